@@ -1,0 +1,22 @@
+/* clock.h - the one seam through which time is read, so that tests can set it. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+
+struct clock {
+    uint64_t (*now_ns)(void *arg); /* monotonic, never goes back */
+    void *arg;
+};
+
+extern const struct clock clock_system; /* CLOCK_MONOTONIC */
+
+static inline uint64_t clock_now(const struct clock *c) { return c->now_ns(c->arg); }
+
+/* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
+void clock_iso8601(char out[static 32]);
+
+#endif

@@ -1,0 +1,38 @@
+/* slice.h - bytes that somebody else owns. A slice is never freed and need not end in a NUL. */
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct slice {
+    const char *p;
+    size_t n;
+};
+
+/* Borrows the NUL-terminated text; NULL gives the empty slice. */
+static inline struct slice slice_text(const char *text)
+{
+    return (struct slice){ text ? text : "", text ? strlen(text) : 0 };
+}
+
+static inline struct slice slice_of(const void *p, size_t n)
+{
+    return (struct slice){ p, n };
+}
+
+static inline bool slice_equal(struct slice a, struct slice b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool slice_is(struct slice a, const char *text)
+{
+    return slice_equal(a, slice_text(text));
+}
+
+/* For printf's "%.*s": SLICE_ARG(s) gives the two arguments. */
+#define SLICE_ARG(s) (int)((s).n > 0x7fffffff ? 0x7fffffff : (s).n), (s).p
+
+#endif
