@@ -1,0 +1,20 @@
+/* runtime.h - where a process keeps its sockets and secrets while it lives, and where our other programs are. */
+#ifndef BASE_RUNTIME_H
+#define BASE_RUNTIME_H
+
+#include "base/err.h"
+
+/* Makes cellspan-PID-RANDOM (0700) under $XDG_RUNTIME_DIR, else $TMPDIR, else /tmp: the first of them in which it
+ * works and in which a socket's path (at most 107 bytes) still has room. The path is the caller's (free()). */
+char *runtime_dir_create(struct err *err);
+/* Removes the directory and all in it; symbolic links are removed, not followed. NULL is fine. */
+MUST_USE int runtime_dir_remove(const char *dir, struct err *err);
+/* "DIR/NAME", the caller's (free()). NULL: memory is out, or it is too long for a unix socket. */
+char *runtime_path(const char *dir, const char *name, struct err *err);
+
+/* Finds one of our programs ("cellspan-agent", "cellspan-launch-local"): in $CELLSPAN_LIBEXECDIR, beside the running
+ * executable, in ../libexec/cellspan from there, in the compiled-in LIBEXECDIR, on PATH. The path is the caller's
+ * (free()). NULL: the err lists where it was looked for. */
+char *runtime_find(const char *program, struct err *err);
+
+#endif
