@@ -1,0 +1,12 @@
+noinst_LIBRARIES += base/libbase.a
+base_libbase_a_SOURCES = \
+	base/err.h base/err.c \
+	base/slice.h \
+	base/buf.h base/buf.c \
+	base/ranks.h base/ranks.c \
+	base/clock.h base/clock.c \
+	base/log.h base/log.c \
+	base/random.h base/random.c \
+	base/process.h base/process.c \
+	base/runtime.h base/runtime.c \
+	base/loop/loop.h base/loop/loop.c

@@ -1,0 +1,128 @@
+/* log.c - see log.h. A line is built whole and written by one write(2) to a descriptor opened O_APPEND, so that lines
+ * of several processes in one file are not torn. The open log is the process's, like its stderr: the only variables
+ * with the process's lifetime in here. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LINE_MAX_SIZE 4096u
+
+static struct {
+    enum log_level level;
+    int fd;
+    char process[32];
+} sink = { LOG_ERROR, STDERR_FILENO, "cellspan" };
+
+static const char *const level_name[] = { "error", "warn", "info", "debug" };
+
+/* n bytes of text name a level. */
+static int level_from(const char *text, size_t n, enum log_level *level)
+{
+    for (unsigned i = 0; i < sizeof level_name / sizeof level_name[0]; i++)
+        if (strlen(level_name[i]) == n && memcmp(level_name[i], text, n) == 0) {
+            *level = (enum log_level)i;
+            return 0;
+        }
+    return -1;
+}
+
+static void open_file(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        log_error("log", "can't open %s: %s; logging to stderr", path, strerror(errno));
+    else
+        sink.fd = fd;
+}
+
+void log_open(const char *process)
+{
+    const char *setting = getenv("CELLSPAN_LOG");
+    const char *colon;
+
+    if (sink.fd != STDERR_FILENO)
+        (void)close(sink.fd);
+    sink.fd = STDERR_FILENO;
+    sink.level = LOG_ERROR;
+    (void)snprintf(sink.process, sizeof sink.process, "%s", process);
+    if (!setting || !*setting)
+        return;
+    colon = strchr(setting, ':');
+    if (level_from(setting, colon ? (size_t)(colon - setting) : strlen(setting), &sink.level) < 0)
+        log_error("log", "CELLSPAN_LOG=%s: the level is one of error, warn, info, debug", setting);
+    if (colon && colon[1])
+        open_file(colon + 1);
+}
+
+/* Writes text to out with control characters as \xNN; returns the length, always below `room`. */
+static size_t escape(char *out, size_t room, const char *text)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = 0;
+
+    for (; *text && n + 5 < room; text++) {
+        const unsigned char c = (unsigned char)*text;
+
+        if (c >= 0x20 && c != 0x7f) {
+            out[n++] = (char)c;
+            continue;
+        }
+        out[n++] = '\\';
+        if (c == '\n') {
+            out[n++] = 'n';
+            continue;
+        }
+        out[n++] = 'x';
+        out[n++] = hex[c >> 4];
+        out[n++] = hex[c & 15u];
+    }
+    return n;
+}
+
+/* A log that blocks or is closed must not hurt the process: what can't be written is lost. */
+static void write_line(const char *p, size_t n)
+{
+    ssize_t k;
+
+    do
+        k = write(sink.fd, p, n);
+    while (k < 0 && errno == EINTR);
+}
+
+void log_at(enum log_level level, const char *room, const char *format, ...)
+{
+    const int saved = errno;
+    char text[LINE_MAX_SIZE / 2];
+    char line[LINE_MAX_SIZE];
+    char now[32];
+    va_list args;
+    int n;
+
+    if (level > sink.level)
+        return;
+    va_start(args, format);
+    if (vsnprintf(text, sizeof text, format, args) < 0)
+        text[0] = '\0';
+    va_end(args);
+    clock_iso8601(now);
+    n = snprintf(line, 256, "%s %s[%ld] %s %s: ", now, sink.process, (long)getpid(), level_name[level], room);
+    if (n > 255)
+        n = 255;
+    if (n > 0) {
+        size_t at = (size_t)n;
+
+        at += escape(line + at, sizeof line - at, text);
+        line[at++] = '\n';
+        write_line(line, at);
+    }
+    errno = saved;
+}

@@ -1,0 +1,315 @@
+/* process.c - see process.h. The child between fork and exec calls async-signal-safe functions only; what fails there
+ * comes back through a close-on-exec pipe whose silent end means that exec has happened. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+extern char **environ;
+
+/* ---- descriptors ---- */
+
+int fd_cloexec(int fd)
+{
+    const int flags = fcntl(fd, F_GETFD);
+
+    return flags < 0 ? -1 : fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+int fd_nonblock(int fd, bool on)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0)
+        return -1;
+    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+void fd_close(int *fd)
+{
+    const int saved = errno;
+
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+    errno = saved;
+}
+
+int fd_pipe(int fd[2])
+{
+#ifdef __linux__
+    return pipe2(fd, O_CLOEXEC);
+#else
+    if (pipe(fd) < 0)
+        return -1;
+    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
+        return 0;
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    return -1;
+#endif
+}
+
+size_t fd_waiting(int fd)
+{
+    int n = 0;
+
+    return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
+}
+
+int fd_raise(int fd, int least)
+{
+    int raised;
+
+    if (fd >= least)
+        return fd_cloexec(fd) < 0 ? -1 : fd;
+    if ((raised = fcntl(fd, F_DUPFD_CLOEXEC, least)) >= 0)
+        fd_close(&fd);
+    return raised;
+}
+
+/* ---- starting ---- */
+
+enum step { STEP_DIR, STEP_FDS, STEP_SESSION, STEP_EXEC };
+
+static const char *const step_words[] = {
+    "its directory", "its descriptors", "a session of its own", "the program",
+};
+
+struct failure {
+    enum step step;
+    int error;
+};
+
+static int default_signals(void)
+{
+    sigset_t none;
+
+    for (int signo = 1; signo < NSIG; signo++)
+        if (signo != SIGKILL && signo != SIGSTOP)
+            (void)signal(signo, SIG_DFL); /* those that the C library keeps for itself refuse; right so */
+    (void)sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* All sources are above 2 here (see raise_low), so that no dup2 overwrites one that is still to come. */
+static int place_standard(const int from[3])
+{
+    for (int to = 0; to < 3; to++)
+        if (from[to] >= 0 && dup2(from[to], to) < 0)
+            return -1;
+    return 0;
+}
+
+static int keep_open(const int *fd, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const int flags = fcntl(fd[i], F_GETFD);
+
+        if (flags < 0 || fcntl(fd[i], F_SETFD, flags & ~FD_CLOEXEC) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct start {
+    const struct process_spec *spec;
+    int from[3]; /* copies above 2; -1: leave as it is */
+    int report;  /* close-on-exec */
+    pid_t parent;
+};
+
+static void child_fail(const struct start *s, enum step step)
+{
+    const struct failure f = { step, errno };
+    ssize_t n;
+
+    do
+        n = write(s->report, &f, sizeof f);
+    while (n < 0 && errno == EINTR);
+    _exit(127);
+}
+
+/* Runs in the child. Never returns. */
+static void child_run(const struct start *s)
+{
+    const struct process_spec *spec = s->spec;
+
+    (void)default_signals();
+    if (spec->session && setsid() < 0)
+        child_fail(s, STEP_SESSION);
+    if (spec->die_with_parent && process_die_with_parent(SIGKILL, s->parent) < 0 && errno == ESRCH)
+        _exit(127);
+    if (spec->cwd && chdir(spec->cwd) < 0)
+        child_fail(s, STEP_DIR);
+    if (place_standard(s->from) < 0 || keep_open(spec->keep, spec->n_keep) < 0)
+        child_fail(s, STEP_FDS);
+    if (spec->env)
+        environ = (char **)(uintptr_t)spec->env;
+    (void)execvp(spec->argv[0], (char *const *)(uintptr_t)spec->argv);
+    child_fail(s, STEP_EXEC);
+}
+
+/* Copies above 2 of what becomes 0, 1, 2. */
+static int raise_low(struct start *s, const struct process_spec *spec)
+{
+    const int want[3] = { spec->in, spec->out, spec->errs };
+
+    for (int i = 0; i < 3; i++)
+        if (want[i] >= 0 && (s->from[i] = fcntl(want[i], F_DUPFD_CLOEXEC, 3)) < 0)
+            return -1;
+    if (want[0] < 0) {
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        if (null < 0 || (s->from[0] = fd_raise(null, 3)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Waits for the child's exec. 0, or -1 when it reported a failure and is gone. */
+static int await_exec(int report, pid_t pid, const struct process_spec *spec, struct err *err)
+{
+    struct failure f;
+    ssize_t n;
+
+    do
+        n = read(report, &f, sizeof f);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return 0;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (n != (ssize_t)sizeof f || (unsigned)f.step > STEP_EXEC)
+        return err_set(err, "can't start %s: its child process failed before it ran", spec->argv[0]);
+    errno = f.error;
+    if (f.step == STEP_DIR)
+        return err_set(err, "can't start %s in %s: %s", spec->argv[0], spec->cwd, strerror(f.error));
+    return err_set(err, "can't start %s (%s): %s", spec->argv[0], step_words[f.step], strerror(f.error));
+}
+
+/* The mask is full over the fork, so that no handler of ours runs in the child. */
+static pid_t fork_masked(const struct start *s, int report_read)
+{
+    sigset_t all, old;
+    pid_t pid;
+    int saved;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    if ((pid = fork()) == 0) {
+        (void)close(report_read);
+        child_run(s);
+    }
+    saved = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = saved;
+    return pid;
+}
+
+pid_t process_start(const struct process_spec *spec, struct err *err)
+{
+    struct start s = { spec, { -1, -1, -1 }, -1, getpid() };
+    int report[2] = { -1, -1 };
+    pid_t pid = -1;
+
+    if (raise_low(&s, spec) < 0 || fd_pipe(report) < 0 || (report[1] = fd_raise(report[1], 3)) < 0) {
+        (void)err_set(err, "can't start %s: %s", spec->argv[0], strerror(errno));
+        goto out;
+    }
+    s.report = report[1];
+    if ((pid = fork_masked(&s, report[0])) < 0) {
+        (void)err_set(err, "can't start %s: fork: %s", spec->argv[0], strerror(errno));
+        goto out;
+    }
+    fd_close(&report[1]);
+    if (await_exec(report[0], pid, spec, err) < 0)
+        pid = -1;
+out:
+    for (int i = 0; i < 3; i++)
+        fd_close(&s.from[i]);
+    fd_close(&report[0]);
+    fd_close(&report[1]);
+    return pid;
+}
+
+pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *err)
+{
+    struct process_spec piped = *spec;
+    int ends[2];
+    pid_t pid;
+
+    *in = -1;
+    if (fd_pipe(ends) < 0)
+        return err_set(err, "can't start %s: pipe: %s", spec->argv[0], strerror(errno));
+    piped.in = ends[0];
+    pid = process_start(&piped, err);
+    fd_close(&ends[0]);
+    if (pid < 0)
+        fd_close(&ends[1]);
+    *in = ends[1];
+    return pid;
+}
+
+/* ---- life and death ---- */
+
+int process_adopt_orphans(void)
+{
+#if defined(__linux__) && defined(PR_SET_CHILD_SUBREAPER)
+    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+#else
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+int process_die_with_parent(int signo, pid_t parent)
+{
+#if defined(__linux__) && defined(PR_SET_PDEATHSIG)
+    if (prctl(PR_SET_PDEATHSIG, signo, 0, 0, 0) < 0)
+        return -1;
+    if (getppid() == parent)
+        return 0;
+    errno = ESRCH; /* it ended before we asked to be told */
+    return -1;
+#else
+    (void)signo;
+    (void)parent;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+int process_pidfd(pid_t pid)
+{
+#if defined(__linux__) && defined(SYS_pidfd_open)
+    return (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+#else
+    (void)pid;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+int process_kill_group(pid_t pid, int signo)
+{
+    if (pid <= 1) {
+        errno = EINVAL; /* kill(-1) and kill(0) would reach everybody, or us */
+        return -1;
+    }
+    return kill(-pid, signo) < 0 && errno != ESRCH ? -1 : 0;
+}

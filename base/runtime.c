@@ -1,0 +1,240 @@
+/* runtime.c - see runtime.h. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "base/runtime.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+#include "base/buf.h"
+#include "base/random.h"
+
+#define SOCKET_PATH_MAX 103u /* sun_path holds 108 bytes on Linux, 104 on macOS; one is the NUL */
+#define SOCKET_NAME_MAX 24u  /* what is kept free for names in the directory */
+#define DEPTH_MAX 64u
+
+/* ---- the directory ---- */
+
+/* 1: made; 0: not here, try the next place; -1: memory is out. */
+static int create_under(const char *base, char **dir)
+{
+    struct buf path = BUF_INIT;
+
+    *dir = NULL;
+    if (!base || base[0] != '/')
+        return 0;
+    if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0)
+        return -1;
+    if (path.n + 1 + SOCKET_NAME_MAX > SOCKET_PATH_MAX || mkdir(path.p, 0700) < 0) {
+        buf_release(&path);
+        return 0;
+    }
+    *dir = buf_take(&path);
+    return 1;
+}
+
+char *runtime_dir_create(struct err *err)
+{
+    const char *const place[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
+    char *dir;
+
+    for (unsigned i = 0; i < sizeof place / sizeof place[0]; i++) {
+        const int rc = create_under(place[i], &dir);
+
+        if (rc < 0)
+            return err_null(err, "out of memory");
+        if (rc > 0)
+            return dir;
+    }
+    return err_null(err, "can't make a runtime directory under $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s; set TMPDIR to "
+                    "a directory with a short path that you may write to", strerror(errno));
+}
+
+static int remove_entries(int dir, unsigned depth);
+
+/* Removes `name` in the directory `at`, whatever it is. */
+static int remove_entry(int at, const char *name, unsigned depth)
+{
+    int dir;
+    int rc;
+
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -1;
+    if ((dir = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        return -1;
+    rc = remove_entries(dir, depth + 1);
+    return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -1 : rc;
+}
+
+/* Takes `dir`. Goes on after a failure, so that as little as possible is left. */
+static int remove_entries(int dir, unsigned depth)
+{
+    const struct dirent *entry;
+    DIR *d;
+    int rc = 0;
+
+    if (depth > DEPTH_MAX || !(d = fdopendir(dir))) {
+        (void)close(dir);
+        return -1;
+    }
+    while ((entry = readdir(d)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0
+            && remove_entry(dirfd(d), entry->d_name, depth) < 0)
+            rc = -1;
+    (void)closedir(d);
+    return rc;
+}
+
+int runtime_dir_remove(const char *dir, struct err *err)
+{
+    int fd;
+
+    if (!dir)
+        return 0;
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_set(err, "can't remove %s: %s", dir, strerror(errno));
+    (void)remove_entries(fd, 0);
+    if (rmdir(dir) < 0 && errno != ENOENT)
+        return err_set(err, "can't remove %s: %s", dir, strerror(errno));
+    return 0;
+}
+
+char *runtime_path(const char *dir, const char *name, struct err *err)
+{
+    struct buf path = BUF_INIT;
+
+    if (strlen(dir) + 1 + strlen(name) > SOCKET_PATH_MAX)
+        return err_null(err, "%s/%s is longer than the %u bytes that a socket's path may have; set TMPDIR to a "
+                        "directory with a shorter path", dir, name, SOCKET_PATH_MAX);
+    if (buf_addf(&path, "%s/%s", dir, name) < 0)
+        return err_null(err, "out of memory");
+    return buf_take(&path);
+}
+
+/* ---- our programs ---- */
+
+/* Appends the path of the running executable; nothing when that can't be told. */
+static int add_self(struct buf *out)
+{
+    char path[4096];
+#ifdef __APPLE__
+    uint32_t size = sizeof path;
+
+    return _NSGetExecutablePath(path, &size) == 0 ? buf_add_text(out, path) : 0;
+#else
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+
+    return n > 0 && (size_t)n < sizeof path ? buf_add(out, path, (size_t)n) : 0;
+#endif
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* 1: *found is the path, the caller's; 0: not there; -1: memory is out. `tried` collects where it was looked for. */
+static int look_in(struct slice dir, const char *program, char **found, struct buf *tried)
+{
+    struct buf path = BUF_INIT;
+
+    if (dir.n == 0)
+        return 0;
+    if (buf_addf(&path, "%.*s/%s", SLICE_ARG(dir), program) < 0)
+        return -1;
+    if (is_program(path.p)) {
+        *found = buf_take(&path);
+        return 1;
+    }
+    buf_release(&path);
+    return buf_addf(tried, "%s%.*s", tried->n ? ", " : "", SLICE_ARG(dir)) < 0 ? -1 : 0;
+}
+
+static int look_beside_self(const char *program, char **found, struct buf *tried)
+{
+    struct buf self = BUF_INIT;
+    const char *slash;
+    int rc = -1;
+
+    if (add_self(&self) < 0)
+        goto out;
+    rc = 0;
+    if (!self.p || !(slash = strrchr(self.p, '/')))
+        goto out;
+    self.n = (size_t)(slash - self.p);
+    if ((rc = look_in(buf_slice(&self), program, found, tried)) != 0)
+        goto out;
+    rc = -1;
+    if (buf_add_text(&self, "/../libexec/cellspan") == 0)
+        rc = look_in(buf_slice(&self), program, found, tried);
+out:
+    buf_release(&self);
+    return rc;
+}
+
+static int look_on_path(const char *program, char **found, struct buf *tried)
+{
+    const char *path = getenv("PATH");
+    struct buf unused = BUF_INIT;
+    int rc = 0;
+
+    while (path && *path && rc == 0) {
+        const size_t n = strcspn(path, ":");
+
+        rc = look_in(slice_of(path, n), program, found, &unused);
+        path += n + (path[n] == ':');
+    }
+    buf_release(&unused);
+    return rc == 0 && buf_addf(tried, "%sPATH", tried->n ? ", " : "") < 0 ? -1 : rc;
+}
+
+static int look_everywhere(const char *program, char **found, struct buf *tried)
+{
+    int rc = look_in(slice_text(getenv("CELLSPAN_LIBEXECDIR")), program, found, tried);
+
+    if (rc == 0)
+        rc = look_beside_self(program, found, tried);
+#ifdef LIBEXECDIR
+    if (rc == 0)
+        rc = look_in(slice_text(LIBEXECDIR), program, found, tried);
+    if (rc == 0)
+        rc = look_in(slice_text(LIBEXECDIR "/cellspan"), program, found, tried);
+#endif
+    return rc == 0 ? look_on_path(program, found, tried) : rc;
+}
+
+char *runtime_find(const char *program, struct err *err)
+{
+    struct buf tried = BUF_INIT;
+    char *found = NULL;
+    int rc;
+
+    if (strchr(program, '/')) {
+        (void)err_set(err, "'%s' is not a program's name", program);
+        return NULL;
+    }
+    rc = look_everywhere(program, &found, &tried);
+    if (rc == 0)
+        (void)err_set(err, "there is no %s (looked in %s); is cellspan installed whole? CELLSPAN_LIBEXECDIR names its "
+                      "directory", program, tried.p ? tried.p : "");
+    else if (rc < 0 || !found)
+        (void)err_set(err, "out of memory");
+    buf_release(&tried);
+    return found;
+}
