@@ -1,0 +1,1 @@
+# bench: nothing to build yet.

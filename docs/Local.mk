@@ -1,0 +1,1 @@
+# docs: nothing to build yet.

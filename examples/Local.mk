@@ -1,0 +1,1 @@
+# examples: nothing to build yet.

@@ -1,0 +1,1 @@
+# kernel: nothing to build yet.

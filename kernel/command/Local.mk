@@ -1,0 +1,1 @@
+# kernel/command: nothing to build yet.

@@ -1,0 +1,1 @@
+# kernel/jupyter: nothing to build yet.

@@ -1,0 +1,1 @@
+# kernel/merge: nothing to build yet.

@@ -1,0 +1,1 @@
+# kernel/status: nothing to build yet.

@@ -1,0 +1,1 @@
+# launchers: nothing to build yet.

@@ -1,0 +1,1 @@
+# magics: nothing to build yet.

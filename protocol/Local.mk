@@ -1,0 +1,1 @@
+# protocol: nothing to build yet.

@@ -1,0 +1,1 @@
+# tests/fuzz: nothing to build yet.

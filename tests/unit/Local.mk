@@ -1,0 +1,1 @@
+# tests/unit: nothing to build yet.

@@ -1,0 +1,1 @@
+# worker/agent: nothing to build yet.

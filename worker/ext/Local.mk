@@ -1,0 +1,1 @@
+# worker/ext: nothing to build yet.

@@ -1,0 +1,1 @@
+# worker/link: nothing to build yet.

@@ -1,0 +1,1 @@
+# worker/python: nothing to build yet.
