@@ -9,4 +9,5 @@ base_libbase_a_SOURCES = \
 	base/random.h base/random.c \
 	base/process.h base/process.c \
 	base/runtime.h base/runtime.c \
+	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c

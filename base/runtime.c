@@ -210,11 +210,9 @@ static int look_everywhere(const char *program, char **found, struct buf *tried)
 
     if (rc == 0)
         rc = look_beside_self(program, found, tried);
-#ifdef LIBEXECDIR
+#ifdef CELLSPAN_LIBEXECDIR
     if (rc == 0)
-        rc = look_in(slice_text(LIBEXECDIR), program, found, tried);
-    if (rc == 0)
-        rc = look_in(slice_text(LIBEXECDIR "/cellspan"), program, found, tried);
+        rc = look_in(slice_text(CELLSPAN_LIBEXECDIR), program, found, tried);
 #endif
     return rc == 0 ? look_on_path(program, found, tried) : rc;
 }

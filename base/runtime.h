@@ -13,7 +13,7 @@ MUST_USE int runtime_dir_remove(const char *dir, struct err *err);
 char *runtime_path(const char *dir, const char *name, struct err *err);
 
 /* Finds one of our programs ("cellspan-agent", "cellspan-launch-local"): in $CELLSPAN_LIBEXECDIR, beside the running
- * executable, in ../libexec/cellspan from there, in the compiled-in LIBEXECDIR, on PATH. The path is the caller's
+ * executable, in ../libexec/cellspan from there, in the compiled-in CELLSPAN_LIBEXECDIR, on PATH. The path is the caller's
  * (free()). NULL: the err lists where it was looked for. */
 char *runtime_find(const char *program, struct err *err);
 

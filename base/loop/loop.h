@@ -1,6 +1,7 @@
 /* loop.h - the event loop: one per process, built in main, passed down. poll(2) underneath, so that it runs
  * wherever POSIX does. Callbacks do a bounded amount of work and return; a watch may be stopped from any callback,
- * its own included (it is freed when the turn is over). */
+ * its own included (it is freed when the turn is over). A turn serves signals, then descriptors and sockets in the order
+ * in which their watches were made, then timers, earliest first. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
@@ -24,9 +25,10 @@ MUST_USE int loop_run(struct loop *loop, struct err *err);            /* until l
 void loop_stop(struct loop *loop);
 const struct clock *loop_clock(const struct loop *loop);
 
-/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. */
+/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. A hang-up comes together with those
+ * of them that were asked for: read to the end, or write and see the error, and stop the watch. */
 struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg, struct err *err);
-void loop_fd_events(struct watch *w, unsigned events); /* 0 pauses all but hang-ups */
+void loop_fd_events(struct watch *w, unsigned events); /* 0 pauses all but a hang-up, told once */
 
 /* f is called while the ZeroMQ socket (borrowed) has messages to read. ZeroMQ's descriptor is edge-triggered;
  * the loop asks ZMQ_EVENTS before it sleeps and after it wakes, so f may read a bounded number and return. */
