@@ -3,6 +3,7 @@ base_libbase_a_SOURCES = \
 	base/err.h base/err.c \
 	base/slice.h \
 	base/buf.h base/buf.c \
+	base/utf8.h base/utf8.c \
 	base/ranks.h base/ranks.c \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \

@@ -13,6 +13,7 @@
 #define SPAN_VERSION 1u
 #define SPAN_FIELDS_MAX 10u
 #define SPAN_HEADER_SIZE 32u
+#define SPAN_ITEMS_MAX 65536u /* of a list */
 #define SPAN_WORKER_NONE 0u /* the agent itself */
 #define SPAN_WORKER_HOME 1u /* the notebook's own interpreter; ranks are numbered from 2 by the kernel */
 
@@ -67,7 +68,8 @@ const struct span_info *span_info(unsigned kind);          /* NULL: no such kind
 const struct span_info *span_info_at(unsigned index);      /* every row in turn; NULL at the end */
 const struct span_info *span_info_named(const char *name); /* NULL: no such name */
 
-/* Appends the message. -1: a field is longer than its max, or memory is out; *out is then as it was. */
+/* Appends the message. -1: a field is longer than its max, a string is not UTF-8 (see utf8_add_clean), or memory is
+ * out; *out is then as it was. */
 MUST_USE int span_encode(const struct span *m, struct buf *out, struct err *err);
 
 /* Strings, bytes and list items borrow from p. span_release frees the lists' arrays. On failure nothing is to be released.
@@ -78,6 +80,9 @@ void span_release(struct span *m);
 
 /* Only the header, for routers: kind, worker, cell, blob. */
 MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err);
+/* One line for the log: kind, numbers, and the sizes of the rest; never what users wrote. */
+MUST_USE int span_describe(const struct span *m, struct buf *out);
+
 /* Overwrites the sender in encoded bytes (n >= SPAN_HEADER_SIZE), so that a worker can't speak for another. */
 void span_stamp(void *p, uint32_t worker);
 

@@ -1,0 +1,107 @@
+/* utf8.c - see utf8.h. The table of well-formed sequences is Unicode's 3-7. */
+#include "base/utf8.h"
+
+#include <stdint.h>
+
+/* What the second byte may be after `lead`, and how long the sequence is; 0: no sequence starts so. */
+static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
+{
+    *low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    *high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (lead >= 0xc2 && lead <= 0xdf)
+        return 2;
+    if (lead >= 0xe0 && lead <= 0xef)
+        return 3;
+    return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+}
+
+/* How many of the n > 0 bytes at p are as they must be; *whole says whether they make a character. At least 1 when not
+ * whole: the part that one U+FFFD stands for. */
+static size_t character(const uint8_t *p, size_t n, bool *whole)
+{
+    uint8_t low, high;
+    unsigned want;
+    size_t got = 1;
+
+    *whole = p[0] < 0x80;
+    if (*whole || (want = sequence(p[0], &low, &high)) == 0)
+        return 1;
+    if (n > 1 && p[1] >= low && p[1] <= high)
+        for (got = 2; got < want && got < n && (p[got] & 0xc0) == 0x80; got++)
+            ;
+    *whole = got == want;
+    return got;
+}
+
+/* The length of the valid text at the start. Runs of ASCII, the most of what there is, go eight bytes at a time. */
+static size_t valid_prefix(const uint8_t *p, size_t n)
+{
+    size_t at = 0;
+
+    while (at < n) {
+        uint64_t eight;
+        bool whole;
+        size_t k;
+
+        if (n - at >= sizeof eight) {
+            memcpy(&eight, p + at, sizeof eight);
+            if (!(eight & UINT64_C(0x8080808080808080))) {
+                at += sizeof eight;
+                continue;
+            }
+        }
+        k = character(p + at, n - at, &whole);
+        if (!whole)
+            return at;
+        at += k;
+    }
+    return at;
+}
+
+bool utf8_is_valid(struct slice s)
+{
+    return valid_prefix((const uint8_t *)s.p, s.n) == s.n;
+}
+
+int utf8_add_clean(struct buf *out, struct slice s)
+{
+    const size_t start = out->n;
+    const uint8_t *p = (const uint8_t *)s.p;
+    size_t n = s.n;
+
+    while (n > 0) {
+        const size_t good = valid_prefix(p, n);
+        size_t bad = 0;
+        bool whole;
+
+        if (good < n)
+            bad = character(p + good, n - good, &whole);
+        if (buf_add(out, p, good) < 0 || (bad > 0 && buf_add_text(out, "\xef\xbf\xbd") < 0)) {
+            out->n = start;
+            if (out->p)
+                out->p[start] = '\0';
+            return -1;
+        }
+        p += good + bad;
+        n -= good + bad;
+    }
+    return 0;
+}
+
+size_t utf8_torn_tail(struct slice s)
+{
+    const uint8_t *p = (const uint8_t *)s.p;
+
+    for (size_t back = 1; back <= 3 && back <= s.n; back++) {
+        const uint8_t *start = p + s.n - back;
+        uint8_t low, high;
+        bool whole;
+
+        if ((*start & 0xc0) == 0x80)
+            continue;
+        if (sequence(*start, &low, &high) > back && character(start, back, &whole) == back)
+            return back;
+        return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* span_table.c - the kinds, their fields, and the most that each may hold: README.md's table, row for row. */
+#include "protocol/span.h"
+
+#define KIB 1024u
+#define MIB (1024u * 1024u)
+
+#define NONE { NULL, SPAN_U64, 0 }
+#define U64(name) { name, SPAN_U64, 8 }
+#define STR(name, max) { name, SPAN_STR, max }
+#define BYTES(name, max) { name, SPAN_BYTES, max }
+#define LIST(name, max) { name, SPAN_LIST, max }
+
+static const struct span_info table[] = {
+    { SPAN_HELLO, "HELLO", 4, { U64("version"), STR("node", 256), U64("pid"), U64("cores") } },
+    { SPAN_WELCOME, "WELCOME", 1, { U64("window") } },
+    { SPAN_REFUSE, "REFUSE", 1, { STR("text", 4 * KIB) } },
+    { SPAN_START, "START", 6, { U64("role"), BYTES("ranks", 256 * KIB), STR("group", 256),
+      STR("python", 4 * KIB), STR("cwd", 4 * KIB), STR("env", 1 * MIB) } },
+    { SPAN_EXITED, "EXITED", 6, { U64("pid"), U64("code"), U64("status"), STR("cause", 4 * KIB),
+      STR("stderr", 64 * KIB), STR("stack", 256 * KIB) } },
+    { SPAN_KILL, "KILL", 2, { U64("signal"), U64("grace_ms") } },
+    { SPAN_SEVER, "SEVER", 0, { NONE } },
+    { SPAN_STACKS, "STACKS", 0, { NONE } },
+    { SPAN_STACK, "STACK", 1, { STR("text", 256 * KIB) } },
+    { SPAN_DROP, "DROP", 1, { BYTES("blobs", 1 * MIB) } },
+    { SPAN_CREDIT, "CREDIT", 1, { U64("bytes") } },
+    { SPAN_LINES, "LINES", 3, { U64("stream"), U64("flags"), BYTES("data", 1 * MIB) } },
+    { SPAN_PORT, "PORT", 1, { U64("port") } },
+    { SPAN_WARM, "WARM", 1, { STR("python", 4 * KIB) } },
+    { SPAN_QUIT, "QUIT", 0, { NONE } },
+    { SPAN_REQUEST, "REQUEST", 7, { STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),
+      STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags") } },
+    { SPAN_CAPTURE, "CAPTURE", 5, { STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"), U64("count"),
+      STR("raw", 16 * MIB) } },
+    { SPAN_PACK, "PACK", 1, { STR("names", 1 * MIB) } },
+    { SPAN_BIND, "BIND", 3, { STR("names", 1 * MIB), U64("how"), U64("count") } },
+    { SPAN_RUN, "RUN", 8, { STR("code", 16 * MIB), U64("count"), U64("flags"), STR("env", 1 * MIB),
+      STR("init", 64), STR("argv", 1 * MIB), U64("limit"), STR("cwd", 4 * KIB) } },
+    { SPAN_FETCH, "FETCH", 2, { STR("names", 1 * MIB), U64("limit") } },
+    { SPAN_INPUT_REPLY, "INPUT_REPLY", 1, { STR("value", 16 * MIB) } },
+    { SPAN_INTERRUPT, "INTERRUPT", 0, { NONE } },
+    { SPAN_RETURN, "RETURN", 2, { STR("status", 64), STR("content", 64 * MIB) } },
+    { SPAN_EXIT, "EXIT", 0, { NONE } },
+    { SPAN_CUT, "CUT", 1, { BYTES("inodes", 64 * KIB) } },
+    { SPAN_SYNCED, "SYNCED", 0, { NONE } },
+    { SPAN_READY, "READY", 3, { U64("pid"), STR("python", 64), STR("info", 64 * KIB) } },
+    { SPAN_REPLY, "REPLY", 4, { STR("status", 64), STR("content", 64 * MIB), STR("metadata", 16 * MIB),
+      LIST("buffers", 256 * MIB) } },
+    { SPAN_PUBLISH, "PUBLISH", 4, { STR("type", 256), STR("content", 256 * MIB), STR("metadata", 16 * MIB),
+      LIST("buffers", 256 * MIB) } },
+    { SPAN_CAPTURED, "CAPTURED", 2, { STR("names", 16 * MIB), STR("warnings", 1 * MIB) } },
+    { SPAN_PACKED, "PACKED", 1, { STR("error", 64 * KIB) } },
+    { SPAN_DONE, "DONE", 5, { STR("status", 64), STR("content", 64 * MIB), STR("result", 64 * MIB),
+      STR("note", 64 * KIB), U64("flags") } },
+    { SPAN_INPUT, "INPUT", 2, { STR("prompt", 1 * MIB), U64("password") } },
+    { SPAN_CALL, "CALL", 2, { STR("text", 16 * MIB), U64("flags") } },
+    { SPAN_SYNC, "SYNC", 0, { NONE } },
+};
+
+#define ROWS (sizeof table / sizeof table[0])
+
+const struct span_info *span_info(unsigned kind)
+{
+    for (unsigned i = 0; i < ROWS; i++)
+        if ((unsigned)table[i].kind == kind)
+            return &table[i];
+    return NULL;
+}
+
+const struct span_info *span_info_at(unsigned index)
+{
+    return index < ROWS ? &table[index] : NULL;
+}
+
+const struct span_info *span_info_named(const char *name)
+{
+    for (unsigned i = 0; i < ROWS; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
