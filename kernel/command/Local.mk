@@ -1,1 +1,32 @@
-# kernel/command: nothing to build yet.
+# The `cellspan` command.
+bin_PROGRAMS += kernel/command/cellspan
+noinst_LIBRARIES += kernel/command/libcommand.a
+
+kernel_command_libcommand_a_SOURCES = \
+	kernel/command/interpreter.h kernel/command/interpreter.c \
+	kernel/command/kernelspec.h kernel/command/kernelspec.c \
+	kernel/command/logo.h kernel/command/logo.c \
+	kernel/command/nearest.h kernel/command/nearest.c \
+	kernel/command/option.h kernel/command/option.c
+
+kernel_command_cellspan_SOURCES = \
+	kernel/command/install.h kernel/command/install.c \
+	kernel/command/main.c
+kernel_command_cellspan_LDADD = kernel/command/libcommand.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+
+# The logos' bytes as C wants them.
+EXTRA_DIST += \
+	kernel/command/logos/logo-32x32.png \
+	kernel/command/logos/logo-64x64.png \
+	kernel/command/logos/logo-svg.svg
+LOGO_BYTES = kernel/command/logo-32x32.inc kernel/command/logo-64x64.inc kernel/command/logo-svg.inc
+CLEANFILES += $(LOGO_BYTES)
+logo_bytes = $(AM_V_GEN)$(MKDIR_P) kernel/command && od -An -v -tx1
+logo_to_c = | $(SED) 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' >$@-t && mv $@-t $@
+kernel/command/logo-32x32.inc: kernel/command/logos/logo-32x32.png
+	$(logo_bytes) $(srcdir)/kernel/command/logos/logo-32x32.png $(logo_to_c)
+kernel/command/logo-64x64.inc: kernel/command/logos/logo-64x64.png
+	$(logo_bytes) $(srcdir)/kernel/command/logos/logo-64x64.png $(logo_to_c)
+kernel/command/logo-svg.inc: kernel/command/logos/logo-svg.svg
+	$(logo_bytes) $(srcdir)/kernel/command/logos/logo-svg.svg $(logo_to_c)
+kernel/command/logo.$(OBJEXT): $(LOGO_BYTES)

@@ -1,0 +1,83 @@
+/* main.c - the `cellspan` command: a table of subcommands. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/command/install.h"
+#include "kernel/command/nearest.h"
+
+struct subcommand {
+    const char *name;
+    int (*main)(int argc, char **argv); /* argv[0] is the name */
+    const char *help;
+};
+
+static const struct subcommand subcommands[] = {
+    { "install", command_install, "make the kernel known to Jupyter" },
+    { NULL, NULL, NULL },
+};
+
+static void show_help(FILE *to)
+{
+    fputs("usage: cellspan COMMAND [options]\n\n", to);
+    for (const struct subcommand *s = subcommands; s->name; s++)
+        fprintf(to, "  %-12s %s\n", s->name, s->help);
+    fputs("\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n", to);
+}
+
+static const struct subcommand *find(const char *name)
+{
+    for (const struct subcommand *s = subcommands; s->name; s++)
+        if (!strcmp(s->name, name))
+            return s;
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    struct nearest nearest = nearest_to(name);
+
+    for (const struct subcommand *s = subcommands; s->name; s++)
+        nearest_try(&nearest, s->name);
+    nearest_try(&nearest, "--version");
+    nearest_try(&nearest, "--help");
+    if (nearest.name)
+        fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest.name);
+    else
+        fprintf(stderr, "cellspan: there is no command %s; cellspan --help lists them\n", name);
+    return 2;
+}
+
+/* `cellspan help run` is `cellspan run --help`. */
+static int help(int argc, char **argv)
+{
+    const struct subcommand *s = argc > 2 ? find(argv[2]) : NULL;
+    char flag[] = "--help";
+
+    if (s)
+        return s->main(2, (char *[]){ argv[2], flag, NULL });
+    if (argc > 2)
+        return unknown(argv[2]);
+    show_help(stdout);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct subcommand *s;
+
+    if (argc < 2) {
+        show_help(stderr);
+        return 2;
+    }
+    s = find(argv[1]);
+    if (s)
+        return s->main(argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+        puts("cellspan " CELLSPAN_VERSION);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(argc, argv);
+    return unknown(argv[1]);
+}
