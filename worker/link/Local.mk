@@ -1,1 +1,4 @@
-# worker/link: nothing to build yet.
+noinst_LIBRARIES += worker/link/liblink.a
+worker_link_liblink_a_SOURCES = \
+	worker/link/blob.h worker/link/blob.c \
+	worker/link/packet.h worker/link/packet.c

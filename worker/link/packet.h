@@ -30,12 +30,14 @@ enum packet_got {
 /* A connected pair, both ends close-on-exec, with room for packets of PACKET_INLINE_MAX. */
 MUST_USE int packet_pair(int fd[2], struct err *err);
 
-/* Sends one message (it starts with a span's header). blob_fd is borrowed; -1: none; it must be there if, and only
- * if, the header's blob is not 0. Returns 0; 1: would block (nothing was sent; nonblocking sockets); -1: *err says
- * why. A peer that is gone is -1, never a SIGPIPE. */
+/* Sends one message (it starts with a span's header). blob_fd is borrowed; -1: none; it must be there, with as many
+ * bytes as the header says and sealed, if, and only if, the header's blob and blob_size are not 0. Returns 0; 1: would
+ * block (nothing was sent; wait for POLLOUT and try again); -1: *err says why. A peer that is gone is -1, never a
+ * SIGPIPE. */
 MUST_USE int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err);
 
-/* Takes one packet. *p is filled only for PACKET_GOT, and is then the caller's to release. */
+/* Takes one packet. *p is filled only for PACKET_GOT, and is then the caller's to release: its header and its blob
+ * have been checked, its fields not (span_decode does). */
 enum packet_got packet_recv(int fd, struct packet *p, struct err *err);
 void packet_release(struct packet *p); /* frees, closes, leaves an empty one */
 int packet_take_blob(struct packet *p); /* the blob's descriptor, now the caller's; -1: none */

@@ -1,0 +1,136 @@
+/* blob.c - see blob.h. Where there are no memfds, an unlinked file under $TMPDIR stands in: it has no seals, but it can
+ * be written and read like one, which POSIX shared memory can't everywhere. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "worker/link/blob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/process.h"
+
+#if defined(MFD_ALLOW_SEALING) && defined(F_ADD_SEALS)
+#define HAVE_SEALS 1
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#endif
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+#ifdef HAVE_SEALS
+/* Linux 6.3 and later want to hear that nothing in it will be executed; earlier ones refuse the word. */
+static int memory_file(const char *name)
+{
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+    return fd < 0 && errno == EINVAL ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING) : fd;
+}
+#else
+static int memory_file(const char *name)
+{
+    const char *dir = getenv("TMPDIR");
+    char path[1024];
+    int fd;
+
+    (void)name;
+    if (snprintf(path, sizeof path, "%s/cellspan-XXXXXX", dir && *dir ? dir : "/tmp") >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if ((fd = mkstemp(path)) < 0)
+        return -1;
+    (void)unlink(path);
+    if (fd_cloexec(fd) < 0)
+        fd_close(&fd);
+    return fd;
+}
+#endif
+
+int blob_create(const char *name, struct err *err)
+{
+    const int fd = memory_file(name);
+
+    return fd < 0 ? err_set(err, "can't make a memory file: %s", strerror(errno)) : fd;
+}
+
+int blob_write(int fd, const void *p, size_t n, struct err *err)
+{
+    const char *at = p;
+
+    while (n > 0) {
+        const ssize_t k = write(fd, at, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return err_set(err, "can't write %zu more bytes to a memory file: %s", n, k < 0 ? strerror(errno) : "full");
+        at += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+int blob_seal(int fd, struct err *err)
+{
+#ifdef HAVE_SEALS
+    if (fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
+        return err_set(err, "can't seal a memory file: %s", strerror(errno));
+#else
+    (void)fd;
+    (void)err;
+#endif
+    return 0;
+}
+
+int blob_of(const char *name, const void *p, size_t n, struct err *err)
+{
+    int fd = blob_create(name, err);
+
+    if (fd >= 0 && (blob_write(fd, p, n, err) < 0 || blob_seal(fd, err) < 0))
+        fd_close(&fd);
+    return fd;
+}
+
+int blob_check(int fd, uint64_t *size, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_set(err, "can't look at a memory file: %s", strerror(errno));
+    if (!S_ISREG(st.st_mode) || st.st_size < 0)
+        return err_set(err, "a descriptor that should be a memory file is something else");
+#ifdef HAVE_SEALS
+    const int seals = fcntl(fd, F_GET_SEALS);
+
+    if (seals < 0 || (seals & SEALS) != SEALS)
+        return err_set(err, "a memory file is not sealed: its sender could change it");
+#endif
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int blob_read(int fd, void *p, size_t n, struct err *err)
+{
+    size_t at = 0;
+
+    while (at < n) {
+        const ssize_t k = pread(fd, (char *)p + at, n - at, (off_t)at);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return err_set(err, "a memory file ends after %zu of %zu bytes%s%s", at, n, k < 0 ? ": " : "",
+                           k < 0 ? strerror(errno) : "");
+        at += (size_t)k;
+    }
+    return 0;
+}

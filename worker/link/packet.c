@@ -1,0 +1,341 @@
+/* packet.c - see packet.h. The tag stands in an iovec of its own, so that no message is copied to make room for it. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "worker/link/packet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "protocol/reader.h"
+#include "protocol/span.h"
+#include "worker/link/blob.h"
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+#ifndef MSG_CMSG_CLOEXEC
+#define MSG_CMSG_CLOEXEC 0
+#endif
+
+#define TAG_INLINE 0
+#define TAG_MEMFD 1
+#define FDS_MAX 2u   /* that a packet may carry */
+#define FDS_ROOM 8u  /* that we take off the socket, to close those too many */
+#define RETRIES 5000 /* of 1 ms */
+
+#define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message beside its tag */
+
+int packet_pair(int fd[2], struct err *err)
+{
+    const int room = 4 * (int)PACKET_INLINE_MAX; /* wanted where the system's default is less */
+    int have = 0;
+    socklen_t size = sizeof have;
+
+#ifdef SOCK_CLOEXEC
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0)
+        return err_set(err, "socketpair: %s", strerror(errno));
+#else
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
+        return err_set(err, "socketpair: %s", strerror(errno));
+    if (fd_cloexec(fd[0]) < 0 || fd_cloexec(fd[1]) < 0) {
+        (void)err_set(err, "socketpair: %s", strerror(errno));
+        fd_close(&fd[0]);
+        fd_close(&fd[1]);
+        return -1;
+    }
+#endif
+    for (int i = 0; i < 2; i++) {
+        if (getsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &have, &size) == 0 && have < room)
+            (void)setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+#ifdef SO_NOSIGPIPE
+        (void)setsockopt(fd[i], SOL_SOCKET, SO_NOSIGPIPE, &(int){ 1 }, sizeof(int));
+#endif
+    }
+    return 0;
+}
+
+/* ---- sending ---- */
+
+struct fds {
+    int fd[FDS_ROOM];
+    unsigned n;
+};
+
+union control {
+    char bytes[CMSG_SPACE(FDS_ROOM * sizeof(int))];
+    struct cmsghdr align;
+};
+
+static void attach(struct msghdr *h, union control *control, const struct fds *fds)
+{
+    struct cmsghdr *c;
+
+    if (fds->n == 0)
+        return;
+    memset(control, 0, sizeof *control);
+    h->msg_control = control->bytes;
+    h->msg_controllen = CMSG_SPACE(fds->n * sizeof(int));
+    c = CMSG_FIRSTHDR(h);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fds->n * sizeof(int));
+    memcpy(CMSG_DATA(c), fds->fd, fds->n * sizeof(int));
+}
+
+static bool is_blocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+/* Linux counts descriptors that are on the way, for all of a user's processes together; they become fewer as peers read. */
+static bool too_many_on_the_way(int fd, int *tries)
+{
+    const struct timespec ms = { 0, 1000000 };
+
+#ifdef ETOOMANYREFS
+    if (errno == ETOOMANYREFS && is_blocking(fd) && *tries < RETRIES) {
+        (*tries)++;
+        (void)nanosleep(&ms, NULL);
+        return true;
+    }
+#endif
+    (void)ms;
+    (void)fd;
+    (void)tries;
+    return false;
+}
+
+/* 0; or an errno, EAGAIN when it would block. */
+static int send_packet(int fd, char tag, const void *p, size_t n, const struct fds *fds)
+{
+    struct iovec iov[2] = { { &tag, 1 }, { (void *)(uintptr_t)p, n } };
+    struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2 };
+    union control control;
+    int tries = 0;
+    ssize_t sent;
+
+    attach(&h, &control, fds);
+    do
+        sent = sendmsg(fd, &h, MSG_NOSIGNAL);
+    while (sent < 0 && (errno == EINTR || too_many_on_the_way(fd, &tries)));
+    if (sent >= 0)
+        return 0;
+#ifdef ETOOMANYREFS
+    if (errno == ETOOMANYREFS)
+        return EAGAIN;
+#endif
+    return errno == EWOULDBLOCK ? EAGAIN : errno;
+}
+
+/* The message in a memory file. It is not made for a socket that would block anyhow. Returns as send_packet, or -1 with
+ * *err set. */
+static int send_large(int fd, const void *msg, size_t n, const struct fds *blob, struct err *err)
+{
+    struct pollfd ready = { fd, POLLOUT, 0 };
+    struct fds fds = { { -1 }, 1 };
+    uint8_t size[8];
+    int rc;
+
+    if (!is_blocking(fd) && poll(&ready, 1, 0) == 0)
+        return EAGAIN;
+    for (unsigned i = 0; i < sizeof size; i++)
+        size[i] = (uint8_t)((uint64_t)n >> 8 * i & 0xff);
+    if ((fds.fd[0] = blob_of("cellspan-message", msg, n, err)) < 0)
+        return -1;
+    if (blob->n > 0)
+        fds.fd[fds.n++] = blob->fd[0];
+    rc = send_packet(fd, TAG_MEMFD, size, sizeof size, &fds);
+    fd_close(&fds.fd[0]);
+    return rc;
+}
+
+/* Does what the header says of the blob hold? The peer would close the link if not. */
+static int check_blob(const struct span *m, int blob_fd, struct err *err)
+{
+    uint64_t size = 0;
+
+    if (m->blob == 0 || m->blob_size == 0)
+        return blob_fd < 0 ? 0 : err_set(err, "a message came with a blob that its header does not have");
+    if (blob_fd < 0)
+        return err_set(err, "a message came without the blob that its header has");
+    if (blob_check(blob_fd, &size, err) < 0)
+        return -1;
+    return size == m->blob_size ? 0 : err_set(err, "a blob has %llu bytes, the message's header says %llu",
+                                              (unsigned long long)size, (unsigned long long)m->blob_size);
+}
+
+int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err)
+{
+    const struct fds blob = { { blob_fd }, blob_fd >= 0 ? 1 : 0 };
+    struct span m;
+    int rc = EMSGSIZE;
+
+    if (n > PACKET_MESSAGE_MAX)
+        return err_set(err, "a message of %zu bytes: the most is %llu", n, (unsigned long long)PACKET_MESSAGE_MAX);
+    if (span_peek(&m, msg, n, err) < 0 || check_blob(&m, blob_fd, err) < 0)
+        return -1;
+    if (n <= INLINE_MAX)
+        rc = send_packet(fd, TAG_INLINE, msg, n, &blob);
+    if (rc == EMSGSIZE || rc == ENOBUFS) /* longer than a packet may be, or than the socket takes */
+        rc = send_large(fd, msg, n, &blob, err);
+    if (rc == EAGAIN)
+        return 1;
+    if (rc > 0)
+        return err_set(err, "%s", rc == EPIPE || rc == ECONNRESET ? "the peer is gone" : strerror(rc));
+    return rc;
+}
+
+/* ---- receiving ---- */
+
+static void close_fds(struct fds *fds)
+{
+    for (unsigned i = 0; i < fds->n; i++)
+        fd_close(&fds->fd[i]);
+    fds->n = 0;
+}
+
+static void collect(struct msghdr *h, struct fds *fds)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0) && fds->n < FDS_ROOM; at += sizeof(int)) {
+            memcpy(&fds->fd[fds->n], CMSG_DATA(c) + at, sizeof(int));
+            if (!MSG_CMSG_CLOEXEC && fd_cloexec(fds->fd[fds->n]) < 0)
+                (void)0; /* it stays open over an exec then: no reason to lose the message */
+            fds->n++;
+        }
+    }
+}
+
+struct arrival {
+    unsigned char tag;
+    char *p; /* INLINE_MAX bytes of room */
+    size_t n;
+    struct fds fds;
+};
+
+static enum packet_got receive(int fd, struct arrival *a, struct err *err)
+{
+    struct iovec iov[2] = { { &a->tag, 1 }, { a->p, INLINE_MAX } };
+    union control control;
+    struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
+    ssize_t n;
+
+    memset(&control, 0, sizeof control);
+    do
+        n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return PACKET_NONE;
+    if (n < 0 && errno != ECONNRESET) /* that is an end too: of a peer that had not read everything */
+        return (enum packet_got)err_set(err, "%s", strerror(errno));
+    if (n <= 0)
+        return PACKET_END;
+    collect(&h, &a->fds);
+    a->n = (size_t)n - 1;
+    if (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+        return (enum packet_got)err_set(err, "a packet is longer than %u bytes, or has too many descriptors",
+                                        PACKET_INLINE_MAX);
+    return PACKET_GOT;
+}
+
+/* The message out of the memory file that is the packet's first descriptor. */
+static int open_large(struct arrival *a, struct packet *p, struct err *err)
+{
+    struct reader r = reader_of(a->p, a->n);
+    const uint64_t said = reader_u64(&r);
+    uint64_t size = 0;
+
+    if (r.bad || reader_left(&r) > 0 || a->fds.n == 0)
+        return err_set(err, "a packet with tag 1 is not a size and a memory file");
+    if (blob_check(a->fds.fd[0], &size, err) < 0)
+        return -1;
+    if (size != said || size > PACKET_MESSAGE_MAX)
+        return err_set(err, "a message's memory file has %llu bytes, its packet says %llu, the most is %llu",
+                       (unsigned long long)size, (unsigned long long)said, (unsigned long long)PACKET_MESSAGE_MAX);
+    if (!(p->p = malloc(size > 0 ? (size_t)size : 1)))
+        return err_set(err, "out of memory for a message of %llu bytes", (unsigned long long)size);
+    p->n = (size_t)size;
+    if (blob_read(a->fds.fd[0], p->p, p->n, err) < 0)
+        return -1;
+    fd_close(&a->fds.fd[0]);
+    a->fds.fd[0] = a->fds.fd[--a->fds.n];
+    return 0;
+}
+
+static int open_inline(struct arrival *a, struct packet *p)
+{
+    char *shrunk = realloc(a->p, a->n > 0 ? a->n : 1);
+
+    p->p = shrunk ? shrunk : a->p;
+    p->n = a->n;
+    a->p = NULL;
+    return 0;
+}
+
+static int open_packet(struct arrival *a, struct packet *p, struct err *err)
+{
+    struct span m;
+
+    if (a->tag > TAG_MEMFD)
+        return err_set(err, "a packet has the tag %u", a->tag);
+    if ((a->tag == TAG_MEMFD ? open_large(a, p, err) : open_inline(a, p)) < 0)
+        return -1;
+    if (a->fds.n > FDS_MAX - 1)
+        return err_set(err, "a packet has more descriptors than its message");
+    if (span_peek(&m, p->p, p->n, err) < 0 || check_blob(&m, a->fds.n ? a->fds.fd[0] : -1, err) < 0)
+        return -1;
+    if (a->fds.n > 0)
+        p->blob_fd = a->fds.fd[0];
+    a->fds.n = 0;
+    return 0;
+}
+
+enum packet_got packet_recv(int fd, struct packet *p, struct err *err)
+{
+    struct packet got = PACKET_INIT;
+    struct arrival a = { .p = malloc(INLINE_MAX) };
+    enum packet_got rc;
+
+    if (!a.p)
+        return (enum packet_got)err_set(err, "out of memory");
+    rc = receive(fd, &a, err);
+    if (rc == PACKET_GOT && open_packet(&a, &got, err) < 0)
+        rc = PACKET_ERROR;
+    if (rc == PACKET_GOT)
+        *p = got;
+    else
+        packet_release(&got);
+    close_fds(&a.fds);
+    free(a.p);
+    return rc;
+}
+
+void packet_release(struct packet *p)
+{
+    free(p->p);
+    fd_close(&p->blob_fd);
+    *p = (struct packet)PACKET_INIT;
+}
+
+int packet_take_blob(struct packet *p)
+{
+    const int fd = p->blob_fd;
+
+    p->blob_fd = -1;
+    return fd;
+}
