@@ -6,13 +6,12 @@ kernel_command_libcommand_a_SOURCES = \
 	kernel/command/interpreter.h kernel/command/interpreter.c \
 	kernel/command/kernelspec.h kernel/command/kernelspec.c \
 	kernel/command/logo.h kernel/command/logo.c \
-	kernel/command/nearest.h kernel/command/nearest.c \
 	kernel/command/option.h kernel/command/option.c
 
 kernel_command_cellspan_SOURCES = \
 	kernel/command/install.h kernel/command/install.c \
 	kernel/command/main.c
-kernel_command_cellspan_LDADD = kernel/command/libcommand.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+kernel_command_cellspan_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 # The logos' bytes as C wants them.
 EXTRA_DIST += \

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/command/install.h"
-#include "kernel/command/nearest.h"
+#include "magics/suggest.h"
 
 struct subcommand {
     const char *name;
@@ -14,20 +14,21 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
     { "install", command_install, "make the kernel known to Jupyter" },
-    { NULL, NULL, NULL },
 };
+
+#define COUNT (sizeof subcommands / sizeof subcommands[0])
 
 static void show_help(FILE *to)
 {
     fputs("usage: cellspan COMMAND [options]\n\n", to);
-    for (const struct subcommand *s = subcommands; s->name; s++)
+    for (const struct subcommand *s = subcommands; s < subcommands + COUNT; s++)
         fprintf(to, "  %-12s %s\n", s->name, s->help);
     fputs("\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n", to);
 }
 
 static const struct subcommand *find(const char *name)
 {
-    for (const struct subcommand *s = subcommands; s->name; s++)
+    for (const struct subcommand *s = subcommands; s < subcommands + COUNT; s++)
         if (!strcmp(s->name, name))
             return s;
     return NULL;
@@ -35,14 +36,14 @@ static const struct subcommand *find(const char *name)
 
 static int unknown(const char *name)
 {
-    struct nearest nearest = nearest_to(name);
+    const char *names[COUNT + 2] = { "--version", "--help" };
+    const char *nearest;
 
-    for (const struct subcommand *s = subcommands; s->name; s++)
-        nearest_try(&nearest, s->name);
-    nearest_try(&nearest, "--version");
-    nearest_try(&nearest, "--help");
-    if (nearest.name)
-        fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest.name);
+    for (size_t i = 0; i < COUNT; i++)
+        names[i + 2] = subcommands[i].name;
+    nearest = suggest_nearest(name, names, COUNT + 2);
+    if (nearest)
+        fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest);
     else
         fprintf(stderr, "cellspan: there is no command %s; cellspan --help lists them\n", name);
     return 2;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/command/nearest.h"
+#include "magics/suggest.h"
 
 /* The row whose name starts with the n bytes; a whole name wins. NULL: none, or *many of them. */
 static const struct option_row *row_find(const struct option_row *rows, const char *name, size_t n, unsigned *many)
@@ -24,18 +24,25 @@ static const struct option_row *row_find(const struct option_row *rows, const ch
     return *many == 1 ? found : NULL;
 }
 
-static int unknown(const struct option_row *rows, const char *token, unsigned many, struct err *err)
+#define ROWS_MAX 16u
+
+/* name: n bytes of the token. */
+static int unknown(const struct option_row *rows, const char *name, size_t n, unsigned many, struct err *err)
 {
-    struct nearest nearest = nearest_to(token + 2);
+    const char *names[ROWS_MAX];
+    char asked[SUGGEST_MAX + 1];
+    const char *nearest;
+    size_t count = 0;
 
     if (many)
-        return err_set(err, "%s could be one of %u options; write it out", token, many);
-    for (const struct option_row *row = rows; row->name; row++)
-        nearest_try(&nearest, row->name);
-    nearest_try(&nearest, "help");
-    if (nearest.name)
-        return err_set(err, "there is no option %s; did you mean --%s?", token, nearest.name);
-    return err_set(err, "there is no option %s; --help lists them", token);
+        return err_set(err, "--%.*s could be one of %u options; write it out", (int)n, name, many);
+    for (const struct option_row *row = rows; row->name && count < ROWS_MAX; row++)
+        names[count++] = row->name;
+    snprintf(asked, sizeof asked, "%.*s", (int)n, name);
+    nearest = suggest_nearest(asked, names, count);
+    if (nearest)
+        return err_set(err, "there is no option --%.*s; did you mean --%s?", (int)n, name, nearest);
+    return err_set(err, "there is no option --%.*s; --help lists them", (int)n, name);
 }
 
 /* Takes argv[*at], and the argument after it where the option has a value of its own. */
@@ -50,7 +57,7 @@ static int take(const struct option_row *rows, int argc, char **argv, int *at, v
     if (!n)
         return err_set(err, "%s: an option's name is missing", token);
     if (!row)
-        return unknown(rows, token, many, err);
+        return unknown(rows, token + 2, n < 200 ? n : 200, many, err);
     if (!row->value) {
         if (equals)
             return err_set(err, "--%s takes no value", row->name);

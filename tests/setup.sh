@@ -1,0 +1,95 @@
+# setup.sh - what examples/run and tests/run share: packages, an environment, the build. To be sourced from bash.
+#
+# Everything is made in .build/ of the checkout; nothing else is touched but Debian's packages, and those only where some
+# are missing. PYTHON names the interpreter of the environment (python3); pip is configured as usual (PIP_INDEX_URL, …).
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+made=$top/.build
+logs=$made/logs
+venv=$made/venv
+prefix=$made/prefix
+mkdir -p "$logs"
+
+# No kernel, setting or history of the user takes part.
+export JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR=$made/ipython JUPYTER_CONFIG_DIR=$made/jupyter PYTHONNOUSERSITE=1
+unset PYTHONPATH PYTHONHOME CELLSPAN_LIBEXECDIR CELLSPAN_PYTHONPATH JUPYTER_PATH JUPYTER_DATA_DIR
+
+build_packages="build-essential autoconf automake pkg-config libzmq3-dev libjansson-dev libsodium-dev uuid-dev python3-dev python3-venv"
+test_packages="$build_packages chromium chromium-driver xz-utils"
+
+say() { printf '== %s\n' "$*"; }
+
+# step LOG COMMAND…: runs it with its output in .build/logs/LOG.log; the end of that is shown when it fails.
+step() {
+    local log=$logs/$1.log
+    shift
+    if ! "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 40 "$log"
+        say "failed: $* (all of it: ${log#"$top"/})"
+        return 1
+    fi
+}
+
+# The packages of "$@" that dpkg doesn't have; nothing where there is no dpkg.
+missing_packages() {
+    command -v dpkg-query >/dev/null || return 0
+    local package
+    for package; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    done
+}
+
+# Installs what is missing of "$@", as root or through sudo.
+install_packages() {
+    local missing root=
+    missing=$(missing_packages "$@" | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null || return 0    # configure names what is missing elsewhere
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || { say "as root: apt-get install $missing"; return 1; }
+        root=sudo
+        [ -t 0 ] || root="sudo -n"
+        [ -z "${root#sudo}" ] && sudo -v
+    fi
+    say "Debian packages: $missing"
+    # shellcheck disable=SC2086  # words are meant
+    step apt $root env DEBIAN_FRONTEND=noninteractive sh -c \
+        "apt-get install -y --no-install-recommends $missing || { apt-get update && apt-get install -y --no-install-recommends $missing; }"
+}
+
+# Makes the environment and installs a requirements file into it, once for each content of the files.
+make_venv() {
+    local python=${PYTHON:-python3} wanted=$1 sum
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        { say "the pinned packages need Python 3.11 or newer: PYTHON=/path/to/python3 ${0#"$top"/}"; return 1; }
+    sum=$(cat "$top/examples/requirements.txt" "$wanted" | cksum)
+    [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.$(basename "$(dirname "$wanted")")" 2>/dev/null)" = "$sum" ] && return 0
+    say "Python environment: ${wanted#"$top"/}"
+    [ -x "$venv/bin/python" ] || step venv "$python" -m venv "$venv" || return 1
+    step pip "$venv/bin/python" -m pip install --disable-pip-version-check -r "$wanted" || return 1
+    echo "$sum" >"$venv/.$(basename "$(dirname "$wanted")")"
+}
+
+# build_in FOLDER [configure's options…]: configures it when the options or configure itself changed, and builds.
+build_in() {
+    local dir=$made/$1 name=$1
+    shift
+    if [ ! -x "$top/configure" ] || [ -n "$(find "$top/configure.ac" "$top/Makefile.am" "$top/m4" -newer "$top/configure")" ]; then
+        (cd "$top" && step autoreconf autoreconf -fi) || return 1
+    fi
+    mkdir -p "$dir"
+    if [ ! -e "$dir/Makefile" ] || [ "$*" != "$(cat "$dir/.options" 2>/dev/null)" ]; then
+        (cd "$dir" && step "configure-$name" "$top/configure" "$@") || return 1
+        printf %s "$*" >"$dir/.options"
+    fi
+    step "make-$name" make -C "$dir" -j"$(nproc 2>/dev/null || echo 2)"
+}
+
+# Builds, installs into .build/prefix, and makes the kernel known to the environment's Jupyter.
+# "$@": more of configure's options.
+build_and_install() {
+    say "build"
+    build_in build --prefix="$prefix" --with-python="$venv/bin/python" "$@" || return 1
+    step install make -C "$made/build" install || return 1
+    step kernelspec "$prefix/bin/cellspan" install --prefix "$venv" --python "$venv/bin/python"
+}
