@@ -37,6 +37,9 @@ MUST_USE int front_status(struct front *f, const struct request *r, const char *
 /* input_request on stdin, to the identity that sent r; stale replies of it are dropped first. */
 MUST_USE int front_ask(struct front *f, const struct request *r, struct slice prompt, bool password, struct err *err);
 
+/* Over HIGH whoever prints should be held; under LOW it goes on. */
+#define FRONT_WAITING_HIGH (8u << 20)
+#define FRONT_WAITING_LOW (2u << 20)
 /* Bytes of iopub that wait for slow subscribers; called back when they fall under the mark after having been over it. */
 size_t front_waiting(const struct front *f);
 void front_on_drained(struct front *f, loop_f drained, void *arg);

@@ -1,0 +1,382 @@
+/* front.c - builds the channels and joins them: inboxes and iopub do the moving, usage the measuring. */
+#include "kernel/jupyter/front.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/log.h"
+#include "base/random.h"
+#include "kernel/jupyter/connection.h"
+#include "kernel/jupyter/inbox.h"
+#include "kernel/jupyter/iopub.h"
+#include "kernel/jupyter/outbound.h"
+#include "kernel/jupyter/request.h"
+#include "kernel/jupyter/sockets.h"
+#include "kernel/jupyter/usage.h"
+
+#define CHANNELS 3u
+#define FRAMES_PER_TURN 512u
+#define MESSAGES_PER_TURN 16u
+#define FAREWELL_NS NS_PER_S /* the most that front_destroy waits */
+#define FRAMES_ON_STACK 32u
+#define TOPIC_SIZE 128u
+
+static const enum port port_of[CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_STDIN };
+
+struct front {
+    struct loop *loop;
+    front_request_f f;
+    void *arg;
+    struct connection connection;
+    struct sockets sockets;
+    struct jupyter_session session;
+    bool session_ready;
+    struct inbox inbox[CHANNELS];
+    struct watch *watch[CHANNELS];
+    struct refusals refusals;
+    struct iopub *iopub;
+    struct usage *usage;
+};
+
+/* Frames in wire order: what goes before, the signed six, the buffers. More than fit on the stack are on the heap. */
+struct frames {
+    struct slice few[FRAMES_ON_STACK];
+    struct slice *all;
+    size_t n;
+};
+
+static int frames_collect(struct frames *fs, struct front *f, const struct request *parent, const char *type,
+                          const struct slice *before, size_t n_before, struct slice content, struct slice metadata,
+                          const struct slice *buffers, size_t n_buffers, struct err *err)
+{
+    char date[32];
+
+    fs->n = n_before + JUPYTER_OUT_FRAMES + n_buffers;
+    fs->all = fs->few;
+    if (fs->n > FRAMES_ON_STACK && !(fs->all = malloc(fs->n * sizeof *fs->all)))
+        return err_set(err, "out of memory");
+    clock_iso8601(date);
+    if (jupyter_encode(&f->session, type, date, parent ? request_header(parent) : slice_text(""), metadata, content,
+                       fs->all + n_before, err) < 0) {
+        if (fs->all != fs->few)
+            free(fs->all);
+        return -1;
+    }
+    if (n_before)
+        memcpy(fs->all, before, n_before * sizeof *before);
+    if (n_buffers)
+        memcpy(fs->all + n_before + JUPYTER_OUT_FRAMES, buffers, n_buffers * sizeof *buffers);
+    return 0;
+}
+
+static void frames_release(struct frames *fs)
+{
+    if (fs->all != fs->few)
+        free(fs->all);
+}
+
+/* 0; 1: nobody is there under that identity (a ROUTER says so only where it was asked to). */
+static int route(struct front *f, enum channel channel, const struct frames *fs, struct err *err)
+{
+    struct outbound *o = outbound_create(fs->all, fs->n, NULL, err);
+    int rc;
+
+    if (!o)
+        return -1;
+    rc = outbound_send(o, f->sockets.socket[port_of[channel]]);
+    if (rc < 0 && errno == EHOSTUNREACH)
+        rc = 1;
+    else if (rc != 0)
+        rc = err_set(err, "a reply can't leave: %s", rc > 0 ? "the client takes nothing" : zmq_strerror(errno));
+    outbound_destroy(o);
+    return rc;
+}
+
+int front_reply_with(struct front *f, struct request *r, const char *type, struct slice content, struct slice metadata,
+                     const struct slice *buffers, size_t n, struct err *err)
+{
+    struct frames fs;
+    size_t n_identity;
+    const struct slice *identity = request_identity(r, &n_identity);
+    int rc;
+
+    if (frames_collect(&fs, f, r, type, identity, n_identity, content, metadata, buffers, n, err) < 0)
+        return -1;
+    rc = route(f, request_channel(r), &fs, err);
+    frames_release(&fs);
+    return rc < 0 ? -1 : 0; /* a client that has gone away needs no reply */
+}
+
+int front_reply(struct front *f, struct request *r, const char *type, struct slice content, struct err *err)
+{
+    return front_reply_with(f, r, type, content, slice_text(""), NULL, 0, err);
+}
+
+int front_publish(struct front *f, const struct request *r, const char *type, struct slice content, struct slice metadata,
+                  const struct slice *buffers, size_t n, struct err *err)
+{
+    struct frames fs;
+    char topic[TOPIC_SIZE];
+    int rc;
+
+    snprintf(topic, sizeof topic, "kernel.%s.%s", f->session.id, type);
+    const struct slice before = slice_text(topic);
+
+    if (frames_collect(&fs, f, r, type, &before, 1, content, metadata, buffers, n, err) < 0)
+        return -1;
+    rc = iopub_send(f->iopub, fs.all, fs.n, err);
+    frames_release(&fs);
+    return rc;
+}
+
+int front_status(struct front *f, const struct request *r, const char *state, struct err *err)
+{
+    char content[64];
+
+    snprintf(content, sizeof content, "{\"execution_state\":\"%s\"}", state);
+    return front_publish(f, r, "status", slice_text(content), slice_text(""), NULL, 0, err);
+}
+
+/* A welcome goes to the topic that was asked for; there is no way to send to the new subscriber alone. */
+static void welcome(void *arg, struct slice topic)
+{
+    struct front *f = arg;
+    struct err err = { "" };
+    struct frames fs;
+    char *text;
+    json_t *content = json_pack("{s:o}", "subscription", json_stringn(topic.p, topic.n));
+
+    if (!content) /* no text: no client of ours */
+        return;
+    if ((text = json_dumps(content, JSON_COMPACT)) &&
+        frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text), slice_text(""), NULL, 0,
+                       &err) == 0) {
+        if (iopub_send(f->iopub, fs.all, fs.n, &err) < 0)
+            log_error("jupyter", "iopub_welcome: %s", err.text);
+        frames_release(&fs);
+    }
+    free(text);
+    json_decref(content);
+}
+
+static void log_failure(const char *what, const struct err *err)
+{
+    log_error("jupyter", "%s: %s", what, err->text);
+}
+
+static void answer(struct front *f, struct request *r, const char *type, struct slice content)
+{
+    struct err err = { "" };
+
+    if (front_reply(f, r, type, content, &err) < 0 || front_status(f, r, "idle", &err) < 0)
+        log_failure(type, &err);
+}
+
+static void usage_answer(void *arg, struct request *r, struct slice content)
+{
+    answer(arg, r, "usage_reply", content);
+}
+
+static void connect_answer(struct front *f, struct request *r)
+{
+    struct buf content = BUF_INIT;
+    int rc = buf_add_text(&content, "{\"status\":\"ok\"");
+
+    for (unsigned port = 0; port < PORTS && rc == 0; port++)
+        rc = buf_addf(&content, ",\"%s\":%u", connection_port_name((enum port)port), f->connection.port[port]);
+    if (rc == 0 && buf_add_text(&content, "}") == 0)
+        answer(f, r, "connect_reply", buf_slice(&content));
+    buf_release(&content);
+}
+
+/* What needs no interpreter and nobody's state is answered here; everything else is the callback's. */
+static void dispatch(struct front *f, struct request *r)
+{
+    const char *type = request_type(r);
+    const bool usage = strcmp(type, "usage_request") == 0;
+    struct err err = { "" };
+
+    if (request_channel(r) == CHANNEL_STDIN || (!usage && strcmp(type, "connect_request") != 0)) {
+        f->f(f->arg, r);
+        return;
+    }
+    if (front_status(f, r, "busy", &err) < 0 || (usage && usage_ask(f->usage, r, &err) < 0))
+        log_failure(type, &err);
+    else if (!usage)
+        connect_answer(f, r);
+}
+
+static void inbox_turn(struct front *f, enum channel channel)
+{
+    unsigned budget = FRAMES_PER_TURN;
+    struct request *r;
+
+    for (unsigned i = 0; i < MESSAGES_PER_TURN && (r = inbox_next(&f->inbox[channel], &budget)); i++) {
+        dispatch(f, r);
+        request_unref(r);
+    }
+}
+
+static void shell_ready(struct loop *loop, void *arg)
+{
+    (void)loop;
+    inbox_turn(arg, CHANNEL_SHELL);
+}
+
+static void control_ready(struct loop *loop, void *arg)
+{
+    (void)loop;
+    inbox_turn(arg, CHANNEL_CONTROL);
+}
+
+static void stdin_ready(struct loop *loop, void *arg)
+{
+    (void)loop;
+    inbox_turn(arg, CHANNEL_STDIN);
+}
+
+void front_drain_shell(struct front *f)
+{
+    unsigned budget = JUPYTER_FRAMES_MAX * 16u;
+    struct request *r;
+
+    while ((r = inbox_next(&f->inbox[CHANNEL_SHELL], &budget))) {
+        dispatch(f, r);
+        request_unref(r);
+    }
+}
+
+/* Answers to an input() that was interrupted must not become the next one's. */
+static void stale_drop(struct front *f, const struct request *asker)
+{
+    unsigned budget = JUPYTER_FRAMES_MAX;
+    struct request *r;
+
+    while ((r = inbox_next(&f->inbox[CHANNEL_STDIN], &budget))) {
+        if (!request_same_client(r, asker))
+            dispatch(f, r);
+        request_unref(r);
+    }
+}
+
+int front_ask(struct front *f, const struct request *r, struct slice prompt, bool password, struct err *err)
+{
+    struct buf content = BUF_INIT;
+    struct frames fs;
+    size_t n_identity;
+    const struct slice *identity = request_identity(r, &n_identity);
+    int rc = -1;
+
+    stale_drop(f, r);
+    if (buf_add_text(&content, "{\"prompt\":") < 0 || jupyter_quote(&content, prompt) < 0 ||
+        buf_addf(&content, ",\"password\":%s}", password ? "true" : "false") < 0) {
+        buf_release(&content);
+        return err_set(err, "out of memory");
+    }
+    if (frames_collect(&fs, f, r, "input_request", identity, n_identity, buf_slice(&content), slice_text(""), NULL, 0,
+                       err) == 0) {
+        if ((rc = route(f, CHANNEL_STDIN, &fs, err)) > 0)
+            rc = err_set(err, "input(): the client that ran this cell has not connected its stdin channel");
+        frames_release(&fs);
+    }
+    buf_release(&content);
+    return rc;
+}
+
+size_t front_waiting(const struct front *f)
+{
+    return iopub_waiting(f->iopub);
+}
+
+void front_on_drained(struct front *f, loop_f drained, void *arg)
+{
+    iopub_on_drained(f->iopub, drained, arg);
+}
+
+static int session_open(struct front *f, struct err *err)
+{
+    char id[UUID_TEXT_SIZE];
+    const char *user = getenv("USER");
+    json_t *checked = json_string(user && *user ? user : "username"); /* NULL: not UTF-8 */
+
+    random_uuid(id);
+    if (jupyter_session_init(&f->session, id, checked ? json_string_value(checked) : "username",
+                             slice_of(f->connection.key, f->connection.key_size), err) == 0)
+        f->session_ready = true;
+    json_decref(checked);
+    return f->session_ready ? 0 : -1;
+}
+
+static int channels_open(struct front *f, struct err *err)
+{
+    static const loop_f ready[CHANNELS] = { shell_ready, control_ready, stdin_ready };
+    static const struct iopub_marks marks = { FRONT_WAITING_HIGH, FRONT_WAITING_LOW };
+
+    for (unsigned i = 0; i < CHANNELS; i++)
+        inbox_init(&f->inbox[i], (enum channel)i, f->sockets.socket[port_of[i]], &f->session, &f->refusals);
+    /* Control first: the loop asks in the order in which the watches were made. */
+    static const enum channel order[CHANNELS] = { CHANNEL_CONTROL, CHANNEL_SHELL, CHANNEL_STDIN };
+
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        const enum channel c = order[i];
+
+        if (!(f->watch[c] = loop_zmq(f->loop, f->sockets.socket[port_of[c]], ready[c], f, err)))
+            return -1;
+    }
+    f->iopub = iopub_create(f->loop, f->sockets.socket[PORT_IOPUB], marks, welcome, f, err);
+    return f->iopub && (f->usage = usage_create(f->loop, usage_answer, f, err)) ? 0 : -1;
+}
+
+struct front *front_create(struct loop *loop, const char *file, front_request_f callback, void *arg, struct err *err)
+{
+    struct front *f = calloc(1, sizeof *f);
+
+    if (!f)
+        return err_null(err, "out of memory");
+    f->loop = loop;
+    f->f = callback;
+    f->arg = arg;
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1); /* before the first thread: an arena for each of ZeroMQ's costs more than sharing one */
+#endif
+    if (connection_read(&f->connection, file, err) < 0) {
+        free(f);
+        return NULL;
+    }
+    if (sockets_open(&f->sockets, loop, &f->connection, err) < 0 || session_open(f, err) < 0 ||
+        channels_open(f, err) < 0) {
+        front_destroy(f);
+        return NULL;
+    }
+    return f;
+}
+
+void front_destroy(struct front *f)
+{
+    const uint64_t begin = clock_now(&clock_system);
+    uint64_t spent;
+
+    if (!f)
+        return;
+    usage_destroy(f->usage);
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        watch_stop(f->watch[i]);
+        inbox_release(&f->inbox[i]);
+    }
+    if (f->iopub) {
+        iopub_flush(f->iopub, FAREWELL_NS);
+        iopub_stop(f->iopub);
+    }
+    spent = clock_now(&clock_system) - begin;
+    sockets_close(&f->sockets, spent < FAREWELL_NS ? (int)((FAREWELL_NS - spent) / NS_PER_MS) : 0);
+    iopub_release(f->iopub);
+    if (f->session_ready)
+        jupyter_session_release(&f->session);
+    connection_release(&f->connection);
+    free(f);
+}

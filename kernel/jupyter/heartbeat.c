@@ -1,0 +1,84 @@
+/* heartbeat.c - the echo. The thread owns its socket whole and shares nothing else. */
+#include "kernel/jupyter/heartbeat.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define STACK_SIZE (128u << 10) /* bytes */
+
+struct heartbeat {
+    void *socket;
+    pthread_t thread;
+};
+
+/* One frame, back to where it came from. A ROUTER drops what it can't deliver, so the send never waits. */
+static int echo(void *socket)
+{
+    zmq_msg_t frame;
+    int more, rc;
+
+    if (zmq_msg_init(&frame) < 0)
+        return -1;
+    if ((rc = zmq_msg_recv(&frame, socket, 0)) >= 0) {
+        more = zmq_msg_more(&frame);
+        rc = zmq_msg_send(&frame, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0));
+        if (rc < 0 && errno != ETERM && errno != ENOTSOCK)
+            rc = 0;
+    }
+    zmq_msg_close(&frame);
+    return rc;
+}
+
+static void *beat(void *arg)
+{
+    struct heartbeat *h = arg;
+
+    while (echo(h->socket) >= 0 || errno == EINTR)
+        ;
+    zmq_close(h->socket);
+    return NULL;
+}
+
+static int start(struct heartbeat *h)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    int why = pthread_attr_init(&attr);
+
+    if (why)
+        return why;
+    pthread_attr_setstacksize(&attr, STACK_SIZE); /* refused where the least is more: then the default stays */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the loop's */
+    why = pthread_create(&h->thread, &attr, beat, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return why;
+}
+
+struct heartbeat *heartbeat_start(void *socket, struct err *err)
+{
+    struct heartbeat *h = calloc(1, sizeof *h);
+    int why = ENOMEM;
+
+    if (h) {
+        h->socket = socket;
+        if ((why = start(h)) == 0)
+            return h;
+    }
+    free(h);
+    zmq_close(socket);
+    return err_null(err, "heartbeat: no thread: %s", strerror(why));
+}
+
+void heartbeat_join(struct heartbeat *h)
+{
+    if (!h)
+        return;
+    pthread_join(h->thread, NULL);
+    free(h);
+}

@@ -1,0 +1,31 @@
+/* outbound.h - one message on its way out: frames copied once into ZeroMQ's own form, sent whole or not at all. */
+#ifndef KERNEL_JUPYTER_OUTBOUND_H
+#define KERNEL_JUPYTER_OUTBOUND_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <zmq.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+/* Bytes that libzmq holds: its I/O thread takes off what every subscriber has been sent. It outlives the context. */
+struct tally {
+    atomic_size_t bytes;
+};
+
+struct outbound {
+    struct outbound *next; /* whoever queues it */
+    size_t size;           /* bytes, with an allowance for what each message costs */
+    size_t n;
+    zmq_msg_t part[];
+};
+
+/* Copies the frames, n >= 1. tally is added to when it is sent; NULL: nobody counts. */
+struct outbound *outbound_create(const struct slice *frame, size_t n, struct tally *tally, struct err *err);
+void outbound_destroy(struct outbound *o); /* NULL is fine; also to be called after it was sent */
+
+/* Never waits. 0: sent; 1: there is no room now, nothing was sent (try again later); -1: errno says why, give it up. */
+MUST_USE int outbound_send(struct outbound *o, void *socket);
+
+#endif

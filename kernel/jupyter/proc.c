@@ -1,0 +1,201 @@
+/* proc.c - readers of /proc. */
+#include "kernel/jupyter/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __linux__
+
+#define PROCESSES_MAX 100000u
+
+/* The start of the file, NUL-terminated: what we look for stands there. -1: it can't be read. */
+static int file_read(const char *path, char *out, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t got = 1;
+
+    if (fd < 0)
+        return -1;
+    while (n < size - 1 && (got = read(fd, out + n, size - 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    out[n] = '\0';
+    return got < 0 || n == 0 ? -1 : 0;
+}
+
+/* The name in brackets may hold anything, brackets and blanks too: what follows is behind the last one. */
+static int process_read(long pid, struct proc_process *p)
+{
+    char path[64], text[1024];
+    const char *rest;
+    unsigned long long user, system, started;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    if (file_read(path, text, sizeof text) < 0 || !(rest = strrchr(text, ')')))
+        return -1;
+    if (sscanf(rest + 1, " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+               &p->parent, &user, &system, &started) != 4)
+        return -1;
+    p->pid = pid;
+    p->ticks = user + system;
+    p->started = started;
+    return 0;
+}
+
+static int processes(struct proc_process **list, size_t *n)
+{
+    DIR *dir = opendir("/proc");
+    size_t cap = 0;
+
+    *list = NULL;
+    *n = 0;
+    if (!dir)
+        return -1;
+    for (const struct dirent *e; (e = readdir(dir)) && *n < PROCESSES_MAX;) {
+        const long pid = strtol(e->d_name, NULL, 10);
+
+        if (pid <= 0)
+            continue;
+        if (*n == cap) {
+            struct proc_process *more = realloc(*list, (cap ? cap * 2 : 256) * sizeof *more);
+
+            if (!more)
+                break; /* what is there must do */
+            *list = more;
+            cap = cap ? cap * 2 : 256;
+        }
+        if (process_read(pid, *list + *n) == 0)
+            ++*n;
+    }
+    closedir(dir);
+    return *n ? 0 : -1;
+}
+
+static void swap(struct proc_process *a, struct proc_process *b)
+{
+    const struct proc_process keep = *a;
+
+    *a = *b;
+    *b = keep;
+}
+
+/* Moves the tree to the front: each member found brings in its children, until the last has been looked at. */
+static size_t tree_first(struct proc_process *list, size_t n, long root)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (list[i].pid == root) {
+            swap(&list[i], &list[found++]);
+            break;
+        }
+    for (size_t at = 0; at < found; at++)
+        for (size_t i = found; i < n; i++)
+            if (list[i].parent == list[at].pid)
+                swap(&list[i], &list[found++]);
+    return found;
+}
+
+int proc_tree(long pid, struct proc_process **list, size_t *n)
+{
+    if (processes(list, n) == 0 && (*n = tree_first(*list, *n, pid)) > 0)
+        return 0;
+    free(*list);
+    *list = NULL;
+    return -1;
+}
+
+/* "Name:   123 kB" of a text of such lines; 0 where it is not there. Bytes. */
+static uint64_t line_of(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, n) == 0 && line[n] == ':')
+            return strtoull(line + n + 1, NULL, 10) * 1024;
+    }
+    return 0;
+}
+
+int proc_pss(long pid, uint64_t *bytes)
+{
+    char path[64], text[4096];
+
+    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
+    if (file_read(path, text, sizeof text) < 0)
+        return -1;
+    *bytes = line_of(text, "Pss");
+    return 0;
+}
+
+int proc_memory(struct proc_memory *m)
+{
+    char text[4096];
+
+    if (file_read("/proc/meminfo", text, sizeof text) < 0)
+        return -1;
+    m->total = line_of(text, "MemTotal");
+    m->free = line_of(text, "MemFree");
+    m->available = line_of(text, "MemAvailable");
+    m->buffers = line_of(text, "Buffers");
+    m->cached = line_of(text, "Cached") + line_of(text, "SReclaimable");
+    m->shared = line_of(text, "Shmem");
+    m->active = line_of(text, "Active");
+    m->inactive = line_of(text, "Inactive");
+    m->slab = line_of(text, "Slab");
+    return m->total ? 0 : -1;
+}
+
+int proc_cpu(struct proc_cpu *c)
+{
+    char text[512];
+    unsigned long long t[8] = { 0 }; /* user nice system idle iowait irq softirq steal */
+
+    if (file_read("/proc/stat", text, sizeof text) < 0 ||
+        sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
+               &t[7]) < 4)
+        return -1;
+    c->all = 0;
+    for (unsigned i = 0; i < 8; i++)
+        c->all += t[i];
+    c->busy = c->all - t[3] - t[4];
+    return 0;
+}
+
+#else
+
+int proc_tree(long pid, struct proc_process **list, size_t *n)
+{
+    (void)pid;
+    *list = NULL;
+    *n = 0;
+    return -1;
+}
+
+int proc_pss(long pid, uint64_t *bytes)
+{
+    (void)pid;
+    (void)bytes;
+    return -1;
+}
+
+int proc_memory(struct proc_memory *m)
+{
+    (void)m;
+    return -1;
+}
+
+int proc_cpu(struct proc_cpu *c)
+{
+    (void)c;
+    return -1;
+}
+
+#endif

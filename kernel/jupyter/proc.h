@@ -1,0 +1,31 @@
+/* proc.h - what Linux's /proc tells about processes and the machine. Elsewhere every call says -1. */
+#ifndef KERNEL_JUPYTER_PROC_H
+#define KERNEL_JUPYTER_PROC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct proc_process {
+    long pid, parent;
+    uint64_t started; /* ticks since boot: tells two processes with one pid apart */
+    uint64_t ticks;   /* CPU time used, user and system */
+};
+
+struct proc_memory { /* bytes */
+    uint64_t total, free, available, buffers, cached, shared, active, inactive, slab;
+};
+
+struct proc_cpu { /* ticks since boot, of all CPUs */
+    uint64_t busy, all;
+};
+
+/* pid and all its descendants, pid first; *list is the caller's to free. */
+MUST_USE int proc_tree(long pid, struct proc_process **list, size_t *n);
+/* Proportional set size: shared pages are divided among those that share them. Bytes. */
+MUST_USE int proc_pss(long pid, uint64_t *bytes);
+MUST_USE int proc_memory(struct proc_memory *m);
+MUST_USE int proc_cpu(struct proc_cpu *c);
+
+#endif

@@ -1,0 +1,119 @@
+/* request.c - a message's frames stay in ZeroMQ's memory; nothing of them is copied. */
+#include "kernel/jupyter/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+    unsigned refs;
+    enum channel channel;
+    struct jupyter_message message; /* borrows from the frames below */
+    size_t n;
+    struct slice *frame; /* n of them, behind the parts in the same allocation */
+    zmq_msg_t part[];
+};
+
+static void request_free(struct request *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        zmq_msg_close(&r->part[i]);
+    free(r);
+}
+
+enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t n, struct jupyter_session *session,
+                                  struct request **out)
+{
+    struct request *r;
+    enum jupyter_fault fault;
+
+    *out = NULL;
+    if (n > JUPYTER_FRAMES_MAX)
+        return JUPYTER_TOO_MANY;
+    if (!(r = malloc(sizeof *r + n * (sizeof r->part[0] + sizeof r->frame[0]))))
+        return JUPYTER_NO_MEMORY;
+    r->refs = 1;
+    r->channel = channel;
+    r->n = n;
+    r->frame = (struct slice *)(void *)(r->part + n);
+    for (size_t i = 0; i < n; i++) { /* small frames live within the zmq_msg_t: looked at only once they have moved */
+        zmq_msg_init(&r->part[i]);
+        zmq_msg_move(&r->part[i], &part[i]);
+        r->frame[i] = slice_of(zmq_msg_data(&r->part[i]), zmq_msg_size(&r->part[i]));
+    }
+    if ((fault = jupyter_decode(session, r->frame, n, &r->message)) == JUPYTER_FINE)
+        *out = r;
+    else
+        request_free(r);
+    return fault;
+}
+
+struct request *request_ref(struct request *r)
+{
+    r->refs++;
+    return r;
+}
+
+void request_unref(struct request *r)
+{
+    if (!r || --r->refs > 0)
+        return;
+    jupyter_message_release(&r->message);
+    request_free(r);
+}
+
+enum channel request_channel(const struct request *r)
+{
+    return r->channel;
+}
+
+const char *request_type(const struct request *r)
+{
+    return r->message.type;
+}
+
+const char *request_id(const struct request *r)
+{
+    return r->message.id;
+}
+
+const json_t *request_content(const struct request *r)
+{
+    return r->message.content;
+}
+
+struct slice request_content_text(const struct request *r)
+{
+    return r->message.part[JUPYTER_CONTENT];
+}
+
+struct slice request_header(const struct request *r)
+{
+    return r->message.part[JUPYTER_HEADER];
+}
+
+struct slice request_metadata(const struct request *r)
+{
+    return r->message.part[JUPYTER_METADATA];
+}
+
+const struct slice *request_buffers(const struct request *r, size_t *n)
+{
+    *n = r->message.buffers;
+    return r->message.buffer;
+}
+
+const struct slice *request_identity(const struct request *r, size_t *n)
+{
+    *n = r->message.identities;
+    return r->message.identity;
+}
+
+bool request_same_client(const struct request *a, const struct request *b)
+{
+    if (a->message.identities != b->message.identities)
+        return false;
+    for (size_t i = 0; i < a->message.identities; i++)
+        if (!slice_equal(a->message.identity[i], b->message.identity[i]))
+            return false;
+    return true;
+}

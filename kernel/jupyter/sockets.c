@@ -1,0 +1,150 @@
+/* sockets.c - options and addresses of the five channels. */
+#include "kernel/jupyter/sockets.h"
+
+#include <errno.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "kernel/jupyter/heartbeat.h"
+#include "kernel/jupyter/zap.h"
+
+#define IOPUB_HWM 256       /* messages within libzmq for one subscriber; bytes are bounded by iopub.c */
+#define ROUTER_RECV_HWM 20000
+#define ROUTER_SEND_HWM 65536
+#define LARGEST (INT64_C(512) << 20) /* bytes of a frame: libzmq hangs up on a larger one before it is read */
+#define LARGEST_SMALL (INT64_C(1) << 20)
+
+struct option {
+    int name, value;
+};
+
+static int set_all(void *socket, const struct option *o, size_t n, int64_t largest)
+{
+    for (size_t i = 0; i < n; i++)
+        if (zmq_setsockopt(socket, o[i].name, &o[i].value, sizeof o[i].value) < 0)
+            return -1;
+    return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+}
+
+/* HANDOVER: a client that comes back under its old identity takes over from the connection that it lost.
+ * NODROP: zmq_send says EAGAIN where it would drop. VERBOSE: every subscription is reported, for its welcome. */
+static int options_set(void *socket, enum port port)
+{
+    static const struct option router[] = {
+        { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_RCVHWM, ROUTER_RECV_HWM }, { ZMQ_SNDHWM, ROUTER_SEND_HWM }, { ZMQ_LINGER, 0 },
+    };
+    static const struct option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
+    static const struct option xpub[] = {
+        { ZMQ_XPUB_NODROP, 1 }, { ZMQ_XPUB_VERBOSE, 1 }, { ZMQ_SNDHWM, IOPUB_HWM }, { ZMQ_LINGER, 0 },
+    };
+    static const struct option echo[] = { { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_LINGER, 0 } };
+
+    switch (port) {
+    case PORT_IOPUB:
+        return set_all(socket, xpub, sizeof xpub / sizeof *xpub, LARGEST_SMALL);
+    case PORT_HEARTBEAT:
+        return set_all(socket, echo, sizeof echo / sizeof *echo, LARGEST_SMALL);
+    case PORT_STDIN: /* input() must not wait for an answer of somebody who is not there */
+        if (set_all(socket, mandatory, 1, LARGEST) < 0)
+            return -1;
+        return set_all(socket, router, sizeof router / sizeof *router, LARGEST);
+    default:
+        return set_all(socket, router, sizeof router / sizeof *router, LARGEST);
+    }
+}
+
+static int curve_set(void *socket, const struct connection *c, enum port port)
+{
+    const char *domain = port == PORT_HEARTBEAT ? ZAP_ANYBODY : ZAP_OWNER;
+    const int server = 1;
+
+    if (zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) < 0 ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) < 0)
+        return -1;
+    return zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, c->secret_key, strlen(c->secret_key) + 1);
+}
+
+static const char *advice(int why)
+{
+    switch (why) {
+    case EADDRINUSE:
+        return "; start the kernel again so that Jupyter chooses another port, or end the program that has it";
+    case EACCES:
+        return "; choose a port above 1023, or a folder that you may write to";
+    case ENAMETOOLONG:
+        return "; a socket's path has at most 107 bytes: set XDG_RUNTIME_DIR or JUPYTER_RUNTIME_DIR to a shorter one";
+    case ENODEV:
+    case EADDRNOTAVAIL:
+        return "; \"ip\" must be an address of this machine, such as 127.0.0.1";
+    default:
+        return "";
+    }
+}
+
+static int bind_one(struct sockets *s, const struct connection *c, enum port port, struct err *err)
+{
+    static const int type[PORTS] = { ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_XPUB, ZMQ_ROUTER };
+    char endpoint[CONNECTION_ENDPOINT_SIZE];
+    const int on = 1;
+    void *socket = zmq_socket(s->context, type[port]);
+
+    s->socket[port] = socket;
+    if (!socket || options_set(socket, port) < 0)
+        return err_set(err, "%s: ZeroMQ: %s", connection_port_name(port), zmq_strerror(errno));
+    if (c->curve && curve_set(socket, c, port) < 0)
+        return err_set(err, "connection file %s: the CURVE keys are not usable: %s", c->file, zmq_strerror(errno));
+    if (connection_endpoint(c, port, endpoint, err) < 0)
+        return -1;
+    if (!c->ipc && strchr(endpoint, '[') && zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on) < 0)
+        return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
+    if (zmq_bind(socket, endpoint) < 0)
+        return err_set(err, "%s %u of connection file %s: can't listen at %s: %s%s", connection_port_name(port),
+                       c->port[port], c->file, endpoint, zmq_strerror(errno), advice(errno));
+    return 0;
+}
+
+int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c, struct err *err)
+{
+    memset(s, 0, sizeof *s);
+    if (c->curve && !zmq_has("curve"))
+        return err_set(err, "connection file %s asks for encryption, but this libzmq has no CURVE: install one that was "
+                            "built with libsodium, or set KernelManager.transport_encryption to \"disabled\"", c->file);
+    if (!(s->context = zmq_ctx_new()))
+        return err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
+    if (zmq_ctx_set(s->context, ZMQ_IO_THREADS, 1) < 0 || zmq_ctx_set(s->context, ZMQ_MAX_SOCKETS, 16) < 0) {
+        err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
+        goto undo;
+    }
+    /* Before any bind: who connects while there is nobody to ask would be let in. */
+    if (c->curve && !(s->zap = zap_create(loop, s->context, c, err)))
+        goto undo;
+    for (unsigned port = 0; port < PORTS; port++)
+        if (bind_one(s, c, (enum port)port, err) < 0)
+            goto undo;
+    s->heartbeat = heartbeat_start(s->socket[PORT_HEARTBEAT], err); /* takes the socket */
+    s->socket[PORT_HEARTBEAT] = NULL;
+    if (s->heartbeat)
+        return 0;
+undo:
+    sockets_close(s, 0);
+    return -1;
+}
+
+/* The order matters: an option can't be set once the context was shut down, the heartbeat's thread ends by that only,
+ * and zmq_ctx_term waits for every socket to be closed and then for what lingers. */
+void sockets_close(struct sockets *s, int linger_ms)
+{
+    zap_destroy(s->zap);
+    for (unsigned port = 0; port < PORTS; port++)
+        if (s->socket[port]) {
+            zmq_setsockopt(s->socket[port], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+            zmq_close(s->socket[port]);
+        }
+    if (s->context) {
+        zmq_ctx_shutdown(s->context);
+        heartbeat_join(s->heartbeat);
+        while (zmq_ctx_term(s->context) < 0 && errno == EINTR)
+            ;
+    }
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,84 @@
+/* history.c - sets of signatures. They are an HMAC's output, hence uniform: their own bytes are the hash. Only verified
+ * signatures get here, so nobody without the key can choose them to collide. */
+#include "protocol/history.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SLOTS 256u
+
+void history_init(struct history *h, size_t limit)
+{
+    memset(h, 0, sizeof *h);
+    h->limit = limit;
+}
+
+void history_release(struct history *h)
+{
+    free(h->young.slot);
+    free(h->old.slot);
+    memset(h, 0, sizeof *h);
+}
+
+/* The slot that holds the key or, where it is not there, the free one for it. There is always a free one. */
+static unsigned char *set_find(const struct history_set *s, const unsigned char *key)
+{
+    static const unsigned char nothing[HISTORY_KEY];
+    uint64_t at;
+
+    memcpy(&at, key, sizeof at);
+    for (;; at++) {
+        unsigned char *slot = s->slot[at & (s->slots - 1)];
+
+        if (memcmp(slot, key, HISTORY_KEY) == 0 || memcmp(slot, nothing, HISTORY_KEY) == 0)
+            return slot;
+    }
+}
+
+static int set_has(const struct history_set *s, const unsigned char *key)
+{
+    return s->slots && memcmp(set_find(s, key), key, HISTORY_KEY) == 0;
+}
+
+static int set_grow(struct history_set *s)
+{
+    struct history_set more = { NULL, s->slots ? s->slots * 2 : FIRST_SLOTS, s->used };
+    static const unsigned char nothing[HISTORY_KEY];
+
+    if (!(more.slot = calloc(more.slots, HISTORY_KEY)))
+        return -1;
+    for (size_t i = 0; i < s->slots; i++)
+        if (memcmp(s->slot[i], nothing, HISTORY_KEY) != 0)
+            memcpy(set_find(&more, s->slot[i]), s->slot[i], HISTORY_KEY);
+    free(s->slot);
+    *s = more;
+    return 0;
+}
+
+static int set_add(struct history_set *s, const unsigned char *key)
+{
+    if (2 * (s->used + 1) > s->slots && set_grow(s) < 0)
+        return -1;
+    memcpy(set_find(s, key), key, HISTORY_KEY);
+    s->used++;
+    return 0;
+}
+
+int history_seen(struct history *h, struct slice signature)
+{
+    unsigned char key[HISTORY_KEY];
+    size_t n = 0;
+
+    if (signature.n < sizeof key * 2 ||
+        sodium_hex2bin(key, sizeof key, signature.p, sizeof key * 2, NULL, &n, NULL) < 0 || n != sizeof key)
+        return 1; /* nothing that was ever signed looks so */
+    if (set_has(&h->young, key) || set_has(&h->old, key))
+        return 1;
+    if (h->young.used >= h->limit / 2) {
+        free(h->old.slot);
+        h->old = h->young;
+        memset(&h->young, 0, sizeof h->young);
+    }
+    return set_add(&h->young, key);
+}
