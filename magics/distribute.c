@@ -1,0 +1,132 @@
+/* distribute.c - %%distribute, and %distribute script.py. */
+#include <stdlib.h>
+
+#include "magics/option.h"
+
+#define NEVER_MS (UINT64_C(365) * 24 * 3600 * 1000)
+
+static const char *const gpu[] = { "gpu", NULL };
+static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL }; /* enum plan_merge, in its order */
+static const char *const backends[] = { "nccl", "gloo", NULL };
+
+static const struct option options[] = {
+    { .name = "nproc", .letter = 'n', .kind = OPTION_COUNT, .at = offsetof(struct plan, n), .value = "N|gpu",
+      .words = gpu, .min = 1, .max = 4096, .standard = "the group's size, else one per GPU, else one per core up to 4",
+      .help = "world size; gpu is one rank per GPU" },
+    OPTION_ROW_RANKS("run only on these ranks"),
+    { .name = "merge", .kind = OPTION_MODE, .at = offsetof(struct plan, merge), .value = "MODE", .words = modes,
+      .words_are = "mode", .standard = "fold", .help = "how output is merged: fold, prefix, rank0 or raw" },
+    { .name = "into", .kind = OPTION_NAME, .flags = OPTION_CELL, .at = offsetof(struct plan, into), .value = "NAME",
+      .help = "bind rank 0's result to NAME at home" },
+    { .name = "gather", .kind = OPTION_FLAG, .flags = OPTION_CELL, .at = offsetof(struct plan, gather),
+      .help = "the result is the list of all ranks' results" },
+    { .name = "capture", .kind = OPTION_NAMES, .flags = OPTION_CELL, .at = offsetof(struct plan, capture),
+      .value = "A,B", .standard = "all that the cell reads", .excludes = "no-capture",
+      .help = "home's variables that travel" },
+    { .name = "no-capture", .kind = OPTION_FLAG, .flags = OPTION_CELL, .at = offsetof(struct plan, no_capture),
+      .excludes = "capture", .help = "no variable travels" },
+    { .name = "init", .kind = OPTION_WORD, .flags = OPTION_BARE, .at = offsetof(struct plan, init),
+      .value = "nccl|gloo", .words = backends, .words_are = "backend", .standard = "off",
+      .help = "initialise torch.distributed before the cell runs" },
+    { .name = "env", .kind = OPTION_ENV, .at = offsetof(struct plan, env), .value = "K=V",
+      .help = "set in the ranks' environment; may be given again" },
+    { .name = "cwd", .kind = OPTION_PATH, .at = offsetof(struct plan, cwd), .value = "DIR",
+      .standard = "home's", .help = "the ranks' working directory" },
+    { .name = "timeout", .kind = OPTION_TIME, .at = offsetof(struct plan, timeout_ns), .value = "T", .min = 1,
+      .max = NEVER_MS, .standard = "never", .help = "stop the cell after T: 10, 10s, 1.5m, 2h, 500ms" },
+    { .name = "grace", .kind = OPTION_TIME, .at = offsetof(struct plan, grace_ns), .value = "T", .max = NEVER_MS,
+      .standard = "10s", .help = "how long an interrupt may take before ranks are killed" },
+    { .name = "fresh", .kind = OPTION_FLAG, .at = offsetof(struct plan, fresh),
+      .help = "start the group afresh first" },
+    { .letter = 'm', .kind = OPTION_MODULE, .flags = OPTION_LINE, .value = "MODULE",
+      .help = "run a module; what follows are its arguments" },
+    OPTION_ROW_HELP,
+    { 0 },
+};
+
+static const char *const usage[] = {
+    "%%distribute [options]                       run this cell on the ranks",
+    "%distribute [options] script.py [args...]    run a script on them, as torchrun does",
+    "%distribute [options] -m module [args...]    or a module",
+    NULL,
+};
+
+static int stray_word(const struct call *call, struct err *err)
+{
+    const char *word = call->tokens.v[call->words[0]].text;
+    char shown[TOKEN_SHOWN];
+
+    token_shown(shown, word);
+    if (word[0] == '#')
+        return err_set(err, "%s: a comment can't stand on the option line", shown);
+    if (word[0] && strspn(word, "0123456789") == strlen(word))
+        return err_set(err, "%s: unexpected word; did you mean -n %s?", shown, shown);
+    if (strlen(word) > 3 && strcmp(word + strlen(word) - 3, ".py") == 0)
+        return err_set(err, "%s: unexpected word; a script runs with one %%: %%distribute %s", shown, shown);
+    return err_set(err, "%s: unexpected word (%%%%distribute takes options only)", shown);
+}
+
+static bool blank(struct slice s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (!strchr(" \t\r\n\f\v", s.p[i]) || s.p[i] == '\0')
+            return false;
+    return true;
+}
+
+/* The newlines of the lines above keep the line numbers of tracebacks those of the cell. */
+static int body_set(const struct call *call, struct plan *plan, struct err *err)
+{
+    const size_t above = call->lines_above;
+
+    if (call->words_n)
+        return stray_word(call, err);
+    if (blank(call->body))
+        return err_set(err, "%%%%distribute: there is nothing to run (the code goes below this line)");
+    if (!(plan->body = malloc(above + call->body.n + 1)))
+        return err_set(err, "out of memory");
+    memset(plan->body, '\n', above);
+    memcpy(plan->body + above, call->body.p, call->body.n);
+    plan->body_size = above + call->body.n;
+    plan->body[plan->body_size] = '\0';
+    plan->kind = PLAN_DISTRIBUTE;
+    return 0;
+}
+
+static int argv_set(const struct call *call, struct plan *plan, struct err *err)
+{
+    if (!call->words_n)
+        return call->module ? err_set(err, "-m: needs a value (-m MODULE)")
+                            : err_set(err, "%%distribute: which script? (%%distribute [options] script.py, or -m module; "
+                                           "%%%%distribute runs the cell)");
+    if (call->module && list_add(&plan->argv, "-m", 2) < 0)
+        return err_set(err, "out of memory");
+    for (size_t i = 0; i < call->words_n; i++) {
+        const char *word = call->tokens.v[call->words[i]].text;
+
+        if (i == 0 && !*word)
+            return err_set(err, "%%distribute: the name of the %s is empty", call->module ? "module" : "script");
+        if (list_add(&plan->argv, word, strlen(word)) < 0)
+            return err_set(err, "out of memory");
+    }
+    plan->kind = PLAN_SCRIPT;
+    return 0;
+}
+
+static int finish(const struct call *call, struct plan *plan, struct err *err)
+{
+    plan->merge_set = option_given(call, "merge", NULL) != NULL;
+    if (call_check_ranks(call, plan, err) < 0)
+        return -1;
+    return call->cell ? body_set(call, plan, err) : argv_set(call, plan, err);
+}
+
+const struct magic magic_distribute = {
+    .name = "distribute",
+    .cell = true,
+    .script = true,
+    .usage = usage,
+    .about = "Runs Python on many ranks. The value of rank 0's last expression is the cell's result.",
+    .options = options,
+    .finish = finish,
+};

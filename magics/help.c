@@ -1,0 +1,65 @@
+/* help.c - the help text of a magic, written from its table. */
+#include "magics/option.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+
+#define COLUMN 26 /* where the explanations start */
+
+static int option_line(struct buf *out, const struct option *o)
+{
+    char left[64];
+    char letter[8] = "    ";
+    char name[40] = "";
+
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c%s", o->letter, o->name ? ", " : "  ");
+    if (o->name)
+        snprintf(name, sizeof name, "--%s", o->name);
+    snprintf(left, sizeof left, "%s%s%s%s%s", letter, name, o->value ? (o->name ? " " : "") : "",
+             o->value && o->flags & OPTION_BARE ? "[" : "", o->value ? o->value : "");
+    if (o->value && o->flags & OPTION_BARE)
+        strncat(left, "]", sizeof left - strlen(left) - 1);
+    if (buf_addf(out, "  %-*s%s%s", COLUMN, left, strlen(left) < COLUMN ? "" : "  ", o->help) < 0)
+        return -1;
+    if (o->standard && buf_addf(out, " (%s)", o->standard) < 0)
+        return -1;
+    if (o->flags & OPTION_CELL && buf_add_text(out, "; only with %%") < 0)
+        return -1;
+    if (o->flags & OPTION_LINE && buf_add_text(out, "; only with %") < 0)
+        return -1;
+    return buf_add_text(out, "\n");
+}
+
+static int help_write(struct buf *out, const struct magic *m)
+{
+    for (const char *const *u = m->usage; *u; u++)
+        if (buf_addf(out, "%s\n", *u) < 0)
+            return -1;
+    if (buf_addf(out, "\n%s\n", m->about) < 0)
+        return -1;
+    for (const struct command *c = m->commands; c && c->name; c++)
+        if (buf_addf(out, "%s  %-*s%s\n", c == m->commands ? "\n" : "", COLUMN, c->name, c->help) < 0)
+            return -1;
+    if (buf_add_text(out, "\n") < 0)
+        return -1;
+    for (const struct option *o = m->options; !option_is_last(o); o++)
+        if (option_line(out, o) < 0)
+            return -1;
+    return 0;
+}
+
+char *plan_help(const char *magic)
+{
+    const struct magic *m = magic_find(slice_text(magic));
+    struct buf out = BUF_INIT;
+
+    if (!m)
+        return NULL;
+    if (help_write(&out, m) < 0) {
+        buf_release(&out);
+        return NULL;
+    }
+    return buf_take(&out);
+}

@@ -1,0 +1,206 @@
+/* option.c - reads words by a magic's table. See option.h. */
+#include "magics/option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "magics/suggest.h"
+
+bool option_fits(const struct option *o, bool cell)
+{
+    return !(o->flags & (cell ? OPTION_LINE : OPTION_CELL));
+}
+
+static bool valued(const struct option *o)
+{
+    return o->value && o->kind != OPTION_MODULE;
+}
+
+static const struct option *find_long(const struct magic *m, bool cell, const char *word, const char **attached)
+{
+    const size_t n = strcspn(word, "=");
+    const struct option *misplaced = NULL;
+
+    *attached = word[n] ? word + n + 1 : NULL;
+    for (const struct option *o = m->options; !option_is_last(o); o++) {
+        if (!o->name || strlen(o->name) != n || memcmp(o->name, word, n) != 0)
+            continue;
+        if (option_fits(o, cell))
+            return o;
+        misplaced = o;
+    }
+    return misplaced;
+}
+
+static const struct option *find_short(const struct magic *m, bool cell, const char *word, const char **attached)
+{
+    const struct option *misplaced = NULL;
+
+    *attached = word[1] ? word + 1 + (word[1] == '=') : NULL;
+    for (const struct option *o = m->options; !option_is_last(o); o++) {
+        if (!o->letter || o->letter != word[0] || (word[1] && !valued(o)))
+            continue;
+        if (option_fits(o, cell))
+            return o;
+        misplaced = o;
+    }
+    return misplaced;
+}
+
+const struct option *option_find(const struct magic *m, bool cell, const char *word, const char **attached)
+{
+    *attached = NULL;
+    if (word[0] != '-' || !word[1])
+        return NULL;
+    return word[1] == '-' ? find_long(m, cell, word + 2, attached) : find_short(m, cell, word + 1, attached);
+}
+
+/* "--like=7" without its value. */
+static const char *option_part(char out[static TOKEN_SHOWN], const char *word)
+{
+    token_shown(out, word);
+    if (out[0] == '-' && out[1] == '-')
+        out[strcspn(out, "=")] = '\0';
+    return out;
+}
+
+static int unknown(const struct call *call, const char *word, struct err *err)
+{
+    const struct magic *m = call->magic;
+    const char *valid[2 * OPTIONS_MAX];
+    char forms[2 * OPTIONS_MAX][24];
+    char shown[TOKEN_SHOWN];
+    size_t n = 0;
+    const char *near;
+
+    option_part(shown, word);
+    for (const struct option *o = m->options; !option_is_last(o); o++)
+        if (o->name && option_fits(o, call->cell)) {
+            snprintf(forms[n], sizeof forms[n], "--%s", o->name);
+            valid[n] = forms[n];
+            n++;
+        }
+    near = shown[1] ? suggest_nearest(shown, valid, n) : NULL;
+    if (near)
+        return err_set(err, "%s: unknown option; did you mean %s?", shown, near);
+    return err_set(err, "%s: unknown option (%s%s --help lists them)", shown, call->cell ? "%%" : "%", m->name);
+}
+
+/* A value may start with a dash where it is a number ("-r -1"); anything else that does is an option. */
+static bool looks_like_option(const char *word)
+{
+    return word[0] == '-' && word[1] && !(word[1] >= '0' && word[1] <= '9');
+}
+
+bool option_takes(const struct option *o, const char *next)
+{
+    if (!valued(o) || !next)
+        return false;
+    if (!(o->flags & OPTION_BARE))
+        return !looks_like_option(next);
+    for (const char *const *w = o->words; *w; w++)
+        if (strcmp(*w, next) == 0)
+            return true;
+    return false;
+}
+
+const struct option *option_given(const struct call *call, const char *name, const char **as)
+{
+    const struct option *o = call->magic->options;
+
+    for (size_t i = 0; !option_is_last(&o[i]); i++)
+        if (call->given[i] && o[i].name && strcmp(o[i].name, name) == 0) {
+            if (as)
+                *as = call->given[i];
+            return &o[i];
+        }
+    return NULL;
+}
+
+static int misplaced(const struct call *call, const char *as, struct err *err)
+{
+    return err_set(err, "%s: only with %s%s", as, call->cell ? "%" : "%%", call->magic->name);
+}
+
+static int check_excluded(const struct call *call, const struct option *o, struct err *err)
+{
+    const char *as;
+
+    if (!o->excludes || !option_given(call, o->excludes, &as))
+        return 0;
+    return err_set(err, "%s and --%s exclude each other", as, o->name);
+}
+
+/* Reads the option at token *i, and moves *i behind it and its value. */
+static int option_read(struct call *call, size_t *i, struct plan *plan, struct err *err)
+{
+    const char *word = call->tokens.v[(*i)++].text;
+    const char *attached;
+    const struct option *o = option_find(call->magic, call->cell, word, &attached);
+    const char *next = *i < call->tokens.n ? call->tokens.v[*i].text : NULL;
+    size_t row;
+
+    if (!o)
+        return unknown(call, word, err);
+    row = (size_t)(o - call->magic->options);
+    if (word[1] == '-')
+        snprintf(call->as[row], sizeof call->as[row], "--%s", o->name);
+    else
+        snprintf(call->as[row], sizeof call->as[row], "-%c", o->letter);
+    if (!option_fits(o, call->cell))
+        return misplaced(call, call->as[row], err);
+    if (check_excluded(call, o, err) < 0)
+        return -1;
+    call->given[row] = call->as[row];
+    call->help = o->kind == OPTION_HELP;
+    call->module = o->kind == OPTION_MODULE;
+    if (attached && !valued(o))
+        return err_set(err, "%s: takes no value", call->as[row]);
+    if (!attached && option_takes(o, next)) {
+        attached = next;
+        (*i)++;
+    }
+    if (!attached && valued(o) && !(o->flags & OPTION_BARE))
+        return err_set(err, "%s: needs a value (%s %s)", call->as[row], call->as[row], o->value);
+    return value_set(o, call->as[row], attached, plan, err);
+}
+
+/* From here on everything is a word. */
+static void words_rest(struct call *call, size_t i)
+{
+    while (i < call->tokens.n)
+        call->words[call->words_n++] = i++;
+}
+
+int options_parse(struct call *call, struct plan *plan, struct err *err)
+{
+    const bool script = call->magic->script && !call->cell;
+
+    if (call->tokens.n && !(call->words = calloc(call->tokens.n, sizeof *call->words)))
+        return err_set(err, "out of memory");
+    for (size_t i = 0; i < call->tokens.n;) {
+        const char *word = call->tokens.v[i].text;
+
+        if (strcmp(word, "--") == 0) {
+            words_rest(call, i + 1);
+            return 0;
+        }
+        if (word[0] != '-' || !word[1]) {
+            if (script) {
+                words_rest(call, i);
+                return 0;
+            }
+            call->words[call->words_n++] = i++;
+            continue;
+        }
+        if (option_read(call, &i, plan, err) < 0)
+            return -1;
+        if (call->help)
+            return 0;
+        if (call->module) {
+            words_rest(call, i);
+            return 0;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* plan.c - from a cell to a plan: finds the magic, splits its line, reads it by its table. See plan.h. */
+#include "magics/plan.h"
+
+#include <stdlib.h>
+
+#include "magics/head.h"
+
+static const struct magic *const all[] = { &magic_distribute, &magic_push, &magic_pull, &magic_ranks };
+
+const struct magic *magic_get(size_t i)
+{
+    return i < sizeof all / sizeof all[0] ? all[i] : NULL;
+}
+
+const struct magic *magic_find(struct slice name)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (slice_is(name, all[i]->name))
+            return all[i];
+    return NULL;
+}
+
+int call_check_ranks(const struct call *call, const struct plan *plan, struct err *err)
+{
+    const char *n_as;
+    const char *as;
+
+    if (!plan->ranks || plan->n == PLAN_N_UNSET || plan->n == PLAN_N_GPU)
+        return 0;
+    if (!option_given(call, "nproc", &n_as) || !option_given(call, "ranks", &as))
+        return 0;
+    return value_ranks_within(n_as, plan->n, as, plan->ranks, err);
+}
+
+int call_names(const struct call *call, struct plan *plan, struct err *err)
+{
+    for (size_t i = 0; i < call->words_n; i++) {
+        const char *word = call->tokens.v[call->words[i]].text;
+        struct err why = { "" };
+
+        if (strspn(word, ", ") == strlen(word) && *word)
+            continue; /* "%push a , b" */
+        if (names_add(&plan->names, call->magic->name, word, &why) < 0)
+            return err_set(err, "%%%s", why.text);
+    }
+    if (!plan->names)
+        return err_set(err, "%%%s: which names? (%s)", call->magic->name, call->magic->usage[0]);
+    return 0;
+}
+
+int plan_peek(struct slice cell, struct slice *line)
+{
+    struct head h;
+
+    if (!head_find(cell, &h))
+        return 0;
+    *line = h.line;
+    return 1;
+}
+
+static int plan_fill(struct call *call, struct slice line, bool help, struct plan *plan, struct err *err)
+{
+    if (!help) {
+        if (tokens_split(line, false, &call->tokens, err) < 0 || options_parse(call, plan, err) < 0)
+            return -1;
+        if (!call->help)
+            return call->magic->finish(call, plan, err);
+    }
+    plan->kind = PLAN_HELP;
+    plan->help = plan_help(call->magic->name);
+    return plan->help ? 0 : err_set(err, "out of memory");
+}
+
+int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct err *err)
+{
+    struct call *call;
+    struct head h;
+    int rc;
+
+    *plan = (struct plan){ 0 };
+    if (!head_find(cell, &h))
+        return err_set(err, "the cell does not start with a cellspan magic");
+    if (!(call = calloc(1, sizeof *call)))
+        return err_set(err, "out of memory");
+    call->magic = h.magic;
+    call->cell = h.cell;
+    call->body = h.body;
+    call->lines_above = h.lines_above;
+    rc = plan_fill(call, line, h.help, plan, err);
+    tokens_release(&call->tokens);
+    free(call->words);
+    free(call);
+    if (rc < 0)
+        plan_release(plan);
+    return rc;
+}
+
+static void list_free(char **list)
+{
+    for (size_t i = 0; list && list[i]; i++)
+        free(list[i]);
+    free(list);
+}
+
+void plan_release(struct plan *plan)
+{
+    free(plan->ranks);
+    free(plan->into);
+    free(plan->init);
+    free(plan->cwd);
+    free(plan->body);
+    free(plan->help);
+    list_free(plan->capture);
+    list_free(plan->env);
+    list_free(plan->names);
+    list_free(plan->argv);
+    *plan = (struct plan){ 0 };
+}
+
+const char *plan_at(struct slice cell, size_t at)
+{
+    struct head h;
+
+    return head_at(cell, at, &h) ? h.magic->name : NULL;
+}

@@ -1,0 +1,33 @@
+/* pull.c - %pull: the ranks' variables come home. */
+#include "magics/option.h"
+
+static const struct option options[] = {
+    OPTION_ROW_RANKS("only from these ranks"),
+    { .name = "into", .kind = OPTION_NAME, .at = offsetof(struct plan, into), .value = "NAME",
+      .standard = "the same name", .help = "what it is called at home" },
+    OPTION_ROW_HELP,
+    { 0 },
+};
+
+static const char *const usage[] = { "%pull NAME... [-r SPEC] [--into NAME]", NULL };
+
+static int finish(const struct call *call, struct plan *plan, struct err *err)
+{
+    char shown[TOKEN_SHOWN];
+
+    plan->kind = PLAN_PULL;
+    if (call_names(call, plan, err) < 0)
+        return -1;
+    if (plan->into && plan->names[1])
+        return err_set(err, "--into %s: holds one variable, %zu are pulled", token_shown(shown, plan->into),
+                       list_count(plan->names));
+    return 0;
+}
+
+const struct magic magic_pull = {
+    .name = "pull",
+    .usage = usage,
+    .about = "Copies the ranks' variables home: a list by rank, or one value where one rank is asked.",
+    .options = options,
+    .finish = finish,
+};

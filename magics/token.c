@@ -1,0 +1,156 @@
+/* token.c - see token.h. */
+#include "magics/token.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+struct splitter {
+    struct slice line;
+    size_t at;
+    bool unfinished;
+    struct buf word;
+};
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
+
+/* A backslash before the line's end joins lines, as IPython does for a magic. Returns how many bytes it takes. */
+static size_t line_joint(struct slice line, size_t at)
+{
+    if (line.p[at] != '\\' || at + 1 >= line.n)
+        return 0;
+    if (line.p[at + 1] == '\n')
+        return 2;
+    return line.p[at + 1] == '\r' && at + 2 < line.n && line.p[at + 2] == '\n' ? 3 : 0;
+}
+
+static void skip_blanks(struct splitter *s)
+{
+    while (s->at < s->line.n) {
+        const size_t joint = line_joint(s->line, s->at);
+
+        if (!joint && !blank(s->line.p[s->at]))
+            return;
+        s->at += joint ? joint : 1;
+    }
+}
+
+static bool double_quote_escapes(char c)
+{
+    return c == '"' || c == '\\' || c == '$' || c == '`';
+}
+
+/* At a quote: adds what stands up to its twin. 1: there is no twin. */
+static int quoted(struct splitter *s)
+{
+    const char quote = s->line.p[s->at++];
+
+    for (; s->at < s->line.n; s->at++) {
+        char c = s->line.p[s->at];
+
+        if (c == quote) {
+            s->at++;
+            return 0;
+        }
+        if (quote == '"' && c == '\\' && s->at + 1 < s->line.n && double_quote_escapes(s->line.p[s->at + 1]))
+            c = s->line.p[++s->at];
+        if (buf_add(&s->word, &c, 1) < 0)
+            return -1;
+    }
+    return s->unfinished ? 0 : 1;
+}
+
+static int plain(struct splitter *s)
+{
+    if (s->line.p[s->at] == '\\' && s->at + 1 < s->line.n)
+        s->at++;
+    return buf_add(&s->word, &s->line.p[s->at++], 1);
+}
+
+/* Reads one word, with whatever quotes are in it. */
+static int word_read(struct splitter *s, struct err *err)
+{
+    const size_t start = s->at;
+    char shown[TOKEN_SHOWN];
+    int rc = buf_add(&s->word, "", 0);
+
+    while (rc == 0 && s->at < s->line.n && !blank(s->line.p[s->at]) && !line_joint(s->line, s->at)) {
+        const char c = s->line.p[s->at];
+
+        if (c == '\0')
+            return err_set(err, "the option line holds a NUL character");
+        rc = c == '"' || c == '\'' ? quoted(s) : plain(s);
+    }
+    if (rc < 0)
+        return err_set(err, "out of memory");
+    if (memchr(s->word.p, '\0', s->word.n))
+        return err_set(err, "the option line holds a NUL character");
+    return rc > 0 ? err_set(err, "%c%s: the quote is not closed", s->line.p[start], token_shown(shown, s->word.p)) : 0;
+}
+
+static int tokens_add(struct tokens *t, char *text, size_t at, size_t end)
+{
+    struct token *v = realloc(t->v, (t->n + 1) * sizeof *v);
+
+    if (!v)
+        return -1;
+    t->v = v;
+    v[t->n++] = (struct token){ text, at, end };
+    return 0;
+}
+
+int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct err *err)
+{
+    struct splitter s = { line, 0, unfinished, BUF_INIT };
+
+    *t = (struct tokens)TOKENS_INIT;
+    for (skip_blanks(&s); s.at < line.n; skip_blanks(&s)) {
+        const size_t start = s.at;
+        char *text;
+
+        if (t->n == TOKENS_MAX) {
+            err_set(err, "the option line has more than %u words", TOKENS_MAX);
+            goto fail;
+        }
+        if (word_read(&s, err) < 0)
+            goto fail;
+        if (!(text = buf_take(&s.word)) || tokens_add(t, text, start, s.at) < 0) {
+            free(text);
+            err_set(err, "out of memory");
+            goto fail;
+        }
+    }
+    return 0;
+fail:
+    buf_release(&s.word);
+    tokens_release(t);
+    return -1;
+}
+
+void tokens_release(struct tokens *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        free(t->v[i].text);
+    free(t->v);
+    *t = (struct tokens)TOKENS_INIT;
+}
+
+const char *token_shown(char out[static TOKEN_SHOWN], const char *word)
+{
+    static const char more[] = "\xe2\x80\xa6"; /* … */
+    size_t n = 0;
+
+    for (; word[n] && n < TOKEN_SHOWN - sizeof more; n++)
+        out[n] = (unsigned char)word[n] < 0x20 || word[n] == 0x7f ? '?' : word[n];
+    if (word[n]) {
+        while (n > 0 && ((unsigned char)word[n] & 0xc0) == 0x80) /* no half character */
+            n--;
+        memcpy(out + n, more, sizeof more);
+        return out;
+    }
+    out[n] = '\0';
+    return out;
+}

@@ -1,0 +1,327 @@
+/* value.c - the text of an option's value becomes a field of the plan. See option.h. */
+#include "magics/option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/ranks.h"
+#include "magics/suggest.h"
+
+#define WORDS_MAX 16u
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, "out of memory");
+}
+
+/* The field that a row names: the table's offsets are those of struct plan's members of the kind's type. */
+static void *field(struct plan *plan, const struct option *o)
+{
+    return (char *)plan + o->at;
+}
+
+static int text_set(char **to, const char *text, struct err *err)
+{
+    char *copy = strdup(text);
+
+    if (!copy)
+        return no_memory(err);
+    free(*to);
+    *to = copy;
+    return 0;
+}
+
+size_t list_count(char *const *list)
+{
+    size_t n = 0;
+
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+int list_add(char ***list, const char *text, size_t size)
+{
+    const size_t n = list_count(*list);
+    char **longer = realloc(*list, (n + 2) * sizeof *longer);
+
+    if (!longer)
+        return -1;
+    *list = longer;
+    longer[n] = strndup(text, size);
+    longer[n + 1] = NULL;
+    return longer[n] ? 0 : -1;
+}
+
+static int not_a_word(const struct option *o, const char *as, const char *text, struct err *err)
+{
+    struct buf all = BUF_INIT;
+    char shown[TOKEN_SHOWN];
+    size_t n = 0;
+    const char *near;
+    bool failed = false;
+
+    for (; o->words[n]; n++)
+        failed = failed || buf_addf(&all, "%s%s", n ? ", " : "", o->words[n]) < 0;
+    near = suggest_nearest(text, o->words, n);
+    token_shown(shown, text);
+    if (failed)
+        no_memory(err);
+    else if (near)
+        err_set(err, "%s %s: unknown %s; did you mean %s? (%s)", as, shown, o->words_are, near, all.p);
+    else
+        err_set(err, "%s %s: unknown %s (%s)", as, shown, o->words_are, all.p);
+    buf_release(&all);
+    return -1;
+}
+
+static int word_index(const struct option *o, const char *text)
+{
+    for (int i = 0; o->words[i]; i++)
+        if (strcmp(o->words[i], text) == 0)
+            return i;
+    return -1;
+}
+
+/* Whole decimal numbers; 1: it is one that is larger than any limit. */
+static int number_parse(const char *text, uint64_t *n)
+{
+    if (!*text)
+        return -1;
+    for (*n = 0; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        if (*n > UINT64_MAX / 100)
+            *n = UINT64_MAX / 100; /* too large anyhow; keeps it from wrapping */
+        *n = *n * 10 + (uint64_t)(*text - '0');
+    }
+    return 0;
+}
+
+static int count_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+{
+    const bool negative = text[0] == '-';
+    char shown[TOKEN_SHOWN];
+    uint64_t n;
+
+    if (word_index(o, text) == 0) {
+        *to = PLAN_N_GPU;
+        return 0;
+    }
+    token_shown(shown, text);
+    if (number_parse(text + negative, &n) < 0) {
+        if (suggest_nearest(text, o->words, 1))
+            return err_set(err, "%s %s: not a number; did you mean %s? (give a count, or %s)", as, shown, o->words[0],
+                           o->words[0]);
+        return err_set(err, "%s %s: not a number (give a count, or %s)", as, shown, o->words[0]);
+    }
+    if (negative || n < o->min)
+        return err_set(err, "%s %s: a world needs at least one rank", as, shown);
+    if (n > o->max)
+        return err_set(err, "%s %s: the largest world is %llu ranks", as, shown, (unsigned long long)o->max);
+    *to = (unsigned)n;
+    return 0;
+}
+
+static const char *const keywords[] = {
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
+    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", NULL,
+};
+
+int value_identifier(const char *as, const char *text, struct err *err)
+{
+    char shown[TOKEN_SHOWN];
+
+    token_shown(shown, text);
+    for (const char *p = text; *p; p++) {
+        const bool letter = (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z';
+        const bool digit = *p >= '0' && *p <= '9';
+
+        if (!letter && *p != '_' && !((unsigned char)*p & 0x80) && !(digit && p > text))
+            return err_set(err, "%s %s: not a Python name", as, shown);
+    }
+    if (!*text)
+        return err_set(err, "%s: a name is missing", as);
+    for (const char *const *k = keywords; *k; k++)
+        if (strcmp(*k, text) == 0)
+            return err_set(err, "%s %s: a Python keyword, not a name", as, shown);
+    return 0;
+}
+
+int names_add(char ***list, const char *as, const char *text, struct err *err)
+{
+    size_t added = 0;
+
+    while (*text) {
+        const size_t n = strcspn(text, ", ");
+        size_t at;
+
+        if (n > 0) {
+            if (list_count(*list) >= TOKENS_MAX)
+                return err_set(err, "%s: more than %u names", as, TOKENS_MAX);
+            if (list_add(list, text, n) < 0)
+                return no_memory(err);
+            at = list_count(*list) - 1;
+            if (value_identifier(as, (*list)[at], err) < 0)
+                return -1;
+            added++;
+        }
+        text += n + (text[n] != '\0');
+    }
+    return added ? 0 : err_set(err, "%s: a name is missing", as);
+}
+
+static int env_set(const char *as, const char *text, char ***list, struct err *err)
+{
+    const char *equals = strchr(text, '=');
+    char shown[TOKEN_SHOWN];
+
+    if (!equals || equals == text)
+        return err_set(err, "%s %s: write NAME=VALUE", as, token_shown(shown, text));
+    return list_add(list, text, strlen(text)) < 0 ? no_memory(err) : 0;
+}
+
+static const struct unit {
+    const char *name;
+    uint64_t ns;
+} units[] = {
+    { "", NS_PER_S }, { "ms", NS_PER_MS }, { "s", NS_PER_S }, { "m", 60 * NS_PER_S }, { "min", 60 * NS_PER_S },
+    { "h", 3600 * NS_PER_S },
+};
+
+#define DIGITS_MAX 9u /* before the point; nine behind it: 10^9 hours still fit */
+#define HOURS_MAX UINT64_C(1000000)
+
+int value_duration(const char *text, uint64_t *ns)
+{
+    uint64_t whole = 0;
+    uint64_t part = 0; /* of 10^9 */
+    unsigned digits = 0;
+    unsigned places = 0;
+
+    for (; *text >= '0' && *text <= '9' && digits < DIGITS_MAX; text++, digits++)
+        whole = whole * 10 + (uint64_t)(*text - '0');
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++, places++)
+            if (places < DIGITS_MAX)
+                part = part * 10 + (uint64_t)(*text - '0');
+    if (digits + places == 0)
+        return -1;
+    for (; places < DIGITS_MAX; places++)
+        part *= 10;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(units[i].name, text) == 0) {
+            if (whole >= HOURS_MAX * 3600 * NS_PER_S / units[i].ns)
+                return -1;
+            *ns = whole * units[i].ns + (uint64_t)((double)part * ((double)units[i].ns / 1e9) + 0.5);
+            return 0;
+        }
+    return -1;
+}
+
+static int time_set(const struct option *o, const char *as, const char *text, uint64_t *to, struct err *err)
+{
+    char shown[TOKEN_SHOWN];
+    uint64_t ns;
+
+    token_shown(shown, text);
+    if (value_duration(text, &ns) < 0)
+        return err_set(err, "%s %s: not a duration (write 10, 10s, 1.5m, 2h or 500ms)", as, shown);
+    if (ns < o->min * NS_PER_MS)
+        return err_set(err, "%s %s: too short (at least %llu ms)", as, shown, (unsigned long long)o->min);
+    if (ns > o->max * NS_PER_MS)
+        return err_set(err, "%s %s: too long (at most %llu days)", as, shown, (unsigned long long)(o->max / 86400000));
+    *to = ns ? ns : 1; /* 0 says that nothing was given */
+    return 0;
+}
+
+static int ranks_set(const char *as, const char *text, char **to, struct err *err)
+{
+    struct ranks any = RANKS_INIT;
+    struct err why = { "" };
+    char shown[TOKEN_SHOWN];
+    int rc;
+
+    if (!*text)
+        return err_set(err, "%s: a rank is missing", as);
+    rc = ranks_parse(&any, text, RANKS_MAX, &why);
+    ranks_release(&any);
+    if (rc < 0)
+        return err_set(err, "%s %s: %s", as, token_shown(shown, text), why.text);
+    return text_set(to, text, err);
+}
+
+int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec, struct err *err)
+{
+    struct ranks all = RANKS_INIT;
+    char shown[TOKEN_SHOWN];
+    char piece[32];
+    long worst = n;
+    int rc = ranks_parse(&all, spec, n, NULL);
+
+    if (rc == 0) {
+        ranks_release(&all);
+        return 0;
+    }
+    if (ranks_parse(&all, spec, RANKS_MAX, NULL) == 0)
+        worst = ranks_next(&all, n);
+    ranks_release(&all);
+    for (const char *p = spec; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) { /* "-7" of 4 names itself */
+        struct ranks one = RANKS_INIT;
+
+        snprintf(piece, sizeof piece, "%.*s", (int)strcspn(p, ","), p);
+        rc = ranks_parse(&one, piece, n, NULL);
+        ranks_release(&one);
+        if (rc < 0 && strchr(piece, '-') == piece + strspn(piece, " \t"))
+            return err_set(err, "%s %u %s %s: there is no rank %s in a world of %u (ranks 0-%u)", n_as, n, as,
+                           token_shown(shown, spec), piece, n, n - 1);
+    }
+    return err_set(err, "%s %u %s %s: there is no rank %ld in a world of %u (ranks 0-%u)", n_as, n, as,
+                   token_shown(shown, spec), worst, n, n - 1);
+}
+
+static int word_set(const struct option *o, const char *as, const char *text, char **to, struct err *err)
+{
+    if (!text)
+        return text_set(to, "auto", err);
+    return word_index(o, text) < 0 ? not_a_word(o, as, text, err) : text_set(to, text, err);
+}
+
+static int mode_set(const struct option *o, const char *as, const char *text, enum plan_merge *to, struct err *err)
+{
+    const int i = word_index(o, text);
+
+    if (i < 0)
+        return not_a_word(o, as, text, err);
+    *to = (enum plan_merge)i;
+    return 0;
+}
+
+static int path_set(const char *as, const char *text, char **to, struct err *err)
+{
+    return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
+}
+
+int value_set(const struct option *o, const char *as, const char *text, struct plan *plan, struct err *err)
+{
+    void *to = field(plan, o);
+
+    switch (o->kind) {
+    case OPTION_FLAG: *(bool *)to = true; return 0;
+    case OPTION_COUNT: return count_set(o, as, text, to, err);
+    case OPTION_RANKS: return ranks_set(as, text, to, err);
+    case OPTION_MODE: return mode_set(o, as, text, to, err);
+    case OPTION_WORD: return word_set(o, as, text, to, err);
+    case OPTION_NAME: return value_identifier(as, text, err) < 0 ? -1 : text_set(to, text, err);
+    case OPTION_NAMES: return names_add(to, as, text, err);
+    case OPTION_ENV: return env_set(as, text, to, err);
+    case OPTION_PATH: return path_set(as, text, to, err);
+    case OPTION_TIME: return time_set(o, as, text, to, err);
+    case OPTION_MODULE:
+    case OPTION_HELP: return 0;
+    }
+    return 0;
+}
