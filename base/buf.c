@@ -18,7 +18,7 @@ int buf_reserve(struct buf *b, size_t more)
     size_t cap;
     char *p;
 
-    if (more > SIZE_MAX / 2 || b->n > SIZE_MAX / 2 - more - 1)
+    if (more >= SIZE_MAX / 2 - b->n) /* n itself never comes near */
         return -1;
     if (b->p && b->cap - b->n > more)
         return 0;

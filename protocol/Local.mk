@@ -7,3 +7,36 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/hmac.h protocol/hmac.c \
 	protocol/history.h protocol/history.c
 EXTRA_DIST += protocol/README.md
+EXTRA_DIST += \
+	protocol/vectors/span-bind.hex \
+	protocol/vectors/span-hello.hex \
+	protocol/vectors/span-lines.hex \
+	protocol/vectors/span-refused-kind.hex \
+	protocol/vectors/span-refused-limit.hex \
+	protocol/vectors/span-refused-list.hex \
+	protocol/vectors/span-refused-newer.hex \
+	protocol/vectors/span-refused-short.hex \
+	protocol/vectors/span-refused-surplus.hex \
+	protocol/vectors/span-refused-utf8.hex \
+	protocol/vectors/span-refused-zero.hex \
+	protocol/vectors/span-reply.hex \
+	protocol/vectors/span-run.hex \
+	protocol/vectors/span-sever.hex \
+	protocol/vectors/span-start.hex
+
+check_PROGRAMS += \
+	tests/unit/protocol/reader.t \
+	tests/unit/protocol/span.t \
+	tests/unit/protocol/table.t \
+	tests/unit/protocol/vectors.t
+EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/source.h
+tests_unit_protocol_reader_t_SOURCES = tests/unit/protocol/reader.c
+tests_unit_protocol_reader_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_protocol_reader_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_span_t_SOURCES = tests/unit/protocol/span.c
+tests_unit_protocol_span_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_protocol_span_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_table_t_SOURCES = tests/unit/protocol/table.c
+tests_unit_protocol_table_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_vectors_t_SOURCES = tests/unit/protocol/vectors.c
+tests_unit_protocol_vectors_t_LDADD = protocol/libprotocol.a base/libbase.a

@@ -1,0 +1,139 @@
+/* Tests of base/buf.h, base/err.h and base/utf8.h. */
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/tap.h"
+
+static void bytes_are_added_and_dropped(void)
+{
+    struct buf b = BUF_INIT;
+    char *taken;
+
+    ok(buf_add(&b, "ab\0c", 4) == 0 && b.n == 4 && b.p[4] == '\0', "bytes with a NUL within are kept, one more ends them");
+    buf_drop(&b, 3);
+    is_text(b.p, "c", "the first bytes can be dropped");
+    ok(buf_addf(&b, "-%d-%s", 42, "x") == 0, "formatted text can be added");
+    is_text(b.p, "c-42-x", "and stands behind what was there");
+    buf_drop(&b, 1000);
+    is_int(b.n, 0, "dropping more than there is empties the buffer");
+    ok((taken = buf_take(&b)) && b.p == NULL, "taking hands the bytes over");
+    is_text(taken, "", "an empty text is one too");
+    free(taken);
+    ok((taken = buf_take(&b)) != NULL, "a buffer that never held anything gives an empty text");
+    free(taken);
+    ok(buf_reserve(&b, SIZE_MAX) < 0 && buf_reserve(&b, SIZE_MAX / 2) < 0 && b.n == 0, "a size that would wrap is refused");
+    buf_clear(&b);
+    is_int(buf_slice(&b).n, 0, "the slice of an empty buffer is empty, not NULL");
+    ok(buf_slice(&b).p != NULL, "and has a pointer");
+    buf_release(&b);
+}
+
+static void a_failed_addition_changes_nothing(void)
+{
+    struct buf b = BUF_INIT;
+    char long_text[200];
+
+    memset(long_text, 'x', sizeof long_text);
+    ok(buf_add_text(&b, "before") == 0, "there is text");
+    alloc_fail_at(0);
+    ok(buf_add(&b, long_text, sizeof long_text) < 0, "adding fails when memory is out");
+    alloc_fail_at(0);
+    ok(buf_addf(&b, "%.*s", (int)sizeof long_text, long_text) < 0, "formatting too");
+    alloc_fail_at(0);
+    ok(utf8_add_clean(&b, slice_of(long_text, sizeof long_text)) < 0, "and cleaning");
+    alloc_fail_at(-1);
+    is_text(b.p, "before", "the text is as it was");
+    buf_release(&b);
+}
+
+static void growing_costs_few_allocations(void)
+{
+    struct buf b = BUF_INIT;
+    unsigned moved = 0;
+
+    for (unsigned i = 0; i < 100000; i++) {
+        const size_t cap = b.cap;
+
+        if (buf_add(&b, "x", 1) < 0)
+            break;
+        moved += b.cap != cap;
+    }
+    ok(b.n == 100000 && moved < 30, "100000 single bytes need %u allocations", moved);
+    buf_release(&b);
+}
+
+static void the_first_error_is_kept(void)
+{
+    struct err err = { "" };
+    char many[3000];
+
+    is_int(err_set(&err, "rank %d", 3), -1, "setting an error gives -1");
+    ok(err_null(&err, "later") == NULL, "or NULL");
+    is_text(err.text, "rank 3", "the first text is kept");
+    ok(err_set(NULL, "nobody listens") == -1, "there may be nobody who wants the text");
+    for (size_t i = 0; i + 1 < sizeof many; i++)
+        many[i] = "\xe2\x82\xac"[i % 3];
+    many[sizeof many - 1] = '\0';
+    for (int shift = 0; shift < 3; shift++) {
+        struct err cut = { "" };
+
+        (void)err_set(&cut, "%s%s", &"ab"[2 - shift], many);
+        ok(strlen(cut.text) >= sizeof cut.text - 4 && utf8_is_valid(slice_text(cut.text)),
+           "a text that is too long is cut between characters (%d)", shift);
+    }
+}
+
+struct utf8_case {
+    const char *bytes;
+    bool valid;
+    const char *clean;
+};
+
+static const struct utf8_case utf8_cases[] = {
+    { "plain text, longer than eight", true, NULL },
+    { "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", true, NULL },
+    { "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf", true, NULL },
+    { "a\xff" "b", false, "a\xef\xbf\xbd" "b" },
+    { "\xc0\xaf", false, "\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xed\xa0\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xf4\x90\x80\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xe2\x82", false, "\xef\xbf\xbd" },
+    { "12345678\xf0\x9f\x98x", false, "12345678\xef\xbf\xbdx" },
+    { "\xe0\x80\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+};
+
+static void text_is_checked_and_cleaned(void)
+{
+    for (size_t i = 0; i < sizeof utf8_cases / sizeof utf8_cases[0]; i++) {
+        const struct utf8_case *c = &utf8_cases[i];
+        struct buf out = BUF_INIT;
+
+        is_int(utf8_is_valid(slice_text(c->bytes)), c->valid, "case %zu is UTF-8, or is not", i);
+        if (utf8_add_clean(&out, slice_text(c->bytes)) == 0)
+            is_text(out.p, c->valid ? c->bytes : c->clean, "and is cleaned as Unicode recommends");
+        buf_release(&out);
+    }
+}
+
+static void a_torn_character_is_found(void)
+{
+    is_int(utf8_torn_tail(slice_text("")), 0, "nothing is torn in nothing");
+    is_int(utf8_torn_tail(slice_text("ab\xe2\x82\xac")), 0, "a whole character is not torn");
+    is_int(utf8_torn_tail(slice_text("ab\xe2\x82")), 2, "two bytes of three are");
+    is_int(utf8_torn_tail(slice_text("ab\xf0\x9f\x98")), 3, "three of four are");
+    is_int(utf8_torn_tail(slice_text("\xc3")), 1, "one of two is");
+    is_int(utf8_torn_tail(slice_text("a\xff")), 0, "what never becomes a character is not waited for");
+    is_int(utf8_torn_tail(slice_text("\x80\x80\x80")), 0, "nor what has no start");
+    is_int(utf8_torn_tail(slice_text("\xed\xa0")), 0, "nor half a surrogate");
+}
+
+int main(void)
+{
+    bytes_are_added_and_dropped();
+    a_failed_addition_changes_nothing();
+    growing_costs_few_allocations();
+    the_first_error_is_kept();
+    text_is_checked_and_cleaned();
+    a_torn_character_is_found();
+    return plan_done();
+}

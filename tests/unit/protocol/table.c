@@ -1,0 +1,110 @@
+/* README.md's table, span_table.c and span_fields.h say the same. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "protocol/span.h"
+#include "tests/unit/protocol/source.h"
+#include "tests/unit/tap.h"
+
+static const char *const type_words[] = { "u64", "str", "bytes", "list" };
+
+/* The row as README.md writes it, but for its direction: "| 9 | STACK |" and " text str 262144 |". */
+static int write_row(const struct span_info *info, struct buf *start, struct buf *fields)
+{
+    if (buf_addf(start, "| %u | %s |", (unsigned)info->kind, info->name) < 0)
+        return -1;
+    for (unsigned i = 0; i < info->n; i++) {
+        const struct span_field *f = &info->field[i];
+
+        if (buf_addf(fields, "%s %s %s", i ? "," : "", f->name, type_words[f->type]) < 0
+            || (f->type != SPAN_U64 && buf_addf(fields, " %zu", f->max) < 0))
+            return -1;
+    }
+    return buf_add_text(fields, " |");
+}
+
+static void check_row(const struct span_info *info, const char *readme)
+{
+    struct buf start = BUF_INIT, fields = BUF_INIT, line = BUF_INIT;
+    const char *at;
+
+    if (write_row(info, &start, &fields) == 0) {
+        at = strstr(readme, start.p);
+        ok(at != NULL, "README.md has a row '%s'", start.p);
+        if (at && buf_add(&line, at + start.n, strcspn(at + start.n, "\n")) == 0) {
+            const char *bar = strchr(line.p, '|');
+
+            is_text(bar ? bar + 1 : NULL, fields.p, "with the fields of %s", info->name);
+        }
+    }
+    buf_release(&start);
+    buf_release(&fields);
+    buf_release(&line);
+}
+
+static void the_readme_has_every_row(const char *readme)
+{
+    const struct span_info *info;
+    unsigned rows = 0, kinds = 0;
+
+    for (; (info = span_info_at(kinds)); kinds++) {
+        check_row(info, readme);
+        ok(span_info((unsigned)info->kind) == info && span_info_named(info->name) == info,
+           "%s is found by number and by name", info->name);
+        ok(info->n <= SPAN_FIELDS_MAX, "%s has at most SPAN_FIELDS_MAX fields", info->name);
+    }
+    for (const char *at = strstr(readme, "<!-- kinds:"); at; at = strchr(at + 1, '\n'))
+        rows += at[0] == '\n' && at[1] == '|' && isdigit((unsigned char)at[3]);
+    is_int(rows, kinds, "README.md has no other rows");
+    ok(!span_info(0) && !span_info(255) && !span_info_named("NONE"), "nothing else is found");
+}
+
+/* Does the text at *at name F_KIND_FIELD? Moves *at behind it. */
+static bool names_field(const char **at, const struct span_info *info, unsigned i)
+{
+    char want[128];
+    size_t n;
+
+    snprintf(want, sizeof want, "F_%s_%s", info->name, info->field[i].name);
+    for (char *c = want; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    n = strlen(want);
+    while (**at && strncmp(*at, "F_", 2) != 0)
+        (*at)++;
+    if (strncmp(*at, want, n) != 0 || isalnum((unsigned char)(*at)[n]) || (*at)[n] == '_') {
+        diag("want %s at '%.40s'", want, *at);
+        return false;
+    }
+    *at += n;
+    return true;
+}
+
+static void the_enumerators_are_in_order(const char *header)
+{
+    const char *at = strstr(header, "\nenum");
+    const struct span_info *info;
+    bool good = at != NULL;
+
+    for (unsigned k = 0; good && (info = span_info_at(k)); k++)
+        for (unsigned i = 0; good && i < info->n; i++) {
+            if (i == 0 && (at = strstr(at, "enum {")) == NULL)
+                good = false;
+            good = good && names_field(&at, info, i);
+        }
+    ok(good, "span_fields.h names every field in the table's order, kind by kind");
+    ok(good && !strstr(at, "F_"), "and no other");
+}
+
+int main(void)
+{
+    char *readme = source_read("protocol/README.md");
+    char *header = source_read("protocol/span_fields.h");
+
+    if (ok(readme && header, "README.md and span_fields.h can be read")) {
+        the_readme_has_every_row(readme);
+        the_enumerators_are_in_order(header);
+    }
+    free(readme);
+    free(header);
+    return plan_done();
+}
