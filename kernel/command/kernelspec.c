@@ -142,8 +142,11 @@ static char *format_spec(const struct kernelspec *spec)
                              spec->python, "--python-version", spec->version, "-f", "{connection_file}", "display_name",
                              spec->display_name, "language", "python", "interrupt_mode", "message",
                              "kernel_protocol_version", "5.4", "metadata", "supported_encryption", "curve");
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+    json_t *env = root && spec->package ? json_pack("{s:s}", "CELLSPAN_PYTHONPATH", spec->package) : NULL;
+    const bool whole = root && (!spec->package || (env && !json_object_set(root, "env", env)));
+    char *text = whole ? json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
 
+    json_decref(env);
     json_decref(root);
     return text;
 }

@@ -9,6 +9,7 @@ struct kernelspec {
     const char *python;       /* the workers' interpreter, absolute */
     const char *version;      /* that interpreter's, "3.11.7" */
     const char *display_name; /* as the launcher shows it */
+    const char *package;      /* the folder with the Python package where it moved since the build; NULL: it did not */
 };
 
 /* "DIR/share/jupyter/kernels/NAME" of a prefix, or of the user (prefix NULL) as jupyter_core finds it: $JUPYTER_DATA_DIR,

@@ -1,0 +1,157 @@
+"""PEP 517: makes a wheel of what `make install` installs, and an sdist of what `make dist` packs.
+
+The wheel's binaries are linked with the machine's libzmq, jansson, libsodium and libuuid, so a wheel is for the machine
+that made it and for those like it. It lays out an environment as `make install --prefix` would:
+
+    bin/            cellspan, cellspan-kernel
+    libexec/        cellspan/cellspan-agent, cellspan/cellspan-launch-*
+    site-packages/  cellspan/, for scripts that import it
+    lib/            cellspan/python/cellspan/, the same once more: workers of another Python get this folder, which has
+                    nothing else in it, at the end of their path
+    share/man/
+
+config_settings: {"configure": "--with-…"} gives configure more options (pip: -C configure=--with-…).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+NOWHERE = "/nonexistent/cellspan"  # the prefix of the build: nothing compiled in may be found by accident
+NAME = "cellspan"
+
+
+def version():
+    """The version that configure.ac names."""
+    with open(os.path.join(TOP, "configure.ac"), encoding="utf-8") as file:
+        return re.search(r"^AC_INIT\(\[cellspan\], \[([^]]+)\]", file.read(), re.M).group(1)
+
+
+def requirements():
+    """What the package needs at run time."""
+    with open(os.path.join(TOP, "worker", "python", "requirements.txt"), encoding="utf-8") as file:
+        return [line.strip() for line in file if line.strip() and not line.startswith("#")]
+
+
+def metadata():
+    """The text of METADATA and PKG-INFO."""
+    lines = ["Metadata-Version: 2.1", "Name: " + NAME, "Version: " + version()]
+    lines.append("Summary: A Jupyter kernel in which one cell can span many ranks")
+    lines.append("License: BSD-3-Clause")
+    lines.append("Requires-Python: >=3.9")
+    lines += ["Requires-Dist: " + requirement for requirement in requirements()]
+    lines.append("Description-Content-Type: text/markdown")
+    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
+        return "\n".join(lines) + "\n\n" + file.read()
+
+
+def tag():
+    """One extension for every Python since 3.9, for this platform."""
+    return "cp39-abi3-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+
+
+def run(*command, cwd):
+    """Runs a step of the build with its output among ours; a failure ends the build."""
+    print("+", shlex.join(command), flush=True)
+    if subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL).returncode:
+        sys.exit("cellspan: `%s` failed; its output is above" % command[0])
+
+
+def configure(build, settings):
+    """Configures in a folder of its own."""
+    if not os.path.exists(os.path.join(TOP, "configure")):
+        if not shutil.which("autoreconf"):
+            sys.exit("cellspan: autoreconf is missing: install autoconf and automake")
+        run("autoreconf", "-fi", cwd=TOP)
+    more = (settings or {}).get("configure", [])
+    more = shlex.split(more) if isinstance(more, str) else more
+    run(os.path.join(TOP, "configure"), "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
+
+
+class Wheel:
+    """A wheel that is being written, and the RECORD of what is in it."""
+
+    def __init__(self, path):
+        self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+        self.record = []
+
+    def add(self, name, content, mode=0o644):
+        """Adds a file of the given content (bytes) and mode."""
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.external_attr = (0o100000 | mode) << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        self.zip.writestr(info, content)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+        self.record.append("%s,sha256=%s,%d" % (name, digest, len(content)))
+
+    def add_tree(self, folder, to):
+        """Adds all files below a folder under the name `to`."""
+        for at, dirs, files in os.walk(folder):
+            dirs.sort()
+            for file in sorted(files):
+                path = os.path.join(at, file)
+                with open(path, "rb") as content:
+                    name = os.path.normpath(os.path.join(to, os.path.relpath(path, folder)))
+                    self.add(name, content.read(), os.stat(path).st_mode & 0o755)
+
+    def close(self, info):
+        """Writes RECORD into the folder `info`, last."""
+        self.record.append(info + "/RECORD,,")
+        self.zip.writestr(info + "/RECORD", "\n".join(self.record) + "\n")
+        self.zip.close()
+
+
+def add_info(wheel, info):
+    """Adds the metadata files but RECORD."""
+    text = "Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag()
+    wheel.add(info + "/METADATA", metadata().encode())
+    wheel.add(info + "/WHEEL", text.encode())
+    with open(os.path.join(TOP, "LICENSE"), "rb") as file:
+        wheel.add(info + "/LICENSE", file.read())
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """PEP 517's hook: the wheel's file name."""
+    stem = "%s-%s" % (NAME, version())
+    file = "%s-%s.whl" % (stem, tag())
+    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
+        root = os.path.join(build, "root")
+        configure(build, config_settings)
+        run("make", "-j%d" % (os.cpu_count() or 1), cwd=build)
+        run("make", "install-strip", "DESTDIR=" + root, cwd=build)
+        root += NOWHERE
+        wheel = Wheel(os.path.join(wheel_directory, file))
+        wheel.add_tree(os.path.join(root, "lib", "cellspan", "python"), ".")
+        for folder in ("libexec", "lib", "share"):
+            wheel.add_tree(os.path.join(root, folder), "%s.data/data/%s" % (stem, folder))
+        wheel.add_tree(os.path.join(root, "bin"), stem + ".data/scripts")
+        add_info(wheel, stem + ".dist-info")
+        wheel.close(stem + ".dist-info")
+    return file
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """PEP 517's hook: the sdist's file name."""
+    stem = "%s-%s" % (NAME, version())
+    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
+        configure(build, config_settings)
+        run("make", "distdir", cwd=build)
+        with tarfile.open(os.path.join(sdist_directory, stem + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(os.path.join(build, stem), stem)
+            info, text = tarfile.TarInfo(stem + "/PKG-INFO"), metadata().encode()
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    return stem + ".tar.gz"
