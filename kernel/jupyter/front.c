@@ -332,6 +332,17 @@ static int channels_open(struct front *f, struct err *err)
     return f->iopub && (f->usage = usage_create(f->loop, usage_answer, f, err)) ? 0 : -1;
 }
 
+/* Before the first thread: an arena for each of ZeroMQ's costs more than sharing one. Fixed thresholds, because glibc
+ * raises its own with every large message that is freed, and then keeps what a burst of output took. */
+static void memory_set(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 512 << 10);
+#endif
+}
+
 struct front *front_create(struct loop *loop, const char *file, front_request_f callback, void *arg, struct err *err)
 {
     struct front *f = calloc(1, sizeof *f);
@@ -341,9 +352,7 @@ struct front *front_create(struct loop *loop, const char *file, front_request_f 
     f->loop = loop;
     f->f = callback;
     f->arg = arg;
-#ifdef __GLIBC__
-    mallopt(M_ARENA_MAX, 1); /* before the first thread: an arena for each of ZeroMQ's costs more than sharing one */
-#endif
+    memory_set();
     if (connection_read(&f->connection, file, err) < 0) {
         free(f);
         return NULL;

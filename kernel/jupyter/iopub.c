@@ -15,6 +15,9 @@
 #include <string.h>
 #include <time.h>
 #include <zmq.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/log.h"
 #include "kernel/jupyter/outbound.h"
@@ -133,6 +136,14 @@ static void watch_progress(struct iopub *p)
     }
 }
 
+/* What was queued left holes between what lives on: glibc gives them back when asked only. */
+static void memory_return(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void ticked(struct loop *loop, void *arg)
 {
     struct iopub *p = arg;
@@ -142,6 +153,7 @@ static void ticked(struct loop *loop, void *arg)
     watch_progress(p);
     if (p->over && iopub_waiting(p) < p->marks.low) {
         p->over = false;
+        memory_return();
         if (p->drained)
             p->drained(loop, p->drained_arg);
     }
