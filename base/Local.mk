@@ -14,15 +14,15 @@ base_libbase_a_SOURCES = \
 	base/loop/loop.h base/loop/loop.c
 
 # Allocations that fail on demand; see tests/unit/chaos.h.
-CHAOS_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 check_PROGRAMS += \
 	tests/unit/base/buf.t \
 	tests/unit/base/ranks.t
 EXTRA_DIST += tests/unit/chaos.h
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
-tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
-tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a

@@ -31,10 +31,10 @@ check_PROGRAMS += \
 	tests/unit/protocol/vectors.t
 EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/source.h
 tests_unit_protocol_reader_t_SOURCES = tests/unit/protocol/reader.c
-tests_unit_protocol_reader_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_protocol_reader_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_reader_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_span_t_SOURCES = tests/unit/protocol/span.c
-tests_unit_protocol_span_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_protocol_span_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_span_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_table_t_SOURCES = tests/unit/protocol/table.c
 tests_unit_protocol_table_t_LDADD = protocol/libprotocol.a base/libbase.a
