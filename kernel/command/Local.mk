@@ -29,3 +29,14 @@ kernel/command/logo-64x64.inc: kernel/command/logos/logo-64x64.png
 kernel/command/logo-svg.inc: kernel/command/logos/logo-svg.svg
 	$(logo_bytes) $(srcdir)/kernel/command/logos/logo-svg.svg $(logo_to_c)
 kernel/command/logo.$(OBJEXT): $(LOGO_BYTES)
+
+check_PROGRAMS += \
+	tests/unit/kernel/command/kernelspec.t \
+	tests/unit/kernel/command/option.t
+tests_unit_kernel_command_kernelspec_t_SOURCES = tests/unit/kernel/command/kernelspec.c
+tests_unit_kernel_command_kernelspec_t_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a \
+	$(JANSSON_LIBS)
+tests_unit_kernel_command_option_t_SOURCES = tests/unit/kernel/command/option.c
+tests_unit_kernel_command_option_t_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a
+tap_scripts += tests/unit/kernel/command/install.sh
+EXTRA_DIST += tests/unit/kernel/command/install.sh

@@ -1,1 +1,3 @@
-# tests/unit: nothing to build yet.
+# What the unit tests of all rooms share; each room names its own tests.
+EXTRA_DIST += tests/unit/tap.h tests/unit/rooms.sh
+tap_scripts += tests/unit/rooms.sh

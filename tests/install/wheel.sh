@@ -1,0 +1,20 @@
+#!/bin/bash
+# wheel.sh DIR PYTHON: `pip install .` into a fresh environment in DIR, as a new user would, and a notebook on it.
+# PYTHON makes the environment, and is the client: it has jupyter_client.
+set -ex
+top=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$1
+client=$2
+env=$dir/env
+
+rm -rf "$dir"
+mkdir -p "$dir"
+"$client" -m venv "$env"
+"$env/bin/python" -m pip install --disable-pip-version-check "$top"
+[ "$("$env/bin/cellspan" --version)" = "cellspan $("$env/bin/python" -c \
+    'import importlib.metadata as m; print(m.version("cellspan"))')" ]
+"$env/bin/python" -c 'import cellspan'
+"$env/bin/cellspan" install --sys-prefix
+"$client" "$top/tests/install/cells.py" "$env"
+"$env/bin/python" -m pip uninstall -y cellspan
+[ -z "$(find "$env" -name 'cellspan*' -not -path '*/share/jupyter/*')" ]

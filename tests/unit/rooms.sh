@@ -1,0 +1,34 @@
+#!/bin/sh
+# Reads the #include lines: arrows between rooms point one way, and pure rooms have no sockets. TAP.
+cd "${top_srcdir-.}" || exit 1
+n=0
+bad=0
+
+# never FOLDERS PATTERN SENTENCE: no C file of the folders includes what the pattern (an extended expression) matches.
+never() {
+    n=$((n + 1))
+    # shellcheck disable=SC2086  # several folders
+    found=$(find $1 -name '*.[ch]' -exec grep -EHn "^ *# *include *[<\"]($2)" {} + 2>/dev/null)
+    if [ -z "$found" ]; then
+        echo "ok $n - $3"
+    else
+        echo "not ok $n - $3"
+        echo "$found" | sed 's/^/# /'
+        bad=1
+    fi
+}
+
+sockets='zmq\.h|sys/socket\.h|sys/un\.h|netinet/|poll\.h|sys/poll\.h|sys/epoll\.h'
+
+never "base" "(protocol|magics|kernel|worker|launchers)/" "base uses no other room"
+never "protocol" "(magics|kernel|worker|launchers)/" "protocol uses only base"
+never "magics" "(protocol|kernel|worker|launchers)/" "magics uses only base"
+never "worker launchers" "(kernel|magics)/" "nothing outside the kernel includes it"
+never "kernel" "worker/" "the kernel includes nothing of the workers"
+never "kernel/merge kernel/status" "kernel/(jupyter|agents|cell|group|command)/" "merge and status don't know who calls them"
+never "protocol magics kernel/merge kernel/status" "$sockets" "pure rooms have no sockets"
+never "base protocol magics kernel worker/agent worker/link launchers" "Python\.h" "only the extension knows Python"
+never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
+
+echo "1..$n"
+exit $bad
