@@ -1,0 +1,394 @@
+"""Which of home's variables a cell needs on the ranks, whether they changed, and the parcel that carries them.
+
+A name has a version, which changes whenever its value was found changed since it was last asked for. To find out, each
+name is pickled by itself with its buffers outside; the pickle and the small buffers are hashed, the large buffers are
+compared with where they stand in the parcel in which they last travelled. So the first look at an array costs nothing
+but the pickle around it, and a later one reads it once. A pickle that comes out differently each time means that the
+name is shipped each time, no more. What is slow: a list of ten million Python objects is pickled anew for every cell
+that reads it; an array of them is not.
+
+Names whose values share memory (a model and its optimizer) travel together, so that they share it on the ranks too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import mmap
+import os
+import re
+import sys
+import types
+
+from . import parcel, reads, reducers
+
+LARGE = 1 << 20  # bytes; buffers from this size are compared with the last parcel instead of being hashed
+LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
+STEP = 1 << 20  # bytes compared at once, so that both sides stay in the cache
+TEXT_MAX = 4096  # characters or bytes of a text that is kept as it is instead of being hashed
+
+# IPython's and Python's own, which every worker has for itself.
+OWN = frozenset(
+    "In Out _ __ ___ _i _ii _iii _ih _oh _dh _sh exit quit get_ipython"
+    " __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
+)
+NUMBERED = re.compile(r"_i\d+$")
+EACH_TIME = "_cellspan_"  # names that begin so are gone from the ranks once they were used: they are never known there
+SIMPLE = (int, float, complex, bool, type(None))
+
+
+class CaptureError(Exception):
+    """What was asked for can't travel; the text is for the user."""
+
+
+class Sent:
+    """The descriptor of a parcel that was sent: what the names in it are compared with. Closed when nobody needs it."""
+
+    def __init__(self, fd, size):
+        self.fd = os.dup(fd)
+        self.size = size
+
+    def __del__(self):
+        os.close(self.fd)
+
+    def equals(self, offset, view):
+        """Whether the parcel's bytes from offset on are those of the view."""
+        whole = mmap.mmap(self.fd, self.size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+        try:
+            with memoryview(whole) as memory, memory[offset : offset + view.nbytes] as part:
+                return same_bytes(part, view)
+        finally:
+            whole.close()
+
+
+class Known:
+    """What is known of one name: its version and what the value looked like."""
+
+    __slots__ = ("version", "digest", "large", "arrays", "size", "failed")
+
+    def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
+        self.version = version
+        self.digest = digest
+        self.large = large  # [[key, bytes, Sent or None, offset]] of the large buffers
+        self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
+        self.size = size
+        self.failed = failed  # why it did not pickle
+
+
+class Capture:
+    """The answers to CAPTURE and PACK for one namespace.
+
+    limit: the most bytes of one parcel (default: CELLSPAN_CAPTURE_LIMIT or 4 GiB); hidden: more names that never travel.
+    """
+
+    def __init__(self, user_ns, limit=None, hidden=()):
+        self.user_ns = user_ns
+        self.limit = read_limit("CELLSPAN_CAPTURE_LIMIT", LIMIT) if limit is None else limit
+        self.hidden = OWN | set(hidden)
+        self._known = {}
+        self._submodules = {}
+        self._versions = itertools.count(1)
+
+    # ---- which
+
+    def names(self, code, transform=None, only=None, none=False):
+        """What must travel before the ranks run `code`: ([[name, version, size in bytes, why], ...], [warnings]).
+
+        transform: IPython's transform_cell. only: instead of looking, these names (a list, or text with commas); code
+        that they need (functions, classes, modules) comes along. A name of these that is missing or does not pickle is
+        listed with a new version, and pack() says why it can't be sent. none: nothing is to travel.
+        """
+        self._forget()
+        if none:
+            return [], []
+        explicit = None if only is None else split_names(only)
+        wanted = self._wanted(code, transform, explicit)
+        found, warnings = self._look(wanted, set(explicit or ()), explicit is not None)
+        listed = [[n, k.version, k.size, wanted[n]] for n, k in found.items() if k.failed is None or explicit is not None]
+        for name, known in found.items():
+            if known.failed is not None and explicit is None:
+                warnings.append(f"{name} was not sent: {known.failed}")
+        return listed, warnings
+
+    def assigned(self, code, transform=None):
+        """[[name, version], ...] of the names that the cell itself assigns and that home has too: the ranks that run it
+        hold something newer than these versions."""
+        found = reads.analyse(code, transform)
+        names = [n for n in (found.assigned if found else ()) if self._is_ours(n) and n not in found.reads]
+        seen, _ = self._look(dict.fromkeys(names, "assigned"), set(), True)
+        return [[name, seen[name].version] for name in names if name in seen]
+
+    def _wanted(self, code, transform, explicit):
+        if explicit is not None:
+            return {name: "named by --capture" for name in explicit}
+        found = reads.analyse(code, transform)
+        if found is None:
+            return {}
+        wanted = {n: f"read in line {line}" for n, line in found.reads.items() if self._is_ours(n)}
+        for name in wanted:
+            if reducers.is_package(self.user_ns[name]):
+                module = self.user_ns[name].__name__
+                subs = reducers.imported_submodules(module, found.mentioned)
+                self._submodules.setdefault(module, set()).update(subs)
+        return wanted
+
+    def _is_ours(self, name):
+        if name not in self.user_ns or name in self.hidden or NUMBERED.match(name):
+            return False
+        module = getattr(self.user_ns[name], "__module__", None)
+        return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
+
+    # ---- whether it changed
+
+    def _look(self, wanted, explicit, only_code):
+        """{name: Known} of `wanted` and of what its code reads (added to `wanted`), and warnings."""
+        before = {name: known.version for name, known in self._known.items()}
+        seen, queue, partners = {}, list(wanted), set()
+        while queue:
+            name = queue.pop(0)
+            if name in seen:
+                continue
+            known, inner = self._look_at(name)
+            seen[name] = known
+            for reader, function in inner.items():
+                if reader not in wanted and self._is_ours(reader) and (not only_code or is_code(self.user_ns[reader])):
+                    wanted[reader] = f"read by {function}"
+                    queue.append(reader)
+            if not queue:
+                more = self._partners(seen, before, wanted)
+                partners.update(more)
+                queue.extend(more)
+        warnings = self._keep_together(seen, before, explicit)
+        for name in partners:
+            if seen[name].version == before.get(name):  # it shares nothing after all
+                del seen[name], wanted[name]
+        return seen, warnings
+
+    def _look_at(self, name):
+        """The Known of a name, renewed when its value changed, and {name: function} of what its code reads."""
+        old = None if name.startswith(EACH_TIME) else self._known.get(name)
+        if name not in self.user_ns:
+            return self._note(name, old, None, failed=f"home has no variable {name}"), {}
+        value = self.user_ns[name]
+        if value is self.user_ns:
+            return self._note(name, old, None, failed="it is the notebook's namespace itself"), {}
+        simple = self._simple(value)
+        if simple is not None:
+            return self._note(name, old, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
+        try:
+            pickled = reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
+        except reducers.Overflow as error:
+            text = f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
+            return self._note(name, old, None, failed=text), {}
+        except Exception as error:
+            return self._note(name, old, None, failed=parcel.reason(error)), {}
+        return self._note_pickled(name, old, pickled), pickled.reads
+
+    def _simple(self, value):
+        """A digest of what needs no pickle, or None."""
+        kind = type(value)
+        if kind in SIMPLE or (kind in (str, bytes) and len(value) <= TEXT_MAX):
+            return kind, repr(value)
+        if kind is types.ModuleType and reducers.is_importable(value):
+            return kind, value.__name__, tuple(sorted(self._submodules.get(value.__name__, ())))
+        return None
+
+    def _note(self, name, old, digest, size=0, failed=None):
+        if old is not None and failed is None and old.digest == digest:
+            return old
+        self._known[name] = Known(next(self._versions), digest, size=size, failed=failed)
+        return self._known[name]
+
+    def _note_pickled(self, name, old, pickled):
+        digest, large = fingerprint(pickled)
+        same = old is not None and old.digest == digest and len(old.large) == len(large)
+        if same and all(unchanged(was, buffer) for was, buffer in zip(old.large, large)):
+            old.arrays = pickled.arrays
+            for was, buffer in zip(old.large, large):
+                was[0] = buffer.key
+            return old
+        rows = [[buffer.key, size_of(buffer), None, 0] for buffer in large]
+        self._known[name] = Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
+        return self._known[name]
+
+    # ---- what shares memory
+
+    def _partners(self, seen, before, wanted):
+        """Names that were sent before and share memory with one that changed, and so must be sent again with it."""
+        changed = [n for n, k in seen.items() if k.version != before.get(n)]
+        arrays = set().union(*(seen[n].arrays for n in changed))
+        more = []
+        for name, known in self._known.items():
+            if name not in seen and name in self.user_ns and arrays.intersection(known.arrays):
+                other = next(n for n in changed if seen[n].arrays & known.arrays)
+                wanted[name] = f"shares memory with {other}"
+                more.append(name)
+        return more
+
+    def _keep_together(self, seen, before, explicit):
+        """Gives a new version to what shares memory with a name that changed. Returns a warning for each."""
+        warnings, again = [], True
+        changed = {n for n, k in seen.items() if k.version != before.get(n)}
+        while again:
+            again = False
+            for name, known in seen.items():
+                if name in changed or not known.arrays:
+                    continue
+                other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
+                if other is not None:
+                    known.version = next(self._versions)
+                    changed.add(name)
+                    warnings.append(f"{name} is sent again with {other}, which changed: they share memory")
+                    again = True
+        return warnings
+
+    # ---- the parcel
+
+    def pack(self, names):
+        """A parcel with a dict of these names (a list, or text with commas): (descriptor, size in bytes).
+
+        One pickle, so that what the values share they share on the ranks. CaptureError names what does not pickle, or
+        lists the sizes when all together are over the limit.
+        """
+        names = split_names(names)
+        missing = [n for n in names if n not in self.user_ns]
+        if missing:
+            raise CaptureError(f"home has no variable {', '.join(missing)}")
+        values = {name: self.user_ns[name] for name in names}
+        for name, value in values.items():
+            if value is self.user_ns:
+                raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
+        try:
+            pickled = reducers.Pickled(values, self.user_ns, self.limit, self._submodules)
+        except reducers.Overflow:
+            raise CaptureError(self._too_large(names)) from None
+        except Exception as error:
+            raise CaptureError(self._blame(names, error)) from error
+        if pickled.size > self.limit:
+            raise CaptureError(self._too_large(names))
+        fd, size, spans = parcel.place(pickled)
+        self._remember(names, Sent(fd, size), spans)
+        return fd, size
+
+    def _remember(self, names, sent, spans):
+        for name in names:
+            known = self._known.get(name)
+            for row in known.large if known else ():
+                offset, size = spans.get(row[0], (0, -1))
+                row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
+        self._release_thin()
+
+    def _release_thin(self):
+        """Lets go of parcels most of whose bytes nobody compares with any more; what is left in them goes out of sight,
+        which costs one more shipping of it."""
+        live = {}
+        for known in self._known.values():
+            for row in known.large:
+                if row[2] is not None:
+                    live.setdefault(row[2], {})[row[3]] = row[1]
+        thin = {sent for sent, parts in live.items() if sum(parts.values()) < sent.size // 4}
+        for known in self._known.values() if thin else ():
+            for row in known.large:
+                if row[2] in thin:
+                    row[2] = None
+
+    def _forget(self):
+        for name in [n for n in self._known if n not in self.user_ns]:
+            del self._known[name]
+
+    def _blame(self, names, error):
+        for name in names:
+            try:
+                reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
+            except Exception as own:
+                return f"{name} was not sent: {parcel.reason(own)}"
+        return f"{', '.join(names)} can't be sent: {parcel.reason(error)}"
+
+    def _too_large(self, names):
+        sizes = {name: self._size(name) for name in names}
+        rows = sorted(sizes.items(), key=lambda item: -item[1])
+        text = ", ".join(f"{name} {parcel.human(size)}" for name, size in rows)
+        total = parcel.human(sum(sizes.values()))
+        return f"{total} would travel, over capture_limit {parcel.human(self.limit)}: {text}"
+
+    def _size(self, name):
+        known = self._known.get(name)
+        if known is not None and known.size:
+            return known.size
+        try:
+            return reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules).size
+        except reducers.Overflow as error:
+            return error.args[0]
+
+
+def split_names(names):
+    """A list of names from one, or from text with commas."""
+    if isinstance(names, str):
+        names = names.split(",")
+    return list(dict.fromkeys(n.strip() for n in names if n.strip()))
+
+
+def is_code(value):
+    """Whether a value is what code is made of: functions, classes, modules."""
+    return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
+        callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
+    )
+
+
+def size_of(buffer):
+    """The bytes of a piece or a storage that travel."""
+    return buffer.span()[1] if hasattr(buffer, "span") else buffer.nbytes
+
+
+def fingerprint(pickled):
+    """(digest of the pickle and of the small buffers, the large buffers)."""
+    digest, large = hashlib.blake2b(digest_size=32), []
+    for part in pickled.chunks.parts:
+        digest.update(part)
+    for buffer in pickled.pieces + pickled.storages:
+        size = size_of(buffer)
+        digest.update(b"%d " % size)
+        if size >= LARGE:
+            large.append(buffer)
+        else:
+            view, keep = buffer.view()
+            digest.update(view)
+            del view, keep
+    return digest.digest(), large
+
+
+def unchanged(row, buffer):
+    """Whether a large buffer holds what it held when it was last sent."""
+    _, size, sent, offset = row
+    if sent is None or size != size_of(buffer):
+        return False
+    view, keep = buffer.view()
+    same = sent.equals(offset, view)
+    del view, keep
+    return same
+
+
+def same_bytes(one, other):
+    """Whether two buffers of bytes of equal length are equal; at memory's speed where numpy is there."""
+    if len(one) != len(other):
+        return False
+    link = parcel._link
+    if link is not None and hasattr(link, "equal"):
+        return link.equal(one, other)
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return all(one[at : at + STEP] == other[at : at + STEP] for at in range(0, len(one), STEP))
+    words = len(one) // 8 * 8
+    a = numpy.frombuffer(one[:words], dtype=numpy.uint64)
+    b = numpy.frombuffer(other[:words], dtype=numpy.uint64)
+    step = STEP // 8
+    equal = all((a[at : at + step] == b[at : at + step]).all() for at in range(0, len(a), step))
+    return bool(equal) and one[words:] == other[words:]
+
+
+def read_limit(variable, default):
+    """A size in bytes from the environment: "4294967296", "512M", "4 GiB"; the default where it is unset or unreadable."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", os.environ.get(variable, ""), re.IGNORECASE)
+    if match is None:
+        return default
+    return int(float(match.group(1)) * 1024 ** " KMGT".index(match.group(2).upper() or " "))

@@ -1,0 +1,558 @@
+"""Which names does a cell read before it assigns them? A pure function over text.
+
+The cell's statements are followed in order, with the set of names that are certainly assigned so far: branches that
+meet again keep what both assigned, loops may not run, the body of `try` may stop anywhere. What a function or a method
+of the cell reads counts when the function's name is first used (or at the cell's end). In doubt a name counts as read:
+shipping one too many costs time, one too few is a NameError.
+
+IPython's syntax is understood after its transform: `{x}` and `$x` in the arguments of magics and shell commands, and
+the Python inside %time, %timeit, %prun, %%time, %%capture and their like.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+
+PYTHON_MAGICS = {"time", "timeit", "prun", "lprun", "mprun", "memit", "capture", "debug", "pdb", "pinfo"}
+WITH_VALUE = {"-n", "-r", "-p", "-D", "-l", "-s", "-T", "-v", "-m", "-f"}  # options of those that take a word
+DOLLAR = re.compile(r"\$\$|\$([^\W\d]\w*)")
+TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
+
+
+class Read:
+    """What analyse() finds. reads: {name: line of the first read}; assigned: {name: True} of what the cell itself binds
+    at its top level or through `global`; mentioned: every name and attribute in it."""
+
+    def __init__(self):
+        self.reads = {}
+        self.assigned = {}
+        self.mentioned = set()
+
+
+def analyse(code, transform=None):
+    """The Read of a cell's text; None where it is no Python (the ranks will say so).
+
+    transform: IPython's transform_cell, or None for plain Python. Lines count from 1 in the text as given.
+    """
+    body = code.lstrip("\n") if transform else code
+    above = len(code) - len(body)
+    try:
+        if transform:
+            body = transform(body)
+        tree = parse(body)
+    except Exception:  # SyntaxError, ValueError (NUL bytes), RecursionError, whatever a user's transformer raises
+        return None
+    walker = Walker(transform, above)
+    try:
+        walker.module(tree)
+    except RecursionError:
+        return None
+    return walker.found
+
+
+def parse(text):
+    """An ast; `await` may stand at the top."""
+    return compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+class Scope:
+    """A function's, lambda's, comprehension's or class's names. A class sees its own only once they are assigned."""
+
+    def __init__(self, parent, is_class=False):
+        self.parent = parent
+        self.is_class = is_class
+        self.names = set()
+        self.globals = set()
+        self.nonlocals = set()
+
+
+class Binds(ast.NodeVisitor):
+    """Collects the names that the body of a function or class binds, into a Scope."""
+
+    def __init__(self, scope):
+        self.scope = scope
+
+    def body(self, nodes):
+        for node in nodes:
+            self.visit(node)
+        self.scope.names -= self.scope.globals | self.scope.nonlocals
+
+    def visit_Name(self, node):
+        if not isinstance(node.ctx, ast.Load):
+            self.scope.names.add(node.id)
+
+    def visit_Global(self, node):
+        self.scope.globals.update(node.names)
+
+    def visit_Nonlocal(self, node):
+        self.scope.nonlocals.update(node.names)
+
+    def visit_Import(self, node):
+        self.scope.names.update(import_names(node))
+
+    visit_ImportFrom = visit_Import
+
+    def visit_ExceptHandler(self, node):
+        if node.name:
+            self.scope.names.add(node.name)
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node):
+        self.scope.names.add(node.name)
+        for part in node.decorator_list + node.args.defaults + [d for d in node.args.kw_defaults if d]:
+            self.visit(part)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node):
+        self.scope.names.add(node.name)
+        for part in node.decorator_list + node.bases + [k.value for k in node.keywords]:
+            self.visit(part)
+
+    def visit_Lambda(self, node):
+        for part in node.args.defaults + [d for d in node.args.kw_defaults if d]:
+            self.visit(part)
+
+    def _comprehension(self, node):
+        # Its targets are its own; a walrus in it binds in the scope around.
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.NamedExpr):
+                self.scope.names.add(inner.target.id)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def generic_visit(self, node):
+        self.scope.names.update(captured(node))
+        super().generic_visit(node)
+
+
+def import_names(node):
+    """The names that an import statement binds; of a star nothing is known."""
+    return {a.asname or a.name.split(".")[0] for a in node.names if a.name != "*"}
+
+
+def captured(node):
+    """The names that a pattern of `match` binds: a list of none or one."""
+    kind = type(node).__name__
+    if kind in ("MatchAs", "MatchStar"):
+        return [node.name] if node.name else []
+    if kind == "MatchMapping":
+        return [node.rest] if node.rest else []
+    return []
+
+
+class Walker:
+    """Follows a module's statements. `state` is the set of what is certainly assigned: (scope or None, name)."""
+
+    def __init__(self, transform, above=0):
+        self.found = Read()
+        self.transform = transform
+        self.above = above
+        self.scope = None
+        self.state = set()
+        self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
+        self.pending = []  # of each class that is being walked: {name: line} that its methods read
+        self.sink = None  # where reads go while the body of a function is walked
+
+    def module(self, tree):
+        self.mention(tree)
+        self.block(tree.body)
+        for name in list(self.deferred):
+            self.fire(name)
+
+    def mention(self, tree):
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                self.found.mentioned.add(node.id if isinstance(node, ast.Name) else node.attr)
+
+    # ---- names
+
+    def load(self, name, line):
+        """A read of `name` in the current scope."""
+        scope, first = self.scope, True
+        while scope is not None:
+            if name in scope.globals:
+                break
+            if scope.is_class:
+                if first and (scope, name) in self.state:
+                    return
+            elif name in scope.names:
+                return
+            scope, first = scope.parent, False
+        self.load_global(name, line)
+
+    def load_global(self, name, line):
+        if self.sink is not None:
+            self.sink.setdefault(name, line)
+            return
+        if (None, name) not in self.state:
+            self.found.reads.setdefault(name, line + self.above)
+        self.fire(name)
+
+    def fire(self, name):
+        """A function of the cell is used: what its code reads is read now."""
+        for inner, line in (self.deferred.pop(name, None) or {}).items():
+            self.load_global(inner, line)
+
+    def bind(self, name):
+        """An assignment to `name` in the current scope."""
+        scope = self.scope
+        while scope is not None and not scope.is_class and getattr(scope, "comprehension", False):
+            scope = scope.parent
+        if scope is None or name in scope.globals:
+            if self.sink is None:
+                self.state.add((None, name))
+                self.deferred.pop(name, None)
+            self.found.assigned.setdefault(name, True)
+        elif scope.is_class:
+            self.state.add((scope, name))
+
+    # ---- statements
+
+    def block(self, nodes):
+        """Walks statements; true when the end is never reached."""
+        for node in nodes:
+            if self.statement(node):
+                return True
+        return False
+
+    def statement(self, node):
+        method = getattr(self, "on_" + type(node).__name__, None)
+        if method:
+            return method(node)
+        self.visit(node)
+        return isinstance(node, TERMINATES)
+
+    def branches(self, ways):
+        """Alternatives: afterwards is assigned what all those assigned whose end is reached."""
+        before, ends = self.state, []
+        for way in ways:
+            self.state = set(before)
+            if not way():
+                ends.append(self.state)
+        self.state = set.intersection(*ends) if ends else before
+        return not ends
+
+    def on_If(self, node):
+        self.visit(node.test)
+        return self.branches([lambda: self.block(node.body), lambda: self.block(node.orelse)])
+
+    def on_For(self, node):
+        self.visit(node.iter)
+
+        def body():
+            self.visit(node.target)
+            self.block(node.body)
+
+        self.branches([body, lambda: False])
+        self.block(node.orelse)
+        return False
+
+    on_AsyncFor = on_For
+
+    def on_While(self, node):
+        self.visit(node.test)
+        self.branches([lambda: self.block(node.body) and False, lambda: False])
+        self.block(node.orelse)
+        return False
+
+    def on_With(self, node):
+        for item in node.items:
+            self.visit(item.context_expr)
+            if item.optional_vars:
+                self.visit(item.optional_vars)
+        self.block(node.body)
+        return False
+
+    on_AsyncWith = on_With
+
+    def on_Try(self, node):
+        def handler(h):
+            if h.type:
+                self.visit(h.type)
+            if h.name:
+                self.bind(h.name)
+            return self.block(h.body)
+
+        before = set(self.state)
+        ways = [lambda: self.block(node.body) or self.block(node.orelse)]
+        ways += [lambda h=h: handler(h) for h in node.handlers]
+        ended = self.branches(ways)
+        after, self.state = self.state, before
+        ended = self.block(node.finalbody) or ended
+        self.state = after | self.state
+        return ended
+
+    on_TryStar = on_Try
+
+    def on_Match(self, node):
+        self.visit(node.subject)
+
+        def case(c):
+            self.visit(c.pattern)
+            if c.guard:
+                self.visit(c.guard)
+            return self.block(c.body)
+
+        last = node.cases[-1]
+        catches_all = last.guard is None and getattr(last.pattern, "pattern", 0) is None
+        ways = [lambda c=c: case(c) for c in node.cases]
+        return self.branches(ways if catches_all else ways + [lambda: False])
+
+    def on_Delete(self, node):
+        for target in node.targets:
+            for inner in ast.walk(target):
+                if isinstance(inner, ast.Name):
+                    self.load(inner.id, inner.lineno)
+            self.visit(target)
+
+    def on_AugAssign(self, node):
+        if isinstance(node.target, ast.Name):
+            self.load(node.target.id, node.target.lineno)
+        self.visit(node.value)
+        self.visit(node.target)
+
+    def on_Assign(self, node):
+        self.visit(node.value)
+        for target in node.targets:
+            self.visit(target)
+
+    def on_AnnAssign(self, node):
+        if self.scope is None or self.scope.is_class:
+            self.visit(node.annotation)
+        if node.value:
+            self.visit(node.value)
+            self.visit(node.target)
+        elif not isinstance(node.target, ast.Name):
+            self.visit(node.target)
+
+    def on_Import(self, node):
+        for name in sorted(import_names(node)):
+            self.bind(name)
+
+    on_ImportFrom = on_Import
+
+    def on_Global(self, node):
+        pass
+
+    on_Nonlocal = on_Global
+
+    def on_FunctionDef(self, node):
+        for part in node.decorator_list:
+            self.visit(part)
+        self.function(node, node.name, at_once=bool(node.decorator_list))
+        return False
+
+    on_AsyncFunctionDef = on_FunctionDef
+
+    def on_ClassDef(self, node):
+        for part in node.decorator_list:
+            self.visit(part)
+        outer, self.scope = self.scope, self.type_scope(node)
+        for part in node.bases + [k.value for k in node.keywords]:
+            self.visit(part)
+        scope = self.scope = Scope(self.scope, is_class=True)
+        Binds(scope).body(node.body)
+        methods = {}
+        self.pending.append(methods)
+        self.block(node.body)
+        self.pending.pop()
+        self.scope = outer
+        self.bind(node.name)
+        self.later(node.name, methods, at_once=bool(node.decorator_list))
+        return False
+
+    def on_TypeAlias(self, node):
+        outer, self.scope = self.scope, self.type_scope(node)
+        self.visit(node.value)
+        self.scope = outer
+        self.visit(node.name)
+
+    # ---- functions
+
+    def type_scope(self, node):
+        """The scope of `[T]` behind a function's, class's or type's name, or the current one."""
+        params = getattr(node, "type_params", None)
+        if not params:
+            return self.scope
+        scope = Scope(self.scope)
+        scope.names.update(p.name for p in params)
+        outer, self.scope = self.scope, scope
+        for param in params:
+            for part in (getattr(param, "bound", None), getattr(param, "default_value", None)):
+                if part:
+                    self.visit(part)
+        self.scope = outer
+        return scope
+
+    def function(self, node, name, at_once):
+        """A def: defaults and annotations are read now, what the body reads when the function is used."""
+        a = node.args
+        for part in a.defaults + [d for d in a.kw_defaults if d]:
+            self.visit(part)
+        outer = self.scope
+        self.scope = self.type_scope(node)
+        params = a.posonlyargs + a.args + a.kwonlyargs + [p for p in (a.vararg, a.kwarg) if p]
+        for part in [p.annotation for p in params] + [node.returns]:
+            if part:
+                self.visit(part)
+        reads = self.body_reads(node, params, node.body)
+        self.scope = outer
+        self.bind(name)
+        if self.scope is not None and self.scope.is_class and self.sink is None and not at_once:
+            for inner, line in reads.items():
+                self.pending[-1].setdefault(inner, line)
+        else:
+            self.later(name, reads, at_once)
+
+    def later(self, name, reads, at_once):
+        """Notes what a function reads until its name is used; within a function, or with a decorator: now."""
+        if at_once or self.sink is not None or self.scope is not None:
+            for inner, line in reads.items():
+                self.load_global(inner, line)
+        elif reads:
+            self.deferred[name] = dict(reads)
+
+    def body_reads(self, node, params, body):
+        """{global name: line} that the body of a function or lambda reads."""
+        scope = Scope(self.scope)
+        Binds(scope).body(body)
+        scope.names.update(p.arg for p in params)
+        outer, sink, state = self.scope, self.sink, self.state
+        self.scope, self.sink, self.state = scope, {}, set(state)
+        self.block(body)
+        reads, self.scope, self.sink, self.state = self.sink, outer, sink, state
+        return reads
+
+    # ---- expressions
+
+    def visit(self, node):
+        method = getattr(self, "on_" + type(node).__name__, None)
+        if method:
+            method(node)
+            return
+        for name in captured(node):
+            self.bind(name)
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+
+    def on_Name(self, node):
+        if isinstance(node.ctx, ast.Load):
+            self.load(node.id, node.lineno)
+        else:
+            self.bind(node.id)
+
+    def on_NamedExpr(self, node):
+        self.visit(node.value)
+        self.bind(node.target.id)
+
+    def on_IfExp(self, node):
+        self.visit(node.test)
+        self.branches([lambda: self.visit(node.body), lambda: self.visit(node.orelse)])
+
+    def on_BoolOp(self, node):
+        self.visit(node.values[0])
+        for value in node.values[1:]:
+            self.branches([lambda v=value: self.visit(v), lambda: False])
+
+    def on_Lambda(self, node):
+        a = node.args
+        for part in a.defaults + [d for d in a.kw_defaults if d]:
+            self.visit(part)
+        params = a.posonlyargs + a.args + a.kwonlyargs + [p for p in (a.vararg, a.kwarg) if p]
+        for name, line in self.body_reads(node, params, [ast.Expr(value=node.body)]).items():
+            self.load_global(name, line)
+
+    def comprehension(self, node):
+        scope = Scope(self.scope)
+        scope.comprehension = True
+        for part in node.generators:
+            for inner in ast.walk(part.target):
+                if isinstance(inner, ast.Name):
+                    scope.names.add(inner.id)
+        self.visit(node.generators[0].iter)
+        outer, self.scope, state = self.scope, scope, set(self.state)
+        for n, part in enumerate(node.generators):
+            if n:
+                self.visit(part.iter)
+            for test in part.ifs:
+                self.visit(test)
+        for field in ("key", "value", "elt"):
+            if hasattr(node, field):
+                self.visit(getattr(node, field))
+        self.scope, self.state = outer, state
+
+    on_ListComp = on_SetComp = on_DictComp = on_GeneratorExp = comprehension
+
+    def on_Call(self, node):
+        method = magic_of(node)
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+        if method:
+            self.magic(method, [a.value for a in node.args if isinstance(a, ast.Constant)], node.lineno)
+
+    # ---- IPython
+
+    def magic(self, method, args, line):
+        """What get_ipython().method(*args) reads: args are texts."""
+        args = [a for a in args if isinstance(a, str)]
+        if method in ("run_line_magic", "run_cell_magic") and args:
+            name, args = args[0], args[1:]
+            if name in PYTHON_MAGICS:
+                for number, text in enumerate(args):
+                    self.inner(without_options(text) if not number else text, line + number)
+                return
+            args = args[:1]  # the body of other cell magics is not expanded
+        for text in args:
+            self.expansions(text, line)
+
+    def inner(self, text, line):
+        """Python within a magic; its first line stands at `line`."""
+        try:
+            tree = parse(self.transform(text) if self.transform else text)
+        except Exception:
+            return
+        ast.increment_lineno(tree, line - 1)
+        self.mention(tree)
+        self.block(tree.body)
+
+    def expansions(self, text, line):
+        """`$name` and `{expression}`, as IPython expands them."""
+        for match in DOLLAR.finditer(text):
+            if match.group(1):
+                self.load(match.group(1), line)
+        try:
+            fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
+        except ValueError:  # a single brace: IPython leaves such a text alone
+            return
+        for field in fields:
+            try:
+                tree = parse(field)
+            except (SyntaxError, ValueError):
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    self.load(node.id, line)
+
+
+def magic_of(node):
+    """The method's name when a call is get_ipython().method(...), else None."""
+    function = node.func
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Call):
+        return None
+    inner = function.value.func
+    return function.attr if isinstance(inner, ast.Name) and inner.id == "get_ipython" else None
+
+
+def without_options(text):
+    """The statement behind the options of a magic such as %timeit."""
+    words = re.findall(r"\S+\s*", text)
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at].strip() in WITH_VALUE else 1
+    return "".join(words[at:])

@@ -1,0 +1,473 @@
+"""How Python objects become bytes and buffers: cloudpickle, with what a notebook needs beyond it.
+
+- Functions of the notebook (their globals are the user's namespace) are rebuilt over the *other* side's namespace, and
+  say which global names their code reads. Functions nested in importable modules get that module's globals.
+- Cells of closures stay shared between functions; modules travel as imports, with the submodules that are in use.
+- Arrays and tensors leave the pickle as pieces (see tensors.py); small ones stay in it.
+- What must not travel, or would travel as something else than it is, is refused in words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import importlib
+import io
+import pickle
+import sys
+import threading
+import types
+import typing
+import weakref
+
+import cloudpickle
+
+from . import tensors
+
+IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
+SLACK = 256 << 20  # bytes in the pickle itself beyond the limit, at which counting on is given up
+
+# ---- the side that loads ------------------------------------------------------------------------------------------
+
+_local = threading.local()
+
+
+class Loading:
+    """What the reconstructors below need while one parcel is being loaded: the namespace and the storages."""
+
+    def __init__(self, user_ns, views=()):
+        self.user_ns = user_ns
+        self._views = views  # [(memoryview, base)], by storage number
+        self._storages = {}
+
+    def storage(self, number):
+        """(torch storage, the byte of the original at which it starts)."""
+        view, base = self._views[number]
+        if number not in self._storages:
+            self._storages[number] = tensors.storage_over(view)
+        return self._storages[number], base
+
+
+@contextlib.contextmanager
+def load_into(context):
+    """Makes `context` the one that loading() gives, in this thread, for a while."""
+    before = getattr(_local, "loading", None)
+    _local.loading = context
+    try:
+        yield context
+    finally:
+        _local.loading = before
+
+
+def loading():
+    """The Loading of this thread; outside of any (pickle.loads by hand): one over __main__."""
+    return getattr(_local, "loading", None) or Loading(main_namespace())
+
+
+def main_namespace():
+    """The namespace that is meant where none is named."""
+    return sys.modules["__main__"].__dict__
+
+
+def make_function(code, cells, module):
+    """A function over the user's namespace (module None), or over the globals of an importable module."""
+    if module is None:
+        namespace = loading().user_ns
+        namespace.setdefault("__builtins__", __builtins__)
+    else:
+        namespace = importlib.import_module(module).__dict__
+    return types.FunctionType(code, namespace, None, None, cells)
+
+
+def set_function(function, state):
+    """Gives a function all that is not its code. `imports` are submodules that its code reaches through a package."""
+    attributes, slots, imports = state
+    for name in imports:
+        import_quietly(name)
+    for name, value in slots.items():
+        setattr(function, name, value)
+    function.__dict__.update(attributes)
+
+
+def set_cell(cell, state):
+    """Fills the cell of a closure; apart from its making, so that a function may stand in its own closure."""
+    cell.cell_contents = state[0]
+
+
+def make_module(name, submodules):
+    """Imports a module, and those of its submodules that were imported on the other side and are used."""
+    module = importlib.import_module(name)
+    for sub in submodules:
+        import_quietly(sub)
+    return module
+
+
+def import_quietly(name):
+    """Imports what may be missing here; who needs it gets the AttributeError."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+
+
+def make_cached(function, parameters):
+    """functools.lru_cache or cache around a function; the cache itself starts empty."""
+    return functools.lru_cache(**parameters)(function)
+
+
+def make_cached_property(function, name, doc):
+    """functools.cached_property, which carries a lock before Python 3.12."""
+    made = functools.cached_property(function)
+    made.attrname, made.__doc__ = name, doc
+    return made
+
+
+class _Gone:
+    """Something to have a reference to that is dead."""
+
+
+def make_ref(target=None):
+    """A weak reference; a dead one where there is no target."""
+    return weakref.ref(_Gone() if target is None else target)
+
+
+_shipped = weakref.WeakSet()  # classes that were pickled here
+_received = weakref.WeakSet()  # classes that came from elsewhere
+
+
+def set_class(cls, state):
+    """Fills a class that arrives by value. One that was defined here and only comes back stays as it is."""
+    setter, inner = state
+    if cls in _shipped and cls not in _received:
+        return
+    _received.add(cls)
+    setter(cls, inner)
+
+
+# ---- the side that pickles ----------------------------------------------------------------------------------------
+
+_refused = {}  # type -> why
+
+
+def forbid(cls, why):
+    """Instances of cls never travel: pickling one fails with this text."""
+    _refused[cls] = why
+
+
+class Chunks:
+    """The file that a pickler writes to: keeps the pieces as they come (a large bytes object is not copied)."""
+
+    def __init__(self, limit=None):
+        self.parts = []
+        self.size = 0
+        self.limit = limit
+
+    def write(self, data):
+        self.size += len(data)
+        if self.limit is None or self.size <= self.limit:
+            self.parts.append(data if type(data) is bytes else bytes(data))
+        elif self.size > self.limit + SLACK:
+            raise Overflow(self.size)
+        else:
+            self.parts.clear()
+        return len(data)
+
+
+class Overflow(Exception):
+    """More in the pickle itself than can ever be sent; args[0] is the size so far, bytes."""
+
+
+class Piece:
+    """A buffer outside the pickle. `key` tells the same buffer in two pickles: address and size of the original."""
+
+    __slots__ = ("key", "nbytes", "_view", "_keep")
+
+    def __init__(self, key, view, keep=None):
+        self.key, self.nbytes = key, view.nbytes
+        self._view, self._keep = view, keep
+
+    def view(self):
+        return self._view, self._keep
+
+
+class Pieces:
+    """Takes the buffers that a pickler offers; the large ones are pieces, the others stay in the pickle."""
+
+    def __init__(self):
+        self.items = []
+        self.copies = {}  # address of a contiguous copy that was made for the pickle -> (id of the original, the copy)
+
+    def __call__(self, buffer):
+        numpy = sys.modules.get("numpy")
+        if numpy is None:
+            return True
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous; its own reducer copes in band
+            return True
+        if raw.nbytes < IN_BAND:
+            return True
+        address = numpy.frombuffer(raw, dtype=numpy.uint8).__array_interface__["data"][0]
+        source = self.copies.get(address)
+        self.items.append(Piece((source[0] if source else address, raw.nbytes), raw, buffer))
+        return False
+
+
+@functools.lru_cache(maxsize=4096)
+def code_reads(code):
+    """{name: None} of the globals that a code object and those within it read, in order."""
+    reads = {}
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
+            reads[step.argval] = None
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            reads.update(code_reads(const))
+    return reads
+
+
+def code_attributes(code):
+    """The set of all names that a code object and those within it mention."""
+    names = set(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            names |= code_attributes(const)
+    return names
+
+
+def imported_submodules(package, names):
+    """Full names of the package's imported submodules that can be reached by attributes of these names."""
+    found, left = [], [package]
+    while left:
+        parent = left.pop()
+        for name in sorted(names):
+            full = parent + "." + name
+            if full in sys.modules and full not in found:
+                found.append(full)
+                left.append(full)
+    return found
+
+
+def is_package(value):
+    """Whether a value is a module that can have submodules."""
+    return isinstance(value, types.ModuleType) and hasattr(value, "__path__")
+
+
+def module_of(namespace):
+    """The name of the importable module whose globals these are, or None."""
+    name = namespace.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is None or name in ("__main__", "__mp_main__") or not is_importable(module):
+        return None
+    return name if getattr(module, "__dict__", None) is namespace else None
+
+
+def is_importable(module):
+    """Whether another process finds this module by its name; not those that were only put into sys.modules."""
+    if sys.modules.get(module.__name__) is not module:
+        return False
+    if module.__name__ in sys.builtin_module_names or module.__name__ == "__main__":
+        return True
+    return getattr(module, "__spec__", None) is not None or getattr(module, "__file__", None) is not None
+
+
+def annotations_of(function):
+    """A function's annotations; none where they name what does not exist yet."""
+    try:
+        return function.__annotations__
+    except NameError:
+        return {}
+
+
+class Pickler(cloudpickle.Pickler):
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads.
+
+    user_ns: the namespace whose functions are the notebook's own; submodules: {package: full names} to import with it.
+    reads is {global name: qualified name of the function that reads it}, for functions of the namespace; arrays is the
+    set of addresses of the arrays and storages that were met, to see which values share memory.
+    """
+
+    def __init__(self, chunks, user_ns, submodules=None):
+        self.pieces = Pieces()
+        super().__init__(chunks, protocol=5, buffer_callback=self.pieces)
+        self.storages = tensors.Storages()
+        self.reads = {}
+        self.arrays = set()
+        self._user_ns = user_ns
+        self._submodules = submodules or {}
+        self._tensor = tensors.tensor_type()
+        self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        shell = sys.modules.get("IPython.core.interactiveshell")
+        self._shell = getattr(shell, "InteractiveShell", ())
+
+    def reducer_override(self, obj):
+        kind = type(obj)
+        if kind is self._tensor:
+            return self._reduce_tensor(obj)
+        if kind is self._array:
+            return self._reduce_array(obj)
+        own = _own.get(kind)
+        if own is not None:
+            return own(self, obj)
+        if _refused:
+            self._check(obj, kind)
+        if self._shell and isinstance(obj, self._shell):
+            raise pickle.PicklingError("IPython's shell stays in its process")
+        reduced = super().reducer_override(obj)
+        if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
+            _shipped.add(obj)
+            make, args, state, _, _, setter = reduced
+            return make, args, (setter, state), None, None, set_class
+        return reduced
+
+    def _check(self, obj, kind):
+        for cls, why in _refused.items():
+            if issubclass(kind, cls):
+                raise pickle.PicklingError(why)
+
+    def _reduce_tensor(self, tensor):
+        reduced = tensors.reduce_tensor(tensor, self.storages)
+        if reduced is not NotImplemented and reduced[1][0] is not None:
+            self.arrays.add(self.storages.items[reduced[1][0]].key)
+        return reduced
+
+    def _reduce_array(self, array):
+        if array.nbytes < IN_BAND or array.dtype.hasobject:
+            return NotImplemented
+        self.arrays.add(id(array))
+        if array.flags.c_contiguous or array.flags.f_contiguous:
+            return NotImplemented
+        copy = array.copy(order="C")
+        self.pieces.copies[copy.__array_interface__["data"][0]] = (("copy", id(array)), copy)
+        return copy.__reduce_ex__(5)
+
+    def _reduce_function(self, function):
+        mine = function.__globals__ is self._user_ns
+        module = None if mine else module_of(function.__globals__)
+        if not mine and (module is None or super().reducer_override(function) is NotImplemented):
+            return super().reducer_override(function)
+        imports = []
+        if mine:
+            imports = self._note_reads(function)
+        slots = {
+            "__name__": function.__name__,
+            "__qualname__": function.__qualname__,
+            "__module__": function.__module__,
+            "__doc__": function.__doc__,
+            "__defaults__": function.__defaults__,
+            "__kwdefaults__": function.__kwdefaults__,
+            "__annotations__": annotations_of(function),
+        }
+        if getattr(function, "__type_params__", ()):
+            slots["__type_params__"] = function.__type_params__
+        state = (dict(function.__dict__), slots, imports)
+        return make_function, (function.__code__, function.__closure__, module), state, None, None, set_function
+
+    def _note_reads(self, function):
+        imports, mentioned = [], None
+        for name in code_reads(function.__code__):
+            if name not in self._user_ns:
+                continue
+            self.reads.setdefault(name, function.__qualname__)
+            value = self._user_ns[name]
+            if is_package(value):
+                mentioned = mentioned or code_attributes(function.__code__)
+                imports += imported_submodules(value.__name__, mentioned)
+        return imports
+
+    def _reduce_cell(self, cell):
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return types.CellType, ()
+        return types.CellType, (), (value,), None, None, set_cell
+
+    def _reduce_module(self, module):
+        if not is_importable(module):
+            return NotImplemented if sys.modules.get(module.__name__) is not module else self._by_value(module)
+        return make_module, (module.__name__, tuple(sorted(self._submodules.get(module.__name__, ()))))
+
+    def _by_value(self, module):
+        state = {k: v for k, v in module.__dict__.items() if k not in ("__builtins__", "__loader__", "__spec__")}
+        return types.ModuleType, (module.__name__,), state, None, None, _fill_module
+
+    def _reduce_cached(self, cached):
+        inner = getattr(cached, "__wrapped__", None)
+        if not isinstance(inner, types.FunctionType) or super().reducer_override(inner) is NotImplemented:
+            return NotImplemented
+        if _found_by_name(cached):
+            return NotImplemented
+        return make_cached, (inner, cached.cache_parameters())
+
+    def _reduce_cached_property(self, prop):
+        return make_cached_property, (prop.func, prop.attrname, prop.__doc__)
+
+    def _reduce_ref(self, ref):
+        if ref.__callback__ is not None:
+            return NotImplemented
+        target = ref()
+        return make_ref, (() if target is None else (target,))
+
+    def _reduce_weak_dict(self, weak):
+        return type(weak), (dict(weak),)
+
+    def _reduce_file(self, file):
+        for name in ("stdout", "stderr"):
+            if file is getattr(sys, name) or file is getattr(sys, f"__{name}__"):
+                return getattr, (sys, name)
+        raise TypeError("cannot pickle an open file" + (f" ({file.name})" if isinstance(file.name, str) else ""))
+
+    def _reduce_new_type(self, new):
+        return (typing.NewType, (new.__name__, new.__supertype__)) if new.__module__ == "__main__" else NotImplemented
+
+    def _reduce_param_spec(self, spec):
+        return (type(spec), (spec.__name__,)) if spec.__module__ == "__main__" else NotImplemented
+
+
+def _fill_module(module, state):
+    module.__dict__.update(state)
+
+
+def _found_by_name(obj):
+    """Whether another process finds obj by its module and qualified name."""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    if module is None or module.__name__ == "__main__" or not is_importable(module):
+        return False
+    try:
+        return functools.reduce(getattr, obj.__qualname__.split("."), module) is obj
+    except AttributeError:
+        return False
+
+
+_own = {
+    types.FunctionType: Pickler._reduce_function,
+    types.CellType: Pickler._reduce_cell,
+    types.ModuleType: Pickler._reduce_module,
+    io.TextIOWrapper: Pickler._reduce_file,
+    functools._lru_cache_wrapper: Pickler._reduce_cached,
+    functools.cached_property: Pickler._reduce_cached_property,
+    weakref.ref: Pickler._reduce_ref,
+    weakref.WeakKeyDictionary: Pickler._reduce_weak_dict,
+    weakref.WeakValueDictionary: Pickler._reduce_weak_dict,
+}
+if isinstance(typing.NewType, type):
+    _own[typing.NewType] = Pickler._reduce_new_type
+for _name in ("ParamSpec", "TypeVarTuple"):
+    if hasattr(typing, _name):
+        _own[getattr(typing, _name)] = Pickler._reduce_param_spec
+
+
+class Pickled:
+    """An object as bytes and pieces. size: all of it, in bytes; reads, arrays: as Pickler's."""
+
+    def __init__(self, obj, user_ns=None, limit=None, submodules=None):
+        self.chunks = Chunks(limit)
+        pickler = Pickler(self.chunks, main_namespace() if user_ns is None else user_ns, submodules)
+        pickler.dump(obj)
+        self.pieces = pickler.pieces.items
+        self.storages = pickler.storages.items
+        self.reads = pickler.reads
+        self.arrays = pickler.arrays
+        self.keep = pickler.pieces.copies
+        self.size = self.chunks.size + sum(p.nbytes for p in self.pieces) + sum(s.span()[1] for s in self.storages)

@@ -1,0 +1,190 @@
+"""What a rank sees of its world: torchrun's environment (and JAX's), and torch.distributed initialised from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
+
+_world = None  # the world for which init_process_group() initialised torch.distributed: world_of()
+
+
+class TorchError(RuntimeError):
+    """torch.distributed could not be initialised; the text says what to do."""
+
+
+def rank_environment(
+    rank,
+    local_rank,
+    world_size,
+    local_world_size,
+    node_rank,
+    nodes,
+    master_addr,
+    master_port,
+    run_id,
+    error_file,
+    cores,
+    environ=None,
+    given=None,
+):
+    """{name: text}: the environment that torchrun would give this rank, and what JAX and Lightning read beside it.
+
+    cores: of this node. environ: what the process has already (default: os.environ); OMP_NUM_THREADS and
+    TORCH_NCCL_ASYNC_ERROR_HANDLING that stand there are left alone. given: what the user set with --env; those win.
+    """
+    environ = os.environ if environ is None else environ
+    values = {
+        "RANK": rank,
+        "WORLD_SIZE": world_size,
+        "LOCAL_RANK": local_rank,
+        "LOCAL_WORLD_SIZE": local_world_size,
+        "GROUP_RANK": node_rank,
+        "GROUP_WORLD_SIZE": nodes,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world_size,
+        "ROLE_NAME": "default",
+        "NODE_RANK": node_rank,
+        "MASTER_ADDR": master_addr,
+        "MASTER_PORT": master_port,
+        "TORCHELASTIC_RUN_ID": run_id,
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+        "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 hosts the store
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS,
+        "TORCHELASTIC_ERROR_FILE": error_file,
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1,
+        "OMP_NUM_THREADS": max(1, int(cores) // max(1, int(local_world_size))),
+        "JAX_COORDINATOR_ADDRESS": f"{master_addr}:{master_port}",
+        "JAX_PROCESS_ID": rank,
+        "JAX_NUM_PROCESSES": world_size,
+    }
+    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"):
+        if environ.get(name):
+            values[name] = environ[name]
+    values = {name: str(value) for name, value in values.items()}
+    values.update(given or {})
+    return values
+
+
+# ---- torch.distributed --------------------------------------------------------------------------------------------
+
+
+def is_initialized():
+    """Whether torch.distributed has a process group here. Does not import torch."""
+    distributed = sys.modules.get("torch.distributed")
+    check = getattr(distributed, "is_initialized", None)
+    try:
+        return bool(check and check())
+    except Exception:  # a torch without distributed, or one that is half imported
+        return False
+
+
+def world_of(environ=None):
+    """What makes two worlds the same one: their size, their run, where they meet, and which rank this is in it."""
+    environ = os.environ if environ is None else environ
+    names = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
+    return tuple(environ.get(name) for name in names)
+
+
+def choose_backend(backend, torch):
+    """"nccl" or "gloo" for "auto" (or an empty text): nccl where every rank of the node has a GPU of its own."""
+    if backend not in ("", "auto", None):
+        return backend
+    local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+    enough = torch.cuda.is_available() and torch.cuda.device_count() >= local and torch.distributed.is_nccl_available()
+    return "nccl" if enough else "gloo"
+
+
+def init_process_group(backend="auto"):
+    """Initialises torch.distributed for the world in the environment, once; the backend that is then in use.
+
+    A group of another world (another size, run or port) is destroyed first; one that the user's code made for this world
+    stays. TorchError: there is no torch, no such backend, or too few GPUs.
+    """
+    global _world
+    torch = _import_torch()
+    distributed = torch.distributed
+    world = world_of()
+    if is_initialized():
+        ours = _world if _world is not None else _world_in_use(distributed)
+        if ours == world or (_world is None and ours == world[:2]):
+            _world = world
+            return distributed.get_backend()
+        destroy_process_group()
+    backend = choose_backend(backend, torch)
+    if "nccl" in backend:
+        _take_device(torch, backend)
+    try:
+        distributed.init_process_group(backend)
+    except (ValueError, RuntimeError) as error:
+        meets = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise TorchError(f"torch.distributed.init_process_group({backend!r}) at {meets}: {error}") from error
+    _world = world
+    return distributed.get_backend()
+
+
+def destroy_process_group():
+    """Ends the process group, if there is one; what it raises on the way out is of no use to anybody."""
+    global _world
+    _world = None
+    if not is_initialized():
+        return
+    try:
+        sys.modules["torch.distributed"].destroy_process_group()
+    except Exception:  # the other ranks are gone, or the backend was aborted
+        pass
+
+
+def _world_in_use(distributed):
+    return str(distributed.get_world_size()), str(distributed.get_rank())
+
+
+def _import_torch():
+    try:
+        import torch
+        import torch.distributed
+    except ImportError as error:
+        raise TorchError(f"--init needs torch in {sys.executable}: {error} ({sys.executable} -m pip install torch)") from error
+    if not torch.distributed.is_available():
+        raise TorchError(f"--init: this torch ({torch.__version__}) was built without torch.distributed")
+    return torch
+
+
+def _take_device(torch, backend):
+    """Makes the GPU of LOCAL_RANK the current one."""
+    local = int(os.environ.get("LOCAL_RANK") or 0)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0:
+        raise TorchError(f"--init {backend}: torch sees no GPU here; --init gloo works without")
+    if count == 1:
+        local = 0  # this rank sees only its own
+    if local >= count:
+        raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is the {local + 1}. on this node, which has {count} GPUs")
+    torch.cuda.set_device(local)
+
+
+# ---- the error file -----------------------------------------------------------------------------------------------
+
+
+def read_error_file(path, limit=1 << 20):
+    """What torch's @record wrote into TORCHELASTIC_ERROR_FILE: {"message", "traceback", "time"}, or None.
+
+    message: one line; traceback: Python's text or empty; time: seconds since 1970 or None. limit: bytes that are read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            content = json.loads(file.read(limit))
+        message = content["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    extra = message.get("extraInfo", {}) if isinstance(message, dict) else {}
+    text = message.get("message", "") if isinstance(message, dict) else message
+    when = extra.get("timestamp")
+    return {
+        "message": str(text).strip().split("\n")[0],
+        "traceback": str(extra.get("py_callstack") or ""),
+        "time": float(when) if str(when or "").replace(".", "", 1).isdigit() else None,
+    }
