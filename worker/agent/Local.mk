@@ -1,1 +1,28 @@
-# worker/agent: nothing to build yet.
+noinst_LIBRARIES += worker/agent/libagent.a
+worker_agent_libagent_a_SOURCES = \
+	worker/agent/agent.h worker/agent/agent.c \
+	worker/agent/blobs.h worker/agent/blobs.c \
+	worker/agent/cause.h worker/agent/cause.c \
+	worker/agent/credit.h \
+	worker/agent/env.h worker/agent/env.c \
+	worker/agent/lines.h worker/agent/lines.c \
+	worker/agent/oom.h worker/agent/oom.c \
+	worker/agent/orphans.h worker/agent/orphans.c \
+	worker/agent/outbox.h worker/agent/outbox.c \
+	worker/agent/pipes.h worker/agent/pipes.c \
+	worker/agent/port.h worker/agent/port.c \
+	worker/agent/reap.h worker/agent/reap.c \
+	worker/agent/relay.h worker/agent/relay.c \
+	worker/agent/sever.h worker/agent/sever.c \
+	worker/agent/spawn.h worker/agent/spawn.c \
+	worker/agent/stacks.h worker/agent/stacks.c \
+	worker/agent/tail.h worker/agent/tail.c \
+	worker/agent/uplink.h worker/agent/uplink.c \
+	worker/agent/worker.h worker/agent/worker.c \
+	worker/agent/zygote.h worker/agent/zygote.c
+
+pkglibexec_PROGRAMS += cellspan-agent
+cellspan_agent_SOURCES = worker/agent/main.c
+cellspan_agent_LDADD = worker/agent/libagent.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+EXTRA_DIST += worker/agent/README.md

@@ -1,0 +1,296 @@
+/* agent.c - see agent.h. */
+#include "worker/agent/agent.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/port.h"
+#include "worker/agent/relay.h"
+#include "worker/agent/sever.h"
+#include "worker/agent/spawn.h"
+#include "worker/agent/stacks.h"
+#include "worker/agent/uplink.h"
+#include "worker/agent/worker.h"
+#include "worker/agent/zygote.h"
+
+#define SIGNAL_MAX 63u
+
+int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err)
+{
+    memset(a, 0, sizeof *a);
+    a->args = *args;
+    a->loop = loop;
+    a->window = CREDIT_FIRST;
+    oom_init(&a->oom);
+    if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
+        return err_set(err, "out of memory");
+    return reap_start(a, err);
+}
+
+void agent_release(struct agent *a)
+{
+    while (a->worker) {
+        struct worker *w = a->worker;
+
+        a->worker = w->next;
+        worker_destroy(w);
+    }
+    uplink_close(a->uplink);
+    a->uplink = NULL;
+    blobs_release(&a->blobs);
+    buf_release(&a->scratch);
+    free(a->read_buf);
+    a->read_buf = NULL;
+}
+
+void agent_stop(struct agent *a, const char *why)
+{
+    log_info("agent", "ends: %s", why);
+    a->finishing = true;
+    loop_stop(a->loop);
+}
+
+/* ---- workers ---- */
+
+struct worker *agent_worker(const struct agent *a, uint32_t id)
+{
+    struct worker *w = id ? a->worker : NULL;
+
+    while (w && w->id != id)
+        w = w->next;
+    return w;
+}
+
+struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid)
+{
+    struct worker *w = a->worker;
+
+    while (w && w->pid != pid)
+        w = w->next;
+    return w;
+}
+
+static uint32_t u32_at(struct slice s, size_t i)
+{
+    const uint8_t *p = (const uint8_t *)s.p + 4 * i;
+
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at)
+{
+    while (*at < workers.n / 4) {
+        struct worker *w = agent_worker(a, u32_at(workers, (*at)++));
+
+        if (w)
+            return w;
+    }
+    return NULL;
+}
+
+void agent_send(struct agent *a, const struct span *m)
+{
+    struct err err = { "" };
+
+    buf_clear(&a->scratch);
+    if (span_encode(m, &a->scratch, &err) < 0)
+        log_error("agent", "%s", err.text);
+    else if (a->uplink && uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0)
+        log_error("agent", "%s", err.text);
+}
+
+/* ---- what the kernel asks of the agent ---- */
+
+/* A NUL-terminated copy (free()). NULL: memory is out, or there is a NUL within. */
+static char *text_of(struct slice s)
+{
+    char *text = s.n && memchr(s.p, '\0', s.n) ? NULL : malloc(s.n + 1);
+
+    if (!text)
+        return NULL;
+    memcpy(text, s.n ? s.p : "", s.n);
+    text[s.n] = '\0';
+    return text;
+}
+
+static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd, struct slice env)
+{
+    struct err err = { "" };
+
+    if (!spawn_worker(a, WORKER_HOME, id, python, cwd, env, &err))
+        reap_never_started(a, id, err.text);
+}
+
+static int order_rank(struct agent *a, struct worker *z, uint32_t id, struct slice rank, const struct span *m,
+                      struct err *err)
+{
+    struct span one = *m;
+    struct ends ends;
+    struct worker *w = worker_create(a, WORKER_RANK, id, z->python, &ends, err);
+
+    if (!w)
+        return -1;
+    w->rank = u32_at(rank, 0);
+    one.worker = id;
+    one.v[F_START_RANKS].s = rank;
+    if (zygote_order(z, w, &ends, &one, err) == 0)
+        return 0;
+    worker_retire(w);
+    return -1;
+}
+
+static void start_ranks(struct agent *a, const struct span *m, const char *python, struct slice workers)
+{
+    const struct slice ranks = m->v[F_START_RANKS].s;
+    struct err err = { "" };
+    struct worker *z = zygote_get(a, python, &err);
+
+    if (z && ranks.n != workers.n)
+        z = err_null(&err, "START names %zu workers and %zu ranks", workers.n / 4, ranks.n / 4);
+    for (size_t i = 0; i < workers.n / 4; i++) {
+        const uint32_t id = u32_at(workers, i);
+        struct err why = err;
+
+        if (agent_worker(a, id))
+            log_error("agent", "START: worker %u is alive", id);
+        else if (!z || order_rank(a, z, id, slice_of(ranks.p + 4 * i, 4), m, &why) < 0)
+            reap_never_started(a, id, why.text);
+    }
+    if (z && zygote_go(z, &err) < 0)
+        log_error("agent", "START: %s", err.text);
+}
+
+static void on_start(struct agent *a, const struct span *m, struct slice workers)
+{
+    char *python = text_of(m->v[F_START_PYTHON].s);
+    char *cwd = text_of(m->v[F_START_CWD].s);
+
+    if (!python || !cwd)
+        log_error("agent", "START: a path with a NUL in it, or out of memory");
+    else if (m->v[F_START_ROLE].u64 == 1)
+        start_ranks(a, m, python, workers);
+    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) && !agent_worker(a, u32_at(workers, 0)))
+        start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
+    else
+        log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);
+    free(python);
+    free(cwd);
+}
+
+static void on_warm(struct agent *a, const struct span *m)
+{
+    char *python = text_of(m->v[F_WARM_PYTHON].s);
+    struct err err = { "" };
+
+    if (!python || !zygote_get(a, python, &err))
+        log_warn("agent", "WARM: %s", err.text);
+    free(python);
+}
+
+static void on_welcome(struct agent *a, const struct span *m)
+{
+    a->window = m->v[F_WELCOME_WINDOW].u64 ? m->v[F_WELCOME_WINDOW].u64 : CREDIT_FIRST;
+    for (struct worker *w = a->worker; w; w = w->next) {
+        credit_window(&w->credit, a->window);
+        worker_watch(w);
+    }
+}
+
+static void on_drop(struct agent *a, const struct span *m)
+{
+    const struct slice numbers = m->v[F_DROP_BLOBS].s;
+
+    for (size_t i = 0; i < numbers.n / 8; i++)
+        blobs_drop(&a->blobs, (uint64_t)u32_at(numbers, 2 * i) | (uint64_t)u32_at(numbers, 2 * i + 1) << 32);
+}
+
+static void on_port(struct agent *a, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_PORT, .cell = m->cell };
+    struct err err = { "" };
+    const int port = port_find(&err);
+
+    if (port < 0)
+        log_error("agent", "%s", err.text);
+    answer.v[F_PORT_PORT].u64 = port < 0 ? 0 : (uint64_t)port; /* 0: there is none */
+    agent_send(a, &answer);
+}
+
+static void on_refuse(struct agent *a, const struct span *m)
+{
+    log_error("agent", "the kernel refuses this agent: %.*s", SLICE_ARG(m->v[F_REFUSE_TEXT].s));
+    a->refused = true;
+    agent_stop(a, "refused");
+}
+
+/* For each worker of the envelope. */
+static void on_workers(struct agent *a, const struct span *m, struct slice workers)
+{
+    struct worker *w;
+
+    for (size_t at = 0; (w = agent_next(a, workers, &at));)
+        if (m->kind == SPAN_CREDIT) {
+            credit_give(&w->credit, m->v[F_CREDIT_BYTES].u64);
+            worker_watch(w);
+        } else if (m->kind == SPAN_STACKS) {
+            stacks_ask(w, m->cell);
+        } else if (m->v[F_KILL_SIGNAL].u64 > 0 && m->v[F_KILL_SIGNAL].u64 <= SIGNAL_MAX) {
+            worker_kill(w, (int)m->v[F_KILL_SIGNAL].u64, m->v[F_KILL_GRACE_MS].u64);
+        }
+}
+
+static void handle(struct agent *a, const struct span *m, struct slice workers)
+{
+    switch (m->kind) {
+    case SPAN_WELCOME: on_welcome(a, m); break;
+    case SPAN_REFUSE: on_refuse(a, m); break;
+    case SPAN_START: on_start(a, m, workers); break;
+    case SPAN_KILL:
+    case SPAN_STACKS:
+    case SPAN_CREDIT: on_workers(a, m, workers); break;
+    case SPAN_SEVER: sever_workers(a, workers); break;
+    case SPAN_DROP: on_drop(a, m); break;
+    case SPAN_PORT: on_port(a, m); break;
+    case SPAN_WARM: on_warm(a, m); break;
+    case SPAN_QUIT: agent_stop(a, "the kernel says so"); break;
+    default: log_warn("agent", "kind %d is not for an agent: ignored", m->kind); break;
+    }
+}
+
+static void relay(struct agent *a, const struct span *head, struct slice workers, struct slice msg)
+{
+    struct worker *w;
+
+    for (size_t at = 0; (w = agent_next(a, workers, &at));)
+        if (w->role != WORKER_ZYGOTE)
+            relay_down(w, head, msg);
+}
+
+void agent_dispatch(struct agent *a, struct slice workers, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    if (workers.n % 4 != 0 || span_peek(&m, msg.p, msg.n, &err) < 0) {
+        log_error("agent", "from the kernel: %s", err.text[0] ? err.text : "a torn envelope");
+        return;
+    }
+    if (m.kind >= SPAN_REQUEST) {
+        if (m.kind < SPAN_CUT)
+            relay(a, &m, workers, msg);
+        else
+            log_warn("agent", "kind %d is not for workers: ignored", m.kind);
+        return;
+    }
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_error("agent", "from the kernel: %s", err.text);
+        return;
+    }
+    handle(a, &m, workers);
+    span_release(&m);
+}

@@ -1,0 +1,54 @@
+/* agent.h - everything one agent has, and what the kernel asks of the agent itself. */
+#ifndef WORKER_AGENT_AGENT_H
+#define WORKER_AGENT_AGENT_H
+
+#include <stdint.h>
+
+#include "base/loop/loop.h"
+#include "protocol/span.h"
+#include "worker/agent/blobs.h"
+#include "worker/agent/oom.h"
+#include "worker/agent/reap.h"
+
+#define AGENT_READ_SIZE 65536u /* bytes of a pipe that are read in one turn */
+
+struct worker;
+struct uplink;
+
+struct agent_args {
+    const char *connect; /* the kernel's endpoint */
+    const char *node;
+    const char *python;  /* start home with it; NULL: the kernel asks for it */
+    const char *cwd;     /* of home and zygotes; NULL: ours */
+};
+
+struct agent {
+    struct agent_args args;  /* borrowed */
+    struct loop *loop;
+    struct uplink *uplink;   /* NULL until the agent dials */
+    struct worker *worker;   /* all of them, zygotes too: a list */
+    struct blobs blobs;
+    struct oom oom;
+    struct strays strays;
+    uint64_t window;         /* bytes, from WELCOME */
+    struct buf scratch;      /* what is being encoded */
+    char *read_buf;          /* AGENT_READ_SIZE bytes */
+    bool finishing;          /* everybody is being killed: nobody is started any more */
+    bool refused;
+};
+
+MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err);
+void agent_release(struct agent *a); /* after reap_everybody */
+
+/* One envelope from the kernel. `workers`: *u32. Both are borrowed. */
+void agent_dispatch(struct agent *a, struct slice workers, struct slice msg);
+
+struct worker *agent_worker(const struct agent *a, uint32_t id);      /* NULL: none; never a zygote */
+struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid); /* zygotes too */
+/* The workers in an envelope, one after another: *at counts from 0. NULL: no more. Unknown ones are left out. */
+struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at);
+/* Encodes m and sends it as from `worker`. What fails is logged: there is nobody to tell. */
+void agent_send(struct agent *a, const struct span *m);
+void agent_stop(struct agent *a, const char *why);
+
+#endif

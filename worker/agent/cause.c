@@ -1,0 +1,70 @@
+/* cause.c - see cause.h. */
+#include "worker/agent/cause.h"
+
+#include <signal.h>
+#include <string.h>
+
+static bool says(struct slice text, const char *what)
+{
+    const size_t n = strlen(what);
+
+    for (size_t i = 0; i + n <= text.n; i++)
+        if (memcmp(text.p + i, what, n) == 0)
+            return true;
+    return false;
+}
+
+static int add_end(const struct cause *c, struct buf *out)
+{
+    if (!c->known)
+        return buf_add_text(out, "ended");
+    if (c->code == DEATH_KILLED)
+        return buf_addf(out, "was killed by signal %d (%s)", c->status, strsignal(c->status));
+    return buf_addf(out, "exited with status %d", c->status);
+}
+
+/* The usual reasons why a Python does not come up, and what helps. */
+static int add_remedy(const struct cause *c, struct buf *out)
+{
+    if (says(c->said, "No module named 'cellspan'") || says(c->said, "No module named cellspan"))
+        return buf_addf(out, ": %s does not find cellspan's Python package; install cellspan again, or set "
+                             "CELLSPAN_PYTHONPATH to the folder that holds it", c->python);
+    if (says(c->said, "No module named 'IPython'"))
+        return buf_addf(out, ": %s has no IPython; run: %s -m pip install ipython", c->python, c->python);
+    if (says(c->said, "No module named '"))
+        return buf_addf(out, ": a module that cellspan needs is missing in %s (see the last lines); install it there",
+                        c->python);
+    if (says(c->said, "SyntaxError"))
+        return buf_addf(out, ": %s may be too old; cellspan needs Python 3.9 or newer", c->python);
+    return 0;
+}
+
+static int never_up(const struct cause *c, struct buf *out)
+{
+    if (buf_addf(out, "%s (%s) ", c->who, c->python) < 0 || add_end(c, out) < 0 ||
+        buf_add_text(out, " before it was ready") < 0)
+        return -1;
+    return add_remedy(c, out);
+}
+
+static int killed(const struct cause *c, struct buf *out)
+{
+    if (c->status != SIGKILL)
+        return 0;
+    if (c->oom == OOM_CGROUP)
+        return buf_add_text(out, "killed by the cgroup's out-of-memory killer");
+    if (c->oom == OOM_SYSTEM)
+        return buf_add_text(out, "killed by the kernel's out-of-memory killer");
+    return buf_add_text(out, "killed by SIGKILL from outside (perhaps the out-of-memory killer)");
+}
+
+int cause_text(const struct cause *c, struct buf *out)
+{
+    if (c->broke)
+        return buf_addf(out, "ended by the agent: %s", c->broke);
+    if (!c->ready && !c->ours)
+        return never_up(c, out);
+    if (c->known && c->code == DEATH_KILLED && !c->ours)
+        return killed(c, out);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* cause.h - what the agent knows of a death beyond its signal or exit status, in words for the user. Pure. */
+#ifndef WORKER_AGENT_CAUSE_H
+#define WORKER_AGENT_CAUSE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+enum death_code { DEATH_EXITED, DEATH_KILLED, DEATH_NEVER_UP }; /* `code` of EXITED */
+
+enum cause_oom { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
+
+struct cause {
+    const char *who;    /* "home", "the rank", "the process that ranks are forked from" */
+    const char *python; /* what it was started with */
+    bool ready;         /* it had said READY */
+    bool known;         /* code and status are known */
+    enum death_code code;
+    int status;         /* exit status or signal */
+    bool ours;          /* the agent sent the signal */
+    enum cause_oom oom; /* who ran out of memory meanwhile */
+    struct slice said;  /* its last lines on stderr */
+    const char *broke;  /* what it did that the protocol forbids; NULL: nothing */
+};
+
+/* Appends a sentence, or nothing when there is nothing to add. -1: memory is out. */
+MUST_USE int cause_text(const struct cause *c, struct buf *out);
+
+#endif

@@ -1,0 +1,183 @@
+/* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See README.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/spawn.h"
+#include "worker/agent/uplink.h"
+#include "worker/agent/worker.h"
+
+#define PARENT_LOOK_NS (2 * NS_PER_S)
+
+struct house {
+    struct agent agent;
+    pid_t parent; /* whose end is ours */
+};
+
+static int usage(FILE *to, int status)
+{
+    fputs("usage: cellspan-agent --connect ENDPOINT --node NAME [--python PATH] [--cwd DIR]\n"
+          "Looks after the ranks of one node for a cellspan kernel, which starts it. It ends when its stdin does.\n",
+          to);
+    return status;
+}
+
+/* 0; or -1: *status is what main returns. */
+static int read_args(int argc, char **argv, struct agent_args *args, int *status)
+{
+    static const struct option options[] = {
+        { "connect", required_argument, NULL, 'c' }, { "node", required_argument, NULL, 'n' },
+        { "python", required_argument, NULL, 'p' },  { "cwd", required_argument, NULL, 'd' },
+        { "help", no_argument, NULL, 'h' },          { "version", no_argument, NULL, 'v' },
+        { NULL, 0, NULL, 0 },
+    };
+    int option;
+
+    *args = (struct agent_args){ .node = "" };
+    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
+        switch (option) {
+        case 'c': args->connect = optarg; break;
+        case 'n': args->node = optarg; break;
+        case 'p': args->python = optarg; break;
+        case 'd': args->cwd = optarg; break;
+        case 'h': *status = usage(stdout, 0); return -1;
+        case 'v': puts("cellspan-agent " CELLSPAN_VERSION); *status = 0; return -1;
+        default: *status = usage(stderr, 2); return -1;
+        }
+    if (args->connect && optind == argc)
+        return 0;
+    *status = usage(stderr, 2);
+    return -1;
+}
+
+/* ---- reasons to end ---- */
+
+static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    char junk[512];
+    const ssize_t n = read(fd, junk, sizeof junk);
+
+    (void)loop;
+    (void)events;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        agent_stop(arg, "stdin is over: the kernel is gone");
+}
+
+static void told_to_end(struct loop *loop, void *arg)
+{
+    (void)loop;
+    agent_stop(arg, "a signal");
+}
+
+static void look_at_parent(struct loop *loop, void *arg)
+{
+    struct house *h = arg;
+
+    (void)loop;
+    if (getppid() != h->parent)
+        agent_stop(&h->agent, "the parent process is gone");
+}
+
+static int watch_for_the_end(struct house *h, struct loop *loop, struct err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (fd_nonblock(STDIN_FILENO, true) < 0)
+        return err_set(err, "stdin is closed; it tells when the kernel ends");
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!loop_signal(loop, signals[i], told_to_end, &h->agent, err))
+            return -1;
+    if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent, err))
+        return -1;
+    return loop_timer(loop, PARENT_LOOK_NS, PARENT_LOOK_NS, look_at_parent, h, err) ? 0 : -1;
+}
+
+/* ---- start ---- */
+
+static void dispatch(void *arg, struct slice workers, struct slice msg)
+{
+    struct agent *a = arg;
+
+    if (!a->finishing)
+        agent_dispatch(a, workers, msg);
+}
+
+static void say_hello(struct agent *a)
+{
+    struct span m = { .kind = SPAN_HELLO };
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    m.v[F_HELLO_VERSION].u64 = SPAN_VERSION;
+    m.v[F_HELLO_NODE].s = slice_text(a->args.node);
+    m.v[F_HELLO_PID].u64 = (uint64_t)getpid();
+    m.v[F_HELLO_CORES].u64 = cores > 0 ? (uint64_t)cores : 1;
+    agent_send(a, &m);
+}
+
+/* Home is executed before anything is dialled: it takes the longest to come up. */
+static int start(struct agent *a, struct err *err)
+{
+    struct err home = { "" };
+
+    if (process_adopt_orphans() < 0)
+        log_info("agent", "orphans of workers are not adopted here: %s", strerror(errno));
+    if (a->args.python &&
+        !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python, a->args.cwd, slice_text(""), &home))
+        log_info("agent", "%s", home.text);
+    if (!(a->uplink = uplink_open(a->loop, a->args.connect, dispatch, a, err)))
+        return -1;
+    say_hello(a);
+    if (home.text[0])
+        reap_never_started(a, SPAN_WORKER_HOME, home.text);
+    return 0;
+}
+
+static int run(struct house *h, const struct agent_args *args, struct err *err)
+{
+    struct loop *loop = loop_create(&clock_system, err);
+    int rc = -1;
+
+    if (!loop)
+        return -1;
+    if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 &&
+        start(&h->agent, err) == 0)
+        rc = loop_run(loop, err);
+    reap_everybody(&h->agent);
+    agent_release(&h->agent);
+    loop_destroy(loop);
+    return h->agent.refused ? -1 : rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct house h = { .parent = getppid() };
+    struct agent_args args;
+    struct err err = { "" };
+    int status;
+
+    if (read_args(argc, argv, &args, &status) < 0)
+        return status;
+#ifdef __GLIBC__
+    (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
+#endif
+    log_open("agent");
+    if (random_open(&err) == 0 && run(&h, &args, &err) == 0)
+        return 0;
+    if (err.text[0])
+        log_error("agent", "%s", err.text);
+    return 1;
+}

@@ -1,0 +1,61 @@
+/* orphans.c - see orphans.h. Linux's /proc; elsewhere there are no adopted orphans either. */
+#include "worker/agent/orphans.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/process.h"
+
+/* /proc/PID/stat is "pid (name) state ppid …", and the name may hold anything but a NUL. */
+static pid_t parse_parent(const char *text)
+{
+    const char *end = strrchr(text, ')');
+    int parent;
+    char state;
+
+    if (!end || sscanf(end + 1, " %c %d", &state, &parent) != 2)
+        return 0;
+    return parent;
+}
+
+pid_t orphans_parent(pid_t pid)
+{
+    char path[64], text[512];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return access("/proc/self/stat", R_OK) == 0 ? 0 : -1;
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    return parse_parent(text);
+}
+
+void orphans_kill(void)
+{
+    DIR *dir = opendir("/proc");
+    const pid_t self = getpid();
+    struct dirent *entry;
+
+    if (!dir)
+        return;
+    while ((entry = readdir(dir))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+
+        if (pid <= 1 || orphans_parent((pid_t)pid) != self)
+            continue;
+        if (getpgid((pid_t)pid) == (pid_t)pid)
+            (void)process_kill_group((pid_t)pid, SIGKILL);
+        (void)kill((pid_t)pid, SIGKILL);
+    }
+    closedir(dir);
+}

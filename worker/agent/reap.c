@@ -1,0 +1,299 @@
+/* reap.c - see reap.h. */
+#include "worker/agent/reap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/orphans.h"
+#include "worker/agent/pipes.h"
+#include "worker/agent/relay.h"
+#include "worker/agent/stacks.h"
+#include "worker/agent/worker.h"
+#include "worker/agent/zygote.h"
+
+#define LAST_LINES 20u
+#define UNKNOWN_NS (300 * NS_PER_MS) /* until a socket's end counts as the death of a process that nobody knows */
+#define KNOWN_NS NS_PER_S            /* until a process that closed its socket is killed */
+#define EVERYBODY_NS (5 * NS_PER_S)
+
+struct death {
+    bool known; /* code and status are */
+    enum death_code code;
+    int status;
+};
+
+/* ---- EXITED ---- */
+
+static const char *who(const struct worker *w)
+{
+    return w->role == WORKER_HOME ? "home" : w->role == WORKER_RANK ? "the rank" : "the process that ranks are forked from";
+}
+
+static bool sent_by_us(const struct worker *w, const struct death *d)
+{
+    if (w->pid == 0)
+        return w->signal_later != 0;
+    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 && (w->sent_signals >> (unsigned)d->status & 1);
+}
+
+static int add_cause(struct worker *w, const struct death *d, struct slice said, struct buf *out)
+{
+    struct cause c = {
+        .who = who(w), .python = w->python, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
+        .ours = sent_by_us(w, d), .oom = OOM_NONE, .said = said, .broke = w->broke[0] ? w->broke : NULL,
+    };
+
+    if (d->known && d->code == DEATH_KILLED && d->status == SIGKILL)
+        c.oom = oom_check(&w->agent->oom);
+    return cause_text(&c, out);
+}
+
+static void send_exited(struct agent *a, uint32_t id, pid_t pid, const struct death *d, bool up, struct slice cause,
+                        struct slice errors, struct slice stack)
+{
+    struct span m = { .kind = SPAN_EXITED, .worker = id };
+
+    m.v[F_EXITED_PID].u64 = (uint64_t)pid;
+    m.v[F_EXITED_CODE].u64 = up && d->known ? d->code : DEATH_NEVER_UP;
+    m.v[F_EXITED_STATUS].u64 = d->known ? (uint64_t)d->status : 0;
+    m.v[F_EXITED_CAUSE].s = slice_of(cause.p, cause.n > 4096 ? 4096 : cause.n);
+    m.v[F_EXITED_STDERR].s = errors;
+    m.v[F_EXITED_STACK].s = stack;
+    agent_send(a, &m);
+}
+
+/* `zygote`: for a rank that was not forked any more: who should have, and what became of it. */
+static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
+{
+    struct worker *speaker = zygote ? zygote : w;
+    struct buf cause = BUF_INIT, errors = BUF_INIT, stack = BUF_INIT, clean = BUF_INIT;
+
+    if (tail_text(&speaker->errors, LAST_LINES, &errors) < 0 ||
+        add_cause(speaker, d, buf_slice(&errors), &cause) < 0 ||
+        tail_clean(buf_slice(&cause), 4096, &clean) < 0 ||
+        tail_clean(buf_slice(&speaker->stack_text), WORKER_STACK_MAX, &stack) < 0)
+        log_error("reap", "out of memory: a death is told without its cause");
+    send_exited(w->agent, w->id, w->pid, d, w->ready && !zygote, buf_slice(&clean), buf_slice(&errors), buf_slice(&stack));
+    buf_release(&cause);
+    buf_release(&clean);
+    buf_release(&errors);
+    buf_release(&stack);
+}
+
+void reap_never_started(struct agent *a, unsigned id, const char *why)
+{
+    const struct death none = { false, DEATH_NEVER_UP, 0 };
+    struct buf clean = BUF_INIT;
+
+    if (tail_clean(slice_text(why), 4096, &clean) < 0)
+        log_error("reap", "out of memory: worker %u was not started", id);
+    send_exited(a, id, 0, &none, false, buf_slice(&clean), slice_text(""), slice_text(""));
+    buf_release(&clean);
+}
+
+/* ---- one death ---- */
+
+/* The ranks that it was to fork never come up. A death of their own is not theirs to tell: it has no process. */
+static void end_zygote(struct worker *z, const struct death *d)
+{
+    struct agent *a = z->agent;
+    struct worker *next;
+
+    zygote_read(z); /* who its ranks are may be the last thing it said */
+    if (d->known && !z->agent->finishing)
+        log_info("zygote", "%s: %s %d", z->python, d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
+    for (struct worker *w = a->worker; w; w = next) {
+        next = w->next;
+        if (w->zygote != z)
+            continue;
+        tell_exited(w, d, z);
+        worker_retire(w);
+    }
+}
+
+static void end_worker(struct worker *w, const struct death *d)
+{
+    char name[48];
+
+    w->ending = true;
+    log_debug("reap", "%s: end", worker_name(w, name));
+    if (w->role != WORKER_ZYGOTE)
+        relay_read_rest(w);
+    pipes_drain(w);
+    pipes_flush(w);
+    stacks_rest(w);
+    if (w->role == WORKER_ZYGOTE)
+        end_zygote(w, d);
+    else
+        tell_exited(w, d, NULL);
+    worker_retire(w);
+}
+
+static void expect_over(struct loop *loop, void *arg)
+{
+    const struct death unknown = { false, DEATH_NEVER_UP, 0 };
+    struct worker *w = arg;
+
+    (void)loop;
+    watch_stop(w->end_timer);
+    w->end_timer = NULL;
+    reap_children(w->agent);
+    if (w->gone)
+        return;
+    if (w->pid == 0) {
+        end_worker(w, &unknown);
+        return;
+    }
+    if (w->link_fd >= 0)
+        return; /* it takes its time to die: a large heap, a core dump */
+    if (!w->broke[0])
+        snprintf(w->broke, sizeof w->broke, "it closed its connection to the agent");
+    worker_signal(w, SIGKILL);
+    reap_expect(w);
+}
+
+void reap_expect(struct worker *w)
+{
+    const uint64_t after_ns = w->pid ? KNOWN_NS : UNKNOWN_NS;
+    struct err err = { "" };
+
+    if (w->end_timer || w->gone)
+        return;
+    if (!(w->end_timer = loop_timer(w->agent->loop, after_ns, 0, expect_over, w, &err)))
+        log_error("reap", "%s", err.text);
+}
+
+/* ---- children ---- */
+
+static void remember(struct strays *s, pid_t pid, const struct death *d)
+{
+    s->stray[s->next++ % STRAYS_MAX] = (struct stray){ pid, d->code, d->status };
+}
+
+static const struct stray *recall(const struct strays *s, pid_t pid)
+{
+    for (unsigned i = 0; i < STRAYS_MAX; i++)
+        if (s->stray[i].pid == pid)
+            return &s->stray[i];
+    return NULL;
+}
+
+static struct death death_of(int status)
+{
+    if (WIFSIGNALED(status))
+        return (struct death){ true, DEATH_KILLED, WTERMSIG(status) };
+    return (struct death){ true, DEATH_EXITED, WEXITSTATUS(status) };
+}
+
+/* Its group is killed while its number can't be given to anybody else yet: before it is waited for. */
+static int reap_one(struct agent *a, pid_t pid)
+{
+    struct worker *w = agent_worker_by_pid(a, pid);
+    struct death d;
+    int status;
+
+    if (w)
+        (void)process_kill_group(pid, SIGKILL);
+    if (waitpid(pid, &status, WNOHANG) != pid)
+        return -1;
+    d = death_of(status);
+    if (w)
+        end_worker(w, &d);
+    else
+        remember(&a->strays, pid, &d);
+    return 0;
+}
+
+void reap_children(struct agent *a)
+{
+    for (;;) {
+        siginfo_t info = { .si_pid = 0 };
+
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        if (reap_one(a, info.si_pid) < 0)
+            return;
+    }
+}
+
+static void child_ended(struct loop *loop, void *arg)
+{
+    (void)loop;
+    reap_children(arg);
+}
+
+int reap_start(struct agent *a, struct err *err)
+{
+    return loop_signal(a->loop, SIGCHLD, child_ended, a, err) ? 0 : -1;
+}
+
+static void end_known(struct loop *loop, void *arg)
+{
+    struct worker *w = arg;
+    const struct stray *s = recall(&w->agent->strays, w->pid);
+    const struct death d = s ? (struct death){ true, s->code, s->status } : (struct death){ false, DEATH_NEVER_UP, 0 };
+
+    (void)loop;
+    end_worker(w, &d);
+}
+
+/* Not at once: the caller is in the middle of what the worker said last. */
+void reap_known(struct worker *w)
+{
+    struct err err = { "" };
+
+    if (!recall(&w->agent->strays, w->pid))
+        return;
+    watch_stop(w->end_timer);
+    if (!(w->end_timer = loop_timer(w->agent->loop, 0, 0, end_known, w, &err)))
+        log_error("reap", "%s", err.text);
+}
+
+bool reap_may_be(const struct agent *a, pid_t pid)
+{
+    pid_t up = pid;
+
+    if (pid <= 1 || pid == getpid() || agent_worker_by_pid(a, pid))
+        return false;
+    if (recall(&a->strays, pid))
+        return true;
+    for (int i = 0; i < 3 && up > 1; i++) /* the process in between may not have ended yet */
+        if ((up = orphans_parent(up)) == getpid())
+            return true;
+    return up < 0 && kill(pid, 0) == 0; /* a system that doesn't tell */
+}
+
+/* ---- the end ---- */
+
+/* True when no child is left. */
+static bool wait_for_all(void)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid < 0 && errno == ECHILD;
+}
+
+void reap_everybody(struct agent *a)
+{
+    const struct clock *clock = loop_clock(a->loop);
+    const uint64_t until_ns = clock_now(clock) + EVERYBODY_NS;
+
+    a->finishing = true;
+    for (struct worker *w = a->worker; w; w = w->next)
+        worker_signal(w, SIGKILL);
+    while (!wait_for_all() && clock_now(clock) < until_ns) {
+        orphans_kill();
+        (void)poll(NULL, 0, 5);
+    }
+}

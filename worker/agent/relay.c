@@ -1,0 +1,278 @@
+/* relay.c - see relay.h. */
+#include "worker/agent/relay.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/pipes.h"
+#include "worker/agent/reap.h"
+#include "worker/agent/uplink.h"
+#include "worker/agent/worker.h"
+#include "worker/link/blob.h"
+#include "worker/link/packet.h"
+
+#define PACKETS_PER_TURN 64
+#define PACKETS_AT_END 4096 /* what a socket can hold is less */
+
+/* ---- down ---- */
+
+static void link_failed(struct worker *w, const struct err *err)
+{
+    char name[48];
+
+    /* The usual reason is that the worker has just died: its end is told by the socket or SIGCHLD. */
+    log_info("relay", "%s: %s", worker_name(w, name), err->text);
+    reap_expect(w);
+}
+
+static bool is_urgent(enum span_kind kind)
+{
+    return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
+}
+
+static void keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
+{
+    const int fd = blob_fd < 0 ? -1 : fcntl(blob_fd, F_DUPFD_CLOEXEC, 3);
+    char name[48];
+
+    if ((blob_fd >= 0 && fd < 0) || outbox_add(&w->outbox, urgent, msg, fd) < 0)
+        log_error("relay", "%s: a message of %zu bytes is lost: out of memory or descriptors", worker_name(w, name), msg.n);
+}
+
+static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
+{
+    struct err err = { "" };
+    int rc = 1;
+
+    if (w->link_fd < 0)
+        return;
+    if (!outbox_first(&w->outbox) || urgent)
+        rc = packet_send(w->link_fd, msg.p, msg.n, blob_fd, &err);
+    if (rc < 0)
+        link_failed(w, &err);
+    if (rc != 1)
+        return;
+    keep(w, urgent, msg, blob_fd);
+    worker_watch(w);
+}
+
+static void post_waiting(struct worker *w)
+{
+    const struct letter *l;
+    struct err err = { "" };
+
+    while ((l = outbox_first(&w->outbox)) && w->link_fd >= 0) {
+        const int rc = packet_send(w->link_fd, l->p, l->n, l->blob_fd, &err);
+
+        if (rc == 1)
+            break;
+        if (rc < 0)
+            link_failed(w, &err);
+        outbox_pop(&w->outbox);
+    }
+    worker_watch(w);
+}
+
+/* The header says that a blob rides along, and there is none: the worker gets the message with an empty blob_size, and
+ * says so to the user. */
+static void post_without(struct worker *w, const struct span *head, struct slice msg)
+{
+    struct span m;
+    struct err err = { "" };
+
+    log_warn("relay", "no blob %llu here", (unsigned long long)head->blob);
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_warn("relay", "%s", err.text);
+        return;
+    }
+    m.blob_size = 0;
+    relay_tell(w, &m);
+    span_release(&m);
+}
+
+void relay_down(struct worker *w, const struct span *head, struct slice msg)
+{
+    const bool rides = head->blob != 0 && head->blob_size != 0;
+    const struct blob *b = rides ? blobs_get(&w->agent->blobs, head->blob) : NULL;
+
+    if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
+        w->cell = head->cell;
+    if (rides && (!b || b->size != head->blob_size))
+        post_without(w, head, msg);
+    else
+        post(w, is_urgent(head->kind), msg, b ? b->fd : -1);
+}
+
+void relay_tell(struct worker *w, const struct span *m)
+{
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(m, &msg, &err) < 0)
+        log_error("relay", "%s", err.text);
+    else
+        post(w, is_urgent(m->kind), buf_slice(&msg), -1);
+    buf_release(&msg);
+}
+
+/* ---- up ---- */
+
+/* Keeps the blob that came along. -1: the worker broke the protocol. */
+static int take_blob(struct worker *w, const struct span *head, struct packet *p)
+{
+    struct err err = { "" };
+    uint64_t size;
+
+    if (p->blob_fd < 0 && head->blob && head->blob_size) {
+        worker_broke(w, "it announced %llu bytes and sent none", (unsigned long long)head->blob_size);
+        return -1;
+    }
+    if (p->blob_fd < 0)
+        return 0;
+    if (blob_check(p->blob_fd, &size, &err) < 0 || head->blob == 0 || size != head->blob_size) {
+        worker_broke(w, "it sent bytes that can't be kept: %s", err.text[0] ? err.text : "their number or size is wrong");
+        return -1;
+    }
+    if (blobs_put(&w->agent->blobs, head->blob, size, packet_take_blob(p)) < 0)
+        log_error("relay", "out of memory: blob %llu is lost", (unsigned long long)head->blob);
+    return 0;
+}
+
+static int note_ready(struct worker *w, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+    pid_t pid;
+
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        worker_broke(w, "its READY: %s", err.text);
+        return -1;
+    }
+    pid = (pid_t)m.v[F_READY_PID].u64;
+    span_release(&m);
+    w->ready = true;
+    if (w->pid == 0 && !reap_may_be(w->agent, pid)) {
+        worker_broke(w, "it says that it is process %lld, which is no child of the agent", (long long)pid);
+        return -1;
+    }
+    if (w->pid == 0)
+        worker_set_pid(w, pid);
+    return 0;
+}
+
+static void answer_sync(struct worker *w)
+{
+    const struct span m = { .kind = SPAN_SYNCED, .worker = w->id };
+
+    pipes_drain(w);
+    relay_tell(w, &m);
+}
+
+/* Its sender has written all that it will, and waits, or is done. */
+static bool is_after_text(enum span_kind kind)
+{
+    return kind == SPAN_REPLY || kind == SPAN_DONE || kind == SPAN_CALL || kind == SPAN_INPUT;
+}
+
+static void pass_up(struct worker *w, const struct span *head, struct slice msg)
+{
+    struct err err = { "" };
+
+    if (is_after_text(head->kind))
+        pipes_drain(w);
+    pipes_flush(w);
+    if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
+        log_error("relay", "%s", err.text);
+    if (head->kind == SPAN_PUBLISH)
+        credit_take(&w->credit, msg.n);
+}
+
+static void take(struct worker *w, struct packet *p)
+{
+    struct err err = { "" };
+    struct span head;
+
+    if (span_peek(&head, p->p, p->n, &err) < 0)
+        worker_broke(w, "it sent a message that can't be read: %s", err.text);
+    else if (head.kind == SPAN_SYNC)
+        answer_sync(w);
+    else if (head.kind < SPAN_READY)
+        worker_broke(w, "it sent a message of kind %d, which is not for it to send", head.kind);
+    else if (head.kind == SPAN_READY && note_ready(w, slice_of(p->p, p->n)) < 0)
+        return;
+    else if (take_blob(w, &head, p) == 0)
+        pass_up(w, &head, slice_of(p->p, p->n));
+}
+
+static void close_link(struct worker *w)
+{
+    watch_stop(w->link);
+    w->link = NULL;
+    fd_close(&w->link_fd);
+    reap_expect(w);
+}
+
+/* One packet. 1: taken; 0: none there; 2: the socket is over. */
+static int read_one(struct worker *w)
+{
+    struct packet p = PACKET_INIT;
+    struct err err = { "" };
+
+    if (w->link_fd < 0)
+        return 2;
+    switch (packet_recv(w->link_fd, &p, &err)) {
+    case PACKET_GOT:
+        take(w, &p);
+        packet_release(&p);
+        return 1;
+    case PACKET_NONE:
+        return 0;
+    case PACKET_ERROR:
+        worker_broke(w, "it sent a packet that can't be read: %s", err.text);
+        return 2;
+    case PACKET_END:
+        break;
+    }
+    close_link(w);
+    return 2;
+}
+
+int relay_read(struct worker *w)
+{
+    for (int i = 0; i < PACKETS_PER_TURN; i++) {
+        if (credit_is_out(&w->credit) && !w->ending)
+            return -1;
+        if (read_one(w) != 1)
+            return 0;
+        if (w->gone)
+            return 0;
+    }
+    return -1;
+}
+
+void relay_read_rest(struct worker *w)
+{
+    for (int i = 0; i < PACKETS_AT_END && !w->gone; i++)
+        if (read_one(w) != 1)
+            return;
+}
+
+void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
+{
+    struct worker *w = worker;
+
+    (void)loop;
+    (void)fd;
+    if (events & LOOP_WRITE)
+        post_waiting(w);
+    if (events & LOOP_HANGUP)
+        w->ending = true; /* nothing follows what is in there now: credit need not hold it back */
+    if (events & (LOOP_READ | LOOP_HANGUP))
+        (void)relay_read(w);
+    if (!w->gone)
+        worker_watch(w);
+}

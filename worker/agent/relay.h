@@ -1,0 +1,23 @@
+/* relay.h - messages between the kernel and a worker, passed on unread but for their header, and the blobs beside them. */
+#ifndef WORKER_AGENT_RELAY_H
+#define WORKER_AGENT_RELAY_H
+
+#include "base/loop/loop.h"
+#include "protocol/span.h"
+
+struct worker;
+
+void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
+
+/* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for waits. */
+void relay_down(struct worker *w, const struct span *head, struct slice msg);
+/* The agent's own message to a worker (CUT, SYNCED). */
+void relay_tell(struct worker *w, const struct span *m);
+
+/* Worker to kernel: takes packets until there are none, a bounded number. 0: all were taken; -1: some may be left
+ * (a turn's work is done, or credit is out). The worker may be `gone` afterwards. */
+int relay_read(struct worker *w);
+/* All that is left in the socket of a dead worker. */
+void relay_read_rest(struct worker *w);
+
+#endif

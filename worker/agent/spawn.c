@@ -1,0 +1,71 @@
+/* spawn.c - see spawn.h. */
+#include "worker/agent/spawn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/env.h"
+
+#ifndef CELLSPAN_PYTHONDIR
+#define CELLSPAN_PYTHONDIR ""
+#endif
+
+extern char **environ;
+
+/* Where the cellspan package is; NULL: on the Python's own path, for all that we know. */
+static const char *package_folder(void)
+{
+    const char *told = getenv("CELLSPAN_PYTHONPATH");
+
+    if (told && told[0])
+        return told;
+    return access(CELLSPAN_PYTHONDIR, X_OK) == 0 ? CELLSPAN_PYTHONDIR : NULL;
+}
+
+static pid_t execute(const struct worker *w, const char *cwd, const struct ends *ends, const struct env *env,
+                     struct err *err)
+{
+    char link[16];
+    const char *const argv[] = { w->python, "-m", "cellspan._worker", w->role == WORKER_HOME ? "home" : "zygote", link,
+                                 NULL };
+    const int keep[] = { ends->link, ends->stack };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+
+    snprintf(link, sizeof link, "%d", ends->link);
+    spec.argv = argv;
+    spec.env = (const char *const *)env->v;
+    spec.cwd = cwd && cwd[0] ? cwd : NULL;
+    spec.out = ends->out;
+    spec.errs = ends->errs;
+    spec.keep = keep;
+    spec.n_keep = 2;
+    spec.session = true;
+    spec.die_with_parent = true;
+    return process_start(&spec, err);
+}
+
+struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id, const char *python, const char *cwd,
+                            struct slice json, struct err *err)
+{
+    struct env env = ENV_INIT;
+    struct ends ends;
+    struct worker *w = worker_create(a, role, id, python, &ends, err);
+    pid_t pid = -1;
+
+    if (!w)
+        return NULL;
+    if (env_copy(&env, environ, err) == 0 && env_set_json(&env, json, err) == 0 &&
+        env_for_worker(&env, package_folder(), ends.stack, err) == 0)
+        pid = execute(w, cwd, &ends, &env, err);
+    env_release(&env);
+    ends_close(&ends);
+    if (pid < 0) {
+        worker_retire(w);
+        return NULL;
+    }
+    worker_set_pid(w, pid);
+    return w;
+}
