@@ -26,3 +26,15 @@ tests_unit_base_buf_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
 tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a
+
+check_PROGRAMS += \
+	tests/unit/base/loop.t \
+	tests/unit/base/process.t \
+	tests/unit/base/runtime.t
+tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
+tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)
+tests_unit_base_process_t_SOURCES = tests/unit/base/process.c
+tests_unit_base_process_t_LDADD = base/libbase.a
+tests_unit_base_runtime_t_SOURCES = tests/unit/base/runtime.c
+tests_unit_base_runtime_t_LDADD = base/libbase.a $(SODIUM_LIBS) $(UUID_LIBS)

@@ -1,0 +1,279 @@
+/* Tests of base/process.h. */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "tests/unit/tap.h"
+
+#define WAIT_MS 10000
+
+static int exit_status(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/* All that comes from fd until its end. */
+static void read_all(int fd, struct buf *out)
+{
+    char part[512];
+    ssize_t n;
+
+    while ((n = read(fd, part, sizeof part)) > 0)
+        if (buf_add(out, part, (size_t)n) < 0)
+            return;
+}
+
+/* Runs `sh -c script` as spec says (its argv and out are set here); what it wrote comes in *out. */
+static int run_sh(struct process_spec *spec, const char *script, struct buf *out)
+{
+    const char *const argv[] = { "sh", "-c", script, NULL };
+    struct err err = { "" };
+    int ends[2];
+    pid_t pid;
+
+    if (fd_pipe(ends) < 0)
+        return -1;
+    spec->argv = argv;
+    spec->out = ends[1];
+    pid = process_start(spec, &err);
+    fd_close(&ends[1]);
+    if (pid < 0)
+        diag("%s", err.text);
+    else
+        read_all(ends[0], out);
+    fd_close(&ends[0]);
+    return pid < 0 ? -1 : exit_status(pid);
+}
+
+static void a_child_gets_what_it_was_given(void)
+{
+    const char *const env[] = { "PATH=/usr/bin:/bin", "CELLSPAN_TEST=yes", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf out = BUF_INIT;
+
+    spec.env = env;
+    spec.cwd = "/";
+    is_int(run_sh(&spec, "read x || echo end; echo $CELLSPAN_TEST; pwd; exit 3", &out), 3, "a child runs, and its status is told");
+    is_text(out.p, "end\nyes\n/\n", "with an empty stdin, its environment and its directory");
+    buf_release(&out);
+}
+
+static void only_what_is_kept_is_inherited(void)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf out = BUF_INIT;
+    char script[128];
+    int kept[2], other[2];
+
+    if (fd_pipe(kept) < 0 || fd_pipe(other) < 0)
+        return;
+    spec.keep = kept;
+    spec.n_keep = 1;
+    snprintf(script, sizeof script, "test -e /dev/fd/%d && echo kept; test -e /dev/fd/%d || echo closed", kept[0], other[0]);
+    is_int(run_sh(&spec, script, &out), 0, "a child runs");
+    is_text(out.p, "kept\nclosed\n", "it has the descriptor that it keeps, and no other");
+    is_int(fcntl(kept[0], F_GETFD), FD_CLOEXEC, "ours stays close-on-exec");
+    for (int i = 0; i < 2; i++) {
+        fd_close(&kept[i]);
+        fd_close(&other[i]);
+    }
+    buf_release(&out);
+}
+
+static void what_can_not_start_is_an_error_here(void)
+{
+    const char *const none[] = { "/nonexistent/program", NULL };
+    const char *const sh[] = { "sh", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct err err = { "" }, dir = { "" };
+
+    spec.argv = none;
+    ok(process_start(&spec, &err) < 0 && strstr(err.text, "No such file"), "%s", err.text);
+    ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "and leaves no child behind");
+    spec.argv = sh;
+    spec.cwd = "/nonexistent";
+    ok(process_start(&spec, &dir) < 0 && strstr(dir.text, "/nonexistent"), "%s", dir.text);
+}
+
+static void signals_are_as_in_a_fresh_process(void)
+{
+    const char *const sh[] = { "sh", "-c", "kill -USR1 $$; kill -TERM $$; exit 0", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    sigset_t all, old;
+    pid_t pid;
+
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &old);
+    spec.argv = sh;
+    pid = process_start(&spec, NULL);
+    (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    (void)signal(SIGTERM, SIG_DFL);
+    is_int(exit_status(pid), 1000 + SIGUSR1, "our mask and our ignored signals are not passed on");
+}
+
+static void a_session_can_be_killed_as_a_whole(void)
+{
+    const char *const sh[] = { "sh", "-c", "sleep 100 & echo up; wait", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    char up[8];
+    int ends[2];
+    pid_t pid;
+
+    if (fd_pipe(ends) < 0)
+        return;
+    spec.argv = sh;
+    spec.out = ends[1];
+    spec.session = true;
+    pid = process_start(&spec, NULL);
+    fd_close(&ends[1]);
+    ok(read(ends[0], up, sizeof up) > 0 && getpgid(pid) == pid, "a child leads a group of its own");
+    ok(process_kill_group(pid, SIGKILL) == 0, "the group can be killed");
+    is_int(exit_status(pid), 1000 + SIGKILL, "the child is dead");
+    is_int(read(ends[0], up, sizeof up), 0, "and so is all that held its stdout");
+    ok(process_kill_group(pid, SIGKILL) == 0, "a group that is gone is fine");
+    ok(process_kill_group(0, SIGKILL) < 0 && process_kill_group(1, SIGKILL) < 0 && process_kill_group(-1, 0) < 0,
+       "nobody can be made to kill everybody");
+    fd_close(&ends[0]);
+}
+
+static void the_end_of_stdin_reaches_the_child(void)
+{
+    const char *const cat[] = { "cat", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf out = BUF_INIT;
+    int ends[2], in;
+    pid_t pid;
+
+    if (fd_pipe(ends) < 0)
+        return;
+    spec.argv = cat;
+    spec.out = ends[1];
+    pid = process_start_piped(&spec, &in, NULL);
+    fd_close(&ends[1]);
+    ok(pid > 0 && fcntl(in, F_GETFD) == FD_CLOEXEC && write(in, "text", 4) == 4, "a child has a pipe for stdin");
+    fd_close(&in);
+    read_all(ends[0], &out);
+    is_text(out.p, "text", "it gets what is written, then the end");
+    is_int(exit_status(pid), 0, "and exits");
+    fd_close(&ends[0]);
+    buf_release(&out);
+}
+
+static void a_death_can_be_polled(void)
+{
+    const char *const cat[] = { "cat", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct pollfd p = { -1, POLLIN, 0 };
+    int in;
+    pid_t pid;
+
+    spec.argv = cat;
+    pid = process_start_piped(&spec, &in, NULL);
+    if ((p.fd = process_pidfd(pid)) < 0 && errno == ENOSYS) {
+        skip("no pidfd here");
+    } else {
+        is_int(poll(&p, 1, 0), 0, "a pidfd is silent while its process lives");
+        fd_close(&in);
+        is_int(poll(&p, 1, WAIT_MS), 1, "and speaks when it ends");
+    }
+    fd_close(&in);
+    fd_close(&p.fd);
+    is_int(exit_status(pid), 0, "the status is there still");
+}
+
+/* A child starts a grandchild that dies with it, and is killed: the end of the grandchild's pipe tells. */
+static void children_die_with_their_parent(void)
+{
+    int ends[2];
+    char byte;
+    pid_t pid;
+
+    if (fd_pipe(ends) < 0)
+        return;
+    if ((pid = fork()) == 0) {
+        const char *const sh[] = { "sh", "-c", "echo up; exec sleep 100", NULL };
+        struct process_spec spec = PROCESS_SPEC_INIT;
+
+        spec.argv = sh;
+        spec.out = ends[1];
+        spec.session = true;
+        spec.die_with_parent = true;
+        _exit(process_start(&spec, NULL) > 0 && pause() ? 0 : 1);
+    }
+    fd_close(&ends[1]);
+    ok(pid > 0 && read(ends[0], &byte, 1) == 1, "a grandchild is up");
+    (void)kill(pid, SIGKILL);
+    (void)exit_status(pid);
+#ifdef __linux__
+    while (read(ends[0], &byte, 1) == 1)
+        ;
+    ok(true, "it dies with the child: its pipe ends at once, not in 100 s");
+#endif
+    fd_close(&ends[0]);
+}
+
+static void orphans_come_to_who_adopts_them(void)
+{
+    pid_t pid;
+    int grown = 0;
+
+    if (process_adopt_orphans() < 0) {
+        skip("no subreaper here");
+        return;
+    }
+    if ((pid = fork()) == 0)
+        _exit(fork() < 0 ? 1 : 0);
+    is_int(exit_status(pid), 0, "a child leaves a grandchild behind");
+    while (waitpid(-1, NULL, 0) > 0)
+        grown++;
+    ok(grown >= 1, "which we can wait for (%d)", grown);
+}
+
+static void descriptors_are_moved_and_measured(void)
+{
+    int ends[2], high;
+
+    if (fd_pipe(ends) < 0)
+        return;
+    ok(write(ends[1], "abc", 3) == 3 && fd_waiting(ends[0]) == 3, "what waits can be measured");
+    ok(fd_waiting(-1) == 0, "nothing waits where nothing is");
+    high = fd_raise(ends[0], 100);
+    ok(high >= 100 && fcntl(ends[0], F_GETFD) < 0 && fcntl(high, F_GETFD) == FD_CLOEXEC, "a descriptor can be moved up");
+    is_int(fd_raise(high, 50), high, "one that is high enough stays");
+    ok(fd_nonblock(high, true) == 0 && (fcntl(high, F_GETFL) & O_NONBLOCK) && fd_nonblock(high, false) == 0
+           && !(fcntl(high, F_GETFL) & O_NONBLOCK),
+       "blocking goes off and on");
+    ok(fd_nonblock(-1, true) < 0 && fd_cloexec(-1) < 0 && fd_raise(-1, 3) < 0, "a bad one is an error");
+    fd_close(&high);
+    fd_close(&high);
+    is_int(high, -1, "closing twice is fine");
+    fd_close(&ends[1]);
+}
+
+int main(void)
+{
+    a_child_gets_what_it_was_given();
+    only_what_is_kept_is_inherited();
+    what_can_not_start_is_an_error_here();
+    signals_are_as_in_a_fresh_process();
+    a_session_can_be_killed_as_a_whole();
+    the_end_of_stdin_reaches_the_child();
+    a_death_can_be_polled();
+    children_die_with_their_parent();
+    orphans_come_to_who_adopts_them();
+    descriptors_are_moved_and_measured();
+    return plan_done();
+}
