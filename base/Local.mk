@@ -32,7 +32,7 @@ check_PROGRAMS += \
 	tests/unit/base/process.t \
 	tests/unit/base/runtime.t
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
-tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)
 tests_unit_base_process_t_SOURCES = tests/unit/base/process.c
 tests_unit_base_process_t_LDADD = base/libbase.a

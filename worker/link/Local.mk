@@ -9,5 +9,5 @@ check_PROGRAMS += \
 tests_unit_worker_link_blob_t_SOURCES = tests/unit/worker/link/blob.c
 tests_unit_worker_link_blob_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
 tests_unit_worker_link_packet_t_SOURCES = tests/unit/worker/link/packet.c
-tests_unit_worker_link_packet_t_LDFLAGS = $(CHAOS_LDFLAGS)
+tests_unit_worker_link_packet_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_worker_link_packet_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
