@@ -1,0 +1,261 @@
+/* A cell on ranks: from its text to its plan, its members, and its clock. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+bool cell_is_ours(struct request *r)
+{
+    const char *code = json_string_value(json_object_get(request_content(r), "code"));
+    struct slice line;
+
+    return code && plan_peek(slice_text(code), &line) == 1;
+}
+
+static struct cell *cell_create(struct notebook *nb, struct request *r, struct slice text)
+{
+    struct cell *c = calloc(1, sizeof *c);
+
+    if (!c || !(c->text = malloc(text.n + 1))) {
+        free(c);
+        return NULL;
+    }
+    memcpy(c->text, text.p, text.n);
+    c->text[text.n] = '\0';
+    c->text_size = text.n;
+    c->nb = nb;
+    c->id = nb->next_cell++;
+    c->request = r ? request_ref(r) : NULL;
+    c->judge_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns = c->progress_ns = NEVER;
+    return c;
+}
+
+static void members_release(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        json_decref(c->member[k].error);
+        json_decref(c->member[k].result);
+        free(c->member[k].note);
+        free(c->member[k].stack);
+    }
+    free(c->member);
+    c->member = NULL;
+    c->n = 0;
+}
+
+void cell_destroy(struct cell *c)
+{
+    if (!c)
+        return;
+    stream_close(c);
+    members_release(c);
+    if (c->planned)
+        plan_release(&c->plan);
+    shipments_release(&c->ships);
+    ranks_release(&c->to);
+    buf_release(&c->progress);
+    json_decref(c->captured);
+    json_decref(c->table);
+    json_decref(c->error);
+    free(c->failed);
+    free(c->failed_name);
+    free(c->text);
+    request_unref(c->request);
+    free(c);
+}
+
+void cell_fail(struct cell *c, const char *ename, const char *format, ...)
+{
+    char text[4096];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!c->failed) {
+        c->failed = strdup(text);
+        c->failed_name = strdup(ename);
+    }
+    if (c->state == CELL_RUNNING && cell_unfinished(c))
+        judge_stop(c);
+    else
+        finish_now(c);
+}
+
+static bool wants_expansion(struct slice line)
+{
+    return memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n);
+}
+
+static void ask_expansion(struct cell *c, struct slice line)
+{
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct buf content = BUF_INIT;
+
+    c->state = CELL_EXPANDING;
+    if (buf_add_text(&content, "{\"text\":") < 0 || text_string(&content, line) < 0 || buf_add_text(&content, "}") < 0) {
+        buf_release(&content);
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    m.v[F_REQUEST_TYPE].s = slice_text("cellspan_expand");
+    m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+    m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
+    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    buf_release(&content);
+}
+
+static void cell_start(struct cell *c)
+{
+    struct slice line = { NULL, 0 };
+
+    c->nb->cell = c;
+    if (plan_peek(slice_of(c->text, c->text_size), &line) != 1)
+        cell_fail(c, "UsageError", "that is no cell of cellspan's magics");
+    else if (wants_expansion(line))
+        ask_expansion(c, line);
+    else
+        cell_expanded(c, line);
+}
+
+static bool option(const struct request *r, const char *name, bool normally)
+{
+    const json_t *value = json_object_get(request_content(r), name);
+
+    return json_is_boolean(value) ? json_is_true(value) : normally;
+}
+
+void cell_begin(struct notebook *nb, struct request *r, unsigned count)
+{
+    struct cell *c = cell_create(nb, r, slice_text(json_string_value(json_object_get(request_content(r), "code"))));
+
+    if (!c) {
+        reply_json(nb, r, "execute_reply", json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", "MemoryError",
+                                                     "evalue", "the kernel is out of memory", "traceback"));
+        nb->doors.status(nb->doors.arg, r, "idle");
+        return;
+    }
+    c->count = count;
+    c->stdin_allowed = option(r, "allow_stdin", true);
+    c->stop_on_error = option(r, "stop_on_error", true);
+    c->store = !option(r, "silent", false) && option(r, "store_history", true);
+    cell_start(c);
+}
+
+static void refuse_call(struct notebook *nb, uint64_t call, const char *why)
+{
+    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = call };
+    struct buf text = BUF_INIT;
+
+    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", "RuntimeError", "evalue", why,
+                                   "traceback")) == 0) {
+        m.v[F_RETURN_STATUS].s = slice_text("error");
+        m.v[F_RETURN_CONTENT].s = buf_slice(&text);
+        notebook_send(nb, SPAN_WORKER_HOME, &m);
+    }
+    buf_release(&text);
+}
+
+void cell_begin_call(struct notebook *nb, const struct span *m)
+{
+    struct cell *c;
+
+    if (nb->cell) {
+        refuse_call(nb, m->cell, "another cell is running on the ranks");
+        return;
+    }
+    if (!(c = cell_create(nb, nb->home_parent, m->v[F_CALL_TEXT].s))) {
+        refuse_call(nb, m->cell, "the kernel is out of memory");
+        return;
+    }
+    c->is_call = c->wants_return = true;
+    c->call = m->cell;
+    c->call_flags = m->v[F_CALL_FLAGS].u64;
+    c->count = nb->executing ? nb->executing->count : nb->count;
+    c->stdin_allowed = nb->executing && option(nb->executing->r, "allow_stdin", true);
+    cell_start(c);
+}
+
+static void cell_help(struct cell *c)
+{
+    struct buf text = BUF_INIT;
+
+    if (buf_addf(&text, "%s%s", c->plan.help, c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") == 0)
+        publish_stream(c->nb, c->request, 1, buf_slice(&text));
+    buf_release(&text);
+    finish_now(c);
+}
+
+void cell_expanded(struct cell *c, struct slice line)
+{
+    struct err err = { "" };
+
+    if (plan_parse(slice_of(c->text, c->text_size), line, &c->plan, &err) < 0) {
+        cell_fail(c, "UsageError", "%s", err.text);
+        return;
+    }
+    c->planned = true;
+    if (c->plan.timeout_ns)
+        c->timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+    if (c->plan.kind == PLAN_HELP)
+        cell_help(c);
+    else if (c->plan.kind == PLAN_RANKS)
+        manage_ranks(c);
+    else
+        gather_begin(c);
+}
+
+bool cell_is_shown(const struct cell *c)
+{
+    return !c->is_call || (c->call_flags & CALL_SHOWN);
+}
+
+/* Home shows and keeps the value of a magic in the middle of a cell as it does any magic's, so it has to be sent. */
+bool cell_wants_value(const struct cell *c)
+{
+    return !c->is_call || (c->call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;
+}
+
+struct member *cell_worker(struct cell *c, uint32_t worker)
+{
+    for (size_t k = 0; worker && k < c->n; k++)
+        if (c->member[k].worker == worker)
+            return &c->member[k];
+    return NULL;
+}
+
+int cell_members(struct cell *c)
+{
+    members_release(c);
+    if (!(c->member = calloc(ranks_count(&c->to) + 1, sizeof *c->member)))
+        return -1;
+    for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
+        c->member[c->n++] = (struct member){ .rank = (unsigned)k, .worker = c->nb->group->rank[k].worker };
+    return 0;
+}
+
+size_t cell_unfinished(const struct cell *c)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < c->n; k++)
+        n += c->member[k].state <= MEMBER_RUNNING;
+    return n;
+}
+
+void cell_tick(struct cell *c, uint64_t now)
+{
+    stream_tick(c);
+    judge_tick(c, now);
+}
+
+uint64_t cell_due(const struct cell *c)
+{
+    const uint64_t stream = stream_due(c), judge = judge_due(c);
+
+    return stream < judge ? stream : judge;
+}

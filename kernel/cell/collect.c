@@ -1,0 +1,268 @@
+/* What comes back from ranks: that they are ready, their lines and displays, questions, results, and their deaths. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+static void drop_blob(struct notebook *nb, uint64_t blob)
+{
+    unsigned char le[8];
+    struct span m = { .kind = SPAN_DROP };
+
+    if (!blob)
+        return;
+    for (unsigned k = 0; k < 8; k++)
+        le[k] = (unsigned char)(blob >> (8 * k));
+    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
+    notebook_send(nb, SPAN_WORKER_NONE, &m);
+}
+
+/* ---- output ---- */
+
+/* What a rank prints when no cell of its runs is shown under the last one, labelled line by line. */
+static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
+{
+    struct buf text = BUF_INIT;
+    struct slice data = m->v[F_LINES_DATA].s;
+
+    while (data.n) {
+        const char *end = memchr(data.p, '\n', data.n);
+        const size_t n = end ? (size_t)(end - data.p) : data.n;
+
+        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add(&text, data.p, n) < 0 || buf_add(&text, "\n", 1) < 0)
+            break;
+        data = slice_of(data.p + n + (end != NULL), data.n - n - (end != NULL));
+    }
+    if (text.n)
+        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
+    buf_release(&text);
+}
+
+static void take_lines(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+
+    if (member)
+        stream_lines(nb->cell, r->number, m);
+    else
+        late_lines(nb, r->number, m);
+    nb->doors.owe(nb->doors.arg, r->worker, m->v[F_LINES_DATA].s.n);
+}
+
+/* Rank 0's displays show as they do at home; other ranks' under a label, and what would clear or control the page not
+ * at all. */
+static bool is_shown(const struct cell *c, const struct member *member, const char *type)
+{
+    const bool lead = member == &c->member[0];
+
+    if (!cell_is_shown(c) || strncmp(type, "comm_", 5) == 0)
+        return false;
+    if (strcmp(type, "clear_output") == 0)
+        return lead;
+    return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
+}
+
+static void label_display(struct cell *c, const struct member *member, const char *type)
+{
+    struct buf label = BUF_INIT;
+
+    if (strcmp(type, "display_data") != 0 || member == &c->member[0] || c->plan.merge == PLAN_RAW)
+        return;
+    if (buf_addf(&label, "[%u]\n", member->rank) == 0)
+        publish_stream(c->nb, c->request, 1, buf_slice(&label));
+    buf_release(&label);
+}
+
+static void show(struct cell *c, struct member *member, const char *type, const struct span *m)
+{
+    struct err err = { "" };
+    const struct parcel p = {
+        .content = m->v[F_PUBLISH_CONTENT].s,
+        .metadata = m->v[F_PUBLISH_METADATA].s,
+        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
+        .n = m->v[F_PUBLISH_BUFFERS].list.n,
+    };
+
+    if (c->merge && merge_flush_rank(c->merge, member->rank, &err) < 0)
+        log_error("collect", "%s", err.text);
+    if (c->pace && pace_flush(c->pace, &err) < 0)
+        log_error("collect", "%s", err.text);
+    label_display(c, member, type);
+    c->nb->doors.publish(c->nb->doors.arg, c->request, type, &p);
+}
+
+static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+    const struct slice given = m->v[F_PUBLISH_TYPE].s;
+    char type[64];
+    size_t size = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
+
+    if (given.n < sizeof type) {
+        memcpy(type, given.p, given.n);
+        type[given.n] = '\0';
+        if (member && is_shown(nb->cell, member, type))
+            show(nb->cell, member, type, m);
+    }
+    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
+        size += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
+    nb->doors.owe(nb->doors.arg, r->worker, size);
+}
+
+static void take_input(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    if (!nb->cell || !cell_worker(nb->cell, r->worker) || !nb->cell->request)
+        return;
+    stream_flush(nb->cell);
+    nb->asking = true;
+    nb->asker = r->worker;
+    nb->doors.ask(nb->doors.arg, nb->cell->request, m->v[F_INPUT_PROMPT].s, m->v[F_INPUT_PASSWORD].u64 != 0);
+}
+
+/* ---- ends ---- */
+
+static void member_over(struct cell *c, struct member *member)
+{
+    struct err err = { "" };
+
+    if (c->merge && merge_rank_over(c->merge, member->rank, &err) < 0)
+        log_error("collect", "%s", err.text);
+    if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)
+        judge_failure(c);
+    collect_look(c);
+}
+
+static enum member_state state_of(const struct cell *c, const struct span *m, const json_t *error)
+{
+    const char *ename = json_string_value(json_object_get(error, "ename"));
+    const bool keyboard = ename && strcmp(ename, "KeyboardInterrupt") == 0;
+
+    if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
+        return MEMBER_OK;
+    if (c->stopping || ((m->v[F_DONE_FLAGS].u64 & DONE_INTERRUPTED) && keyboard))
+        return MEMBER_INTERRUPTED;
+    return MEMBER_FAILED;
+}
+
+static void take_result(struct member *member, const struct span *m)
+{
+    const struct slice note = m->v[F_DONE_NOTE].s;
+
+    member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL : text_parse(m->v[F_DONE_CONTENT].s);
+    member->result = m->v[F_DONE_RESULT].s.n ? text_parse(m->v[F_DONE_RESULT].s) : NULL;
+    member->note = note.n ? strndup(note.p, note.n) : NULL;
+    member->blob = m->blob_size ? m->blob : 0;
+    member->blob_size = m->blob_size;
+}
+
+static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct cell *c = nb->cell;
+    struct member *member = c && c->id == m->cell ? cell_worker(c, r->worker) : NULL;
+
+    r->state = RANK_IDLE;
+    if (!member || member->state != MEMBER_RUNNING) {
+        drop_blob(nb, m->blob_size ? m->blob : 0);
+        return;
+    }
+    take_result(member, m);
+    if (m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED)
+        nb->group->distributed = true;
+    member->state = state_of(c, m, member->error);
+    member->accused = member->state == MEMBER_FAILED;
+    member_over(c, member);
+}
+
+static void take_ready(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    r->pid = (long)m->v[F_READY_PID].u64;
+    if (r->state == RANK_STARTING)
+        r->state = RANK_IDLE;
+    if (nb->cell)
+        gather_look(nb->cell);
+}
+
+void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct rank *r = group_worker(nb->group, worker);
+
+    if (!r)
+        return;
+    switch (m->kind) {
+    case SPAN_READY: take_ready(nb, r, m); break;
+    case SPAN_LINES: take_lines(nb, r, m); break;
+    case SPAN_PUBLISH: take_publish(nb, r, m); break;
+    case SPAN_DONE: take_done(nb, r, m); break;
+    case SPAN_INPUT: take_input(nb, r, m); break;
+    case SPAN_STACK:
+        if (nb->cell)
+            judge_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
+        break;
+    default: log_warn("collect", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
+    }
+}
+
+/* ---- deaths ---- */
+
+static void note_idle_death(struct notebook *nb, unsigned rank, const struct span *m)
+{
+    json_t *death = report_death(nb, rank, m);
+    struct buf line = BUF_INIT;
+
+    if (death && buf_addf(&line, "cellspan: %s (no cell was running on it)\n", json_string_value(json_object_get(death, "evalue"))) == 0)
+        publish_stream(nb, nb->rank_parent, 2, buf_slice(&line));
+    buf_release(&line);
+    json_decref(death);
+}
+
+static void member_died(struct cell *c, struct member *member, const struct span *m)
+{
+    json_decref(member->error);
+    member->error = report_death(c->nb, member->rank, m);
+    member->accused = !c->stopping;
+    member->state = MEMBER_DEAD;
+    member_over(c, member);
+}
+
+static void start_failed(struct cell *c, unsigned rank, const struct span *m)
+{
+    const struct slice cause = m->v[F_EXITED_CAUSE].s, last = m->v[F_EXITED_STDERR].s;
+
+    cell_fail(c, "RankNotStarted", "rank %u did not come up: %.*s%s%.*s", rank, SLICE_ARG(cause), last.n ? "\n" : "", SLICE_ARG(last));
+}
+
+void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct rank *r = group_worker(nb->group, worker);
+    struct cell *c = nb->cell;
+    struct member *member = c ? cell_worker(c, worker) : NULL;
+    enum rank_state was;
+
+    if (!r)
+        return;
+    was = r->state;
+    nb->group->distributed = false;
+    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE)
+        note_idle_death(nb, r->number, m);
+    if (member && member->state == MEMBER_RUNNING) {
+        member_died(c, member, m);
+        rank_end(r);
+        return;
+    }
+    rank_end(r);
+    if (c && c->state == CELL_STOPPING)
+        gather_stopped(c);
+    else if (c && was == RANK_STARTING && c->state == CELL_GATHERING)
+        start_failed(c, r->number, m);
+    else if (c && member && c->state < CELL_RUNNING)
+        cell_fail(c, "RankDied", "rank %u died before the cell could run", r->number);
+}
+
+void collect_look(struct cell *c)
+{
+    if (c->state != CELL_RUNNING || cell_unfinished(c))
+        return;
+    finish(c);
+}

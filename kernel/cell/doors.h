@@ -1,0 +1,44 @@
+/* doors.h - what a cell needs of the world, as functions, so that the rooms that decide hold no socket and a test can
+ * stand in for all of them. Every call either takes what it is given or logs why it could not: a cell has nothing
+ * better to do about a broken socket. Slices are borrowed for the call. */
+#ifndef KERNEL_CELL_DOORS_H
+#define KERNEL_CELL_DOORS_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "protocol/span.h"
+
+struct request;
+
+/* What goes with a Jupyter message besides its type. */
+struct parcel {
+    struct slice content;  /* a JSON object */
+    struct slice metadata; /* a JSON object, or empty */
+    const struct slice *buffers;
+    size_t n;
+};
+
+struct doors {
+    void *arg;
+    const struct clock *clock;
+    void (*publish)(void *arg, const struct request *parent, const char *type, const struct parcel *p); /* parent may be NULL */
+    void (*reply)(void *arg, struct request *r, const char *type, const struct parcel *p);
+    void (*status)(void *arg, const struct request *r, const char *state);
+    void (*ask)(void *arg, const struct request *r, struct slice prompt, bool password); /* input_request */
+    void (*drain_shell)(void *arg);   /* take in every request that has arrived */
+    void (*shutdown)(void *arg);      /* the kernel is to end when this turn is over */
+    void (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m); /* n 0: to the agent */
+    void (*owe)(void *arg, uint32_t worker, size_t bytes); /* taken in: give the credit back some time */
+    void (*forget)(void *arg, uint32_t worker);            /* it is gone */
+    int (*revive)(void *arg, struct err *err);             /* start the lost agent again */
+    void (*wake)(void *arg, uint64_t due_ns); /* call notebook_tick then; UINT64_MAX: no need */
+    const char *(*node)(void *arg);
+    long (*cores)(void *arg);                 /* of this node; 0: not known */
+    unsigned (*gpus)(void *arg);              /* visible on this node */
+    uint64_t (*memory)(void *arg, long pid);  /* bytes that the process holds; 0: not known */
+};
+
+#endif

@@ -1,0 +1,210 @@
+/* BIND, RUN and FETCH: one message to each agent, whatever the number of its ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+/* Sends m to the workers of these ranks. */
+static void send_ranks(struct cell *c, const struct ranks *to, const struct span *m)
+{
+    uint32_t *workers = calloc(ranks_count(to) + 1, sizeof *workers);
+    size_t n = 0;
+
+    for (long k = ranks_next(to, 0); workers && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (c->nb->group->rank[k].worker)
+            workers[n++] = c->nb->group->rank[k].worker;
+    if (n)
+        c->nb->doors.send(c->nb->doors.arg, workers, n, m);
+    else if (!workers)
+        log_error("fanout", "out of memory: a message to the ranks is lost");
+    free(workers);
+}
+
+static void drop(struct cell *c, uint64_t blob)
+{
+    unsigned char le[8];
+    struct span m = { .kind = SPAN_DROP };
+
+    for (unsigned k = 0; k < 8; k++)
+        le[k] = (unsigned char)(blob >> (8 * k));
+    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
+    notebook_send(c->nb, SPAN_WORKER_NONE, &m);
+}
+
+void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size)
+{
+    const struct shipment *s = &c->ships.item[c->packed];
+    struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
+
+    m.v[F_BIND_HOW].u64 = BIND_DICT;
+    send_ranks(c, &s->ranks, &m);
+    drop(c, blob);
+    if (shipment_sent(c->nb->group, s, c->captured) < 0)
+        log_warn("fanout", "out of memory: names will be sent again");
+}
+
+/* ---- the world's environment ---- */
+
+static void set(json_t *env, const char *name, json_t *value)
+{
+    json_object_set_new(env, name, value);
+}
+
+static json_t *world_env(const struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    json_t *env = json_object(), *world = json_sprintf("%u", c->world);
+
+    set(env, "WORLD_SIZE", json_incref(world));
+    set(env, "LOCAL_WORLD_SIZE", json_incref(world));
+    set(env, "ROLE_WORLD_SIZE", json_incref(world));
+    set(env, "JAX_NUM_PROCESSES", world);
+    set(env, "GROUP_WORLD_SIZE", json_string("1"));
+    set(env, "MASTER_ADDR", json_string("127.0.0.1"));
+    set(env, "MASTER_PORT", json_sprintf("%u", g->port));
+    set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf("127.0.0.1:%u", g->port));
+    set(env, "TORCHELASTIC_RUN_ID", json_sprintf("%s-%u", c->nb->run_id, g->worlds));
+    set(env, "TORCHELASTIC_RESTART_COUNT", json_string("0"));
+    set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
+    for (char **e = c->plan.env; e && *e; e++) {
+        char *value = strchr(*e, '='), *name = value ? strndup(*e, (size_t)(value - *e)) : NULL;
+
+        if (name)
+            set(env, name, json_string(value + 1));
+        free(name);
+    }
+    return env;
+}
+
+static json_t *script_argv(const struct cell *c)
+{
+    json_t *argv = json_array();
+
+    for (char **a = c->plan.argv; a && *a; a++)
+        json_array_append_new(argv, json_string(*a));
+    return argv;
+}
+
+static void note_new(struct cell *c)
+{
+    struct group *g = c->nb->group;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct rank *r = &g->rank[c->member[k].rank];
+        struct buf missed = BUF_INIT;
+        int n;
+
+        if (r->is_new && (n = rank_missed(g, r, &missed)) > 0)
+            stream_note(c, "rank %u is new: %sit has not run cell%s %s", r->number,
+                        r->lives > 1 ? "its variables are gone, " : "", n > 1 ? "s" : "", missed.p);
+        buf_release(&missed);
+    }
+}
+
+static void world_open(struct cell *c)
+{
+    struct group *g = c->nb->group;
+
+    if (g->world != c->world || !g->distributed)
+        g->worlds++;
+    g->world = c->world;
+    note_new(c);
+    if (group_ran(g, &c->to, c->count) < 0)
+        log_warn("fanout", "out of memory: the ledger misses cell %u", c->count);
+}
+
+static void members_run(struct cell *c)
+{
+    const uint64_t now = notebook_now(c->nb);
+
+    for (size_t k = 0; k < c->n; k++) {
+        struct rank *r = &c->nb->group->rank[c->member[k].rank];
+
+        c->member[k].worker = r->worker;
+        c->member[k].state = MEMBER_RUNNING;
+        r->state = RANK_BUSY;
+        r->since_ns = now;
+    }
+    c->state = CELL_RUNNING;
+}
+
+static void run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
+{
+    const uint64_t base = (c->plan.kind == PLAN_SCRIPT ? RUN_SCRIPT : 0);
+
+    m->v[F_RUN_FLAGS].u64 = base;
+    if ((lead && cell_wants_value(c)) || c->plan.gather)
+        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT | (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
+    if (!lead && c->plan.merge == PLAN_RANK0)
+        m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
+    if (lead && c->stdin_allowed)
+        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
+    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
+    send_ranks(c, to, m);
+}
+
+/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for each has a blob. */
+static void run_all(struct cell *c, struct span *m)
+{
+    struct ranks one = RANKS_INIT, others = RANKS_INIT;
+    int rc = ranks_copy(&others, &c->to);
+
+    for (size_t k = 0; rc == 0 && k < c->n && (k == 0 || c->plan.gather); k++) {
+        ranks_clear(&one);
+        rc = ranks_add(&one, c->member[k].rank);
+        ranks_remove(&others, c->member[k].rank);
+        if (rc == 0)
+            run_one(c, &one, m, k == 0);
+    }
+    if (rc == 0 && ranks_count(&others))
+        run_one(c, &others, m, false);
+    ranks_release(&one);
+    ranks_release(&others);
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+}
+
+void fanout_run(struct cell *c)
+{
+    struct span m = { .kind = SPAN_RUN, .cell = c->id };
+    struct buf env = BUF_INIT, argv = BUF_INIT;
+
+    world_open(c);
+    if (group_assigned(c->nb->group, &c->to, c->captured) < 0)
+        log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
+    members_run(c);
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else {
+        m.v[F_RUN_CODE].s = slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
+        m.v[F_RUN_COUNT].u64 = c->count;
+        m.v[F_RUN_ENV].s = buf_slice(&env);
+        m.v[F_RUN_INIT].s = slice_text(c->plan.init);
+        m.v[F_RUN_ARGV].s = buf_slice(&argv);
+        m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
+        m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
+        run_all(c, &m);
+    }
+    buf_release(&env);
+    buf_release(&argv);
+    collect_look(c);
+}
+
+/* %pull: one name after the other, each from every rank. %push: an empty FETCH, which tells how the BINDs went. */
+void fanout_fetch(struct cell *c)
+{
+    const char *name = c->plan.kind == PLAN_PULL ? c->plan.names[c->pulled] : "";
+
+    members_run(c);
+    for (size_t k = 0; k < c->n; k++) {
+        struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
+
+        m.blob = name[0] ? c->nb->next_blob++ : 0;
+        m.v[F_FETCH_NAMES].s = slice_text(name);
+        m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
+        notebook_send(c->nb, c->member[k].worker, &m);
+    }
+    collect_look(c);
+}

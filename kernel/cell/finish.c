@@ -1,0 +1,293 @@
+/* The end of a cell on ranks: its error or its result, what home is given of it, and the reply. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+void finish_show_error(struct cell *c, json_t *error)
+{
+    if (!error || c->error) {
+        json_decref(error);
+        return;
+    }
+    stream_flush(c);
+    c->error = error;
+    if (!c->is_call) /* home shows the error that RETURN brings it, in its own traceback */
+        publish_json(c->nb, c->request, "error", json_deep_copy(error));
+}
+
+static void drop_blobs(struct cell *c)
+{
+    struct buf le = BUF_INIT;
+    struct span m = { .kind = SPAN_DROP };
+
+    for (size_t k = 0; k < c->n; k++)
+        for (unsigned b = 0; c->member[k].blob && b < 8; b++) {
+            const unsigned char byte = (unsigned char)(c->member[k].blob >> (8 * b));
+
+            if (buf_add(&le, &byte, 1) < 0)
+                break;
+        }
+    if (le.n && le.n % 8 == 0) {
+        m.v[F_DROP_BLOBS].s = buf_slice(&le);
+        notebook_send(c->nb, SPAN_WORKER_NONE, &m);
+    }
+    buf_release(&le);
+    for (size_t k = 0; k < c->n; k++)
+        c->member[k].blob = 0;
+}
+
+/* ---- what home is given ---- */
+
+static void bind_home(struct cell *c, const struct member *m, unsigned how, const char *name, unsigned count)
+{
+    struct span b = { .kind = SPAN_BIND, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = m->blob, .blob_size = m->blob_size };
+
+    b.v[F_BIND_NAMES].s = slice_text(name);
+    b.v[F_BIND_HOW].u64 = how;
+    b.v[F_BIND_COUNT].u64 = count;
+    c->binds++;
+    notebook_send(c->nb, SPAN_WORKER_HOME, &b);
+}
+
+/* A value that did not travel: home gets a handle that shows what the rank showed, and can be pulled. */
+static void bind_handle(struct cell *c, const struct member *m)
+{
+    struct span b = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count };
+    struct buf content = BUF_INIT;
+    const json_t *data = json_object_get(m->result, "data");
+
+    if (text_json(&content, json_pack("{s:i, s:s, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr", text_field(data, "text/plain"),
+                                      "why", m->note, "count", (int)c->count, "into", c->plan.into)) == 0) {
+        b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
+        b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+        b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
+        c->binds++;
+        notebook_send(c->nb, SPAN_WORKER_HOME, &b);
+    }
+    buf_release(&content);
+}
+
+static bool all_sent(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!c->member[k].blob) {
+            cell_fail(c, "RuntimeError", "rank %u's %s did not travel: %s", c->member[k].rank, c->plan.kind == PLAN_PULL ? "value" : "result",
+                      c->member[k].note ? c->member[k].note : "it sent none");
+            return false;
+        }
+    return true;
+}
+
+/* A list by rank; one value for one rank. */
+static void bind_all(struct cell *c, const char *name, unsigned count, bool list)
+{
+    if (!all_sent(c))
+        return;
+    if (!list) {
+        bind_home(c, &c->member[0], BIND_VALUE, name, count);
+        return;
+    }
+    for (size_t k = 0; k < c->n; k++)
+        bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count);
+}
+
+static void bind_result(struct cell *c)
+{
+    const struct member *lead = &c->member[0];
+    const unsigned count = c->is_call ? 0 : c->count; /* the value of a call is its caller's, not `_` */
+    const char *into = c->plan.into ? c->plan.into : "";
+
+    if (c->plan.gather)
+        bind_all(c, into, count, true);
+    else if (c->plan.into && !lead->blob)
+        all_sent(c);
+    else if (lead->blob && (count || into[0]))
+        bind_home(c, lead, BIND_VALUE, into, count);
+    else if (lead->result && lead->note && c->is_call)
+        stream_note(c, "the value of rank %u did not travel: %s", lead->rank, lead->note);
+    else if (lead->result && lead->note)
+        bind_handle(c, lead);
+}
+
+/* ---- the result ---- */
+
+static void show_result(struct cell *c, const json_t *bundle)
+{
+    const json_t *data = json_object_get(bundle, "data"), *metadata = json_object_get(bundle, "metadata");
+
+    if (!json_object_size(data) || c->is_call)
+        return;
+    stream_flush(c);
+    publish_json(c->nb, c->request, "execute_result",
+                 json_pack("{s:i, s:O, s:o}", "execution_count", (int)c->count, "data", data, "metadata",
+                           json_is_object(metadata) ? json_deep_copy(metadata) : json_object()));
+}
+
+static void succeed(struct cell *c)
+{
+    if (c->plan.kind == PLAN_PULL)
+        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->pulled], 0, c->n > 1);
+    else if (c->plan.kind != PLAN_PUSH)
+        bind_result(c);
+    if (c->state == CELL_OVER)
+        return;
+    c->state = CELL_BINDING;
+    if (!c->plan.gather && c->plan.kind != PLAN_PULL && c->n)
+        show_result(c, c->member[0].result);
+    if (c->binds == 0)
+        finish_now(c);
+}
+
+static bool somebody(const struct cell *c, enum member_state state)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == state)
+            return true;
+    return false;
+}
+
+static void note_killed(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused)
+            stream_note(c, "rank %u was killed: its variables are gone", c->member[k].rank);
+}
+
+void finish(struct cell *c)
+{
+    stream_flush(c);
+    if (!c->error && (c->failed || somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED)))
+        finish_show_error(c, report_error(c));
+    note_killed(c);
+    if (c->error || c->failed)
+        finish_now(c);
+    else
+        succeed(c);
+}
+
+static void next_pull(struct cell *c)
+{
+    drop_blobs(c);
+    c->pulled++;
+    if (c->plan.names[c->pulled]) {
+        if (cell_members(c) < 0)
+            cell_fail(c, "RuntimeError", "out of memory");
+        else
+            fanout_fetch(c);
+    } else {
+        finish_now(c);
+    }
+}
+
+static void expanded(struct cell *c, const json_t *content)
+{
+    const char *text = json_string_value(json_object_get(content, "text"));
+
+    if (text)
+        cell_expanded(c, slice_text(text));
+    else
+        cell_fail(c, text_field(content, "ename"), "%s", text_field(content, "evalue"));
+}
+
+void finish_bound(struct cell *c, const struct span *reply)
+{
+    json_t *content = text_parse(reply->v[F_REPLY_CONTENT].s);
+
+    if (c->state == CELL_EXPANDING) {
+        expanded(c, content);
+    } else if (c->state == CELL_BINDING && c->binds) {
+        c->binds--;
+        if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
+            cell_fail(c, text_field(content, "ename"), "home could not take the value: %s", text_field(content, "evalue"));
+        else if (c->plan.gather && c->binds == 0)
+            show_result(c, content);
+        if (c->state == CELL_BINDING && c->binds == 0) {
+            if (c->plan.kind == PLAN_PULL)
+                next_pull(c);
+            else
+                finish_now(c);
+        }
+    }
+    json_decref(content);
+}
+
+/* ---- the end ---- */
+
+static json_t *reply_content(const struct cell *c)
+{
+    json_t *content = c->error ? json_deep_copy(c->error) : json_object();
+
+    json_object_set_new(content, "status", json_string(c->error ? "error" : "ok"));
+    json_object_set_new(content, "execution_count", json_integer(c->count));
+    json_object_set_new(content, "user_expressions", json_object());
+    json_object_set_new(content, "payload", json_array());
+    return content;
+}
+
+static void send_return(struct cell *c)
+{
+    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->call };
+    struct buf text = BUF_INIT;
+    json_t *content = reply_content(c);
+
+    if (c->table)
+        json_object_set(content, "ranks", c->table);
+    if (c->planned && c->plan.gather && !c->error)
+        json_object_set_new(content, "gathered", json_integer((json_int_t)c->id));
+    if (!c->error && c->n && (c->call_flags & CALL_VALUE) && c->planned && !c->plan.gather && !c->plan.into) {
+        m.blob = c->member[0].blob;
+        m.blob_size = c->member[0].blob_size;
+    }
+    if (text_json(&text, content) == 0) {
+        m.v[F_RETURN_STATUS].s = slice_text(c->error ? "error" : "ok");
+        m.v[F_RETURN_CONTENT].s = buf_slice(&text);
+        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    }
+    buf_release(&text);
+}
+
+static void send_reply(struct cell *c)
+{
+    reply_json(c->nb, c->request, "execute_reply", reply_content(c));
+    c->nb->doors.status(c->nb->doors.arg, c->request, "idle");
+    if (c->error && c->stop_on_error)
+        queue_abort(c->nb);
+}
+
+/* Cells that asked home for nothing are in the history all the same. */
+static void record(struct cell *c)
+{
+    struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
+
+    if (!c->store || c->recorded)
+        return;
+    m.v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD;
+    m.v[F_CAPTURE_COUNT].u64 = c->count;
+    m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
+    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+}
+
+void finish_now(struct cell *c)
+{
+    struct notebook *nb = c->nb;
+
+    if (c->state == CELL_OVER)
+        return;
+    stream_flush(c);
+    if (c->failed)
+        finish_show_error(c, report_error(c));
+    record(c);
+    c->state = CELL_OVER;
+    nb->cell = NULL;
+    nb->ended = c;
+    request_unref(nb->rank_parent);
+    nb->rank_parent = c->request ? request_ref(c->request) : NULL;
+    if (!c->is_call)
+        send_reply(c);
+    else if (c->wants_return)
+        send_return(c);
+    drop_blobs(c);
+}

@@ -1,0 +1,360 @@
+/* Requests that home answers, in the order in which it got them; its streams; and its deaths. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+/* ---- asking ---- */
+
+static void remember(struct notebook *nb, uint64_t cell, struct request *r)
+{
+    request_unref(nb->recent[nb->recent_at].r);
+    nb->recent[nb->recent_at].cell = cell;
+    nb->recent[nb->recent_at].r = request_ref(r);
+    nb->recent_at = (nb->recent_at + 1) % RECENT;
+}
+
+const struct request *home_parent_of(const struct notebook *nb, uint64_t cell)
+{
+    for (unsigned k = 0; cell && k < RECENT; k++)
+        if (nb->recent[k].cell == cell)
+            return nb->recent[k].r;
+    return nb->home_parent;
+}
+
+static void home_flush(struct notebook *nb)
+{
+    struct err err = { "" };
+
+    if (pace_flush(nb->home_pace, &err) < 0)
+        log_error("home", "%s", err.text);
+}
+
+static struct asked *asked_add(struct notebook *nb, struct request *r)
+{
+    struct asked *a = calloc(1, sizeof *a), **at = &nb->asked;
+
+    if (!a) {
+        log_error("home", "a request is dropped: out of memory");
+        return NULL;
+    }
+    a->cell = nb->next_cell++;
+    a->r = request_ref(r);
+    while (*at)
+        at = &(*at)->next;
+    *at = a;
+    remember(nb, a->cell, r);
+    return a;
+}
+
+static void forward(struct notebook *nb, const struct asked *a, uint64_t flags)
+{
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = a->cell };
+    size_t n;
+    const struct slice *buffers = request_buffers(a->r, &n);
+
+    m.v[F_REQUEST_TYPE].s = slice_text(request_type(a->r));
+    m.v[F_REQUEST_CONTENT].s = request_content_text(a->r);
+    m.v[F_REQUEST_HEADER].s = request_header(a->r);
+    m.v[F_REQUEST_METADATA].s = request_metadata(a->r);
+    m.v[F_REQUEST_BUFFERS].list.item = (struct slice *)buffers;
+    m.v[F_REQUEST_BUFFERS].list.n = n;
+    m.v[F_REQUEST_COUNT].u64 = a->count;
+    m.v[F_REQUEST_FLAGS].u64 = flags;
+    notebook_send(nb, SPAN_WORKER_HOME, &m);
+}
+
+/* A home that could not start gets another try with each request: the user may have installed what was missing. */
+static void revive(struct notebook *nb)
+{
+    if (nb->home == HOME_BROKEN)
+        home_start(nb);
+}
+
+void home_ask(struct notebook *nb, struct request *r)
+{
+    struct asked *a;
+
+    revive(nb);
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if ((a = asked_add(nb, r)))
+        forward(nb, a, 0);
+}
+
+static bool flag(const struct request *r, const char *name, bool normally)
+{
+    const json_t *value = json_object_get(request_content(r), name);
+
+    return json_is_boolean(value) ? json_is_true(value) : normally;
+}
+
+void home_execute(struct notebook *nb, struct request *r, unsigned count)
+{
+    struct asked *a;
+
+    revive(nb);
+    if (!(a = asked_add(nb, r)))
+        return;
+    home_flush(nb);
+    request_unref(nb->home_parent);
+    nb->home_parent = request_ref(r);
+    a->execute = true;
+    a->count = count;
+    a->silent = flag(r, "silent", false);
+    a->stop_on_error = flag(r, "stop_on_error", true);
+    nb->executing = a;
+    forward(nb, a, (a->silent ? EXECUTE_SILENT : 0) |
+                   (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                   (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0));
+}
+
+/* ---- answers ---- */
+
+/* "execute_request" -> "execute_reply"; comm messages have no reply. */
+static bool reply_type(const char *type, char out[static 64])
+{
+    const char *end = strstr(type, "_request");
+
+    if (!end || end - type > 40)
+        return false;
+    memcpy(out, type, (size_t)(end - type));
+    strcpy(out + (end - type), "_reply");
+    return true;
+}
+
+static struct asked *asked_take(struct notebook *nb, uint64_t cell)
+{
+    for (struct asked **at = &nb->asked; *at; at = &(*at)->next)
+        if ((*at)->cell == cell) {
+            struct asked *a = *at;
+
+            *at = a->next;
+            if (nb->executing == a)
+                nb->executing = NULL;
+            return a;
+        }
+    return NULL;
+}
+
+static void asked_end(struct notebook *nb, struct asked *a, const struct parcel *p, bool ok)
+{
+    char type[64];
+
+    if (reply_type(request_type(a->r), type))
+        nb->doors.reply(nb->doors.arg, a->r, type, p);
+    nb->doors.status(nb->doors.arg, a->r, "idle");
+    if (a->execute && !ok && a->stop_on_error)
+        queue_abort(nb);
+    request_unref(a->r);
+    free(a);
+}
+
+/* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready meanwhile. */
+static void warm(struct notebook *nb, struct slice metadata)
+{
+    struct span m = { .kind = SPAN_WARM };
+    json_t *object;
+
+    if (nb->warmed || metadata.n <= 2) /* nearly always "{}" */
+        return;
+    if ((object = text_parse(metadata)) && json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
+        nb->warmed = true;
+        m.v[F_WARM_PYTHON].s = slice_text(nb->python);
+        notebook_send(nb, SPAN_WORKER_NONE, &m);
+    }
+    json_decref(object);
+}
+
+static void home_reply(struct notebook *nb, const struct span *m)
+{
+    struct asked *a = asked_take(nb, m->cell);
+    const struct parcel p = {
+        .content = m->v[F_REPLY_CONTENT].s,
+        .metadata = m->v[F_REPLY_METADATA].s,
+        .buffers = m->v[F_REPLY_BUFFERS].list.item,
+        .n = m->v[F_REPLY_BUFFERS].list.n,
+    };
+
+    if (!a) {
+        if (nb->cell && nb->cell->id == m->cell)
+            finish_bound(nb->cell, m);
+        return;
+    }
+    if (a->execute)
+        home_flush(nb);
+    warm(nb, p.metadata);
+    asked_end(nb, a, &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
+}
+
+static void home_lines(struct notebook *nb, const struct span *m)
+{
+    struct err err = { "" };
+    const struct slice data = m->v[F_LINES_DATA].s;
+
+    if (pace_add(nb->home_pace, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, data, &err) < 0)
+        log_error("home", "%s", err.text);
+    nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, data.n);
+}
+
+static size_t publish_size(const struct span *m)
+{
+    size_t n = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
+
+    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
+        n += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
+    return n;
+}
+
+static void home_publish(struct notebook *nb, const struct span *m)
+{
+    char type[64];
+    const struct slice given = m->v[F_PUBLISH_TYPE].s;
+    const struct parcel p = {
+        .content = m->v[F_PUBLISH_CONTENT].s,
+        .metadata = m->v[F_PUBLISH_METADATA].s,
+        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
+        .n = m->v[F_PUBLISH_BUFFERS].list.n,
+    };
+
+    if (given.n >= sizeof type)
+        return;
+    memcpy(type, given.p, given.n);
+    type[given.n] = '\0';
+    home_flush(nb);
+    nb->doors.publish(nb->doors.arg, home_parent_of(nb, m->cell), type, &p);
+    nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
+}
+
+static void home_input(struct notebook *nb, const struct span *m)
+{
+    const struct request *r = home_parent_of(nb, m->cell);
+
+    if (!r)
+        return;
+    home_flush(nb);
+    nb->asking = true;
+    nb->asker = SPAN_WORKER_HOME;
+    nb->doors.ask(nb->doors.arg, r, m->v[F_INPUT_PROMPT].s, m->v[F_INPUT_PASSWORD].u64 != 0);
+}
+
+static void home_ready(struct notebook *nb, const struct span *m)
+{
+    nb->home = HOME_READY;
+    nb->home_pid = (long)m->v[F_READY_PID].u64;
+    info_ready(nb, m);
+}
+
+void home_message(struct notebook *nb, const struct span *m)
+{
+    switch (m->kind) {
+    case SPAN_READY: home_ready(nb, m); break;
+    case SPAN_REPLY: home_reply(nb, m); break;
+    case SPAN_PUBLISH: home_publish(nb, m); break;
+    case SPAN_LINES: home_lines(nb, m); break;
+    case SPAN_INPUT: home_input(nb, m); break;
+    case SPAN_CALL: home_flush(nb); cell_begin_call(nb, m); break;
+    case SPAN_CAPTURED:
+    case SPAN_PACKED:
+        if (nb->cell)
+            gather_message(nb->cell, m);
+        break;
+    default:
+        log_warn("home", "a message of kind %u is not for the kernel", (unsigned)m->kind);
+    }
+}
+
+/* ---- deaths ---- */
+
+void home_start(struct notebook *nb)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+    const unsigned char rank[4] = { 0 };
+    struct span m = { .kind = SPAN_START };
+
+    nb->home = HOME_STARTING;
+    m.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
+    m.v[F_START_GROUP].s = slice_text("home");
+    m.v[F_START_PYTHON].s = slice_text(nb->python);
+    m.v[F_START_CWD].s = slice_text("");
+    m.v[F_START_ENV].s = slice_text("{}");
+    nb->doors.send(nb->doors.arg, &home, 1, &m);
+}
+
+/* What was asked of the home that is gone gets its answer from us: an error. */
+static void asked_fail(struct notebook *nb, const json_t *error)
+{
+    while (nb->asked) {
+        struct asked *a = asked_take(nb, nb->asked->cell);
+        json_t *content = json_deep_copy(error);
+        struct buf text = BUF_INIT;
+        struct parcel p = { .content = { NULL, 0 } };
+
+        if (a->execute && !a->silent)
+            publish_json(nb, a->r, "error", json_deep_copy(error));
+        json_object_set_new(content, "status", json_string("error"));
+        json_object_set_new(content, "execution_count", json_integer(a->count));
+        if (text_json(&text, content) == 0)
+            p.content = buf_slice(&text);
+        asked_end(nb, a, &p, false);
+        buf_release(&text);
+    }
+}
+
+static void home_gone(struct notebook *nb, json_t *error)
+{
+    struct cell *c = nb->cell;
+
+    home_flush(nb);
+    nb->home_pid = 0;
+    group_forget_versions(nb->group);
+    if (c && (c->is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
+        c->wants_return = false;
+        cell_fail(c, json_string_value(json_object_get(error, "ename")), "%s", json_string_value(json_object_get(error, "evalue")));
+    }
+    asked_fail(nb, error);
+    json_decref(error);
+}
+
+void home_exited(struct notebook *nb, const struct span *m)
+{
+    const bool had_started = nb->home == HOME_READY;
+    json_t *error = report_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
+
+    if (!error) {
+        log_error("home", "out of memory");
+        return;
+    }
+    if (had_started) {
+        home_start(nb);
+        publish_stream(nb, nb->home_parent, 2, slice_text("cellspan: home ended; a new one is starting: the variables "
+                                                         "of home are gone, the ranks keep theirs\n"));
+    } else {
+        nb->home = HOME_BROKEN;
+    }
+    home_gone(nb, error);
+}
+
+void home_lost(struct notebook *nb, const char *why)
+{
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why,
+                              "traceback", json_sprintf("AgentDied: %s", why));
+
+    nb->home = HOME_STARTING;
+    if (error)
+        home_gone(nb, error);
+}
+
+void home_release(struct notebook *nb)
+{
+    while (nb->asked) {
+        struct asked *a = asked_take(nb, nb->asked->cell);
+
+        request_unref(a->r);
+        free(a);
+    }
+    for (unsigned k = 0; k < RECENT; k++)
+        request_unref(nb->recent[k].r);
+    request_unref(nb->home_parent);
+}

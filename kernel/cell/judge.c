@@ -1,0 +1,186 @@
+/* Who failed first, and what becomes of the others.
+ *
+ * The first failure opens a moment in which others may fail alike; then the error is shown, and those that still run are
+ * interrupted. What sits in a collective does not come back from SIGINT, so after another moment the connections between the
+ * ranks are cut, which ends gloo's waits. Who is not back after the grace is asked where it hangs, and killed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/room.h"
+
+#define ALIKE_NS (100 * NS_PER_MS)  /* for failures of other ranks to count as the same event */
+#define SEVER_NS (300 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
+#define PATIENT_SEVER_NS (1 * NS_PER_S) /* the same after the user's interrupt: nothing is broken then */
+#define STACKS_NS (500 * NS_PER_MS) /* for stacks to arrive */
+
+static uint64_t grace(const struct cell *c)
+{
+    return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
+}
+
+/* Sends m to the ranks that still run; with all: to every living rank of the group. */
+static void send_running(struct cell *c, struct span *m, bool all)
+{
+    const struct group *g = c->nb->group;
+    uint32_t *workers = calloc(g->size + c->n + 1, sizeof *workers);
+    size_t n = 0;
+
+    if (!workers)
+        return;
+    for (unsigned k = 0; all && k < g->size; k++)
+        if (g->rank[k].worker && rank_alive(&g->rank[k]))
+            workers[n++] = g->rank[k].worker;
+    for (size_t k = 0; !all && k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING)
+            workers[n++] = c->member[k].worker;
+    m->cell = c->id;
+    if (n)
+        c->nb->doors.send(c->nb->doors.arg, workers, n, m);
+    free(workers);
+}
+
+static void interrupt_running(struct cell *c, uint64_t sever_after)
+{
+    struct span m = { .kind = SPAN_INTERRUPT };
+    const uint64_t now = notebook_now(c->nb);
+
+    c->stopping = true;
+    send_running(c, &m, false);
+    c->sever_ns = now + sever_after;
+    c->kill_ns = now + grace(c);
+}
+
+static void kill_running(struct cell *c)
+{
+    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = 9 };
+
+    c->sever_ns = c->kill_ns = c->list_ns = NEVER;
+    send_running(c, &m, false);
+}
+
+static void ask_stacks(struct cell *c)
+{
+    struct span m = { .kind = SPAN_STACKS };
+
+    c->kill_ns = NEVER;
+    c->list_ns = notebook_now(c->nb) + STACKS_NS;
+    send_running(c, &m, false);
+}
+
+static void list_and_kill(struct cell *c)
+{
+    c->list_ns = NEVER;
+    if (!c->listed)
+        report_hangs(c);
+    c->listed = true;
+    kill_running(c);
+}
+
+void judge_failure(struct cell *c)
+{
+    if (!c->judged && c->judge_ns == NEVER && !c->stopping)
+        c->judge_ns = notebook_now(c->nb) + ALIKE_NS;
+}
+
+void judge_stop(struct cell *c)
+{
+    c->judged = true;
+    c->judge_ns = NEVER;
+    if (!c->stopping)
+        interrupt_running(c, SEVER_NS);
+}
+
+static void judge(struct cell *c)
+{
+    finish_show_error(c, report_error(c));
+    judge_stop(c);
+}
+
+void judge_interrupt(struct cell *c)
+{
+    if (c->state < CELL_RUNNING) {
+        cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
+        return;
+    }
+    if (c->state != CELL_RUNNING)
+        return;
+    if (++c->interrupts == 1)
+        interrupt_running(c, PATIENT_SEVER_NS);
+    else
+        kill_running(c);
+}
+
+static void time_out(struct cell *c)
+{
+    c->timeout_ns = NEVER;
+    c->timed_out = true;
+    cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s", (double)c->plan.timeout_ns / 1e9);
+}
+
+static void start_took_too_long(struct cell *c)
+{
+    struct ranks late = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    c->start_ns = NEVER;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
+            break;
+    if (ranks_format(&late, &text) == 0)
+        cell_fail(c, "RankNotStarted", "rank %s did not come up in %u s", text.p ? text.p : "?", (unsigned)(START_LIMIT_NS / NS_PER_S));
+    manage_kill(c->nb, &late, 9, 0);
+    ranks_release(&late);
+    buf_release(&text);
+}
+
+static void sever(struct cell *c)
+{
+    struct span m = { .kind = SPAN_SEVER };
+
+    c->sever_ns = NEVER;
+    c->nb->group->distributed = false; /* its connections are cut: --init makes them anew */
+    send_running(c, &m, true);
+}
+
+void judge_tick(struct cell *c, uint64_t now)
+{
+    if (c->state == CELL_OVER)
+        return;
+    if (now >= c->start_ns)
+        start_took_too_long(c);
+    else if (now >= c->timeout_ns)
+        time_out(c);
+    else if (now >= c->judge_ns)
+        judge(c);
+    else if (now >= c->sever_ns)
+        sever(c);
+    else if (now >= c->kill_ns)
+        ask_stacks(c);
+    else if (now >= c->list_ns)
+        list_and_kill(c);
+}
+
+void judge_stack(struct cell *c, uint32_t worker, struct slice text)
+{
+    struct member *member = cell_worker(c, worker);
+
+    if (!member || c->list_ns == NEVER)
+        return;
+    free(member->stack);
+    member->stack = strndup(text.p, text.n);
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING && !c->member[k].stack)
+            return;
+    list_and_kill(c);
+}
+
+uint64_t judge_due(const struct cell *c)
+{
+    const uint64_t times[] = { c->judge_ns, c->sever_ns, c->kill_ns, c->list_ns, c->timeout_ns, c->start_ns };
+    uint64_t due = NEVER;
+
+    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+        if (times[k] < due)
+            due = times[k];
+    return due;
+}

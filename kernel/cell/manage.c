@@ -1,0 +1,159 @@
+/* %ranks: who they are and where they stand; stop and restart. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+#include "kernel/status/status.h"
+
+#define STOP_GRACE_MS 2000
+
+void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms)
+{
+    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = grace_ms };
+    uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
+    size_t n = 0;
+
+    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
+        struct rank *r = &nb->group->rank[k];
+
+        if (!r->worker)
+            continue;
+        r->state = RANK_STOPPING;
+        workers[n++] = r->worker;
+    }
+    if (n)
+        nb->doors.send(nb->doors.arg, workers, n, &m);
+    nb->group->distributed = false;
+    free(workers);
+}
+
+/* ---- the table ---- */
+
+static const char *state_text(const struct rank *r)
+{
+    static const char *const texts[] = {
+        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
+        [RANK_BUSY] = "running", [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
+    };
+
+    return texts[r->state];
+}
+
+static struct status_rank *rows(struct notebook *nb)
+{
+    struct group *g = nb->group;
+    struct status_rank *row = calloc(g->size + 1, sizeof *row);
+
+    for (unsigned k = 0; row && k < g->size; k++) {
+        const struct rank *r = &g->rank[k];
+
+        row[k] = (struct status_rank){
+            .rank = r->number,
+            .state = state_text(r),
+            .node = nb->doors.node(nb->doors.arg),
+            .pid = r->pid,
+            .memory = r->pid ? nb->doors.memory(nb->doors.arg, r->pid) : 0,
+            .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,
+            .cells = (unsigned)json_array_size(r->cells),
+        };
+    }
+    return row;
+}
+
+/* What Python gets: the same rows as a list of dicts. */
+static json_t *table_of(const struct status_rank *row, unsigned n)
+{
+    json_t *table = json_array();
+
+    for (unsigned k = 0; k < n; k++)
+        json_array_append_new(table, json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i}", "rank", (int)row[k].rank, "state", row[k].state,
+                                               "node", row[k].node, "pid", (json_int_t)row[k].pid, "memory", (json_int_t)row[k].memory,
+                                               "in_cell", (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells));
+    return table;
+}
+
+static int publish_table(struct cell *c, const struct status_group *head, const struct status_rank *row)
+{
+    struct buf text = BUF_INIT, html = BUF_INIT;
+    const int rc = status_text(head, row, c->nb->group->size, &text) == 0 && status_html(head, row, c->nb->group->size, &html) == 0 ? 0 : -1;
+
+    if (rc == 0)
+        publish_json(c->nb, c->request, "display_data",
+                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p, "text/html", html.p, "metadata", "transient"));
+    buf_release(&text);
+    buf_release(&html);
+    return rc;
+}
+
+static void show_table(struct cell *c)
+{
+    struct group *g = c->nb->group;
+    const struct status_group head = { .name = g->name, .world = g->world ? g->world : g->asked };
+    struct status_rank *row = rows(c->nb);
+
+    if (row && c->is_call)
+        c->table = table_of(row, g->size);
+    if (!row || (cell_is_shown(c) && publish_table(c, &head, row) < 0))
+        log_error("cell", "out of memory: no table of ranks");
+    free(row);
+    finish_now(c);
+}
+
+/* ---- stop and restart ---- */
+
+/* Which ranks are meant, of those that there are; -1 when that was refused. */
+static int choose(struct cell *c, struct ranks *which)
+{
+    struct err err = { "" };
+    struct group *g = c->nb->group;
+
+    if (!c->plan.ranks)
+        return group_living(g, which);
+    if (g->size && ranks_parse(which, c->plan.ranks, g->size, &err) == 0)
+        return 0;
+    cell_fail(c, "UsageError", "%s", err.text[0] ? err.text : "there are no ranks yet");
+    return -1;
+}
+
+static void note_ranks(struct cell *c, const char *what, const struct ranks *which)
+{
+    struct buf text = BUF_INIT;
+
+    if (ranks_format(which, &text) == 0 && text.n)
+        stream_note(c, "%s %s: %s", ranks_count(which) > 1 ? "ranks" : "rank", text.p, what);
+    buf_release(&text);
+}
+
+void manage_stopped(struct cell *c)
+{
+    if (c->plan.ranks_do == PLAN_RANKS_STOP) {
+        note_ranks(c, "stopped", &c->to);
+        if (!c->plan.ranks)
+            c->nb->group->asked = 0;
+        finish_now(c);
+    } else {
+        c->world = c->nb->group->asked;
+        gather_ranks(c);
+    }
+}
+
+void manage_ranks(struct cell *c)
+{
+    struct err err = { "" };
+
+    if (c->plan.ranks_do == PLAN_RANKS_TABLE) {
+        show_table(c);
+        return;
+    }
+    if (stream_open(c, &err) < 0) {
+        cell_fail(c, "RuntimeError", "%s", err.text);
+        return;
+    }
+    if (choose(c, &c->to) < 0)
+        return;
+    c->state = CELL_STOPPING;
+    manage_kill(c->nb, &c->to, SIGTERM, STOP_GRACE_MS);
+    gather_stopped(c);
+}

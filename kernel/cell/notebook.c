@@ -1,0 +1,356 @@
+/* Who gets which request, what is next, and what is left when an agent dies. */
+#include "kernel/cell/notebook.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+uint64_t notebook_now(const struct notebook *nb)
+{
+    return clock_now(nb->doors.clock);
+}
+
+void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    nb->doors.send(nb->doors.arg, &worker, worker == SPAN_WORKER_NONE ? 0 : 1, m);
+}
+
+void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content)
+{
+    const struct parcel p = { .content = content };
+
+    nb->doors.publish(nb->doors.arg, parent, type, &p);
+}
+
+void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content)
+{
+    struct buf text = BUF_INIT;
+
+    if (text_json(&text, content) < 0)
+        log_error("cell", "a %s message is lost: out of memory", type);
+    else
+        publish(nb, parent, type, buf_slice(&text));
+    buf_release(&text);
+}
+
+void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream, struct slice text)
+{
+    struct buf content = BUF_INIT;
+
+    if (buf_add_text(&content, stream == 2 ? "{\"name\":\"stderr\",\"text\":" : "{\"name\":\"stdout\",\"text\":") < 0 ||
+        text_string(&content, text) < 0 || buf_add_text(&content, "}") < 0)
+        log_error("cell", "%zu bytes of output are lost: out of memory", text.n);
+    else
+        publish(nb, parent, "stream", buf_slice(&content));
+    buf_release(&content);
+}
+
+void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content)
+{
+    struct buf text = BUF_INIT;
+    struct parcel p = { .content = { NULL, 0 } };
+
+    if (text_json(&text, content) < 0) {
+        log_error("cell", "a %s is lost: out of memory", type);
+    } else {
+        p.content = buf_slice(&text);
+        nb->doors.reply(nb->doors.arg, r, type, &p);
+    }
+    buf_release(&text);
+}
+
+/* ---- requests ---- */
+
+static void answer_info(struct notebook *nb, struct request *r)
+{
+    nb->doors.status(nb->doors.arg, r, "busy");
+    info_reply(nb, r);
+    nb->doors.status(nb->doors.arg, r, "idle");
+}
+
+static void answer_interrupt(struct notebook *nb, struct request *r)
+{
+    nb->doors.status(nb->doors.arg, r, "busy");
+    reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
+    notebook_interrupt(nb);
+    nb->doors.status(nb->doors.arg, r, "idle");
+}
+
+static void answer_shutdown(struct notebook *nb, struct request *r)
+{
+    const bool restart = json_is_true(json_object_get(request_content(r), "restart"));
+
+    nb->doors.status(nb->doors.arg, r, "busy");
+    reply_json(nb, r, "shutdown_reply", json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    publish_json(nb, r, "shutdown_reply", json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    nb->doors.status(nb->doors.arg, r, "idle");
+    nb->over = true;
+    nb->doors.shutdown(nb->doors.arg);
+}
+
+static void take_execute(struct notebook *nb, struct request *r)
+{
+    queue_add(nb, r);
+    notebook_next(nb);
+}
+
+static void take_complete(struct notebook *nb, struct request *r)
+{
+    if (!info_complete(nb, r))
+        home_ask(nb, r);
+}
+
+static void take_inspect(struct notebook *nb, struct request *r)
+{
+    if (!info_inspect(nb, r))
+        home_ask(nb, r);
+}
+
+/* While home is free, as during a cell on ranks, widgets and tab keys are served at once. */
+static void take_comm(struct notebook *nb, struct request *r)
+{
+    if (!nb->cell && (nb->executing || queue_holds_execute(nb)))
+        queue_add(nb, r);
+    else
+        home_ask(nb, r);
+}
+
+static void take_input(struct notebook *nb, struct request *r)
+{
+    const char *value = json_string_value(json_object_get(request_content(r), "value"));
+    struct span m = { .kind = SPAN_INPUT_REPLY, .worker = nb->asker };
+
+    if (!nb->asking)
+        return;
+    nb->asking = false;
+    m.v[F_INPUT_REPLY_VALUE].s = slice_text(value ? value : "");
+    notebook_send(nb, nb->asker, &m);
+}
+
+void notebook_request(struct notebook *nb, struct request *r)
+{
+    static const struct { const char *type; void (*f)(struct notebook *nb, struct request *r); } table[] = {
+        { "execute_request", take_execute },
+        { "kernel_info_request", answer_info },
+        { "interrupt_request", answer_interrupt },
+        { "shutdown_request", answer_shutdown },
+        { "complete_request", take_complete },
+        { "inspect_request", take_inspect },
+        { "is_complete_request", home_ask },
+        { "history_request", home_ask },
+        { "comm_info_request", home_ask },
+        { "comm_open", take_comm },
+        { "comm_msg", take_comm },
+        { "comm_close", take_comm },
+        { "input_reply", take_input },
+    };
+
+    if (nb->over)
+        return;
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (strcmp(table[k].type, request_type(r)) == 0) {
+            table[k].f(nb, r);
+            return;
+        }
+    log_info("cell", "a request of a type that nobody here answers");
+    nb->doors.status(nb->doors.arg, r, "busy");
+    nb->doors.status(nb->doors.arg, r, "idle");
+}
+
+/* ---- cells, one after the other ---- */
+
+static void publish_input(struct notebook *nb, struct request *r, unsigned count)
+{
+    const json_t *code = json_object_get(request_content(r), "code");
+
+    publish_json(nb, r, "execute_input",
+                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count", (int)count));
+}
+
+static bool option(const struct request *r, const char *name, bool normally)
+{
+    const json_t *value = json_object_get(request_content(r), name);
+
+    return json_is_boolean(value) ? json_is_true(value) : normally;
+}
+
+static void execute(struct notebook *nb, struct request *r)
+{
+    const bool silent = option(r, "silent", false);
+    const bool counts = !silent && option(r, "store_history", true);
+    const unsigned count = nb->count + (counts || nb->count == 0);
+
+    if (counts)
+        nb->count = count;
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if (!silent)
+        publish_input(nb, r, count);
+    if (cell_is_ours(r))
+        cell_begin(nb, r, count);
+    else
+        home_execute(nb, r, count);
+}
+
+void notebook_next(struct notebook *nb)
+{
+    struct request *r;
+
+    cell_destroy(nb->ended);
+    nb->ended = NULL;
+    while (!nb->over && !nb->executing && !nb->cell && (r = queue_take(nb))) {
+        if (strcmp(request_type(r), "execute_request") == 0)
+            execute(nb, r);
+        else
+            home_ask(nb, r);
+        request_unref(r);
+    }
+    notebook_rewake(nb);
+}
+
+void notebook_interrupt(struct notebook *nb)
+{
+    struct span m = { .kind = SPAN_INTERRUPT };
+
+    if (nb->cell)
+        judge_interrupt(nb->cell);
+    if (nb->executing && (!nb->cell || !nb->cell->is_call)) {
+        m.cell = nb->executing->cell;
+        m.worker = SPAN_WORKER_HOME;
+        notebook_send(nb, SPAN_WORKER_HOME, &m);
+    }
+    notebook_rewake(nb);
+}
+
+/* ---- messages ---- */
+
+static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    nb->doors.forget(nb->doors.arg, worker);
+    if (nb->asking && nb->asker == worker)
+        nb->asking = false;
+    if (worker == SPAN_WORKER_HOME)
+        home_exited(nb, m);
+    else
+        collect_exited(nb, worker, m);
+}
+
+void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    if (m->kind == SPAN_EXITED)
+        message_exited(nb, worker, m);
+    else if (worker == SPAN_WORKER_HOME)
+        home_message(nb, m);
+    else if (worker != SPAN_WORKER_NONE)
+        collect_message(nb, worker, m);
+    else if (nb->cell)
+        gather_message(nb->cell, m);
+    notebook_next(nb);
+}
+
+static void group_lost(struct notebook *nb, const char *why)
+{
+    const struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2, .v[F_EXITED_CAUSE].s = slice_text(why) };
+
+    for (unsigned k = 0; k < nb->group->size; k++) {
+        const uint32_t worker = nb->group->rank[k].worker;
+
+        if (worker)
+            collect_exited(nb, worker, &gone);
+    }
+}
+
+void notebook_lost(struct notebook *nb, const char *why)
+{
+    struct err err = { "" };
+
+    if (nb->over)
+        return;
+    nb->asking = false;
+    nb->warmed = false;
+    if (nb->doors.revive(nb->doors.arg, &err) < 0) { /* it starts home by itself */
+        log_error("cell", "%s", err.text);
+        why = err.text;
+    }
+    group_lost(nb, why);
+    home_lost(nb, why);
+    notebook_next(nb);
+}
+
+void notebook_tick(struct notebook *nb)
+{
+    struct err err = { "" };
+
+    if (pace_tick(nb->home_pace, &err) < 0)
+        log_error("cell", "%s", err.text);
+    if (nb->cell)
+        cell_tick(nb->cell, notebook_now(nb));
+    notebook_next(nb);
+}
+
+void notebook_rewake(struct notebook *nb)
+{
+    const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
+
+    nb->doors.wake(nb->doors.arg, home < cell ? home : cell);
+}
+
+size_t notebook_waiting(const struct notebook *nb)
+{
+    const struct cell *c = nb->cell;
+
+    return pace_waiting(nb->home_pace) + (c && c->pace ? pace_waiting(c->pace) : 0) + (c && c->merge ? merge_waiting(c->merge) : 0);
+}
+
+/* ---- birth and end ---- */
+
+static int home_text(void *arg, unsigned stream, struct slice text)
+{
+    struct notebook *nb = arg;
+
+    publish_stream(nb, nb->home_parent, stream, text);
+    return 0;
+}
+
+struct notebook *notebook_create(const struct doors *doors, const struct notebook_config *config, struct err *err)
+{
+    struct notebook *nb = calloc(1, sizeof *nb);
+
+    if (!nb)
+        return err_null(err, "out of memory");
+    nb->doors = *doors;
+    nb->next_cell = nb->next_blob = 1;
+    nb->next_worker = SPAN_WORKER_HOME + 1;
+    nb->python = strdup(config->python);
+    nb->python_version = strdup(config->python_version);
+    nb->run_id = strdup(config->run_id);
+    nb->group = group_create("default", err);
+    nb->home_pace = pace_create(doors->clock, home_text, nb, err);
+    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->home_pace)
+        return nb;
+    notebook_destroy(nb);
+    return err_null(err, "out of memory");
+}
+
+void notebook_destroy(struct notebook *nb)
+{
+    struct request *r;
+
+    if (!nb)
+        return;
+    cell_destroy(nb->cell);
+    cell_destroy(nb->ended);
+    request_unref(nb->rank_parent);
+    while ((r = queue_take(nb)))
+        request_unref(r);
+    free(nb->queue);
+    home_release(nb);
+    pace_destroy(nb->home_pace);
+    group_destroy(nb->group);
+    free(nb->python);
+    free(nb->python_version);
+    free(nb->run_id);
+    free(nb);
+}

@@ -1,0 +1,64 @@
+/* Execute requests wait here while another cell runs; comm messages wait behind them when home is busy anyway, so that
+ * a comm is not spoken to before the cell that makes it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+
+static bool is_execute(const struct request *r)
+{
+    return strcmp(request_type(r), "execute_request") == 0;
+}
+
+void queue_add(struct notebook *nb, struct request *r)
+{
+    struct request **slot = realloc(nb->queue, (nb->queued + 1) * sizeof(struct request *));
+
+    if (!slot) {
+        log_error("cell", "a request is dropped: out of memory");
+        return;
+    }
+    nb->queue = slot;
+    slot[nb->queued++] = request_ref(r);
+}
+
+static struct request *take_at(struct notebook *nb, size_t k)
+{
+    struct request *r = nb->queue[k];
+
+    nb->queued--;
+    memmove(&nb->queue[k], &nb->queue[k + 1], (nb->queued - k) * sizeof(struct request *));
+    return r;
+}
+
+struct request *queue_take(struct notebook *nb)
+{
+    return nb->queued ? take_at(nb, 0) : NULL;
+}
+
+bool queue_holds_execute(const struct notebook *nb)
+{
+    for (size_t k = 0; k < nb->queued; k++)
+        if (is_execute(nb->queue[k]))
+            return true;
+    return false;
+}
+
+void queue_abort(struct notebook *nb)
+{
+    nb->doors.drain_shell(nb->doors.arg);
+    for (size_t k = 0; k < nb->queued;) {
+        struct request *r = nb->queue[k];
+
+        if (!is_execute(r)) {
+            k++;
+            continue;
+        }
+        take_at(nb, k);
+        nb->doors.status(nb->doors.arg, r, "busy");
+        reply_json(nb, r, "execute_reply", json_pack("{s:s}", "status", "aborted"));
+        nb->doors.status(nb->doors.arg, r, "idle");
+        request_unref(r);
+    }
+}

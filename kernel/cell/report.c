@@ -1,0 +1,217 @@
+/* Failures in words: the traceback that ranks share, the death of a process, and where a rank hangs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+/* ---- deaths ---- */
+
+static void add_lines(json_t *to, const char *head, struct slice text)
+{
+    if (text.n == 0)
+        return;
+    json_array_append_new(to, json_string(head));
+    while (text.n) {
+        const char *end = memchr(text.p, '\n', text.n);
+        const size_t n = end ? (size_t)(end - text.p) : text.n;
+
+        json_array_append_new(to, json_pack("s+%", "  ", text.p, n));
+        text = slice_of(text.p + n + (end != NULL), text.n - n - (end != NULL));
+    }
+}
+
+/* "was killed by SIGSEGV", "ended with exit status 3", "did not start". */
+static int how(const struct span *m, struct buf *out)
+{
+    const unsigned long status = (unsigned long)m->v[F_EXITED_STATUS].u64;
+    const struct slice cause = m->v[F_EXITED_CAUSE].s;
+    char name[24];
+
+    switch (m->v[F_EXITED_CODE].u64) {
+    case 0:
+        if (buf_addf(out, "ended with exit status %lu", status) < 0)
+            return -1;
+        break;
+    case 1:
+        if (buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name)) < 0)
+            return -1;
+        break;
+    default:
+        return buf_addf(out, "%.*s", SLICE_ARG(cause.n ? cause : slice_text("did not start")));
+    }
+    return cause.n ? buf_addf(out, ": %.*s", SLICE_ARG(cause)) : 0;
+}
+
+static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
+{
+    struct buf text = BUF_INIT;
+    json_t *error = NULL, *traceback = json_array();
+
+    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
+        (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
+        json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
+        add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
+        add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
+        error = json_pack("{s:s, s:s, s:O}", "ename", ename, "evalue", text.p, "traceback", traceback);
+    }
+    json_decref(traceback);
+    buf_release(&text);
+    return error;
+}
+
+json_t *report_exit(const char *ename, const char *who, const struct span *m)
+{
+    return death(ename, who, "", m);
+}
+
+json_t *report_death(const struct notebook *nb, unsigned rank, const struct span *m)
+{
+    char who[32], where[320];
+
+    snprintf(who, sizeof who, "rank %u", rank);
+    snprintf(where, sizeof where, "host %s, pid %ld", nb->doors.node(nb->doors.arg), (long)m->v[F_EXITED_PID].u64);
+    return death("RankDied", who, where, m);
+}
+
+/* ---- errors of ranks ---- */
+
+static bool alike(const json_t *a, const json_t *b)
+{
+    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && strcmp(text_field(a, "evalue"), text_field(b, "evalue")) == 0;
+}
+
+/* The first of the causes: a death before an exception, for exceptions of peers follow from it. */
+static struct member *first_cause(struct cell *c)
+{
+    struct member *found = NULL;
+
+    for (size_t k = 0; k < c->n; k++) {
+        struct member *m = &c->member[k];
+
+        if (!m->error || (c->interrupts == 0 && !m->accused))
+            continue;
+        if (!found || (m->state == MEMBER_DEAD && found->state != MEMBER_DEAD))
+            found = m;
+    }
+    return found;
+}
+
+/* Which ranks failed just like `cause`, as "0-2"; marks them as told. */
+static int same_ranks(const struct cell *c, const struct member *cause, bool *told, struct buf *out)
+{
+    struct ranks same = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++) {
+        const struct member *m = &c->member[k];
+
+        if (told[k] || !m->error || m->state != cause->state || !alike(m->error, cause->error))
+            continue;
+        told[k] = true;
+        rc = ranks_add(&same, m->rank);
+    }
+    if (rc == 0)
+        rc = buf_addf(out, "%s ", ranks_count(&same) > 1 ? "ranks" : "rank");
+    if (rc == 0)
+        rc = ranks_format(&same, out);
+    ranks_release(&same);
+    return rc;
+}
+
+static void add_others(const struct cell *c, bool *told, json_t *traceback)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        struct buf who = BUF_INIT;
+
+        if (told[k] || !m->error || !(m->accused || c->interrupts))
+            continue;
+        if (same_ranks(c, m, told, &who) == 0)
+            json_array_append_new(traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), text_field(m->error, "evalue")));
+        buf_release(&who);
+    }
+}
+
+static json_t *compose(struct cell *c, const struct member *cause, bool *told)
+{
+    json_t *traceback = json_array(), *error = NULL;
+    struct buf who = BUF_INIT;
+
+    if (traceback && same_ranks(c, cause, told, &who) == 0) {
+        if (cause->state != MEMBER_DEAD && c->world > 1)
+            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", text_field(cause->error, "ename"), who.p, c->world));
+        json_array_extend(traceback, json_object_get(cause->error, "traceback"));
+        add_others(c, told, traceback);
+        error = json_pack("{s:s, s:s, s:O}", "ename", text_field(cause->error, "ename"), "evalue", text_field(cause->error, "evalue"),
+                          "traceback", traceback);
+    }
+    json_decref(traceback);
+    buf_release(&who);
+    return error;
+}
+
+json_t *report_error(struct cell *c)
+{
+    struct member *cause = first_cause(c);
+    bool *told = calloc(c->n + 1, sizeof *told);
+    json_t *error = NULL;
+
+    if (c->failed)
+        error = json_pack("{s:s, s:s, s:[o]}", "ename", c->failed_name, "evalue", c->failed, "traceback",
+                          json_sprintf("\033[0;31m%s\033[0m: %s", c->failed_name, c->failed));
+    else if (cause && told)
+        error = compose(c, cause, told);
+    free(told);
+    return error;
+}
+
+/* ---- hangs ---- */
+
+/* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in f'. The main thread
+ * is the last one that it prints. */
+static const char *main_thread(const char *stack)
+{
+    const char *at = stack, *found = stack;
+
+    while ((at = strstr(at, "most recent call first")))
+        found = at++;
+    return found;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "all_reduce, train.py:41" from the frame nearest to the user's own code that is worth naming. */
+static int place(const char *stack, struct buf *out)
+{
+    const char *at = stack ? strstr(main_thread(stack), "File \"") : NULL;
+    char file[512], name[256], cell[512];
+    unsigned line, cell_line = 0;
+
+    if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
+        return buf_add_text(out, "a place that could not be told");
+    for (const char *next = at; next; next = strstr(next + 1, "File \""))
+        if (sscanf(next, "File \"%511[^\"]\", line %u", cell, &cell_line) == 2 && (strstr(cell, "ipykernel_") || strchr(cell, '<') || strstr(cell, "Cell")))
+            return buf_addf(out, "%s (%s:%u), called in line %u of %s", name, base_name(file), line, cell_line, base_name(cell));
+    return buf_addf(out, "%s, %s:%u", name, base_name(file), line);
+}
+
+void report_hangs(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        struct buf where = BUF_INIT;
+
+        if (c->member[k].state != MEMBER_RUNNING)
+            continue;
+        if (place(c->member[k].stack, &where) == 0)
+            stream_note(c, "rank %u did not come back from the interrupt and is killed: it hung in %s", c->member[k].rank, where.p);
+        buf_release(&where);
+    }
+    stream_flush(c);
+}

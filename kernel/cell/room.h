@@ -1,0 +1,261 @@
+/* room.h - what the files of this folder share, and nobody else includes: the notebook, home, and the cell that runs on
+ * ranks.
+ *
+ *   notebook.c   who gets which request; the clock; deaths of agents
+ *   queue.c      execute requests that wait, and their abort
+ *   home.c       requests that home answers, its output, its deaths
+ *   info.c       kernel_info, complete and inspect of the magics: answered here
+ *   cell.c       a cell on ranks, from its text to its plan; its members
+ *   gather.c     what must be there before it runs: ranks, captured names, a port
+ *   fanout.c     BIND and RUN, FETCH for %pull
+ *   collect.c    DONE, EXITED, displays, input of the ranks
+ *   stream.c     lines of the ranks through merge and pace to the client
+ *   judge.c      what failed first, and what is done about the others; interrupts
+ *   report.c     tracebacks, death certificates and hangs in words
+ *   finish.c     result to home, reply, the end
+ *   manage.c     %ranks
+ */
+#ifndef KERNEL_CELL_ROOM_H
+#define KERNEL_CELL_ROOM_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/ranks.h"
+#include "kernel/cell/doors.h"
+#include "kernel/cell/notebook.h"
+#include "kernel/group/group.h"
+#include "kernel/group/ship.h"
+#include "kernel/jupyter/front.h"
+#include "kernel/merge/merge.h"
+#include "kernel/merge/pace.h"
+#include "magics/plan.h"
+#include "protocol/span_fields.h"
+
+#define RECENT 64u                       /* requests at home that late output may still belong to */
+#define NEVER UINT64_MAX
+#define RESULT_LIMIT (UINT64_C(64) << 20) /* bytes of a pickled result that travel home by themselves */
+#define GRACE_NS (10 * NS_PER_S)
+#define START_LIMIT_NS (120 * NS_PER_S)  /* ranks and their imports must be there by then */
+
+/* Messages that this folder agrees on with worker/python beyond the tables. */
+#define RUN_RESULT 1u
+#define RUN_NO_DISPLAY 2u
+#define RUN_STDIN 4u
+#define RUN_SCRIPT 8u
+#define RUN_RESULT_ALWAYS 16u
+#define DONE_DISTRIBUTED 1u
+#define DONE_INTERRUPTED 2u
+#define CAPTURE_NONE 1u
+#define CAPTURE_RECORD 2u
+#define BIND_DICT 0u
+#define BIND_VALUE 1u
+#define BIND_MORE 2u
+#define BIND_LAST 3u
+#define CALL_SHOWN 1u /* its streams and displays are shown */
+#define CALL_VALUE 2u /* its value comes with RETURN */
+#define EXECUTE_SILENT 1u
+#define EXECUTE_STORE 2u
+#define EXECUTE_STDIN 4u
+
+/* A request that home is answering. */
+struct asked {
+    struct asked *next;
+    uint64_t cell;
+    struct request *r; /* owned reference */
+    bool execute;
+    bool stop_on_error;
+    bool silent;
+    unsigned count;
+};
+
+enum member_state { MEMBER_WAITING, MEMBER_RUNNING, MEMBER_OK, MEMBER_FAILED, MEMBER_INTERRUPTED, MEMBER_DEAD };
+
+/* One rank's part in a cell. */
+struct member {
+    unsigned rank;
+    uint32_t worker;
+    enum member_state state;
+    bool accused;       /* what it said or how it died is a cause, not a consequence of our interrupt */
+    json_t *error;      /* owned: {"ename","evalue","traceback"} */
+    json_t *result;     /* owned: {"data","metadata"}, or NULL */
+    char *note;         /* owned: why its value did not travel, or NULL */
+    char *stack;        /* owned: where it hung, as asked for, or NULL */
+    uint64_t blob, blob_size;
+};
+
+enum cell_state {
+    CELL_EXPANDING, /* home expands {name} in the option line */
+    CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
+    CELL_GATHERING, /* ranks start, home captures, the agent looks for a port */
+    CELL_SHIPPING,  /* home packs what ranks lack */
+    CELL_RUNNING,
+    CELL_BINDING,   /* home takes the result */
+    CELL_OVER,
+};
+
+struct cell {
+    struct notebook *nb;
+    uint64_t id;
+    struct request *request; /* owned reference: the execute_request it is shown under */
+    char *text;              /* owned: the cell as it came */
+    size_t text_size;
+    bool is_call;            /* home waits for RETURN; else the client for execute_reply */
+    uint64_t call, call_flags;
+    unsigned count;
+    bool stdin_allowed, stop_on_error, store;
+    enum cell_state state;
+    struct plan plan;
+    bool planned;            /* plan is to be released */
+    struct ranks to;         /* ranks that take part */
+    unsigned world;
+    struct member *member;   /* owned, n of them, by rank */
+    size_t n;
+    json_t *captured;        /* owned; NULL while home looks */
+    bool wants_port, wants_capture, wants_return;
+    bool recorded;           /* home was told to write it into the history */
+    struct shipments ships;
+    size_t packed;
+    unsigned pulled;         /* %pull: names done */
+    size_t binds;            /* BINDs that home has not answered */
+    json_t *table;           /* owned: %ranks as rows, for RETURN; or NULL */
+    struct merge *merge;
+    struct pace *pace;
+    struct buf progress;     /* bars as they stand, to be shown */
+    bool progress_shown, progress_due, progress_done;
+    uint64_t progress_ns;
+    json_t *error;           /* owned: the content of the error message once it was shown */
+    char *failed;            /* owned: a failure of the whole cell in words (usage, start), or NULL */
+    char *failed_name;       /* owned: its ename */
+    unsigned interrupts;
+    bool judged, stopping, timed_out, listed;
+    uint64_t judge_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
+};
+
+enum home_state { HOME_STARTING, HOME_READY, HOME_BROKEN };
+
+struct notebook {
+    struct doors doors;
+    char *python, *python_version, *run_id;
+    uint64_t next_cell, next_blob;
+    uint32_t next_worker;
+    unsigned count;           /* of the last cell that counted */
+    struct request **queue;   /* owned references */
+    size_t queued;
+    struct asked *asked;      /* in the order in which home got them */
+    struct asked *executing;  /* the execute among them, or NULL */
+    struct cell *cell;        /* on ranks now, or NULL */
+    struct cell *ended;       /* over, freed when nobody up the stack can still touch it */
+    struct request *rank_parent; /* owned reference: the last cell on ranks, for what they print after it */
+    struct group *group;
+    enum home_state home;
+    long home_pid;
+    struct pace *home_pace;
+    struct request *home_parent; /* owned reference: whose output home's streams are */
+    struct { uint64_t cell; struct request *r; } recent[RECENT];
+    unsigned recent_at;
+    bool asking;              /* an input_request is out */
+    uint32_t asker;           /* the worker that waits for it */
+    bool warmed;
+    bool over;                /* shutdown was asked for */
+};
+
+/* notebook.c */
+void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs */
+void notebook_rewake(struct notebook *nb);
+uint64_t notebook_now(const struct notebook *nb);
+void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
+void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content);
+void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content); /* takes content */
+void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream, struct slice text);
+void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);             /* takes content */
+
+/* queue.c */
+void queue_add(struct notebook *nb, struct request *r);
+struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL: empty */
+bool queue_holds_execute(const struct notebook *nb);
+void queue_abort(struct notebook *nb); /* replies aborted to the execute requests that wait */
+
+/* home.c */
+void home_ask(struct notebook *nb, struct request *r);                             /* forwards any request but execute */
+void home_execute(struct notebook *nb, struct request *r, unsigned count);
+void home_message(struct notebook *nb, const struct span *m);
+void home_exited(struct notebook *nb, const struct span *m);
+void home_lost(struct notebook *nb, const char *why); /* with its agent, which starts another */
+void home_start(struct notebook *nb);
+void home_release(struct notebook *nb);
+const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
+
+/* info.c */
+void info_reply(struct notebook *nb, struct request *r);
+bool info_complete(struct notebook *nb, struct request *r); /* false: home's to answer */
+bool info_inspect(struct notebook *nb, struct request *r);
+void info_ready(struct notebook *nb, const struct span *ready);
+
+/* cell.c */
+bool cell_is_ours(struct request *r);
+void cell_begin(struct notebook *nb, struct request *r, unsigned count);
+void cell_begin_call(struct notebook *nb, const struct span *m);
+void cell_expanded(struct cell *c, struct slice line);
+void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4); /* and finishes */
+void cell_destroy(struct cell *c);
+bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
+bool cell_wants_value(const struct cell *c);
+struct member *cell_worker(struct cell *c, uint32_t worker);
+int cell_members(struct cell *c); /* one for each rank of c->to */
+size_t cell_unfinished(const struct cell *c);
+void cell_tick(struct cell *c, uint64_t now);
+uint64_t cell_due(const struct cell *c);
+
+/* gather.c */
+void gather_begin(struct cell *c);
+void gather_message(struct cell *c, const struct span *m); /* CAPTURED, PACKED, PORT */
+void gather_ranks(struct cell *c);
+void gather_look(struct cell *c);                          /* goes on when all is there */
+void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
+
+/* fanout.c */
+void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size);
+void fanout_run(struct cell *c);
+void fanout_fetch(struct cell *c);
+
+/* collect.c */
+void collect_message(struct notebook *nb, uint32_t worker, const struct span *m);
+void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m);
+void collect_look(struct cell *c); /* is it over? */
+
+/* stream.c */
+int stream_open(struct cell *c, struct err *err);
+void stream_lines(struct cell *c, unsigned rank, const struct span *m);
+void stream_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3); /* a line of ours, on stderr */
+void stream_flush(struct cell *c);
+void stream_tick(struct cell *c);
+uint64_t stream_due(const struct cell *c);
+void stream_close(struct cell *c);
+
+/* judge.c */
+void judge_stop(struct cell *c);      /* those that still run are to end */
+void judge_failure(struct cell *c);   /* somebody failed: look again after a moment */
+void judge_tick(struct cell *c, uint64_t now);
+void judge_interrupt(struct cell *c); /* by the user */
+void judge_stack(struct cell *c, uint32_t worker, struct slice text);
+uint64_t judge_due(const struct cell *c);
+
+/* report.c */
+json_t *report_error(struct cell *c);                           /* the content of the error message, from its members */
+void report_hangs(struct cell *c);
+json_t *report_death(const struct notebook *nb, unsigned rank, const struct span *m); /* {"ename","evalue","traceback"} */
+json_t *report_exit(const char *ename, const char *who, const struct span *m);
+
+/* finish.c */
+void finish(struct cell *c);          /* all members are done or dead, or there are none */
+void finish_show_error(struct cell *c, json_t *error); /* takes error; the first is shown, at once */
+void finish_bound(struct cell *c, const struct span *reply);
+void finish_now(struct cell *c);
+
+/* manage.c */
+void manage_ranks(struct cell *c);
+void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms);
+void manage_stopped(struct cell *c);
+
+#endif

@@ -1,0 +1,20 @@
+/* text.h - JSON as text, for what leaves often: no tree is built. */
+#ifndef KERNEL_CELL_TEXT_H
+#define KERNEL_CELL_TEXT_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+/* Appends a JSON string, quotes included. s is valid UTF-8. */
+MUST_USE int text_string(struct buf *out, struct slice s);
+/* Appends the value; takes it (also when it fails; NULL fails). */
+MUST_USE int text_json(struct buf *out, json_t *value);
+/* Parses text that must be a JSON object or array; NULL when it is not. The caller's to free. */
+json_t *text_parse(struct slice text);
+/* The string under this name, borrowed; "" when there is none. */
+const char *text_field(const json_t *object, const char *name);
+/* SIGKILL as "SIGKILL"; unknown ones as "signal 77". Borrowed from out. */
+const char *text_signal(unsigned long signo, char out[static 24]);
+
+#endif

@@ -1,0 +1,66 @@
+/* group.h - who the ranks of one world are, where each stands, and what each knows. Pure: it starts and asks nobody. */
+#ifndef KERNEL_GROUP_GROUP_H
+#define KERNEL_GROUP_GROUP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/ranks.h"
+
+#define GROUP_MAX 4096u /* ranks of one group */
+
+enum rank_state { RANK_NONE, RANK_STARTING, RANK_IDLE, RANK_BUSY, RANK_STOPPING, RANK_DEAD };
+
+struct rank {
+    unsigned number;
+    uint32_t worker; /* its address on the wire; 0 while there is no process */
+    enum rank_state state;
+    long pid;          /* 0 until it is ready */
+    uint64_t since_ns; /* when it began the cell that it is in */
+    bool is_new;       /* has not run a cell since its process started */
+    unsigned lives;    /* processes that this rank has had */
+    json_t *known;     /* owned: name -> version of what home shipped to it */
+    json_t *cells;     /* owned: the numbers of the cells that it ran, in order */
+};
+
+struct group {
+    char *name; /* owned */
+    struct rank *rank;
+    unsigned size;       /* ranks that were ever asked for */
+    unsigned asked;      /* the world that a cell without -n gets; 0: none was started, or all were stopped */
+    unsigned world;      /* world size of the last cell; 0: none ran */
+    unsigned port;       /* MASTER_PORT of that world; 0: none yet */
+    unsigned worlds;     /* worlds made so far: part of the run id */
+    bool distributed;    /* torch.distributed is initialised on its ranks */
+    json_t *cells;       /* owned: the numbers of the cells that ran on it, in order */
+};
+
+struct group *group_create(const char *name, struct err *err);
+void group_destroy(struct group *g); /* NULL is fine */
+
+/* Grows to n ranks, the new ones RANK_NONE. On failure the group is as it was. */
+MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
+
+/* The ranks below n that have no living process: those that a cell with a world of n must start first. */
+MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
+MUST_USE int group_living(const struct group *g, struct ranks *living);
+/* NULL: no living rank has this worker. */
+struct rank *group_worker(struct group *g, uint32_t worker);
+
+/* A process was asked for: RANK_STARTING, and everything that an earlier one knew is forgotten. */
+MUST_USE int rank_start(struct rank *r, uint32_t worker, struct err *err);
+/* Its process is gone: RANK_DEAD (RANK_NONE when it was asked to stop). */
+void rank_end(struct rank *r);
+bool rank_alive(const struct rank *r); /* starting, idle, busy */
+
+/* Home is another process now: its versions mean nothing any more. */
+void group_forget_versions(struct group *g);
+
+/* The cells that ran on the group and not on this rank, as "4, 7", appended to out; returns how many, or -1. */
+int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
+/* Cell `count` runs on these ranks. A cell run again is written down once. */
+MUST_USE int group_ran(struct group *g, const struct ranks *where, unsigned count);
+
+#endif

@@ -1,0 +1,321 @@
+#include "kernel/house.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "base/runtime.h"
+#include "kernel/agents/agents.h"
+#include "kernel/cell/notebook.h"
+#include "kernel/jupyter/front.h"
+
+#define WAITING_MAX (8u << 20) /* bytes of output that may wait within; above, workers get no credit */
+#define PARENT_LOOK_NS NS_PER_S
+
+struct house {
+    struct loop *loop;
+    char *folder;
+    struct front *front;
+    struct agents *agents;
+    struct notebook *notebook;
+    struct watch *tick, *interrupt, *terminate, *parent;
+    int parent_fd;
+    pid_t parent_pid;
+};
+
+static void complain(int rc, const struct err *err)
+{
+    if (rc < 0)
+        log_error("house", "%s", err->text);
+}
+
+/* Output that clients don't take makes the printing workers wait. */
+static void balance(struct house *h)
+{
+    agents_hold(h->agents, front_waiting(h->front) + notebook_waiting(h->notebook) > WAITING_MAX);
+}
+
+/* ---- the notebook's doors ---- */
+
+static void door_publish(void *arg, const struct request *parent, const char *type, const struct parcel *p)
+{
+    struct err err = { "" };
+
+    complain(front_publish(((struct house *)arg)->front, parent, type, p->content, p->metadata, p->buffers, p->n, &err), &err);
+}
+
+static void door_reply(void *arg, struct request *r, const char *type, const struct parcel *p)
+{
+    struct err err = { "" };
+
+    complain(front_reply_with(((struct house *)arg)->front, r, type, p->content, p->metadata, p->buffers, p->n, &err), &err);
+}
+
+static void door_status(void *arg, const struct request *r, const char *state)
+{
+    struct err err = { "" };
+
+    complain(front_status(((struct house *)arg)->front, r, state, &err), &err);
+}
+
+static void door_ask(void *arg, const struct request *r, struct slice prompt, bool password)
+{
+    struct err err = { "" };
+
+    complain(front_ask(((struct house *)arg)->front, r, prompt, password, &err), &err);
+}
+
+static void door_drain_shell(void *arg)
+{
+    front_drain_shell(((struct house *)arg)->front);
+}
+
+static void door_shutdown(void *arg)
+{
+    loop_stop(((struct house *)arg)->loop);
+}
+
+static void door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m)
+{
+    struct err err = { "" };
+
+    complain(agents_send(((struct house *)arg)->agents, workers, n, m, &err), &err);
+}
+
+static void door_owe(void *arg, uint32_t worker, size_t bytes)
+{
+    balance(arg);
+    agents_owe(((struct house *)arg)->agents, worker, bytes);
+}
+
+static void door_forget(void *arg, uint32_t worker)
+{
+    agents_forget(((struct house *)arg)->agents, worker);
+}
+
+static int door_revive(void *arg, struct err *err)
+{
+    return agents_restart(((struct house *)arg)->agents, err);
+}
+
+static void door_wake(void *arg, uint64_t due_ns)
+{
+    struct house *h = arg;
+    const uint64_t now = clock_now(loop_clock(h->loop));
+
+    if (due_ns == UINT64_MAX)
+        loop_timer_off(h->tick);
+    else
+        loop_timer_again(h->tick, due_ns > now ? due_ns - now : 0);
+}
+
+static const char *door_node(void *arg)
+{
+    return agents_node(((struct house *)arg)->agents);
+}
+
+static long door_cores(void *arg)
+{
+    const long cores = agents_cores(((struct house *)arg)->agents);
+
+    return cores ? cores : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static unsigned door_gpus(void *arg)
+{
+    DIR *gpus = opendir("/proc/driver/nvidia/gpus");
+    struct dirent *entry;
+    unsigned n = 0;
+
+    (void)arg;
+    while (gpus && (entry = readdir(gpus)))
+        n += entry->d_name[0] != '.';
+    if (gpus)
+        closedir(gpus);
+    return n;
+}
+
+static uint64_t door_memory(void *arg, long pid)
+{
+    char path[64], line[256];
+    unsigned long kib = 0;
+    FILE *f;
+
+    (void)arg;
+    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
+    if (!(f = fopen(path, "re")))
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %lu kB", &kib) == 1)
+            break;
+    fclose(f);
+    return (uint64_t)kib << 10;
+}
+
+static struct doors doors_of(struct house *h)
+{
+    return (struct doors){
+        .arg = h, .clock = loop_clock(h->loop), .publish = door_publish, .reply = door_reply, .status = door_status,
+        .ask = door_ask, .drain_shell = door_drain_shell, .shutdown = door_shutdown, .send = door_send, .owe = door_owe,
+        .forget = door_forget, .revive = door_revive, .wake = door_wake, .node = door_node, .cores = door_cores,
+        .gpus = door_gpus, .memory = door_memory,
+    };
+}
+
+/* ---- what comes in ---- */
+
+static void came_request(void *arg, struct request *r)
+{
+    struct house *h = arg;
+
+    if (h->notebook)
+        notebook_request(h->notebook, r);
+}
+
+static void came_message(void *arg, uint32_t worker, const struct span *m)
+{
+    struct house *h = arg;
+
+    notebook_message(h->notebook, worker, m);
+    balance(h);
+}
+
+static void came_lost(void *arg, const char *why)
+{
+    notebook_lost(((struct house *)arg)->notebook, why);
+}
+
+static void came_tick(struct loop *loop, void *arg)
+{
+    (void)loop;
+    notebook_tick(((struct house *)arg)->notebook);
+    balance(arg);
+}
+
+static void came_drained(struct loop *loop, void *arg)
+{
+    (void)loop;
+    balance(arg);
+}
+
+static void came_interrupt(struct loop *loop, void *arg)
+{
+    (void)loop;
+    notebook_interrupt(((struct house *)arg)->notebook);
+}
+
+static void came_end(struct loop *loop, void *arg)
+{
+    (void)arg;
+    loop_stop(loop);
+}
+
+/* ---- the process that started us: when it is gone, so are we ---- */
+
+static void parent_ended(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    (void)fd, (void)events, (void)arg;
+    loop_stop(loop);
+}
+
+static void parent_look(struct loop *loop, void *arg)
+{
+    if (kill(((struct house *)arg)->parent_pid, 0) < 0)
+        loop_stop(loop);
+}
+
+static int watch_parent(struct house *h, struct err *err)
+{
+    const char *text = getenv("JPY_PARENT_PID");
+    const long pid = text ? strtol(text, NULL, 10) : 0;
+
+    h->parent_fd = -1;
+    if (pid <= 1)
+        return 0;
+    h->parent_pid = (pid_t)pid;
+    if ((h->parent_fd = process_pidfd(h->parent_pid)) >= 0)
+        h->parent = loop_fd(h->loop, h->parent_fd, LOOP_READ, parent_ended, h, err);
+    else
+        h->parent = loop_timer(h->loop, PARENT_LOOK_NS, PARENT_LOOK_NS, parent_look, h, err);
+    return h->parent ? 0 : -1;
+}
+
+/* ---- building ---- */
+
+static int watch_signals(struct house *h, struct err *err)
+{
+    h->interrupt = loop_signal(h->loop, SIGINT, came_interrupt, h, err);
+    h->terminate = loop_signal(h->loop, SIGTERM, came_end, h, err);
+    h->tick = loop_timer(h->loop, NS_PER_S, 0, came_tick, h, err);
+    return h->interrupt && h->terminate && h->tick ? watch_parent(h, err) : -1;
+}
+
+static int open_notebook(struct house *h, const struct options *o, struct err *err)
+{
+    const struct doors doors = doors_of(h);
+    char run_id[UUID_TEXT_SIZE];
+    struct notebook_config config = { .python = o->python, .python_version = o->python_version, .run_id = run_id };
+
+    random_uuid(run_id);
+    run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
+    h->notebook = notebook_create(&doors, &config, err);
+    return h->notebook ? 0 : -1;
+}
+
+static int start_agents(struct house *h, const struct options *o, struct err *err)
+{
+    const struct agents_config config = {
+        .folder = h->folder,
+        .python = o->python,
+        .handler = { .message = came_message, .lost = came_lost, .arg = h },
+    };
+
+    h->agents = agents_create(h->loop, &config, err);
+    return h->agents ? 0 : -1;
+}
+
+struct house *house_create(struct loop *loop, const struct options *options, struct err *err)
+{
+    struct house *h = calloc(1, sizeof *h);
+
+    if (!h)
+        return err_null(err, "out of memory");
+    h->loop = loop;
+    h->parent_fd = -1;
+    if (!(h->front = front_create(loop, options->connection_file, came_request, h, err)) ||
+        !(h->folder = runtime_dir_create(err)) || watch_signals(h, err) < 0 || open_notebook(h, options, err) < 0 ||
+        start_agents(h, options, err) < 0) {
+        house_destroy(h);
+        return NULL;
+    }
+    front_on_drained(h->front, came_drained, h);
+    complain(front_status(h->front, NULL, "starting", err), err);
+    return h;
+}
+
+void house_destroy(struct house *h)
+{
+    struct err err = { "" };
+
+    if (!h)
+        return;
+    watch_stop(h->parent);
+    watch_stop(h->interrupt);
+    watch_stop(h->terminate);
+    watch_stop(h->tick);
+    agents_destroy(h->agents);
+    notebook_destroy(h->notebook);
+    front_destroy(h->front);
+    fd_close(&h->parent_fd);
+    if (h->folder)
+        complain(runtime_dir_remove(h->folder, &err), &err);
+    free(h->folder);
+    free(h);
+}

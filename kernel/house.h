@@ -1,0 +1,15 @@
+/* house.h - builds the kernel from its rooms and hands each what it needs of the others. */
+#ifndef KERNEL_HOUSE_H
+#define KERNEL_HOUSE_H
+
+#include "base/loop/loop.h"
+#include "kernel/options.h"
+
+struct house;
+
+/* Binds Jupyter's sockets first, then starts the agent. options is borrowed for the call. */
+struct house *house_create(struct loop *loop, const struct options *options, struct err *err);
+/* Ends everything that the kernel started, and removes its runtime directory. */
+void house_destroy(struct house *h); /* NULL is fine */
+
+#endif

@@ -1,0 +1,43 @@
+/* cellspan-kernel: builds the house, runs the loop, nothing else. */
+#ifdef __linux__
+#include <malloc.h>
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "kernel/house.h"
+
+static int run(const struct options *options, struct err *err)
+{
+    struct loop *loop = loop_create(&clock_system, err);
+    struct house *house = loop ? house_create(loop, options, err) : NULL;
+    const int rc = house ? loop_run(loop, err) : -1;
+
+    house_destroy(house);
+    loop_destroy(loop);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct err err = { "" };
+    const int parsed = options_parse(&options, argc, argv, &err);
+
+#ifdef __linux__
+    mallopt(M_ARENA_MAX, 2); /* ZeroMQ's thread gets an arena of its own; more would only cost memory */
+#endif
+    log_open("kernel");
+    if (parsed == 1)
+        return EXIT_SUCCESS;
+    if (parsed == 0 && process_adopt_orphans() < 0)
+        log_info("main", "no subreaper here: orphans of users' code are not ours to end");
+    if (parsed < 0 || random_open(&err) < 0 || run(&options, &err) < 0) {
+        fprintf(stderr, "cellspan-kernel: %s\n", err.text);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

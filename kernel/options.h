@@ -1,0 +1,16 @@
+/* options.h - the command line of cellspan-kernel. */
+#ifndef KERNEL_OPTIONS_H
+#define KERNEL_OPTIONS_H
+
+#include "base/err.h"
+
+struct options {
+    const char *connection_file; /* borrowed from argv */
+    const char *python;
+    const char *python_version;
+};
+
+/* 0; 1: --help or --version was answered on stdout; -1: *err names the argument. */
+MUST_USE int options_parse(struct options *o, int argc, char **argv, struct err *err);
+
+#endif
