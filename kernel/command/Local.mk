@@ -1,5 +1,5 @@
 # The `cellspan` command.
-bin_PROGRAMS += kernel/command/cellspan
+bin_PROGRAMS += cellspan
 noinst_LIBRARIES += kernel/command/libcommand.a
 
 kernel_command_libcommand_a_SOURCES = \
@@ -8,10 +8,10 @@ kernel_command_libcommand_a_SOURCES = \
 	kernel/command/logo.h kernel/command/logo.c \
 	kernel/command/option.h kernel/command/option.c
 
-kernel_command_cellspan_SOURCES = \
+cellspan_SOURCES = \
 	kernel/command/install.h kernel/command/install.c \
 	kernel/command/main.c
-kernel_command_cellspan_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+cellspan_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 # The logos' bytes as C wants them.
 EXTRA_DIST += \

@@ -2,7 +2,7 @@
 # Tests of `cellspan install` with interpreters that are shell scripts. TAP.
 top_builddir=${top_builddir-.}
 here=$(cd "$top_builddir" && pwd)
-cellspan=$here/kernel/command/cellspan
+cellspan=$here/cellspan
 work=$here/install-test.$$
 n=0
 bad=0
