@@ -315,10 +315,11 @@ static int session_open(struct front *f, struct err *err)
 static int channels_open(struct front *f, struct err *err)
 {
     static const loop_f ready[CHANNELS] = { shell_ready, control_ready, stdin_ready };
+    static const char *const name[CHANNELS] = { "shell", "control", "stdin" };
     static const struct iopub_marks marks = { FRONT_WAITING_HIGH, FRONT_WAITING_LOW };
 
     for (unsigned i = 0; i < CHANNELS; i++)
-        inbox_init(&f->inbox[i], (enum channel)i, f->sockets.socket[port_of[i]], &f->session, &f->refusals);
+        inbox_init(&f->inbox[i], (enum channel)i, name[i], f->sockets.socket[port_of[i]], &f->session, &f->refusals);
     /* Control first: the loop asks in the order in which the watches were made. */
     static const enum channel order[CHANNELS] = { CHANNEL_CONTROL, CHANNEL_SHELL, CHANNEL_STDIN };
 

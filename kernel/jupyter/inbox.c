@@ -9,11 +9,12 @@
 
 #define FIRST_FRAMES 16u
 
-void inbox_init(struct inbox *in, enum channel channel, void *socket, struct jupyter_session *session,
-                struct refusals *refusals)
+void inbox_init(struct inbox *in, enum channel channel, const char *name, void *socket,
+                struct jupyter_session *session, struct refusals *refusals)
 {
     memset(in, 0, sizeof *in);
     in->channel = channel;
+    in->name = name;
     in->socket = socket;
     in->session = session;
     in->refusals = refusals;
@@ -36,14 +37,13 @@ void inbox_release(struct inbox *in)
 /* The first of a kind, the tenth, the hundredth, …: a flood fills no disk. */
 static void refuse(struct inbox *in, enum jupyter_fault fault)
 {
-    static const char *const name[] = { "shell", "control", "stdin" };
     unsigned long long n = ++in->refusals->count[fault];
 
     while (n % 10 == 0)
         n /= 10;
     if (n == 1)
-        log_warn("jupyter", "%s: a message %s: dropped (%llu of this kind so far)", name[in->channel],
-                 jupyter_fault_text(fault), in->refusals->count[fault]);
+        log_warn("jupyter", "%s: a message %s: dropped (%llu of this kind so far)", in->name, jupyter_fault_text(fault),
+                 in->refusals->count[fault]);
 }
 
 /* Keeps the frame; false: there are too many, or no memory. */

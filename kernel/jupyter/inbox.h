@@ -1,4 +1,4 @@
-/* inbox.h - reads a ROUTER: frames in, verified requests out. What is refused is counted and logged by kind, never shown. */
+/* inbox.h - reads a socket: frames in, verified requests out. What is refused is counted and logged by kind, never shown. */
 #ifndef KERNEL_JUPYTER_INBOX_H
 #define KERNEL_JUPYTER_INBOX_H
 
@@ -11,6 +11,7 @@ struct refusals {
 
 struct inbox {
     enum channel channel;
+    const char *name;                /* borrowed: of the channel, for the log */
     void *socket;                    /* borrowed */
     struct jupyter_session *session; /* borrowed */
     struct refusals *refusals;       /* borrowed */
@@ -19,8 +20,8 @@ struct inbox {
     bool skipping;                   /* it has too many: its rest is dropped */
 };
 
-void inbox_init(struct inbox *in, enum channel channel, void *socket, struct jupyter_session *session,
-                struct refusals *refusals);
+void inbox_init(struct inbox *in, enum channel channel, const char *name, void *socket,
+                struct jupyter_session *session, struct refusals *refusals);
 void inbox_release(struct inbox *in);
 
 /* The next good request, the caller's to unref; NULL: nothing more is there, or *budget frames were read (it counts down to

@@ -102,6 +102,11 @@ const struct slice *request_buffers(const struct request *r, size_t *n)
     return r->message.buffer;
 }
 
+struct slice request_parent(const struct request *r)
+{
+    return r->message.part[JUPYTER_PARENT];
+}
+
 const struct slice *request_identity(const struct request *r, size_t *n)
 {
     *n = r->message.identities;

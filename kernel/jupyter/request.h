@@ -13,5 +13,7 @@ MUST_USE enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part
                                            struct request **out);
 /* The frames that lead back to who asked. */
 const struct slice *request_identity(const struct request *r, size_t *n);
+/* parent_header as it came: any bytes. */
+struct slice request_parent(const struct request *r);
 
 #endif

@@ -1,0 +1,131 @@
+/* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the magic's affair; here it is
+ * only looked through for --python and --help, and parsed once so that a mistake is told before anything starts. */
+#include "kernel/command/run.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "kernel/command/interpreter.h"
+#include "kernel/command/job.h"
+#include "kernel/command/line.h"
+#include "magics/option.h"
+
+#define USAGE_ERROR 2
+
+struct run {
+    const char *python; /* borrowed from argv; NULL: the default one */
+    bool help;
+    char **word;        /* what goes on the option line; owned array of borrowed words */
+    size_t n;
+};
+
+/* How many words from argv[i] belong to this option: itself and, where the table says so, its value. */
+static int option_words(char **argv, int i)
+{
+    const char *attached = NULL;
+    const struct option *o = option_find(&magic_distribute, false, argv[i], &attached);
+
+    return o && !attached && o->kind != OPTION_MODULE && option_takes(o, argv[i + 1]) && argv[i + 1] ? 2 : 1;
+}
+
+static bool is_module(const char *word)
+{
+    return strncmp(word, "-m", 2) == 0;
+}
+
+/* Takes out --python and --help from before the script; everything else stays for the magic. */
+static int look_through(struct run *r, int argc, char **argv, struct err *err)
+{
+    static const char python[] = "--python";
+    int i = 1;
+
+    if (!(r->word = calloc((size_t)argc + 1, sizeof *r->word)))
+        return err_set(err, "out of memory");
+    while (i < argc && argv[i][0] == '-' && !is_module(argv[i])) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            r->help = true;
+            return 0;
+        }
+        if (strncmp(argv[i], python, sizeof python - 1) == 0 &&
+            (argv[i][sizeof python - 1] == '=' || !argv[i][sizeof python - 1])) {
+            r->python = argv[i][sizeof python - 1] ? argv[i] + sizeof python : i + 1 < argc ? argv[++i] : "";
+            i++;
+            if (!*r->python)
+                return err_set(err, "--python: needs a value (--python PATH)");
+            continue;
+        }
+        for (int more = option_words(argv, i); more > 0; more--)
+            r->word[r->n++] = argv[i++];
+    }
+    while (i < argc)
+        r->word[r->n++] = argv[i++];
+    return 0;
+}
+
+static void show_help(void)
+{
+    char *options = plan_help("distribute");
+
+    puts("usage: cellspan run [--python PATH] [options] script.py [args...]\n"
+         "       cellspan run [--python PATH] [options] -m module [args...]\n\n"
+         "Runs the script on many ranks, as %distribute does in a notebook and as torchrun does.\n"
+         "--python PATH is the ranks' Python (default: the active environment's). The options are %distribute's:\n");
+    if (options)
+        fputs(options, stdout);
+    free(options);
+}
+
+/* The line is what will be sent; parsing it here costs microseconds and answers at once. */
+static int check(struct slice line, struct err *err)
+{
+    struct plan plan;
+    struct slice expanded;
+
+    if (plan_peek(line, &expanded) != 1)
+        return err_set(err, "these arguments can't be passed on");
+    if (plan_parse(line, line, &plan, err) < 0)
+        return -1;
+    plan_release(&plan);
+    return 0;
+}
+
+static int run(const struct run *r, struct slice line, struct err *err)
+{
+    struct interpreter python;
+    int status;
+
+    if (interpreter_find(&python, r->python, err) < 0)
+        return 1;
+    signal(SIGPIPE, SIG_IGN); /* seen where it is written: what was started is to be ended */
+    status = job_run(&python, line, err);
+    interpreter_release(&python);
+    return status < 0 ? 1 : status;
+}
+
+int command_run(int argc, char **argv)
+{
+    struct run r = { 0 };
+    struct buf line = BUF_INIT;
+    struct err err = { "" };
+    int status = USAGE_ERROR;
+
+    log_open("run");
+    if (random_open(&err) == 0 && look_through(&r, argc, argv, &err) == 0) {
+        if (r.help) {
+            show_help();
+            status = 0;
+        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 && check(buf_slice(&line), &err) == 0) {
+            status = run(&r, buf_slice(&line), &err);
+        }
+    }
+    if (err.text[0])
+        fprintf(stderr, "cellspan run: %s\n", err.text);
+    buf_release(&line);
+    free(r.word);
+    return status;
+}
