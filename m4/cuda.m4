@@ -18,7 +18,7 @@ AC_DEFUN([CELLSPAN_CUDA], [
     ], [test "$with_cuda" != auto], [
       CELLSPAN_MISSING([cuda.h (--with-cuda=$with_cuda: looked in $cellspan_dirs)],
                        [nvidia-cuda-dev], [cuda-toolkit (NVIDIA's repository)], [cuda-driver-dev],
-                       [nothing: macOS has no CUDA])])
+                       [])])
   ])
   AC_SUBST([CUDA_CPPFLAGS])
 ])

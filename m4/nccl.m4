@@ -20,7 +20,7 @@ AC_DEFUN([CELLSPAN_NCCL], [
     ], [test "$with_nccl" != auto], [
       CELLSPAN_MISSING([nccl.h (--with-nccl=$with_nccl: looked in $cellspan_dirs)],
                        [libnccl-dev], [libnccl-devel (NVIDIA's repository)], [nccl],
-                       [nothing: macOS has no NCCL])])
+                       [])])
   ])
   AC_SUBST([NCCL_CPPFLAGS])
 ])

@@ -17,4 +17,4 @@ mkdir -p "$dir"
 "$env/bin/cellspan" install --sys-prefix
 "$client" "$top/tests/install/cells.py" "$env"
 "$env/bin/python" -m pip uninstall -y cellspan
-[ -z "$(find "$env" -name 'cellspan*' -not -path '*/share/jupyter/*')" ]
+[ -z "$(find "$env" -type f -path '*cellspan*' -not -path '*/share/jupyter/*' -not -name '*.pyc')" ]
