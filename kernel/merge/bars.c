@@ -1,0 +1,43 @@
+/* bars.c - see bars.h. */
+#include "kernel/merge/bars.h"
+
+#include <stdlib.h>
+
+static bool equal(const struct source *a, const struct source *b)
+{
+    return a->stream == b->stream && slice_equal(buf_slice(&a->state), buf_slice(&b->state));
+}
+
+/* Collects the ranks that show the same as sources[first], and marks them as done. */
+static void collect(struct source *const *sources, size_t n, size_t first, bool fold, bool *done, uint64_t *who)
+{
+    for (size_t i = first; i < n; i++)
+        if (sources[i] && !done[i] && source_shows_bar(sources[i]) && (i == first || equal(sources[first], sources[i]))) {
+            who[sources[i]->rank / 64] |= UINT64_C(1) << sources[i]->rank % 64;
+            done[i] = true;
+            if (!fold)
+                return;
+        }
+}
+
+int bars_write(struct source *const *sources, size_t n, bool fold, struct labels *labels, struct buf *out)
+{
+    const size_t words = n / 128 + 1;
+    bool *done = calloc(n + 1, sizeof *done);
+    uint64_t *who = calloc(words, sizeof *who);
+    int rc = done && who ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (!sources[i] || done[i] || !source_shows_bar(sources[i]))
+            continue;
+        memset(who, 0, words * sizeof *who);
+        collect(sources, n, i, fold, done, who);
+        if (labels && labels_add(labels, who, out) < 0)
+            rc = -1;
+        if (rc < 0 || buf_add_slice(out, buf_slice(&sources[i]->state)) < 0 || buf_add_text(out, "\n") < 0)
+            rc = -1;
+    }
+    free(done);
+    free(who);
+    return rc;
+}

@@ -1,0 +1,241 @@
+/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same order: lines leave at the
+ * head only, so the one that leaves is the first of its bucket. */
+#include "kernel/merge/fold.h"
+
+#include <stdlib.h>
+
+#define BUCKETS_MIN 256u
+#define BUCKETS_KEPT 1024u /* a larger table is freed when nothing waits */
+#define NEAR 4u            /* ranks in step find the twin right behind their last line */
+#define FAR 256u           /* how long a bucket is searched: equal lines by the thousand must not cost their square */
+
+struct bucket {
+    struct line *first, *last;
+};
+
+struct fold {
+    bool twins;
+    unsigned words;
+    struct line *head, *tail;
+    struct bucket *buckets;
+    size_t buckets_n; /* a power of two, or 0 */
+    size_t count;
+    size_t bytes;
+    uint64_t seq;
+    struct ranks living;
+    unsigned behind;    /* living ranks of which no line waits */
+    struct line **last; /* by rank: its last line that waits, or NULL */
+};
+
+struct fold *fold_create(const struct ranks *living, bool twins)
+{
+    struct fold *f = calloc(1, sizeof *f);
+
+    if (!f)
+        return NULL;
+    f->twins = twins;
+    f->words = living->words;
+    f->behind = ranks_count(living);
+    f->last = calloc((size_t)living->words * 64 + 1, sizeof(struct line *));
+    if (!f->last || ranks_copy(&f->living, living) < 0) {
+        fold_destroy(f);
+        return NULL;
+    }
+    return f;
+}
+
+void fold_destroy(struct fold *f)
+{
+    if (!f)
+        return;
+    while (f->head)
+        free(fold_take(f));
+    free(f->buckets);
+    free(f->last);
+    ranks_release(&f->living);
+    free(f);
+}
+
+static uint64_t hash_of(struct slice text, unsigned flags)
+{
+    uint64_t h = (text.n + flags) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t part = 0;
+
+    for (; text.n >= sizeof part; text.p += sizeof part, text.n -= sizeof part) {
+        memcpy(&part, text.p, sizeof part);
+        h = (h ^ part) * UINT64_C(0xd6e8feb86659fd93);
+        h ^= h >> 32;
+    }
+    part = 0;
+    if (text.n)
+        memcpy(&part, text.p, text.n);
+    h = (h ^ part) * UINT64_C(0xd6e8feb86659fd93);
+    return h ^ h >> 29;
+}
+
+static void bucket_add(struct fold *f, struct line *l)
+{
+    struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
+
+    l->twin = NULL;
+    if (b->last)
+        b->last->twin = l;
+    else
+        b->first = l;
+    b->last = l;
+}
+
+static int buckets_grow(struct fold *f)
+{
+    const size_t n = f->buckets_n ? f->buckets_n * 2 : BUCKETS_MIN;
+    struct bucket *buckets = calloc(n, sizeof *buckets);
+
+    if (!buckets)
+        return -1;
+    free(f->buckets);
+    f->buckets = buckets;
+    f->buckets_n = n;
+    for (struct line *l = f->head; l; l = l->next)
+        bucket_add(f, l);
+    return 0;
+}
+
+static bool is_twin(const struct line *l, uint64_t hash, struct slice text, unsigned flags)
+{
+    return l->hash == hash && l->flags == flags && slice_equal(line_text(l), text);
+}
+
+/* The first equal line behind the rank's last one, or NULL. */
+static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash, struct slice text, unsigned flags)
+{
+    const struct line *after = f->last[rank];
+    struct line *l = after ? after->next : f->head;
+    const struct bucket *b;
+
+    for (unsigned k = 0; l && k < NEAR; k++, l = l->next)
+        if (is_twin(l, hash, text, flags))
+            return l;
+    if (!l)
+        return NULL;
+    b = &f->buckets[hash & (f->buckets_n - 1)];
+    if (!b->last || (after && b->last->seq <= after->seq))
+        return NULL;
+    l = b->first;
+    for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
+        if ((!after || l->seq > after->seq) && is_twin(l, hash, text, flags))
+            return l;
+    return NULL;
+}
+
+static struct line *append(struct fold *f, uint64_t hash, struct slice text, unsigned flags, uint64_t due_ns)
+{
+    struct line *l;
+
+    if (f->twins && f->count >= f->buckets_n && buckets_grow(f) < 0)
+        return NULL;
+    if (!(l = malloc(sizeof *l + f->words * sizeof l->who[0] + text.n)))
+        return NULL;
+    *l = (struct line){ .seq = f->seq++, .hash = hash, .due_ns = due_ns, .n = text.n, .flags = flags, .words = f->words };
+    memset(l->who, 0, f->words * sizeof l->who[0]);
+    if (text.n)
+        memcpy(l->who + f->words, text.p, text.n);
+    if (f->tail)
+        f->tail->next = l;
+    else
+        f->head = l;
+    f->tail = l;
+    if (f->twins)
+        bucket_add(f, l);
+    f->count++;
+    f->bytes += text.n;
+    return l;
+}
+
+int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags, uint64_t due_ns)
+{
+    const uint64_t hash = f->twins ? hash_of(text, flags) : 0;
+    struct line *l = f->twins ? find_twin(f, rank, hash, text, flags) : NULL;
+
+    if (!l && !(l = append(f, hash, text, flags, due_ns)))
+        return -1;
+    l->who[rank / 64] |= UINT64_C(1) << rank % 64;
+    if (!f->last[rank] && ranks_has(&f->living, rank))
+        f->behind--;
+    f->last[rank] = l;
+    return 0;
+}
+
+void fold_rank_over(struct fold *f, unsigned rank)
+{
+    if (!ranks_has(&f->living, rank))
+        return;
+    ranks_remove(&f->living, rank);
+    if (!f->last[rank])
+        f->behind--;
+}
+
+const struct line *fold_head(const struct fold *f)
+{
+    return f->head;
+}
+
+bool fold_settled(const struct fold *f)
+{
+    return f->behind == 0;
+}
+
+bool fold_has(const struct fold *f, unsigned rank)
+{
+    return f->last[rank] != NULL;
+}
+
+size_t fold_bytes(const struct fold *f)
+{
+    return f->bytes;
+}
+
+size_t fold_cost(const struct fold *f)
+{
+    return f->bytes + f->count * (sizeof(struct line) + f->words * sizeof(uint64_t));
+}
+
+/* Those whose last line has left are behind again. */
+static void forget_last(struct fold *f, const struct line *l)
+{
+    const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };
+
+    for (long r = ranks_next(&who, 0); r >= 0; r = ranks_next(&who, (unsigned)r + 1))
+        if (f->last[r] == l) {
+            f->last[r] = NULL;
+            if (ranks_has(&f->living, (unsigned)r))
+                f->behind++;
+        }
+}
+
+struct line *fold_take(struct fold *f)
+{
+    struct line *l = f->head;
+
+    if (!l)
+        return NULL;
+    if (f->twins) {
+        struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
+
+        b->first = l->twin;
+        if (!b->first)
+            b->last = NULL;
+    }
+    f->head = l->next;
+    if (!f->head)
+        f->tail = NULL;
+    forget_last(f, l);
+    f->count--;
+    f->bytes -= l->n;
+    if (!f->head && f->buckets_n > BUCKETS_KEPT) {
+        free(f->buckets);
+        f->buckets = NULL;
+        f->buckets_n = 0;
+    }
+    l->next = NULL;
+    return l;
+}

@@ -1,0 +1,456 @@
+/* merge.c - see merge.h. The way of a line:
+ *   utf8     bytes become valid text
+ *   source   what is no whole line waits for its newline a moment; a progress bar keeps its last state
+ *   lane     whole lines wait in a fold for their twins, or for another rank's long line to end
+ *   show     labels, and no text within another rank's line
+ * One rank alone (a world of one, rank0) takes none of this way but utf8. */
+#include "kernel/merge/merge.h"
+
+#include <stdlib.h>
+
+#include "kernel/merge/bars.h"
+#include "kernel/merge/lane.h"
+
+#define TWINS_NS (100 * NS_PER_MS)  /* a line waits so long for its twins */
+#define PARTIAL_NS (50 * NS_PER_MS) /* the start of a line waits so long for its end */
+#define PARTIAL_MAX 8192u           /* more of it leaves at once */
+#define BAR_MAX 65536u              /* a longer state is no bar's */
+#define BARS_NS (50 * NS_PER_MS)    /* between two reports of the progress bars */
+
+struct merge {
+    const struct clock *clock;
+    struct merge_out out;
+    enum plan_merge mode;
+    bool labelled;
+    long sole;                   /* the one rank that is shown, or -1: all are */
+    struct utf8 sole_utf8[2];
+    unsigned words;
+    struct show show;            /* of a sole rank only `refused` counts */
+    struct lane lanes[2];        /* by stream */
+    struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
+    size_t sources_n;
+    struct source *first, *last; /* whose partial waits, oldest first */
+    size_t partial_bytes;
+    struct buf room;             /* repaired text of one call, or the bars */
+    bool bars_changed;
+    bool bars_shown;             /* the last report was not empty */
+    uint64_t bars_next_ns;
+};
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, "out of memory while output was merged");
+}
+
+static int build(struct merge *m, const struct ranks *world)
+{
+    if (show_init(&m->show, m->out, m->labelled, m->words) < 0)
+        return -1;
+    if (!(m->sources = calloc(m->sources_n, sizeof(struct source *))))
+        return -1;
+    for (unsigned k = 0; k < 2; k++)
+        if (lane_init(&m->lanes[k], k + 1, world, m->mode == PLAN_FOLD, &m->show) < 0)
+            return -1;
+    return 0;
+}
+
+struct merge *merge_create(enum plan_merge mode, const struct ranks *world, const struct clock *clock,
+                           struct merge_out out, struct err *err)
+{
+    struct merge *m;
+
+    if (!ranks_count(world))
+        return err_null(err, "no ranks to merge the output of");
+    if (!(m = calloc(1, sizeof *m))) {
+        no_memory(err);
+        return NULL;
+    }
+    m->clock = clock;
+    m->out = out;
+    m->mode = mode;
+    m->labelled = mode == PLAN_FOLD || mode == PLAN_PREFIX;
+    m->words = world->words;
+    m->sources_n = (size_t)world->words * 128;
+    m->sole = mode == PLAN_RANK0 || ranks_count(world) == 1 ? ranks_next(world, 0) : -1;
+    if (build(m, world) < 0) {
+        merge_destroy(m);
+        no_memory(err);
+        return NULL;
+    }
+    return m;
+}
+
+void merge_destroy(struct merge *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; m->sources && i < m->sources_n; i++)
+        source_destroy(m->sources[i]);
+    free(m->sources);
+    lane_release(&m->lanes[0]);
+    lane_release(&m->lanes[1]);
+    show_release(&m->show);
+    buf_release(&m->room);
+    free(m);
+}
+
+static struct source *source_get(struct merge *m, unsigned rank, unsigned stream)
+{
+    struct source **s = &m->sources[2 * rank + stream - 1];
+
+    if (!*s)
+        *s = source_create(rank, stream);
+    return *s;
+}
+
+/* --- the start of a line waits for its end ------------------------------------------------------------------------- */
+
+static void unqueue(struct merge *m, struct source *s)
+{
+    if (!s->queued)
+        return;
+    *(s->prev ? &s->prev->next : &m->first) = s->next;
+    *(s->next ? &s->next->prev : &m->last) = s->prev;
+    s->prev = s->next = NULL;
+    s->queued = false;
+}
+
+static void queue(struct merge *m, struct source *s, uint64_t now)
+{
+    if (s->queued)
+        return;
+    s->since_ns = now;
+    s->prev = m->last;
+    *(m->last ? &m->last->next : &m->first) = s;
+    m->last = s;
+    s->queued = true;
+}
+
+static void partial_clear(struct merge *m, struct source *s)
+{
+    m->partial_bytes -= s->partial.n;
+    if (s->partial.cap > 4 * (size_t)PARTIAL_MAX)
+        buf_release(&s->partial);
+    buf_clear(&s->partial);
+    unqueue(m, s);
+}
+
+static int put(struct merge *m, struct source *s, struct slice text, unsigned flags, uint64_t due_ns, uint64_t now)
+{
+    if (s->open)
+        flags |= LINE_CONT;
+    s->open = flags & LINE_OPEN;
+    return lane_put(&m->lanes[s->stream - 1], s->rank, text, flags, due_ns, now);
+}
+
+static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    return put(m, s, text, 0, m->mode == PLAN_FOLD ? now + TWINS_NS : now, now);
+}
+
+/* The line goes on: its end did not come in time, or it is too long to wait. */
+static int put_partial(struct merge *m, struct source *s, uint64_t now)
+{
+    const bool small = s->partial.n <= PARTIAL_MAX && m->mode == PLAN_FOLD;
+    int rc;
+
+    if (!s->partial.n)
+        return 0;
+    rc = put(m, s, buf_slice(&s->partial), LINE_OPEN, small ? s->since_ns + TWINS_NS : now, now);
+    partial_clear(m, s);
+    return rc;
+}
+
+static int partial_add(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    if (!text.n)
+        return 0;
+    if (buf_add_slice(&s->partial, text) < 0)
+        return -1;
+    m->partial_bytes += text.n;
+    queue(m, s, now);
+    if (s->partial.n > PARTIAL_MAX || (s->open && show_is_open(&m->show, s->stream, s->rank)))
+        return put_partial(m, s, now);
+    return 0;
+}
+
+/* A line whose start may have waited. */
+static int whole_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    int rc;
+
+    if (!s->partial.n)
+        return put_line(m, s, text, now);
+    if (buf_add_slice(&s->partial, text) < 0)
+        return -1;
+    m->partial_bytes += text.n;
+    rc = put_line(m, s, buf_slice(&s->partial), now);
+    partial_clear(m, s);
+    return rc;
+}
+
+static int plain_lines(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    const char *newline;
+
+    while (text.n && (newline = memchr(text.p, '\n', text.n))) {
+        const size_t n = (size_t)(newline - text.p);
+
+        if (whole_line(m, s, slice_of(text.p, n), now) < 0)
+            return -1;
+        text = slice_of(newline + 1, text.n - n - 1);
+    }
+    return partial_add(m, s, text, now);
+}
+
+/* --- progress bars ------------------------------------------------------------------------------------------------- */
+
+/* What waited of this line is the first that stands in the bar's place. */
+static int bar_begin(struct merge *m, struct source *s)
+{
+    if (s->bar)
+        return 0;
+    if (s->partial.n && buf_add_slice(&s->state, buf_slice(&s->partial)) < 0)
+        return -1;
+    partial_clear(m, s);
+    s->open = false; /* what of it is on the screen stays there, and the bar is a line of its own */
+    return 0;
+}
+
+static int bar_end(struct merge *m, struct source *s, unsigned flags, uint64_t now)
+{
+    int rc = flags & LINE_OPEN ? put(m, s, buf_slice(&s->state), LINE_OPEN, now, now)
+                               : put_line(m, s, buf_slice(&s->state), now);
+
+    source_bar_over(s);
+    m->bars_changed = true;
+    return rc;
+}
+
+/* Text with carriage returns in it, or that goes on where a bar stands. */
+static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct slice text, uint64_t now)
+{
+    while (text.n) {
+        const char *newline = memchr(text.p, '\n', text.n);
+        const struct slice part = slice_of(text.p, newline ? (size_t)(newline - text.p) : text.n);
+        const bool overwrites = part.n && memchr(part.p, '\r', part.n);
+
+        if (!s->bar && !overwrites && !(flags & MERGE_PROGRESS))
+            return plain_lines(m, s, text, now);
+        if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
+            return -1;
+        m->bars_changed = true;
+        if (newline ? bar_end(m, s, 0, now) < 0 : s->state.n > BAR_MAX && bar_end(m, s, LINE_OPEN, now) < 0)
+            return -1;
+        text = slice_of(text.p + part.n + (newline != NULL), text.n - part.n - (newline != NULL));
+        if (!newline)
+            break;
+    }
+    return 0;
+}
+
+/* Shows what the bars show now, at most once in BARS_NS; done: as they stay. */
+static int report_bars(struct merge *m, bool done, uint64_t now)
+{
+    int rc = 0;
+
+    if (done ? !m->bars_changed && !m->bars_shown : !m->bars_changed || now < m->bars_next_ns)
+        return 0;
+    buf_clear(&m->room);
+    if (bars_write(m->sources, m->sources_n, m->mode == PLAN_FOLD, m->labelled ? &m->show.labels : NULL, &m->room) < 0)
+        return -1;
+    if (m->room.n || m->bars_shown)
+        rc = m->out.progress(m->out.arg, buf_slice(&m->room), done);
+    m->show.refused = rc < 0;
+    m->bars_shown = m->room.n && !done;
+    m->bars_changed = false;
+    m->bars_next_ns = now + BARS_NS;
+    return rc;
+}
+
+/* --- what merge.h says --------------------------------------------------------------------------------------------- */
+
+static int sole_text(struct merge *m, unsigned stream, struct slice text)
+{
+    const int rc = text.n ? m->out.text(m->out.arg, stream, text) : 0;
+
+    m->show.refused = rc < 0;
+    return rc;
+}
+
+static int sole_lines(struct merge *m, unsigned stream, struct slice data)
+{
+    struct slice text;
+
+    if (utf8_pass(&m->sole_utf8[stream - 1], data, &m->room, &text) < 0)
+        return -1;
+    return sole_text(m, stream, text);
+}
+
+static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct slice data, uint64_t now)
+{
+    struct slice text;
+
+    if (utf8_pass(&s->utf8, data, &m->room, &text) < 0)
+        return -1;
+    if (s->bar || flags & MERGE_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
+        return bar_lines(m, s, flags, text, now);
+    return plain_lines(m, s, text, now);
+}
+
+/* What out() refused it has words for; all else that fails is memory. */
+static int result(const struct merge *m, int rc, struct err *err)
+{
+    return rc < 0 && !m->show.refused ? no_memory(err) : rc;
+}
+
+/* After every call: what is due leaves, and what was gathered is handed over. */
+static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
+{
+    for (unsigned k = 0; rc == 0 && k < 2; k++)
+        rc = lane_drain(&m->lanes[k], LANE_DUE, 0, now);
+    if (show_out(&m->show) < 0)
+        rc = -1;
+    return result(m, rc == 0 ? report_bars(m, false, now) : rc, err);
+}
+
+int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data, struct err *err)
+{
+    const uint64_t now = clock_now(m->clock);
+    struct source *s;
+
+    if (stream < 1 || stream > 2)
+        return err_set(err, "there is no stream %u to merge", stream);
+    if (m->sole >= 0)
+        return rank == (unsigned)m->sole ? result(m, sole_lines(m, stream, data), err) : 0;
+    if (rank >= m->words * 64)
+        return err_set(err, "rank %u prints, but is not of the world that the cell runs in", rank);
+    if (!(s = source_get(m, rank, stream)))
+        return no_memory(err);
+    return settle(m, rank_lines(m, s, flags, data, now), now, err);
+}
+
+/* What of a line has come is all that comes for now. */
+static int finish_source(struct merge *m, struct source *s, uint64_t now)
+{
+    struct buf rest = BUF_INIT;
+    int rc = 0;
+
+    if (s->utf8.n) {
+        rc = utf8_end(&s->utf8, &rest);
+        if (rc == 0)
+            rc = s->bar ? source_overwrite(s, buf_slice(&rest)) : partial_add(m, s, buf_slice(&rest), now);
+        buf_release(&rest);
+    }
+    return rc < 0 ? -1 : put_partial(m, s, now);
+}
+
+static int finish_rank(struct merge *m, unsigned rank, uint64_t now)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        struct source *s = m->sources[2 * rank + k];
+
+        if (s && finish_source(m, s, now) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int sole_end(struct merge *m)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        buf_clear(&m->room);
+        if (utf8_end(&m->sole_utf8[k], &m->room) < 0)
+            return -1;
+        if (sole_text(m, k + 1, buf_slice(&m->room)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
+{
+    const uint64_t now = clock_now(m->clock);
+    int rc;
+
+    if (m->sole >= 0)
+        return rank == (unsigned)m->sole ? result(m, sole_end(m), err) : 0;
+    if (rank >= m->words * 64)
+        return 0;
+    rc = finish_rank(m, rank, now);
+    for (unsigned k = 0; k < 2; k++) {
+        fold_rank_over(m->lanes[k].fold, rank);
+        show_rank_over(&m->show, k + 1, rank);
+    }
+    return settle(m, rc, now, err);
+}
+
+int merge_tick(struct merge *m, struct err *err)
+{
+    const uint64_t now = clock_now(m->clock);
+    int rc = 0;
+
+    while (rc == 0 && m->first && m->first->since_ns + PARTIAL_NS <= now)
+        rc = put_partial(m, m->first, now);
+    return settle(m, rc, now, err);
+}
+
+int merge_flush_rank(struct merge *m, unsigned rank, struct err *err)
+{
+    const uint64_t now = clock_now(m->clock);
+    int rc;
+
+    if (m->sole >= 0 || rank >= m->words * 64)
+        return 0;
+    rc = finish_rank(m, rank, now);
+    for (unsigned k = 0; rc == 0 && k < 2; k++)
+        rc = lane_drain(&m->lanes[k], LANE_RANK, rank, now);
+    m->bars_next_ns = now;
+    return settle(m, rc, now, err);
+}
+
+int merge_flush(struct merge *m, struct err *err)
+{
+    const uint64_t now = clock_now(m->clock);
+    int rc = 0;
+
+    if (m->sole >= 0)
+        return result(m, sole_end(m), err);
+    for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
+        if (m->sources[i])
+            rc = finish_source(m, m->sources[i], now);
+    for (unsigned k = 0; rc == 0 && k < 2; k++)
+        rc = lane_drain(&m->lanes[k], LANE_ALL, 0, now);
+    if (show_out(&m->show) < 0)
+        rc = -1;
+    if (rc == 0)
+        rc = report_bars(m, true, now);
+    for (size_t i = 0; i < m->sources_n; i++)
+        if (m->sources[i])
+            source_bar_over(m->sources[i]);
+    return result(m, rc, err);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t merge_due_ns(const struct merge *m)
+{
+    uint64_t due = UINT64_MAX;
+
+    if (m->sole >= 0)
+        return due;
+    due = earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
+    if (m->first)
+        due = earlier(due, m->first->since_ns + PARTIAL_NS);
+    return m->bars_changed ? earlier(due, m->bars_next_ns) : due;
+}
+
+size_t merge_waiting(const struct merge *m)
+{
+    if (m->sole >= 0)
+        return m->sole_utf8[0].n + m->sole_utf8[1].n;
+    return fold_bytes(m->lanes[0].fold) + fold_bytes(m->lanes[1].fold) + m->partial_bytes;
+}

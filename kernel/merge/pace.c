@@ -1,0 +1,198 @@
+/* pace.c - see pace.h. Each stream gathers on its own between two sends, so that streams that alternate quickly cost two
+ * messages a gap, not one a line; of the two, the one that came first leaves first. */
+#include "kernel/merge/pace.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "kernel/merge/utf8.h"
+
+#define GAP_NS (100 * NS_PER_MS)
+#define WINDOW_NS NS_PER_S
+#define WINDOW_SENDS 20u
+#define MESSAGE_MAX ((size_t)1 << 20)
+#define AROUND_MAX 4096u /* what a message has around its text: header, parent, metadata, signature */
+
+struct side {
+    struct utf8 utf8;
+    struct buf text;
+    size_t at; /* what stands before it has left */
+};
+
+struct pace {
+    const struct clock *clock;
+    pace_out_f out;
+    void *arg;
+    struct side sides[2];
+    unsigned first;               /* 0, 1: the stream whose text came first */
+    uint64_t sent[WINDOW_SENDS];  /* when the last ones left, a ring */
+    uint64_t sends;
+    bool hold;
+};
+
+struct pace *pace_create(const struct clock *clock, pace_out_f out, void *arg, struct err *err)
+{
+    struct pace *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return err_null(err, "out of memory");
+    p->clock = clock;
+    p->out = out;
+    p->arg = arg;
+    return p;
+}
+
+void pace_destroy(struct pace *p)
+{
+    if (!p)
+        return;
+    buf_release(&p->sides[0].text);
+    buf_release(&p->sides[1].text);
+    free(p);
+}
+
+static size_t side_waiting(const struct side *s)
+{
+    return s->text.n - s->at;
+}
+
+size_t pace_waiting(const struct pace *p)
+{
+    return side_waiting(&p->sides[0]) + p->sides[0].utf8.n + side_waiting(&p->sides[1]) + p->sides[1].utf8.n;
+}
+
+static bool full(const struct pace *p)
+{
+    return side_waiting(&p->sides[0]) >= MESSAGE_MAX || side_waiting(&p->sides[1]) >= MESSAGE_MAX;
+}
+
+/* When a message may leave for the rate's sake. */
+static uint64_t window_ns(const struct pace *p)
+{
+    return p->sends < WINDOW_SENDS ? 0 : p->sent[p->sends % WINDOW_SENDS] + WINDOW_NS;
+}
+
+static uint64_t gap_ns(const struct pace *p)
+{
+    return p->sends ? p->sent[(p->sends - 1) % WINDOW_SENDS] + GAP_NS : 0;
+}
+
+uint64_t pace_due_ns(const struct pace *p)
+{
+    const uint64_t window = window_ns(p);
+    const uint64_t gap = gap_ns(p);
+
+    if (p->hold || !(side_waiting(&p->sides[0]) + side_waiting(&p->sides[1])))
+        return UINT64_MAX;
+    return full(p) || window > gap ? window : gap;
+}
+
+/* What JSON makes of a byte. */
+static unsigned written_size(unsigned char c)
+{
+    if (c >= 0x20)
+        return c == '"' || c == '\\' ? 2 : 1;
+    return c == '\n' || c == '\t' || c == '\r' || c == '\b' || c == '\f' ? 2 : 6;
+}
+
+/* How much of the text goes into one message: it is measured as it will be written, and cut at a line's end if there is one. */
+static size_t piece_size(struct slice text)
+{
+    size_t written = AROUND_MAX;
+    size_t line = 0;
+    size_t n = 0;
+
+    while (n < text.n) {
+        const unsigned more = written_size((unsigned char)text.p[n]);
+
+        if (written + more > MESSAGE_MAX)
+            break;
+        written += more;
+        if (text.p[n++] == '\n')
+            line = n;
+    }
+    if (n == text.n)
+        return n;
+    return line ? line : utf8_cut(text, n);
+}
+
+/* A piece counts as sent also when out() fails: it may have taken it. */
+static int send_piece(struct pace *p, unsigned which, uint64_t now)
+{
+    struct side *s = &p->sides[which];
+    const struct slice all = slice_of(s->text.p + s->at, side_waiting(s));
+    const size_t n = piece_size(all);
+    int rc;
+
+    p->sent[p->sends++ % WINDOW_SENDS] = now;
+    rc = p->out(p->arg, which + 1, slice_of(all.p, n));
+    s->at += n;
+    if (s->at == s->text.n) {
+        if (s->text.cap > MESSAGE_MAX)
+            buf_release(&s->text);
+        buf_clear(&s->text);
+        s->at = 0;
+    } else if (s->at > MESSAGE_MAX) { /* linear over all: no more is moved than has left */
+        if (s->at >= side_waiting(s)) {
+            buf_drop(&s->text, s->at);
+            s->at = 0;
+        }
+    }
+    return rc;
+}
+
+/* Sends the side that came first, then the other. `whatever`: the rate does not count. Before the gap is over only what
+ * fills a message leaves, and what came before it. */
+static int send_all(struct pace *p, bool whatever, uint64_t now)
+{
+    const bool gap_over = gap_ns(p) <= now;
+
+    for (unsigned k = 0; k < 2; k++) {
+        const unsigned which = p->first;
+
+        while (side_waiting(&p->sides[which])) {
+            if (!whatever && (window_ns(p) > now || !(gap_over || full(p))))
+                return 0;
+            if (send_piece(p, which, now) < 0)
+                return -1;
+        }
+        if (!side_waiting(&p->sides[1 - which]))
+            return 0;
+        p->first = 1 - which;
+    }
+    return 0;
+}
+
+int pace_tick(struct pace *p, struct err *err)
+{
+    const uint64_t now = clock_now(p->clock);
+
+    (void)err; /* what fails is out(), which has its own words */
+    return pace_due_ns(p) <= now ? send_all(p, false, now) : 0;
+}
+
+int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *err)
+{
+    const unsigned which = stream == 2;
+
+    if (!side_waiting(&p->sides[1 - which]))
+        p->first = which;
+    if (utf8_add(&p->sides[which].utf8, bytes, &p->sides[which].text) < 0)
+        return err_set(err, "out of memory");
+    return pace_tick(p, err);
+}
+
+int pace_flush(struct pace *p, struct err *err)
+{
+    for (unsigned k = 0; k < 2; k++)
+        if (utf8_end(&p->sides[k].utf8, &p->sides[k].text) < 0)
+            return err_set(err, "out of memory");
+    if (!side_waiting(&p->sides[p->first]))
+        p->first = 1 - p->first;
+    return send_all(p, true, clock_now(p->clock));
+}
+
+void pace_hold(struct pace *p, bool hold)
+{
+    p->hold = hold;
+}

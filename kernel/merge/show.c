@@ -1,0 +1,104 @@
+/* show.c - see show.h. */
+#include "kernel/merge/show.h"
+
+#include <stdlib.h>
+
+#define BLOCK_MAX 262144u /* bytes that are gathered, at most about */
+
+int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words)
+{
+    *s = (struct show){ .out = out, .labelled = labelled, .labels = { .words = words }, .stream = 1 };
+    for (unsigned k = 0; k < 2; k++)
+        if (!(s->open[k].who = calloc(words + 1, sizeof(uint64_t)))) {
+            show_release(s);
+            return -1;
+        }
+    return 0;
+}
+
+void show_release(struct show *s)
+{
+    labels_release(&s->labels);
+    buf_release(&s->text);
+    free(s->open[0].who);
+    free(s->open[1].who);
+    s->open[0].who = s->open[1].who = NULL;
+}
+
+int show_out(struct show *s)
+{
+    int rc;
+
+    if (!s->text.n)
+        return 0;
+    rc = s->out.text(s->out.arg, s->stream, buf_slice(&s->text));
+    s->refused = rc < 0;
+    if (s->text.cap > 2 * BLOCK_MAX)
+        buf_release(&s->text);
+    buf_clear(&s->text);
+    return rc;
+}
+
+static bool same(const struct show *s, const uint64_t *a, const uint64_t *b)
+{
+    return memcmp(a, b, s->labels.words * sizeof *a) == 0;
+}
+
+/* Ends or goes on with the line that stands unfinished on the screen, and writes the label where a new one starts. */
+static int line_start(struct show *s, struct show_open *open, const uint64_t *who, unsigned flags)
+{
+    if (open->on && flags & LINE_CONT && same(s, open->who, who))
+        return 0;
+    if (open->on && buf_add_text(&s->text, "\n") < 0)
+        return -1;
+    open->on = false;
+    open->n = 0;
+    return s->labelled ? labels_add(&s->labels, who, &s->text) : 0;
+}
+
+int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text, unsigned flags, uint64_t now)
+{
+    struct show_open *open = &s->open[stream - 1];
+
+    if (s->text.n && (s->stream != stream || s->text.n >= BLOCK_MAX) && show_out(s) < 0)
+        return -1;
+    s->stream = stream;
+    if (flags == LINE_CONT && !text.n && !(open->on && same(s, open->who, who)))
+        return 0; /* its line was broken for another's already: no empty one for its newline */
+    if (line_start(s, open, who, flags) < 0 || buf_add_slice(&s->text, text) < 0)
+        return -1;
+    open->on = flags & LINE_OPEN;
+    if (!open->on)
+        return buf_add_text(&s->text, "\n");
+    memcpy(open->who, who, s->labels.words * sizeof *who);
+    open->n += text.n;
+    open->last_ns = now;
+    return 0;
+}
+
+static bool alone(const struct show *s, const struct show_open *open)
+{
+    const struct ranks who = { open->who, s->labels.words };
+
+    return ranks_count(&who) == 1;
+}
+
+bool show_is_open(const struct show *s, unsigned stream, unsigned rank)
+{
+    const struct show_open *open = &s->open[stream - 1];
+
+    return open->on && open->who[rank / 64] >> rank % 64 & 1u && alone(s, open);
+}
+
+uint64_t show_held_ns(const struct show *s, unsigned stream)
+{
+    const struct show_open *open = &s->open[stream - 1];
+
+    return open->on && open->n >= SHOW_LONG && alone(s, open) ? open->last_ns + SHOW_LONG_NS : 0;
+}
+
+void show_rank_over(struct show *s, unsigned stream, unsigned rank)
+{
+    if (show_is_open(s, stream, rank))
+        s->open[stream - 1].n = 0;
+}
