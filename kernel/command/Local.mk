@@ -6,12 +6,19 @@ kernel_command_libcommand_a_SOURCES = \
 	kernel/command/interpreter.h kernel/command/interpreter.c \
 	kernel/command/kernelspec.h kernel/command/kernelspec.c \
 	kernel/command/logo.h kernel/command/logo.c \
-	kernel/command/option.h kernel/command/option.c
+	kernel/command/option.h kernel/command/option.c \
+	kernel/command/package.h kernel/command/package.c
 
 cellspan_SOURCES = \
+	kernel/command/client.h kernel/command/client.c \
 	kernel/command/install.h kernel/command/install.c \
+	kernel/command/job.h kernel/command/job.c \
+	kernel/command/line.h kernel/command/line.c \
+	kernel/command/run.h kernel/command/run.c \
+	kernel/command/show.h kernel/command/show.c \
 	kernel/command/main.c
-cellspan_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+cellspan_LDADD = kernel/command/libcommand.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
+	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 # The logos' bytes as C wants them.
 EXTRA_DIST += \

@@ -3,14 +3,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/buf.h"
 #include "base/runtime.h"
 #include "kernel/command/interpreter.h"
 #include "kernel/command/kernelspec.h"
 #include "kernel/command/option.h"
+#include "kernel/command/package.h"
 
 struct install {
     bool user;
@@ -55,35 +53,12 @@ static int check(struct install *o, struct err *err)
     return kernelspec_check_name(o->name, err);
 }
 
-/* "PREFIX/lib/cellspan/python" for a kernel in PREFIX/bin, where the installation is not where it was built for (a
- * wheel's); NULL when it is. The caller's. */
-static char *moved_package(const char *kernel)
-{
-    struct buf path = BUF_INIT;
-
-    if (!access(CELLSPAN_PYTHONDIR "/cellspan", R_OK) || buf_add_text(&path, kernel))
-        goto none;
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(path.p, '/');
-
-        if (!slash)
-            goto none;
-        *slash = '\0';
-        path.n = (size_t)(slash - path.p);
-    }
-    if (!buf_add_text(&path, "/lib/cellspan/python") && !access(path.p, R_OK))
-        return buf_take(&path);
-none:
-    buf_release(&path);
-    return NULL;
-}
-
 /* Writes the spec for an interpreter that was found good. */
 static int install_for(const struct install *o, const struct interpreter *python, struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
     char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err) : NULL;
-    char *package = kernel ? moved_package(kernel) : NULL;
+    char *package = kernel ? package_moved(kernel) : NULL;
     const struct kernelspec spec = { kernel, python->path, python->version, o->display_name, package };
     int rc = dir ? kernelspec_write(dir, &spec, err) : -1;
 

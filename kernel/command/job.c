@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "kernel/command/client.h"
+#include "kernel/command/package.h"
 #include "kernel/command/show.h"
 
 #define START_NS (30 * NS_PER_S)    /* until the kernel welcomes us */
@@ -224,9 +225,14 @@ static int kernel_start(struct job *j, const struct interpreter *python, struct 
     char pid[32];
     const char *argv[] = { kernel, "--python", python->path, "--python-version", python->version, "-f", j->file, NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
+    char *package;
 
     if (!kernel)
         return -1;
+    package = package_moved(kernel);
+    if (package)
+        setenv("CELLSPAN_PYTHONPATH", package, 0);
+    free(package);
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     setenv("JPY_PARENT_PID", pid, 1);
     spec.argv = argv;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/command/install.h"
+#include "kernel/command/run.h"
 #include "magics/suggest.h"
 
 struct subcommand {
@@ -14,6 +15,7 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
     { "install", command_install, "make the kernel known to Jupyter" },
+    { "run", command_run, "run a script on several ranks, as %distribute does in a notebook" },
 };
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])
