@@ -26,7 +26,8 @@ never "magics" "(protocol|kernel|worker|launchers)/" "magics uses only base"
 never "worker launchers" "(kernel|magics)/" "nothing outside the kernel includes it"
 never "kernel" "worker/" "the kernel includes nothing of the workers"
 never "kernel/merge kernel/status" "kernel/(jupyter|agents|cell|group|command)/" "merge and status don't know who calls them"
-never "protocol magics kernel/merge kernel/status" "$sockets" "pure rooms have no sockets"
+never "protocol magics kernel/merge kernel/status kernel/group kernel/cell" "$sockets|base/loop/|base/process\.h" \
+    "pure rooms have no sockets, no loop and no processes"
 never "base protocol magics kernel worker/agent worker/link launchers" "Python\.h" "only the extension knows Python"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
 
