@@ -1,1 +1,21 @@
-# kernel: nothing to build yet.
+# kernel: what runs where and what becomes of it (group, cell: pure), the wire to the agents, and the process.
+noinst_LIBRARIES += kernel/libkernel.a
+kernel_libkernel_a_SOURCES = \
+	kernel/group/group.h kernel/group/group.c \
+	kernel/group/ship.h kernel/group/ship.c \
+	kernel/cell/doors.h kernel/cell/room.h \
+	kernel/cell/notebook.h kernel/cell/notebook.c \
+	kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
+	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/fanout.c \
+	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
+	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c \
+	kernel/cell/text.h kernel/cell/text.c \
+	kernel/agents/agents.h kernel/agents/agents.c \
+	kernel/agents/credit.h kernel/agents/credit.c \
+	kernel/agents/orphans.h kernel/agents/orphans.c
+
+bin_PROGRAMS += cellspan-kernel
+cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c
+cellspan_kernel_LDADD = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
+	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

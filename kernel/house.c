@@ -257,7 +257,7 @@ static int watch_signals(struct house *h, struct err *err)
     return h->interrupt && h->terminate && h->tick ? watch_parent(h, err) : -1;
 }
 
-static int open_notebook(struct house *h, const struct options *o, struct err *err)
+static int open_notebook(struct house *h, const struct arguments *o, struct err *err)
 {
     const struct doors doors = doors_of(h);
     char run_id[UUID_TEXT_SIZE];
@@ -269,7 +269,7 @@ static int open_notebook(struct house *h, const struct options *o, struct err *e
     return h->notebook ? 0 : -1;
 }
 
-static int start_agents(struct house *h, const struct options *o, struct err *err)
+static int start_agents(struct house *h, const struct arguments *o, struct err *err)
 {
     const struct agents_config config = {
         .folder = h->folder,
@@ -281,7 +281,7 @@ static int start_agents(struct house *h, const struct options *o, struct err *er
     return h->agents ? 0 : -1;
 }
 
-struct house *house_create(struct loop *loop, const struct options *options, struct err *err)
+struct house *house_create(struct loop *loop, const struct arguments *arguments, struct err *err)
 {
     struct house *h = calloc(1, sizeof *h);
 
@@ -289,9 +289,9 @@ struct house *house_create(struct loop *loop, const struct options *options, str
         return err_null(err, "out of memory");
     h->loop = loop;
     h->parent_fd = -1;
-    if (!(h->front = front_create(loop, options->connection_file, came_request, h, err)) ||
-        !(h->folder = runtime_dir_create(err)) || watch_signals(h, err) < 0 || open_notebook(h, options, err) < 0 ||
-        start_agents(h, options, err) < 0) {
+    if (!(h->front = front_create(loop, arguments->connection_file, came_request, h, err)) ||
+        !(h->folder = runtime_dir_create(err)) || watch_signals(h, err) < 0 || open_notebook(h, arguments, err) < 0 ||
+        start_agents(h, arguments, err) < 0) {
         house_destroy(h);
         return NULL;
     }

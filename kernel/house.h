@@ -3,12 +3,12 @@
 #define KERNEL_HOUSE_H
 
 #include "base/loop/loop.h"
-#include "kernel/options.h"
+#include "kernel/arguments.h"
 
 struct house;
 
-/* Binds Jupyter's sockets first, then starts the agent. options is borrowed for the call. */
-struct house *house_create(struct loop *loop, const struct options *options, struct err *err);
+/* Binds Jupyter's sockets first, then starts the agent. arguments is borrowed for the call. */
+struct house *house_create(struct loop *loop, const struct arguments *arguments, struct err *err);
 /* Ends everything that the kernel started, and removes its runtime directory. */
 void house_destroy(struct house *h); /* NULL is fine */
 

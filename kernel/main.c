@@ -10,10 +10,10 @@
 #include "base/random.h"
 #include "kernel/house.h"
 
-static int run(const struct options *options, struct err *err)
+static int run(const struct arguments *arguments, struct err *err)
 {
     struct loop *loop = loop_create(&clock_system, err);
-    struct house *house = loop ? house_create(loop, options, err) : NULL;
+    struct house *house = loop ? house_create(loop, arguments, err) : NULL;
     const int rc = house ? loop_run(loop, err) : -1;
 
     house_destroy(house);
@@ -23,9 +23,9 @@ static int run(const struct options *options, struct err *err)
 
 int main(int argc, char **argv)
 {
-    struct options options;
+    struct arguments arguments;
     struct err err = { "" };
-    const int parsed = options_parse(&options, argc, argv, &err);
+    const int parsed = arguments_parse(&arguments, argc, argv, &err);
 
 #ifdef __linux__
     mallopt(M_ARENA_MAX, 2); /* ZeroMQ's thread gets an arena of its own; more would only cost memory */
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     if (parsed == 0 && process_adopt_orphans() < 0)
         log_info("main", "no subreaper here: orphans of users' code are not ours to end");
-    if (parsed < 0 || random_open(&err) < 0 || run(&options, &err) < 0) {
+    if (parsed < 0 || random_open(&err) < 0 || run(&arguments, &err) < 0) {
         fprintf(stderr, "cellspan-kernel: %s\n", err.text);
         return EXIT_FAILURE;
     }

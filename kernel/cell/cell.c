@@ -97,7 +97,7 @@ static void ask_expansion(struct cell *c, struct slice line)
     struct buf content = BUF_INIT;
 
     c->state = CELL_EXPANDING;
-    if (buf_add_text(&content, "{\"text\":") < 0 || text_string(&content, line) < 0 || buf_add_text(&content, "}") < 0) {
+    if (buf_add_text(&content, "{\"text\":") < 0 || jupyter_quote(&content, line) < 0 || buf_add_text(&content, "}") < 0) {
         buf_release(&content);
         cell_fail(c, "RuntimeError", "out of memory");
         return;

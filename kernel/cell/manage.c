@@ -74,10 +74,14 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     return table;
 }
 
-static int publish_table(struct cell *c, const struct status_group *head, const struct status_rank *row)
+static int publish_table(struct cell *c, const struct status_rank *row)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
-    const int rc = status_text(head, row, c->nb->group->size, &text) == 0 && status_html(head, row, c->nb->group->size, &html) == 0 ? 0 : -1;
+    const struct group *g = c->nb->group;
+    int rc = status_text(row, g->size, g->name, &text);
+
+    if (rc == 0)
+        rc = status_html(row, g->size, g->name, &html);
 
     if (rc == 0)
         publish_json(c->nb, c->request, "display_data",
@@ -90,12 +94,11 @@ static int publish_table(struct cell *c, const struct status_group *head, const 
 static void show_table(struct cell *c)
 {
     struct group *g = c->nb->group;
-    const struct status_group head = { .name = g->name, .world = g->world ? g->world : g->asked };
     struct status_rank *row = rows(c->nb);
 
     if (row && c->is_call)
         c->table = table_of(row, g->size);
-    if (!row || (cell_is_shown(c) && publish_table(c, &head, row) < 0))
+    if (!row || (cell_is_shown(c) && publish_table(c, row) < 0))
         log_error("cell", "out of memory: no table of ranks");
     free(row);
     finish_now(c);

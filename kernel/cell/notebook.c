@@ -41,7 +41,7 @@ void publish_stream(struct notebook *nb, const struct request *parent, unsigned 
     struct buf content = BUF_INIT;
 
     if (buf_add_text(&content, stream == 2 ? "{\"name\":\"stderr\",\"text\":" : "{\"name\":\"stdout\",\"text\":") < 0 ||
-        text_string(&content, text) < 0 || buf_add_text(&content, "}") < 0)
+        jupyter_quote(&content, text) < 0 || buf_add_text(&content, "}") < 0)
         log_error("cell", "%zu bytes of output are lost: out of memory", text.n);
     else
         publish(nb, parent, "stream", buf_slice(&content));

@@ -79,7 +79,7 @@ static void show_progress(struct cell *c)
 
     c->progress_due = false;
     c->progress_ns = c->progress_done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
-    if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 && text_string(&content, buf_slice(&c->progress)) == 0 &&
+    if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 && jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&
         buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}", c->nb->run_id,
                  (unsigned long long)c->id) == 0)
         publish(c->nb, c->request, c->progress_shown ? "update_display_data" : "display_data", buf_slice(&content));

@@ -1,4 +1,4 @@
-/* text.h - JSON as text, for what leaves often: no tree is built. */
+/* text.h - between JSON trees and their text. */
 #ifndef KERNEL_CELL_TEXT_H
 #define KERNEL_CELL_TEXT_H
 
@@ -6,8 +6,6 @@
 
 #include "base/buf.h"
 
-/* Appends a JSON string, quotes included. s is valid UTF-8. */
-MUST_USE int text_string(struct buf *out, struct slice s);
 /* Appends the value; takes it (also when it fails; NULL fails). */
 MUST_USE int text_json(struct buf *out, json_t *value);
 /* Parses text that must be a JSON object or array; NULL when it is not. The caller's to free. */

@@ -1,4 +1,4 @@
-#include "kernel/options.h"
+#include "kernel/arguments.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 
 static const struct row {
     const char *name, *value, *help;
-    size_t at; /* in struct options */
+    size_t at; /* in struct arguments */
 } rows[] = {
-    { "-f", "FILE", "the connection file that Jupyter wrote", offsetof(struct options, connection_file) },
-    { "--python", "PATH", "the Python of home and of the ranks (python3)", offsetof(struct options, python) },
-    { "--python-version", "V", "its version, for clients that ask before home is ready", offsetof(struct options, python_version) },
+    { "-f", "FILE", "the connection file that Jupyter wrote", offsetof(struct arguments, connection_file) },
+    { "--python", "PATH", "the Python of home and of the ranks (python3)", offsetof(struct arguments, python) },
+    { "--python-version", "V", "its version, for clients that ask before home is ready", offsetof(struct arguments, python_version) },
 };
 
 #define ROWS (sizeof rows / sizeof *rows)
@@ -34,9 +34,9 @@ static const struct row *row_of(const char *name)
     return NULL;
 }
 
-int options_parse(struct options *o, int argc, char **argv, struct err *err)
+int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
 {
-    *o = (struct options){ .python = "python3", .python_version = "3" };
+    *o = (struct arguments){ .python = "python3", .python_version = "3" };
     for (int k = 1; k < argc; k++) {
         const struct row *row = row_of(argv[k]);
 
