@@ -26,3 +26,26 @@ cellspan_agent_SOURCES = worker/agent/main.c
 cellspan_agent_LDADD = worker/agent/libagent.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += worker/agent/README.md
+
+# home.t and ranks.t run real agents; the program itself plays the Python (tests/unit/agent/fake.h).
+AGENT_TEST_LIBS = worker/agent/libagent.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
+check_PROGRAMS += \
+	tests/unit/agent/home.t \
+	tests/unit/agent/lines.t \
+	tests/unit/agent/ranks.t \
+	tests/unit/agent/tables.t \
+	tests/unit/agent/words.t
+tests_unit_agent_home_t_SOURCES = tests/unit/agent/home.c $(AGENT_TEST_DOUBLES)
+tests_unit_agent_home_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_home_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_lines_t_SOURCES = tests/unit/agent/lines.c
+tests_unit_agent_lines_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_ranks_t_SOURCES = tests/unit/agent/ranks.c $(AGENT_TEST_DOUBLES)
+tests_unit_agent_ranks_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_ranks_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_tables_t_SOURCES = tests/unit/agent/tables.c
+tests_unit_agent_tables_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_words_t_SOURCES = tests/unit/agent/words.c
+tests_unit_agent_words_t_LDADD = $(AGENT_TEST_LIBS)

@@ -43,7 +43,7 @@ static size_t last_newline(struct slice s)
 
 static int put_states(struct lines *l, uint64_t now_ns)
 {
-    if (l->states == 0 || (l->progress_ns && now_ns - l->progress_ns < LINES_PROGRESS_NS))
+    if (l->states <= 1 /* a bar that begins with its carriage return */ || (l->progress_ns && now_ns - l->progress_ns < LINES_PROGRESS_NS))
         return 0;
     l->progress_ns = now_ns;
     return put_held(l, l->states, LINES_PROGRESS);
@@ -96,7 +96,7 @@ int lines_flush(struct lines *l)
 {
     if (l->held.n && l->held.p[l->held.n - 1] == '\r')
         l->states = l->held.n; /* no newline followed, so it did end a state */
-    if (put_held(l, l->states, LINES_PROGRESS) < 0)
+    if (l->states > 1 && put_held(l, l->states, LINES_PROGRESS) < 0)
         return -1;
     return put_held(l, l->held.n, LINES_WITHIN);
 }
@@ -122,5 +122,5 @@ uint64_t lines_due_ns(const struct lines *l)
     if (l->held.n == 0)
         return UINT64_MAX;
     due = sooner(l->touched_ns + LINES_HOLD_NS, l->since_ns + LINES_WAIT_NS);
-    return l->states ? sooner(due, l->progress_ns + LINES_PROGRESS_NS) : due;
+    return l->states > 1 ? sooner(due, l->progress_ns + LINES_PROGRESS_NS) : due;
 }

@@ -1,0 +1,45 @@
+/* double.h - the kernel's end of an agent's line, for tests: a ROUTER, and everything that came in one text. */
+#ifndef TESTS_UNIT_AGENT_DOUBLE_H
+#define TESTS_UNIT_AGENT_DOUBLE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "protocol/span.h"
+
+struct kernel {
+    void *context, *router;
+    char dir[64];
+    char identity[64];
+    size_t identity_size;
+    pid_t agent;
+    int in;            /* the agent's stdin */
+    uint64_t window;
+    struct buf msg;    /* the last message, which `last` borrows from */
+    struct span last;
+    struct buf story;  /* what came: "1<text>" LINES of stdout, "2<…>" of stderr, "~" before flagged ones, and kinds */
+    size_t lines_size; /* bytes of LINES messages */
+};
+
+/* Starts an agent; self: the program that is its python; home: with a home. Waits for HELLO and says WELCOME. */
+void kernel_start(struct kernel *k, const char *self, bool home, uint64_t window);
+/* Ends it by the end of its stdin; its exit status, or -1 when it doesn't end within 10 s. */
+int kernel_end(struct kernel *k);
+int kernel_wait(struct kernel *k); /* only waits and releases */
+
+void kernel_send(struct kernel *k, const uint32_t *workers, size_t n, const struct span *m);
+void kernel_say(struct kernel *k, uint32_t worker, enum span_kind kind);        /* no fields */
+void kernel_run(struct kernel *k, uint32_t worker, uint64_t cell, const char *script); /* REQUEST or RUN */
+/* Starts ranks 0 to n-1 as workers 2 to n+1, and waits until all are ready. */
+void kernel_ranks(struct kernel *k, const char *self, unsigned n);
+void kernel_start_ranks(struct kernel *k, const char *python, unsigned n, const char *env);
+
+/* Takes messages until one of this kind from this worker (0: any) is there; false after 10 s. */
+bool kernel_until(struct kernel *k, enum span_kind kind, uint32_t worker);
+/* Takes what comes within ms. */
+void kernel_listen(struct kernel *k, int ms);
+bool kernel_told(const struct kernel *k, const char *text); /* is it in the story? */
+void kernel_forget(struct kernel *k);                       /* the story begins anew */
+
+#endif

@@ -1,0 +1,129 @@
+/* The pure parts that read texts and write them: last lines, causes, counters, connections, environments. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "tests/unit/tap.h"
+#include "worker/agent/cause.h"
+#include "worker/agent/env.h"
+#include "worker/agent/oom.h"
+#include "worker/agent/sever.h"
+#include "worker/agent/tail.h"
+
+static void clean(const char *data, size_t n, const char *want, const char *name)
+{
+    struct buf out = BUF_INIT;
+
+    ok(tail_clean(slice_of(data, n), 100, &out) == 0, "memory");
+    is_text(out.n ? out.p : "", want, "%s", name);
+    buf_release(&out);
+}
+
+static void bytes_become_utf8(void)
+{
+    clean("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "UTF-8 stays");
+    clean("\xff" "a\xc3", 3, "\xef\xbf\xbd" "a\xef\xbf\xbd", "other bytes are replaced");
+    clean("\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "surrogates are replaced");
+    clean("\xc0\x80", 2, "\xef\xbf\xbd\xef\xbf\xbd", "overlong forms are replaced");
+    clean("a\0b", 3, "a\xef\xbf\xbd" "b", "NUL is replaced");
+}
+
+static void last_lines_are_kept(void)
+{
+    struct tail t = TAIL_INIT;
+    struct buf out = BUF_INIT;
+    char line[32];
+
+    for (int i = 0; i < 5000; i++) {
+        snprintf(line, sizeof line, "line %d\n", i);
+        if (tail_add(&t, slice_text(line)) < 0)
+            ok(false, "memory");
+    }
+    ok(tail_text(&t, 2, &out) == 0, "memory");
+    is_text(out.p, "line 4998\nline 4999\n", "the last two of 5000 lines");
+    ok(t.bytes.n <= 2 * TAIL_SIZE, "little is kept: %zu bytes", t.bytes.n);
+    tail_release(&t);
+    buf_release(&out);
+}
+
+static void cause_is(struct cause c, const char *want, const char *name)
+{
+    struct buf out = BUF_INIT;
+
+    c.who = "home";
+    c.python = "py";
+    ok(cause_text(&c, &out) == 0, "memory");
+    is_text(out.n ? out.p : "", want, "%s", name);
+    buf_release(&out);
+}
+
+static void causes_are_named(void)
+{
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_EXITED, .status = 1 }, "", "an exit needs no cause");
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGSEGV }, "", "nor does a crash");
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .oom = OOM_CGROUP },
+             "killed by the cgroup's out-of-memory killer", "the cgroup's OOM killer");
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL },
+             "killed by SIGKILL from outside (perhaps the out-of-memory killer)", "somebody else's SIGKILL");
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .ours = true }, "",
+             "our own SIGKILL");
+    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .said = slice_text("No module named 'IPython'") },
+             "home (py) exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython",
+             "a python without IPython");
+    cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied", "what we ended ourselves");
+}
+
+static void counters_are_read(void)
+{
+    bool v2;
+
+    is_int(oom_parse(slice_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), "oom_kill"), 12, "oom_kill is its own line");
+    is_int(oom_parse(slice_text("oom 3\n"), "oom_kill"), 0, "no line is 0");
+    ok(slice_is(oom_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2, "the memory cgroup of v1");
+    ok(slice_is(oom_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2, "the cgroup of v2");
+    ok(oom_cgroup(slice_text("nonsense"), &v2).n == 0, "nonsense is none");
+}
+
+static void connections_are_matched(void)
+{
+    struct sever_row row[3];
+
+    ok(sever_parse("  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
+                   &row[0]) == 0 && row[0].inode == 111, "an established connection");
+    ok(sever_parse("  1: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 "
+                   "00:00000000 00000000  0  0 222 1 0 20 4 30 10 -1", &row[1]) == 0, "and its other end, as IPv6 shows it");
+    ok(sever_parse("  2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 333 1", &row[2]) < 0,
+       "a listening socket is none");
+    row[0].owner = 2;
+    row[1].owner = 3;
+    ok(sever_is_between(&row[0], row, 2), "two workers' ends belong together");
+    row[1].owner = 2;
+    ok(!sever_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
+}
+
+static void environments_are_made(void)
+{
+    char *from[] = { "PATH=/bin", "PYTHONUNBUFFERED=1", "PYTHONPATH=/mine", NULL };
+    struct env e = ENV_INIT;
+    struct err err = { "" };
+
+    ok(env_copy(&e, from, &err) == 0 && env_set_json(&e, slice_text("{\"A\": \"1\", \"PATH\": \"/x\"}"), &err) == 0,
+       "an object of strings is taken");
+    ok(env_for_worker(&e, "/pkg", 7, &err) == 0, "and ours");
+    is_text(env_get(&e, "PATH"), "/x", "what was there is replaced");
+    is_text(env_get(&e, "PYTHONPATH"), "/mine:/pkg", "the package is last on the path");
+    ok(!env_get(&e, "PYTHONUNBUFFERED"), "stdout is buffered");
+    ok(env_set_json(&e, slice_text("{\"A=B\": \"1\"}"), &err) < 0 && err.text[0], "a name with = is refused: %s", err.text);
+    ok(env_set_json(&e, slice_text("[1]"), NULL) < 0 && env_set_json(&e, slice_text("{"), NULL) < 0, "and what is no object");
+    env_release(&e);
+}
+
+int main(void)
+{
+    bytes_become_utf8();
+    last_lines_are_kept();
+    causes_are_named();
+    counters_are_read();
+    connections_are_matched();
+    environments_are_made();
+    return plan_done();
+}
