@@ -24,7 +24,7 @@ import struct
 import sys
 import tempfile
 
-from . import reducers
+from . import rebuild, reducers
 
 try:
     from . import _link
@@ -175,9 +175,9 @@ def unpack(fd, size, user_ns=None):
     storages = [(views[index], base) for index, base in meta["storages"]]
     if meta["prefix"] == sys.prefix and same_python(meta):
         _extend_path(meta["path"])
-    namespace = reducers.main_namespace() if user_ns is None else user_ns
+    namespace = rebuild.main_namespace() if user_ns is None else user_ns
     try:
-        with reducers.load_into(reducers.Loading(namespace, storages)):
+        with rebuild.load_into(rebuild.Loading(namespace, storages)):
             return pickle.loads(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):

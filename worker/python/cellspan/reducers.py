@@ -9,141 +9,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import functools
-import importlib
 import io
 import pickle
 import sys
-import threading
 import types
 import typing
 import weakref
 
 import cloudpickle
 
-from . import tensors
+from . import rebuild, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 SLACK = 256 << 20  # bytes in the pickle itself beyond the limit, at which counting on is given up
-
-# ---- the side that loads ------------------------------------------------------------------------------------------
-
-_local = threading.local()
-
-
-class Loading:
-    """What the reconstructors below need while one parcel is being loaded: the namespace and the storages."""
-
-    def __init__(self, user_ns, views=()):
-        self.user_ns = user_ns
-        self._views = views  # [(memoryview, base)], by storage number
-        self._storages = {}
-
-    def storage(self, number):
-        """(torch storage, the byte of the original at which it starts)."""
-        view, base = self._views[number]
-        if number not in self._storages:
-            self._storages[number] = tensors.storage_over(view)
-        return self._storages[number], base
-
-
-@contextlib.contextmanager
-def load_into(context):
-    """Makes `context` the one that loading() gives, in this thread, for a while."""
-    before = getattr(_local, "loading", None)
-    _local.loading = context
-    try:
-        yield context
-    finally:
-        _local.loading = before
-
-
-def loading():
-    """The Loading of this thread; outside of any (pickle.loads by hand): one over __main__."""
-    return getattr(_local, "loading", None) or Loading(main_namespace())
-
-
-def main_namespace():
-    """The namespace that is meant where none is named."""
-    return sys.modules["__main__"].__dict__
-
-
-def make_function(code, cells, module):
-    """A function over the user's namespace (module None), or over the globals of an importable module."""
-    if module is None:
-        namespace = loading().user_ns
-        namespace.setdefault("__builtins__", __builtins__)
-    else:
-        namespace = importlib.import_module(module).__dict__
-    return types.FunctionType(code, namespace, None, None, cells)
-
-
-def set_function(function, state):
-    """Gives a function all that is not its code. `imports` are submodules that its code reaches through a package."""
-    attributes, slots, imports = state
-    for name in imports:
-        import_quietly(name)
-    for name, value in slots.items():
-        setattr(function, name, value)
-    function.__dict__.update(attributes)
-
-
-def set_cell(cell, state):
-    """Fills the cell of a closure; apart from its making, so that a function may stand in its own closure."""
-    cell.cell_contents = state[0]
-
-
-def make_module(name, submodules):
-    """Imports a module, and those of its submodules that were imported on the other side and are used."""
-    module = importlib.import_module(name)
-    for sub in submodules:
-        import_quietly(sub)
-    return module
-
-
-def import_quietly(name):
-    """Imports what may be missing here; who needs it gets the AttributeError."""
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        pass
-
-
-def make_cached(function, parameters):
-    """functools.lru_cache or cache around a function; the cache itself starts empty."""
-    return functools.lru_cache(**parameters)(function)
-
-
-def make_cached_property(function, name, doc):
-    """functools.cached_property, which carries a lock before Python 3.12."""
-    made = functools.cached_property(function)
-    made.attrname, made.__doc__ = name, doc
-    return made
-
-
-class _Gone:
-    """Something to have a reference to that is dead."""
-
-
-def make_ref(target=None):
-    """A weak reference; a dead one where there is no target."""
-    return weakref.ref(_Gone() if target is None else target)
-
-
-_shipped = weakref.WeakSet()  # classes that were pickled here
-_received = weakref.WeakSet()  # classes that came from elsewhere
-
-
-def set_class(cls, state):
-    """Fills a class that arrives by value. One that was defined here and only comes back stays as it is."""
-    setter, inner = state
-    if cls in _shipped and cls not in _received:
-        return
-    _received.add(cls)
-    setter(cls, inner)
-
 
 # ---- the side that pickles ----------------------------------------------------------------------------------------
 
@@ -310,15 +190,17 @@ class Pickler(cloudpickle.Pickler):
         own = _own.get(kind)
         if own is not None:
             return own(self, obj)
+        if obj is sys.stdout or obj is sys.stderr:
+            return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
         if _refused:
             self._check(obj, kind)
         if self._shell and isinstance(obj, self._shell):
             raise pickle.PicklingError("IPython's shell stays in its process")
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
-            _shipped.add(obj)
+            rebuild.shipped.add(obj)
             make, args, state, _, _, setter = reduced
-            return make, args, (setter, state), None, None, set_class
+            return make, args, (setter, state), None, None, rebuild.set_class
         return reduced
 
     def _check(self, obj, kind):
@@ -362,7 +244,7 @@ class Pickler(cloudpickle.Pickler):
         if getattr(function, "__type_params__", ()):
             slots["__type_params__"] = function.__type_params__
         state = (dict(function.__dict__), slots, imports)
-        return make_function, (function.__code__, function.__closure__, module), state, None, None, set_function
+        return rebuild.make_function, (function.__code__, function.__closure__, module), state, None, None, rebuild.set_function
 
     def _note_reads(self, function):
         imports, mentioned = [], None
@@ -381,16 +263,16 @@ class Pickler(cloudpickle.Pickler):
             value = cell.cell_contents
         except ValueError:
             return types.CellType, ()
-        return types.CellType, (), (value,), None, None, set_cell
+        return types.CellType, (), (value,), None, None, rebuild.set_cell
 
     def _reduce_module(self, module):
         if not is_importable(module):
             return NotImplemented if sys.modules.get(module.__name__) is not module else self._by_value(module)
-        return make_module, (module.__name__, tuple(sorted(self._submodules.get(module.__name__, ()))))
+        return rebuild.make_module, (module.__name__, tuple(sorted(self._submodules.get(module.__name__, ()))))
 
     def _by_value(self, module):
         state = {k: v for k, v in module.__dict__.items() if k not in ("__builtins__", "__loader__", "__spec__")}
-        return types.ModuleType, (module.__name__,), state, None, None, _fill_module
+        return types.ModuleType, (module.__name__,), state, None, None, rebuild.fill_module
 
     def _reduce_cached(self, cached):
         inner = getattr(cached, "__wrapped__", None)
@@ -398,16 +280,16 @@ class Pickler(cloudpickle.Pickler):
             return NotImplemented
         if _found_by_name(cached):
             return NotImplemented
-        return make_cached, (inner, cached.cache_parameters())
+        return rebuild.make_cached, (inner, cached.cache_parameters())
 
     def _reduce_cached_property(self, prop):
-        return make_cached_property, (prop.func, prop.attrname, prop.__doc__)
+        return rebuild.make_cached_property, (prop.func, prop.attrname, prop.__doc__)
 
     def _reduce_ref(self, ref):
         if ref.__callback__ is not None:
             return NotImplemented
         target = ref()
-        return make_ref, (() if target is None else (target,))
+        return rebuild.make_ref, (() if target is None else (target,))
 
     def _reduce_weak_dict(self, weak):
         return type(weak), (dict(weak),)
@@ -423,10 +305,6 @@ class Pickler(cloudpickle.Pickler):
 
     def _reduce_param_spec(self, spec):
         return (type(spec), (spec.__name__,)) if spec.__module__ == "__main__" else NotImplemented
-
-
-def _fill_module(module, state):
-    module.__dict__.update(state)
 
 
 def _found_by_name(obj):
@@ -463,7 +341,7 @@ class Pickled:
 
     def __init__(self, obj, user_ns=None, limit=None, submodules=None):
         self.chunks = Chunks(limit)
-        pickler = Pickler(self.chunks, main_namespace() if user_ns is None else user_ns, submodules)
+        pickler = Pickler(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
         pickler.dump(obj)
         self.pieces = pickler.pieces.items
         self.storages = pickler.storages.items

@@ -128,7 +128,7 @@ def reduce_tensor(tensor, storages):
 
 def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
     """The tensor again, on the CPU, over the storage of that number of the parcel that is being loaded."""
-    from .reducers import loading
+    from .rebuild import loading
 
     torch = importlib.import_module("torch")
     if number is None:

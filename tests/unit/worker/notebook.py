@@ -1,0 +1,58 @@
+"""A notebook's namespace without a kernel, and another process that loads what was packed in it."""
+
+import os
+import subprocess
+import sys
+
+from cellspan import parcel
+
+LOADER = """
+import sys
+from cellspan import parcel
+ns = sys.modules["__main__"].__dict__
+values = parcel.unpack(int(sys.argv[1]), int(sys.argv[2]), ns)
+ns.update(values)
+exec(compile(sys.argv[3], "<cell>", "exec"), ns)
+"""
+
+
+class Notebook:
+    """Cells are executed in __main__'s namespace, as IPython does; names that were added are taken out by close()."""
+
+    def __init__(self):
+        self.ns = sys.modules["__main__"].__dict__
+        self.before = dict(self.ns)
+
+    def run(self, code):
+        exec(compile(code, "<cell>", "exec"), self.ns)
+
+    def close(self):
+        self.ns.clear()
+        self.ns.update(self.before)
+
+    def pack(self, *names):
+        return parcel.pack({name: self.ns[name] for name in names}, self.ns)
+
+    def elsewhere(self, names, code, **options):
+        """Packs the names, runs code with them in a process of its own, and returns what it printed."""
+        return load_elsewhere(*self.pack(*names.split()), code, **options)
+
+
+def load_elsewhere(fd, size, code, **options):
+    """Loads a parcel in another process and runs code there; returns its output. Closes fd."""
+    try:
+        command = [sys.executable, "-c", LOADER, str(fd), str(size), code]
+        done = subprocess.run(command, pass_fds=[fd], capture_output=True, text=True, timeout=120, **options)
+    finally:
+        os.close(fd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def round_trip(value, ns=None):
+    """The value through a parcel, in this process."""
+    fd, size = parcel.pack(value, ns)
+    try:
+        return parcel.unpack(fd, size, ns)
+    finally:
+        os.close(fd)

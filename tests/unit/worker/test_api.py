@@ -1,0 +1,174 @@
+"""cellspan from Python, with a home that only writes down what the kernel would be told."""
+
+import os
+import pickle
+import shlex
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import cellspan  # noqa: E402
+from cellspan import api, parcel  # noqa: E402
+from cellspan.capture import Capture  # noqa: E402
+
+
+class FakeHome:
+    """Does what kernel and one rank would do, in this process: captures, ships, runs the body, binds --into."""
+
+    def __init__(self):
+        self.shell = types.SimpleNamespace(user_ns=sys.modules["__main__"].__dict__)
+        self.capture = Capture(self.shell.user_ns)
+        self.rank = {"__name__": "__main__"}
+        self.lines = []
+        self.answer = {}
+
+    def call(self, text, flags=0):
+        line, _, body = text.partition("\n")
+        self.lines.append(line)
+        words = dict(w[2:].split("=", 1) for w in line.split() if w.startswith("--") and "=" in w)
+        into = words.get("into", "").strip("'")
+        if line.startswith("%%distribute"):
+            rows, _ = self.capture.names(body)
+            fd, size = self.capture.pack([r[0] for r in rows])
+            self.rank.update(parcel.unpack(fd, size, self.rank))
+            os.close(fd)
+            self.shell.user_ns[into] = eval(body, self.rank)
+        elif line.startswith("%pull"):
+            self.shell.user_ns[into] = self.rank[line.split()[1]]
+        elif line.startswith("%push"):
+            for name in [w for w in line.split()[1:] if not w.startswith("-")]:
+                self.rank[name] = self.shell.user_ns[name]
+        return dict(self.answer), None
+
+
+@pytest.fixture
+def home(monkeypatch):
+    before = dict(sys.modules["__main__"].__dict__)
+    home = FakeHome()
+    monkeypatch.setitem(sys.modules, "cellspan.home", types.SimpleNamespace(current=home))
+    yield home
+    assert not [name for name in home.shell.user_ns if name.startswith("_cellspan")]
+    home.shell.user_ns.clear()
+    home.shell.user_ns.update(before)
+
+
+def test_outside_a_notebook_the_error_says_where_it_works(monkeypatch):
+    monkeypatch.delitem(sys.modules, "cellspan.home", raising=False)
+    with pytest.raises(api.NotAtHomeError, match="in a notebook on the kernel"):
+        cellspan.run(print)
+    with pytest.raises(api.NotAtHomeError, match="in a notebook on the kernel"):
+        cellspan.group()
+
+
+def test_run_gives_the_functions_value_and_leaves_no_names(home):
+    exec("k = 10\ndef f(a, b=1): return a + b + k", home.shell.user_ns)
+    assert cellspan.run(home.shell.user_ns["f"], 5, b=7, n=2) == 22
+    assert home.lines == ["%%distribute --nproc='2' --into='_cellspan_value1'"]
+    assert "k" in home.rank and not [name for name in home.rank if name.startswith("_cellspan")]
+
+
+def test_the_same_call_twice_is_shipped_twice(home):
+    assert [cellspan.run(abs, -3), cellspan.run(abs, -3)] == [3, 3]
+
+
+def test_calls_within_calls_have_names_of_their_own(home):
+    assert cellspan.run(lambda x: x, cellspan.run(abs, -3)) == 3
+    with api._Slot() as one, api._Slot() as two:
+        assert one != two
+
+
+def test_options_stand_on_the_line_quoted(home):
+    options = dict(n=4, ranks=[0, -1], merge="raw", init=True, env={"A": "b c", "D": "it's"}, cwd="/a b", timeout=1.5, grace="10s")
+    cellspan.run(abs, 1, fresh=True, gather=True, **options)
+    assert home.lines[0] == (
+        "%%distribute --nproc='4' --ranks='0,-1' --merge='raw' --init --env 'A=b c' --env \"D=it's\" --cwd='/a b'"
+        " --timeout='1.5' --grace='10s' --fresh --gather --into='_cellspan_value1'"
+    )
+
+
+def test_an_option_with_a_line_break_is_refused(home):
+    with pytest.raises(ValueError, match="line break"):
+        cellspan.run(abs, 1, env={"A": "b\n%%bash"})
+
+
+@pytest.mark.parametrize("text", ["plain", "a b", "a'b\"c", "\\", "it's \\ \" `x`", ""])
+def test_a_quoted_text_is_one_word_of_a_shell(text):
+    assert shlex.split("a " + api._quoted(text) + " b") == ["a", text, "b"]
+
+
+@pytest.mark.parametrize("text", ["a$b", "$$x", "{z}", "it's $q \\ \" {", "}{", "$HOME/{rank}"])
+def test_what_home_would_expand_arrives_as_it_was_given(home, text):
+    formatter = pytest.importorskip("IPython.utils.text").DollarFormatter()
+    lines = []
+    real = home.call
+
+    def call(whole, flags=0):
+        line, _, body = whole.partition("\n")
+        lines.append(formatter.vformat(line, [], {"b": 1, "x": 2, "z": 3, "q": 4, **home.shell.user_ns}))
+        return real(lines[-1] + "\n" + body, flags)
+
+    home.call = call
+    cellspan.run(abs, 1, env={"A": text})
+    assert shlex.split(lines[0])[1:] == ["--env", "A=" + text, "--into=_cellspan_value1"]
+
+
+def test_what_is_no_function_is_refused(home):
+    with pytest.raises(TypeError, match="needs a function, not int"):
+        cellspan.run(3)
+
+
+def test_an_error_of_the_call_comes_out_and_leaves_no_names(home):
+    with pytest.raises(ZeroDivisionError):
+        cellspan.run(lambda: 1 / 0)
+
+
+def test_push_sets_names_on_the_ranks_and_keeps_homes_own(home):
+    home.shell.user_ns["a"] = "mine"
+    cellspan.group().push(a=1, b=[2])
+    assert home.rank["a"] == 1 and home.rank["b"] == [2]
+    assert home.shell.user_ns["a"] == "mine" and "b" not in home.shell.user_ns
+    assert home.lines == ["%push a b"]
+
+
+def test_pull_gives_values_and_binds_nothing(home):
+    home.rank.update(loss=[0.5, 0.25], acc=1)
+    group = cellspan.group()
+    assert group.pull("loss") == [0.5, 0.25]
+    assert group.pull("loss", "acc", ranks="0-1") == {"loss": [0.5, 0.25], "acc": 1}
+    assert home.lines[0] == "%pull loss --into='_cellspan_value1'"
+    assert home.lines[1] == "%pull loss --ranks='0-1' --into='_cellspan_value1'"
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "", "x --into y", 3])
+def test_what_is_no_name_is_refused(home, name):
+    with pytest.raises(ValueError, match="is not the name of a variable"):
+        cellspan.group().pull(name)
+
+
+def test_the_group_knows_its_ranks(home):
+    home.answer = {"ranks": [{"rank": 0, "state": "idle"}, {"rank": 1, "state": "idle"}]}
+    group = cellspan.group()
+    assert group.size == 2 and repr(group) == "<cellspan group of 2 ranks, 2 idle>"
+
+
+def test_stop_and_restart_are_the_magics(home):
+    group = cellspan.group()
+    group.stop(), group.restart(ranks=1)
+    assert home.lines == ["%ranks stop", "%ranks restart --ranks='1'"]
+
+
+def test_a_handle_shows_the_ranks_repr_and_pulls(home):
+    home.rank["_7"] = "the value"
+    handle = api.handle_from({"rank": 0, "repr": "<Thing>", "why": "80.0 MiB, over the limit of 64 MiB", "count": 7})
+    assert repr(handle).startswith("<Thing>\n[stays on rank 0: 80.0 MiB") and handle.pull() == "the value"
+    assert home.lines == ["%pull _7 --ranks='0' --into='_cellspan_value1'"]
+
+
+def test_a_handle_does_not_travel(home):
+    home.shell.user_ns["h"] = api.Handle(0, "_7")
+    assert "stays at home" in home.capture.names("h")[1][0]
+    with pytest.raises(TypeError, match="stays at home"):
+        pickle.dumps(home.shell.user_ns["h"])

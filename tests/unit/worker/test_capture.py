@@ -1,0 +1,331 @@
+"""What travels with a cell, when, and why."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cellspan import capture, parcel  # noqa: E402
+from cellspan.capture import Capture, CaptureError  # noqa: E402
+from notebook import Notebook  # noqa: E402
+
+
+@pytest.fixture
+def nb():
+    notebook = Notebook()
+    notebook.capture = Capture(notebook.ns)
+    yield notebook
+    notebook.close()
+
+
+def names(nb, code, **options):
+    """{name: why} of what travels."""
+    return {row[0]: row[3] for row in nb.capture.names(code, **options)[0]}
+
+
+def versions(nb, code, send=False):
+    """{name: version}; send: what changed is packed too, as the kernel would ask."""
+    rows = nb.capture.names(code)[0]
+    if send and rows:
+        fd, _ = nb.capture.pack([row[0] for row in rows])
+        os.close(fd)
+    return {row[0]: row[1] for row in rows}
+
+
+# -- which names
+
+
+def test_a_name_that_the_cell_reads_and_home_has_travels_and_says_why(nb):
+    nb.run("a = 1\nb = 2\nc = 3")
+    assert names(nb, "c = b\n\nprint(a, c, missing)") == {"b": "read in line 1", "a": "read in line 3"}
+
+
+def test_pythons_and_ipythons_own_names_stay(nb):
+    nb.run("In = Out = _ = __ = ___ = _i = _i3 = _ih = _oh = _dh = get_ipython = exit = quit = 1\n_12 = 5")
+    code = "In, Out, _, __, ___, _i, _i3, _ih, _oh, _dh, get_ipython, exit, quit, __name__, __builtins__, print, len, _12"
+    assert names(nb, code) == {"_12": "read in line 1"}
+
+
+def test_a_name_of_the_users_that_hides_a_builtin_travels(nb):
+    nb.run("list = [1]")
+    assert names(nb, "list") == {"list": "read in line 1"}
+
+
+def test_what_functions_and_classes_read_travels_with_them_however_deep(nb):
+    nb.run("import math\nk = 1\ndef a(): return math.pi * k\ndef b(): return a()\nclass C:\n    def m(self): return b()\nobj = {'x': [C()]}")
+    assert names(nb, "obj") == {
+        "obj": "read in line 1",
+        "b": "read by C.m",
+        "a": "read by b",
+        "math": "read by a",
+        "k": "read by a",
+    }
+
+
+def test_a_function_that_only_assigns_a_global_does_not_ask_for_it(nb):
+    nb.run("g = 1\ndef f():\n    global g\n    g = 2")
+    assert set(names(nb, "f()")) == {"f"}
+
+
+def test_a_syntax_error_captures_nothing_and_is_not_ours_to_report(nb):
+    nb.run("a = 1")
+    assert nb.capture.names("a (") == ([], [])
+
+
+def test_none_means_none(nb):
+    nb.run("a = 1")
+    assert nb.capture.names("a", none=True) == ([], [])
+
+
+def test_named_names_travel_alone_but_for_the_code_that_they_need(nb):
+    nb.run("data = [1]\ndef h(): return data\ndef f(): return h()\nother = 3")
+    assert names(nb, "other", only=["f"]) == {"f": "named by --capture", "h": "read by f"}
+    assert set(names(nb, "", only="data, f")) == {"data", "f", "h"}
+
+
+def test_the_namespace_itself_does_not_travel(nb):
+    nb.run("g = globals()")
+    rows, warnings = nb.capture.names("g")
+    assert rows == [] and warnings == ["g was not sent: it is the notebook's namespace itself"]
+
+
+# -- what does not pickle
+
+
+def test_what_does_not_pickle_is_left_out_with_one_line(nb):
+    nb.run("import threading\nlock = threading.Lock()\na = 1\nunused = lock")
+    rows, warnings = nb.capture.names("lock, a")
+    assert [r[0] for r in rows] == ["a"]
+    assert warnings == ["lock was not sent: cannot pickle '_thread.lock' object"]
+
+
+def test_a_lock_within_a_function_is_named_by_the_name_that_was_read(nb):
+    nb.run("import threading\ndef make():\n    lock = threading.Lock()\n    return lambda: lock\nf = make()")
+    assert nb.capture.names("f()")[1] == ["f was not sent: cannot pickle '_thread.lock' object"]
+
+
+def test_a_named_name_that_can_not_be_sent_is_an_error(nb):
+    nb.run("import threading\nlock = threading.Lock()")
+    assert [r[0] for r in nb.capture.names("", only=["lock"])[0]] == ["lock"]
+    with pytest.raises(CaptureError, match="lock was not sent: cannot pickle '_thread.lock' object"):
+        nb.capture.pack(["lock"])
+
+
+def test_a_named_name_that_is_not_there_is_an_error(nb):
+    assert [r[0] for r in nb.capture.names("", only=["nope"])[0]] == ["nope"]
+    with pytest.raises(CaptureError, match="home has no variable nope"):
+        nb.capture.pack("nope")
+
+
+def test_endless_nesting_is_refused_in_words(nb):
+    nb.run("x = []\nfor _ in range(100000): x = [x]")
+    assert "x was not sent" in nb.capture.names("x")[1][0]
+
+
+def test_more_than_the_limit_is_refused_with_the_list_of_sizes(nb):
+    nb.run("big = b'x' * (3 << 20)\nsmall = 'y' * 10000")
+    nb.capture.limit = 1 << 20
+    assert nb.capture.names("big, small")[0][0][2] >= 3 << 20
+    with pytest.raises(CaptureError, match=r"over capture_limit 1 MiB: big 3\.0 MiB, small 9\.8 KiB"):
+        nb.capture.pack("big,small")
+
+
+@pytest.mark.parametrize("text, size", [("", 7), ("100", 100), ("2K", 2048), ("1.5 GiB", 1610612736), ("4GB", 4 << 30), ("much", 7)])
+def test_the_limit_is_read_as_people_write_it(monkeypatch, text, size):
+    monkeypatch.setenv("CELLSPAN_CAPTURE_LIMIT", text)
+    assert capture.read_limit("CELLSPAN_CAPTURE_LIMIT", 7) == size
+
+
+# -- versions
+
+
+@pytest.mark.parametrize(
+    "make, change",
+    [
+        ("x = 1", "x = 2"),
+        ("x = 1", "x = True"),
+        ("x = 1.0", "x = 1"),
+        ("x = 'a'", "x = 'b'"),
+        ("x = [1, [2]]", "x[1].append(3)"),
+        ("x = {'a': 1}", "x['a'] = 2"),
+        ("x = b'x' * 100000", "x = b'x' * 99999 + b'y'"),
+        ("def x(): return 1", "def x(): return 2"),
+        ("def x(a=1): return a", "def x(a=2): return a"),
+        ("class x: v = 1", "x.v = 2"),
+        ("class C: pass\nx = C()\nx.a = 1", "x.a = 2"),
+        ("import math as x", "import json as x"),
+        ("def m(n): return lambda: n\nx = m(1)", "x = m(2)"),
+        ("x = 0.0", "x = -0.0"),
+    ],
+)
+def test_a_version_changes_when_the_value_does_and_only_then(nb, make, change):
+    nb.run(make)
+    first = versions(nb, "x", send=True)["x"]
+    assert versions(nb, "x")["x"] == first
+    nb.run(change)
+    second = versions(nb, "x")["x"]
+    assert second != first
+    assert versions(nb, "x")["x"] == second
+
+
+@pytest.mark.parametrize("count", [10, 1000, 1 << 20])
+def test_an_array_of_any_size_is_compared_by_content(nb, count):
+    pytest.importorskip("numpy")
+    nb.run(f"import numpy\nx = numpy.zeros({count})")
+    first = versions(nb, "x", send=True)
+    assert versions(nb, "x") == first
+    nb.run("x[-1] = 1")
+    second = versions(nb, "x", send=True)
+    assert second != first
+    nb.run("x = x.copy()")
+    assert versions(nb, "x") == second
+
+
+def test_a_view_with_gaps_is_compared_too(nb):
+    pytest.importorskip("numpy")
+    nb.run("import numpy\nbase = numpy.zeros((1000, 1000))\nx = base[:, ::2]")
+    first = versions(nb, "x", send=True)
+    assert versions(nb, "x") == first
+    nb.run("base[0, 1] = 1")
+    assert versions(nb, "x") == first
+    nb.run("base[0, 0] = 1")
+    assert versions(nb, "x") != first
+
+
+def test_a_name_that_was_deleted_and_made_again_is_new(nb):
+    nb.run("x = [1]")
+    first = versions(nb, "x", send=True)
+    nb.run("del x")
+    assert versions(nb, "x") == {}
+    nb.run("x = [1]")
+    assert versions(nb, "x") != first
+
+
+def test_what_a_call_brings_is_new_each_time(nb):
+    nb.run("_cellspan_call1 = (1,)")
+    assert versions(nb, "_cellspan_call1", send=True) != versions(nb, "_cellspan_call1")
+
+
+def test_a_package_changes_when_another_of_its_submodules_is_read(nb):
+    nb.run("import xml.dom.minidom")
+    first = versions(nb, "xml")
+    assert versions(nb, "xml.dom.minidom") != first
+
+
+def test_the_names_that_a_cell_assigns_have_versions_too(nb):
+    nb.run("x = 1\ny = 2")
+    known = dict(nb.capture.assigned("x = 3\nz = 1\ny = y"))
+    assert set(known) == {"x"} and versions(nb, "x") == known
+
+
+# -- memory
+
+
+def test_the_first_look_at_a_large_array_reads_nothing_of_it(nb):
+    numpy = pytest.importorskip("numpy")
+    nb.run("import numpy\nx = numpy.zeros(4 << 20)")
+    looked = []
+    real = capture.reducers.Piece.view
+    try:
+        capture.reducers.Piece.view = lambda self: looked.append(self.nbytes) or real(self)
+        versions(nb, "x")
+    finally:
+        capture.reducers.Piece.view = real
+    assert looked == [] and numpy
+
+
+def test_parcels_that_nobody_compares_with_are_let_go(nb):
+    pytest.importorskip("numpy")
+    nb.run("import numpy\nx = numpy.zeros(1 << 20)")
+    before = len(os.listdir("/proc/self/fd"))
+    for n in range(20):
+        nb.run(f"x[0] = {n}")
+        versions(nb, "x", send=True)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    nb.run("del x")
+    versions(nb, "1")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
+    pytest.importorskip("numpy")
+    nb.run("import numpy\nbig = numpy.zeros(8 << 20)\nsmall = numpy.zeros(1 << 18)")
+    before = len(os.listdir("/proc/self/fd"))
+    versions(nb, "big, small", send=True)
+    nb.run("big[0] = 1")
+    versions(nb, "big", send=True)
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+
+
+def test_comparing_works_without_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.setattr(parcel, "_link", None)
+    one = bytes(3 << 20)
+    assert capture.same_bytes(memoryview(one), memoryview(bytearray(one)))
+    assert not capture.same_bytes(memoryview(one), memoryview(one[:-1] + b"x"))
+
+
+# -- sharing
+
+
+@pytest.fixture
+def training(nb):
+    pytest.importorskip("torch")
+    nb.run("import torch\nmodel = torch.nn.Linear(600, 600)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\nother = torch.ones(600)")
+    return nb
+
+
+def test_a_model_and_its_optimizer_travel_together(training):
+    nb = training
+    first = versions(nb, "model, opt, other", send=True)
+    nb.run("opt.param_groups[0]['lr'] = 0.5")
+    rows, warnings = nb.capture.names("opt, other")
+    now = {r[0]: r[1] for r in rows}
+    assert now["opt"] != first["opt"] and now["model"] != first["model"] and now["other"] == first["other"]
+    assert warnings == ["model is sent again with opt, which changed: they share memory"]
+
+
+def test_sharing_is_kept_in_the_parcel(training):
+    nb = training
+    fd, size = nb.capture.pack("model,opt")
+    got = parcel.unpack(fd, size, nb.ns)
+    os.close(fd)
+    assert got["opt"].param_groups[0]["params"][0] is got["model"].weight
+
+
+def test_an_unchanged_pair_is_not_sent_again(training):
+    nb = training
+    first = versions(nb, "model, opt", send=True)
+    assert versions(nb, "model, opt") == first
+    assert versions(nb, "opt")["opt"] == first["opt"]
+
+
+def test_a_step_at_home_is_noticed(training):
+    nb = training
+    first = versions(nb, "model, opt", send=True)
+    nb.run("model(other).sum().backward(); opt.step()")
+    now = versions(nb, "model, opt")
+    assert now["model"] != first["model"]
+
+
+def test_capture_survives_other_threads_of_the_user(nb):
+    nb.run("x = {}")
+    stop = threading.Event()
+
+    def grow():
+        n = 0
+        while not stop.is_set():
+            nb.ns["x"][n % 100] = n
+            n += 1
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        for _ in range(50):
+            nb.capture.names("x")
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,133 @@
+"""Which names a cell reads before it assigns them."""
+
+import sys
+
+import pytest
+
+from cellspan.reads import analyse
+
+CASES = [
+    ("x = 1\nx", ""),
+    ("x = x + 1", "x"),
+    ("x += 1", "x"),
+    ("x.a = 1; y[z] = w", "x y z w"),
+    ("del x", "x"),
+    ("(y := x) + y", "x"),
+    ("(a, *b) = c\na, b", "c"),
+    ("x: T = v", "T v"),
+    ("if a: x = 1\nx", "a x"),
+    ("if a: x = 1\nelse: x = 2\nx", "a"),
+    ("if a: raise E\nelse: x = 2\nx", "a E"),
+    ("for i in xs: y = i\ny", "xs y"),
+    ("for t in r:\n  if t: acc\n  acc = t", "r acc"),
+    ("while c:\n  x = 1\nx", "c x"),
+    ("with o as w: w", "o"),
+    ("try: m\nexcept NameError: m = N()\nm", "m NameError N"),
+    ("try: x = f()\nexcept E as e: e; raise\nx", "f E"),
+    ("try: x = f()\nexcept E: pass\nx", "f E x"),
+    ("try:\n  x = 1\nfinally:\n  y = x\ny", "x"),
+    ("import a.b as c, d.e\nc, d, a", "a"),
+    ("from m import n, o as p\nn, p, o", "o"),
+    ("from m import *\nz", "z"),
+    ("[a * b for a in xs if a > c]", "xs c b"),
+    ("[a for a in a]", "a"),
+    ("{k: v for k, v in d.items() for q in k if w}", "d w"),
+    ("[y := 1 for _ in q]; y", "q y"),
+    ("f'{x:{w}} {y!r}'", "x w y"),
+    ("lambda q=z: q + w", "z w"),
+    ("def f(a, b=c, *d, e=g) -> h: return a, b, d, e, i", "c g h i"),
+    ("def f(): return x\nx = 3\nf()", ""),
+    ("def f(): return x\nf()\nx = 3", "x"),
+    ("def f(): return x", "x"),
+    ("def f(): return g()\ndef g(): return x\nx = 1\nf()", ""),
+    ("def f(): return g()\ndef g(): return x\nf()\nx = 1", "x"),
+    ("@dec\ndef f(): return x\nx = 1", "dec x"),
+    ("def f(n): return f(n - 1)\nf(1)", ""),
+    ("def f():\n  x = 1\n  def g():\n    nonlocal x\n    x = y\n  return g", "y"),
+    ("def f():\n  global g\n  g = h\n  return g", "h g"),
+    ("def f():\n  import os\n  for a in os.b: c\n  with a as d: d\n  try: e\n  except E as x: x\n  return x", "c e E"),
+    ("class A(B, metaclass=M):\n  q = 1\n  z = q\n  def f(self): return q, w, A", "B M q w"),
+    ("class A:\n  x = x", "x"),
+    ("class A:\n  def m(self): return late\nlate = 1\nA().m()", ""),
+    ("async def f():\n  async with a as b: await b\n  async for c in d: c\nawait f()", "a d"),
+    ("await x", "x"),
+    ("async for a in b: a", "b"),
+    ("assert p, q", "p q"),
+    ("x if y else z", "y x z"),
+    ("a and (b := 1)\nb", "a b"),
+    ("print(x", None),
+    ("return", ""),
+    ("", ""),
+    ("x\0", None),
+]
+
+
+@pytest.mark.parametrize("code, wanted", CASES)
+def test_the_reads_of(code, wanted):
+    found = analyse(code)
+    assert (found and set(found.reads) - {"print"}) == (None if wanted is None else set(wanted.split()))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="match")
+def test_match_binds_what_its_patterns_capture():
+    code = "match p:\n case {'a': q, **r}: q, r\n case [A(x=1), *rest]: rest\n case B.c: 1\n case whole: whole"
+    assert set(analyse(code).reads) == {"p", "A", "B"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="match")
+def test_match_with_a_wildcard_assigns_for_certain():
+    assert set(analyse("match p:\n case 1: x = 1\n case _: x = 2\nx").reads) == {"p"}
+    assert set(analyse("match p:\n case 1: x = 1\nx").reads) == {"p", "x"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="except*")
+def test_except_star_is_followed():
+    assert set(analyse("try: a\nexcept* E as e: e").reads) == {"a", "E"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters")
+def test_type_parameters_are_no_reads():
+    code = "def f[T: X](a: T) -> Y: return z, T\nclass A[U](B[U]):\n  v: U\ntype L[V] = list[V] | W"
+    assert set(analyse(code).reads) == {"X", "Y", "z", "B", "list", "W"}
+
+
+@pytest.fixture(scope="module")
+def transform():
+    return pytest.importorskip("IPython.core.inputtransformer2").TransformerManager().transform_cell
+
+
+@pytest.mark.parametrize(
+    "code, wanted",
+    [
+        ("!ls {d} $e $$f {len(g)} {h.i}", "d e g h len"),
+        ("out = !ls {d}\nout", "d"),
+        ("%cd $where", "where"),
+        ("%time train(model)", "train model"),
+        ("%timeit -n 3 -r 2 s(t)", "s t"),
+        ("%%time\nq = 1\ntrain(model, q)", "train model"),
+        ("%%timeit -n 3 s\nfoo(s)", "s foo"),
+        ("%%capture out\n!echo {x}\ny", "out x y"),
+        ("%%bash -s $a\necho $b {c}", "a"),
+        ("%%writefile x.py\nprint(nope)", ""),
+        ("?x", "x"),
+        ("!echo ${HOME} {", ""),
+        ("%matplotlib inline\nx", "x"),
+    ],
+)
+def test_ipythons_syntax_reads(transform, code, wanted):
+    assert set(analyse(code, transform).reads) - {"get_ipython"} == set(wanted.split())
+
+
+def test_lines_count_as_in_the_text_that_was_given(transform):
+    assert analyse("\n\n\nfoo", transform).reads == {"foo": 4}
+    assert analyse("a\n%%time", None) is None
+    assert analyse("%%time\n1\nfoo", transform).reads["foo"] == 3
+
+
+def test_what_the_cell_assigns_is_known():
+    found = analyse("import os\nfor i in r: x = 1\ndef f():\n  global g\n  g = 1\n  y = 2\nclass A: z = 1")
+    assert set(found.assigned) == {"os", "i", "x", "f", "g", "A"}
+
+
+def test_deep_nesting_is_given_up_quietly():
+    assert analyse("(" * 5000 + ")" * 5000) is None

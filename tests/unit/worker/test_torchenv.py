@@ -1,0 +1,135 @@
+"""torchrun's environment, and torch.distributed initialised from it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from cellspan import torchenv
+
+
+def environment(**options):
+    values = dict(
+        rank=3, local_rank=1, world_size=4, local_world_size=2, node_rank=1, nodes=2, master_addr="10.0.0.1", master_port=1234,
+        run_id="run-1", error_file="/tmp/e.json", cores=9, environ={},
+    )
+    values.update(options)
+    return torchenv.rank_environment(**values)
+
+
+def test_the_environment_is_torchruns_and_jaxs():
+    assert environment() == {
+        "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2",
+        "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default", "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "1234", "TORCHELASTIC_RUN_ID": "run-1", "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_USE_AGENT_STORE": "False", "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        "TORCHELASTIC_ERROR_FILE": "/tmp/e.json", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "4",
+        "JAX_COORDINATOR_ADDRESS": "10.0.0.1:1234", "JAX_PROCESS_ID": "3", "JAX_NUM_PROCESSES": "4",
+    }  # fmt: skip
+
+
+def test_threads_are_at_least_one_and_the_users_choice_stays():
+    assert environment(cores=1)["OMP_NUM_THREADS"] == "1"
+    assert environment(environ={"OMP_NUM_THREADS": "7"})["OMP_NUM_THREADS"] == "7"
+
+
+def test_what_the_user_gives_wins():
+    env = environment(given={"MASTER_PORT": "9", "SPECIAL": "x", "OMP_NUM_THREADS": "2"})
+    assert (env["MASTER_PORT"], env["SPECIAL"], env["OMP_NUM_THREADS"]) == ("9", "x", "2")
+
+
+def test_is_initialized_does_not_import_torch():
+    code = "import sys; from cellspan import torchenv; print(torchenv.is_initialized(), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(torchenv.TorchError, match="-m pip install torch"):
+        torchenv.init_process_group("gloo")
+
+
+def port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+RANK = """
+import os, sys, json
+from cellspan import torchenv
+import torch, torch.distributed as dist
+for turn, (world, port) in enumerate(json.loads(sys.argv[2])):
+    rank = int(sys.argv[1])
+    if rank >= world:
+        continue
+    os.environ.update(torchenv.rank_environment(rank, rank, world, world, 0, 1, "127.0.0.1", port, f"run-{port}", "/tmp/e", 2))
+    backend = torchenv.init_process_group("auto")
+    again = torchenv.init_process_group("gloo")
+    value = torch.ones(1)
+    dist.all_reduce(value)
+    print(backend, again, dist.get_world_size(), int(value), torchenv.is_initialized())
+torchenv.destroy_process_group()
+print(torchenv.is_initialized())
+"""
+
+
+def test_a_group_is_made_once_per_world_and_anew_for_another():
+    pytest.importorskip("torch")
+    worlds = json.dumps([[2, port()], [2, port()], [1, port()]])
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(r), worlds], stdout=subprocess.PIPE, text=True) for r in range(2)]
+    out = [p.communicate(timeout=120)[0].split("\n") for p in ranks]
+    pair = ["gloo gloo 2 2 True"] * 2
+    assert out == [[*pair, "gloo gloo 1 1 True", "False", ""], [*pair, "False", ""]]
+
+
+def test_nccl_without_a_gpu_is_refused_in_words(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(torchenv.TorchError, match="sees no GPU here; --init gloo works"):
+        torchenv.init_process_group("nccl")
+
+
+@pytest.mark.parametrize("gpus, local, wanted", [(2, 2, "nccl"), (1, 2, "gloo"), (0, 1, "gloo")])
+def test_auto_takes_nccl_where_each_rank_has_a_gpu(monkeypatch, gpus, local, wanted):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
+    assert torchenv.choose_backend("auto", torch) == wanted
+
+
+def test_a_rank_that_sees_one_gpu_takes_that(monkeypatch):
+    torch = pytest.importorskip("torch")
+    taken = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    torchenv._take_device(torch, "nccl")
+    assert taken == [0]
+
+
+def test_the_error_file_of_record_is_read(tmp_path):
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"message": {"message": "ValueError: no\nmore", "extraInfo": {"py_callstack": "Traceback", "timestamp": "1700000000"}}}))
+    assert torchenv.read_error_file(path) == {"message": "ValueError: no", "traceback": "Traceback", "time": 1700000000.0}
+    path.write_text("{")
+    assert torchenv.read_error_file(path) is None and torchenv.read_error_file(tmp_path / "none") is None
+
+
+def test_what_torch_records_can_be_read(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "e.json"
+    code = (
+        "from torch.distributed.elastic.multiprocessing.errors import record\n"
+        "@record\ndef main(): raise ValueError('on purpose')\nmain()"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCHELASTIC_ERROR_FILE": str(path)}, capture_output=True)
+    found = torchenv.read_error_file(path)
+    assert "on purpose" in found["message"] and "Traceback" in found["traceback"] and found["time"] > 1.7e9
