@@ -1,0 +1,135 @@
+"""Fixtures of the end-to-end tests: real clients, real kernels, real processes.
+
+The kernelspec `cellspan` is looked up as Jupyter does; CELLSPAN_TEST_PREFIX names a prefix that `cellspan install
+--prefix` wrote it to, CELLSPAN_TEST_KERNEL another kernelspec (python3 tells what of a failure is a test's own fault).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+LIMIT = 120  # seconds that a test may take; @pytest.mark.limit(n) gives another
+
+SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
+os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
+os.environ["JUPYTER_CONFIG_DIR"] = os.path.join(SETTINGS, "config")
+os.environ["JUPYTER_RUNTIME_DIR"] = os.path.join(SETTINGS, "runtime")
+os.makedirs(os.environ["JUPYTER_RUNTIME_DIR"], mode=0o700)
+if os.environ.get("CELLSPAN_TEST_PREFIX"):
+    SHARE = os.path.join(os.environ["CELLSPAN_TEST_PREFIX"], "share", "jupyter")
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [SHARE, os.environ.get("JUPYTER_PATH")]))
+
+from client import KERNEL, Notebook  # noqa: E402  (after the environment that it reads)
+
+# A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): how long the test may take")
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(SETTINGS, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """No test may hang: after its limit a TimeoutError is raised where it stands."""
+    mark = item.get_closest_marker("limit")
+    seconds = mark.args[0] if mark else LIMIT
+
+    def over(*_):
+        raise TimeoutError("the test took longer than %d s" % seconds)
+
+    old = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+
+
+class Shared:
+    """A kernel that the tests of a module share; one that a test broke is replaced by a new one."""
+
+    def __init__(self):
+        self.notebook = None
+
+    def get(self):
+        if self.notebook is not None and not self.notebook.fine():
+            self.close()
+        if self.notebook is None:
+            self.notebook = Notebook()
+        return self.notebook
+
+    def close(self):
+        if self.notebook is not None:
+            notebook, self.notebook = self.notebook, None
+            notebook.close()
+
+
+@pytest.fixture(scope="module")
+def shared_notebook():
+    shared = Shared()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def nb(shared_notebook):
+    """A notebook on the module's kernel: for tests that leave it as it was."""
+    return shared_notebook.get()
+
+
+@pytest.fixture
+def fresh():
+    """Makes notebooks with kernels of their own; nobody of theirs may be left at the end."""
+    made = []
+
+    def make(**options):
+        made.append(Notebook(**options))
+        return made[-1]
+
+    yield make
+    left = []
+    for notebook in made:
+        notebook.close()
+        left += notebook.left
+    assert not left, "left over after shutdown:\n" + "\n".join(left)
+
+
+@pytest.fixture
+def jupyter_env(monkeypatch):
+    """The environment for a Jupyter program that starts kernels itself; its marker tells who came of it."""
+    import uuid
+
+    import processes
+
+    marker = uuid.uuid4().hex
+    yield dict(os.environ, **{processes.MARKER: marker})
+    left = processes.gone(marker)
+    processes.kill_all(marker)
+    assert not left, "left over after the program ended:\n" + "\n".join(left)
+
+
+@pytest.fixture
+def kernel_name():
+    return KERNEL
+
+
+@pytest.fixture
+def torch():
+    """Skips where torch is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")

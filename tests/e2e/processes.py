@@ -1,0 +1,86 @@
+"""Who came of a kernel: every process that carries a marker in its environment.
+
+A kernel is started with a marker of its own in the environment, which all that come of it inherit, whatever sessions,
+process groups and parents they move to.  So what is left over is found, and nobody else's process is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+MARKER = "CELLSPAN_TEST_MARKER"
+POLL = 0.02  # seconds between two looks
+
+
+def wait_until(holds, limit):
+    """Polls holds() until it gives something true, at most `limit` seconds; gives what it gave last."""
+    deadline = time.monotonic() + limit
+    while True:
+        found = holds()
+        if found or time.monotonic() >= deadline:
+            return found
+        time.sleep(POLL)
+
+
+def read(pid, name):
+    """The bytes of /proc/PID/NAME; none when the process is gone."""
+    try:
+        with open("/proc/%d/%s" % (pid, name), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def state(pid):
+    """The letter of the process's state ("R", "S", "Z" …), "" when it is gone."""
+    stat = read(pid, "stat")
+    return stat[stat.rindex(b")") + 2 :][:1].decode() if stat else ""
+
+
+def alive(pid):
+    return state(pid) not in ("", "Z", "X")
+
+
+def marked(marker):
+    """The living processes that carry the marker, by number."""
+    wanted = ("%s=%s" % (MARKER, marker)).encode()
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return sorted(pid for pid in pids if wanted in read(pid, "environ").split(b"\0") and alive(pid))
+
+
+def command(pid):
+    return read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def described(pids):
+    return ["%d: %s" % (pid, command(pid)[:120]) for pid in pids]
+
+
+def named(marker, text):
+    """The marked processes in whose command line `text` stands."""
+    return [pid for pid in marked(marker) if text in command(pid)]
+
+
+def gone(marker, limit=10.0):
+    """Waits until no marked process is left; gives those that are, described (an empty list is good)."""
+    wait_until(lambda: not marked(marker), limit)
+    return described(marked(marker))
+
+
+def kill_all(marker):
+    """Ends the marked processes, one by one by number."""
+    for pid in marked(marker):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def pss(pid):
+    """Proportional set size of a process, in MiB; 0 when it is gone."""
+    for line in read(pid, "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

@@ -1,0 +1,228 @@
+"""Wrong input gets one clear error that names it, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import uuid
+
+import processes
+import pytest
+from client import KERNEL
+from jupyter_client.kernelspec import KernelSpecManager
+
+
+def usage(nb, line, body="print('ran')"):
+    """The one line of the usage error."""
+    cell = nb.run(line + "\n" + body)
+    cell.assert_error("UsageError")
+    assert "ran" not in cell.stdout
+    text = cell.reply["evalue"]
+    assert "\n" not in text and len(text) < 300, text
+    return text
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("%%distribute -n 0", ["0"]),
+        ("%%distribute -n -3", ["-3"]),
+        ("%%distribute -n abc", ["abc"]),
+        ("%%distribute -n 1.5", ["1.5"]),
+        ("%%distribute -n 99999999999999999999", ["99999999999999999999"]),
+        ("%%distribute -n", ["-n"]),
+        ("%%distribute -n 4 --ranks 7", ["7", "4"]),
+        ("%%distribute -n 4 --ranks 1,,2", ["1,,2"]),
+        ("%%distribute -n 4 --ranks 3-1", ["3-1"]),
+        ("%%distribute --merge foo", ["foo", "fold"]),
+        ("%%distribute --merge prefx", ["prefx", "prefix"]),
+        ("%%distribute --nprocs 4", ["--nprocs", "--nproc"]),
+        ("%%distribute --into 1x", ["1x"]),
+        ("%%distribute --env NOVALUE", ["NOVALUE"]),
+        ("%%distribute --timeout soon", ["soon"]),
+        ("%%distribute --init foo", ["foo"]),
+        ("%%distribute --capture a --no-capture", ["--capture", "--no-capture"]),
+        ("%%distribute 'unclosed", ["'"]),
+    ],
+)
+def test_a_wrong_option_is_named_and_nothing_starts(nb, line, words):
+    before = processes.marked(nb.marker)
+    text = usage(nb, line)
+    for word in words:
+        assert word in text, text
+    started = [p for p in processes.marked(nb.marker) if p not in before]
+    assert not [p for p in started if "zygote" in processes.command(p)], processes.described(started)
+
+
+@pytest.mark.parametrize("line, word", [("%ranks foo", "foo"), ("%push", "push"), ("%pull", "pull"), ("%push 1x", "1x"), ("%ranks stp", "stop")])
+def test_wrong_words_of_line_magics_are_named(nb, line, word):
+    cell = nb.run(line).assert_error("UsageError")
+    assert word in cell.reply["evalue"] and "\n" not in cell.reply["evalue"]
+
+
+def test_an_empty_body_is_an_error_or_does_nothing_but_start_the_ranks(nb):
+    for cell in (nb.run("%%distribute -n 2"), nb.run("%%distribute -n 2\n\n   \n")):
+        assert cell.status == "ok" or cell.ename == "UsageError"
+        assert cell.result is None and "Traceback" not in cell.shown
+
+
+def test_a_syntax_error_is_shown_once_at_its_line(nb):
+    cell = nb.run("%%distribute -n 4\nx = 1\nif x\n    y = 2").assert_error("SyntaxError")
+    assert cell.traceback.count("if x\n") == 1 and cell.traceback.count("SyntaxError") <= 3
+
+
+def test_a_name_that_nobody_has_is_a_name_error_on_all_ranks(nb):
+    cell = nb.run("%%distribute -n 4\nnobody_has_this").assert_error("NameError")
+    assert "NameError on ranks 0-3 of 4" in cell.traceback
+
+
+def test_capture_of_a_name_that_home_lacks_names_it(nb):
+    cell = nb.run("%%distribute -n 2 --capture nobody_has_this\n1")
+    assert cell.status == "error" and "nobody_has_this" in cell.reply["evalue"]
+
+
+def test_a_directory_that_is_not_there_is_named(nb):
+    cell = nb.run("%%distribute -n 2 --cwd /no/such/folder\n1")
+    assert cell.status == "error" and "/no/such/folder" in cell.shown
+
+
+def test_push_and_pull_of_unknown_names_name_them(nb):
+    nb.ok("%%distribute -n 2\npass")
+    for line in ("%push nobody_has_this", "%pull nobody_has_this"):
+        cell = nb.run(line)
+        assert cell.status == "error" and "nobody_has_this" in cell.shown
+
+
+def test_pull_from_a_rank_that_is_not_there_names_it(nb):
+    nb.ok("%%distribute -n 2\nx = 1")
+    cell = nb.run("%pull x -r 9")
+    assert cell.status == "error" and "9" in cell.reply["evalue"]
+
+
+def test_pull_before_anything_was_distributed_is_one_clear_error(fresh):
+    notebook = fresh()
+    cell = notebook.run("%pull x")
+    assert cell.status == "error" and len(cell.traceback.splitlines()) < 8, cell.traceback
+
+
+# -- starting
+
+
+def kernel_argv(connection_file):
+    spec = KernelSpecManager().get_kernel_spec(KERNEL)
+    return [word.replace("{connection_file}", str(connection_file)).replace("{resource_dir}", spec.resource_dir) for word in spec.argv]
+
+
+def start_kernel(connection_file, argv=None, **env):
+    """Runs the kernel until it ends by itself; its exit status and what it said."""
+    marker = uuid.uuid4().hex
+    try:
+        done = subprocess.run(
+            argv or kernel_argv(connection_file),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(os.environ, **{processes.MARKER: marker}, **env),
+            timeout=20,
+        )
+        assert processes.gone(marker, 5) == []
+        return done.returncode, done.stdout.decode()
+    finally:
+        processes.kill_all(marker)
+
+
+def assert_one_error(outcome, *words):
+    code, text = outcome
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert code not in (0, None) and code > 0, outcome
+    assert len(lines) == 1, text
+    for word in words:
+        assert word in lines[0], text
+
+
+def test_a_connection_file_that_is_missing_is_named(tmp_path):
+    assert_one_error(start_kernel(tmp_path / "missing.json"), "missing.json", "No such file")
+
+
+def test_a_connection_file_that_is_unreadable_is_named(tmp_path):
+    (tmp_path / "folder.json").mkdir()
+    assert_one_error(start_kernel(tmp_path / "folder.json"), "folder.json")
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[1, 2]", "{}", '{"shell_port": 1', "\0\xff"])
+def test_a_connection_file_that_is_not_json_is_named(tmp_path, text):
+    path = tmp_path / "odd.json"
+    path.write_text(text)
+    assert_one_error(start_kernel(path), "odd.json")
+
+
+def connection(tmp_path, **changes):
+    ports = []
+    sockets = [socket.socket() for _ in range(5)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+        ports.append(s.getsockname()[1])
+    for s in sockets:
+        s.close()
+    names = ("shell", "iopub", "stdin", "control", "hb")
+    content = {name + "_port": port for name, port in zip(names, ports)}
+    content.update(ip="127.0.0.1", transport="tcp", key=uuid.uuid4().hex, signature_scheme="hmac-sha256", kernel_name="")
+    content.update(changes)
+    path = tmp_path / "connection.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes, word",
+    [
+        ({"transport": "carrier-pigeon"}, "carrier-pigeon"),
+        ({"signature_scheme": "hmac-md5"}, "hmac-md5"),
+        ({"shell_port": 70000}, "shell_port"),
+        ({"shell_port": "many"}, "shell_port"),
+        ({"ip": 5}, "ip"),
+    ],
+)
+def test_a_connection_file_that_asks_for_something_odd_is_told_what(tmp_path, changes, word):
+    assert_one_error(start_kernel(connection(tmp_path, **changes)), word)
+
+
+def test_a_port_in_use_is_named(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert_one_error(start_kernel(connection(tmp_path, shell_port=port)), str(port))
+
+
+def test_a_python_that_is_not_there_is_named_in_the_cell(fresh, tmp_path):
+    spec = json.loads(open(os.path.join(KernelSpecManager().get_kernel_spec(KERNEL).resource_dir, "kernel.json")).read())
+    at = spec["argv"].index("--python")
+    spec["argv"][at + 1] = "/no/such/python"
+    run_broken(fresh, tmp_path, spec, "/no/such/python")
+
+
+def test_a_python_without_ipython_is_told_what_to_install(fresh, tmp_path):
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    spec = json.loads(open(os.path.join(KernelSpecManager().get_kernel_spec(KERNEL).resource_dir, "kernel.json")).read())
+    at = spec["argv"].index("--python")
+    spec["argv"][at + 1] = str(bare / "bin" / "python")
+    run_broken(fresh, tmp_path, spec, "(?i)ipython")
+
+
+def run_broken(fresh, tmp_path, spec, pattern):
+    """The kernel comes up and answers; the cell says what is wrong."""
+    folder = tmp_path / "data" / "kernels" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps(spec))
+    manager = KernelSpecManager(kernel_dirs=[str(folder.parent)])
+    notebook = fresh(kernel="broken", kernel_spec_manager=manager)
+    cell = notebook.run("1 + 1", 30)
+    assert cell.status == "error" and re.search(pattern, cell.traceback), cell.shown
+    assert len(cell.traceback.splitlines()) <= 6, cell.traceback
+    assert notebook.control("kernel_info_request")["status"] == "ok"

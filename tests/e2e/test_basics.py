@@ -1,0 +1,272 @@
+"""What every notebook does: run, complete, inspect, page, restart, shut down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import processes
+import pytest
+from processes import wait_until
+
+
+def test_a_cell_has_a_result_and_out_is_kept(nb):
+    cell = nb.ok("[1, 2, 3]")
+    assert cell.value == "[1, 2, 3]"
+    assert nb.ok("_").value == "[1, 2, 3]"
+    assert nb.ok("Out[%d]" % cell.reply["execution_count"]).value == "[1, 2, 3]"
+    assert nb.ok("In[%d]" % cell.reply["execution_count"]).value == "'[1, 2, 3]'"
+
+
+def test_variables_stay_and_names_are_in_main(nb):
+    nb.ok("class Thing:\n    pass\nthing = Thing()")
+    assert nb.ok("type(thing).__module__, __name__").value == "('__main__', '__main__')"
+
+
+def test_an_empty_cell_is_fine(nb):
+    for code in ("", "   \n", "# only a comment"):
+        assert nb.ok(code).result is None
+
+
+def test_a_semicolon_hides_the_result(nb):
+    assert nb.ok("41 + 1;").result is None
+
+
+def test_a_syntax_error_points_at_the_place(nb):
+    cell = nb.run("x = (1,\ny = 2").assert_error("SyntaxError")
+    assert "y = 2" in cell.traceback or "x = (1," in cell.traceback
+
+
+def test_a_traceback_shows_the_line_and_leaves_out_the_kernel(nb):
+    cell = nb.run("def f(a):\n    return a / 0\n\nf(3)").assert_error("ZeroDivisionError")
+    assert "return a / 0" in cell.traceback and "f(3)" in cell.traceback
+    assert "cellspan" not in cell.traceback
+
+
+def test_sys_exit_does_not_end_the_kernel(nb):
+    nb.ok("kept = 'here'")
+    cell = nb.run("import sys; sys.exit(3)")
+    assert cell.status in ("ok", "error")
+    assert nb.ok("kept").value == "'here'"
+
+
+def test_exit_asks_to_leave_and_keeps_the_kernel(nb):
+    cell = nb.run("exit")
+    asked = [p for p in cell.payloads if p["source"] == "ask_exit"]
+    assert asked and asked[0]["keepkernel"] is True
+    assert nb.ok("1").value == "1"
+
+
+def test_the_magics_of_ipython_work(nb):
+    assert "done" in nb.ok("%%bash\necho done").stdout
+    assert nb.ok("!echo from the shell").stdout.strip() == "from the shell"
+    assert nb.ok("files = !echo a; echo b\nlist(files)").value == "['a', 'b']"
+    assert "Wall time" in nb.ok("%%time\nsum(range(10))").stdout
+    assert "loop" in nb.ok("%timeit -n 1 -r 1 1").stdout
+    assert nb.ok("%%capture grabbed\nprint('inside')").stdout == ""
+    assert nb.ok("grabbed.stdout").value == r"'inside\n'"
+
+
+def test_an_unknown_magic_is_a_usage_error_of_one_line(nb):
+    cell = nb.run("%%no_such_magic\n1")
+    assert cell.status == "error" or "no_such_magic" in cell.shown
+
+
+def test_a_figure_is_shown_as_a_picture(nb):
+    pytest.importorskip("matplotlib")
+    cell = nb.ok("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
+    assert any("image/png" in d for d in cell.displays)
+    cell = nb.ok("plt.plot([1, 2, 3]);")  # without show(): at the cell's end
+    assert any("image/png" in d for d in cell.displays)
+
+
+def test_rich_representations_come_whole(nb):
+    cell = nb.ok("class R:\n    def _repr_html_(self): return '<b>r</b>'\n    def __repr__(self): return 'r'\nR()")
+    assert cell.result["text/html"] == "<b>r</b>" and cell.result["text/plain"] == "r"
+
+
+def test_question_marks_show_help_in_the_pager(nb):
+    cell = nb.ok("def documented():\n    'Words of wisdom.'\ndocumented?")
+    pages = [p for p in cell.payloads if p["source"] == "page"]
+    assert pages and "Words of wisdom." in pages[0]["data"]["text/plain"]
+
+
+def test_set_next_input_is_a_payload(nb):
+    cell = nb.ok("get_ipython().set_next_input('y = 2')")
+    assert [p["text"] for p in cell.payloads if p["source"] == "set_next_input"] == ["y = 2"]
+
+
+def test_completion_knows_variables_attributes_and_types(nb):
+    nb.ok("wonderful_value = {'first_key': 1}")
+    def complete(code):
+        return nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=20)
+
+    found = complete("wonderf")
+    assert found["matches"] == ["wonderful_value"]
+    types = found["metadata"]["_jupyter_types_experimental"]
+    assert types[0]["text"] == "wonderful_value" and types[0]["type"]
+    assert "append" in complete("[].app")["matches"]
+    assert any("first_key" in m for m in complete("wonderful_value['fi")["matches"])
+
+
+def test_completion_does_not_wait_for_a_busy_cell(nb):
+    cell = nb.start("print('begun', flush=True)\nimport time; time.sleep(3)")
+    nb.wait_shown(cell, "begun", 10)
+    begin = time.monotonic()
+    nb.request("complete_request", {"code": "%%distrib", "cursor_pos": 9}, limit=10)
+    assert time.monotonic() - begin < 1
+    nb.wait(cell, 10).assert_ok()
+
+
+def test_inspection_shows_signature_then_source(nb):
+    nb.ok("def plain(alpha, beta=2):\n    'Says nothing.'\n    return alpha")
+    for level, text in ((0, "plain(alpha, beta=2)"), (1, "return alpha")):
+        found = nb.request("inspect_request", {"code": "plain", "cursor_pos": 3, "detail_level": level})
+        from client import ANSI
+
+        assert found["found"] and text in ANSI.sub("", found["data"]["text/plain"])
+    found = nb.request("inspect_request", {"code": "not_there", "cursor_pos": 3, "detail_level": 0})
+    assert found == {"status": "ok", "found": False, "data": {}, "metadata": {}}
+
+
+def test_is_complete_tells_whether_enter_runs_the_cell(nb):
+    wanted = {"1 + 1": "complete", "for i in x:": "incomplete", "1 = 2": "invalid"}
+    for code, status in wanted.items():
+        found = nb.request("is_complete_request", {"code": code})
+        assert found["status"] == status, code
+    assert nb.request("is_complete_request", {"code": "for i in x:"})["indent"] == "    "
+
+
+def test_kernel_info_is_answered_before_home_is_ready(fresh):
+    notebook = fresh()
+    assert notebook.info["status"] == "ok"
+    assert notebook.ok("1").value == "1"
+
+
+def test_kernel_info_on_shell_does_not_wait_for_the_running_cell(nb):
+    cell = nb.start("print('begun', flush=True)\nimport time; time.sleep(2)")
+    nb.wait_shown(cell, "begun", 10)
+    nb.request("kernel_info_request", limit=1)
+    assert not cell.ended
+    nb.wait(cell, 10).assert_ok()
+
+
+def test_two_hundred_queued_cells_are_run_in_order(nb):
+    nb.ok("seen = []")
+    cells = [nb.start("seen.append(%d)" % i) for i in range(200)]
+    for cell in cells:
+        nb.wait(cell).assert_ok()
+    assert nb.ok("seen == list(range(200))").value == "True"
+
+
+def test_an_interrupt_aborts_what_is_queued_behind_it(nb):
+    first = nb.start("print('begun', flush=True)\nimport time; time.sleep(60)")
+    queued = nb.start("1")
+    nb.wait_shown(first, "begun", 10)
+    nb.control("interrupt_request")
+    nb.wait(first, 10).assert_error("KeyboardInterrupt")
+    assert nb.wait(queued, 10).status == "aborted"
+
+
+def test_an_interrupt_does_not_hit_the_next_cell(nb):
+    for _ in range(10):
+        cell = nb.start("pass")
+        nb.control("interrupt_request")
+        assert nb.wait(cell, 10).status in ("ok", "error", "aborted")
+        nb.quiet(0.05)
+        assert nb.ok("1").value == "1"
+
+
+def test_a_restart_gives_a_new_home_on_the_same_ports(fresh):
+    notebook = fresh()
+    notebook.ok("gone_soon = 1")
+    ports = notebook.km.ports
+    notebook.km.restart_kernel()
+    notebook.ready()
+    assert notebook.km.ports == ports
+    notebook.run("gone_soon").assert_error("NameError")
+
+
+def test_a_restart_in_the_middle_of_a_cell_leaves_nobody(fresh):
+    notebook = fresh()
+    cell = notebook.start("print('begun', flush=True)\nimport time; time.sleep(60)")
+    notebook.wait_shown(cell, "begun", 10)
+    before = processes.marked(notebook.marker)
+    notebook.km.restart_kernel(now=True)
+    notebook.ready()
+    assert notebook.ok("1").value == "1"
+    assert wait_until(lambda: not [p for p in before if processes.alive(p)], 10), processes.described(before)
+
+
+def test_the_kernel_ends_when_its_parent_dies(fresh, tmp_path):
+    """A server that is killed leaves no kernel behind (JPY_PARENT_PID)."""
+    import subprocess
+    import sys
+    import uuid
+
+    from client import KERNEL
+
+    marker = uuid.uuid4().hex
+    code = (
+        "from jupyter_client.manager import KernelManager\nimport sys\n"
+        "km = KernelManager(kernel_name=%r); km.start_kernel()\n"
+        "kc = km.client(); kc.start_channels(); kc.wait_for_ready(60)\n"
+        "print('up', flush=True); sys.stdin.read()" % KERNEL
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, **{processes.MARKER: marker}),
+    )
+    try:
+        assert parent.stdout.readline() == b"up\n"
+        assert processes.named(marker, "cellspan-kernel")
+        parent.kill()
+        parent.wait()
+        assert processes.gone(marker) == []
+    finally:
+        processes.kill_all(marker)
+
+
+def test_sigterm_ends_the_kernel_and_all_that_came_of_it(fresh):
+    notebook = fresh()
+    os.kill(notebook.pid, signal.SIGTERM)
+    assert processes.gone(notebook.marker, 5) == []
+
+
+def test_nothing_is_left_in_the_runtime_directory(fresh, tmp_path):
+    notebook = fresh(env={"XDG_RUNTIME_DIR": str(tmp_path)})
+    assert wait_until(lambda: list(tmp_path.glob("cellspan-*")), 5)
+    mode = next(tmp_path.glob("cellspan-*")).stat().st_mode & 0o777
+    assert mode == 0o700
+    notebook.control("shutdown_request", {"restart": False})
+    assert processes.gone(notebook.marker, 5) == []
+    assert list(tmp_path.glob("cellspan-*")) == []
+
+
+def test_secrets_stand_in_no_command_line(nb):
+    key = nb.km.session.key.decode()
+    assert all(key not in processes.command(pid) for pid in processes.marked(nb.marker))
+
+
+def test_sys_executable_and_multiprocessing_work_as_in_python(nb):
+    assert "python" in nb.ok("import sys, os; os.path.basename(sys.executable)").value
+    cell = nb.ok(
+        "import multiprocessing as mp\n"
+        "with mp.get_context('spawn').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))",
+        limit=60,
+    )
+    assert cell.stdout == "[1, 2]\n"
+
+
+def test_widgets_are_shown_and_change(nb):
+    pytest.importorskip("ipywidgets")
+    cell = nb.ok("import ipywidgets\ns = ipywidgets.IntSlider(3)\ndisplay(s)")
+    assert any("application/vnd.jupyter.widget-view+json" in d for d in cell.displays)
+    comm_id = cell.displays[0]["application/vnd.jupyter.widget-view+json"]["model_id"]
+    change = {"method": "update", "state": {"value": 9}, "buffer_paths": []}
+    told = nb.send("comm_msg", {"comm_id": comm_id, "data": change})
+    nb.wait(told, 10, lambda: told.idle_at is not None)
+    assert nb.ok("s.value").value == "9"

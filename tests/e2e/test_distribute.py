@@ -1,0 +1,592 @@
+"""One cell on many ranks: options, variables, results, the other magics, and Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import pytest
+
+N = 4
+
+
+def rank_values(nb, expression, n=N, options=""):
+    """The value of an expression on each rank, as Python objects."""
+    import ast
+
+    return ast.literal_eval(nb.ok("%%%%distribute -n %d --gather %s\n%s" % (n, options, expression)).value)
+
+
+# -- the world
+
+
+def test_a_cell_runs_on_each_rank_and_rank_0_gives_the_result(nb):
+    cell = nb.ok("%%distribute -n 4\nimport os\nint(os.environ['RANK']) + 10")
+    assert cell.value == "10"
+    assert nb.ok("_").value == "10"
+    assert nb.ok("Out[%d]" % cell.reply["execution_count"]).value == "10"
+
+
+def test_each_rank_is_a_process_of_its_own(nb):
+    pids = nb.rank_pids(N)
+    assert len(set(pids + [nb.home_pid()])) == N + 1
+    assert nb.rank_pids(N) == pids  # and stays so
+
+
+def test_later_cells_reuse_the_group_and_its_variables(nb):
+    nb.ok("%%distribute -n 4\nimport os\nmine = int(os.environ['RANK']) ** 2")
+    assert nb.ok("%%distribute --gather\nmine").value == "[0, 1, 4, 9]"
+
+
+def test_blank_and_comment_lines_may_stand_above(nb):
+    assert nb.ok("\n# a remark\n\n%%distribute -n 2\n'ran'").value == "'ran'"
+
+
+def test_options_are_expanded_by_home(nb):
+    nb.ok("count = 2")
+    for line in ("%%distribute -n {count} --gather", "%%distribute -n $count --gather"):
+        assert nb.ok(line + "\n1").value == "[1, 1]"
+
+
+def test_growth_keeps_the_living_ranks_variables(fresh):
+    notebook = fresh()
+    two = notebook.rank_pids(2)
+    notebook.ok("%%distribute -n 2\nkept = 'old'")
+    four = notebook.rank_pids(4)
+    assert four[:2] == two
+    assert rank_values(notebook, "'kept' in globals()") == [True, True, False, False]
+    assert rank_values(notebook, "__import__('os').environ['WORLD_SIZE']") == ["4"] * 4
+
+
+def test_a_smaller_world_leaves_the_others_idle_and_alive(nb):
+    four = nb.rank_pids(4)
+    assert nb.rank_pids(2) == four[:2]
+    assert rank_values(nb, "__import__('os').environ['WORLD_SIZE']", 2) == ["2", "2"]
+    assert nb.rank_pids(4) == four
+
+
+@pytest.mark.parametrize("spec, wanted", [("0", [0]), ("1,3", [1, 3]), ("1-2", [1, 2]), ("-1", [3]), ("0,2-3", [0, 2, 3])])
+def test_ranks_chooses_who_runs_and_the_world_keeps_its_size(nb, spec, wanted):
+    cell = nb.ok(
+        "%%%%distribute -n 4 --ranks %s --merge raw\nimport os\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'])" % spec
+    )
+    assert sorted(cell.stdout.split("\n")[:-1]) == ["%d 4" % r for r in wanted]
+
+
+def test_fresh_starts_the_group_anew(nb):
+    before = nb.rank_pids(2)
+    nb.ok("%%distribute -n 2\nold = 1")
+    cell = nb.ok("%%distribute -n 2 --fresh --gather\nimport os\n(os.getpid(), 'old' in globals())")
+    after = [int(p) for p in re.findall(r"\((\d+), False\)", cell.value)]
+    assert len(after) == 2 and not set(after) & set(before)
+
+
+def test_the_environment_is_torchruns_complete(nb):
+    names = (
+        "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME "
+        "NODE_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS "
+        "TORCHELASTIC_ERROR_FILE TORCHELASTIC_USE_AGENT_STORE TORCH_NCCL_ASYNC_ERROR_HANDLING OMP_NUM_THREADS "
+        "JAX_COORDINATOR_ADDRESS JAX_PROCESS_ID JAX_NUM_PROCESSES"
+    ).split()
+    values = rank_values(nb, "{k: __import__('os').environ.get(k) for k in %r}" % names)
+    for rank, env in enumerate(values):
+        assert None not in env.values(), env
+        own = {"RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "JAX_PROCESS_ID": rank}
+        world = {"WORLD_SIZE": N, "LOCAL_WORLD_SIZE": N, "ROLE_WORLD_SIZE": N, "JAX_NUM_PROCESSES": N}
+        node = {"GROUP_RANK": 0, "NODE_RANK": 0, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_RESTART_COUNT": 0}
+        for name, number in dict(own, **world, **node).items():
+            assert env[name] == str(number), (rank, name)
+        assert env["TORCHELASTIC_USE_AGENT_STORE"] == "False"
+        assert int(env["OMP_NUM_THREADS"]) == max(1, os.cpu_count() // N)
+    for shared in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
+        assert len({env[shared] for env in values}) == 1
+    assert len({env["TORCHELASTIC_ERROR_FILE"] for env in values}) == N
+
+
+def test_env_and_cwd_are_set_on_the_ranks_only(nb, tmp_path):
+    cell = nb.ok(
+        "%%%%distribute -n 2 --env SPECIAL=yes --env OTHER=1=2 --cwd %s --gather\n"
+        "import os\n(os.environ['SPECIAL'], os.environ['OTHER'], os.getcwd())" % tmp_path
+    )
+    assert cell.value == str([("yes", "1=2", str(tmp_path))] * 2)
+    assert nb.ok("import os\nos.environ.get('SPECIAL')").result is None
+
+
+def test_random_state_differs_by_rank_and_can_be_repeated(nb):
+    pytest.importorskip("numpy")
+    body = "(__import__('random').random(), float(__import__('numpy').random.rand()))"
+    first = rank_values(nb, body, 3, "--fresh")
+    again = rank_values(nb, body, 3, "--fresh")
+    assert len(set(first)) == 3 and len({numbers[1] for numbers in first}) == 3
+    assert first == again
+
+
+# -- results and displays
+
+
+def test_gather_gives_a_list_by_rank_and_into_binds_it(nb):
+    nb.ok("%%distribute -n 3 --gather --into squares\nimport os\nint(os.environ['RANK']) ** 2")
+    assert nb.ok("squares").value == "[0, 1, 4]"
+
+
+def test_into_binds_rank_0s_object_at_home(nb):
+    pytest.importorskip("numpy")
+    nb.ok("%%distribute -n 2 --into table\nimport numpy\nnumpy.arange(6).reshape(2, 3)")
+    assert nb.ok("table.sum(), type(table).__name__").value in ("(15, 'ndarray')", "(np.int64(15), 'ndarray')")
+
+
+def test_a_rich_result_is_shown_as_rank_0_rendered_it(nb):
+    cell = nb.ok(
+        "%%distribute -n 2\nclass R:\n    def _repr_html_(self):\n        return '<b>from a rank</b>'\nR()"
+    )
+    assert cell.result["text/html"] == "<b>from a rank</b>"
+
+
+def test_a_data_frame_arrives_as_html_and_as_object(nb):
+    pytest.importorskip("pandas")
+    cell = nb.ok("%%distribute -n 2\nimport pandas\npandas.DataFrame({'a': [1, 2]})", limit=90)
+    assert "<table" in cell.result["text/html"]
+    assert nb.ok("int(_['a'].sum())").value == "3"
+
+
+def test_a_cell_without_a_last_expression_has_no_result(nb):
+    assert nb.ok("%%distribute -n 2\nx = 1").result is None
+    assert nb.ok("%%distribute -n 2\n2;").result is None
+
+
+def test_a_result_that_does_not_pickle_is_a_handle(nb):
+    cell = nb.ok("%%distribute -n 2\nimport threading\nthreading.Lock()")
+    assert "lock" in cell.value
+    out = nb.ok("_").value
+    assert "lock" in out and "pull" in nb.ok("dir(_)").value
+
+
+def test_displays_of_rank_0_are_shown_and_updated(nb):
+    cell = nb.ok(
+        "%%distribute -n 2\nfrom IPython.display import display\n"
+        "h = display({'text/plain': 'one', 'text/html': '<i>one</i>'}, raw=True, display_id=True)\n"
+        "h.update({'text/plain': 'two', 'text/html': '<i>two</i>'}, raw=True)"
+    )
+    assert [d["text/html"] for d in cell.displays if "text/html" in d].count("<i>two</i>") >= 1
+    assert "update_display_data" in cell.kinds
+
+
+def test_displays_of_other_ranks_are_not_shown_with_rank0(nb):
+    body = "import os\nfrom IPython.display import display\ndisplay({'text/plain': 'from ' + os.environ['RANK']}, raw=True)"
+    cell = nb.ok("%%distribute -n 3 --merge rank0\n" + body)
+    assert [d["text/plain"] for d in cell.displays] == ["from 0"]
+
+
+def test_displays_of_all_ranks_are_labelled_with_prefix(nb):
+    body = "import os\nfrom IPython.display import display\ndisplay({'text/plain': 'from ' + os.environ['RANK']}, raw=True)"
+    cell = nb.ok("%%distribute -n 3 --merge prefix\n" + body)
+    for rank in range(3):
+        assert "from %d" % rank in cell.shown and "[%d]" % rank in cell.shown
+
+
+def test_a_figure_of_rank_0_is_shown(nb):
+    pytest.importorskip("matplotlib")
+    cell = nb.ok(
+        "%%distribute -n 2\nimport matplotlib.pyplot as plt\nimport os\n"
+        "if os.environ['RANK'] == '0':\n    plt.plot([1, 2])\n    plt.show()", limit=90
+    )
+    assert len([d for d in cell.displays if "image/png" in d]) == 1
+
+
+def test_displays_and_lines_of_a_rank_keep_their_order(nb):
+    cell = nb.ok(
+        "%%distribute -n 2 --ranks 0\nfrom IPython.display import display\n"
+        "for i in range(4):\n    print('line', i)\n    display({'text/plain': 'shown %d' % i}, raw=True)"
+    )
+    words = [w for w in cell.shown.split() if w != "[0]"]
+    assert words == [w for i in range(4) for w in ("line", str(i), "shown", str(i))]
+
+
+# -- merged output
+
+
+def test_fold_shows_a_line_of_several_ranks_once(nb):
+    cell = nb.ok("%%distribute -n 4\nimport os\nprint('alike')\nprint('odd', int(os.environ['RANK']) % 2)")
+    lines = cell.stdout.splitlines()
+    assert "[0-3] alike" in lines
+    assert sorted(lines[1:]) == ["[0,2] odd 0", "[1,3] odd 1"]
+
+
+def test_prefix_labels_each_line(nb):
+    cell = nb.ok("%%distribute -n 3 --merge prefix\nprint('a'); print('b')")
+    for rank in range(3):
+        mine = [line for line in cell.stdout.splitlines() if line.startswith("[%d] " % rank)]
+        assert mine == ["[%d] a" % rank, "[%d] b" % rank]
+
+
+def test_rank0_shows_only_rank_0(nb):
+    assert nb.ok("%%distribute -n 3 --merge rank0\nprint('only once')").stdout == "only once\n"
+
+
+def test_raw_shows_every_rank_unlabelled(nb):
+    assert nb.ok("%%distribute -n 3 --merge raw\nprint('same')").stdout == "same\n" * 3
+
+
+def test_a_world_of_one_is_not_labelled(nb):
+    assert nb.ok("%%distribute -n 1\nprint('alone')").stdout == "alone\n"
+
+
+def test_stdout_and_stderr_stay_apart(nb):
+    cell = nb.ok("%%distribute -n 2\nimport sys\nprint('out')\nprint('err', file=sys.stderr)")
+    assert cell.stdout == "[0-1] out\n" and cell.stderr == "[0-1] err\n"
+
+
+def test_output_of_c_and_of_children_is_caught(nb):
+    cell = nb.ok(
+        "%%distribute -n 2\nimport ctypes, os, subprocess\nctypes.CDLL(None).puts(b'from C')\n"
+        "subprocess.run(['echo', 'from a child'])\nos.write(1, b'from the descriptor\\n');"
+    )
+    for text in ("from C", "from a child", "from the descriptor"):
+        assert "[0-1] %s\n" % text in cell.stdout
+
+
+def test_text_keeps_indents_blank_lines_and_missing_newlines(nb):
+    cell = nb.ok("%%distribute -n 1\nprint('  indented\\n\\nmsg_id: 7\\n{}')\nprint('no newline', end='')")
+    assert cell.stdout.rstrip("\n") == "  indented\n\nmsg_id: 7\n{}\nno newline"
+
+
+def test_output_streams_while_the_cell_runs(nb):
+    cell = nb.start("%%distribute -n 2\nimport time\nprint('early')\ntime.sleep(3)\nprint('late')")
+    nb.wait_shown(cell, "early", 30)
+    assert not cell.ended and "late" not in cell.stdout
+    nb.wait(cell).assert_ok()
+    assert "[0-1] late" in cell.stdout
+
+
+# -- what a cell may hold
+
+
+def test_magics_shell_and_await_work_on_ranks(nb):
+    assert "[0-1] hello" in nb.ok("%%distribute -n 2\n!echo hello").stdout
+    cell = nb.ok("%%distribute -n 2\nimport asyncio\nawait asyncio.sleep(0.01)\nprint('awaited')\n'value'")
+    assert "[0-1] awaited" in cell.stdout and cell.value == "'value'"
+    assert "Wall time" in nb.ok("%%distribute -n 2\n%time sum(range(10))").stdout
+
+
+def test_another_cell_magic_may_stand_above(nb):
+    cell = nb.ok("%%time\n%%distribute -n 2\nprint('inside')")
+    assert "[0-1] inside" in cell.stdout and "Wall time" in cell.stdout
+
+
+def test_line_numbers_in_tracebacks_are_the_cells(nb):
+    cell = nb.run("%%distribute -n 2\nx = 1\n\n1 / 0").assert_error("ZeroDivisionError")
+    assert re.search(r"-+> 4 1 / 0", cell.traceback) or re.search(r"-+> 3 1 / 0", cell.traceback), cell.traceback
+
+
+def test_input_prompts_for_rank_0_only(nb):
+    cell = nb.ok(
+        "%%distribute -n 2\nimport os\nif os.environ['RANK'] == '0':\n    print('got', input('who? '))", answer="Ada"
+    )
+    assert cell.prompts[0]["prompt"] == "who? " and "got Ada" in cell.stdout
+    cell = nb.run("%%distribute -n 2 --ranks 1\ninput('who? ')", answer="Ada")
+    assert cell.status == "error" and "rank 1" in cell.traceback
+
+
+def test_a_timeout_stops_the_cell(nb):
+    begin = time.monotonic()
+    cell = nb.run("%%distribute -n 2 --timeout 2s\nimport time\ntime.sleep(60)")
+    assert cell.status == "error" and time.monotonic() - begin < 15
+    assert "2" in cell.shown and nb.ok("%%distribute -n 2\n'alive'").value == "'alive'"
+
+
+def test_help_is_shown_and_nothing_runs(nb):
+    for code in ("%%distribute --help\nprint('ran')", "%distribute --help", "%distribute?"):
+        cell = nb.ok(code)
+        for option in ("--nproc", "--ranks", "--merge", "--into", "--gather", "--init", "--grace"):
+            assert option in cell.shown, (code, option)
+        assert "ran\n" not in cell.stdout
+
+
+def test_the_cell_and_its_raw_text_are_in_the_history(nb):
+    nb.ok("%%distribute -n 2\nremembered = 1")
+    found = nb.request("history_request", {"hist_access_type": "tail", "n": 1, "raw": True, "output": False})
+    assert found["history"][-1][2] == "%%distribute -n 2\nremembered = 1"
+    assert "distribute" in nb.ok("In[-2]").value
+
+
+def test_user_expressions_of_a_distributed_cell_are_homes(nb):
+    nb.ok("at_home = 5")
+    cell = nb.ok("%%distribute -n 2\n1", user_expressions={"e": "at_home + 1"})
+    assert cell.reply["user_expressions"]["e"]["data"]["text/plain"] == "6"
+
+
+# -- torch.distributed
+
+
+def test_init_makes_a_world_that_reduces(nb, torch):
+    cell = nb.ok(
+        "%%distribute -n 4 --init gloo --gather\nimport torch, torch.distributed as dist\n"
+        "t = torch.tensor([dist.get_rank() + 1.0])\ndist.all_reduce(t)\nt.item()",
+        limit=100,
+    )
+    assert cell.value == "[10.0, 10.0, 10.0, 10.0]"
+    cell = nb.ok("%%distribute --gather\ndist.all_reduce(t)\nt.item()")  # once per world
+    assert cell.value == "[40.0, 40.0, 40.0, 40.0]"
+
+
+def test_init_process_group_without_arguments_works(nb, torch):
+    cell = nb.ok(
+        "%%distribute -n 3 --fresh --gather\nimport torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\nt = torch.ones(1)\ndist.all_reduce(t)\n"
+        "dist.destroy_process_group()\nt.item()",
+        limit=100,
+    )
+    assert cell.value == "[3.0, 3.0, 3.0]"
+
+
+def test_init_works_again_after_the_world_changed(nb, torch):
+    body = "import torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nt.item()"
+    for n in (2, 4, 3):
+        assert nb.ok("%%%%distribute -n %d --init\n%s" % (n, body), limit=100).value == str(float(n))
+
+
+# -- variables that travel
+
+
+def test_what_the_cell_reads_travels(nb):
+    nb.ok("number, word = 41, 'hello'\nunused = 'stays'")
+    assert rank_values(nb, "(number + 1, word)", 2) == [(42, "hello")] * 2
+    assert rank_values(nb, "'un' + 'used' in globals()", 2) == [False, False]
+
+
+def test_functions_and_classes_travel_with_what_they_need(nb):
+    nb.ok(
+        "import math\nscale = 10\n"
+        "def helper(x):\n    return math.floor(x) * scale\n"
+        "def outer(x):\n    return helper(x) + 1\n"
+        "class Thing:\n    factor = 3\n    def times(self, x):\n        return outer(x) * self.factor\n"
+    )
+    assert rank_values(nb, "Thing().times(2.5)", 2) == [63, 63]
+
+
+def test_the_last_writer_wins(nb):
+    nb.ok("shared = 1")
+    assert rank_values(nb, "shared", 2) == [1, 1]
+    nb.ok("%%distribute -n 2\nshared = shared + 10")
+    assert rank_values(nb, "shared", 2) == [11, 11]  # a rank's own update stays …
+    nb.ok("shared = 2")
+    assert rank_values(nb, "shared", 2) == [2, 2]  # … until home changes the name again
+
+
+def test_a_change_in_place_travels(nb):
+    nb.ok("things = [1, 2]")
+    assert rank_values(nb, "len(things)", 2) == [2, 2]
+    nb.ok("things.append(3)")
+    assert rank_values(nb, "len(things)", 2) == [3, 3]
+
+
+def test_home_is_not_changed_by_ranks(nb):
+    nb.ok("model = [1, 2, 3]")
+    nb.ok("%%distribute -n 2\nmodel = 'ours'")
+    assert nb.ok("model").value == "[1, 2, 3]"
+
+
+def test_no_capture_and_capture_choose_what_travels(nb):
+    nb.ok("travels, remains = 1, 2")
+    nb.run("%%distribute -n 2 --fresh --no-capture\ntravels").assert_error("NameError")
+    cell = nb.ok("%%distribute -n 2 --fresh --capture travels\n'travels' in globals(), 'remains' in globals(), remains if 0 else 0")
+    assert cell.value == "(True, False, 0)"
+
+
+def test_what_does_not_pickle_is_left_out_with_a_warning(nb):
+    nb.ok("import threading\nlatch = threading.Lock()\nfile = open('/dev/null')\nfine = 1")
+    cell = nb.run("%%distribute -n 2\n_ = fine\ntry:\n    latch, file\nexcept NameError as e:\n    print('not here:', e)")
+    warnings = [line for line in (cell.stderr + cell.stdout).splitlines() if "latch" in line and "not here" not in line]
+    assert len(warnings) == 1, cell.shown
+    assert len([line for line in cell.stderr.splitlines() if "file" in line and "not here" not in line]) == 1
+    assert cell.status == "ok"
+
+
+def test_arrays_are_shared_copy_on_write(nb):
+    pytest.importorskip("numpy")
+    nb.ok("import numpy\nbig = numpy.ones(1 << 22)")  # 32 MiB
+    cell = nb.ok(
+        "%%distribute -n 4 --gather\nimport os\nrank = int(os.environ['RANK'])\n"
+        "before = float(big.sum())\nif rank == 1:\n    big[:] = 7\n(before, big.flags.writeable)"
+    )
+    assert cell.value == str([(float(1 << 22), True)] * 4)
+    assert nb.ok("%%distribute --gather\n(float(big[0]), float(big[-1]))").value == str(
+        [(1.0, 1.0), (7.0, 7.0), (1.0, 1.0), (1.0, 1.0)]
+    )
+    assert nb.ok("float(big.sum())").value == str(float(1 << 22))
+
+
+def test_a_big_array_costs_one_copy_a_node(nb):
+    pytest.importorskip("numpy")
+    import processes
+
+    def used():
+        return sum(processes.pss(pid) for pid in processes.marked(nb.marker))
+
+    nb.ok("%%distribute -n 4 --fresh\nimport numpy")
+    nb.ok("import numpy\nvast = numpy.ones(16 << 20)")  # 128 MiB
+    before = used()
+    nb.ok("%%distribute -n 4\nassert float(vast.sum()) == 16 << 20")
+    grown = used() - before
+    nb.ok("del vast")
+    nb.ok("%%distribute -n 4\ndel vast")
+    assert grown < 200, "%.0f MiB for an array of 128" % grown
+
+
+def test_tensors_travel_with_dtype_stride_and_ties(nb, torch):
+    nb.ok(
+        "import torch\nbase = torch.arange(12, dtype=torch.bfloat16).reshape(3, 4)\nturned = base.t()\n"
+        "net = torch.nn.Linear(3, 3)\nnet.twin = net.weight", limit=90
+    )
+    cell = nb.ok(
+        "%%distribute -n 2\nnet.twin is net.weight, str(turned.dtype), turned.stride(), turned.sum().item(), net.weight.requires_grad",
+        limit=90,
+    )
+    assert cell.value == "(True, 'torch.bfloat16', (1, 4), 66.0, True)"
+
+
+# -- the other magics
+
+
+def test_push_sends_variables(nb):
+    nb.ok("one, two = 1, 'two'")
+    nb.ok("%%distribute -n 3\npass")
+    nb.ok("%push one two")
+    assert nb.ok("%%distribute --no-capture --gather\n(one, two)").value == str([(1, "two")] * 3)
+    nb.ok("one = 5")
+    nb.ok("%push one -r 1")
+    assert nb.ok("%%distribute --no-capture --gather\none").value == "[1, 5, 1]"
+
+
+def test_pull_brings_a_list_by_rank_or_one_value(nb):
+    nb.ok("%%distribute -n 3\nimport os\nloss = int(os.environ['RANK']) / 2")
+    nb.ok("%pull loss")
+    assert nb.ok("loss").value == "[0.0, 0.5, 1.0]"
+    nb.ok("%pull loss -r 2 --into last")
+    assert nb.ok("last").value == "1.0"
+
+
+def test_pull_of_a_name_that_is_not_there_names_it(nb):
+    nb.ok("%%distribute -n 2\npass")
+    cell = nb.run("%pull nowhere_to_be_found")
+    assert cell.status == "error" and "nowhere_to_be_found" in cell.traceback
+
+
+def test_ranks_shows_a_table(nb):
+    pids = nb.rank_pids(2)
+    cell = nb.ok("%ranks")
+    assert all(str(pid) in cell.shown for pid in pids), cell.shown
+
+
+def test_ranks_stop_ends_them_and_the_next_cell_starts_new_ones(nb):
+    import processes
+
+    before = nb.rank_pids(2)
+    nb.ok("%%distribute -n 2\nforgotten = 1")
+    nb.ok("%ranks stop")
+    assert processes.wait_until(lambda: not any(map(processes.alive, before)), 10)
+    assert "False" in nb.ok("%%distribute -n 2\n'forgotten' in globals()").value
+
+
+def test_ranks_restart_gives_new_processes(nb):
+    before = nb.rank_pids(2)
+    nb.ok("%ranks restart")
+    after = nb.rank_pids(2)
+    assert len(after) == 2 and not set(before) & set(after)
+
+
+def test_magics_in_the_middle_of_a_cell_and_in_control_flow(nb):
+    nb.ok("%%distribute -n 2\npass")
+    nb.ok("x = 11\n%push x")
+    assert nb.ok("%%distribute --no-capture --gather\nx").value == "[11, 11]"
+    cell = nb.ok("for y in (1, 2):\n    %push y -r 0\n    %pull y -r 0 --into back\n    print('back', back)")
+    assert cell.stdout.split() == ["back", "1", "back", "2"]
+
+
+def test_a_script_runs_as_torchrun_would_run_it(nb, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, sys\nprint('rank', os.environ['RANK'], 'args', sys.argv[1:], __name__)\n"
+        "assert os.path.basename(sys.argv[0]) == 'train.py'\n"
+    )
+    cell = nb.ok("%%distribute -n 2 --merge prefix %s --epochs 3 -n 7".replace("%%", "%") % script)
+    for rank in range(2):
+        assert "[%d] rank %d args ['--epochs', '3', '-n', '7'] __main__" % (rank, rank) in cell.stdout
+
+
+def test_a_module_runs_with_m(nb, tmp_path):
+    package = tmp_path / "cellspan_e2e_pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "main.py").write_text("import sys\nprint('module', sys.argv[1:], __name__)\n")
+    cell = nb.ok("%%distribute -n 2 --cwd %s -m cellspan_e2e_pkg.main a b".replace("%%", "%") % tmp_path)
+    assert "[0-1] module ['a', 'b'] __main__" in cell.stdout
+
+
+def test_a_script_that_is_not_there_is_named(nb, tmp_path):
+    cell = nb.run("%%distribute -n 2 %s/missing.py".replace("%%", "%") % tmp_path)
+    assert cell.status == "error" and "missing.py" in cell.traceback
+
+
+def test_a_script_that_fails_fails_the_cell(nb, tmp_path):
+    (tmp_path / "bad.py").write_text("import sys\nsys.exit(3)\n")
+    cell = nb.run("%%distribute -n 2 %s/bad.py".replace("%%", "%") % tmp_path)
+    assert cell.status == "error" and cell.ename == "SystemExit"
+
+
+# -- Python
+
+
+def test_run_gives_rank_0s_value(nb):
+    nb.ok("import cellspan\ndef work(a, b=1):\n    import os\n    return a * b + int(os.environ['RANK'])")
+    assert nb.ok("cellspan.run(work, 6, b=7, n=2)").value == "42"
+
+
+def test_a_group_pushes_pulls_and_runs(nb):
+    nb.ok("%%distribute -n 3\npass")
+    nb.ok("import cellspan\ng = cellspan.group()\ng.push(a=1, b=[2])")
+    assert nb.ok("g.pull('a')").value == "[1, 1, 1]"
+    assert nb.ok("g.pull('b', ranks=1)").value == "[2]"
+    nb.ok("def add(x):\n    return x + 1")
+    assert nb.ok("g.run(add, 1)").value == "2"
+
+
+def test_an_error_on_the_ranks_is_raised_in_python(nb):
+    cell = nb.ok(
+        "import cellspan\ndef bad():\n    raise ValueError('on purpose')\n"
+        "try:\n    cellspan.run(bad, n=2)\nexcept Exception as e:\n    print('caught', e)"
+    )
+    assert "on purpose" in cell.stdout
+
+
+# -- completion and inspection
+
+
+@pytest.mark.parametrize(
+    "code, wanted",
+    [
+        ("%%dist", "%%distribute"),
+        ("%ran", "%ranks"),
+        ("%%distribute --me", "--merge"),
+        ("%%distribute --merge pre", "prefix"),
+        ("%ranks re", "restart"),
+    ],
+)
+def test_completion_knows_the_magics(nb, code, wanted):
+    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=10)
+    done = [code[: found["cursor_start"]] + match + code[found["cursor_end"] :] for match in found["matches"]]
+    assert any(text.rstrip().endswith(wanted) for text in done), found
+
+
+def test_completion_in_the_body_is_pythons(nb):
+    code = "%%distribute -n 2\nenumer"
+    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=10)
+    assert "enumerate" in found["matches"]
+    assert code[found["cursor_start"] : found["cursor_end"]] == "enumer"
+
+
+def test_inspection_shows_the_options(nb):
+    for code in ("%%distribute", "%distribute"):
+        found = nb.request("inspect_request", {"code": code, "cursor_pos": 5, "detail_level": 0}, limit=10)
+        assert found["found"] and "--merge" in found["data"]["text/plain"]

@@ -1,0 +1,370 @@
+"""What breaks, what the user reads then, and what goes on all the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+
+import processes
+import pytest
+from processes import wait_until
+
+N = 4
+# Limits are generous: two busy cores, and what they prove is "at once", not "after the others' 60 s".
+NAMED = 5.0
+OVER = 10 + 8  # --grace is 10 s when it is not given
+
+
+def ranks_of(nb, n=N):
+    nb.rank_pids(n)
+    nb.ok("%%%%distribute -n %d\nimport os, time\nrank = int(os.environ['RANK'])\nkept = rank * 2" % n)
+    return nb.rank_pids(n)
+
+
+def first_shown(cell, pattern):
+    """Seconds until the text under the cell matched."""
+    text = ""
+    for at, message in zip(cell.times, cell.messages):
+        content = message["content"]
+        text += content.get("text", "") + "\n".join(content.get("traceback", []))
+        text += content["data"].get("text/plain", "") if "data" in content and isinstance(content["data"], dict) else ""
+        if re.search(pattern, text):
+            return at
+    return None
+
+
+# -- exceptions on ranks
+
+
+def test_an_exception_of_some_ranks_is_shown_once_with_their_numbers(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nif rank < 3:\n    1 / 0").assert_error("ZeroDivisionError")
+    assert "ZeroDivisionError on ranks 0-2 of 4" in cell.traceback
+    assert cell.traceback.count("1 / 0") <= 2, cell.traceback  # the line once, the message of the exception has no such text
+    assert cell.traceback.count("division by zero") == 1
+    assert cell.seconds < 4
+
+
+def test_an_exception_of_one_rank_names_it(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nif rank == 2:\n    raise ValueError('only two')").assert_error("ValueError")
+    assert re.search(r"ValueError on rank 2 of 4", cell.traceback)
+    assert cell.reply["evalue"].endswith("only two")
+
+
+def test_an_exception_of_all_ranks_is_one_traceback(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nraise KeyError('same')").assert_error("KeyError")
+    assert "KeyError on ranks 0-3 of 4" in cell.traceback
+    assert len(re.findall(r"^KeyError", cell.traceback, re.M)) <= 2
+
+
+def test_different_exceptions_get_one_line_each(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nif rank in (0, 1):\n    1 / 0\nraise ValueError('other')")
+    assert cell.status == "error"
+    assert "ZeroDivisionError" in cell.traceback and "ValueError" in cell.traceback
+    assert re.search(r"ranks 2-3|ranks 0-1", cell.traceback)
+
+
+def test_ranks_that_wait_for_the_failed_one_are_interrupted(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nif rank == 1:\n    raise ValueError('gone wrong')\ntime.sleep(60)").assert_error("ValueError")
+    assert cell.seconds < 8
+    assert nb.ok("%%distribute --gather\nkept").value == "[0, 2, 4, 6]"
+
+
+def test_output_before_the_exception_is_all_there(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute --merge raw\nfor i in range(1000):\n    print('line', i)\n1 / 0")
+    assert len(re.findall(r"^line \d+$", cell.stdout, re.M)) == 4000
+    assert cell.status == "error"
+
+
+def test_a_syntax_error_on_the_ranks_is_one_error(nb):
+    ranks_of(nb)
+    cell = nb.run("%%distribute\nx = = 1").assert_error("SyntaxError")
+    assert cell.traceback.count("x = = 1") <= 2
+    assert nb.ok("%%distribute --gather\nkept").value == "[0, 2, 4, 6]"
+
+
+def test_queued_cells_are_aborted_after_a_failed_distributed_one(nb):
+    ranks_of(nb)
+    first = nb.start("%%distribute\ntime.sleep(0.5)\n1 / 0")
+    queued = [nb.start("1"), nb.start("%%distribute\n1")]
+    nb.wait(first).assert_error("ZeroDivisionError")
+    assert [nb.wait(c).status for c in queued] == ["aborted"] * 2
+
+
+def test_sys_exit_on_a_rank_fails_the_cell_and_keeps_the_rank(nb):
+    before = ranks_of(nb)
+    cell = nb.run("%%distribute\nimport sys\nif rank == 1:\n    sys.exit(3)").assert_error("SystemExit")
+    assert "rank 1" in cell.traceback
+    assert nb.rank_pids(N) == before
+
+
+# -- deaths of ranks
+
+DEATHS = [
+    ("os.kill(os.getpid(), 9)", r"SIGKILL|signal 9"),
+    ("import ctypes; ctypes.string_at(0)", r"SIGSEGV|[Ss]egmentation"),
+    ("os._exit(3)", r"exit\w* .*3|status 3|code 3"),
+    ("os.abort()", r"SIGABRT|[Aa]bort"),
+]
+
+
+@pytest.mark.parametrize("death, named", DEATHS, ids=["SIGKILL", "SIGSEGV", "_exit", "abort"])
+@pytest.mark.parametrize("others", ["sleep", "all_reduce"])
+def test_the_death_of_a_rank_is_named_at_once_and_the_next_cell_runs(nb, death, named, others, request):
+    wait = "time.sleep(60)"
+    if others == "all_reduce":
+        request.getfixturevalue("torch")
+        if "_exit" not in death and "kill" not in death:
+            pytest.skip("the sleeping case covers this death")
+        wait = "import torch, torch.distributed as dist\ndist.all_reduce(torch.ones(1))"
+    before = ranks_of(nb)
+    start = "%%distribute --init gloo\n" if others == "all_reduce" else "%%distribute\n"
+    cell = nb.start(
+        start + "import sys\nprint('ready', flush=True)\nif rank == 2:\n"
+        "    time.sleep(1)\n    print('famous last words', file=sys.stderr, flush=True)\n    %s\n%s" % (death, wait)
+    )
+    nb.wait(cell, 60)
+    assert cell.status == "error", cell.shown
+    begun = first_shown(cell, "ready")
+    at = first_shown(cell, r"rank 2")
+    print("named %.2f s after the others were ready (1 s of that is the rank's own), over after %.2f s" % (at - begun, cell.seconds - begun))
+    assert at - begun < 1 + NAMED
+    assert cell.seconds - begun < 1 + OVER
+    text = cell.shown
+    assert re.search(named, text), text
+    assert str(before[2]) in text, "the certificate has no pid:\n" + text
+    assert "famous last words" in text
+    cell = nb.ok("%%distribute -n 4 --gather\nimport os\n(os.getpid(), 'kept' in globals())", limit=60)
+    assert re.search(r"rank.* 2.*new", cell.stdout + cell.stderr) or "variables" in cell.stdout + cell.stderr, cell.shown
+    after = re.findall(r"\((\d+), (\w+)\)", cell.value)
+    assert len(after) == 4 and int(after[2][0]) != before[2] and after[2][1] == "False"
+    if others == "sleep":
+        assert [int(pid) for pid, _ in after[:2]] == before[:2] and after[0][1] == "True"
+
+
+def test_a_rank_that_is_out_of_memory_is_named(nb):
+    ranks_of(nb)
+    cell = nb.run(
+        "%%distribute\nimport resource\nif rank == 1:\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))\n"
+        "    hoard = bytearray(64 << 30)"
+    )
+    cell.assert_error("MemoryError")
+    assert "rank 1" in cell.traceback
+
+
+def test_a_rank_that_dies_between_cells_is_started_again(nb):
+    before = ranks_of(nb)
+    os.kill(before[1], signal.SIGKILL)
+    assert wait_until(lambda: not processes.alive(before[1]), 5)
+    cell = nb.ok("%%distribute -n 4 --gather\nimport os\n(os.getpid(), 'kept' in globals())")
+    after = re.findall(r"\((\d+), (\w+)\)", cell.value)
+    assert [known for _, known in after] == ["True", "False", "True", "True"]
+    assert re.search(r"rank.* 1", cell.stdout + cell.stderr), cell.shown
+
+
+# -- home
+
+
+HOME_DEATHS = [
+    ("import ctypes; ctypes.string_at(0)", r"SIGSEGV|[Ss]egmentation"),
+    ("import os; os._exit(7)", r"7"),
+    ("import os; os.kill(os.getpid(), 9)", r"SIGKILL|signal 9"),
+]
+
+
+@pytest.mark.parametrize("death, named", HOME_DEATHS, ids=["SIGSEGV", "_exit", "SIGKILL"])
+def test_the_death_of_home_fails_the_cell_and_nothing_else(nb, death, named):
+    ranks_of(nb, 2)
+    nb.ok("mine = 1")
+    cell = nb.run("print('before')\n" + death)
+    assert cell.status == "error" and cell.seconds < 5
+    assert "before" in cell.stdout
+    assert re.search(named, cell.shown), cell.shown
+    begin = time.monotonic()
+    assert nb.ok("1 + 1").value == "2"
+    assert time.monotonic() - begin < 5
+    nb.run("mine").assert_error("NameError")
+    assert nb.ok("%%distribute -n 2 --gather\nkept").value == "[0, 2]"  # the ranks did not notice
+
+
+def test_the_stack_of_a_segfault_is_shown(nb):
+    cell = nb.run("def where_it_happens():\n    import ctypes\n    ctypes.string_at(0)\nwhere_it_happens()")
+    assert cell.status == "error" and "where_it_happens" in cell.traceback
+
+
+def test_the_new_home_says_that_variables_are_gone(nb):
+    cell = nb.run("import os; os._exit(1)")
+    after = nb.ok("1")
+    assert re.search(r"variables", cell.shown + after.shown), cell.shown + after.shown
+
+
+def test_home_that_runs_out_of_address_space_gets_a_memory_error_or_an_error_reply(nb):
+    cell = nb.run(
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))\n"
+        "hoard = bytearray(64 << 30)"
+    )
+    assert cell.status == "error"
+    assert nb.ok("1").value == "1"
+    nb.run("import os; os._exit(0)")  # a new home without the limit
+    assert nb.ok("1").value == "1"
+
+
+def test_home_that_dies_between_cells_is_started_again(nb):
+    pid = nb.home_pid()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not processes.alive(pid), 5)
+    assert nb.run("1", 30).status in ("ok", "error")
+    assert nb.home_pid() != pid
+
+
+def test_queued_cells_are_aborted_when_home_dies(nb):
+    first = nb.start("import os, time; time.sleep(0.3); os._exit(1)")
+    queued = nb.start("1")
+    assert nb.wait(first).status == "error" and nb.wait(queued).status == "aborted"
+
+
+# -- agent and kernel
+
+
+def test_the_death_of_the_agent_fails_the_cell_and_the_next_one_runs(fresh):
+    notebook = fresh()
+    ranks = notebook.rank_pids(2)
+    home = notebook.home_pid()
+    agents = processes.named(notebook.marker, "cellspan-agent")
+    assert len(agents) == 1
+    cell = notebook.start("%%distribute -n 2\nprint('begun')\nimport time; time.sleep(60)")
+    notebook.wait_shown(cell, "begun", 20)
+    os.kill(agents[0], signal.SIGKILL)
+    notebook.wait(cell, 20)
+    assert cell.status == "error" and "agent" in cell.shown, cell.shown
+    assert wait_until(lambda: not any(map(processes.alive, ranks + [home])), 10)
+    assert notebook.run("1", 30).assert_ok().value == "1"
+    assert notebook.ok("%%distribute -n 2\n'again'").value == "'again'"
+
+
+@pytest.mark.parametrize("when", ["idle", "in a home cell", "in a distributed cell"])
+def test_nobody_is_left_when_the_kernel_is_killed(fresh, when):
+    notebook = fresh()
+    notebook.rank_pids(4)
+    if when != "idle":
+        head = "%%distribute\n" if "distributed" in when else ""
+        cell = notebook.start(head + "print('begun', flush=True)\nimport subprocess\nsubprocess.run(['sleep', '600'])")
+        notebook.wait_shown(cell, "begun", 20)
+        assert wait_until(lambda: processes.named(notebook.marker, "sleep 600"), 10)
+    os.kill(notebook.pid, signal.SIGKILL)
+    assert processes.gone(notebook.marker, 10) == []
+
+
+def test_nobody_is_left_after_shutdown_in_a_distributed_cell(fresh):
+    notebook = fresh()
+    notebook.rank_pids(4)
+    cell = notebook.start("%%distribute\nprint('begun')\nwhile True: pass")
+    notebook.wait_shown(cell, "begun", 20)
+    notebook.control("shutdown_request", {"restart": False})
+    assert processes.gone(notebook.marker, 10) == []
+
+
+def test_a_child_that_left_its_session_does_not_outlive_the_kernel(fresh):
+    notebook = fresh()
+    notebook.ok("import subprocess\np = subprocess.Popen(['setsid', 'sleep', '600'])")
+    assert wait_until(lambda: processes.named(notebook.marker, "sleep 600"), 10)
+    os.kill(notebook.pid, signal.SIGKILL)
+    assert processes.gone(notebook.marker, 10) == []
+
+
+# -- interrupts
+
+STUCK = {
+    "loop": "while True: pass",
+    "sleep": "import time; time.sleep(60)",
+    "lock": "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
+    "c call": "import ctypes; ctypes.PyDLL(None).sleep(4)",
+}
+
+
+@pytest.mark.parametrize("where", list(STUCK))
+def test_an_interrupt_brings_every_rank_back_with_its_variables(nb, where):
+    before = ranks_of(nb)
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\n" + STUCK[where])
+    nb.wait_shown(cell, "[0-3] begun", 20)
+    begin = time.monotonic()
+    nb.control("interrupt_request", limit=5)
+    nb.wait(cell, 30).assert_error("KeyboardInterrupt")
+    assert time.monotonic() - begin < (9 if where == "c call" else 4)
+    assert nb.rank_pids(N) == before
+    assert nb.ok("%%distribute --gather\nkept").value == "[0, 2, 4, 6]"
+
+
+def test_an_interrupt_frees_ranks_that_are_stuck_in_a_collective(nb, torch):
+    ranks_of(nb)
+    cell = nb.start(
+        "%%distribute --init gloo\nimport torch, torch.distributed as dist\nprint('begun', flush=True)\n"
+        "if rank == 0:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
+    )
+    nb.wait_shown(cell, "[0-3] begun", 40)
+    begin = time.monotonic()
+    nb.control("interrupt_request", limit=5)
+    nb.wait(cell, 40).assert_error("KeyboardInterrupt")
+    print("over %.1f s after the interrupt" % (time.monotonic() - begin))
+    assert time.monotonic() - begin < OVER
+    cell = nb.ok("%%distribute -n 4 --init gloo\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nt.item()", limit=60)
+    assert cell.value == "4.0"
+
+
+IGNORES = (
+    "print('begun', flush=True)\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+    "import time\nwhile True:\n    time.sleep(0.1)"
+)
+
+
+def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_hang(nb):
+    ranks_of(nb)
+    cell = nb.start("%%distribute --grace 2s\ndef deep_inside():\n    " + IGNORES.replace("\n", "\n    ") + "\nif rank == 3:\n    deep_inside()\ntime.sleep(60)")
+    nb.wait_shown(cell, "begun", 20)
+    nb.control("interrupt_request", limit=5)
+    nb.wait(cell, 30)
+    assert cell.status == "error" and cell.ename == "KeyboardInterrupt", cell.shown
+    assert re.search(r"rank 3.*deep_inside", cell.shown, re.S), cell.shown
+    assert nb.ok("%%distribute -n 4 --gather\n'kept' in globals()").value == "[True, True, True, False]"
+
+
+def test_a_second_interrupt_kills_what_the_first_did_not_stop(nb):
+    before = ranks_of(nb, 2)
+    cell = nb.start("%%distribute -n 2 --grace 60s\n" + IGNORES)
+    nb.wait_shown(cell, "begun", 20)
+    nb.control("interrupt_request", limit=5)
+    nb.quiet(1)
+    assert not cell.ended
+    nb.control("interrupt_request", limit=5)
+    nb.wait(cell, 10)
+    assert cell.status == "error"
+    assert wait_until(lambda: not any(map(processes.alive, before)), 5)
+    assert nb.ok("%%distribute -n 2\n'again'").value == "'again'"
+
+
+def test_homes_state_survives_every_interrupt_of_ranks(nb):
+    nb.ok("precious = 'kept'")
+    home = nb.home_pid()
+    ranks_of(nb, 2)
+    cell = nb.start("%%distribute\nprint('begun')\nwhile True: pass")
+    nb.wait_shown(cell, "begun", 20)
+    nb.control("interrupt_request")
+    nb.wait(cell, 20)
+    assert nb.ok("precious").value == "'kept'" and nb.home_pid() == home
+
+
+def test_an_interrupt_of_a_cell_that_starts_its_group_ends_it(fresh):
+    notebook = fresh()
+    cell = notebook.start("%%distribute -n 4\nimport time; time.sleep(60)")
+    notebook.control("interrupt_request")
+    notebook.wait(cell, 40)
+    assert cell.status == "error"
+    assert notebook.ok("%%distribute -n 2\n'fine'").value == "'fine'"

@@ -1,0 +1,119 @@
+"""nbconvert, papermill and the example: notebooks without a browser."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from client import KERNEL
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def jupyter(jupyter_env, tmp_path):
+    """Runs `python -m …` in tmp_path; (exit status, all that it said)."""
+
+    def run(*words, limit=100):
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, words)],
+            cwd=tmp_path,
+            env=jupyter_env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit,
+        )
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    return run
+
+
+def write(path, *codes, tags=None):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    for at, names in (tags or {}).items():
+        notebook.cells[at].metadata["tags"] = names
+    notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Python (cellspan)", "language": "python"}
+    nbformat.write(notebook, str(path))
+    return path
+
+
+def outputs(path):
+    notebook = nbformat.read(str(path), 4)
+    nbformat.validate(notebook)
+    return [cell.get("outputs", []) for cell in notebook.cells]
+
+
+def test_nbconvert_executes_and_writes_html(jupyter, tmp_path):
+    write(tmp_path / "n.ipynb", "print('at home')", "%%distribute -n 2\nprint('on ranks')\n6 * 7")
+    code, said = jupyter("jupyter", "nbconvert", "--execute", "--to", "html", "n.ipynb")
+    assert code == 0, said
+    page = (tmp_path / "n.html").read_text()
+    assert "at home" in page and "[0-1] on ranks" in page and "42" in page
+
+
+def test_nbconvert_exports_a_script(jupyter, tmp_path):
+    write(tmp_path / "n.ipynb", "print('at home')")
+    code, said = jupyter("jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "n.ipynb")
+    assert code == 0, said
+    assert nbformat.read(str(tmp_path / "n.ipynb"), 4).metadata.language_info.file_extension == ".py"
+    code, said = jupyter("jupyter", "nbconvert", "--to", "script", "n.ipynb")
+    assert code == 0 and (tmp_path / "n.py").exists(), said
+
+
+def test_nbconvert_fails_when_a_rank_fails(jupyter, tmp_path):
+    write(tmp_path / "n.ipynb", "%%distribute -n 2\n1 / 0")
+    code, said = jupyter("jupyter", "nbconvert", "--execute", "--to", "notebook", "n.ipynb")
+    assert code != 0 and "ZeroDivisionError" in said
+
+
+def test_papermill_sets_parameters(jupyter, tmp_path):
+    write(tmp_path / "n.ipynb", "count = 1\nname = 'x'", "%%distribute -n {count} --gather\nname", tags={0: ["parameters"]})
+    code, said = jupyter("papermill", "n.ipynb", "out.ipynb", "-p", "count", 3, "-p", "name", "ranks")
+    assert code == 0, said
+    found = [o for cell in outputs(tmp_path / "out.ipynb") for o in cell if o.output_type == "execute_result"]
+    assert found[0].data["text/plain"] == "['ranks', 'ranks', 'ranks']"
+
+
+@pytest.mark.parametrize(
+    "failure, words",
+    [
+        ("import os\nif os.environ['RANK'] == '1':\n    raise ValueError('one rank')", ["ValueError"]),
+        ("import os\nif os.environ['RANK'] == '1':\n    os._exit(3)\nimport time; time.sleep(60)", ["rank 1"]),
+    ],
+    ids=["exception", "death"],
+)
+def test_papermill_fails_when_a_rank_fails(jupyter, tmp_path, failure, words):
+    write(tmp_path / "n.ipynb", "%%distribute -n 2\n" + failure, "never = 1")
+    code, said = jupyter("papermill", "--log-output", "n.ipynb", "out.ipynb")
+    assert code != 0
+    assert all(word in said for word in words), said
+    assert outputs(tmp_path / "out.ipynb")[-1] == []
+
+
+def test_jupyter_execute_runs_the_notebook(jupyter, tmp_path):
+    write(tmp_path / "n.ipynb", "print('ran')")
+    code, said = jupyter("jupyter", "execute", "--inplace", "n.ipynb")
+    assert code == 0, said
+    assert outputs(tmp_path / "n.ipynb")[0][0].text == "ran\n"
+
+
+def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    code, said = jupyter(
+        "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
+        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / "digits_ddp.ipynb", limit=115,
+    )
+    assert code == 0, said
+    flat = [o for cell in outputs(tmp_path / "done.ipynb") for o in cell]
+    printed = "".join(o.text for o in flat if o.output_type == "stream" and o.name == "stdout")
+    assert "[0-3] epoch 12  accuracy 0.9" in printed
+    for rank in range(4):
+        assert "[%d] epoch 12  loss" % rank in printed, printed
+    assert any("image/png" in o.get("data", {}) for o in flat)
+    assert not any(o.output_type == "error" for o in flat)

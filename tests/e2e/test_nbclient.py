@@ -1,0 +1,101 @@
+"""nbclient executes notebooks: what is stored is whole, and in few outputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+
+import nbformat
+import processes
+import pytest
+from client import KERNEL
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+
+@pytest.fixture
+def execute():
+    """Executes cells in a new notebook; nobody may be left."""
+    markers = []
+
+    def run(*codes, timeout=100, **options):
+        marker = uuid.uuid4().hex
+        markers.append(marker)
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+        client = NotebookClient(notebook, kernel_name=KERNEL, timeout=timeout, **options)
+        client.execute(env=dict(os.environ, **{processes.MARKER: marker}))
+        return notebook
+
+    yield run
+    left = [text for marker in markers for text in processes.gone(marker)]
+    for marker in markers:
+        processes.kill_all(marker)
+    assert not left, left
+
+
+def text_of(cell, name="stdout"):
+    return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == name)
+
+
+def test_twenty_thousand_flushed_lines_are_all_there_in_few_outputs(execute):
+    begin = time.monotonic()
+    notebook = execute("for i in range(20_000):\n    print('line', i, flush=True)")
+    seconds = time.monotonic() - begin
+    cell = notebook.cells[0]
+    assert text_of(cell) == "".join("line %d\n" % i for i in range(20_000))
+    assert len(cell.outputs) <= 20 * (seconds + 1), len(cell.outputs)
+
+
+def test_two_hundred_thousand_lines_are_all_there(execute):
+    cell = execute("for i in range(200_000):\n    print('%079d' % i)").cells[0]
+    assert text_of(cell) == "".join("%079d\n" % i for i in range(200_000))
+    assert len(cell.outputs) <= 60, len(cell.outputs)
+
+
+def test_twenty_thousand_flushed_lines_of_four_ranks_are_all_there(execute):
+    cell = execute("%%distribute -n 4 --merge prefix\nfor i in range(5_000):\n    print('line', i, flush=True)").cells[0]
+    for rank in range(4):
+        found = re.findall(r"^\[%d\] line (\d+)$" % rank, text_of(cell), re.M)
+        assert found == [str(i) for i in range(5_000)]
+
+
+def test_outputs_are_of_the_right_kinds(execute):
+    notebook = execute(
+        "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 + 1",
+        "from IPython.display import HTML, clear_output, display\nprint('gone')\nclear_output()\ndisplay(HTML('<b>x</b>'))",
+        "h = display('first', display_id=True)\nh.update('second')",
+    )
+    first, second, third = notebook.cells
+    assert [o.output_type for o in first.outputs] == ["stream", "stream", "execute_result"]
+    assert [o.output_type for o in second.outputs] == ["display_data"]
+    assert third.outputs[0].data["text/plain"] == "'second'"
+    nbformat.validate(notebook)
+
+
+def test_an_error_stops_the_notebook_and_is_stored(execute):
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        execute("1/0", "never = 1")
+
+
+def test_a_failed_rank_stops_the_notebook(execute):
+    with pytest.raises(CellExecutionError, match="ValueError"):
+        execute("%%distribute -n 2\nimport os\nif os.environ['RANK'] == '1':\n    raise ValueError('one rank')")
+
+
+def test_a_dead_home_stops_the_notebook_with_a_reason(execute):
+    with pytest.raises(CellExecutionError, match="(?i)sigsegv|segmentation"):
+        execute("import ctypes; ctypes.string_at(0)")
+
+
+def test_errors_that_are_allowed_go_on(execute):
+    notebook = execute("1/0", "2", allow_errors=True)
+    assert notebook.cells[1].outputs[0].data["text/plain"] == "2"
+
+
+def test_a_timeout_of_nbclient_interrupts_the_cell(execute):
+    from nbclient.exceptions import CellTimeoutError
+
+    with pytest.raises((CellTimeoutError, CellExecutionError)):
+        execute("import time; time.sleep(60)", timeout=2, interrupt_on_timeout=True)
