@@ -1,0 +1,226 @@
+"""Plays the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from cellspan import _link
+
+PACKET = 65536
+LIMIT = 20.0  # seconds that anything may take here
+
+
+def memfd(data):
+    """A sealed memfd with `data`, and its size."""
+    import fcntl
+
+    fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    fcntl.fcntl(fd, 1033, 0x0001 | 0x0002 | 0x0004 | 0x0008)  # F_ADD_SEALS: SEAL, SHRINK, GROW, WRITE
+    return fd, len(data)
+
+
+class Message:
+    """One that came from the worker."""
+
+    def __init__(self, data, fd):
+        self.kind, self.cell, self.worker, self.blob, _, self.size, self.fields = _link.decode(data)
+        self.fd = fd
+
+    def json(self, name="content"):
+        return json.loads(self.fields[name])
+
+    def __repr__(self):
+        return f"<{self.kind} cell {self.cell} {self.fields}>"
+
+
+def pair():
+    """A socket pair as the agent makes it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    return ours, theirs
+
+
+class End:
+    """One worker: its socket, its pipes, what it wrote."""
+
+    def __init__(self, sock, out, err):
+        self.sock, self.out, self.err = sock, out, err
+        self.text = {1: b"", 2: b""}
+        self.seen = []
+        self.published = []
+        self.closed = False
+        self.read_pipes = True
+
+    def send(self, kind, cell=0, fields=None, blob=0, data=None, worker=1):
+        """A message to the worker; `data`: its blob's bytes."""
+        fds = []
+        size = 0
+        if data is not None:
+            fd, size = memfd(data)
+            fds.append(fd)
+        body = _link.encode(kind, cell, fields or {}, worker, blob, size)
+        if 1 + len(body) > PACKET:
+            fd, n = memfd(body)
+            fds.insert(0, fd)
+            packet = b"\x01" + n.to_bytes(8, "little")
+        else:
+            packet = b"\x00" + body
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([packet], rights)
+        for fd in fds:
+            os.close(fd)
+
+    def pump(self, seconds=0.05):
+        """Takes what is there: the socket before the pipes, as the agent does."""
+        watched = [] if self.closed else [self.sock]
+        if self.read_pipes:
+            watched += [self.out, self.err]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self.sock in ready:
+            self._packet()
+        for number, fd in ((1, self.out), (2, self.err)):
+            if fd in ready and select.select([fd], [], [], 0)[0]:  # the packet may have drained it
+                self._pipe(number, fd)
+
+    def _pipe(self, number, fd):
+        data = os.read(fd, 1 << 16)
+        self.text[number] += data
+        return data
+
+    def drain_pipes(self):
+        for number, fd in ((1, self.out), (2, self.err)):
+            while select.select([fd], [], [], 0)[0] and self._pipe(number, fd):
+                pass
+
+    def _packet(self):
+        packet, rights, _, _ = self.sock.recvmsg(PACKET, socket.CMSG_SPACE(8 * 4))
+        fds = array.array("i")
+        for _, _, data in rights:
+            fds.frombytes(data[: len(data) - len(data) % 4])
+        fds = list(fds)
+        if not packet:
+            self.closed = True
+            return
+        if packet[0] == 0:
+            data = packet[1:]
+        elif packet[0] == 1:
+            fd = fds.pop(0)
+            data = os.pread(fd, int.from_bytes(packet[1:9], "little"), 0)
+            os.close(fd)
+        else:
+            self.seen.append(packet)
+            return
+        message = Message(data, fds.pop(0) if fds else -1)
+        if message.kind == "SYNC":
+            self.drain_pipes()
+            self.send("SYNCED")
+            return
+        if message.kind in ("REPLY", "DONE"):
+            self.drain_pipes()
+        message.text_before = dict(self.text)
+        if message.kind == "PUBLISH":
+            self.published.append(message)
+        self.seen.append(message)
+
+    def expect(self, kind, cell=None, limit=LIMIT):
+        """The next message of this kind (and cell), which is taken out of `seen`."""
+        end = time.monotonic() + limit
+        while True:
+            for message in self.seen:
+                if isinstance(message, Message) and message.kind == kind and cell in (None, message.cell):
+                    self.seen.remove(message)
+                    return message
+            if time.monotonic() > end or self.closed:
+                raise AssertionError(f"no {kind}; got {self.seen}, {self.text}")
+            self.pump()
+
+    def until(self, what, limit=LIMIT):
+        """Pumps until what() is true."""
+        end = time.monotonic() + limit
+        while not what():
+            assert time.monotonic() < end, f"never came true; got {self.seen}, {self.text}"
+            self.pump()
+
+
+class Home(End):
+    """A home that runs, READY."""
+
+    def __init__(self, python=sys.executable, env=None):
+        ours, theirs = pair()
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        self.stack, stack_w = os.pipe()
+        package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
+        full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package, CELLSPAN_STACK_FD=str(stack_w))
+        full.update(env or {})
+        self.process = subprocess.Popen(
+            [python, "-m", "cellspan._worker", "home", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=out_w,
+            stderr=err_w,
+            env=full,
+            pass_fds=(theirs.fileno(), stack_w),
+            start_new_session=True,
+        )
+        for fd in (out_w, err_w, stack_w):
+            os.close(fd)
+        theirs.close()
+        super().__init__(ours, out_r, err_r)
+        self.cells = 0
+        self.count = 1
+        self.ready = self.expect("READY")
+
+    def request(self, kind, content, flags=0, count=0, buffers=(), metadata=None):
+        """Sends a request; its number."""
+        self.cells += 1
+        header = {"msg_id": f"m{self.cells}", "msg_type": kind, "session": "s", "username": "u", "version": "5.4"}
+        fields = {
+            "type": kind,
+            "content": json.dumps(content),
+            "header": json.dumps(header),
+            "metadata": json.dumps(metadata or {}),
+            "buffers": list(buffers),
+            "count": count,
+            "flags": flags,
+        }
+        self.send("REQUEST", self.cells, fields)
+        return self.cells
+
+    def ask(self, kind, **content):
+        """A request and its reply's content."""
+        return self.expect("REPLY", self.request(kind, content)).json()
+
+    def execute(self, code, silent=False, store=True, stdin=False, **more):
+        """A cell, sent; its number."""
+        flags = (1 if silent else 0) | (2 if store else 0) | (4 if stdin else 0)
+        cell = self.request("execute_request", dict({"code": code, "silent": silent}, **more), flags, self.count)
+        if store and not silent:
+            self.count += 1
+        return cell
+
+    def run(self, code, **options):
+        """A cell, to its end: the reply's content."""
+        return self.expect("REPLY", self.execute(code, **options)).json()
+
+    def shown(self, kind):
+        """The contents of what was published of this kind."""
+        return [m.json() for m in self.published if m.fields["type"] == kind]
+
+    def close(self):
+        """Ends it as an agent's death would, and waits."""
+        self.sock.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(5)
+        for fd in (self.out, self.err, self.stack):
+            os.close(fd)

@@ -1,0 +1,567 @@
+/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in link.c, flusher.c, convert.c and stack.c; this
+ * file is the table, and what is left of Python's types in between. */
+#include "worker/ext/python.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include "worker/ext/convert.h"
+#include "worker/ext/flusher.h"
+#include "worker/ext/link.h"
+#include "worker/ext/stack.h"
+
+struct state {
+    struct link link;
+    struct flusher flusher;
+    PyObject *flush; /* a callable, or NULL */
+    PyObject *dead;  /* LinkDead: this process has no agent (any more) */
+};
+
+static struct state *state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+static PyObject *fail(const struct err *err)
+{
+    PyErr_SetString(PyExc_OSError, err->text);
+    return NULL;
+}
+
+/* --- the flusher's way into Python ------------------------------------------------------------------------------- */
+
+static void flush_python(void *arg)
+{
+    struct state *s = arg;
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *r = s->flush ? PyObject_CallObject(s->flush, NULL) : NULL;
+
+    if (!r)
+        PyErr_Clear(); /* a stream that the user closed or replaced is no news */
+    Py_XDECREF(r);
+    PyGILState_Release(gil);
+}
+
+/* --- starting and ending ------------------------------------------------------------------------------------------ */
+
+static PyObject *start(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    struct err err = { "" };
+    PyObject *flush = NULL;
+    int fd;
+
+    if (!PyArg_ParseTuple(args, "i|O", &fd, &flush))
+        return NULL;
+    if (link_start(&s->link, fd, &err) < 0)
+        return fail(&err);
+    if (flush && flush != Py_None) {
+        Py_INCREF(flush);
+        Py_XDECREF(s->flush);
+        s->flush = flush;
+        if (flusher_start(&s->flusher, &err) < 0)
+            return fail(&err);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *quiet(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS
+    flusher_stop(&s->flusher);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *stop(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS
+    flusher_stop(&s->flusher);
+    link_stop(&s->link);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *alive(PyObject *module, PyObject *none)
+{
+    (void)none;
+    return PyBool_FromLong(state_of(module)->link.fd >= 0);
+}
+
+static PyObject *fileno_(PyObject *module, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromLong(state_of(module)->link.wake[0]);
+}
+
+/* --- messages ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *recv_(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+    struct packet p;
+    PyObject *out;
+
+    (void)none;
+    if (s->link.fd < 0 || !link_take(&s->link, &p))
+        Py_RETURN_NONE;
+    out = convert_packet(&p);
+    packet_release(&p);
+    return out;
+}
+
+/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1 with a Python exception, of a signal's handler. */
+static int wait_fd(int fd, short events, double seconds)
+{
+    struct timespec now, end;
+    int rc;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    for (;;) {
+        struct pollfd watch = { .fd = fd, .events = events };
+        double left = -1;
+
+        if (seconds >= 0) {
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            left = seconds - ((double)(now.tv_sec - end.tv_sec) + 1e-9 * (double)(now.tv_nsec - end.tv_nsec));
+            if (left < 0)
+                left = 0;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        rc = poll(&watch, 1, left < 0 ? -1 : left > 1e6 ? 1000000000 : (int)(left * 1000 + 0.999));
+        Py_END_ALLOW_THREADS
+        if (rc >= 0)
+            return rc > 0;
+        if (errno != EINTR) {
+            PyErr_SetFromErrno(PyExc_OSError);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+}
+
+static PyObject *wait_(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    double seconds = -1;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "|d", &seconds))
+        return NULL;
+    if (s->link.fd < 0) {
+        PyErr_SetString(s->dead, "this process is not a worker of cellspan");
+        return NULL;
+    }
+    rc = wait_fd(s->link.wake[0], POLLIN, seconds);
+    return rc < 0 ? NULL : PyBool_FromLong(rc);
+}
+
+/* A packet leaves whole or not at all, so threads need no lock between them, and an interrupted send sent nothing. */
+static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
+{
+    for (;;) {
+        struct err err = { "" };
+        int rc;
+
+        Py_BEGIN_ALLOW_THREADS
+        rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
+        Py_END_ALLOW_THREADS
+        if (rc == 0)
+            return 0;
+        if (rc < 0) {
+            PyErr_SetString(s->dead, err.text);
+            return -1;
+        }
+        if (wait_fd(s->link.fd, POLLOUT, -1) < 0)
+            return -1;
+    }
+}
+
+static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *const names[] = { "kind", "cell", "fields", "blob", "fd", "size", NULL };
+    struct state *s = state_of(module);
+    struct buf out = BUF_INIT;
+    struct span head;
+    PyObject *fields = NULL;
+    const char *kind;
+    unsigned long long cell = 0, blob = 0, size = 0;
+    int fd = -1, rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!KiK", (char **)names, &kind, &cell, &PyDict_Type, &fields, &blob,
+                                     &fd, &size))
+        return NULL;
+    if (s->link.fd < 0) {
+        PyErr_SetString(s->dead, "this process has no link to cellspan: it was forked from a worker, or is none");
+        return NULL;
+    }
+    memset(&head, 0, sizeof head);
+    head.cell = cell;
+    head.blob = blob;
+    head.blob_size = size;
+    rc = convert_encode(kind, &head, fields, &out);
+    if (rc == 0)
+        rc = send_bytes(s, &out, blob && size ? fd : -1);
+    buf_release(&out);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *const names[] = { "kind", "cell", "fields", "worker", "blob", "size", NULL };
+    struct buf out = BUF_INIT;
+    struct span head;
+    PyObject *fields = NULL, *bytes;
+    const char *kind;
+    unsigned long long cell = 0, blob = 0, size = 0;
+    unsigned worker = 0;
+
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell, &PyDict_Type, &fields, &worker,
+                                     &blob, &size))
+        return NULL;
+    memset(&head, 0, sizeof head);
+    head.cell = cell;
+    head.worker = worker;
+    head.blob = blob;
+    head.blob_size = size;
+    bytes = convert_encode(kind, &head, fields, &out) < 0 ? NULL : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
+    buf_release(&out);
+    return bytes;
+}
+
+static PyObject *decode(PyObject *module, PyObject *args)
+{
+    struct packet p = PACKET_INIT;
+    PyObject *bytes;
+    char *at;
+    Py_ssize_t n;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "S", &bytes) || PyBytes_AsStringAndSize(bytes, &at, &n) < 0)
+        return NULL;
+    p.p = at; /* borrowed, and not released */
+    p.n = (size_t)n;
+    return convert_packet(&p);
+}
+
+/* --- a cell's begin and end ---------------------------------------------------------------------------------------- */
+
+static PyObject *begin(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    unsigned long long cell;
+
+    if (!PyArg_ParseTuple(args, "K", &cell))
+        return NULL;
+    if (link_begin(&s->link, cell) < 0) {
+        PyErr_Format(PyExc_RuntimeError, "more than %d cells at once", (int)LINK_CELLS_MAX);
+        return NULL;
+    }
+    flusher_begin(&s->flusher);
+    Py_RETURN_NONE;
+}
+
+/* After this, no interrupt of the cell can arrive; one that was on its way is swallowed here. */
+static PyObject *end(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    unsigned long long cell;
+    bool late = false;
+
+    if (!PyArg_ParseTuple(args, "K", &cell))
+        return NULL;
+    flusher_end(&s->flusher);
+    if (link_end(&s->link, cell)) {
+        (void)getppid(); /* a signal that was sent before is delivered when a system call returns */
+        while (PyErr_CheckSignals() < 0) {
+            PyErr_Clear();
+            late = true;
+        }
+    }
+    return PyBool_FromLong(late);
+}
+
+/* --- text before displays -------------------------------------------------------------------------------------------- */
+
+static bool pipe_holds(int fd)
+{
+    int n = 0;
+
+    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
+}
+
+static PyObject *stdio(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS
+    flusher_stdio();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+/* Waits for the agent's answer in steps, because a signal wakes no condition. */
+static int wait_synced(struct state *s, uint64_t nth)
+{
+    bool done = false;
+
+    while (!done) {
+        Py_BEGIN_ALLOW_THREADS
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 20000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        pthread_mutex_lock(&s->link.lock);
+        if (s->link.syncs_seen < nth)
+            pthread_cond_timedwait(&s->link.synced, &s->link.lock, &until);
+        done = s->link.syncs_seen >= nth;
+        pthread_mutex_unlock(&s->link.lock);
+        Py_END_ALLOW_THREADS
+        if (!done && PyErr_CheckSignals() < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *sync_(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+    struct buf out = BUF_INIT;
+    struct span head;
+    uint64_t nth;
+    int rc;
+
+    (void)none;
+    if (s->link.fd < 0 || (!pipe_holds(1) && !pipe_holds(2)))
+        Py_RETURN_NONE;
+    memset(&head, 0, sizeof head);
+    rc = convert_encode("SYNC", &head, NULL, &out);
+    if (rc == 0 && (rc = send_bytes(s, &out, -1)) == 0) {
+        pthread_mutex_lock(&s->link.lock);
+        nth = ++s->link.syncs_sent;
+        pthread_mutex_unlock(&s->link.lock);
+        rc = wait_synced(s, nth);
+    }
+    buf_release(&out);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *before_fork(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS
+    flusher_hold(&s->flusher);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *after_fork_parent(PyObject *module, PyObject *none)
+{
+    (void)none;
+    flusher_release(&state_of(module)->flusher);
+    Py_RETURN_NONE;
+}
+
+static PyObject *after_fork_child(PyObject *module, PyObject *none)
+{
+    struct state *s = state_of(module);
+
+    (void)none;
+    link_forked(&s->link);
+    flusher_forked(&s->flusher);
+    Py_RETURN_NONE;
+}
+
+/* As os.fork(), without the warning about threads that newer Pythons give: numpy's pool stops itself before a fork. */
+static PyObject *fork_(PyObject *module, PyObject *none)
+{
+    pid_t pid;
+
+    (void)module;
+    (void)none;
+    PyOS_BeforeFork();
+    pid = fork();
+    if (pid == 0)
+        PyOS_AfterFork_Child();
+    else
+        PyOS_AfterFork_Parent();
+    return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong((long)pid);
+}
+
+static PyObject *die_with_parent(PyObject *module, PyObject *args)
+{
+    int signo;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "i", &signo))
+        return NULL;
+#ifdef __linux__
+    if (prctl(PR_SET_PDEATHSIG, (unsigned long)signo) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+#endif
+    Py_RETURN_NONE;
+}
+
+static PyObject *stack(PyObject *module, PyObject *args)
+{
+    struct err err = { "" };
+    int fd;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "i", &fd))
+        return NULL;
+    if (stack_install(fd, &err) < 0)
+        return fail(&err);
+    Py_RETURN_NONE;
+}
+
+/* --- bytes ---------------------------------------------------------------------------------------------------------- */
+
+/* Part of the stable ABI since 3.2, though older headers call it deprecated and newer ones don't show it; Py_buffer is
+ * part of it only since 3.11. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+extern int PyObject_AsReadBuffer(PyObject *object, const void **p, Py_ssize_t *n);
+
+static int bytes_of(PyObject *object, const void **p, Py_ssize_t *n)
+{
+    return PyObject_AsReadBuffer(object, p, n);
+}
+#pragma GCC diagnostic pop
+
+static PyObject *equal(PyObject *module, PyObject *args)
+{
+    PyObject *a, *b;
+    const void *pa, *pb;
+    Py_ssize_t na, nb;
+    bool same = false;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &a, &b) || bytes_of(a, &pa, &na) < 0
+        || bytes_of(b, &pb, &nb) < 0)
+        return NULL;
+    if (na == nb) {
+        Py_BEGIN_ALLOW_THREADS
+        same = na == 0 || memcmp(pa, pb, (size_t)na) == 0;
+        Py_END_ALLOW_THREADS
+    }
+    return PyBool_FromLong(same);
+}
+
+static PyMethodDef methods[] = {
+    { "start", start, METH_VARARGS, "start(fd, flush=None): take the socket to the agent; flush() is called every 50 ms while a cell runs." },
+    { "quiet", quiet, METH_NOARGS, "Flush by timer no more: Python is about to end." },
+    { "stop", stop, METH_NOARGS, "Close the link; the process lives on without." },
+    { "alive", alive, METH_NOARGS, "Is there a link? Not in a process that was forked from a worker." },
+    { "fileno", fileno_, METH_NOARGS, "A descriptor that is readable while recv() has something." },
+    { "recv", recv_, METH_NOARGS, "The oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's." },
+    { "wait", wait_, METH_VARARGS, "wait(seconds=-1) -> is there a message? Signals' handlers run, and may raise." },
+    { "send", (PyCFunction)(void (*)(void))send_, METH_VARARGS | METH_KEYWORDS,
+      "send(kind, cell=0, fields={}, blob=0, fd=-1, size=0): whole, or not at all when a signal's handler raises." },
+    { "encode", (PyCFunction)(void (*)(void))encode, METH_VARARGS | METH_KEYWORDS,
+      "encode(kind, cell=0, fields={}, worker=0, blob=0, size=0) -> the message's bytes." },
+    { "decode", decode, METH_VARARGS, "decode(bytes) -> what recv() gives, without a descriptor." },
+    { "begin", begin, METH_VARARGS, "begin(cell): from now an interrupt of the cell is a SIGINT." },
+    { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
+    { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
+    { "sync", sync_, METH_NOARGS, "Return when the agent has taken all text that is in the pipes." },
+    { "before_fork", before_fork, METH_NOARGS, "For os.register_at_fork." },
+    { "after_fork_parent", after_fork_parent, METH_NOARGS, "For os.register_at_fork." },
+    { "after_fork_child", after_fork_child, METH_NOARGS, "For os.register_at_fork: the child has no link." },
+    { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
+    { "die_with_parent", die_with_parent, METH_VARARGS, "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
+    { "stack", stack, METH_VARARGS, "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
+    { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
+    { NULL, NULL, 0, NULL },
+};
+
+static int exec_module(PyObject *module)
+{
+    struct state *s = state_of(module);
+    struct err err = { "" };
+
+    if (link_init(&s->link, &err) < 0 || flusher_init(&s->flusher, flush_python, s, &err) < 0) {
+        fail(&err);
+        return -1;
+    }
+    if (!(s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL)))
+        return -1;
+    Py_INCREF(s->dead);
+    if (PyModule_AddObject(module, "LinkDead", s->dead) < 0) {
+        Py_DECREF(s->dead);
+        return -1;
+    }
+    return 0;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct state *s = state_of(module);
+
+    if (!s)
+        return 0;
+    Py_VISIT(s->flush);
+    Py_VISIT(s->dead);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    struct state *s = state_of(module);
+
+    if (!s)
+        return 0;
+    Py_CLEAR(s->flush);
+    Py_CLEAR(s->dead);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    { Py_mod_exec, (void *)exec_module },
+    { 0, NULL },
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "cellspan._link",
+    .m_doc = "A worker's link to its agent, and other things that Python can't do.",
+    .m_size = sizeof(struct state),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+};
+
+PyMODINIT_FUNC PyInit__link(void);
+PyMODINIT_FUNC PyInit__link(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,165 @@
+#include "worker/ext/flusher.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TICK_NS 50000000L
+#define QUIET_TICKS 20 /* after a second without a cell the thread sleeps until the next: an idle worker never wakes */
+
+static int cond_init_monotonic(pthread_cond_t *cond)
+{
+#ifdef __linux__
+    pthread_condattr_t attr;
+    int rc;
+
+    if ((rc = pthread_condattr_init(&attr)) != 0)
+        return rc;
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+#else
+    return pthread_cond_init(cond, NULL);
+#endif
+}
+
+static struct timespec next_tick(void)
+{
+    struct timespec t;
+
+#ifdef __linux__
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#else
+    clock_gettime(CLOCK_REALTIME, &t);
+#endif
+    t.tv_nsec += TICK_NS;
+    if (t.tv_nsec >= 1000000000L) {
+        t.tv_nsec -= 1000000000L;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct err *err)
+{
+    memset(f, 0, sizeof *f);
+    f->flush = flush;
+    f->arg = arg;
+    if (pthread_mutex_init(&f->turn, NULL) != 0 || pthread_mutex_init(&f->lock, NULL) != 0
+        || cond_init_monotonic(&f->wake) != 0)
+        return err_set(err, "no lock for the flusher: %s", strerror(errno));
+    return 0;
+}
+
+void flusher_stdio(void)
+{
+    if (ftrylockfile(stdout) != 0)
+        return;
+    fflush(stdout);
+    funlockfile(stdout);
+}
+
+static void flush_now(struct flusher *f)
+{
+    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_lock(&f->turn);
+    flusher_stdio();
+    f->flush(f->arg);
+    pthread_mutex_unlock(&f->turn);
+    pthread_mutex_lock(&f->lock);
+}
+
+static void *flusher_main(void *arg)
+{
+    struct flusher *f = arg;
+    unsigned quiet = 0;
+
+    pthread_mutex_lock(&f->lock);
+    while (!f->stopping) {
+        const struct timespec tick = next_tick();
+
+        if (quiet >= QUIET_TICKS && f->active == 0) {
+            f->idle = true;
+            pthread_cond_wait(&f->wake, &f->lock);
+            f->idle = false;
+            quiet = 0;
+            continue;
+        }
+        pthread_cond_timedwait(&f->wake, &f->lock, &tick);
+        quiet = f->active ? 0 : quiet + 1;
+        if (f->active && !f->stopping)
+            flush_now(f);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+int flusher_start(struct flusher *f, struct err *err)
+{
+    sigset_t all, old;
+    int rc;
+
+    if (f->started)
+        return 0;
+    f->stopping = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&f->thread, NULL, flusher_main, f);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return err_set(err, "no thread to flush: %s", strerror(rc));
+    f->started = true;
+    return 0;
+}
+
+void flusher_stop(struct flusher *f)
+{
+    if (!f->started)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->stopping = true;
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+    f->started = false;
+}
+
+void flusher_begin(struct flusher *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->active++;
+    if (f->idle)
+        pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void flusher_end(struct flusher *f)
+{
+    pthread_mutex_lock(&f->lock);
+    if (f->active > 0)
+        f->active--;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void flusher_hold(struct flusher *f)
+{
+    pthread_mutex_lock(&f->turn);
+}
+
+void flusher_release(struct flusher *f)
+{
+    pthread_mutex_unlock(&f->turn);
+}
+
+void flusher_forked(struct flusher *f)
+{
+    pthread_mutex_init(&f->turn, NULL);
+    pthread_mutex_init(&f->lock, NULL);
+    cond_init_monotonic(&f->wake);
+    f->started = false;
+    f->idle = false;
+    f->active = 0;
+}

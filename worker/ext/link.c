@@ -1,0 +1,299 @@
+#include "worker/ext/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "protocol/span.h"
+#include "protocol/span_fields.h"
+#include "worker/ext/cut.h"
+
+static int nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+int link_init(struct link *l, struct err *err)
+{
+    memset(l, 0, sizeof *l);
+    l->fd = l->wake[0] = l->wake[1] = -1;
+    l->last = &l->first;
+    if (pthread_mutex_init(&l->lock, NULL) != 0 || pthread_cond_init(&l->synced, NULL) != 0)
+        return err_set(err, "no lock for the link: %s", strerror(errno));
+    return 0;
+}
+
+static int wake_open(struct link *l, struct err *err)
+{
+    if (pipe(l->wake) < 0)
+        return err_set(err, "no pipe for the link: %s", strerror(errno));
+    for (int i = 0; i < 2; i++) {
+        if (nonblocking(l->wake[i]) < 0 || fcntl(l->wake[i], F_SETFD, FD_CLOEXEC) < 0)
+            return err_set(err, "no pipe for the link: %s", strerror(errno));
+    }
+    return 0;
+}
+
+static void wake_close(struct link *l)
+{
+    for (int i = 0; i < 2; i++) {
+        if (l->wake[i] >= 0)
+            close(l->wake[i]);
+        l->wake[i] = -1;
+    }
+}
+
+/* A worker without its agent has nobody left to talk to, and must not outlive it: no handlers, no clean-up. */
+static void die(void)
+{
+    if (getpgrp() == getpid())
+        kill(0, SIGKILL);
+    _exit(1);
+}
+
+static void interrupt(struct link *l, uint64_t cell)
+{
+    pthread_mutex_lock(&l->lock);
+    for (unsigned i = 0; i < l->cells_n; i++) {
+        if (l->cells[i] == cell) {
+            l->interrupted = true;
+            pthread_kill(l->main_thread, SIGINT);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void synced(struct link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->syncs_seen++;
+    pthread_cond_broadcast(&l->synced);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void cut(const struct packet *p)
+{
+    struct span m;
+    struct err err = { "" };
+
+    if (span_decode(&m, p->p, p->n, &err) < 0)
+        return;
+    cut_sockets(m.v[F_CUT_INODES].s);
+    span_release(&m);
+}
+
+static int enqueue(struct link *l, struct packet *p)
+{
+    struct inbox *in = malloc(sizeof *in);
+    ssize_t n = 1;
+
+    if (!in)
+        return -1;
+    in->packet = *p;
+    in->next = NULL;
+    *p = (struct packet)PACKET_INIT;
+    pthread_mutex_lock(&l->lock);
+    if (!l->first)
+        n = write(l->wake[1], "", 1);
+    *l->last = in;
+    l->last = &in->next;
+    pthread_mutex_unlock(&l->lock);
+    return n == 1 ? 0 : -1;
+}
+
+/* What must not wait for Python is done here; the rest is queued. -1: give up. */
+static int dispatch(struct link *l, struct packet *p)
+{
+    struct span head;
+    struct err err = { "" };
+
+    if (span_peek(&head, p->p, p->n, &err) < 0)
+        return -1;
+    switch (head.kind) {
+    case SPAN_INTERRUPT:
+        interrupt(l, head.cell);
+        return 0;
+    case SPAN_CUT:
+        cut(p);
+        return 0;
+    case SPAN_SYNCED:
+        synced(l);
+        return 0;
+    default:
+        return enqueue(l, p);
+    }
+}
+
+static bool stopping(struct link *l)
+{
+    bool stop;
+
+    pthread_mutex_lock(&l->lock);
+    stop = l->stopping;
+    pthread_mutex_unlock(&l->lock);
+    return stop;
+}
+
+static void *io_main(void *arg)
+{
+    struct link *l = arg;
+    struct pollfd watch = { .fd = l->fd, .events = POLLIN };
+
+    for (;;) {
+        struct packet p = PACKET_INIT;
+        struct err err = { "" };
+        enum packet_got got;
+
+        if (poll(&watch, 1, -1) < 0 && errno != EINTR)
+            break;
+        got = packet_recv(l->fd, &p, &err);
+        if (got == PACKET_NONE)
+            continue;
+        if (got != PACKET_GOT)
+            break;
+        if (dispatch(l, &p) < 0)
+            break;
+        packet_release(&p);
+    }
+    if (!stopping(l))
+        die();
+    return NULL;
+}
+
+int link_start(struct link *l, int fd, struct err *err)
+{
+    sigset_t all, old;
+    int rc;
+
+    if (l->fd >= 0)
+        return err_set(err, "the link is already started");
+    if (nonblocking(fd) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return err_set(err, "descriptor %d is not a link: %s", fd, strerror(errno));
+    if (wake_open(l, err) < 0) {
+        wake_close(l);
+        return -1;
+    }
+    l->fd = fd;
+    l->stopping = false;
+    l->main_thread = pthread_self();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&l->thread, NULL, io_main, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0) {
+        l->fd = -1;
+        wake_close(l);
+        return err_set(err, "no thread for the link: %s", strerror(rc));
+    }
+    return 0;
+}
+
+static void drop_inbox(struct link *l)
+{
+    struct packet p;
+
+    while (link_take(l, &p))
+        packet_release(&p);
+}
+
+void link_stop(struct link *l)
+{
+    if (l->fd < 0)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stopping = true;
+    pthread_mutex_unlock(&l->lock);
+    shutdown(l->fd, SHUT_RDWR);
+    pthread_join(l->thread, NULL);
+    close(l->fd);
+    l->fd = -1;
+    drop_inbox(l);
+    wake_close(l);
+}
+
+void link_forked(struct link *l)
+{
+    /* The parent's threads are not here and may have held the lock. The inbox is the parent's; its memory is a copy. */
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->synced, NULL);
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+    l->first = NULL;
+    l->last = &l->first;
+    l->cells_n = 0;
+    l->interrupted = false;
+}
+
+bool link_take(struct link *l, struct packet *p)
+{
+    struct inbox *in;
+    ssize_t n = 1;
+
+    pthread_mutex_lock(&l->lock);
+    in = l->first;
+    if (in && !(l->first = in->next)) {
+        char byte;
+
+        l->last = &l->first;
+        n = read(l->wake[0], &byte, 1);
+    }
+    pthread_mutex_unlock(&l->lock);
+    assert(n == 1);
+    (void)n;
+    if (!in)
+        return false;
+    *p = in->packet;
+    free(in);
+    return true;
+}
+
+int link_begin(struct link *l, uint64_t cell)
+{
+    int rc = -1;
+
+    pthread_mutex_lock(&l->lock);
+    if (l->cells_n < LINK_CELLS_MAX) {
+        l->cells[l->cells_n++] = cell;
+        rc = 0;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+bool link_end(struct link *l, uint64_t cell)
+{
+    bool interrupted;
+
+    pthread_mutex_lock(&l->lock);
+    for (unsigned i = l->cells_n; i-- > 0;) {
+        if (l->cells[i] == cell) {
+            memmove(&l->cells[i], &l->cells[i + 1], (l->cells_n - i - 1) * sizeof l->cells[0]);
+            l->cells_n--;
+            break;
+        }
+    }
+    interrupted = l->interrupted;
+    l->interrupted = false;
+    pthread_mutex_unlock(&l->lock);
+    return interrupted;
+}
+
+bool link_busy(struct link *l)
+{
+    bool busy;
+
+    pthread_mutex_lock(&l->lock);
+    busy = l->cells_n > 0;
+    pthread_mutex_unlock(&l->lock);
+    return busy;
+}

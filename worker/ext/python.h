@@ -1,0 +1,18 @@
+/* python.h - Python's stable ABI as of 3.9: one binary for every version since. */
+#ifndef WORKER_EXT_PYTHON_H
+#define WORKER_EXT_PYTHON_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x03090000
+#endif
+#define PY_SSIZE_T_CLEAN
+/* Python's headers are not clean under this project's warnings. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#include <Python.h>
+#pragma GCC diagnostic pop
+
+#endif

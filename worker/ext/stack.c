@@ -1,0 +1,60 @@
+#include "worker/ext/stack.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__GLIBC__) || defined(__APPLE__)
+#include <execinfo.h>
+#define HAVE_BACKTRACE 1
+#endif
+
+#define FRAMES_MAX 64
+
+/* A signal handler takes no argument of ours: this is the one place where a variable of the file is needed. */
+static volatile sig_atomic_t stack_fd = -1;
+
+static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+
+static void say(const char *text)
+{
+    const ssize_t n = write((int)stack_fd, text, strlen(text));
+
+    (void)n; /* nobody reads: there is nothing better to do while dying */
+}
+
+static void on_fatal(int signo)
+{
+    struct sigaction standard = { .sa_handler = SIG_DFL };
+
+#ifdef HAVE_BACKTRACE
+    void *frame[FRAMES_MAX];
+
+    say("\nC stack (most recent call first):\n");
+    backtrace_symbols_fd(frame, backtrace(frame, FRAMES_MAX), (int)stack_fd);
+#else
+    say("\nNo C stack: this platform has no backtrace().\n");
+#endif
+    sigaction(signo, &standard, NULL);
+    raise(signo);
+}
+
+int stack_install(int fd, struct err *err)
+{
+    struct sigaction act = { .sa_handler = on_fatal, .sa_flags = SA_NODEFER | SA_ONSTACK };
+
+#ifdef HAVE_BACKTRACE
+    void *frame[2];
+
+    (void)backtrace(frame, 2); /* loads the unwinder now: not while crashing */
+#endif
+    stack_fd = fd;
+    sigemptyset(&act.sa_mask);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) {
+        if (sigaction(fatal[i], &act, NULL) < 0)
+            return err_set(err, "no handler for signal %d: %s", fatal[i], strerror(errno));
+    }
+    return 0;
+}

@@ -1,0 +1,20 @@
+"""`python -m cellspan._worker home|zygote FD`: what agents start. FD is the socket to the agent."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(argv):
+    """Runs until the agent ends it."""
+    if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
+        sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
+    if argv[1] == "home":
+        from cellspan import home as role
+    else:
+        from cellspan import zygote as role
+    role.main(int(argv[2]))
+
+
+if __name__ == "__main__":
+    main(sys.argv)

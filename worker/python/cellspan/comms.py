@@ -1,0 +1,81 @@
+"""Comms: what ipywidgets and others exchange with the page, through the package `comm` where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+
+_log = logging.getLogger(__name__)
+
+
+class Comms:
+    """The manager that the package `comm` is given, and the requests about it. Without the package, every comm is refused."""
+
+    def __init__(self, worker):
+        self._worker = worker
+        self.manager = self._install() if importlib.util.find_spec("comm") else None
+
+    def _install(self):
+        import comm
+        from comm.base_comm import BaseComm, CommManager
+
+        worker = self._worker
+
+        class Comm(BaseComm):
+            """One that speaks through this worker."""
+
+            def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
+                content = {"data": {} if data is None else data, "comm_id": self.comm_id, **keys}
+                worker.publish(msg_type, content, metadata, buffers or ())
+
+        manager = CommManager()
+        comm.create_comm = lambda *args, **kwargs: Comm(*args, **kwargs)
+        comm.get_comm_manager = lambda: manager
+        return manager
+
+    def handle(self, kind, content, metadata, buffers, header):
+        """comm_open, comm_msg or comm_close from a page. A comm that nobody knows is closed or ignored."""
+        message = {
+            "header": header,
+            "msg_type": kind,
+            "parent_header": {},
+            "metadata": metadata,
+            "content": content,
+            "buffers": [memoryview(b) for b in buffers],
+        }
+        if kind == "comm_open":
+            self._open(content, message)
+        else:
+            known = self.manager.comms.get(content.get("comm_id")) if self.manager else None
+            if known is None:
+                return
+            if kind == "comm_close":
+                known._closed = True
+                self.manager.comms.pop(known.comm_id, None)
+                known.handle_close(message)
+            else:
+                known.handle_msg(message)
+
+    def _open(self, content, message):
+        target = self.manager.targets.get(content.get("target_name")) if self.manager else None
+        if target is None:
+            self._worker.publish("comm_close", {"comm_id": content.get("comm_id", ""), "data": {}})
+            return
+        import comm
+
+        opened = comm.create_comm(comm_id=content["comm_id"], primary=False, target_name=content["target_name"])
+        self.manager.register_comm(opened)
+        try:
+            target(opened, message)
+        except Exception:
+            opened.close()
+            raise
+
+    def info(self, target):
+        """comm_info_request: comms by id; `target` (or None) limits to one target's."""
+        comms = self.manager.comms if self.manager else {}
+        return {
+            number: {"target_name": c.target_name}
+            for number, c in list(comms.items())
+            if target is None or c.target_name == target
+        }

@@ -1,0 +1,60 @@
+"""What a worker's process looks like before anything of the user's runs: environment, search path, crash reports."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+
+from . import _link
+
+
+def tidy():
+    """Takes out of the environment what is there only for this process, and adds what a notebook's processes expect.
+
+    The agent may have put the folder of this package on PYTHONPATH: the user's processes must not see it, and the
+    user's own modules go first.
+    """
+    env = os.environ
+    own = env.pop("CELLSPAN_PYTHONPATH", "")
+    if own:
+        rest = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p and p != own]
+        if rest:
+            env["PYTHONPATH"] = os.pathsep.join(rest)
+        else:
+            env.pop("PYTHONPATH", None)
+        sys.path[:] = [p for p in sys.path if p != own] + [own]
+    env.pop("PYTHONUNBUFFERED", None)
+    for name in ("PAGER", "GIT_PAGER"):
+        env[name] = "cat"
+    env.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
+
+def colour():
+    """For home, whose text is shown by programs that understand colours."""
+    for name, value in (("TERM", "xterm-color"), ("CLICOLOR", "1"), ("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "1")):
+        os.environ[name] = value
+
+
+def search_path():
+    """As a notebook's: modules of the current directory, wherever %cd goes."""
+    if not getattr(sys.flags, "safe_path", False):
+        if sys.path and sys.path[0] in (os.getcwd(), ""):
+            sys.path[0] = ""
+        else:
+            sys.path.insert(0, "")
+
+
+def stacks(fd):
+    """Stacks go to descriptor `fd`: on request (SIGRTMIN+3, needs no lock of Python's), and when the process crashes."""
+    os.set_inheritable(fd, False)
+    _link.stack(fd)
+    faulthandler.enable(file=fd, all_threads=True)
+    faulthandler.register(signal.SIGRTMIN + 3, file=fd, all_threads=True, chain=False)
+
+
+def stack_descriptor():
+    """The descriptor that the agent gave for stacks, or None."""
+    text = os.environ.pop("CELLSPAN_STACK_FD", "")
+    return int(text) if text.isdigit() else None

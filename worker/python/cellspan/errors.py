@@ -1,0 +1,37 @@
+"""Errors of other processes, raised here under their own names."""
+
+from __future__ import annotations
+
+import builtins
+
+
+class RemoteError(RuntimeError):
+    """What failed on the ranks. Its class has the remote exception's name, and is also that exception's where that is built in."""
+
+    traceback = ()
+
+    def _render_traceback_(self):
+        """IPython's way to show it: as it was highlighted where it happened."""
+        return list(self.traceback) or [f"{type(self).__name__}: {self}"]
+
+
+def remote_error(content):
+    """The exception for an error reply's content."""
+    ename = content.get("ename") or "RuntimeError"
+    if ename == "KeyboardInterrupt":
+        return KeyboardInterrupt(content.get("evalue", ""))
+    error = _class(ename)(content.get("evalue", ""))
+    error.traceback = content.get("traceback") or ()
+    return error
+
+
+def _class(name):
+    known = getattr(builtins, name, None)
+    if isinstance(known, type) and issubclass(known, Exception) and not issubclass(RemoteError, known):
+        try:
+            made = type(name, (RemoteError, known), {"__module__": "builtins"})
+            made("")  # some, such as UnicodeDecodeError, are not made of one text
+            return made
+        except TypeError:
+            pass
+    return type(name, (RemoteError,), {"__module__": "builtins"})

@@ -1,0 +1,134 @@
+"""IPython's history, written off the cell's path: same file, same tables.
+
+The file is opened when something asks for earlier sessions or when the first cell was answered; lines are written by a
+thread of its own, after the reply.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+
+from IPython.core.history import HistoryManager
+
+
+class History(HistoryManager):
+    """Lists of this session in memory, the file behind them."""
+
+    def __init__(self, shell=None, config=None, wanted=True, **traits):
+        super().__init__(shell=shell, config=config, enabled=False, **traits)
+        self._wanted = wanted
+        self._opened = False
+        self._opening = threading.RLock()
+        self._writing = threading.RLock()
+        self._flag = threading.Event()
+        self._saver = None
+        self.db_cache_size = 1 << 30  # never ask the thread that IPython would have
+
+    def open(self):
+        """The file, once. Where it can't be opened (read-only home, full disk), history stays in memory."""
+        if self._opened or not self._wanted:
+            return
+        with self._opening:
+            if self._opened:
+                return
+            self.enabled = True
+            try:
+                if not self.hist_file:
+                    self.hist_file = str(self._get_hist_file_name())
+                self.init_db()
+                self.new_session()
+            except Exception:  # noqa: BLE001 - no sqlite3, a read-only home, a locked or broken file
+                self._wanted = self.enabled = False
+            self._opened = True
+
+    def store_inputs(self, line_num, source, source_raw=None):
+        """As IPython's, but that In[line_num] is this cell, whatever was not stored before."""
+        raw = source if source_raw is None else source_raw
+        for kept in (self.input_hist_parsed, self.input_hist_raw):
+            del kept[line_num:]
+            kept.extend([""] * (line_num - len(kept)))
+        super().store_inputs(line_num, source, raw)
+        for kept, text in ((self.input_hist_parsed, source), (self.input_hist_raw, raw)):
+            if len(kept) == line_num:  # exit and quit are not stored
+                kept.append(text)
+
+    def save(self):
+        """The cell was answered: write what came in, in the background."""
+        if not self._wanted or not self.db_input_cache:
+            return
+        if self._saver is None:
+            self._saver = threading.Thread(target=self._save, name="cellspan-history", daemon=True)
+            self._saver.start()
+            atexit.register(self._last)
+        self._flag.set()
+
+    def _save(self):
+        pid = os.getpid()
+        while os.getpid() == pid:
+            self._flag.wait()
+            self._flag.clear()
+            try:
+                self.writeout_cache()
+            except Exception:  # noqa: BLE001 - a full disk must not end the thread, and is not the cell's business
+                pass
+
+    def _last(self):
+        try:
+            self.writeout_cache()
+        except Exception:  # noqa: BLE001 - nobody is left to tell
+            pass
+
+    def writeout_cache(self, conn=None):
+        """Writes what is waiting; returns when it, and what a thread was writing, is in the file."""
+        self.open()
+        with self._writing:
+            with self.db_input_cache_lock:
+                lines, self.db_input_cache = self.db_input_cache, []
+            with self.db_output_cache_lock:
+                outputs, self.db_output_cache = self.db_output_cache, []
+            if not self.enabled:
+                return
+            self._insert("INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)", lines)
+            self._insert("INSERT OR REPLACE INTO output_history VALUES (?, ?, ?)", outputs)
+
+    def _insert(self, statement, lines):
+        if lines:
+            with self.db:
+                self.db.executemany(statement, [(self.session_number,) + tuple(line) for line in lines])
+
+    def _run_sql(self, *args, **kwargs):
+        self.writeout_cache()
+        with self._writing:
+            found = super()._run_sql(*args, **kwargs)
+            return iter(list(found))
+
+    def get_tail(self, *args, **kwargs):
+        self.open()
+        return super().get_tail(*args, **kwargs)
+
+    def get_range(self, *args, **kwargs):
+        self.open()
+        return super().get_range(*args, **kwargs)
+
+    def get_session_info(self, *args, **kwargs):
+        self.open()
+        return super().get_session_info(*args, **kwargs)
+
+    def get_last_session_id(self):
+        self.open()
+        return super().get_last_session_id()
+
+    def reset(self, new_session=True):
+        self.open()
+        return super().reset(new_session)
+
+    def end_session(self):
+        if self._opened and self.enabled:
+            super().end_session()
+
+    def forked(self):
+        """In a child: the file is the parent's."""
+        self._wanted = self.enabled = False
+        self._opened = True

@@ -1,0 +1,357 @@
+"""Home: the notebook's own interpreter. Serves Jupyter's requests, and what distributed cells need of it."""
+
+from __future__ import annotations
+
+import builtins
+import getpass
+import importlib.util
+import os
+import platform
+import sys
+
+from . import _link, interrupts, requests
+from .comms import Comms
+from .publish import to_json
+from .shell import ZMQInteractiveShell, run_startup, shell_config
+from .worker import Cell, Waiting, Worker, _current, begin_process, loads
+
+SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
+
+
+class Kernel:
+    """What libraries ask of `get_ipython().kernel`, as far as it is cheap."""
+
+    def __init__(self, home):
+        self._home = home
+        self.implementation = "cellspan"
+        self.shell = home.shell
+        self.comm_manager = home.comms.manager
+
+    @property
+    def _parent_header(self):
+        return self._home.parent()
+
+    def get_parent(self, channel="shell"):
+        """The request in work; its header is there."""
+        return self._home.parent()
+
+    def do_one_iteration(self):
+        """Messages are served by the loop; between cells there is nothing to do by hand."""
+
+
+class Home(Worker):
+    """See HANDLERS for what is served."""
+
+    HANDLERS = {
+        "REQUEST": "_request",
+        "CAPTURE": "_capture",
+        "PACK": "_pack",
+        "BIND": "_bind",
+        "EXIT": "_exit",
+    }
+    DURING_CALL = ("CAPTURE", "PACK", "BIND", "EXIT")
+
+    def __init__(self, fd):
+        super().__init__()
+        begin_process("home")
+        self.start(fd)
+        self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
+        self.comms = Comms(self)
+        self.shell.kernel = Kernel(self)
+        self._gathered = {}
+        self._torch = False
+        self._hook_input()
+        interrupts.cancelled_as_interrupt(self.shell)
+        self._add_magics()
+
+    def _add_magics(self):
+        from . import magics
+
+        magics.register(self)
+
+    def _hook_input(self):
+        builtins.input = self._input
+        getpass.getpass = self._getpass
+        self.shell.register_magic_function  # the shell is whole from here on
+
+    def run(self):
+        """READY, then everything else, for good."""
+        info = {
+            "prefix": sys.prefix,
+            "executable": sys.executable,
+            "hostname": platform.node(),
+            "version": platform.python_version(),
+            "banner": self.shell.banner1 if "banner1" in self.shell._trait_values else "",
+            "language_info": language_info(),
+        }
+        self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        run_startup(self.shell)
+        self.streams.flush()
+        self.serve()
+
+    def exclusive(self, message):
+        return message[0] == "REQUEST" and message[6]["type"] == "execute_request"
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def _request(self, message):
+        _, number, _, _, _, _, fields = message
+        kind = fields["type"]
+        content = loads(fields["content"])
+        if kind == "execute_request":
+            self._execute(number, fields, content)
+        elif kind in ("comm_open", "comm_msg", "comm_close"):
+            self._aside(number, fields, lambda: self._comm(kind, fields, content))
+        elif kind == "comm_info_request":
+            target = content.get("target_name") or None
+            self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
+        elif kind in requests.SERVED:
+            self._aside(number, fields, lambda: requests.SERVED[kind](self.shell, content))
+        else:
+            self._reply(number, failure("NotImplementedError", f"home serves no {kind}"))
+
+    def _aside(self, number, fields, serve):
+        """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
+        kept, token = self.header, _current.set(number)
+        self.header = loads(fields["header"]) or kept
+        try:
+            _link.begin(number)
+            content = serve() or {"status": "ok"}
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+            content = failure(type(error).__name__, str(error))
+            if fields["type"].startswith("comm_"):
+                self.shell.showtraceback()
+        while True:
+            try:
+                _link.end(number)
+                break
+            except KeyboardInterrupt:
+                continue
+        self.streams.flush()
+        self._reply(number, content)
+        self.header = kept
+        _current.reset(token)
+
+    def _comm(self, kind, fields, content):
+        self.comms.handle(kind, content, loads(fields["metadata"]), fields["buffers"], loads(fields["header"]))
+
+    def _reply(self, number, content, metadata=None):
+        fields = {"status": content.get("status", "ok"), "content": to_json(content)}
+        if fields["status"] not in ("ok", "error"):
+            fields["status"] = "ok"  # of is_complete: "incomplete", …
+        fields["metadata"] = to_json(metadata) if metadata else "{}"
+        self.send("REPLY", number, fields)
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def _execute(self, number, fields, content):
+        flags = fields["flags"]
+        cell = Cell(
+            number,
+            content.get("code", ""),
+            fields["count"],
+            silent=bool(flags & SILENT),
+            store_history=bool(flags & STORE),
+            allow_stdin=bool(flags & STDIN),
+            header=loads(fields["header"]),
+        )
+        cell.expressions = content.get("user_expressions")
+        self.execute(cell, self._executed)
+
+    def _executed(self, cell):
+        """The cell is over: its reply. What takes time and concerns nobody comes after."""
+        shell = self.shell
+        content = {"status": "ok", "execution_count": cell.count, "user_expressions": {}}
+        if cell.error is not None:
+            content.update(cell.error, status="error")
+        elif cell.expressions:
+            content["user_expressions"] = shell.user_expressions(cell.expressions)
+        content["payload"] = list(shell.payload_manager.read_payload())
+        shell.payload_manager.clear_payload()
+        metadata = None
+        if not self._torch and "torch" in sys.modules:
+            self._torch = True
+            metadata = {"cellspan_imported_torch": True}
+        self.streams.flush()
+        self._reply(cell.number, content, metadata)
+        shell.history_manager.save()
+
+    def show_result(self, data, metadata):
+        super().show_result(data, metadata)
+        self.publish("execute_result", {"execution_count": self.count, "data": data, "metadata": metadata})
+
+    def show_error(self, ename, evalue, traceback):
+        super().show_error(ename, evalue, traceback)
+        if self.cell is None or not self.cell.silent:
+            self.publish("error", {"ename": ename, "evalue": evalue, "traceback": list(traceback)})
+
+    # ---- input -------------------------------------------------------------------------------------------------------
+
+    def _input(self, prompt=""):
+        """input(): asks the client that runs the cell."""
+        return self._ask(prompt, False)
+
+    def _getpass(self, prompt="Password: ", stream=None):
+        """getpass.getpass(): as input(), but the client hides what is typed."""
+        return self._ask(prompt, True)
+
+    def _ask(self, prompt, password):
+        if self.cell is None or not self.cell.allow_stdin:
+            from IPython.core.error import StdinNotImplementedError
+
+            raise StdinNotImplementedError("input was asked for, but this client takes no input requests")
+        return self.ask(prompt, password)
+
+    # ---- what distributed cells need -----------------------------------------------------------------------------------
+
+    def _capture(self, message):
+        from .capture import Capture
+
+        _, number, _, _, _, _, fields = message
+        flags = fields["flags"]
+        try:
+            if flags & 2:
+                self._record(fields["count"], fields["raw"])
+            only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
+            names, warnings = self._captures().names(fields["code"], self.shell.transform_cell, only, bool(flags & 1))
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
+            names, warnings = [], [f"nothing travels: {type(error).__name__}: {error}"]
+        fields = {"names": to_json([list(n) for n in names]), "warnings": "\n".join(warnings)}
+        self.send("CAPTURED", number, fields)
+        del Capture
+
+    def _captures(self):
+        if not hasattr(self, "_capturer"):
+            from .capture import Capture
+
+            self._capturer = Capture(self.shell.user_ns)
+        return self._capturer
+
+    def _record(self, count, raw):
+        """A distributed cell stands in the history as any other."""
+        if count and raw:
+            self.shell.history_manager.store_inputs(count, raw, raw)
+            self.shell.execution_count = self.count = count
+            self.shell.history_manager.save()
+
+    def _pack(self, message):
+        _, number, _, blob, _, _, fields = message
+        names = [n for n in fields["names"].split(",") if n]
+        fd = -1
+        try:
+            fd, size = self._captures().pack(names)
+            self.send("PACKED", number, {"error": ""}, blob, fd, size)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
+            self.send("PACKED", number, {"error": f"{type(error).__name__}: {error}"})
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _bind(self, message):
+        from .parcel import unpack
+
+        _, number, _, blob, fd, size, fields = message
+        try:
+            has = blob and fd >= 0
+            value = unpack(fd, size, self.shell.user_ns) if has else None
+            self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
+            content = {"status": "ok"}
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
+            content = failure(type(error).__name__, str(error))
+        self._reply(number, content)
+
+    def _bind_value(self, number, names, how, count, value, has):
+        ns = self.shell.user_ns
+        if how == 0:
+            ns.update(value or {})
+            return
+        if how in (2, 3):
+            values = self._gathered.setdefault(number, [])
+            if has:
+                values.append(value)
+            if how == 2:
+                return
+            value = self._gathered.pop(number)
+        for name in filter(None, names.split(",")):
+            ns[name] = value
+        if count:
+            self.count = count
+            self.shell.displayhook.update_user_ns(value)
+
+    # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
+
+    def call(self, text, flags):
+        """Has the kernel do what a cell of its own with `text` would do; (content, value or None).
+
+        Raises RemoteError, under the remote exception's own name, when that failed. An interrupt is the kernel's
+        business meanwhile: it ends the call, and KeyboardInterrupt comes out of here then.
+        """
+        if not _link.alive():
+            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
+        number = self.number()
+        waiting = self._calls[number] = Waiting(number)
+        interrupted = False
+        self.streams.settle()
+        self.send("CALL", number, {"text": text, "flags": flags})
+        while not waiting.done.is_set():
+            try:
+                self.wait_for(waiting, self.DURING_CALL)
+            except KeyboardInterrupt:
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
+        return self._returned(waiting.answer)
+
+    def _returned(self, message):
+        from .errors import remote_error
+
+        _, _, _, blob, fd, size, fields = message
+        content = loads(fields["content"])
+        if fields["status"] != "ok":
+            if fd >= 0:
+                os.close(fd)
+            raise remote_error(content)
+        if not blob or fd < 0:
+            return content, None
+        from .parcel import unpack
+
+        return content, unpack(fd, size, self.shell.user_ns)
+
+    def _exit(self, message):
+        self.leave()
+
+
+def failure(ename, evalue):
+    """The content of a reply that says what went wrong."""
+    return {"status": "error", "ename": ename, "evalue": evalue, "traceback": []}
+
+
+def language_info():
+    """What notebooks say about their language."""
+    version = sys.version_info
+    return {
+        "name": "python",
+        "version": platform.python_version(),
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": version[0]},
+        "nbconvert_exporter": "python",
+    }
+
+
+def main(fd):
+    """`python -m cellspan._worker home FD`."""
+    if importlib.util.find_spec("IPython") is None:
+        sys.exit(f"{sys.executable} has no IPython: install it there (python -m pip install ipython)")
+    home = Home(fd)
+    _set_current(home)
+    home.run()
+
+
+def _set_current(home):
+    global current
+    current = home
+
+
+current = None  # the Home of this process; None elsewhere

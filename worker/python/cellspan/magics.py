@@ -1,0 +1,34 @@
+"""cellspan's magics in the middle of a cell: the kernel does them, as it does those on top of one."""
+
+from __future__ import annotations
+
+STREAMS, VALUE = 1, 2  # flags of a CALL
+
+LINE = ("distribute", "push", "pull", "ranks")
+CELL = ("distribute",)
+
+
+def register(home):
+    """Makes the magics known to home's shell."""
+    for name in LINE:
+        home.shell.register_magic_function(_line(home, name), "line", name)
+    for name in CELL:
+        home.shell.register_magic_function(_cell(home, name), "cell", name)
+
+
+def _line(home, name):
+    def magic(line):
+        return home.call(f"%{name} {line}".rstrip(), STREAMS | VALUE)[1]
+
+    magic.__doc__ = f"See %{name} --help."
+    magic.__name__ = magic.__qualname__ = name
+    return magic
+
+
+def _cell(home, name):
+    def magic(line, cell):
+        return home.call(f"%%{name} {line}".rstrip() + "\n" + cell, STREAMS | VALUE)[1]
+
+    magic.__doc__ = f"See %{name} --help."
+    magic.__name__ = magic.__qualname__ = name
+    return magic

@@ -1,0 +1,168 @@
+"""Rich output: what display() and the last expression show, as messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+import threading
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.formatters import DisplayFormatter
+
+
+def _other(value):
+    """JSON for what the json module doesn't know."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, (set, frozenset, tuple)) or hasattr(value, "__iter__"):
+        return list(value)
+    for method in ("item", "isoformat"):  # numpy's numbers, dates
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return repr(value)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_other, separators=(",", ":"))
+
+
+def _plain(value):
+    """A copy that JSON can say: no NaN, no keys that are not text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    return _plain(_other(value))
+
+
+def to_json(value):
+    """`value` as JSON text; bytes become base64, numbers that JSON lacks their repr, the rest their repr."""
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def to_bundle(data):
+    """A mime bundle as Jupyter wants it: images as base64 text."""
+    out = dict(data)
+    for mime, value in data.items():
+        if isinstance(value, (bytes, bytearray)):
+            out[mime] = base64.b64encode(value).decode("ascii")
+    return out
+
+
+class Publisher(DisplayPublisher):
+    """display(), update_display() and clear_output()."""
+
+    worker = None
+    _local = threading.local()
+
+    @property
+    def _hooks(self):
+        if not hasattr(self._local, "hooks"):
+            self._local.hooks = []
+        return self._local.hooks
+
+    def register_hook(self, hook):
+        """`hook(message)` sees each message of this thread first; None from it ends the message's way."""
+        self._hooks.append(hook)
+
+    def unregister_hook(self, hook):
+        """True if it was there."""
+        if hook not in self._hooks:
+            return False
+        self._hooks.remove(hook)
+        return True
+
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+        """Shows a mime bundle. `transient` may hold display_id; `update`: change what that id shows."""
+        self._validate_data(data, metadata or {})
+        content = {"data": to_bundle(data), "metadata": metadata or {}, "transient": transient or {}}
+        self.send("update_display_data" if update else "display_data", content)
+
+    def clear_output(self, wait=False):
+        """Takes away what the cell has shown; `wait`: when the next output comes."""
+        self.send("clear_output", {"wait": bool(wait)})
+
+    def send(self, kind, content):
+        """One message through the hooks to the agent."""
+        message = {"header": {"msg_type": kind}, "msg_type": kind, "content": content, "metadata": {}}
+        for hook in list(self._hooks):
+            message = hook(message)
+            if message is None:
+                return
+        self.worker.publish(kind, message["content"], message.get("metadata") or {})
+
+
+class Hook(DisplayHook):
+    """The value of the last expression."""
+
+    worker = None
+
+    @property
+    def prompt_count(self):
+        return self.worker.count
+
+    def quiet(self):
+        code = self.worker.code
+        return ";" in code and bool(self.semicolon_at_end_of_expression(code))
+
+    def start_displayhook(self):
+        self._is_active = True
+        self._bundle = None
+
+    def write_output_prompt(self):
+        pass
+
+    def write_format_data(self, format_dict, md_dict=None):
+        self._bundle = (to_bundle(format_dict), md_dict or {})
+
+    def log_output(self, format_dict):
+        text = format_dict.get("text/plain")
+        if text is None:
+            return
+        if self.shell.logger.log_output:
+            self.shell.logger.log_write(text, "output")
+        self.shell.history_manager.output_hist_reprs[self.prompt_count] = text
+
+    def finish_displayhook(self):
+        self._is_active = False
+        if self._bundle and self._bundle[0]:
+            self.worker.show_result(*self._bundle)
+        self._bundle = None
+
+
+_SIMPLE = (int, float, str, bool, bytes, complex, type(None))
+
+
+class Formatter(DisplayFormatter):
+    """IPython's formatters, asked only when there is more than one way to show the value."""
+
+    def format(self, obj, include=None, exclude=None):
+        kind = type(obj)
+        if kind in _SIMPLE and not include and not exclude and not self._special(kind):
+            text = self.formatters["text/plain"](obj)
+            return ({} if text is None else {"text/plain": text}), {}
+        return super().format(obj, include=include, exclude=exclude)
+
+    def _special(self, kind):
+        for mime, formatter in self.formatters.items():
+            if mime != "text/plain" and (kind in formatter.type_printers or object in formatter.type_printers):
+                return True
+        special = getattr(self.mimebundle_formatter, "type_printers", {})
+        ipython = getattr(self.ipython_display_formatter, "type_printers", {})
+        return kind in special or kind in ipython or object in special or object in ipython
+
+
+def flush_figures():
+    """Shows the figures that a cell has drawn, where matplotlib's inline backend is in use but was not told so."""
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is not None:
+        inline.flush_figures()

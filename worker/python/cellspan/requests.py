@@ -1,0 +1,116 @@
+"""Jupyter's requests that look at the shell and run nothing of the user's: content in, content out."""
+
+from __future__ import annotations
+
+import inspect as _inspect
+
+
+def complete(shell, content):
+    """complete_request. Positions are code points; types and signatures where jedi, or IPython, knows them."""
+    from IPython.core.completer import provisionalcompleter, rectify_completions
+
+    code = content.get("code", "")
+    at = content.get("cursor_pos")
+    at = len(code) if at is None else max(0, min(at, len(code)))
+    with provisionalcompleter():
+        try:
+            found = list(rectify_completions(code, shell.Completer.completions(code, at)))
+        except Exception:  # noqa: BLE001 - jedi fails on some code; names still complete
+            return _complete_plainly(shell, code, at)
+    types = [
+        {"start": c.start, "end": c.end, "text": c.text, "type": c.type, "signature": getattr(c, "signature", "")}
+        for c in found
+    ]
+    return {
+        "status": "ok",
+        "matches": [c.text for c in found],
+        "cursor_start": found[0].start if found else at,
+        "cursor_end": found[0].end if found else at,
+        "metadata": {"_jupyter_types_experimental": types},
+    }
+
+
+def _complete_plainly(shell, code, at):
+    start = code.rfind("\n", 0, at) + 1
+    end = code.find("\n", at)
+    line = code[start : end if end >= 0 else len(code)]
+    text, matches = shell.complete("", line, at - start)
+    return {
+        "status": "ok",
+        "matches": list(matches),
+        "cursor_start": at - len(text),
+        "cursor_end": at,
+        "metadata": {},
+    }
+
+
+def inspect(shell, content):
+    """inspect_request: what the name at the cursor is; detail_level 1 shows its source."""
+    from IPython.utils.tokenutil import token_at_cursor
+
+    code = content.get("code", "")
+    at = content.get("cursor_pos")
+    name = token_at_cursor(code, len(code) if at is None else at)
+    options = {"detail_level": content.get("detail_level", 0)}
+    if "omit_sections" in _inspect.signature(shell.object_inspect_mime).parameters:
+        options["omit_sections"] = content.get("omit_sections", ())
+    try:
+        data = dict(shell.object_inspect_mime(name, **options))
+    except KeyError:
+        return {"status": "ok", "found": False, "data": {}, "metadata": {}}
+    if not shell.enable_html_pager:
+        data.pop("text/html", None)
+    return {"status": "ok", "found": True, "data": data, "metadata": {}}
+
+
+def is_complete(shell, content):
+    """is_complete_request: does the code end, and how far is its next line indented?"""
+    state, indent = shell.input_transformer_manager.check_complete(content.get("code", ""))
+    reply = {"status": state}
+    if state == "incomplete":
+        reply["indent"] = " " * (indent or 0)
+    return reply
+
+
+def history(shell, content):
+    """history_request: tail, range or search."""
+    manager = shell.history_manager
+    how = content.get("hist_access_type")
+    raw, output = content.get("raw", True), content.get("output", False)
+    if how == "tail":
+        lines = manager.get_tail(_number(content.get("n"), 10), raw=raw, output=output, include_latest=True)
+    elif how == "range":
+        session, start = content.get("session") or 0, content.get("start")
+        lines = manager.get_range(session, 1 if start is None else start, content.get("stop"), raw=raw, output=output)
+    elif how == "search":
+        lines = manager.search(
+            content.get("pattern") or "*", raw=raw, output=output, n=content.get("n"), unique=content.get("unique", False)
+        )
+    else:
+        lines = []
+    return {"status": "ok", "history": [list(line) for line in lines]}
+
+
+def _number(value, otherwise):
+    return otherwise if value is None else value
+
+
+def expand(shell, content):
+    """cellspan_expand: `{name}` and `$name` of a magic's line, from the user's names; what they can't say stays."""
+    from IPython.utils.text import DollarFormatter
+
+    text = content.get("text", "")
+    try:
+        text = DollarFormatter().vformat(text, args=[], kwargs=shell.user_ns)
+    except Exception:  # noqa: BLE001 - any expression may stand in the braces; IPython leaves such a line alone
+        pass
+    return {"status": "ok", "text": text}
+
+
+SERVED = {
+    "complete_request": complete,
+    "inspect_request": inspect,
+    "is_complete_request": is_complete,
+    "history_request": history,
+    "cellspan_expand": expand,
+}

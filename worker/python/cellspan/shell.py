@@ -1,0 +1,267 @@
+"""The InteractiveShell of home and ranks: IPython's, with output and input that travel as messages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from IPython.core import page
+from IPython.core.autocall import ZMQExitAutocall
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Any, Bool, Instance, Type, default
+from traitlets.config import Config
+
+from .history import History
+from .publish import Formatter, Hook, Publisher
+
+INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
+
+
+class _Nothing:
+    """What IPython would use to copy output into its history, by replacing sys.stdout.write: too slow, and unbounded."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+class ZMQInteractiveShell(InteractiveShell):
+    """Home's shell. Named as ipykernel's, because libraries (rich, tqdm, pandas, …) look for this name to know a notebook."""
+
+    displayhook_class = Type(Hook)
+    display_pub_class = Type(Publisher)
+    exiter = Instance(ZMQExitAutocall)
+    autoindent = Bool(False)
+    kernel = Any()
+    keepkernel_on_exit = True
+    keep_history = True
+
+    def __init__(self, worker, **kwargs):
+        self.worker = worker
+        Hook.worker = Publisher.worker = worker
+        self._last_traceback = None
+        super().__init__(**kwargs)
+        # A cell's line numbers are those of the notebook: leading empty lines stay.
+        cleanup = self.input_transformer_manager.cleanup_transforms
+        cleanup[:] = [f for f in cleanup if getattr(f, "__name__", "") != "leading_empty_lines"]
+        self._remember_transforms()
+
+    @default("exiter")
+    def _exiter_default(self):
+        return ZMQExitAutocall(self)
+
+    def init_environment(self):
+        pass
+
+    def init_history(self):
+        settings = self.config.get("HistoryManager", {})
+        wanted = self.keep_history and bool(settings.get("enabled", True))
+        self.history_manager = History(shell=self, parent=self, wanted=wanted)
+        self.configurables.append(self.history_manager)
+
+    def init_display_formatter(self):
+        self.display_formatter = Formatter(parent=self)
+        self.configurables.append(self.display_formatter)
+
+    def init_hooks(self):
+        super().init_hooks()
+        self.set_hook("show_in_pager", page.as_hook(self._page), 99)
+
+    def init_data_pub(self):
+        self.data_pub = None
+
+    def _tee(self, channel):
+        return _Nothing()
+
+    def enable_gui(self, gui=None):
+        """Window systems would need the main thread, which serves messages; inline figures need none."""
+        if gui not in (None, "inline", "agg"):
+            from IPython.core.error import UsageError
+
+            raise UsageError(f"%gui {gui}: cellspan runs no window system's event loop; use %matplotlib inline")
+
+    # ---- text transformed to Python --------------------------------------------------------------------------------
+
+    def _remember_transforms(self):
+        manager = self.input_transformer_manager
+        self._transforms = self._transform_lists(manager)
+
+    @staticmethod
+    def _transform_lists(manager):
+        return (list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers))
+
+    def transform_cell(self, raw_cell):
+        """As IPython's; what is plain Python for certain is not taken apart to see that."""
+        if not self._plain_python(raw_cell):
+            return super().transform_cell(raw_cell)
+        return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+
+    def _plain_python(self, cell):
+        """No character in it starts IPython's syntax, and nobody added transforms."""
+        text = cell.strip("\n")
+        if "%" in text or "!" in text or "?" in text or ">>>" in text or "In [" in text or "..." in text:
+            return False
+        if not text or text[0] in " \t,;/" or "\n," in text or "\n;" in text or "\n/" in text or "\t" in text:
+            return False
+        if any(line.lstrip()[:1] in (",", ";", "/") for line in text.split("\n") if line[:1] in (" ", "\f")):
+            return False
+        if "\n" not in text and not self._surely_statement(text):
+            return False
+        if self.input_transformers_post:
+            return False
+        return self._transforms == self._transform_lists(self.input_transformer_manager)
+
+    def _surely_statement(self, line):
+        """A single line may also be an automagic (`ls`), or an autocall (`exit`)."""
+        word = line.split(None, 1)[0]
+        if word in ("pass", "import", "from", "del", "return", "raise", "assert", "global", "with", "for", "while", "if"):
+            return True
+        head = line[:1]
+        if head in "([{\"'-+~@#" or head.isdigit():
+            return not self.autocall
+        name, _, rest = line.partition("=")
+        return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
+
+    # ---- errors ----------------------------------------------------------------------------------------------------
+
+    def _showtraceback(self, etype, evalue, stb):
+        self._last_traceback = stb
+        self.worker.show_error(etype.__name__, _text_of(evalue), stb)
+
+    # ---- payloads --------------------------------------------------------------------------------------------------
+
+    def _page(self, strg, start=0, screen_lines=0, pager_cmd=None):
+        data = strg if isinstance(strg, dict) else {"text/plain": strg}
+        self.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
+
+    def ask_exit(self):
+        """`exit`: the client ends, the kernel stays for the others."""
+        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
+
+    def set_next_input(self, text, replace=False):
+        """The client's next cell holds `text`."""
+        self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
+
+    # ---- commands --------------------------------------------------------------------------------------------------
+
+    def system_piped(self, cmd):
+        """`!cmd`: its output goes to descriptors 1 and 2 as it comes; an interrupt reaches it and all that it started."""
+        self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
+
+    system_raw = system_piped
+    system = system_piped
+
+    # ---- for those who expect a kernel -------------------------------------------------------------------------------
+
+    @property
+    def parent_header(self):
+        return self.worker.parent()
+
+    def get_parent(self):
+        """The request that is being served, as much of it as is known: its header."""
+        return self.worker.parent()
+
+
+class RankShell(ZMQInteractiveShell):
+    """A rank's shell: no history, and not taken for a notebook, so that progress bars are text."""
+
+    keep_history = False
+
+
+def _text_of(value):
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a user's __str__ may do anything
+        return f"<{type(value).__name__}: its __str__ failed>"
+
+
+def run_command(command, streams):
+    """Runs a shell's command in a process group of its own; its exit code, negative for a signal's number."""
+    streams.flush()
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    if not os.path.exists(shell):
+        shell = "/bin/sh"
+    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, preexec_fn=os.setpgrp)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+
+
+def _end(process):
+    """Interrupts, then kills, all of a command's processes."""
+    for signo, seconds in ((signal.SIGINT, INTERRUPT_WAIT), (signal.SIGTERM, 0.5), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, signo)
+        except ProcessLookupError:
+            pass
+        try:
+            process.wait(seconds)
+            return
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            continue
+
+
+def shell_config(role):
+    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, where there are any."""
+    config = Config()
+    if role == "home":
+        config.IPKernelApp.cellspan = True  # tqdm and others look for the section's name
+    config.InteractiveShell.colors = "neutral" if _modern() else "Neutral"
+    directory = profile_directory()
+    for name in ("ipython_config.py", "ipython_kernel_config.py"):
+        if os.path.isfile(os.path.join(directory, name)):
+            config.merge(_load(name, directory))
+    return config
+
+
+def profile_directory():
+    """Where IPython keeps the default profile."""
+    base = os.environ.get("IPYTHONDIR") or os.path.join(os.path.expanduser("~"), ".ipython")
+    return os.path.join(base, "profile_default")
+
+
+def _modern():
+    from IPython.core import release
+
+    return release.version_info[0] >= 9
+
+
+def _load(name, directory):
+    from traitlets.config.loader import PyFileConfigLoader
+
+    try:
+        return PyFileConfigLoader(name, path=directory).load_config()
+    except Exception as error:  # noqa: BLE001 - the user's own file
+        print(f"{os.path.join(directory, name)}: {type(error).__name__}: {error}", file=sys.stderr)
+        return Config()
+
+
+def run_startup(shell):
+    """What the profile says is to run first: extensions, exec_lines, the files of its startup folder."""
+    settings = shell.config.get("InteractiveShellApp", {})
+    for extension in settings.get("extensions", []):
+        _try(shell, f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
+    for line in settings.get("exec_lines", []):
+        _try(shell, line, lambda text=line: shell.run_cell(text, store_history=False))
+    folder = os.path.join(profile_directory(), "startup")
+    files = [os.environ.get("PYTHONSTARTUP", "")]
+    if os.path.isdir(folder):
+        files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith((".py", ".ipy")))
+    for path in files:
+        if path and os.path.isfile(path):
+            run = shell.safe_execfile_ipy if path.endswith(".ipy") else shell.safe_execfile
+            args = (path,) if path.endswith(".ipy") else (path, shell.user_ns)
+            _try(shell, path, run, *args)
+
+
+def _try(shell, what, run, *args):
+    try:
+        run(*args)
+    except Exception as error:  # noqa: BLE001 - the user's own file
+        print(f"{what}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -1,0 +1,371 @@
+"""What home and ranks have in common: a shell, the messages to and from the agent, and the execution of a cell.
+
+Everything of the user's runs on the main thread, inside an asyncio loop that goes on between cells. Messages are taken in
+the loop when nothing runs, while a cell awaits, and by waits in the middle of a cell (input, calls); see `_step`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import json
+import os
+import signal
+import sys
+import threading
+
+from . import _link, environment, interrupts
+from .publish import to_json
+from .streams import Streams
+
+_current = contextvars.ContextVar("cellspan_cell", default=None)
+
+
+class Waiting:
+    """Somebody who waits for an answer: the main thread by serving messages meanwhile, another thread by sleeping."""
+
+    def __init__(self, cell):
+        self.cell = cell
+        self.answer = None
+        self.done = threading.Event()
+
+    def set(self, answer):
+        self.answer = answer
+        self.done.set()
+
+
+class Cell:
+    """One execution: what was asked, and how it went."""
+
+    def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=None):
+        self.number = number
+        self.code = code
+        self.count = count
+        self.silent = silent
+        self.store_history = store_history and not silent
+        self.allow_stdin = allow_stdin
+        self.header = header or {}
+        self.result = None  # IPython's ExecutionResult
+        self.error = None  # {"ename", "evalue", "traceback"}
+        self.bundle = None  # what the last expression shows: (data, metadata)
+        self.interrupted = False
+
+
+class Worker:
+    """The process. Subclasses say which messages they serve: HANDLERS maps a kind to a method's name."""
+
+    HANDLERS = {}
+    DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
+
+    def __init__(self):
+        self.streams = None
+        self.shell = None
+        self.loop = None
+        self.count = 0
+        self.code = ""
+        self.cell = None  # the Cell that the main thread runs
+        self.running = None  # the Cell whose task awaits, if it is one that does
+        self.last = 0  # number of the cell that output belongs to when nothing runs
+        self.header = {}
+        self._queue = collections.deque()
+        self._depth = 0  # >0: something of ours is running; messages wait
+        self._inputs = collections.deque()
+        self._calls = {}
+        self.main_thread = threading.main_thread()
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def start(self, fd):
+        """Takes the socket; from here on this process ends with its agent."""
+        self.streams = Streams()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.streams.watch_forks()
+        _link.start(fd, self.streams.tick)
+
+    def serve(self):
+        """Runs the loop for good."""
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.loop.add_reader(_link.fileno(), self._readable)
+        while True:
+            try:
+                self.loop.run_forever()
+                return
+            except (KeyboardInterrupt, SystemExit):
+                continue  # a task of an earlier cell; the loop goes on
+
+    def leave(self, status=0):
+        """Ends the process politely: atexit handlers run, text is flushed."""
+        import atexit
+
+        try:
+            atexit._run_exitfuncs()
+        except BaseException:  # noqa: BLE001 - a user's handler must not keep the process alive
+            pass
+        self.streams.flush()
+        os._exit(status)
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+
+    def _readable(self):
+        """The loop: there are messages. While something runs (a loop within a loop), they wait."""
+        self._collect()
+        if self._depth == 0:
+            self._drain()
+
+    def _collect(self):
+        while True:
+            message = _link.recv()
+            if message is None:
+                return
+            if not self._answer(message):
+                self._queue.append(message)
+
+    def _answer(self, message):
+        """Is it what somebody waits for?"""
+        kind, cell, fields = message[0], message[1], message[6]
+        if kind == "INPUT_REPLY":
+            if self._inputs:
+                self._inputs.popleft().set(fields["value"])
+            return True
+        if kind == "RETURN":
+            waiting = self._calls.pop(cell, None)
+            if waiting is not None:
+                waiting.set(message)
+            elif message[4] >= 0:
+                os.close(message[4])
+            return True
+        return False
+
+    def _drain(self):
+        while self._depth == 0:
+            message = next((m for m in self._queue if self.running is None or not self.exclusive(m)), None)
+            if message is None:
+                return
+            self._queue.remove(message)
+            self._handle(message)
+
+    def exclusive(self, message):
+        """Must it wait while another cell awaits?"""
+        return True
+
+    def _handle(self, message):
+        name = self.HANDLERS.get(message[0])
+        if name is None:
+            if message[4] >= 0:
+                os.close(message[4])
+            return
+        self._depth += 1
+        try:
+            getattr(self, name)(message)
+        except _link.LinkDead:
+            os._exit(1)
+        finally:
+            self._depth -= 1
+
+    def wait_for(self, waiting, kinds=()):
+        """Serves messages of `kinds` until the answer is there. A signal's handler may raise out of it."""
+        if threading.current_thread() is not self.main_thread:
+            waiting.done.wait()
+            return waiting.answer
+        while not waiting.done.is_set():
+            self._collect()
+            self._serve_some(kinds)
+            if not waiting.done.is_set():
+                _link.wait()
+        if self._queue and self.loop is not None:
+            self.loop.call_soon(self._readable)
+        return waiting.answer
+
+    def _serve_some(self, kinds):
+        for message in [m for m in self._queue if m[0] in kinds]:
+            self._queue.remove(message)
+            self._handle(message)
+
+    def send(self, kind, cell, fields, blob=0, fd=-1, size=0):
+        """One message to the agent; the descriptor stays the caller's."""
+        _link.send(kind, cell, fields, blob, fd, size)
+
+    # ---- output ------------------------------------------------------------------------------------------------------
+
+    def number(self):
+        """The cell that output belongs to: of the task or thread, else the one that runs, else the last."""
+        return _current.get() or (self.cell.number if self.cell is not None else self.last)
+
+    def parent(self):
+        """The request in work, as libraries expect it of a kernel."""
+        return {"header": self.header, "msg_id": self.header.get("msg_id", ""), "metadata": {}, "content": {}}
+
+    def publish(self, kind, content, metadata=None, buffers=()):
+        """A Jupyter message for everybody's screen, after all text that was written before it."""
+        if not _link.alive():
+            return
+        self.streams.settle()
+        fields = {"type": kind, "content": to_json(content), "metadata": to_json(metadata) if metadata else "{}"}
+        if buffers:
+            fields["buffers"] = [bytes(b) for b in buffers]
+        self.send("PUBLISH", self.number(), fields)
+
+    def show_result(self, data, metadata):
+        """The last expression's value."""
+        if self.cell is not None:
+            self.cell.bundle = (data, metadata)
+
+    def show_error(self, ename, evalue, traceback):
+        """An exception that reached the cell's end, or that somebody wants to be shown."""
+        if self.cell is not None:
+            self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
+
+    # ---- input -------------------------------------------------------------------------------------------------------
+
+    def ask(self, prompt, password):
+        """A line that the user types. EOFError for Ctrl-D; KeyboardInterrupt."""
+        self.streams.flush()
+        waiting = Waiting(self.number())
+        self._collect()
+        self._inputs.append(waiting)
+        try:
+            self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password)})
+            value = self.wait_for(waiting)
+        finally:
+            if waiting in self._inputs:
+                self._inputs.remove(waiting)
+        if value == "\x04":
+            raise EOFError
+        return value
+
+    # ---- a cell ------------------------------------------------------------------------------------------------------
+
+    def execute(self, cell, done):
+        """Runs the cell and calls done(cell), at once or, for a cell that awaits, later."""
+        shell = self.shell
+        self.cell, self.code, self.count, self.last, self.header = cell, cell.code, cell.count, cell.number, cell.header
+        _current.set(cell.number)
+        shell.execution_count = cell.count
+        shell._last_traceback = None
+        self.streams.begin()
+        try:
+            _link.begin(cell.number)
+            coroutine, awaits = self._prepare(cell)
+            if awaits:
+                self._start_task(cell, coroutine, done)
+                return
+            self._run(cell, coroutine)
+            self._after(cell)
+        except KeyboardInterrupt:
+            self._broken(cell)
+        self._finish(cell, done)
+
+    def _prepare(self, cell):
+        shell, failed = self.shell, None
+        try:
+            transformed = shell.transform_cell(cell.code)
+        except Exception:  # noqa: BLE001 - shown by IPython as the cell's error
+            transformed, failed = cell.code, sys.exc_info()
+        coroutine = shell.run_cell_async(
+            cell.code,
+            store_history=cell.store_history,
+            silent=cell.silent,
+            transformed_cell=transformed,
+            preprocessing_exc_tuple=failed,
+        )
+        awaits = failed is None and ("await" in transformed or "async" in transformed) and shell.should_run_async(
+            cell.code, transformed_cell=transformed, preprocessing_exc_tuple=None
+        )
+        return coroutine, awaits
+
+    def _run(self, cell, coroutine):
+        """A cell without await: its coroutine ends at its first step."""
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            cell.result = end.value
+        else:
+            coroutine.close()
+            raise RuntimeError("the cell awaits, though it has no await")
+
+    def _start_task(self, cell, coroutine, done):
+        """A cell with await: other messages are served while it waits, executions are not."""
+        task = self.loop.create_task(self._await(cell, coroutine, done))
+        cell.task = task
+        interrupts.aim(self.loop, task, cell)
+        self.running = cell
+
+    async def _await(self, cell, coroutine, done):
+        try:
+            cell.result = await coroutine
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self._broken(cell)
+        finally:
+            interrupts.rest()
+        self.cell = cell
+        self._depth += 1
+        try:
+            try:
+                self._after(cell)
+            except KeyboardInterrupt:
+                self._broken(cell)
+            self.running = None
+            self._finish(cell, done)
+        finally:
+            self._depth -= 1
+        self.loop.call_soon(self._readable)
+
+    def _after(self, cell):
+        """What IPython does when a cell is over: figures are shown by such an event's handler."""
+        events = self.shell.events
+        events.trigger("post_execute")
+        if not cell.silent:
+            events.trigger("post_run_cell", cell.result)
+
+    def _broken(self, cell):
+        """An interrupt that IPython didn't catch, in its own code or ours."""
+        cell.interrupted = True
+        if cell.error is None:
+            try:
+                if sys.exc_info()[0] is KeyboardInterrupt:
+                    self.shell.showtraceback()
+                else:
+                    self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
+            except KeyboardInterrupt:
+                self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
+
+    def _finish(self, cell, done):
+        while True:
+            try:
+                _link.end(cell.number)
+                break
+            except KeyboardInterrupt:
+                cell.interrupted = True
+        if cell.error is None and cell.result is not None and not cell.result.success:
+            cell.error = self._error_of(cell.result)
+        if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
+            cell.interrupted = True
+        self.streams.end()
+        done(cell)
+        self.cell = None
+
+    def _error_of(self, result):
+        error = result.error_before_exec or result.error_in_exec
+        if error is None or error is True:
+            error = RuntimeError("the cell failed")
+        return {"ename": type(error).__name__, "evalue": str(error), "traceback": self.shell._last_traceback or []}
+
+
+def loads(text):
+    """JSON text that may be empty."""
+    return json.loads(text) if text else {}
+
+
+def begin_process(role):
+    """The part of a worker's start that comes before its shell."""
+    environment.tidy()
+    environment.search_path()
+    if role == "home":
+        environment.colour()
+    sys.argv = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")]
+    fd = environment.stack_descriptor()
+    if fd is not None:
+        environment.stacks(fd)
