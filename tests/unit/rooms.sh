@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reads the #include lines: arrows between rooms point one way, and pure rooms have no sockets. TAP.
+# Reads the #include lines: arrows between rooms point one way, and pure rooms have no sockets. And what Makefiles list. TAP.
 cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0
@@ -30,6 +30,19 @@ never "protocol magics kernel/merge kernel/status kernel/group kernel/cell" "$so
     "pure rooms have no sockets, no loop and no processes"
 never "base protocol magics kernel worker/agent worker/link launchers" "Python\.h" "only the extension knows Python"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
+
+n=$((n + 1))
+missing=
+for module in $(find worker/python/cellspan -name '*.py'); do
+    grep -q "$module" worker/python/Local.mk || missing="$missing $module"
+done
+if [ -z "$missing" ]; then
+    echo "ok $n - every module of the Python package is installed"
+else
+    echo "not ok $n - every module of the Python package is installed"
+    echo "# not in worker/python/Local.mk:$missing"
+    bad=1
+fi
 
 echo "1..$n"
 exit $bad
