@@ -19,3 +19,11 @@ cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arg
 cellspan_kernel_LDADD = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+
+check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t
+kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
+tests_unit_kernel_group_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c
+tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)

@@ -1,0 +1,148 @@
+/* Groups, and what travels to which rank. */
+#include "kernel/group/group.h"
+
+#include <stdlib.h>
+
+#include "kernel/group/ship.h"
+#include "tests/unit/tap.h"
+
+static json_t *parse(const char *text)
+{
+    return json_loads(text, 0, NULL);
+}
+
+static struct group *living_group(unsigned n)
+{
+    struct err err = { "" };
+    struct group *g = group_create("default", &err);
+
+    if (!g || group_grow(g, n, &err) < 0)
+        abort();
+    for (unsigned k = 0; k < n; k++) {
+        if (rank_start(&g->rank[k], 100 + k, &err) < 0)
+            abort();
+        g->rank[k].state = RANK_IDLE;
+    }
+    return g;
+}
+
+static void growing(void)
+{
+    struct err err = { "" };
+    struct group *g = living_group(2);
+    struct ranks missing = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    ok(group_grow(g, 4, &err) == 0 && g->size == 4, "a group grows");
+    ok(g->rank[1].worker == 101 && rank_alive(&g->rank[1]), "and its living ranks keep their processes");
+    ok(group_missing(g, 4, &missing) == 0 && ranks_format(&missing, &text) == 0, "it says who is missing");
+    is_text(text.p, "2-3", "the new ones are");
+    ok(group_grow(g, GROUP_MAX + 1, &err) < 0 && g->size == 4, "past the limit it stays as it was");
+    ok(strstr(err.text, "4097") != NULL, "and the error names the number: %s", err.text);
+    ok(group_worker(g, 101) == &g->rank[1] && !group_worker(g, 7) && !group_worker(g, 0), "a worker leads to its rank");
+    ranks_release(&missing);
+    buf_release(&text);
+    group_destroy(g);
+    group_destroy(NULL);
+}
+
+static void dying(void)
+{
+    struct group *g = living_group(2);
+
+    json_object_set_new(g->rank[0].known, "x", json_integer(1));
+    rank_end(&g->rank[0]);
+    ok(g->rank[0].state == RANK_DEAD && json_object_size(g->rank[0].known) == 0, "a dead rank knows nothing any more");
+    g->rank[1].state = RANK_STOPPING;
+    rank_end(&g->rank[1]);
+    ok(g->rank[1].state == RANK_NONE, "one that was asked to stop did not die");
+    group_destroy(g);
+}
+
+static void ledger(void)
+{
+    struct err err = { "" };
+    struct group *g = living_group(3);
+    struct ranks all = RANKS_INIT;
+    struct buf text = BUF_INIT;
+    int rc = ranks_add_range(&all, 0, 2);
+
+    for (unsigned cell = 4; rc == 0 && cell <= 7; cell += 3)
+        rc = group_ran(g, &all, cell);
+    ok(rc == 0 && group_ran(g, &all, 7) == 0 && json_array_size(g->cells) == 2, "a cell run again is written down once");
+    is_int(rank_missed(g, &g->rank[1], &text), 0, "who ran everything missed nothing");
+    rank_end(&g->rank[1]);
+    ok(rank_start(&g->rank[1], 200, &err) == 0 && g->rank[1].is_new && g->rank[1].lives == 2, "a rank started again is new");
+    is_int(rank_missed(g, &g->rank[1], &text), 2, "and missed what ran before");
+    is_text(text.p, "4, 7", "by the cells' numbers");
+    buf_release(&text);
+    ranks_release(&all);
+    group_destroy(g);
+}
+
+static void shipping(void)
+{
+    struct err err = { "" };
+    struct group *g = living_group(3);
+    struct shipments s = SHIPMENTS_INIT;
+    struct ranks all = RANKS_INIT;
+    json_t *captured = parse("{\"names\": [[\"a\", 1, 8, \"\"], [\"b\", 5, 8, \"\"]], \"assigned\": [[\"c\", 9]]}");
+    struct buf text = BUF_INIT;
+
+    if (ranks_add_range(&all, 0, 2) < 0)
+        abort();
+    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 1, "ranks that lack the same names get one shipment");
+    is_text(s.item[0].names, "a,b", "of all names");
+    ok(shipment_sent(g, &s.item[0], captured) == 0, "it is sent");
+    shipments_release(&s);
+    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 0, "what they have does not travel again");
+    json_object_del(g->rank[1].known, "a");
+    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 1, "one rank lacks a name");
+    ok(ranks_format(&s.item[0].ranks, &text) == 0, "only it gets a shipment");
+    is_text(text.p, "1", "rank 1");
+    is_text(s.item[0].names, "a", "of that name alone");
+    shipments_release(&s);
+    json_array_set_new(json_array_get(json_object_get(captured, "names"), 1), 1, json_integer(6));
+    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 2, "a new version travels to all, with what else each lacks");
+    shipment_lost(g, &s.item[0]);
+    shipments_release(&s);
+    ok(group_assigned(g, &all, captured) == 0 && json_integer_value(json_object_get(g->rank[2].known, "c")) == 9,
+       "a name that the cell assigns counts as known");
+    group_forget_versions(g);
+    ok(json_object_size(g->rank[2].known) == 0, "a new home's versions mean something else");
+    json_decref(captured);
+    ranks_release(&all);
+    buf_release(&text);
+    group_destroy(g);
+}
+
+static void nonsense_from_home(void)
+{
+    static const char *const bad[] = { "{}", "[]", "{\"names\": {}}", "{\"names\": [1]}", "{\"names\": [[\"a\"]]}",
+                                       "{\"names\": [[1, \"a\"]]}", "{\"names\": [], \"assigned\": [[]]}" };
+    struct group *g = living_group(1);
+    struct ranks all = RANKS_INIT;
+
+    if (ranks_add(&all, 0) < 0)
+        abort();
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        struct err err = { "" };
+        struct shipments s;
+        json_t *captured = parse(bad[k]);
+
+        ok(shipments_plan(g, &all, captured, &s, &err) < 0 && s.n == 0 && err.text[0], "%s is refused", bad[k]);
+        json_decref(captured);
+    }
+    ranks_release(&all);
+    group_destroy(g);
+}
+
+int main(void)
+{
+    growing();
+    dying();
+    ledger();
+    shipping();
+    nonsense_from_home();
+    return plan_done();
+}
