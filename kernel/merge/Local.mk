@@ -10,3 +10,24 @@ kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/bars.h kernel/merge/bars.c \
 	kernel/merge/utf8.h kernel/merge/utf8.c \
 	kernel/merge/pace.h kernel/merge/pace.c
+
+check_PROGRAMS += \
+	tests/unit/merge/fold.t \
+	tests/unit/merge/modes.t \
+	tests/unit/merge/bars.t \
+	tests/unit/merge/order.t \
+	tests/unit/merge/utf8.t \
+	tests/unit/merge/pace.t
+merge_test_libs = kernel/merge/libmerge.a base/libbase.a
+tests_unit_merge_fold_t_SOURCES = tests/unit/merge/fold.c tests/unit/merge/fixture.h
+tests_unit_merge_fold_t_LDADD = $(merge_test_libs)
+tests_unit_merge_modes_t_SOURCES = tests/unit/merge/modes.c tests/unit/merge/fixture.h
+tests_unit_merge_modes_t_LDADD = $(merge_test_libs)
+tests_unit_merge_bars_t_SOURCES = tests/unit/merge/bars.c tests/unit/merge/fixture.h
+tests_unit_merge_bars_t_LDADD = $(merge_test_libs)
+tests_unit_merge_order_t_SOURCES = tests/unit/merge/order.c tests/unit/merge/fixture.h
+tests_unit_merge_order_t_LDADD = $(merge_test_libs)
+tests_unit_merge_utf8_t_SOURCES = tests/unit/merge/utf8.c
+tests_unit_merge_utf8_t_LDADD = $(merge_test_libs)
+tests_unit_merge_pace_t_SOURCES = tests/unit/merge/pace.c
+tests_unit_merge_pace_t_LDADD = $(merge_test_libs)
