@@ -3,7 +3,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
 	worker/agent/blobs.h worker/agent/blobs.c \
 	worker/agent/cause.h worker/agent/cause.c \
-	worker/agent/credit.h \
+	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \

@@ -1,12 +1,16 @@
 /* credit.h - how many bytes of one worker may be on the way to the kernel. Pure.
  *
- * Counted are LINES and PUBLISH messages, by their whole length. A message is sent while anything is left, however
+ * Counted are LINES' data and PUBLISH's content, metadata and buffers, as the kernel counts them when it gives credit
+ * back: a difference of one byte a message would stop a worker some day. A message is sent while anything is left, however
  * long it is, so `left` may go below 0; nothing more is read from the worker until it is above 0 again. */
 #ifndef WORKER_AGENT_CREDIT_H
 #define WORKER_AGENT_CREDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
 
 #define CREDIT_FIRST INT64_C(1048576) /* the window until WELCOME says another */
 
@@ -38,6 +42,9 @@ static inline void credit_give(struct credit *c, uint64_t n)
     else
         c->left += (int64_t)n;
 }
+
+/* What a PUBLISH message counts. -1: it is torn. */
+MUST_USE int64_t credit_of_publish(struct slice msg);
 
 static inline bool credit_is_out(const struct credit *c)
 {

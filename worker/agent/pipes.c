@@ -31,7 +31,7 @@ int pipes_put(void *stream, struct slice data, unsigned flags)
         m.v[F_LINES_FLAGS].u64 = n < data.n ? LINES_WITHIN : flags;
         m.v[F_LINES_DATA].s = slice_of(data.p, n);
         agent_send(w->agent, &m);
-        credit_take(&w->credit, w->agent->scratch.n);
+        credit_take(&w->credit, n);
         data = slice_of(data.p + n, data.n - n);
     }
     return 0;

@@ -180,15 +180,19 @@ static bool is_after_text(enum span_kind kind)
 
 static void pass_up(struct worker *w, const struct span *head, struct slice msg)
 {
+    const int64_t counts = head->kind == SPAN_PUBLISH ? credit_of_publish(msg) : 0;
     struct err err = { "" };
 
+    if (counts < 0) {
+        worker_broke(w, "it sent a PUBLISH that is torn");
+        return;
+    }
     if (is_after_text(head->kind))
         pipes_drain(w);
     pipes_flush(w);
     if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
         log_error("relay", "%s", err.text);
-    if (head->kind == SPAN_PUBLISH)
-        credit_take(&w->credit, msg.n);
+    credit_take(&w->credit, (uint64_t)counts);
 }
 
 static void take(struct worker *w, struct packet *p)

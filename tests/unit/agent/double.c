@@ -160,7 +160,7 @@ static void write_story(struct kernel *k)
     int rc;
 
     if (m->kind == SPAN_LINES) {
-        k->lines_size += k->msg.n;
+        k->lines_size += m->v[F_LINES_DATA].s.n;
         rc = buf_addf(&k->story, "%llu%s<", (unsigned long long)m->v[F_LINES_STREAM].u64,
                       m->v[F_LINES_FLAGS].u64 == 1 ? "~" : m->v[F_LINES_FLAGS].u64 == 2 ? "%" : "");
         if (rc == 0)

@@ -19,7 +19,7 @@ struct kernel {
     struct buf msg;    /* the last message, which `last` borrows from */
     struct span last;
     struct buf story;  /* what came: "1<text>" LINES of stdout, "2<…>" of stderr, "~" before flagged ones, and kinds */
-    size_t lines_size; /* bytes of LINES messages */
+    size_t lines_size; /* bytes of LINES' data */
 };
 
 /* Starts an agent; self: the program that is its python; home: with a home. Waits for HELLO and says WELCOME. */

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "protocol/span.h"
+#include "protocol/span_fields.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/blobs.h"
 #include "worker/agent/credit.h"
@@ -76,10 +78,31 @@ static void credit_is_bounded(void)
     is_int(c.left, 1700, "a larger window keeps what is on the way");
 }
 
+static void publish_counts_its_payload(void)
+{
+    struct slice buffers[] = { slice_text("12345"), slice_text("678") };
+    struct span m = { .kind = SPAN_PUBLISH };
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+    bool torn = true;
+
+    m.v[F_PUBLISH_TYPE].s = slice_text("display_data");
+    m.v[F_PUBLISH_CONTENT].s = slice_text("{\"a\": 1}");
+    m.v[F_PUBLISH_METADATA].s = slice_text("{}");
+    m.v[F_PUBLISH_BUFFERS].list = (struct span_list){ buffers, 2 };
+    ok(span_encode(&m, &msg, &err) == 0, "a PUBLISH");
+    is_int(credit_of_publish(buf_slice(&msg)), 8 + 2 + 5 + 3, "content, metadata and buffers count");
+    for (size_t n = 0; n < msg.n; n++)
+        torn = torn && credit_of_publish(slice_of(msg.p, n)) < 0;
+    ok(torn, "every shorter one is torn");
+    buf_release(&msg);
+}
+
 int main(void)
 {
     urgent_messages_go_first();
     blobs_are_found_by_number();
     credit_is_bounded();
+    publish_counts_its_payload();
     return plan_done();
 }
