@@ -94,25 +94,9 @@ def test_an_option_with_a_line_break_is_refused(home):
         cellspan.run(abs, 1, env={"A": "b\n%%bash"})
 
 
-@pytest.mark.parametrize("text", ["plain", "a b", "a'b\"c", "\\", "it's \\ \" `x`", ""])
+@pytest.mark.parametrize("text", ["plain", "a b", "a'b\"c", "\\", "it's \\ \" `x`", "it's $x {y}", ""])
 def test_a_quoted_text_is_one_word_of_a_shell(text):
     assert shlex.split("a " + api._quoted(text) + " b") == ["a", text, "b"]
-
-
-@pytest.mark.parametrize("text", ["a$b", "$$x", "{z}", "it's $q \\ \" {", "}{", "$HOME/{rank}"])
-def test_what_home_would_expand_arrives_as_it_was_given(home, text):
-    formatter = pytest.importorskip("IPython.utils.text").DollarFormatter()
-    lines = []
-    real = home.call
-
-    def call(whole, flags=0):
-        line, _, body = whole.partition("\n")
-        lines.append(formatter.vformat(line, [], {"b": 1, "x": 2, "z": 3, "q": 4, **home.shell.user_ns}))
-        return real(lines[-1] + "\n" + body, flags)
-
-    home.call = call
-    cellspan.run(abs, 1, env={"A": text})
-    assert shlex.split(lines[0])[1:] == ["--env", "A=" + text, "--into=_cellspan_value1"]
 
 
 def test_what_is_no_function_is_refused(home):

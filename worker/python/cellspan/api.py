@@ -9,7 +9,6 @@ import sys
 STREAMS = 1  # flag of a call: streams and displays are shown, the value is not
 CALL = "_cellspan_call"  # what a call brings, and what it gives; a number follows, each is there only for a moment
 VALUE = "_cellspan_value"
-LINE = "_cellspan_line"
 
 _slots = set()  # the numbers in use: more than one when threads call, or a call's arguments do
 
@@ -167,9 +166,8 @@ def _run(home, fn, args, kw, options):
         name, value = CALL + slot, VALUE + slot
         # The name is gone again on the ranks before fn runs; the call is the last expression, so its value is the result.
         body = f"{name}[0](*{name}[1], **(lambda call: call[2])(globals().pop({name!r})))"
-        line, texts = _aside(_line("%distribute", dict(options, into=value)), LINE + slot)
-        with _Placed(ns, {name: (fn, args, kw), **texts}, value):
-            home.call(line + "\n" + body, STREAMS)
+        with _Placed(ns, {name: (fn, args, kw)}, value):
+            home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
             return ns.get(value)
 
 
@@ -224,15 +222,6 @@ def _line(magic, options, *words):
     return " ".join(parts)
 
 
-def _aside(line, name):
-    """(line, {name: text}): home expands `{name}` and `$name` in a magic's line. What has such signs in it goes into a
-    variable, which is expanded once and not again."""
-    magic, _, rest = line.partition(" ")
-    if not any(sign in rest for sign in "${}"):
-        return line, {}
-    return f"{magic} {{{name}}}", {name: rest}
-
-
 def _option(name, value):
     if value is None or value is False:
         return []
@@ -246,10 +235,10 @@ def _option(name, value):
 
 
 def _quoted(text):
-    """The text as one word of an option line."""
+    """The text as one word of an option line; a call's line is taken as it stands, without expansion."""
     text = str(text)
     if "\n" in text or "\r" in text:
         raise ValueError(f"{text!r}: an option can't hold a line break")
     if "'" not in text:
         return f"'{text}'"
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`") + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
