@@ -31,3 +31,7 @@ tests_unit_merge_utf8_t_SOURCES = tests/unit/merge/utf8.c
 tests_unit_merge_utf8_t_LDADD = $(merge_test_libs)
 tests_unit_merge_pace_t_SOURCES = tests/unit/merge/pace.c
 tests_unit_merge_pace_t_LDADD = $(merge_test_libs)
+check_PROGRAMS += tests/unit/merge/chaos.t
+tests_unit_merge_chaos_t_SOURCES = tests/unit/merge/chaos.c tests/unit/merge/fixture.h
+tests_unit_merge_chaos_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_merge_chaos_t_LDADD = $(merge_test_libs)
