@@ -39,7 +39,7 @@ def versions(nb, code, send=False):
 
 
 def test_a_name_that_the_cell_reads_and_home_has_travels_and_says_why(nb):
-    nb.run("a = 1\nb = 2\nc = 3")
+    nb.run("a = 1\nb = 2")
     assert names(nb, "c = b\n\nprint(a, c, missing)") == {"b": "read in line 1", "a": "read in line 3"}
 
 
@@ -63,11 +63,6 @@ def test_what_functions_and_classes_read_travels_with_them_however_deep(nb):
         "math": "read by a",
         "k": "read by a",
     }
-
-
-def test_a_function_that_only_assigns_a_global_does_not_ask_for_it(nb):
-    nb.run("g = 1\ndef f():\n    global g\n    g = 2")
-    assert set(names(nb, "f()")) == {"f"}
 
 
 def test_a_syntax_error_captures_nothing_and_is_not_ours_to_report(nb):
@@ -215,10 +210,46 @@ def test_a_package_changes_when_another_of_its_submodules_is_read(nb):
     assert versions(nb, "xml.dom.minidom") != first
 
 
-def test_the_names_that_a_cell_assigns_have_versions_too(nb):
-    nb.run("x = 1\ny = 2")
-    known = dict(nb.capture.assigned("x = 3\nz = 1\ny = y"))
-    assert set(known) == {"x"} and versions(nb, "x") == known
+# -- what the ranks assign themselves
+
+
+def test_what_the_cell_only_assigns_is_known_to_the_ranks_from_then_on(nb):
+    nb.run("x = 1")
+    rows, warnings = nb.capture.names("x = 5")
+    assert [(r[0], r[3]) for r in rows] == [("x", "assigned by the cell")] and warnings == []
+    assert versions(nb, "x") == {"x": rows[0][1]}
+
+
+def test_a_large_value_that_is_assigned_for_certain_stays_at_home(nb):
+    nb.run("big = 'x' * 1000000\nsmall = [1]\ndef f(): return big")
+    rows, _ = nb.capture.names("big = 1\nsmall = 2\ndef f(): pass")
+    assert {r[0]: r[2] > 0 for r in rows} == {"big": False, "small": True, "f": False}
+    fd, size = nb.capture.pack("big,small,f")
+    assert parcel.unpack(fd, size, nb.ns) == {"small": [1]}
+    os.close(fd)
+    nb.capture.names("big")
+    fd, size = nb.capture.pack("big")
+    assert len(parcel.unpack(fd, size, nb.ns)["big"]) == 1000000
+    os.close(fd)
+
+
+def test_a_large_value_that_only_some_ranks_assign_travels(nb):
+    nb.run("big = 'x' * 1000000")
+    rows, _ = nb.capture.names("import os\nif os.environ['RANK'] == '0': big = 1")
+    assert rows[0][0] == "big" and rows[0][2] > 1000000
+    fd, size = nb.capture.pack("big")
+    assert size > 1000000
+    os.close(fd)
+
+
+def test_what_a_function_assigns_is_known_to_the_ranks_too(nb):
+    nb.run("model = 1\ndef setup():\n    global model\n    model = 2")
+    assert names(nb, "setup()") == {"setup": "read in line 1", "model": "assigned by the cell"}
+
+
+def test_what_is_assigned_and_does_not_pickle_is_no_matter(nb):
+    nb.run("import threading\nlock = threading.Lock()")
+    assert nb.capture.names("lock = 1") == ([], [])
 
 
 # -- memory

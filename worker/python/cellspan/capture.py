@@ -7,6 +7,10 @@ but the pickle around it, and a later one reads it once. A pickle that comes out
 name is shipped each time, no more. What is slow: a list of ten million Python objects is pickled anew for every cell
 that reads it; an array of them is not.
 
+A name that the cell only assigns is listed too when home has it: the ranks that run the cell hold something newer than
+home's value then, and it must not be sent over it later. Where the cell assigns it for certain, the value need not
+travel: pack() leaves it out.
+
 Names whose values share memory (a model and its optimizer) travel together, so that they share it on the ranks too.
 """
 
@@ -25,6 +29,7 @@ from . import parcel, reads, reducers
 LARGE = 1 << 20  # bytes; buffers from this size are compared with the last parcel instead of being hashed
 LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
 STEP = 1 << 20  # bytes compared at once, so that both sides stay in the cache
+SPARE = 64 << 10  # bytes; a value over this is not sent when the cell assigns its name anyway
 TEXT_MAX = 4096  # characters or bytes of a text that is kept as it is instead of being hashed
 
 # IPython's and Python's own, which every worker has for itself.
@@ -87,6 +92,8 @@ class Capture:
         self.hidden = OWN | set(hidden)
         self._known = {}
         self._submodules = {}
+        self._left_out = {}  # {name: version} that the cell assigns anyway: pack() sends nothing
+        self._writes = {}  # globals that the functions assign that travel with the cell
         self._versions = itertools.count(1)
 
     # ---- which
@@ -99,29 +106,39 @@ class Capture:
         listed with a new version, and pack() says why it can't be sent. none: nothing is to travel.
         """
         self._forget()
+        self._left_out, self._writes = {}, {}
         if none:
             return [], []
         explicit = None if only is None else split_names(only)
-        wanted = self._wanted(code, transform, explicit)
-        found, warnings = self._look(wanted, set(explicit or ()), explicit is not None)
-        listed = [[n, k.version, k.size, wanted[n]] for n, k in found.items() if k.failed is None or explicit is not None]
-        for name, known in found.items():
+        found = None if explicit is not None else reads.analyse(code, transform)
+        wanted = self._wanted(found, explicit)
+        seen, warnings = self._look(wanted, explicit is not None)
+        listed = [[n, k.version, k.size, wanted[n]] for n, k in seen.items() if k.failed is None or explicit is not None]
+        for name, known in seen.items():
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
+        if found is not None:
+            listed += self._assigned(found, seen)
         return listed, warnings
 
-    def assigned(self, code, transform=None):
-        """[[name, version], ...] of the names that the cell itself assigns and that home has too: the ranks that run it
-        hold something newer than these versions."""
-        found = reads.analyse(code, transform)
-        names = [n for n in (found.assigned if found else ()) if self._is_ours(n) and n not in found.reads]
-        seen, _ = self._look(dict.fromkeys(names, "assigned"), set(), True)
-        return [[name, seen[name].version] for name in names if name in seen]
+    def _assigned(self, found, seen):
+        """Rows for the names that the cell, or a function that travels with it, assigns without reading them before."""
+        rows = []
+        for name, certain in {**dict.fromkeys(self._writes, False), **found.assigned}.items():
+            if name in seen or not self._is_ours(name):
+                continue
+            known, _ = self._look_at(name)
+            if known.failed is not None:
+                continue
+            spare = certain and (known.size > SPARE or is_code(self.user_ns[name]))
+            if spare:
+                self._left_out[name] = known.version
+            rows.append([name, known.version, 0 if spare else known.size, "assigned by the cell"])
+        return rows
 
-    def _wanted(self, code, transform, explicit):
+    def _wanted(self, found, explicit):
         if explicit is not None:
             return {name: "named by --capture" for name in explicit}
-        found = reads.analyse(code, transform)
         if found is None:
             return {}
         wanted = {n: f"read in line {line}" for n, line in found.reads.items() if self._is_ours(n)}
@@ -140,7 +157,7 @@ class Capture:
 
     # ---- whether it changed
 
-    def _look(self, wanted, explicit, only_code):
+    def _look(self, wanted, only_code):
         """{name: Known} of `wanted` and of what its code reads (added to `wanted`), and warnings."""
         before = {name: known.version for name, known in self._known.items()}
         seen, queue, partners = {}, list(wanted), set()
@@ -148,8 +165,7 @@ class Capture:
             name = queue.pop(0)
             if name in seen:
                 continue
-            known, inner = self._look_at(name)
-            seen[name] = known
+            seen[name], inner = self._look_at(name, self._writes)
             for reader, function in inner.items():
                 if reader not in wanted and self._is_ours(reader) and (not only_code or is_code(self.user_ns[reader])):
                     wanted[reader] = f"read by {function}"
@@ -158,14 +174,15 @@ class Capture:
                 more = self._partners(seen, before, wanted)
                 partners.update(more)
                 queue.extend(more)
-        warnings = self._keep_together(seen, before, explicit)
+        warnings = self._keep_together(seen, before)
         for name in partners:
             if seen[name].version == before.get(name):  # it shares nothing after all
                 del seen[name], wanted[name]
         return seen, warnings
 
-    def _look_at(self, name):
-        """The Known of a name, renewed when its value changed, and {name: function} of what its code reads."""
+    def _look_at(self, name, writes=None):
+        """The Known of a name, renewed when its value changed, and {name: function} of what its code reads; what it
+        assigns is added to `writes`."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
         if name not in self.user_ns:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
@@ -182,6 +199,8 @@ class Capture:
             return self._note(name, old, None, failed=text), {}
         except Exception as error:
             return self._note(name, old, None, failed=parcel.reason(error)), {}
+        if writes is not None:
+            writes.update(pickled.writes)
         return self._note_pickled(name, old, pickled), pickled.reads
 
     def _simple(self, value):
@@ -225,7 +244,7 @@ class Capture:
                 more.append(name)
         return more
 
-    def _keep_together(self, seen, before, explicit):
+    def _keep_together(self, seen, before):
         """Gives a new version to what shares memory with a name that changed. Returns a warning for each."""
         warnings, again = [], True
         changed = {n for n, k in seen.items() if k.version != before.get(n)}
@@ -254,7 +273,7 @@ class Capture:
         missing = [n for n in names if n not in self.user_ns]
         if missing:
             raise CaptureError(f"home has no variable {', '.join(missing)}")
-        values = {name: self.user_ns[name] for name in names}
+        values = {name: self.user_ns[name] for name in names if not self._is_left_out(name)}
         for name, value in values.items():
             if value is self.user_ns:
                 raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
@@ -267,8 +286,12 @@ class Capture:
         if pickled.size > self.limit:
             raise CaptureError(self._too_large(names))
         fd, size, spans = parcel.place(pickled)
-        self._remember(names, Sent(fd, size), spans)
+        self._remember(values, Sent(fd, size), spans)
         return fd, size
+
+    def _is_left_out(self, name):
+        known = self._known.get(name)
+        return known is not None and self._left_out.get(name) == known.version
 
     def _remember(self, names, sent, spans):
         for name in names:

@@ -27,8 +27,8 @@ TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, na
 
 
 class Read:
-    """What analyse() finds. reads: {name: line of the first read}; assigned: {name: True} of what the cell itself binds
-    at its top level or through `global`; mentioned: every name and attribute in it."""
+    """What analyse() finds. reads: {name: line of the first read}; assigned: {name: is it certain?} of what the cell
+    itself binds at its top level or through `global`; mentioned: every name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
@@ -80,6 +80,8 @@ class Walker:
         self.block(tree.body)
         for name in list(self.deferred):
             self.fire(name)
+        for name in self.found.assigned:
+            self.found.assigned[name] = (None, name) in self.state
 
     def mention(self, tree):
         for node in ast.walk(tree):
@@ -124,7 +126,7 @@ class Walker:
             if self.sink is None:
                 self.state.add((None, name))
                 self.deferred.pop(name, None)
-            self.found.assigned.setdefault(name, True)
+            self.found.assigned.setdefault(name, False)
         elif scope.is_class:
             self.state.add((scope, name))
 

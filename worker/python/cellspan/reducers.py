@@ -95,16 +95,20 @@ class Pieces:
 
 
 @functools.lru_cache(maxsize=4096)
-def code_reads(code):
-    """{name: None} of the globals that a code object and those within it read, in order."""
-    reads = {}
+def code_globals(code):
+    """({name: None}, {name: None}) of the globals that a code object and those within it read, and assign, in order."""
+    reads, writes = {}, {}
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
             reads[step.argval] = None
+        elif step.opname == "STORE_GLOBAL":
+            writes[step.argval] = None
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            reads.update(code_reads(const))
-    return reads
+            inner_reads, inner_writes = code_globals(const)
+            reads.update(inner_reads)
+            writes.update(inner_writes)
+    return reads, writes
 
 
 def code_attributes(code):
@@ -161,11 +165,11 @@ def annotations_of(function):
 
 
 class Pickler(cloudpickle.Pickler):
-    """Pickles for cellspan. After dump(): .pieces, .storages, .reads.
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays.
 
     user_ns: the namespace whose functions are the notebook's own; submodules: {package: full names} to import with it.
-    reads is {global name: qualified name of the function that reads it}, for functions of the namespace; arrays is the
-    set of addresses of the arrays and storages that were met, to see which values share memory.
+    reads is {global name: qualified name of the function that reads it}, for functions of the namespace, writes the global
+    names that they assign; arrays is the set of addresses of the arrays and storages that were met, to see which values share memory.
     """
 
     def __init__(self, chunks, user_ns, submodules=None):
@@ -173,6 +177,7 @@ class Pickler(cloudpickle.Pickler):
         super().__init__(chunks, protocol=5, buffer_callback=self.pieces)
         self.storages = tensors.Storages()
         self.reads = {}
+        self.writes = {}
         self.arrays = set()
         self._user_ns = user_ns
         self._submodules = submodules or {}
@@ -248,7 +253,9 @@ class Pickler(cloudpickle.Pickler):
 
     def _note_reads(self, function):
         imports, mentioned = [], None
-        for name in code_reads(function.__code__):
+        reads, writes = code_globals(function.__code__)
+        self.writes.update(writes)
+        for name in reads:
             if name not in self._user_ns:
                 continue
             self.reads.setdefault(name, function.__qualname__)
@@ -337,7 +344,7 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """An object as bytes and pieces. size: all of it, in bytes; reads, arrays: as Pickler's."""
+    """An object as bytes and pieces. size: all of it, in bytes; reads, writes, arrays: as Pickler's."""
 
     def __init__(self, obj, user_ns=None, limit=None, submodules=None):
         self.chunks = Chunks(limit)
@@ -346,6 +353,7 @@ class Pickled:
         self.pieces = pickler.pieces.items
         self.storages = pickler.storages.items
         self.reads = pickler.reads
+        self.writes = pickler.writes
         self.arrays = pickler.arrays
         self.keep = pickler.pieces.copies
         self.size = self.chunks.size + sum(p.nbytes for p in self.pieces) + sum(s.span()[1] for s in self.storages)
