@@ -224,3 +224,73 @@ class Home(End):
             self.process.wait(5)
         for fd in (self.out, self.err, self.stack):
             os.close(fd)
+
+
+class Zygote(End):
+    """A zygote that has imported, and the ranks that it forks."""
+
+    def __init__(self, python=sys.executable, env=None):
+        ours, theirs = pair()
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
+        full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package)
+        full.update(env or {})
+        self.process = subprocess.Popen(
+            [python, "-m", "cellspan._worker", "zygote", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=out_w,
+            stderr=err_w,
+            env=full,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        os.close(out_w)
+        os.close(err_w)
+        theirs.close()
+        super().__init__(ours, out_r, err_r)
+        self.ready = self.expect("READY", limit=60)
+
+    def fork(self, ranks, env=None):
+        """New ranks, READY: a list of End, each with .pid and .number."""
+        new = []
+        for number in ranks:
+            ours, theirs = pair()
+            out_r, out_w = os.pipe()
+            err_r, err_w = os.pipe()
+            stack_r, stack_w = os.pipe()
+            fields = {"role": 1, "ranks": number.to_bytes(4, "little"), "group": "default", "env": json.dumps(env or {})}
+            fds = array.array("i", [theirs.fileno(), out_w, err_w, stack_w])
+            body = b"\x02" + _link.encode("START", 0, fields, number + 2)
+            self.sock.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            for fd in (out_w, err_w, stack_w):
+                os.close(fd)
+            theirs.close()
+            end = End(ours, out_r, err_r)
+            end.number, end.stack = number, stack_r
+            new.append(end)
+        self.sock.send(b"\x03")
+        self.until(lambda: any(isinstance(m, bytes) for m in self.seen))
+        packet = next(m for m in self.seen if isinstance(m, bytes))
+        self.seen.remove(packet)
+        pids = {packet[i]: int.from_bytes(packet[i + 4 : i + 8], "little") for i in range(1, len(packet), 8)}
+        for end in new:
+            end.ready = end.expect("READY")
+            end.pid = pids[end.number + 2]
+        return new
+
+    def close(self):
+        """Ends the zygote, and waits."""
+        self.sock.close()
+        self.process.wait(5)
+
+
+def run_on(ends, code, cell=1, count=1, flags=0, blob=0, world=None, **fields):
+    """A RUN on each rank, and its DONE from each."""
+    size = str(world or len(ends))
+    env = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    env.update(fields.pop("env", {}))
+    for end in ends:
+        values = dict({"code": code, "count": count, "flags": flags, "env": json.dumps(env), "limit": 1 << 26}, **fields)
+        end.send("RUN", cell, values, blob + end.number if blob else 0, worker=end.number + 2)
+    return [end.expect("DONE", cell) for end in ends]

@@ -58,7 +58,8 @@ class Home(Worker):
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
-        self._gathered = {}
+        self._gathered = {}  # values of BINDs of one cell, until the last
+        self._lists = {}  # the same, whole, for the call that asked
         self._torch = False
         self._hook_input()
         interrupts.cancelled_as_interrupt(self.shell)
@@ -72,7 +73,6 @@ class Home(Worker):
     def _hook_input(self):
         builtins.input = self._input
         getpass.getpass = self._getpass
-        self.shell.register_magic_function  # the shell is whole from here on
 
     def run(self):
         """READY, then everything else, for good."""
@@ -105,6 +105,8 @@ class Home(Worker):
         elif kind == "comm_info_request":
             target = content.get("target_name") or None
             self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
+        elif kind == "cellspan_handle":
+            self._aside(number, fields, lambda: self._handle_for(content))
         elif kind in requests.SERVED:
             self._aside(number, fields, lambda: requests.SERVED[kind](self.shell, content))
         else:
@@ -205,20 +207,18 @@ class Home(Worker):
     # ---- what distributed cells need -----------------------------------------------------------------------------------
 
     def _capture(self, message):
-        from .capture import Capture
-
         _, number, _, _, _, _, fields = message
-        flags = fields["flags"]
+        flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
+        found, warnings = {"names": [], "assigned": []}, []
         try:
             if flags & 2:
                 self._record(fields["count"], fields["raw"])
             only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
-            names, warnings = self._captures().names(fields["code"], self.shell.transform_cell, only, bool(flags & 1))
+            found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
+            found["assigned"] = self._captures().assigned(code, transform)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
-            names, warnings = [], [f"nothing travels: {type(error).__name__}: {error}"]
-        fields = {"names": to_json([list(n) for n in names]), "warnings": "\n".join(warnings)}
-        self.send("CAPTURED", number, fields)
-        del Capture
+            warnings = [f"nothing travels: {type(error).__name__}: {error}"]
+        self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
 
     def _captures(self):
         if not hasattr(self, "_capturer"):
@@ -248,35 +248,60 @@ class Home(Worker):
                 os.close(fd)
 
     def _bind(self, message):
-        from .parcel import unpack
-
-        _, number, _, blob, fd, size, fields = message
+        _, number, _, _, _, _, fields = message
         try:
-            has = blob and fd >= 0
-            value = unpack(fd, size, self.shell.user_ns) if has else None
-            self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
-            content = {"status": "ok"}
+            has, value = self._unpack(message)
+            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
             content = failure(type(error).__name__, str(error))
         self._reply(number, content)
 
+    def _unpack(self, message):
+        """(is there one?, the value in a message's blob); its descriptor is closed."""
+        from .parcel import unpack
+
+        blob, fd, size = message[3:6]
+        if fd < 0:
+            return False, None
+        try:
+            return bool(blob), unpack(fd, size, self.shell.user_ns)
+        finally:
+            os.close(fd)
+
     def _bind_value(self, number, names, how, count, value, has):
+        """Does what BIND says; the reply's content."""
         ns = self.shell.user_ns
         if how == 0:
             ns.update(value or {})
-            return
+            return {"status": "ok"}
         if how in (2, 3):
             values = self._gathered.setdefault(number, [])
             if has:
                 values.append(value)
             if how == 2:
-                return
+                return {"status": "ok"}
             value = self._gathered.pop(number)
+            if not count:
+                self._lists[number] = value  # for the call that asked; see _returned
+        self._bind_names(names, count, value)
+        content = {"status": "ok"}
+        if how == 3 and count:
+            content["data"], content["metadata"] = self.shell.display_formatter.format(value)
+        return content
+
+    def _bind_names(self, names, count, value):
         for name in filter(None, names.split(",")):
-            ns[name] = value
+            self.shell.user_ns[name] = value
         if count:
             self.count = count
             self.shell.displayhook.update_user_ns(value)
+
+    def _handle_for(self, content):
+        """A result that stayed on its rank: Out[count] shows it, and can fetch it."""
+        from .api import handle_from
+
+        self._bind_names(content.get("into") or "", content.get("count") or 0, handle_from(content))
+        return {"status": "ok"}
 
     # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
 
@@ -305,17 +330,15 @@ class Home(Worker):
     def _returned(self, message):
         from .errors import remote_error
 
-        _, _, _, blob, fd, size, fields = message
+        fields = message[6]
         content = loads(fields["content"])
+        has, value = self._unpack(message)
         if fields["status"] != "ok":
-            if fd >= 0:
-                os.close(fd)
             raise remote_error(content)
-        if not blob or fd < 0:
-            return content, None
-        from .parcel import unpack
-
-        return content, unpack(fd, size, self.shell.user_ns)
+        if "gathered" in content:
+            value = self._lists.pop(content["gathered"], value)
+        self._lists.clear()
+        return content, value
 
     def _exit(self, message):
         self.leave()

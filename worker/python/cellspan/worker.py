@@ -49,6 +49,8 @@ class Cell:
         self.result = None  # IPython's ExecutionResult
         self.error = None  # {"ename", "evalue", "traceback"}
         self.bundle = None  # what the last expression shows: (data, metadata)
+        self.before = None  # called first; what it raises is the cell's error
+        self.instead = None  # called instead of running code; raises the cell's error
         self.interrupted = False
 
 
@@ -248,6 +250,12 @@ class Worker:
         self.streams.begin()
         try:
             _link.begin(cell.number)
+            if not self._around(cell.before) or cell.instead:
+                if cell.error is None:
+                    self._around(cell.instead)
+                self._after(cell)
+                self._finish(cell, done)
+                return
             coroutine, awaits = self._prepare(cell)
             if awaits:
                 self._start_task(cell, coroutine, done)
@@ -257,6 +265,18 @@ class Worker:
         except KeyboardInterrupt:
             self._broken(cell)
         self._finish(cell, done)
+
+    def _around(self, call):
+        """Calls what belongs to a cell but is not its code. False: it raised, and that is the cell's error now."""
+        try:
+            if call is not None:
+                call()
+            return True
+        except SystemExit as end:
+            self.show_error("SystemExit", str(end.code), [f"SystemExit: {end.code}"])
+        except Exception:  # noqa: BLE001 - shown as the cell's
+            self.shell.showtraceback(tb_offset=1)
+        return False
 
     def _prepare(self, cell):
         shell, failed = self.shell, None

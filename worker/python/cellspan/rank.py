@@ -1,0 +1,272 @@
+"""A rank: one of a world, forked from the zygote. Runs what RUN brings, and answers with DONE."""
+
+from __future__ import annotations
+
+import builtins
+import getpass
+import os
+import platform
+import random
+import runpy
+import sys
+import tempfile
+import traceback
+
+from . import interrupts, torchenv
+from .parcel import ParcelTooLarge, pack, reason, unpack
+from .publish import to_json
+from .shell import RankShell, shell_config
+from .worker import Cell, Worker, loads
+
+VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
+INITIALISED, INTERRUPTED = 1, 2  # flags of DONE
+
+current = None  # the Rank of this process; None elsewhere
+
+
+class Rank(Worker):
+    """See HANDLERS for what is served."""
+
+    HANDLERS = {"RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "EXIT": "_exit"}
+
+    def __init__(self, fd, rank, group):
+        super().__init__()
+        self.rank = rank
+        self.group = group
+        self.quiet = False
+        self.start(fd)
+        self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
+        builtins.input = self._input
+        getpass.getpass = self._getpass
+        interrupts.cancelled_as_interrupt(self.shell)
+        self._bind_error = None
+        self._before_env = {}
+        self._threads = None
+        self._error_file = os.path.join(tempfile.gettempdir(), f"cellspan-{os.getpid()}-error.json")
+        self.seed()
+
+    def seed(self):
+        """Global random state: another one on each rank, and the same one each time this rank starts."""
+        random.seed(f"cellspan rank {self.rank}")
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed((0x5EED + 1_000_003 * self.rank) % 2**32)
+
+    def run(self):
+        """READY, then cells, for good."""
+        info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
+        self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        self.serve()
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def _run_message(self, message):
+        _, number, _, blob, _, _, fields = message
+        flags = fields["flags"]
+        argv = loads(fields["argv"]) or []
+        cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & STDIN))
+        cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
+        self.quiet = bool(flags & QUIET)
+        cell.before = lambda: self._set_up(fields)
+        if flags & SCRIPT:
+            cell.code = ""
+            cell.instead = lambda: self._script(argv)
+        self.execute(cell, self._done)
+
+    def _set_up(self, fields):
+        """What must be in place before the cell runs."""
+        self._raise_bind_error()
+        self._world(loads(fields["env"]))
+        if fields["cwd"]:
+            os.chdir(fields["cwd"])
+        if fields["init"]:
+            torchenv.init_process_group(fields["init"])
+
+    def _raise_bind_error(self):
+        error, self._bind_error = self._bind_error, None
+        if error is not None:
+            raise error
+
+    def _world(self, given):
+        """The environment of this cell's world; what the last one added alone goes back to what it was."""
+        for name, value in self._before_env.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        local = int(given.get("LOCAL_WORLD_SIZE") or 1)
+        values = torchenv.rank_environment(
+            self.rank,
+            self.rank % local,
+            int(given.get("WORLD_SIZE") or 1),
+            local,
+            int(given.get("GROUP_RANK") or 0),
+            int(given.get("GROUP_WORLD_SIZE") or 1),
+            given.get("MASTER_ADDR", "127.0.0.1"),
+            given.get("MASTER_PORT", "0"),
+            given.get("TORCHELASTIC_RUN_ID", ""),
+            self._error_file,
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            given=given,
+        )
+        self._before_env = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+        self._set_threads(values.get("OMP_NUM_THREADS", ""))
+
+    def _set_threads(self, text):
+        """torch was imported before the fork and read OMP_NUM_THREADS then; so it is told."""
+        torch = sys.modules.get("torch")
+        if torch is None or not text.isdigit() or text == self._threads or not hasattr(torch, "set_num_threads"):
+            return
+        self._threads = text
+        torch.set_num_threads(max(1, int(text)))
+
+    def _script(self, argv):
+        """Runs a file or a module as `python file` or `python -m module` would."""
+        kept_argv, kept_path = sys.argv, list(sys.path)
+        try:
+            if argv[0] == "-m":
+                sys.argv = argv[1:]
+                runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+            else:
+                sys.argv = list(argv)
+                sys.path.insert(0, os.path.dirname(os.path.abspath(argv[0])))
+                runpy.run_path(argv[0], run_name="__main__")
+        except SystemExit as end:
+            if end.code is None or end.code == 0:
+                return
+            if not isinstance(end.code, int):
+                print(end.code, file=sys.stderr)
+            raise
+        finally:
+            sys.argv, sys.path[:] = kept_argv, kept_path
+
+    def _done(self, cell):
+        """The cell is over: its DONE."""
+        fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
+        fd, size = -1, 0
+        if cell.error is not None:
+            fields["status"] = "error"
+            fields["content"] = to_json(cell.error)
+        else:
+            if cell.bundle is not None:
+                fields["result"] = to_json({"data": cell.bundle[0], "metadata": cell.bundle[1]})
+            if cell.blob:
+                fd, size, fields["note"] = self._packed(cell)
+        if torchenv.is_initialized():
+            fields["flags"] |= INITIALISED
+        if cell.interrupted:
+            fields["flags"] |= INTERRUPTED
+        self.streams.flush()
+        self._send_done(cell.number, fields, cell.blob, fd, size)
+        self.quiet = False
+        if cell.error is not None:
+            self._let_go(cell)
+
+    def _send_done(self, number, fields, blob, fd, size):
+        try:
+            self.send("DONE", number, fields, blob if fd >= 0 else 0, fd, size)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _packed(self, cell):
+        """(descriptor, size, why there is none) of the last expression's value."""
+        value = cell.result.result if cell.result is not None else None
+        if value is None and not cell.flags & EVEN_NONE:
+            return -1, 0, ""
+        if not cell.flags & VALUE:
+            return -1, 0, ""
+        return self._pack(value, cell.limit)
+
+    def _pack(self, value, limit):
+        try:
+            fd, size = pack(value, self.shell.user_ns, limit=limit or None)
+            return fd, size, ""
+        except ParcelTooLarge as error:
+            return -1, 0, str(error)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - said, where the value would have been
+            return -1, 0, f"it does not pickle: {reason(error)}"
+
+    def _let_go(self, cell):
+        """After an error nothing of ours keeps the failed frames' variables: GPU memory comes back."""
+        result = cell.result
+        errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
+        errors.append(getattr(sys, "last_value", None))
+        for error in errors:
+            seen = set()
+            while isinstance(error, BaseException) and id(error) not in seen:
+                seen.add(id(error))
+                traceback.clear_frames(error.__traceback__)
+                error.__traceback__ = None
+                error = error.__cause__ or error.__context__
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+        self.shell.last_execution_result = None
+        self.shell.InteractiveTB.tb = None
+        for name in ("etype", "evalue"):
+            if hasattr(self.shell.InteractiveTB, name):
+                setattr(self.shell.InteractiveTB, name, None)
+
+    # ---- output and input ----------------------------------------------------------------------------------------------
+
+    def publish(self, kind, content, metadata=None, buffers=()):
+        if not self.quiet:
+            super().publish(kind, content, metadata, buffers)
+
+    def _input(self, prompt=""):
+        """input(): asks the client, at rank 0."""
+        return self._ask(prompt, False)
+
+    def _getpass(self, prompt="Password: ", stream=None):
+        """getpass.getpass(), at rank 0."""
+        return self._ask(prompt, True)
+
+    def _ask(self, prompt, password):
+        if self.cell is None or not self.cell.allow_stdin:
+            from IPython.core.error import StdinNotImplementedError
+
+            who = "this client takes no input requests" if self.rank == 0 else "input() asks at rank 0 only"
+            raise StdinNotImplementedError(f"rank {self.rank}: {who}")
+        return self.ask(prompt, password)
+
+    # ---- values ----------------------------------------------------------------------------------------------------------
+
+    def _bind(self, message):
+        _, _, _, _, fd, size, _ = message
+        if fd < 0:
+            return
+        try:
+            self.shell.user_ns.update(unpack(fd, size, self.shell.user_ns))
+        except Exception as error:  # noqa: BLE001 - the RUN that follows says it
+            self._bind_error = error
+        finally:
+            os.close(fd)
+
+    def _fetch(self, message):
+        _, number, _, blob, _, _, fields = message
+        cell = Cell(number, "", self.count)
+        cell.flags, cell.blob, cell.limit = 0, blob, fields["limit"]
+        found = []
+        cell.instead = lambda: found.extend(self._look_up(fields["names"]))
+        self.execute(cell, lambda ended: self._fetched(ended, found))
+
+    def _look_up(self, name):
+        self._raise_bind_error()
+        if not name:
+            return []
+        if name not in self.shell.user_ns:
+            raise NameError(f"name '{name}' is not defined on rank {self.rank}")
+        return [self.shell.user_ns[name]]
+
+    def _fetched(self, cell, found):
+        if cell.error is not None or not found:
+            self._done(cell)
+            return
+        fd, size, note = self._pack(found[0], cell.limit)
+        fields = {"status": "ok", "content": "{}", "note": note, "flags": INITIALISED if torchenv.is_initialized() else 0}
+        self._send_done(cell.number, fields, cell.blob, fd, size)
+
+    def _exit(self, message):
+        self.leave()

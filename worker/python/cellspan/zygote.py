@@ -1,0 +1,149 @@
+"""The zygote: has imported what ranks need, and forks them. It runs one thread, and nothing of the user's.
+
+Ranks are children of a process in between, which ends at once; so they become the agent's, which can wait for them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import time
+
+from . import _link, environment
+from .worker import begin_process
+
+PACKET = 65536
+START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
+PRELOAD = ("cloudpickle", "numpy", "torch", "torch.distributed")
+ORPHAN_LIMIT = 10.0  # seconds that the process in between may take to end
+
+
+class Order:
+    """One rank that is to be forked."""
+
+    def __init__(self, message, fds):
+        self.worker, fields = message[2], message[6]
+        self.rank = int.from_bytes(fields["ranks"][:4], "little")
+        self.group, self.cwd = fields["group"], fields["cwd"]
+        self.env = json.loads(fields["env"] or "{}")
+        self.fds = fds  # its socket, stdout, stderr, and pipe for stacks
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+
+
+def preload():
+    """Imports; a module that is missing or broken here fails where the user's code imports it."""
+    wanted = PRELOAD + tuple(filter(None, os.environ.get("CELLSPAN_PRELOAD", "").split(",")))
+    for name in wanted:
+        try:
+            if importlib.util.find_spec(name.partition(".")[0]) is not None:
+                importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 - see above
+            print(f"{name} could not be imported beforehand: {type(error).__name__}: {error}", file=sys.stderr)
+    from . import rank  # noqa: F401 - and with it IPython
+    from IPython.core import completer, debugger, ultratb  # noqa: F401
+
+
+def orders(sock):
+    """Yields lists of orders, each to be forked together; ends with the agent."""
+    waiting = []
+    while True:
+        packet, fds, _, _ = socket.recv_fds(sock, PACKET, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        if not packet:
+            return
+        if packet[0] == START and len(fds) == 4:
+            waiting.append(Order(_link.decode(packet[1:]), fds))
+        elif packet[0] == GO:
+            yield waiting
+            waiting = []
+        else:
+            for fd in fds:
+                os.close(fd)
+
+
+def main(fd):
+    """`python -m cellspan._worker zygote FD`."""
+    begin_process("zygote")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    agent = os.getppid()
+    if importlib.util.find_spec("IPython") is None:
+        sys.exit(f"{sys.executable} has no IPython: install it there (python -m pip install ipython)")
+    preload()
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(True)
+    ready = {"pid": os.getpid(), "python": platform.python_version(), "info": json.dumps({"zygote": True})}
+    sock.send(b"\0" + _link.encode("READY", 0, ready))
+    gc.collect()
+    gc.freeze()
+    for batch in orders(sock):
+        order = fork_all(sock, batch, agent)
+        if order is not None:
+            become(order, sock, batch)
+            return
+
+
+def fork_all(sock, batch, agent):
+    """Forks a batch's ranks. None in the zygote; in a rank, its order."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    between = _link.fork()
+    if between:
+        for order in batch:
+            order.close()
+        os.waitpid(between, 0)
+        return None
+    between = os.getpid()
+    pids = []
+    for order in batch:
+        pid = _link.fork()
+        if pid == 0:
+            order.between, order.agent = between, agent
+            return order
+        pids.append((order.worker, pid))
+    try:
+        sock.send(bytes([PIDS]) + b"".join(w.to_bytes(4, "little") + p.to_bytes(4, "little") for w, p in pids))
+    finally:
+        os._exit(0)
+
+
+def become(order, sock, batch):
+    """In the child: a rank from here on."""
+    from . import rank as ranks
+
+    os.setsid()
+    sock.close()
+    for other in batch:
+        if other is not order:
+            other.close()
+    link, out, err, stack = order.fds
+    for fd, number in ((out, 1), (err, 2)):
+        os.dup2(fd, number)
+        os.close(fd)
+    environment.stacks(stack)
+    os.environ.update(order.env)
+    if order.cwd:
+        os.chdir(order.cwd)
+    rank = ranks.Rank(link, order.rank, order.group)
+    ranks.current = rank
+    wait_for_agent(order)
+    gc.unfreeze()
+    rank.run()
+
+
+def wait_for_agent(order):
+    """Until the process in between is gone; from then on the rank dies with its agent, if it still lives."""
+    end = time.monotonic() + ORPHAN_LIMIT
+    while os.getppid() == order.between and time.monotonic() < end:
+        time.sleep(0.0005)
+    _link.die_with_parent(signal.SIGKILL)
+    if os.getppid() not in (order.agent, order.between):
+        os._exit(1)
