@@ -11,7 +11,7 @@ enum death_code { DEATH_EXITED, DEATH_KILLED, DEATH_NEVER_UP }; /* `code` of EXI
 enum cause_oom { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 
 struct cause {
-    const char *who;    /* "home", "the rank", "the process that ranks are forked from" */
+    const char *who;    /* NULL: the worker itself; else who was to make it: "the process that ranks are forked from" */
     const char *python; /* what it was started with */
     bool ready;         /* it had said READY */
     bool known;         /* code and status are known */
@@ -23,7 +23,7 @@ struct cause {
     const char *broke;  /* what it did that the protocol forbids; NULL: nothing */
 };
 
-/* Appends a sentence, or nothing when there is nothing to add. -1: memory is out. */
+/* Appends what follows on "rank 3 " or "home " or a colon, or nothing when there is nothing to add. -1: memory is out. */
 MUST_USE int cause_text(const struct cause *c, struct buf *out);
 
 #endif

@@ -33,11 +33,6 @@ struct death {
 
 /* ---- EXITED ---- */
 
-static const char *who(const struct worker *w)
-{
-    return w->role == WORKER_HOME ? "home" : w->role == WORKER_RANK ? "the rank" : "the process that ranks are forked from";
-}
-
 static bool sent_by_us(const struct worker *w, const struct death *d)
 {
     if (w->pid == 0)
@@ -48,7 +43,8 @@ static bool sent_by_us(const struct worker *w, const struct death *d)
 static int add_cause(struct worker *w, const struct death *d, struct slice said, struct buf *out)
 {
     struct cause c = {
-        .who = who(w), .python = w->python, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
+        .who = w->role == WORKER_ZYGOTE ? "the process that ranks are forked from" : NULL,
+        .python = w->python, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
         .ours = sent_by_us(w, d), .oom = OOM_NONE, .said = said, .broke = w->broke[0] ? w->broke : NULL,
     };
 
@@ -94,7 +90,7 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
     const struct death none = { false, DEATH_NEVER_UP, 0 };
     struct buf clean = BUF_INIT;
 
-    if (tail_clean(slice_text(why), 4096, &clean) < 0)
+    if (buf_add_text(&clean, "did not come up: ") < 0 || tail_clean(slice_text(why), 4000, &clean) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
     send_exited(a, id, 0, &none, false, buf_slice(&clean), slice_text(""), slice_text(""));
     buf_release(&clean);

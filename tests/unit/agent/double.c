@@ -76,6 +76,7 @@ int kernel_wait(struct kernel *k)
 {
     const int64_t until = now_ms() + LIMIT_MS;
     const int linger = 0;
+    char path[80];
     int status = -1;
     pid_t pid;
 
@@ -86,6 +87,8 @@ int kernel_wait(struct kernel *k)
     zmq_setsockopt(k->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_close(k->router);
     zmq_ctx_term(k->context);
+    snprintf(path, sizeof path, "%s/k", k->dir);
+    unlink(path);
     rmdir(k->dir);
     buf_release(&k->msg);
     buf_release(&k->story);
