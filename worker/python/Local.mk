@@ -13,6 +13,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/magics.py \
 	worker/python/cellspan/parcel.py \
 	worker/python/cellspan/publish.py \
+	worker/python/cellspan/rank.py \
 	worker/python/cellspan/reads.py \
 	worker/python/cellspan/rebuild.py \
 	worker/python/cellspan/reducers.py \
@@ -22,4 +23,5 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \
-	worker/python/cellspan/worker.py
+	worker/python/cellspan/worker.py \
+	worker/python/cellspan/zygote.py
