@@ -283,7 +283,7 @@ def test_parcels_that_nobody_compares_with_are_let_go(nb):
 
 def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
     pytest.importorskip("numpy")
-    nb.run("import numpy\nbig = numpy.zeros(8 << 20)\nsmall = numpy.zeros(1 << 18)")
+    nb.run("import numpy\nbig = numpy.zeros(8 << 20)\nsmall = numpy.zeros(1 << 14)")
     before = len(os.listdir("/proc/self/fd"))
     versions(nb, "big, small", send=True)
     nb.run("big[0] = 1")
@@ -291,12 +291,19 @@ def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
     assert len(os.listdir("/proc/self/fd")) == before + 1
 
 
-def test_comparing_works_without_numpy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    monkeypatch.setattr(parcel, "_link", None)
-    one = bytes(3 << 20)
-    assert capture.same_bytes(memoryview(one), memoryview(bytearray(one)))
-    assert not capture.same_bytes(memoryview(one), memoryview(one[:-1] + b"x"))
+@pytest.mark.parametrize("size", [1, capture.STEP - 1, capture.STEP, capture.STEP + 1, 3 * capture.STEP + 5])
+def test_a_parcels_bytes_are_compared_to_the_last(size):
+    data = os.urandom(size)
+    fd = os.memfd_create("test")
+    os.pwrite(fd, data, 100)
+    sent = capture.Sent(fd, 100 + size)
+    os.close(fd)
+    assert sent.equals(100, memoryview(data))
+    for at in {0, size // 2, size - 1}:
+        other = bytearray(data)
+        other[at] ^= 1
+        assert not sent.equals(100, memoryview(other))
+    assert not sent.equals(101, memoryview(data))
 
 
 # -- sharing
