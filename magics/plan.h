@@ -61,7 +61,8 @@ void plan_release(struct plan *plan);
 char *plan_help(const char *magic);
 
 /* What Tab offers at byte offset `at` of the cell: fills *out with a JSON array of strings and *start with the byte offset where they
- * start. `world` is the default group's size (for rank numbers). 0: not within a cellspan magic's line; 1: it is. -1: memory is out. */
+ * start. `world` is the default group's size (for rank numbers). 0: not within a cellspan magic's line, or what stands there is a Python name or a
+ * path, which home completes; 1: ours. -1: memory is out. */
 struct buf;
 int plan_complete(struct slice cell, size_t at, unsigned world, struct buf *out, size_t *start);
 /* The magic whose name or option line is at the offset ("distribute"), or NULL. */

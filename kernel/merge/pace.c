@@ -87,12 +87,10 @@ uint64_t pace_due_ns(const struct pace *p)
     return full(p) || window > gap ? window : gap;
 }
 
-/* What JSON makes of a byte. */
+/* What JSON makes of a byte, at most: \u and four digits for what may not stand as it is. */
 static unsigned written_size(unsigned char c)
 {
-    if (c >= 0x20)
-        return c == '"' || c == '\\' ? 2 : 1;
-    return c == '\n' || c == '\t' || c == '\r' || c == '\b' || c == '\f' ? 2 : 6;
+    return c >= 0x20 && c != '"' && c != '\\' ? 1 : 6;
 }
 
 /* How much of the text goes into one message: it is measured as it will be written, and cut at a line's end if there is one. */

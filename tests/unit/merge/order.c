@@ -84,21 +84,23 @@ static void step(struct world *w)
 }
 
 /* Appends what is shown for a rank, by the labels, without newlines. */
-static void shown_of(const char *text, unsigned rank, bool labelled, struct buf *out)
+static void shown_of(const char *text, unsigned rank, struct buf *out)
 {
     while (*text) {
         const size_t n = strcspn(text, "\n");
-        const char *label = labelled ? strchr(text, ']') : text;
-        char spec[64] = "";
+        const char *label = strchr(text, ']');
         struct ranks who = RANKS_INIT;
+        char spec[64] = "";
 
-        if (labelled) {
-            snprintf(spec, sizeof spec, "%.*s", (int)(label - text - 1), text + 1);
-            if (text[0] != '[' || label[1] != ' ' || ranks_parse(&who, spec, RANKS, NULL) < 0)
-                ok(false, "every line starts with a label: %.60s", text);
+        if (text[0] != '[' || !label || label[1] != ' ') {
+            ok(false, "every line starts with a label: %.60s", text);
+            return;
         }
-        if (!labelled || ranks_has(&who, rank))
-            add(out, label + (labelled ? 2 : 0), n - (size_t)(label - text) - (labelled ? 2 : 0));
+        snprintf(spec, sizeof spec, "%.*s", (int)(label - text - 1), text + 1);
+        if (ranks_parse(&who, spec, RANKS, NULL) < 0)
+            ok(false, "labels are rank sets: %s", spec);
+        if (ranks_has(&who, rank))
+            add(out, label + 2, n - (size_t)(label - text) - 2);
         ranks_release(&who);
         text += n + (text[n] == '\n');
     }
@@ -112,7 +114,7 @@ static bool same_for_all(struct world *w)
         for (unsigned k = 0; k < 2; k++) {
             struct buf shown = BUF_INIT;
 
-            shown_of(w->f.got[k].p, r, true, &shown);
+            shown_of(w->f.got[k].p, r, &shown);
             same = same && slice_equal(buf_slice(&shown), buf_slice(&w->fed[r][k]));
             buf_release(&shown);
         }
