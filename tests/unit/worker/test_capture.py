@@ -220,17 +220,20 @@ def test_what_the_cell_only_assigns_is_known_to_the_ranks_from_then_on(nb):
     assert versions(nb, "x") == {"x": rows[0][1]}
 
 
-def test_a_large_value_that_is_assigned_for_certain_stays_at_home(nb):
-    nb.run("big = 'x' * 1000000\nsmall = [1]\ndef f(): return big")
-    rows, _ = nb.capture.names("big = 1\nsmall = 2\ndef f(): pass")
-    assert {r[0]: r[2] > 0 for r in rows} == {"big": False, "small": True, "f": False}
-    fd, size = nb.capture.pack("big,small,f")
-    assert parcel.unpack(fd, size, nb.ns) == {"small": [1]}
-    os.close(fd)
-    nb.capture.names("big")
-    fd, size = nb.capture.pack("big")
-    assert len(parcel.unpack(fd, size, nb.ns)["big"]) == 1000000
-    os.close(fd)
+def test_what_is_large_or_code_and_assigned_for_certain_stays_at_home(nb):
+    nb.run("big = 'x' * 1000000\nsmall = [1]\ndef f(): return big\nimport threading\nlock = threading.Lock()")
+    code = "big = 1\nsmall = 2\nlock = 3\ndef f(): pass"
+    rows, warnings = nb.capture.names(code)
+    assert [r[0] for r in rows] == ["small"] and warnings == []
+    known = dict(nb.capture.assigned(code))
+    assert set(known) == {"big", "lock", "f"} and versions(nb, "big")["big"] == known["big"]
+
+
+@pytest.mark.parametrize("options", [{"none": True}, {"only": ["other"]}])
+def test_what_the_cell_assigns_is_known_whatever_is_captured(nb, options):
+    nb.run("x = 1\nother = 2")
+    rows, _ = nb.capture.names("x = 5\nif y: other = 3", **options)
+    assert "x" not in [r[0] for r in rows] and [n for n, _ in nb.capture.assigned()] == ["x"]
 
 
 def test_a_large_value_that_only_some_ranks_assign_travels(nb):
@@ -250,6 +253,7 @@ def test_what_a_function_assigns_is_known_to_the_ranks_too(nb):
 def test_what_is_assigned_and_does_not_pickle_is_no_matter(nb):
     nb.run("import threading\nlock = threading.Lock()")
     assert nb.capture.names("lock = 1") == ([], [])
+    assert nb.capture.names("if a: lock = 1") == ([], [])
 
 
 # -- memory

@@ -7,9 +7,9 @@ but the pickle around it, and a later one reads it once. A pickle that comes out
 name is shipped each time, no more. What is slow: a list of ten million Python objects is pickled anew for every cell
 that reads it; an array of them is not.
 
-A name that the cell only assigns is listed too when home has it: the ranks that run the cell hold something newer than
-home's value then, and it must not be sent over it later. Where the cell assigns it for certain, the value need not
-travel: pack() leaves it out.
+A name that the cell only assigns counts as well when home has it: the ranks that run the cell hold something newer than
+home's value then, which must not be sent over it later. assigned() tells these. What is small, or not assigned for
+certain, is sent nevertheless, so that the ranks have it when the cell fails before, or assigns it on some ranks only.
 
 Names whose values share memory (a model and its optimizer) travel together, so that they share it on the ranks too.
 """
@@ -94,7 +94,7 @@ class Capture:
         self.hidden = OWN | set(hidden)
         self._known = {}
         self._submodules = {}
-        self._left_out = {}  # {name: version} that the cell assigns anyway: pack() sends nothing
+        self._assigned = []  # (name, version): what the last cell assigns anyway and is not sent
         self._writes = {}  # globals that the functions assign that travel with the cell
         self._versions = itertools.count(1)
 
@@ -108,11 +108,9 @@ class Capture:
         listed with a new version, and pack() says why it can't be sent. none: nothing is to travel.
         """
         self._forget()
-        self._left_out, self._writes = {}, {}
-        if none:
-            return [], []
-        explicit = None if only is None else split_names(only)
-        found = None if explicit is not None else reads.analyse(code, transform)
+        self._assigned, self._writes = [], {}
+        found = reads.analyse(code, transform)
+        explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
         seen, warnings = self._look(wanted, explicit is not None)
         listed = [[n, k.version, k.size, wanted[n]] for n, k in seen.items() if k.failed is None or explicit is not None]
@@ -120,22 +118,26 @@ class Capture:
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
         if found is not None:
-            listed += self._assigned(found, seen)
+            listed += self._look_at_assigned(found, seen, explicit is not None)
         return listed, warnings
 
-    def _assigned(self, found, seen):
-        """Rows for the names that the cell, or a function that travels with it, assigns without reading them before."""
+    def assigned(self, code=None, transform=None):
+        """[[name, version], ...] of home's names that the ranks assign in the cell that names() was last asked about, and
+        that it did not list: when the cell has run, the ranks hold something newer than these versions."""
+        return [list(row) for row in self._assigned]
+
+    def _look_at_assigned(self, found, seen, explicit):
+        """Rows for the names that the cell, or a function that travels with it, assigns without reading them before, and
+        that are to be sent; the others go into _assigned."""
         rows = []
         for name, certain in {**dict.fromkeys(self._writes, False), **found.assigned}.items():
             if name in seen or not self._is_ours(name):
                 continue
             known, _ = self._look_at(name)
-            if known.failed is not None:
-                continue
-            spare = certain and (known.size > SPARE or is_code(self.user_ns[name]))
-            if spare:
-                self._left_out[name] = known.version
-            rows.append([name, known.version, 0 if spare else known.size, "assigned by the cell"])
+            if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):
+                self._assigned.append((name, known.version))
+            elif known.failed is None and not explicit:
+                rows.append([name, known.version, known.size, "assigned by the cell"])
         return rows
 
     def _wanted(self, found, explicit):
@@ -275,7 +277,7 @@ class Capture:
         missing = [n for n in names if n not in self.user_ns]
         if missing:
             raise CaptureError(f"home has no variable {', '.join(missing)}")
-        values = {name: self.user_ns[name] for name in names if not self._is_left_out(name)}
+        values = {name: self.user_ns[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:
                 raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
@@ -288,12 +290,8 @@ class Capture:
         if pickled.size > self.limit:
             raise CaptureError(self._too_large(names))
         fd, size, spans = parcel.place(pickled)
-        self._remember(values, Sent(fd, size), spans)
+        self._remember(names, Sent(fd, size), spans)
         return fd, size
-
-    def _is_left_out(self, name):
-        known = self._known.get(name)
-        return known is not None and self._left_out.get(name) == known.version
 
     def _remember(self, names, sent, spans):
         for name in names:
