@@ -57,9 +57,10 @@ static int take_transport(struct connection *c, const json_t *object, struct err
     const json_t *value = json_object_get(object, "transport");
     const char *text = value ? json_string_value(value) : "tcp";
 
-    if (!text || (strcmp(text, "tcp") != 0 && strcmp(text, "ipc") != 0))
-        return err_set(err, "connection file %s: \"transport\" is \"%.64s\"; it can be \"tcp\" or \"ipc\"", c->file,
-                       text ? text : "not a text");
+    if (!text)
+        return err_set(err, "connection file %s: \"transport\" is not a text", c->file);
+    if (strcmp(text, "tcp") != 0 && strcmp(text, "ipc") != 0)
+        return err_set(err, "connection file %s: \"transport\" is \"%.64s\"; it can be \"tcp\" or \"ipc\"", c->file, text);
     c->ipc = strcmp(text, "ipc") == 0;
     return 0;
 }
@@ -90,11 +91,14 @@ static int take_scheme(const struct connection *c, const json_t *object, struct 
 {
     const json_t *value = json_object_get(object, "signature_scheme");
 
-    if (!value || c->key_size == 0 ||
-        (json_is_string(value) && strcmp(json_string_value(value), JUPYTER_SCHEME) == 0))
+    if (!value || c->key_size == 0)
+        return 0;
+    if (!json_is_string(value))
+        return err_set(err, "connection file %s: \"signature_scheme\" is not a text", c->file);
+    if (strcmp(json_string_value(value), JUPYTER_SCHEME) == 0)
         return 0;
     return err_set(err, "connection file %s: \"signature_scheme\" is \"%.64s\"; only \"" JUPYTER_SCHEME "\" is known",
-                   c->file, json_is_string(value) ? json_string_value(value) : "not a text");
+                   c->file, json_string_value(value));
 }
 
 /* The other keys of Z85 text that are no key are refused by libzmq, which says no more than EINVAL. */
