@@ -228,9 +228,11 @@ static void member_died(struct cell *c, struct member *member, const struct span
 
 static void start_failed(struct cell *c, unsigned rank, const struct span *m)
 {
-    const struct slice cause = m->v[F_EXITED_CAUSE].s, last = m->v[F_EXITED_STDERR].s;
+    json_t *death = report_death(c->nb, rank, m);
+    const struct slice last = m->v[F_EXITED_STDERR].s;
 
-    cell_fail(c, "RankNotStarted", "rank %u did not come up: %.*s%s%.*s", rank, SLICE_ARG(cause), last.n ? "\n" : "", SLICE_ARG(last));
+    cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "", SLICE_ARG(last));
+    json_decref(death);
 }
 
 void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)

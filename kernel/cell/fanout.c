@@ -87,20 +87,52 @@ static json_t *script_argv(const struct cell *c)
     return argv;
 }
 
+/* How many cells a new rank has not run; their numbers go to *missed. */
+static int missed_of(const struct group *g, const struct rank *r, struct buf *missed)
+{
+    buf_clear(missed);
+    return r->is_new ? rank_missed(g, r, missed) : 0;
+}
+
+/* One line for those that missed the same cells. */
+static void note_new_like(struct cell *c, size_t first, const struct buf *cells, struct ranks *told)
+{
+    const struct group *g = c->nb->group;
+    struct ranks same = RANKS_INIT;
+    struct buf other = BUF_INIT, who = BUF_INIT;
+    bool gone = false;
+
+    for (size_t k = first; k < c->n; k++) {
+        const struct rank *r = &g->rank[c->member[k].rank];
+
+        if (missed_of(g, r, &other) <= 0 || !slice_equal(buf_slice(&other), buf_slice(cells)))
+            continue;
+        gone = gone || r->lives > 1;
+        if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
+            break;
+    }
+    if (ranks_format(&same, &who) == 0 && ranks_count(&same) == 1)
+        stream_note(c, "rank %s is new: %sit has not run cell%s %s", who.p, gone ? "its variables are gone, " : "",
+                    strchr(cells->p, ',') ? "s" : "", cells->p);
+    else if (who.n)
+        stream_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p, gone ? "their variables are gone, " : "",
+                    strchr(cells->p, ',') ? "s" : "", cells->p);
+    ranks_release(&same);
+    buf_release(&other);
+    buf_release(&who);
+}
+
 static void note_new(struct cell *c)
 {
-    struct group *g = c->nb->group;
+    const struct group *g = c->nb->group;
+    struct ranks told = RANKS_INIT;
+    struct buf cells = BUF_INIT;
 
-    for (size_t k = 0; k < c->n; k++) {
-        const struct rank *r = &g->rank[c->member[k].rank];
-        struct buf missed = BUF_INIT;
-        int n;
-
-        if (r->is_new && (n = rank_missed(g, r, &missed)) > 0)
-            stream_note(c, "rank %u is new: %sit has not run cell%s %s", r->number,
-                        r->lives > 1 ? "its variables are gone, " : "", n > 1 ? "s" : "", missed.p);
-        buf_release(&missed);
-    }
+    for (size_t k = 0; k < c->n; k++)
+        if (!ranks_has(&told, c->member[k].rank) && missed_of(g, &g->rank[c->member[k].rank], &cells) > 0)
+            note_new_like(c, k, &cells, &told);
+    ranks_release(&told);
+    buf_release(&cells);
 }
 
 static void world_open(struct cell *c)

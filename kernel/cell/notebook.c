@@ -1,6 +1,7 @@
 /* Who gets which request, what is next, and what is left when an agent dies. */
 #include "kernel/cell/notebook.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,11 +253,15 @@ void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m
 
 static void group_lost(struct notebook *nb, const char *why)
 {
-    const struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2, .v[F_EXITED_CAUSE].s = slice_text(why) };
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    char cause[512];
 
+    snprintf(cause, sizeof cause, "is gone: %s", why);
+    gone.v[F_EXITED_CAUSE].s = slice_text(cause);
     for (unsigned k = 0; k < nb->group->size; k++) {
         const uint32_t worker = nb->group->rank[k].worker;
 
+        gone.v[F_EXITED_PID].u64 = (uint64_t)nb->group->rank[k].pid;
         if (worker)
             collect_exited(nb, worker, &gone);
     }

@@ -22,26 +22,25 @@ static void add_lines(json_t *to, const char *head, struct slice text)
     }
 }
 
-/* "was killed by SIGSEGV", "ended with exit status 3", "did not start". */
+static bool starts(struct slice text, const char *with)
+{
+    return text.n >= strlen(with) && memcmp(text.p, with, strlen(with)) == 0;
+}
+
+/* What follows on the name of who ended: the agent's own words where it has some. */
 static int how(const struct span *m, struct buf *out)
 {
     const unsigned long status = (unsigned long)m->v[F_EXITED_STATUS].u64;
     const struct slice cause = m->v[F_EXITED_CAUSE].s;
     char name[24];
 
+    if (cause.n)
+        return buf_addf(out, "%s%.*s", starts(cause, "killed") ? "was " : "", SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
-    case 0:
-        if (buf_addf(out, "ended with exit status %lu", status) < 0)
-            return -1;
-        break;
-    case 1:
-        if (buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name)) < 0)
-            return -1;
-        break;
-    default:
-        return buf_addf(out, "%.*s", SLICE_ARG(cause.n ? cause : slice_text("did not start")));
+    case 0: return buf_addf(out, "ended with exit status %lu", status);
+    case 1: return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));
+    default: return buf_add_text(out, "did not start");
     }
-    return cause.n ? buf_addf(out, ": %.*s", SLICE_ARG(cause)) : 0;
 }
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)

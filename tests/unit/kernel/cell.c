@@ -323,7 +323,7 @@ static void failures(void)
     begin_two(&w);
     done(&w, 2, "error", error, "");
     ok(!strstr(w.log.p, "publish error"), "after the first failure others may fail alike for a moment");
-    pass(&w, 150 * NS_PER_MS);
+    pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "ZeroDivisionError") && logged(&w, "on rank 0 of 2"), "then the error is shown, with its rank");
     ok(in_order(&w, "publish error", "send INTERRUPT 3"), "and who still runs is interrupted");
     pass(&w, 400 * NS_PER_MS);
@@ -345,7 +345,7 @@ static void deaths(void)
     world_open(&w, &clock);
     begin_two(&w);
     exited(&w, 3, 1, 9);
-    pass(&w, 150 * NS_PER_MS);
+    pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "rank 1 was killed by signal 9 (SIGKILL) (host here, pid 1003)"), "a death has its certificate");
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cell, "the survivor's interrupt is no second error");
@@ -387,7 +387,7 @@ static void lost_agents(void)
     begin_two(&w);
     notebook_lost(w.nb, "the agent was killed");
     ok(logged(&w, "revive") && logged(&w, "the agent was killed"), "an agent that is lost ends the cell and is started again");
-    pass(&w, 150 * NS_PER_MS);
+    pass(&w, 300 * NS_PER_MS);
     ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD, "its ranks are dead");
     world_close(&w);
 }
