@@ -41,8 +41,8 @@ static int add_remedy(const struct cause *c, struct buf *out)
 
 static int never_up(const struct cause *c, struct buf *out)
 {
-    const int rc = c->who ? buf_addf(out, "did not come up: %s (%s) ", c->who, c->python)
-                          : buf_addf(out, "did not come up: %s ", c->python);
+    const int rc = c->who ? buf_addf(out, "%s (%s) ", c->who, c->python)
+                          : buf_addf(out, "%s ", c->python);
 
     if (rc < 0 || add_end(c, out) < 0 || buf_add_text(out, " before it was ready") < 0)
         return -1;

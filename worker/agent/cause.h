@@ -23,7 +23,7 @@ struct cause {
     const char *broke;  /* what it did that the protocol forbids; NULL: nothing */
 };
 
-/* Appends what follows on "rank 3 " or "home " or a colon, or nothing when there is nothing to add. -1: memory is out. */
+/* Appends what follows on a colon ("rank 3 did not come up: "), or nothing when there is nothing to add. -1: memory is out. */
 MUST_USE int cause_text(const struct cause *c, struct buf *out);
 
 #endif

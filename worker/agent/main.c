@@ -1,4 +1,8 @@
 /* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See README.md. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#include <sched.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -116,10 +120,22 @@ static void dispatch(void *arg, struct slice workers, struct slice msg)
         agent_dispatch(a, workers, msg);
 }
 
+/* Those that we may use: an engine may have pinned us to a few. */
+static long count_cores(void)
+{
+#ifdef __linux__
+    cpu_set_t mine;
+
+    if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 0)
+        return CPU_COUNT(&mine);
+#endif
+    return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static void say_hello(struct agent *a)
 {
     struct span m = { .kind = SPAN_HELLO };
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long cores = count_cores();
 
     m.v[F_HELLO_VERSION].u64 = SPAN_VERSION;
     m.v[F_HELLO_NODE].s = slice_text(a->args.node);

@@ -90,7 +90,7 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
     const struct death none = { false, DEATH_NEVER_UP, 0 };
     struct buf clean = BUF_INIT;
 
-    if (buf_add_text(&clean, "did not come up: ") < 0 || tail_clean(slice_text(why), 4000, &clean) < 0)
+    if (tail_clean(slice_text(why), 4096, &clean) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
     send_exited(a, id, 0, &none, false, buf_slice(&clean), slice_text(""), slice_text(""));
     buf_release(&clean);

@@ -66,7 +66,7 @@ static void causes_are_named(void)
     cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .ours = true }, "",
              "our own SIGKILL");
     cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .said = slice_text("No module named 'IPython'") },
-             "did not come up: py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython",
+             "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython",
              "a python without IPython");
     cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied", "what we ended ourselves");
 }
