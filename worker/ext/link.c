@@ -59,13 +59,23 @@ static void die(void)
     _exit(1);
 }
 
+/* As a terminal does it: the main thread's SIGINT (the only one that does not mask it in the first place), and those of
+ * the commands that it waits for: system() even ignores its own meanwhile. */
+static void send_interrupt(struct link *l)
+{
+    l->interrupted = true;
+    if (getpgrp() == getpid())
+        kill(0, SIGINT);
+    else
+        pthread_kill(l->main_thread, SIGINT);
+}
+
 static void interrupt(struct link *l, uint64_t cell)
 {
     pthread_mutex_lock(&l->lock);
     for (unsigned i = 0; i < l->cells_n; i++) {
         if (l->cells[i] == cell) {
-            l->interrupted = true;
-            pthread_kill(l->main_thread, SIGINT);
+            send_interrupt(l);
             break;
         }
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main(argv):
     """Runs until the agent ends it."""
+    if sys.path and sys.path[0] in ("", os.getcwd()):  # comes back when everything of ours is imported
+        del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
     if argv[1] == "home":

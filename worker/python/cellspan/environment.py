@@ -38,12 +38,10 @@ def colour():
 
 
 def search_path():
-    """As a notebook's: modules of the current directory, wherever %cd goes."""
+    """As a notebook's: modules of the current directory, wherever %cd goes. Called when ours are all imported: a user's
+    logging.py must not be taken for Python's while a worker starts; see _worker.py."""
     if not getattr(sys.flags, "safe_path", False):
-        if sys.path and sys.path[0] in (os.getcwd(), ""):
-            sys.path[0] = ""
-        else:
-            sys.path.insert(0, "")
+        sys.path.insert(0, "")
 
 
 def stacks(fd):

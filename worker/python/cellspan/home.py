@@ -9,10 +9,10 @@ import os
 import platform
 import sys
 
-from . import _link, interrupts, requests
+from . import _link, environment, interrupts, requests
 from .comms import Comms
 from .publish import to_json
-from .shell import ZMQInteractiveShell, run_startup, shell_config
+from .shell import ZMQInteractiveShell, run_startup, shell_config, text_of
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
@@ -85,12 +85,21 @@ class Home(Worker):
             "language_info": language_info(),
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        environment.search_path()
         run_startup(self.shell)
         self.streams.flush()
         self.serve()
 
     def exclusive(self, message):
         return message[0] == "REQUEST" and message[6]["type"] == "execute_request"
+
+    def failed(self, message, error):
+        if message[0] in ("REQUEST", "BIND"):
+            self._reply(message[1], failure(type(error).__name__, text_of(error)))
+        elif message[0] == "CAPTURE":
+            self.send("CAPTURED", message[1], {"names": to_json({"names": [], "assigned": []}), "warnings": text_of(error)})
+        elif message[0] == "PACK":
+            self.send("PACKED", message[1], {"error": text_of(error)})
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -120,7 +129,7 @@ class Home(Worker):
             _link.begin(number)
             content = serve() or {"status": "ok"}
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
-            content = failure(type(error).__name__, str(error))
+            content = failure(type(error).__name__, text_of(error))
             if fields["type"].startswith("comm_"):
                 self.shell.showtraceback()
         while True:
@@ -191,13 +200,16 @@ class Home(Worker):
 
     def _input(self, prompt=""):
         """input(): asks the client that runs the cell."""
+        __tracebackhide__ = True
         return self._ask(prompt, False)
 
     def _getpass(self, prompt="Password: ", stream=None):
         """getpass.getpass(): as input(), but the client hides what is typed."""
+        __tracebackhide__ = True
         return self._ask(prompt, True)
 
     def _ask(self, prompt, password):
+        __tracebackhide__ = True
         if self.cell is None or not self.cell.allow_stdin:
             from IPython.core.error import StdinNotImplementedError
 
@@ -253,7 +265,7 @@ class Home(Worker):
             has, value = self._unpack(message)
             content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
-            content = failure(type(error).__name__, str(error))
+            content = failure(type(error).__name__, text_of(error))
         self._reply(number, content)
 
     def _unpack(self, message):
@@ -311,6 +323,7 @@ class Home(Worker):
         Raises RemoteError, under the remote exception's own name, when that failed. An interrupt is the kernel's
         business meanwhile: it ends the call, and KeyboardInterrupt comes out of here then.
         """
+        __tracebackhide__ = True
         if not _link.alive():
             raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
         number = self.number()

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import traceback
 
-from . import interrupts, torchenv
+from . import environment, interrupts, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
-from .shell import RankShell, shell_config
+from .shell import RankShell, shell_config, text_of
 from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
@@ -56,6 +56,7 @@ class Rank(Worker):
         """READY, then cells, for good."""
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        environment.search_path()
         self.serve()
 
     # ---- cells -------------------------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ class Rank(Worker):
 
     def _set_up(self, fields):
         """What must be in place before the cell runs."""
+        __tracebackhide__ = True
         self._raise_bind_error()
         self._world(loads(fields["env"]))
         if fields["cwd"]:
@@ -83,6 +85,7 @@ class Rank(Worker):
             torchenv.init_process_group(fields["init"])
 
     def _raise_bind_error(self):
+        __tracebackhide__ = True
         error, self._bind_error = self._bind_error, None
         if error is not None:
             raise error
@@ -123,6 +126,7 @@ class Rank(Worker):
 
     def _script(self, argv):
         """Runs a file or a module as `python file` or `python -m module` would."""
+        __tracebackhide__ = True
         kept_argv, kept_path = sys.argv, list(sys.path)
         try:
             if argv[0] == "-m":
@@ -217,13 +221,16 @@ class Rank(Worker):
 
     def _input(self, prompt=""):
         """input(): asks the client, at rank 0."""
+        __tracebackhide__ = True
         return self._ask(prompt, False)
 
     def _getpass(self, prompt="Password: ", stream=None):
         """getpass.getpass(), at rank 0."""
+        __tracebackhide__ = True
         return self._ask(prompt, True)
 
     def _ask(self, prompt, password):
+        __tracebackhide__ = True
         if self.cell is None or not self.cell.allow_stdin:
             from IPython.core.error import StdinNotImplementedError
 
@@ -253,6 +260,7 @@ class Rank(Worker):
         self.execute(cell, lambda ended: self._fetched(ended, found))
 
     def _look_up(self, name):
+        __tracebackhide__ = True
         self._raise_bind_error()
         if not name:
             return []
@@ -267,6 +275,11 @@ class Rank(Worker):
         fd, size, note = self._pack(found[0], cell.limit)
         fields = {"status": "ok", "content": "{}", "note": note, "flags": INITIALISED if torchenv.is_initialized() else 0}
         self._send_done(cell.number, fields, cell.blob, fd, size)
+
+    def failed(self, message, error):
+        if message[0] in ("RUN", "FETCH"):
+            content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": []}
+            self.send("DONE", message[1], {"status": "error", "content": to_json(content)})
 
     def _exit(self, message):
         self.leave()

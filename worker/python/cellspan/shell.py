@@ -130,7 +130,15 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _showtraceback(self, etype, evalue, stb):
         self._last_traceback = stb
-        self.worker.show_error(etype.__name__, _text_of(evalue), stb)
+        self.worker.show_error(etype.__name__, text_of(evalue), stb)
+
+    def _format_exception_for_storage(self, exception, *args, **kwargs):
+        """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
+        return {
+            "ename": type(exception).__name__,
+            "evalue": text_of(exception),
+            "traceback": list(self._last_traceback or []),
+        }
 
     # ---- payloads --------------------------------------------------------------------------------------------------
 
@@ -172,7 +180,7 @@ class RankShell(ZMQInteractiveShell):
     keep_history = False
 
 
-def _text_of(value):
+def text_of(value):
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - a user's __str__ may do anything

@@ -17,6 +17,7 @@ import threading
 
 from . import _link, environment, interrupts
 from .publish import to_json
+from .shell import text_of
 from .streams import Streams
 
 _current = contextvars.ContextVar("cellspan_cell", default=None)
@@ -164,11 +165,21 @@ class Worker:
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whoever waits for an answer gets one
+            import traceback
+
+            traceback.print_exc()
+            self.streams.flush()
+            self.failed(message, error)
         finally:
             self._depth -= 1
 
+    def failed(self, message, error):
+        """Serving the message failed in our own code: answer all the same."""
+
     def wait_for(self, waiting, kinds=()):
         """Serves messages of `kinds` until the answer is there. A signal's handler may raise out of it."""
+        __tracebackhide__ = True
         if threading.current_thread() is not self.main_thread:
             waiting.done.wait()
             return waiting.answer
@@ -224,6 +235,7 @@ class Worker:
 
     def ask(self, prompt, password):
         """A line that the user types. EOFError for Ctrl-D; KeyboardInterrupt."""
+        __tracebackhide__ = True
         self.streams.flush()
         waiting = Waiting(self.number())
         self._collect()
@@ -302,9 +314,15 @@ class Worker:
             coroutine.send(None)
         except StopIteration as end:
             cell.result = end.value
+        except Exception:  # noqa: BLE001 - IPython, or something hooked into it, failed
+            self._show_unshown(cell)
         else:
             coroutine.close()
             raise RuntimeError("the cell awaits, though it has no await")
+
+    def _show_unshown(self, cell):
+        if cell.error is None:
+            self.shell.showtraceback()
 
     def _start_task(self, cell, coroutine, done):
         """A cell with await: other messages are served while it waits, executions are not."""
@@ -318,6 +336,8 @@ class Worker:
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._broken(cell)
+        except Exception:  # noqa: BLE001 - IPython, or something hooked into it, failed
+            self._show_unshown(cell)
         finally:
             interrupts.rest()
         self.cell = cell
@@ -371,7 +391,7 @@ class Worker:
         error = result.error_before_exec or result.error_in_exec
         if error is None or error is True:
             error = RuntimeError("the cell failed")
-        return {"ename": type(error).__name__, "evalue": str(error), "traceback": self.shell._last_traceback or []}
+        return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": self.shell._last_traceback or []}
 
 
 def loads(text):
@@ -382,7 +402,6 @@ def loads(text):
 def begin_process(role):
     """The part of a worker's start that comes before its shell."""
     environment.tidy()
-    environment.search_path()
     if role == "home":
         environment.colour()
     sys.argv = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")]
