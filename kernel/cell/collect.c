@@ -245,7 +245,7 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
     if (!r)
         return;
     was = r->state;
-    nb->group->distributed = false;
+    group_break(nb->group);
     if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE)
         note_idle_death(nb, r->number, m);
     if (member && member->state == MEMBER_RUNNING) {

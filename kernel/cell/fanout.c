@@ -66,7 +66,7 @@ static json_t *world_env(const struct cell *c)
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
     set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf("127.0.0.1:%u", g->port));
     set(env, "TORCHELASTIC_RUN_ID", json_sprintf("%s-%u", c->nb->run_id, g->worlds));
-    set(env, "TORCHELASTIC_RESTART_COUNT", json_string("0"));
+    set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {
         char *value = strchr(*e, '='), *name = value ? strndup(*e, (size_t)(value - *e)) : NULL;
@@ -139,9 +139,7 @@ static void world_open(struct cell *c)
 {
     struct group *g = c->nb->group;
 
-    if (g->world != c->world || !g->distributed)
-        g->worlds++;
-    g->world = c->world;
+    group_open_world(g, c->world);
     note_new(c);
     if (group_ran(g, &c->to, c->count) < 0)
         log_warn("fanout", "out of memory: the ledger misses cell %u", c->count);

@@ -109,7 +109,7 @@ static int ensure_ranks(struct cell *c)
 
     if (rc == 0 && ranks_count(&missing)) {
         c->start_ns = notebook_now(c->nb) + START_LIMIT_NS;
-        c->nb->group->distributed = false;
+        group_break(c->nb->group);
         rc = start_ranks(c, &missing);
     }
     ranks_release(&missing);
@@ -294,12 +294,29 @@ static void take_captured(struct cell *c, const struct span *m)
     gather_look(c);
 }
 
+/* "CaptureError: lock was not sent": the name goes before the colon. */
+static void fail_in_words_of_python(struct cell *c, struct slice text)
+{
+    char ename[64] = "RuntimeError";
+    const char *colon = memchr(text.p, ':', text.n);
+    const size_t n = colon ? (size_t)(colon - text.p) : 0;
+
+    if (n && n < sizeof ename && !memchr(text.p, ' ', n)) {
+        memcpy(ename, text.p, n);
+        ename[n] = '\0';
+        text = slice_of(colon + 1, text.n - n - 1);
+    }
+    while (text.n && text.p[0] == ' ')
+        text = slice_of(text.p + 1, text.n - 1);
+    cell_fail(c, ename, "%.*s", SLICE_ARG(text));
+}
+
 static void take_packed(struct cell *c, const struct span *m)
 {
     if (c->state != CELL_SHIPPING || c->packed >= c->ships.n)
         return;
     if (m->v[F_PACKED_ERROR].s.n) {
-        cell_fail(c, "RuntimeError", "%.*s", SLICE_ARG(m->v[F_PACKED_ERROR].s));
+        fail_in_words_of_python(c, m->v[F_PACKED_ERROR].s);
         return;
     }
     fanout_ship(c, m->blob, m->blob_size);

@@ -138,7 +138,7 @@ static void sever(struct cell *c)
     struct span m = { .kind = SPAN_SEVER };
 
     c->sever_ns = NEVER;
-    c->nb->group->distributed = false; /* its connections are cut: --init makes them anew */
+    group_break(c->nb->group); /* the next cell's ranks leave their process group, and may make another */
     send_running(c, &m, true);
 }
 

@@ -25,7 +25,7 @@ void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal
     }
     if (n)
         nb->doors.send(nb->doors.arg, workers, n, &m);
-    nb->group->distributed = false;
+    group_break(nb->group);
     free(workers);
 }
 

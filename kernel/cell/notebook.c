@@ -254,7 +254,7 @@ void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m
 static void group_lost(struct notebook *nb, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
-    char cause[512];
+    char cause[1100];
 
     snprintf(cause, sizeof cause, "is gone: %s", why);
     gone.v[F_EXITED_CAUSE].s = slice_text(cause);

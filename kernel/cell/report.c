@@ -45,18 +45,20 @@ static int how(const struct span *m, struct buf *out)
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
 {
-    struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT, same = BUF_INIT; /* the whole sentence; what ranks that died alike share of it */
     json_t *error = NULL, *traceback = json_array();
 
-    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
+    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 && buf_add_slice(&same, buf_slice(&text)) == 0 &&
         (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
         add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
         add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
-        error = json_pack("{s:s, s:s, s:O}", "ename", ename, "evalue", text.p, "traceback", traceback);
+        error = json_pack("{s:s, s:s, s:O, s:s}", "ename", ename, "evalue", text.p, "traceback", traceback,
+                          "how", same.p + strlen(who) + 1);
     }
     json_decref(traceback);
     buf_release(&text);
+    buf_release(&same);
     return error;
 }
 
@@ -76,9 +78,17 @@ json_t *report_death(const struct notebook *nb, unsigned rank, const struct span
 
 /* ---- errors of ranks ---- */
 
+/* What is the same for ranks that failed alike: of a death, how it came; of an exception, its text. */
+static const char *essence(const json_t *error)
+{
+    const json_t *said = json_object_get(error, "how");
+
+    return said ? json_string_value(said) : text_field(error, "evalue");
+}
+
 static bool alike(const json_t *a, const json_t *b)
 {
-    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && strcmp(text_field(a, "evalue"), text_field(b, "evalue")) == 0;
+    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && strcmp(essence(a), essence(b)) == 0;
 }
 
 /* The first of the causes: a death before an exception, for exceptions of peers follow from it. */
@@ -128,7 +138,7 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
         if (told[k] || !m->error || !(m->accused || c->interrupts))
             continue;
         if (same_ranks(c, m, told, &who) == 0)
-            json_array_append_new(traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), text_field(m->error, "evalue")));
+            json_array_append_new(traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), essence(m->error)));
         buf_release(&who);
     }
 }
@@ -139,7 +149,7 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
     struct buf who = BUF_INIT;
 
     if (traceback && same_ranks(c, cause, told, &who) == 0) {
-        if (cause->state != MEMBER_DEAD && c->world > 1)
+        if (c->world > 1 && (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
             json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", text_field(cause->error, "ename"), who.p, c->world));
         json_array_extend(traceback, json_object_get(cause->error, "traceback"));
         add_others(c, told, traceback);
@@ -186,19 +196,21 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "all_reduce, train.py:41" from the frame nearest to the user's own code that is worth naming. */
+/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called in line 3 of cell 7". */
 static int place(const char *stack, struct buf *out)
 {
     const char *at = stack ? strstr(main_thread(stack), "File \"") : NULL;
-    char file[512], name[256], cell[512];
-    unsigned line, cell_line = 0;
+    const char *cell = at ? strstr(at, "File \"<ipython-input-") : NULL;
+    char file[512], name[256];
+    unsigned line, count, cell_line;
 
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
-    for (const char *next = at; next; next = strstr(next + 1, "File \""))
-        if (sscanf(next, "File \"%511[^\"]\", line %u", cell, &cell_line) == 2 && (strstr(cell, "ipykernel_") || strchr(cell, '<') || strstr(cell, "Cell")))
-            return buf_addf(out, "%s (%s:%u), called in line %u of %s", name, base_name(file), line, cell_line, base_name(cell));
-    return buf_addf(out, "%s, %s:%u", name, base_name(file), line);
+    if (at != cell && buf_addf(out, "%s (%s:%u)", name, base_name(file), line) < 0)
+        return -1;
+    if (!cell || sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
+        return 0;
+    return buf_addf(out, "%sline %u of cell %u", at != cell ? ", called in " : "", cell_line, count);
 }
 
 void report_hangs(struct cell *c)

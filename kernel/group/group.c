@@ -117,6 +117,25 @@ void rank_end(struct rank *r)
     json_array_clear(r->cells);
 }
 
+void group_break(struct group *g)
+{
+    g->distributed = false;
+    g->broken = true;
+}
+
+bool group_open_world(struct group *g, unsigned world)
+{
+    const bool same = g->world == world && !g->broken;
+
+    if (g->world != world)
+        g->worlds++;
+    if (g->broken && g->world)
+        g->restarts++;
+    g->world = world;
+    g->broken = false;
+    return same;
+}
+
 void group_forget_versions(struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++)

@@ -32,7 +32,9 @@ struct group {
     unsigned asked;      /* the world that a cell without -n gets; 0: none was started, or all were stopped */
     unsigned world;      /* world size of the last cell; 0: none ran */
     unsigned port;       /* MASTER_PORT of that world; 0: none yet */
-    unsigned worlds;     /* worlds made so far: part of the run id */
+    unsigned worlds;     /* worlds of different size made so far: part of the run id */
+    unsigned restarts;   /* times that its connections were lost: with a rank, or cut by us */
+    bool broken;         /* they were, since the last cell */
     bool distributed;    /* torch.distributed is initialised on its ranks */
     json_t *cells;       /* owned: the numbers of the cells that ran on it, in order */
 };
@@ -54,6 +56,11 @@ MUST_USE int rank_start(struct rank *r, uint32_t worker, struct err *err);
 /* Its process is gone: RANK_DEAD (RANK_NONE when it was asked to stop). */
 void rank_end(struct rank *r);
 bool rank_alive(const struct rank *r); /* starting, idle, busy */
+
+/* A rank is gone, or connections were cut: what torch.distributed holds on the others is of no use any more. */
+void group_break(struct group *g);
+/* A cell with this world begins; whether it is the world of the last one, unbroken. */
+bool group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now: its versions mean nothing any more. */
 void group_forget_versions(struct group *g);
