@@ -6,7 +6,7 @@
 #include "magics/head.h"
 
 #define NAME_LETTERS 3u /* from there on a name that is being typed can hardly be one of IPython's magics */
-#define RANKS_SHOWN 64u
+#define RANKS_SHOWN  64u
 
 struct offers {
     struct buf *out;
@@ -84,10 +84,14 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
         return 1;
     case OPTION_COUNT:
     case OPTION_MODE:
-    case OPTION_WORD: offer_words(o, row->words); return 1;
+    case OPTION_WORD:
+        offer_words(o, row->words);
+        return 1;
     case OPTION_TIME:
-    case OPTION_ENV: return 1; /* nothing to offer, but no Python name either */
-    default: return 0;
+    case OPTION_ENV:
+        return 1; /* nothing to offer, but no Python name either */
+    default:
+        return 0;
     }
 }
 

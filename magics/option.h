@@ -1,4 +1,5 @@
-/* option.h - the tables that say what may stand on a magic's line. Parser, help, completion and tests read the same rows. */
+/* option.h - the tables that say what may stand on a magic's line. Parser, help, completion and tests read the same
+ * rows. */
 #ifndef MAGICS_OPTION_H
 #define MAGICS_OPTION_H
 
@@ -25,8 +26,8 @@ enum option_kind {
 #define OPTION_BARE 4u /* the value may be left out */
 
 struct option {
-    const char *name;         /* without "--"; NULL: only the short form */
-    char letter;              /* the short form; 0: none */
+    const char *name; /* without "--"; NULL: only the short form */
+    char letter;      /* the short form; 0: none */
     enum option_kind kind;
     unsigned flags;
     size_t at;                /* offset in struct plan */
@@ -34,8 +35,8 @@ struct option {
     const char *const *words; /* NULL-terminated */
     const char *words_are;    /* what one of words is: "mode" */
     uint64_t min, max;
-    const char *standard;     /* the default, in words; NULL: nothing to say */
-    const char *excludes;     /* the name of another option; NULL: none */
+    const char *standard; /* the default, in words; NULL: nothing to say */
+    const char *excludes; /* the name of another option; NULL: none */
     const char *help;
 };
 
@@ -50,9 +51,9 @@ struct call;
 
 struct magic {
     const char *name;
-    bool cell;                      /* %%name is there */
-    bool script;                    /* %name: the options end at the first word */
-    const char *const *usage;       /* lines, NULL-terminated */
+    bool cell;                /* %%name is there */
+    bool script;              /* %name: the options end at the first word */
+    const char *const *usage; /* lines, NULL-terminated */
     const char *about;
     const struct option *options;   /* the last row has neither name nor letter */
     const struct command *commands; /* NULL, or the last has no name */
@@ -65,16 +66,17 @@ struct magic {
 /* One use of a magic, while it is parsed. */
 struct call {
     const struct magic *magic;
-    bool cell;                     /* %%, not % */
+    bool cell; /* %%, not % */
     struct tokens tokens;
-    const char *given[OPTIONS_MAX]; /* by row: the option as it was written ("-n"), or NULL; borrowed from `as` or the table */
+    const char
+        *given[OPTIONS_MAX]; /* by row: the option as it was written ("-n"), or NULL; borrowed from `as` or the table */
     char as[OPTIONS_MAX][40];
-    size_t *words;                 /* indices of the tokens that are no options; owned */
+    size_t *words; /* indices of the tokens that are no options; owned */
     size_t words_n;
-    bool module;                   /* -m ended the options */
-    bool help;                     /* --help was met; what follows was not looked at */
+    bool module; /* -m ended the options */
+    bool help;   /* --help was met; what follows was not looked at */
     struct slice body;
-    unsigned lines_above;          /* newlines before the body */
+    unsigned lines_above; /* newlines before the body */
 };
 
 /* Reads the tokens of call by the table of its magic into plan, call->given and call->words. */
@@ -82,13 +84,18 @@ MUST_USE int options_parse(struct call *call, struct plan *plan, struct err *err
 /* The row of an option that was given, by name, or NULL. *as: how it was written. */
 const struct option *option_given(const struct call *call, const char *name, const char **as);
 
-/* For completion: the row that a word names ("--merge", "--merge=x", "-r", "-n4"), or NULL. *attached: where its value starts in word, or NULL. */
+/* For completion: the row that a word names ("--merge", "--merge=x", "-r", "-n4"), or NULL. *attached: where its value
+ * starts in word, or NULL. */
 const struct option *option_find(const struct magic *m, bool cell, const char *word, const char **attached);
-bool option_fits(const struct option *o, bool cell); /* may it stand there? */
+bool option_fits(const struct option *o, bool cell);         /* may it stand there? */
 bool option_takes(const struct option *o, const char *next); /* is the next word (or NULL) its value? */
-static inline bool option_is_last(const struct option *o) { return !o->name && !o->letter; }
+static inline bool option_is_last(const struct option *o)
+{
+    return !o->name && !o->letter;
+}
 
-/* Turns the value's text into the field of plan; `as` is the option as it was written, text NULL where there is none. */
+/* Turns the value's text into the field of plan; `as` is the option as it was written, text NULL where there is none.
+ */
 MUST_USE int value_set(const struct option *o, const char *as, const char *text, struct plan *plan, struct err *err);
 /* 0: it is one; -1: *err says why not, after "as text: " */
 MUST_USE int value_identifier(const char *as, const char *text, struct err *err);
@@ -112,8 +119,13 @@ extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
 
 /* Rows that more than one table has. */
 #define OPTION_ROW_RANKS(what)                                                                                         \
-    { .name = "ranks", .letter = 'r', .kind = OPTION_RANKS, .at = offsetof(struct plan, ranks), .value = "SPEC",       \
-      .standard = "all", .help = what ": 0, 1,3-5, -1 (the last)" }
-#define OPTION_ROW_HELP { .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this" }
+    {                                                                                                                  \
+        .name = "ranks", .letter = 'r', .kind = OPTION_RANKS, .at = offsetof(struct plan, ranks), .value = "SPEC",     \
+        .standard = "all", .help = what ": 0, 1,3-5, -1 (the last)"                                                    \
+    }
+#define OPTION_ROW_HELP                                                                                                \
+    {                                                                                                                  \
+        .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this"                                        \
+    }
 
 #endif

@@ -126,9 +126,10 @@ static int count_set(const struct option *o, const char *as, const char *text, u
 }
 
 static const char *const keywords[] = {
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
-    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
-    "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", NULL,
+    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield",    NULL,
 };
 
 int value_identifier(const char *as, const char *text, struct err *err)
@@ -188,12 +189,12 @@ static const struct unit {
     const char *name;
     uint64_t ns;
 } units[] = {
-    { "", NS_PER_S }, { "ms", NS_PER_MS }, { "s", NS_PER_S }, { "m", 60 * NS_PER_S }, { "min", 60 * NS_PER_S },
-    { "h", 3600 * NS_PER_S },
+    { "", NS_PER_S },       { "ms", NS_PER_MS },      { "s", NS_PER_S },
+    { "m", 60 * NS_PER_S }, { "min", 60 * NS_PER_S }, { "h", 3600 * NS_PER_S },
 };
 
 #define DIGITS_MAX 9u /* before the point; nine behind it: 10^9 hours still fit */
-#define HOURS_MAX UINT64_C(1000000)
+#define HOURS_MAX  UINT64_C(1000000)
 
 int value_duration(const char *text, uint64_t *ns)
 {
@@ -310,18 +311,30 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
     void *to = field(plan, o);
 
     switch (o->kind) {
-    case OPTION_FLAG: *(bool *)to = true; return 0;
-    case OPTION_COUNT: return count_set(o, as, text, to, err);
-    case OPTION_RANKS: return ranks_set(as, text, to, err);
-    case OPTION_MODE: return mode_set(o, as, text, to, err);
-    case OPTION_WORD: return word_set(o, as, text, to, err);
-    case OPTION_NAME: return value_identifier(as, text, err) < 0 ? -1 : text_set(to, text, err);
-    case OPTION_NAMES: return names_add(to, as, text, err);
-    case OPTION_ENV: return env_set(as, text, to, err);
-    case OPTION_PATH: return path_set(as, text, to, err);
-    case OPTION_TIME: return time_set(o, as, text, to, err);
+    case OPTION_FLAG:
+        *(bool *)to = true;
+        return 0;
+    case OPTION_COUNT:
+        return count_set(o, as, text, to, err);
+    case OPTION_RANKS:
+        return ranks_set(as, text, to, err);
+    case OPTION_MODE:
+        return mode_set(o, as, text, to, err);
+    case OPTION_WORD:
+        return word_set(o, as, text, to, err);
+    case OPTION_NAME:
+        return value_identifier(as, text, err) < 0 ? -1 : text_set(to, text, err);
+    case OPTION_NAMES:
+        return names_add(to, as, text, err);
+    case OPTION_ENV:
+        return env_set(as, text, to, err);
+    case OPTION_PATH:
+        return path_set(as, text, to, err);
+    case OPTION_TIME:
+        return time_set(o, as, text, to, err);
     case OPTION_MODULE:
-    case OPTION_HELP: return 0;
+    case OPTION_HELP:
+        return 0;
     }
     return 0;
 }

@@ -12,7 +12,8 @@ static bool equal(const struct source *a, const struct source *b)
 static void collect(struct source *const *sources, size_t n, size_t first, bool fold, bool *done, uint64_t *who)
 {
     for (size_t i = first; i < n; i++)
-        if (sources[i] && !done[i] && source_shows_bar(sources[i]) && (i == first || equal(sources[first], sources[i]))) {
+        if (sources[i] && !done[i] && source_shows_bar(sources[i]) &&
+            (i == first || equal(sources[first], sources[i]))) {
             who[sources[i]->rank / 64] |= UINT64_C(1) << sources[i]->rank % 64;
             done[i] = true;
             if (!fold)

@@ -1,13 +1,13 @@
-/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same order: lines leave at the
- * head only, so the one that leaves is the first of its bucket. */
+/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same order: lines leave at
+ * the head only, so the one that leaves is the first of its bucket. */
 #include "kernel/merge/fold.h"
 
 #include <stdlib.h>
 
-#define BUCKETS_MIN 256u
+#define BUCKETS_MIN  256u
 #define BUCKETS_KEPT 1024u /* a larger table is freed when nothing waits */
-#define NEAR 4u            /* ranks in step find the twin right behind their last line */
-#define FAR 256u           /* how long a bucket is searched: equal lines by the thousand must not cost their square */
+#define NEAR         4u    /* ranks in step find the twin right behind their last line */
+#define FAR          256u  /* how long a bucket is searched: equal lines by the thousand must not cost their square */
 
 struct bucket {
     struct line *first, *last;
@@ -135,7 +135,9 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
         return NULL;
     if (!(l = malloc(sizeof *l + f->words * sizeof l->who[0] + text.n)))
         return NULL;
-    *l = (struct line){ .seq = f->seq++, .hash = hash, .due_ns = due_ns, .n = text.n, .flags = flags, .words = f->words };
+    *l = (struct line){
+        .seq = f->seq++, .hash = hash, .due_ns = due_ns, .n = text.n, .flags = flags, .words = f->words
+    };
     memset(l->who, 0, f->words * sizeof l->who[0]);
     if (text.n)
         memcpy(l->who + f->words, text.p, text.n);

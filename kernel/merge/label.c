@@ -27,7 +27,8 @@ static int label_write(struct label *label, const uint64_t *who, unsigned words)
 
     memcpy(label->who, who, words * sizeof *who);
     buf_clear(&label->text);
-    if (buf_add_text(&label->text, "[") < 0 || ranks_format(&set, &label->text) < 0 || buf_add_text(&label->text, "] ") < 0)
+    if (buf_add_text(&label->text, "[") < 0 || ranks_format(&set, &label->text) < 0 ||
+        buf_add_text(&label->text, "] ") < 0)
         return -1;
     return 0;
 }

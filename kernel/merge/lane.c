@@ -5,10 +5,11 @@
 
 #include "base/clock.h"
 
-#define COST_MAX ((size_t)4 << 20)   /* memory of the lines that wait; then the oldest leave */
-#define HELD_MAX ((size_t)1 << 20)   /* of those that wait for another rank's long line */
-#define TOGETHER_NS (10 * NS_PER_MS) /* with one whose time is up those leave that came so shortly after: runs stay whole */
-#define LOOK_AHEAD 256u              /* lines that are looked through for more of the same ranks' */
+#define COST_MAX ((size_t)4 << 20) /* memory of the lines that wait; then the oldest leave */
+#define HELD_MAX ((size_t)1 << 20) /* of those that wait for another rank's long line */
+#define TOGETHER_NS                                                                                                    \
+    (10 * NS_PER_MS)    /* with one whose time is up those leave that came so shortly after: runs stay whole */
+#define LOOK_AHEAD 256u /* lines that are looked through for more of the same ranks' */
 
 int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins, struct show *show)
 {
@@ -60,8 +61,8 @@ static int show_one(struct lane *l, const struct line *line, uint64_t now)
     return show_line(l->show, l->stream, line->who, line_text(line), line->flags, now);
 }
 
-/* Shows the first line of the batch and, right behind it, the next ones of the same ranks where order allows: a line may
- * pass others that it shares no rank with. */
+/* Shows the first line of the batch and, right behind it, the next ones of the same ranks where order allows: a line
+ * may pass others that it shares no rank with. */
 static int show_run(struct lane *l, struct line **batch, uint64_t now)
 {
     struct line *first = *batch;

@@ -7,7 +7,7 @@
 
 struct lane {
     unsigned stream;
-    bool twins;       /* equal lines of different ranks are one */
+    bool twins; /* equal lines of different ranks are one */
     unsigned words;
     struct fold *fold; /* owned */
     struct show *show; /* borrowed; both streams have one */

@@ -11,29 +11,29 @@
 #include "kernel/merge/bars.h"
 #include "kernel/merge/lane.h"
 
-#define TWINS_NS (100 * NS_PER_MS)  /* a line waits so long for its twins */
-#define PARTIAL_NS (50 * NS_PER_MS) /* the start of a line waits so long for its end */
-#define PARTIAL_MAX 8192u           /* more of it leaves at once */
-#define BAR_MAX 65536u              /* a longer state is no bar's */
-#define BARS_NS (50 * NS_PER_MS)    /* between two reports of the progress bars */
+#define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for its twins */
+#define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
+#define PARTIAL_MAX 8192u             /* more of it leaves at once */
+#define BAR_MAX     65536u            /* a longer state is no bar's */
+#define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
 
 struct merge {
     const struct clock *clock;
     struct merge_out out;
     enum plan_merge mode;
     bool labelled;
-    long sole;                   /* the one rank that is shown, or -1: all are */
+    long sole; /* the one rank that is shown, or -1: all are */
     struct utf8 sole_utf8[2];
     unsigned words;
-    struct show show;            /* of a sole rank only `refused` counts */
-    struct lane lanes[2];        /* by stream */
-    struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
+    struct show show;        /* of a sole rank only `refused` counts */
+    struct lane lanes[2];    /* by stream */
+    struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
     struct source *first, *last; /* whose partial waits, oldest first */
     size_t partial_bytes;
-    struct buf room;             /* repaired text of one call, or the bars */
+    struct buf room; /* repaired text of one call, or the bars */
     bool bars_changed;
-    bool bars_shown;             /* the last report was not empty */
+    bool bars_shown; /* the last report was not empty */
     uint64_t bars_next_ns;
 };
 
@@ -103,7 +103,8 @@ static struct source *source_get(struct merge *m, unsigned rank, unsigned stream
     return *s;
 }
 
-/* --- the start of a line waits for its end ------------------------------------------------------------------------- */
+/* --- the start of a line waits for its end -------------------------------------------------------------------------
+ */
 
 static void unqueue(struct merge *m, struct source *s)
 {
@@ -203,7 +204,8 @@ static int plain_lines(struct merge *m, struct source *s, struct slice text, uin
     return partial_add(m, s, text, now);
 }
 
-/* --- progress bars ------------------------------------------------------------------------------------------------- */
+/* --- progress bars -------------------------------------------------------------------------------------------------
+ */
 
 /* What waited of this line is the first that stands in the bar's place. */
 static int bar_begin(struct merge *m, struct source *s)
@@ -268,7 +270,8 @@ static int report_bars(struct merge *m, bool done, uint64_t now)
     return rc;
 }
 
-/* --- what merge.h says --------------------------------------------------------------------------------------------- */
+/* --- what merge.h says ---------------------------------------------------------------------------------------------
+ */
 
 static int sole_text(struct merge *m, unsigned stream, struct slice text)
 {

@@ -1,5 +1,5 @@
-/* pace.c - see pace.h. Each stream gathers on its own between two sends, so that streams that alternate quickly cost two
- * messages a gap, not one a line; of the two, the one that came first leaves first. */
+/* pace.c - see pace.h. Each stream gathers on its own between two sends, so that streams that alternate quickly cost
+ * two messages a gap, not one a line; of the two, the one that came first leaves first. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 #include "base/buf.h"
 #include "kernel/merge/utf8.h"
 
-#define GAP_NS (100 * NS_PER_MS)
-#define WINDOW_NS NS_PER_S
+#define GAP_NS       (100 * NS_PER_MS)
+#define WINDOW_NS    NS_PER_S
 #define WINDOW_SENDS 20u
-#define MESSAGE_MAX ((size_t)1 << 20)
-#define AROUND_MAX 4096u /* what a message has around its text: header, parent, metadata, signature */
+#define MESSAGE_MAX  ((size_t)1 << 20)
+#define AROUND_MAX   4096u /* what a message has around its text: header, parent, metadata, signature */
 
 struct side {
     struct utf8 utf8;
@@ -24,8 +24,8 @@ struct pace {
     pace_out_f out;
     void *arg;
     struct side sides[2];
-    unsigned first;               /* 0, 1: the stream whose text came first */
-    uint64_t sent[WINDOW_SENDS];  /* when the last ones left, a ring */
+    unsigned first;              /* 0, 1: the stream whose text came first */
+    uint64_t sent[WINDOW_SENDS]; /* when the last ones left, a ring */
     uint64_t sends;
     bool hold;
 };
@@ -93,7 +93,8 @@ static unsigned written_size(unsigned char c)
     return c >= 0x20 && c != '"' && c != '\\' ? 1 : 6;
 }
 
-/* How much of the text goes into one message: it is measured as it will be written, and cut at a line's end if there is one. */
+/* How much of the text goes into one message: it is measured as it will be written, and cut at a line's end if there is
+ * one. */
 static size_t piece_size(struct slice text)
 {
     size_t written = AROUND_MAX;

@@ -9,13 +9,13 @@ struct source {
     unsigned rank;
     unsigned stream;
     struct utf8 utf8;
-    struct buf partial;        /* the end of the text, that waits for its newline */
-    uint64_t since_ns;         /* when the partial's first byte came */
+    struct buf partial;         /* the end of the text, that waits for its newline */
+    uint64_t since_ns;          /* when the partial's first byte came */
     struct source *prev, *next; /* of those whose partial waits, oldest first */
     bool queued;
-    bool open;                 /* the start of the line has left: what follows goes on with it */
-    bool bar;                  /* the line is a progress bar's: `state` holds what stands there now */
-    bool returned;             /* the cursor stands at the line's start: what follows takes the state's place */
+    bool open;     /* the start of the line has left: what follows goes on with it */
+    bool bar;      /* the line is a progress bar's: `state` holds what stands there now */
+    bool returned; /* the cursor stands at the line's start: what follows takes the state's place */
     struct buf state;
 };
 

@@ -10,7 +10,10 @@ struct utf8 {
     unsigned n;
 };
 
-#define UTF8_INIT { { 0 }, 0 }
+#define UTF8_INIT                                                                                                      \
+    {                                                                                                                  \
+        { 0 }, 0                                                                                                       \
+    }
 
 /* How many of the first bytes are valid UTF-8 that ends with a whole character. */
 size_t utf8_valid(struct slice s);

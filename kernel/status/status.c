@@ -81,10 +81,9 @@ static const struct column {
     bool always; /* shown also when no rank has anything in it */
     void (*write)(const struct status_rank *r, char *out);
 } columns[] = {
-    { "rank", true, true, rank_of },       { "state", false, true, state_of },
-    { "node", false, true, node_of },      { "pid", true, true, pid_of },
-    { "gpu", false, false, gpu_of },       { "memory", true, false, memory_of },
-    { "in cell", true, false, time_of },   { "cells", true, true, cells_of },
+    { "rank", true, true, rank_of },     { "state", false, true, state_of }, { "node", false, true, node_of },
+    { "pid", true, true, pid_of },       { "gpu", false, false, gpu_of },    { "memory", true, false, memory_of },
+    { "in cell", true, false, time_of }, { "cells", true, true, cells_of },
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
@@ -182,10 +181,10 @@ int status_text(const struct status_rank *rows, size_t n, const char *group, str
 static int add_escaped(struct buf *out, const char *text)
 {
     for (; *text; text++) {
-        const char *as = *text == '<'   ? "&lt;"
-                         : *text == '>' ? "&gt;"
-                         : *text == '&' ? "&amp;"
-                         : *text == '"' ? "&quot;"
+        const char *as = *text == '<'    ? "&lt;"
+                         : *text == '>'  ? "&gt;"
+                         : *text == '&'  ? "&amp;"
+                         : *text == '"'  ? "&quot;"
                          : *text == '\'' ? "&#39;"
                                          : NULL;
 
@@ -209,8 +208,8 @@ static int html_row(const struct status_rank *r, const size_t width[static COLUM
     if (buf_add_text(out, "<tr>") < 0)
         return -1;
     for (size_t c = 0; c < COLUMNS; c++)
-        if (width[c] && html_cell(r ? "td" : "th", columns[c].number, r ? cell_of(&columns[c], r, cell) : columns[c].name,
-                                  out) < 0)
+        if (width[c] &&
+            html_cell(r ? "td" : "th", columns[c].number, r ? cell_of(&columns[c], r, cell) : columns[c].name, out) < 0)
             return -1;
     return buf_add_text(out, "</tr>\n");
 }

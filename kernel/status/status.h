@@ -7,13 +7,13 @@
 /* All borrowed; a text may be NULL where nothing is known. */
 struct status_rank {
     unsigned rank;
-    const char *state;   /* "running", "waiting", "dead" … */
+    const char *state; /* "running", "waiting", "dead" … */
     const char *node;
     long pid;            /* 0: there is no process */
     uint64_t memory;     /* bytes that are the rank's own share (PSS where known, else RSS); 0: unknown */
     uint64_t in_cell_ns; /* how long it has been running the current cell; 0: it is not */
     const char *gpu;
-    unsigned cells;      /* that it ran since it started */
+    unsigned cells; /* that it ran since it started */
 };
 
 /* Appends the table; group: its name, n: its size. A group without ranks is one line. -1: memory is out. */

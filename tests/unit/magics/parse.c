@@ -30,8 +30,7 @@ static const struct bad {
     { "%%distribute -n 2.5\n1", "-n 2.5: not a number (give a count, or gpu)" },
     { "%%distribute --nproc=gpus\n1", "--nproc gpus: not a number; did you mean gpu? (give a count, or gpu)" },
     { "%%distribute -n 4097\n1", "-n 4097: the largest world is 4096 ranks" },
-    { "%%distribute -n 99999999999999999999999\n1",
-      "-n 99999999999999999999999: the largest world is 4096 ranks" },
+    { "%%distribute -n 99999999999999999999999\n1", "-n 99999999999999999999999: the largest world is 4096 ranks" },
     { "%%distribute -n\n1", "-n: needs a value (-n N|gpu)" },
     { "%%distribute -n ''\n1", "-n : not a number (give a count, or gpu)" },
     { "%%distribute -n 4 --ranks 7\n1", "-n 4 --ranks 7: there is no rank 7 in a world of 4 (ranks 0-3)" },
@@ -68,7 +67,8 @@ static const struct bad {
     { "%%distribute --cwd 'a b\n1", "'a b: the quote is not closed" },
     { "%%distribute", "%%distribute: there is nothing to run (the code goes below this line)" },
     { "%%distribute -n 2\n  \n\t\n", "%%distribute: there is nothing to run (the code goes below this line)" },
-    { "%distribute", "%distribute: which script? (%distribute [options] script.py, or -m module; %%distribute runs the cell)" },
+    { "%distribute",
+      "%distribute: which script? (%distribute [options] script.py, or -m module; %%distribute runs the cell)" },
     { "%distribute -m", "-m: needs a value (-m MODULE)" },
     { "%distribute ''", "%distribute: the name of the script is empty" },
     { "%distribute --into x a.py", "--into: only with %%distribute" },
@@ -113,9 +113,11 @@ static void every_option_fills_its_field(void)
     struct plan p;
     struct err err;
 
-    is_int(parse("%%distribute -n 4 --ranks 1,3 --merge prefix --into loss --gather --capture a,b --capture c --init gloo "
-                 "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh\nprint(1)\n",
-                 &p, &err), 0, "all options at once parse: %s", err.text);
+    is_int(
+        parse("%%distribute -n 4 --ranks 1,3 --merge prefix --into loss --gather --capture a,b --capture c --init gloo "
+              "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh\nprint(1)\n",
+              &p, &err),
+        0, "all options at once parse: %s", err.text);
     is_int(p.kind, PLAN_DISTRIBUTE, "the kind is distribute");
     is_int(p.n, 4, "-n");
     is_text(p.ranks, "1,3", "--ranks");
@@ -123,7 +125,8 @@ static void every_option_fills_its_field(void)
     ok(p.merge_set, "--merge was given");
     is_text(p.into, "loss", "--into");
     ok(p.gather && p.fresh && !p.no_capture, "flags");
-    ok(p.capture && !strcmp(p.capture[0], "a") && !strcmp(p.capture[1], "b") && !strcmp(p.capture[2], "c") && !p.capture[3],
+    ok(p.capture && !strcmp(p.capture[0], "a") && !strcmp(p.capture[1], "b") && !strcmp(p.capture[2], "c") &&
+           !p.capture[3],
        "--capture adds up");
     is_text(p.init, "gloo", "--init");
     ok(p.env && !strcmp(p.env[0], "A=1") && !strcmp(p.env[1], "B=x y") && !p.env[2], "--env adds up, quotes are gone");
@@ -141,8 +144,9 @@ static void defaults_are_unset(void)
     struct err err;
 
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
-    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into && !p.capture && !p.init && !p.env &&
-       !p.cwd && !p.timeout_ns && !p.grace_ns, "what is not given is unset");
+    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into && !p.capture && !p.init &&
+           !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns,
+       "what is not given is unset");
     plan_release(&p);
 }
 
@@ -241,7 +245,8 @@ static void what_ranks_does(void)
     struct plan p;
     struct err err;
 
-    ok(parse("%ranks", &p, &err) == 0 && p.kind == PLAN_RANKS && p.ranks_do == PLAN_RANKS_TABLE, "%%ranks is the table");
+    ok(parse("%ranks", &p, &err) == 0 && p.kind == PLAN_RANKS && p.ranks_do == PLAN_RANKS_TABLE,
+       "%%ranks is the table");
     plan_release(&p);
     ok(parse("%ranks stop -r 1", &p, &err) == 0 && p.ranks_do == PLAN_RANKS_STOP, "%%ranks stop");
     is_text(p.ranks, "1", "of one rank");
@@ -252,8 +257,10 @@ static void what_ranks_does(void)
 
 static void help_is_a_plan(void)
 {
-    static const char *const cells[] = { "%%distribute --help", "%%distribute -n 2 -h\nx", "%distribute?", "%%distribute?",
-                                         "?%distribute", "%ranks??\n", "%push --help", "%distribute --help x.py" };
+    static const char *const cells[] = { "%%distribute --help", "%%distribute -n 2 -h\nx",
+                                         "%distribute?",        "%%distribute?",
+                                         "?%distribute",        "%ranks??\n",
+                                         "%push --help",        "%distribute --help x.py" };
 
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         struct plan p;

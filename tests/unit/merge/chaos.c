@@ -11,13 +11,19 @@ static bool scenario(struct fixture *f, struct err *err)
         unsigned rank, stream, flags;
         const char *text;
     } pieces[] = {
-        { 0, 1, 0, "a\nb\n" }, { 1, 1, 0, "a\n" }, { 1, 2, 0, "err \xff\n" }, { 2, 1, MERGE_WITHIN_LINE, "part" },
-        { 1, 2, MERGE_PROGRESS, "\r10%\r20%" }, { 2, 1, 0, "ial\nb\n" }, { 0, 2, MERGE_WITHIN_LINE, "\xe2\x82" },
+        { 0, 1, 0, "a\nb\n" },
+        { 1, 1, 0, "a\n" },
+        { 1, 2, 0, "err \xff\n" },
+        { 2, 1, MERGE_WITHIN_LINE, "part" },
+        { 1, 2, MERGE_PROGRESS, "\r10%\r20%" },
+        { 2, 1, 0, "ial\nb\n" },
+        { 0, 2, MERGE_WITHIN_LINE, "\xe2\x82" },
     };
     bool failed = false;
 
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
-        failed |= merge_lines(f->m, pieces[i].rank, pieces[i].stream, pieces[i].flags, slice_text(pieces[i].text), err) < 0;
+        failed |=
+            merge_lines(f->m, pieces[i].rank, pieces[i].stream, pieces[i].flags, slice_text(pieces[i].text), err) < 0;
     f->now += 60 * NS_PER_MS;
     failed |= merge_tick(f->m, err) < 0;
     failed |= merge_rank_over(f->m, 2, err) < 0;

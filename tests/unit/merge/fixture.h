@@ -16,7 +16,7 @@ struct fixture {
     struct buf bars;   /* the last report */
     unsigned reports;
     bool done;
-    int rc;            /* what out gives back */
+    int rc; /* what out gives back */
     size_t blocks;
 };
 

@@ -66,7 +66,8 @@ static void a_lone_rank_that_is_not_0(void)
     fixture_print(&f, 5, "a\n");
     fixture_is(&f, "a\n", "rank 5 alone is shown with --merge rank0, too");
     ranks_clear(&world);
-    ok(!merge_create(PLAN_FOLD, &world, &f.clock, (struct merge_out){ 0 }, &err) && err.text[0], "no ranks: %s", err.text);
+    ok(!merge_create(PLAN_FOLD, &world, &f.clock, (struct merge_out){ 0 }, &err) && err.text[0], "no ranks: %s",
+       err.text);
     ranks_release(&world);
     fixture_release(&f);
 }

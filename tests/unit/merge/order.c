@@ -1,5 +1,5 @@
-/* Whatever the schedule: nothing is lost, nothing is torn, and every rank's text keeps its order. Schedules come from a small
- * generator, so that each run tries the same. */
+/* Whatever the schedule: nothing is lost, nothing is torn, and every rank's text keeps its order. Schedules come from a
+ * small generator, so that each run tries the same. */
 #include "tests/unit/merge/fixture.h"
 
 #define RANKS 5u
@@ -26,7 +26,9 @@ static void add(struct buf *b, const char *p, size_t n)
 /* A few words, so that ranks often print the same; now and then a long one. */
 static void some_text(struct world *w, struct buf *out)
 {
-    static const char *const words[] = { "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x" };
+    static const char *const words[] = {
+        "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x"
+    };
 
     for (uint32_t k = next(w, 4); k > 0; k--) {
         const char *word = words[next(w, sizeof words / sizeof words[0])];
@@ -73,13 +75,19 @@ static void step(struct world *w)
     struct err err = { "" };
 
     switch (next(w, 12)) {
-    case 0: fixture_wait(&w->f, next(w, 80)); break;
-    case 1: fixture_wait(&w->f, next(w, 4)); break;
+    case 0:
+        fixture_wait(&w->f, next(w, 80));
+        break;
+    case 1:
+        fixture_wait(&w->f, next(w, 4));
+        break;
     case 2:
         if (next(w, 20) == 0 && merge_flush_rank(w->f.m, rank, &err) < 0)
             ok(false, "a rank is flushed");
         break;
-    default: print_something(w, rank, 1 + (next(w, 5) == 0)); break;
+    default:
+        print_something(w, rank, 1 + (next(w, 5) == 0));
+        break;
     }
 }
 

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "tests/unit/tap.h"
 
-#define MIB ((size_t)1 << 20)
+#define MIB   ((size_t)1 << 20)
 #define SENDS 4096u
 
 struct sink {
@@ -47,7 +47,8 @@ static void sink_init(struct sink *s)
     *s = (struct sink){ .now = 5 * NS_PER_S };
     s->clock = (struct clock){ sink_now, s };
     s->p = pace_create(&s->clock, sink_take, s, &err);
-    if (!s->p || buf_add_text(&s->got[0], "") < 0 || buf_add_text(&s->got[1], "") < 0 || buf_add_text(&s->order, "") < 0)
+    if (!s->p || buf_add_text(&s->got[0], "") < 0 || buf_add_text(&s->got[1], "") < 0 ||
+        buf_add_text(&s->order, "") < 0)
         abort();
 }
 

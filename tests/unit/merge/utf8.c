@@ -9,7 +9,8 @@ static const struct sample {
     const char *in, *out, *what;
 } samples[] = {
     { "plain", "plain", "ASCII" },
-    { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "characters of two to four bytes" },
+    { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
+      "characters of two to four bytes" },
     { "a\xff z", "a" R " z", "a byte that starts nothing" },
     { "\xc0\x80", R R, "an overlong NUL" },
     { "\xed\xa0\x80", R R R, "a surrogate" },
@@ -30,7 +31,8 @@ static bool cut_anywhere(const struct sample *s)
         for (size_t b = a; b <= n; b++) {
             struct utf8 u = UTF8_INIT;
             struct buf out = BUF_INIT;
-            bool same = utf8_add(&u, slice_of(s->in, a), &out) == 0 && utf8_add(&u, slice_of(s->in + a, b - a), &out) == 0 &&
+            bool same = utf8_add(&u, slice_of(s->in, a), &out) == 0 &&
+                        utf8_add(&u, slice_of(s->in + a, b - a), &out) == 0 &&
                         utf8_add(&u, slice_of(s->in + b, n - b), &out) == 0 && utf8_end(&u, &out) == 0 &&
                         slice_is(buf_slice(&out), s->out);
 

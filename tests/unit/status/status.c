@@ -43,7 +43,8 @@ static void html_is_escaped(void)
     struct buf out = BUF_INIT;
 
     is_int(status_html(&odd, 1, "<script>", &out), 0, "odd names are written");
-    ok(strstr(out.p, "&lt;b&gt;") && strstr(out.p, "a&amp;b&quot;&#39;") && strstr(out.p, "group &lt;script&gt;: 1 rank"),
+    ok(strstr(out.p, "&lt;b&gt;") && strstr(out.p, "a&amp;b&quot;&#39;") &&
+           strstr(out.p, "group &lt;script&gt;: 1 rank"),
        "escaped");
     ok(!strstr(out.p, "<b>") && !strstr(out.p, "<script>"), "not as they are");
     ok(strstr(out.p, "1:01:01") && strstr(out.p, "H100 0"), "hours, and no control characters");
