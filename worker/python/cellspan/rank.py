@@ -114,6 +114,7 @@ class Rank(Worker):
         )
         self._before_env = {name: os.environ.get(name) for name in values}
         os.environ.update(values)
+        torchenv.leave_broken()
         self._set_threads(values.get("OMP_NUM_THREADS", ""))
 
     def _set_threads(self, text):
@@ -157,7 +158,7 @@ class Rank(Worker):
                 fields["result"] = to_json({"data": cell.bundle[0], "metadata": cell.bundle[1]})
             if cell.blob:
                 fd, size, fields["note"] = self._packed(cell)
-        if torchenv.is_initialized():
+        if torchenv.look():
             fields["flags"] |= INITIALISED
         if cell.interrupted:
             fields["flags"] |= INTERRUPTED

@@ -8,6 +8,7 @@ import sys
 
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
+_restarts = None  # TORCHELASTIC_RESTART_COUNT of the world in which torch.distributed was initialised; see look()
 _world = None  # the world for which init_process_group() initialised torch.distributed: world_of()
 
 
@@ -80,6 +81,27 @@ def is_initialized():
         return bool(check and check())
     except Exception:  # a torch without distributed, or one that is half imported
         return False
+
+
+def look():
+    """At a cell's end: is_initialized(); the world in which it first was is remembered for leave_broken()."""
+    global _restarts
+    if not is_initialized():
+        _restarts = None
+        return False
+    if _restarts is None:
+        _restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+    return True
+
+
+def leave_broken():
+    """Before a cell: ends a process group whose connections broke since it was made (the kernel counts up
+    TORCHELASTIC_RESTART_COUNT when a rank died or its connections were cut). Nobody would answer in it, and while it is
+    there init_process_group() refuses to make another."""
+    global _restarts
+    if _restarts is not None and _restarts != os.environ.get("TORCHELASTIC_RESTART_COUNT"):
+        _restarts = None
+        destroy_process_group()
 
 
 def world_of(environ=None):
