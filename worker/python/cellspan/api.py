@@ -131,7 +131,9 @@ class Handle:
 
     def __repr__(self):
         shown = self._shown or f"a value of rank {self.rank}"
-        return f"{shown}\n[stays on rank {self.rank}: {self.why or 'it did not travel'}; .pull() fetches it]"
+        why = self.why or "it did not travel"
+        fetch = "" if "does not pickle" in why else "; .pull() fetches it"
+        return f"{shown}\n[stays on rank {self.rank}: {why}{fetch}]"
 
     def __reduce_ex__(self, protocol):
         raise TypeError(f"a handle of rank {self.rank}'s value stays at home; .pull() gives the value")
