@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LINES_KEEP 16384u /* bytes of room that stay for the next line */
+
 void lines_release(struct lines *l)
 {
     buf_release(&l->held);
@@ -19,6 +21,8 @@ static int put_held(struct lines *l, size_t n, unsigned flags)
     buf_drop(&l->held, n);
     l->states = l->states > n ? l->states - n : 0;
     l->since_ns = l->touched_ns;
+    if (l->held.n == 0 && l->held.cap > LINES_KEEP)
+        buf_release(&l->held);
     return rc;
 }
 

@@ -24,6 +24,7 @@
 #include "worker/agent/uplink.h"
 #include "worker/agent/worker.h"
 
+#define LARGE 131072 /* bytes */
 #define PARENT_LOOK_NS (2 * NS_PER_S)
 
 struct house {
@@ -189,6 +190,8 @@ int main(int argc, char **argv)
         return status;
 #ifdef __GLIBC__
     (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE); /* what one large message took goes back to the system */
+    (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
     log_open("agent");
     if (random_open(&err) == 0 && run(&h, &args, &err) == 0)
