@@ -26,11 +26,6 @@ import tempfile
 
 from . import rebuild, reducers
 
-try:
-    from . import _link
-except ImportError:  # not built, or a tool that only reads parcels
-    _link = None
-
 MAGIC = b"CSPARCEL"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQQQQQQ")
@@ -247,8 +242,6 @@ def _memory(fd, size, buffers):
                 raise ParcelError("the parcel became shorter while it was read")
             at += n
         return memory
-    if _link is not None and hasattr(_link, "map"):
-        return memoryview(_link.map(fd, size)).cast("B")
     options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     mapped = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, **options)
     return memoryview(mapped)
