@@ -9,7 +9,9 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/errors.py \
 	worker/python/cellspan/history.py \
 	worker/python/cellspan/home.py \
+	worker/python/cellspan/imports.py \
 	worker/python/cellspan/interrupts.py \
+	worker/python/cellspan/loops.py \
 	worker/python/cellspan/magics.py \
 	worker/python/cellspan/parcel.py \
 	worker/python/cellspan/publish.py \

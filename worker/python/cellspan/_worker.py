@@ -12,10 +12,15 @@ def main(argv):
         del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
-    if argv[1] == "home":
-        from cellspan import home as role
-    else:
-        from cellspan import zygote as role
+    try:
+        if argv[1] == "home":
+            from cellspan import home as role
+        else:
+            from cellspan import zygote as role
+    except ModuleNotFoundError as error:
+        if error.name not in ("IPython", "traitlets", "cloudpickle"):
+            raise
+        sys.exit(f"{sys.executable} has no {error.name}: install it there ({sys.executable} -m pip install ipython cloudpickle)")
     role.main(int(argv[2]))
 
 

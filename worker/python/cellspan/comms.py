@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-
-_log = logging.getLogger(__name__)
-
 
 class Comms:
     """The manager that the package `comm` is given, and the requests about it. Without the package, every comm is refused."""
 
     def __init__(self, worker):
         self._worker = worker
-        self.manager = self._install() if importlib.util.find_spec("comm") else None
+        try:
+            self.manager = self._install()
+        except ImportError:
+            self.manager = None
 
     def _install(self):
         import comm

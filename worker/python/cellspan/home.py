@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import builtins
-import getpass
-import importlib.util
 import os
-import platform
 import sys
 
-from . import _link, environment, interrupts, requests
+from . import _link, environment, requests
 from .comms import Comms
+from .imports import when_imported
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config, text_of
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
+VERSION = ".".join(map(str, sys.version_info[:3]))
 
 
 class Kernel:
@@ -62,7 +61,6 @@ class Home(Worker):
         self._lists = {}  # the same, whole, for the call that asked
         self._torch = False
         self._hook_input()
-        interrupts.cancelled_as_interrupt(self.shell)
         self._add_magics()
 
     def _add_magics(self):
@@ -72,19 +70,17 @@ class Home(Worker):
 
     def _hook_input(self):
         builtins.input = self._input
-        getpass.getpass = self._getpass
+        when_imported("getpass", lambda: setattr(sys.modules["getpass"], "getpass", self._getpass))
 
     def run(self):
         """READY, then everything else, for good."""
         info = {
             "prefix": sys.prefix,
             "executable": sys.executable,
-            "hostname": platform.node(),
-            "version": platform.python_version(),
-            "banner": self.shell.banner1 if "banner1" in self.shell._trait_values else "",
+            "hostname": os.uname().nodename,
             "language_info": language_info(),
         }
-        self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
         environment.search_path()
         run_startup(self.shell)
         self.streams.flush()
@@ -367,7 +363,7 @@ def language_info():
     version = sys.version_info
     return {
         "name": "python",
-        "version": platform.python_version(),
+        "version": VERSION,
         "mimetype": "text/x-python",
         "file_extension": ".py",
         "pygments_lexer": "ipython3",
@@ -378,8 +374,6 @@ def language_info():
 
 def main(fd):
     """`python -m cellspan._worker home FD`."""
-    if importlib.util.find_spec("IPython") is None:
-        sys.exit(f"{sys.executable} has no IPython: install it there (python -m pip install ipython)")
     home = Home(fd)
     _set_current(home)
     home.run()

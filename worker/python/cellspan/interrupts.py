@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 
@@ -12,6 +11,7 @@ _aimed = None
 def aim(loop, task, cell):
     """From now on SIGINT is for this task: raised in it while it computes, a cancellation while it waits."""
     global _aimed
+    import asyncio
 
     def handler(signo, frame):
         cell.interrupted = True
@@ -42,6 +42,7 @@ def rest():
 
 def cancelled_as_interrupt(shell):
     """Makes IPython show a cell whose task was cancelled by an interrupt as interrupted."""
+    import asyncio
 
     def handle(self, etype, value, tb, tb_offset=None):
         if self.worker.cell is not None and self.worker.cell.interrupted:

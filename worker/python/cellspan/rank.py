@@ -12,7 +12,7 @@ import sys
 import tempfile
 import traceback
 
-from . import environment, interrupts, torchenv
+from . import environment, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config, text_of
@@ -38,7 +38,6 @@ class Rank(Worker):
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input
         getpass.getpass = self._getpass
-        interrupts.cancelled_as_interrupt(self.shell)
         self._bind_error = None
         self._before_env = {}
         self._threads = None

@@ -1,12 +1,11 @@
 """What home and ranks have in common: a shell, the messages to and from the agent, and the execution of a cell.
 
-Everything of the user's runs on the main thread, inside an asyncio loop that goes on between cells. Messages are taken in
-the loop when nothing runs, while a cell awaits, and by waits in the middle of a cell (input, calls); see `_step`.
+Everything of the user's runs on the main thread, inside a loop that goes on between cells (loops.py). Messages are taken in
+the loop when nothing runs, while a cell awaits, and by waits in the middle of a cell: input and calls, see `wait_for`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import contextvars
 import json
@@ -16,6 +15,7 @@ import sys
 import threading
 
 from . import _link, environment, interrupts
+from .loops import Loop
 from .publish import to_json
 from .shell import text_of
 from .streams import Streams
@@ -64,7 +64,7 @@ class Worker:
     def __init__(self):
         self.streams = None
         self.shell = None
-        self.loop = None
+        self.loop = Loop(self._readable, self._loop_born)
         self.count = 0
         self.code = ""
         self.cell = None  # the Cell that the main thread runs
@@ -89,15 +89,10 @@ class Worker:
 
     def serve(self):
         """Runs the loop for good."""
-        self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
-        self.loop.add_reader(_link.fileno(), self._readable)
-        while True:
-            try:
-                self.loop.run_forever()
-                return
-            except (KeyboardInterrupt, SystemExit):
-                continue  # a task of an earlier cell; the loop goes on
+        self.loop.serve()
+
+    def _loop_born(self, loop):
+        interrupts.cancelled_as_interrupt(self.shell)
 
     def leave(self, status=0):
         """Ends the process politely: atexit handlers run, text is flushed."""
@@ -188,8 +183,8 @@ class Worker:
             self._serve_some(kinds)
             if not waiting.done.is_set():
                 _link.wait()
-        if self._queue and self.loop is not None:
-            self.loop.call_soon(self._readable)
+        if self._queue:
+            self.loop.later()
         return waiting.answer
 
     def _serve_some(self, kinds):
@@ -326,12 +321,14 @@ class Worker:
 
     def _start_task(self, cell, coroutine, done):
         """A cell with await: other messages are served while it waits, executions are not."""
-        task = self.loop.create_task(self._await(cell, coroutine, done))
-        cell.task = task
-        interrupts.aim(self.loop, task, cell)
+        loop = self.loop.need()
+        task = cell.task = loop.create_task(self._await(cell, coroutine, done))
+        interrupts.aim(loop, task, cell)
         self.running = cell
 
     async def _await(self, cell, coroutine, done):
+        import asyncio
+
         try:
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -351,7 +348,7 @@ class Worker:
             self._finish(cell, done)
         finally:
             self._depth -= 1
-        self.loop.call_soon(self._readable)
+        self.loop.later()
 
     def _after(self, cell):
         """What IPython does when a cell is over: figures are shown by such an event's handler."""

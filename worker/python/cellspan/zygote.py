@@ -75,8 +75,6 @@ def main(fd):
     begin_process("zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     agent = os.getppid()
-    if importlib.util.find_spec("IPython") is None:
-        sys.exit(f"{sys.executable} has no IPython: install it there (python -m pip install ipython)")
     preload()
     sock = socket.socket(fileno=fd)
     sock.setblocking(True)

@@ -1,0 +1,61 @@
+"""Does something when a module is first imported, by whomever: what is slow to import and seldom used waits for its user."""
+
+from __future__ import annotations
+
+import sys
+
+
+class _Watcher:
+    """On sys.meta_path: finds nothing itself, but sees what is asked for."""
+
+    def __init__(self):
+        self.wanted = {}
+
+    def find_spec(self, name, path=None, target=None):
+        call = self.wanted.pop(name, None)
+        if call is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if finder is not self and find is not None else None
+            if spec is not None:
+                return _calling(spec, call)
+        return None
+
+
+class _Loader:
+    """The module's own loader, with a call behind it."""
+
+    def __init__(self, loader, call):
+        self._loader = loader
+        self._call = call
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._call()
+
+
+def _calling(spec, call):
+    if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+        spec.loader = _Loader(spec.loader, call)
+    return spec
+
+
+_watcher = _Watcher()
+
+
+def when_imported(name, call):
+    """Calls call() once `name` is imported: at once if it is."""
+    if name in sys.modules:
+        call()
+        return
+    _watcher.wanted[name] = call
+    if _watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _watcher)

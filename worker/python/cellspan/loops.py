@@ -1,0 +1,87 @@
+"""The main thread's loop. As long as nobody uses asyncio it just waits for messages, because asyncio is a quarter of the time
+that a worker takes to start; from the import of asyncio on it is asyncio's, and tasks go on between cells.
+
+A cell that imports asyncio finds a loop running, as every later cell does: until that cell is over the loop only says so
+(its tasks start when the cell ends, as they would anyway).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from . import _link
+from .imports import when_imported
+
+
+class Loop:
+    """readable() is called when there are messages, born(loop) once, when asyncio's loop is made."""
+
+    def __init__(self, readable, born):
+        self.asyncio = None
+        self._readable = readable
+        self._born = born
+        self._pretending = False
+        self._serving = False
+
+    def need(self):
+        """asyncio's loop, which then exists."""
+        if self.asyncio is None:
+            import asyncio  # noqa: F401 - our own hook makes the loop
+
+            if self.asyncio is None:
+                self._make()
+        return self.asyncio
+
+    def serve(self):
+        """For good."""
+        when_imported("asyncio", self._imported)
+        self._serving = True
+        while True:
+            try:
+                if self.asyncio is None and "asyncio" in sys.modules:
+                    self._make()
+                if self.asyncio is None:
+                    _link.wait()
+                    self._readable()
+                else:
+                    self._rest()
+                    self.asyncio.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue  # of a task of an earlier cell: the others go on
+
+    def later(self):
+        """Looks for messages again, soon."""
+        if self.asyncio is not None and not self._pretending:
+            self.asyncio.call_soon(self._readable)
+
+    def _imported(self):
+        if threading.current_thread() is threading.main_thread() and self.asyncio is None:
+            self._make()
+
+    def _make(self):
+        import asyncio
+
+        loop = self.asyncio = asyncio.SelectorEventLoop()
+        asyncio.set_event_loop(loop)
+        loop.add_reader(_link.fileno(), self._readable)
+        self._born(loop)
+        if self._serving:
+            self._pretend()
+
+    def _pretend(self):
+        """In the middle of a cell: as run_forever() sets things up, without running."""
+        from asyncio import events
+
+        self._pretending = True
+        self.asyncio._thread_id = threading.get_ident()
+        events._set_running_loop(self.asyncio)
+
+    def _rest(self):
+        if not self._pretending:
+            return
+        from asyncio import events
+
+        self._pretending = False
+        self.asyncio._thread_id = None
+        events._set_running_loop(None)
