@@ -39,10 +39,13 @@ kernel/command/logo.$(OBJEXT): $(LOGO_BYTES)
 
 check_PROGRAMS += \
 	tests/unit/kernel/command/kernelspec.t \
+	tests/unit/kernel/command/line.t \
 	tests/unit/kernel/command/option.t
 tests_unit_kernel_command_kernelspec_t_SOURCES = tests/unit/kernel/command/kernelspec.c
 tests_unit_kernel_command_kernelspec_t_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a \
 	$(JANSSON_LIBS)
+tests_unit_kernel_command_line_t_SOURCES = tests/unit/kernel/command/line.c kernel/command/line.c
+tests_unit_kernel_command_line_t_LDADD = base/libbase.a
 tests_unit_kernel_command_option_t_SOURCES = tests/unit/kernel/command/option.c
 tests_unit_kernel_command_option_t_LDADD = kernel/command/libcommand.a magics/libmagics.a base/libbase.a
 tap_scripts += tests/unit/kernel/command/install.sh

@@ -76,6 +76,7 @@ static void ask(struct job *j)
     struct buf content = BUF_INIT;
     struct err err = { "" };
 
+    unlink(j->file); /* it was read; should we be killed, no key stays behind */
     j->asked = true;
     loop_timer_off(j->limit);
     if (buf_add_text(&content, "{\"code\":") < 0 || jupyter_quote(&content, j->code) < 0 ||
@@ -89,11 +90,22 @@ static void ask(struct job *j)
         fail(j, &err);
 }
 
+/* A rank's own exit status: as the reply says it, or that of sys.exit(n). 1: there is none. */
+static int own_status(const json_t *content, const char *ename)
+{
+    const json_t *own = json_object_get(content, "exit_status");
+    const char *evalue = json_string_value(json_object_get(content, "evalue"));
+    json_int_t n = json_integer_value(own);
+
+    if (!own && ename && evalue && strcmp(ename, "SystemExit") == 0)
+        n = strtol(evalue, NULL, 10);
+    return n > 0 && n < 256 ? (int)n : 1;
+}
+
 static void reply_take(struct job *j, const json_t *content)
 {
     const char *status = json_string_value(json_object_get(content, "status"));
     const char *ename = json_string_value(json_object_get(content, "ename"));
-    const json_t *own = json_object_get(content, "exit_status");
 
     j->replied = true;
     if (j->status >= 0)
@@ -102,10 +114,8 @@ static void reply_take(struct job *j, const json_t *content)
         j->status = 0;
     else if (j->interrupts || (ename && strcmp(ename, "KeyboardInterrupt") == 0))
         j->status = INTERRUPTED;
-    else if (json_is_integer(own) && json_integer_value(own) > 0 && json_integer_value(own) < 256)
-        j->status = (int)json_integer_value(own);
     else
-        j->status = 1;
+        j->status = own_status(content, ename);
 }
 
 static void ended_by(struct job *j, int signo)

@@ -2,11 +2,13 @@
  * only looked through for --python and --help, and parsed once so that a mistake is told before anything starts. */
 #include "kernel/command/run.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -22,6 +24,7 @@ struct run {
     bool help;
     char **word;        /* what goes on the option line; owned array of borrowed words */
     size_t n;
+    const char *script; /* the first that is no option; "" when there is none */
 };
 
 /* How many words from argv[i] belong to this option: itself and, where the table says so, its value. */
@@ -46,7 +49,7 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
 
     if (!(r->word = calloc((size_t)argc + 1, sizeof *r->word)))
         return err_set(err, "out of memory");
-    while (i < argc && argv[i][0] == '-' && !is_module(argv[i])) {
+    while (i < argc && argv[i][0] == '-' && !is_module(argv[i]) && strcmp(argv[i], "--") != 0) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             r->help = true;
             return 0;
@@ -62,6 +65,9 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
         for (int more = option_words(argv, i); more > 0; more--)
             r->word[r->n++] = argv[i++];
     }
+    if (i < argc && strcmp(argv[i], "--") == 0)
+        r->word[r->n++] = argv[i++];
+    r->script = i < argc ? argv[i] : "";
     while (i < argc)
         r->word[r->n++] = argv[i++];
     return 0;
@@ -80,18 +86,22 @@ static void show_help(void)
     free(options);
 }
 
-/* The line is what will be sent; parsing it here costs microseconds and answers at once. */
-static int check(struct slice line, struct err *err)
+/* The line is what will be sent; parsing it here costs microseconds and answers at once. script: the first word that is
+ * no option, as it was given. */
+static int check(struct slice line, const char *script, struct err *err)
 {
     struct plan plan;
-    struct slice expanded;
+    struct slice options;
+    int rc = 0;
 
-    if (plan_peek(line, &expanded) != 1)
+    if (plan_peek(line, &options) != 1)
         return err_set(err, "these arguments can't be passed on");
-    if (plan_parse(line, line, &plan, err) < 0)
+    if (plan_parse(line, options, &plan, err) < 0)
         return -1;
+    if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 && access(script, R_OK) < 0)
+        rc = err_set(err, "%s: %s", script, strerror(errno));
     plan_release(&plan);
-    return 0;
+    return rc;
 }
 
 static int run(const struct run *r, struct slice line, struct err *err)
@@ -119,7 +129,7 @@ int command_run(int argc, char **argv)
         if (r.help) {
             show_help();
             status = 0;
-        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 && check(buf_slice(&line), &err) == 0) {
+        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 && check(buf_slice(&line), r.script, &err) == 0) {
             status = run(&r, buf_slice(&line), &err);
         }
     }

@@ -253,3 +253,12 @@ int connection_endpoint(const struct connection *c, enum port port, char out[CON
         return err_set(err, "connection file %s: \"ip\" is longer than any address", c->file);
     return 0;
 }
+
+void connection_unlink(const struct connection *c)
+{
+    char endpoint[CONNECTION_ENDPOINT_SIZE];
+
+    for (unsigned port = 0; c->ipc && port < PORTS; port++)
+        if (connection_endpoint(c, (enum port)port, endpoint, NULL) == 0)
+            unlink(endpoint + strlen("ipc://"));
+}

@@ -41,5 +41,7 @@ void connection_release(struct connection *c); /* wipes the keys */
 /* "tcp://127.0.0.1:5555", "ipc:///path-1", NUL-terminated. */
 MUST_USE int connection_endpoint(const struct connection *c, enum port port, char out[CONNECTION_ENDPOINT_SIZE],
                                  struct err *err);
+/* Removes the sockets' files of ipc, which libzmq leaves behind; nothing with tcp. */
+void connection_unlink(const struct connection *c);
 
 #endif

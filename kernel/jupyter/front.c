@@ -34,6 +34,7 @@ struct front {
     void *arg;
     struct connection connection;
     struct sockets sockets;
+    bool bound; /* the addresses are ours */
     struct jupyter_session session;
     bool session_ready;
     struct inbox inbox[CHANNELS];
@@ -358,8 +359,8 @@ struct front *front_create(struct loop *loop, const char *file, front_request_f 
         free(f);
         return NULL;
     }
-    if (sockets_open(&f->sockets, loop, &f->connection, err) < 0 || session_open(f, err) < 0 ||
-        channels_open(f, err) < 0) {
+    f->bound = sockets_open(&f->sockets, loop, &f->connection, err) == 0;
+    if (!f->bound || session_open(f, err) < 0 || channels_open(f, err) < 0) {
         front_destroy(f);
         return NULL;
     }
@@ -384,6 +385,8 @@ void front_destroy(struct front *f)
     }
     spent = clock_now(&clock_system) - begin;
     sockets_close(&f->sockets, spent < FAREWELL_NS ? (int)((FAREWELL_NS - spent) / NS_PER_MS) : 0);
+    if (f->bound)
+        connection_unlink(&f->connection);
     iopub_release(f->iopub);
     if (f->session_ready)
         jupyter_session_release(&f->session);
