@@ -312,6 +312,8 @@ static PyObject *stdio(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
+    if (!flusher_stdio_waits())
+        Py_RETURN_NONE;
     Py_BEGIN_ALLOW_THREADS
     flusher_stdio();
     Py_END_ALLOW_THREADS

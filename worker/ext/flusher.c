@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <stdio_ext.h>
+#endif
 #include <string.h>
 #include <time.h>
 
@@ -54,8 +57,19 @@ int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct 
     return 0;
 }
 
+bool flusher_stdio_waits(void)
+{
+#ifdef __GLIBC__
+    return __fpending(stdout) > 0; /* a glance without the lock: what another thread is writing now may come later */
+#else
+    return true;
+#endif
+}
+
 void flusher_stdio(void)
 {
+    if (!flusher_stdio_waits())
+        return;
     if (ftrylockfile(stdout) != 0)
         return;
     fflush(stdout);

@@ -31,6 +31,8 @@ void flusher_hold(struct flusher *f);
 void flusher_release(struct flusher *f);
 void flusher_forked(struct flusher *f); /* in the child */
 
+/* Does C's stdout hold text? true where that can't be told. */
+bool flusher_stdio_waits(void);
 /* Hands C's buffered text to the pipes; never waits for a stream that is in use. */
 void flusher_stdio(void);
 

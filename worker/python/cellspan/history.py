@@ -16,6 +16,8 @@ from IPython.core.history import HistoryManager
 class History(HistoryManager):
     """Lists of this session in memory, the file behind them."""
 
+    _i00 = _i = _ii = _iii = ""  # traits that nobody observes; assigned for each cell
+
     def __init__(self, shell=None, config=None, wanted=True, **traits):
         super().__init__(shell=shell, config=config, enabled=False, **traits)
         self._wanted = wanted

@@ -120,7 +120,7 @@ class Home(Worker):
     def _aside(self, number, fields, serve):
         """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
         kept, token = self.header, _current.set(number)
-        self.header = loads(fields["header"]) or kept
+        self.header = fields["header"]
         try:
             _link.begin(number)
             content = serve() or {"status": "ok"}
@@ -160,7 +160,7 @@ class Home(Worker):
             silent=bool(flags & SILENT),
             store_history=bool(flags & STORE),
             allow_stdin=bool(flags & STDIN),
-            header=loads(fields["header"]),
+            header=fields["header"],
         )
         cell.expressions = content.get("user_expressions")
         self.execute(cell, self._executed)
@@ -173,13 +173,14 @@ class Home(Worker):
             content.update(cell.error, status="error")
         elif cell.expressions:
             content["user_expressions"] = shell.user_expressions(cell.expressions)
+            self.streams.flush()
         content["payload"] = list(shell.payload_manager.read_payload())
-        shell.payload_manager.clear_payload()
+        if content["payload"]:
+            shell.payload_manager.clear_payload()
         metadata = None
         if not self._torch and "torch" in sys.modules:
             self._torch = True
             metadata = {"cellspan_imported_torch": True}
-        self.streams.flush()
         self._reply(cell.number, content, metadata)
         shell.history_manager.save()
 

@@ -7,6 +7,7 @@ A cell that imports asyncio finds a loop running, as every later cell does: unti
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -47,8 +48,11 @@ class Loop:
                 else:
                     self._rest()
                     self.asyncio.run_forever()
-            except (KeyboardInterrupt, SystemExit):
-                continue  # of a task of an earlier cell: the others go on
+            except _link.LinkDead:
+                os._exit(1)
+            except BaseException:  # noqa: BLE001 - of a task of an earlier cell, or of a loop that was patched while it ran
+                if self.asyncio is not None and self.asyncio.is_closed():
+                    self.asyncio = None
 
     def later(self):
         """Looks for messages again, soon."""

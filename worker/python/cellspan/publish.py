@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import sys
 import threading
 
 from IPython.core.displayhook import DisplayHook
@@ -153,16 +152,11 @@ class Formatter(DisplayFormatter):
         return super().format(obj, include=include, exclude=exclude)
 
     def _special(self, kind):
-        for mime, formatter in self.formatters.items():
-            if mime != "text/plain" and (kind in formatter.type_printers or object in formatter.type_printers):
-                return True
-        special = getattr(self.mimebundle_formatter, "type_printers", {})
-        ipython = getattr(self.ipython_display_formatter, "type_printers", {})
-        return kind in special or kind in ipython or object in special or object in ipython
+        """Has somebody registered a way to show values of this type?"""
+        if len(self._printers) != len(self.formatters) + 1:
+            others = [f for mime, f in self.formatters.items() if mime != "text/plain"]
+            others += [self.mimebundle_formatter, self.ipython_display_formatter]
+            self._printers = [f.type_printers for f in others]
+        return any(kind in printers or object in printers for printers in self._printers)
 
-
-def flush_figures():
-    """Shows the figures that a cell has drawn, where matplotlib's inline backend is in use but was not told so."""
-    inline = sys.modules.get("matplotlib_inline.backend_inline")
-    if inline is not None:
-        inline.flush_figures()
+    _printers = ()

@@ -39,6 +39,10 @@ class ZMQInteractiveShell(InteractiveShell):
     kernel = Any()
     keepkernel_on_exit = True
     keep_history = True
+    # Traits that nobody observes, as plain attributes: each assignment to a trait costs as much as a small cell.
+    execution_count = 1
+    last_execution_succeeded = True
+    last_execution_result = None
 
     def __init__(self, worker, **kwargs):
         self.worker = worker
@@ -122,6 +126,9 @@ class ZMQInteractiveShell(InteractiveShell):
             return True
         head = line[:1]
         if head in "([{\"'-+~@#" or head.isdigit():
+            return not self.autocall
+        called, opened, _ = line.partition("(")
+        if opened and called.isidentifier() and called not in ("exit", "quit"):
             return not self.autocall
         name, _, rest = line.partition("=")
         return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()

@@ -39,14 +39,14 @@ class Waiting:
 class Cell:
     """One execution: what was asked, and how it went."""
 
-    def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=None):
+    def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=""):
         self.number = number
         self.code = code
         self.count = count
         self.silent = silent
         self.store_history = store_history and not silent
         self.allow_stdin = allow_stdin
-        self.header = header or {}
+        self.header = header  # of the request, JSON
         self.result = None  # IPython's ExecutionResult
         self.error = None  # {"ename", "evalue", "traceback"}
         self.bundle = None  # what the last expression shows: (data, metadata)
@@ -70,7 +70,7 @@ class Worker:
         self.cell = None  # the Cell that the main thread runs
         self.running = None  # the Cell whose task awaits, if it is one that does
         self.last = 0  # number of the cell that output belongs to when nothing runs
-        self.header = {}
+        self.header = ""  # of the request in work, JSON
         self._queue = collections.deque()
         self._depth = 0  # >0: something of ours is running; messages wait
         self._inputs = collections.deque()
@@ -204,7 +204,8 @@ class Worker:
 
     def parent(self):
         """The request in work, as libraries expect it of a kernel."""
-        return {"header": self.header, "msg_id": self.header.get("msg_id", ""), "metadata": {}, "content": {}}
+        header = loads(self.header)
+        return {"header": header, "msg_id": header.get("msg_id", ""), "metadata": {}, "content": {}}
 
     def publish(self, kind, content, metadata=None, buffers=()):
         """A Jupyter message for everybody's screen, after all text that was written before it."""
