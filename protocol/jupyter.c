@@ -190,25 +190,45 @@ void jupyter_message_release(struct jupyter_message *m)
     memset(m, 0, sizeof *m);
 }
 
-int jupyter_quote(struct buf *out, struct slice text)
+/* What stands for a byte that JSON does not take as it is. Returns its length; 0: the byte stands for itself. */
+static size_t escape(unsigned char c, char out[6])
 {
     static const char hex[] = "0123456789abcdef";
+    static const char brief[] = "\n\"\\\t\r", letter[] = "n\"\\tr";
+    const char *at = c ? strchr(brief, c) : NULL;
+
+    if (at) {
+        out[0] = '\\';
+        out[1] = letter[at - brief];
+        return 2;
+    }
+    if (c >= 0x20)
+        return 0;
+    memcpy(out, "\\u00", 4);
+    out[4] = hex[c >> 4];
+    out[5] = hex[c & 15];
+    return 6;
+}
+
+int jupyter_quote(struct buf *out, struct slice text)
+{
     const size_t before = out->n;
     size_t from = 0;
 
-    if (buf_add(out, "\"", 1) < 0)
+    if (buf_reserve(out, text.n + text.n / 16 + 2) < 0 || buf_add(out, "\"", 1) < 0)
         return -1;
-    for (size_t i = 0; i <= text.n; i++) {
-        const unsigned char c = i < text.n ? (unsigned char)text.p[i] : 0;
-        const char escape[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+    for (size_t i = 0; i < text.n; i++) {
+        const unsigned char c = (unsigned char)text.p[i];
+        char instead[6];
+        size_t n;
 
-        if (i < text.n && c >= 0x20 && c != '"' && c != '\\')
+        if ((c >= 0x20 && c != '"' && c != '\\') || (n = escape(c, instead)) == 0)
             continue;
-        if (buf_add(out, text.p + from, i - from) < 0 || (i < text.n && buf_add(out, escape, sizeof escape) < 0))
+        if (buf_add(out, text.p + from, i - from) < 0 || buf_add(out, instead, n) < 0)
             goto undo;
         from = i + 1;
     }
-    if (buf_add(out, "\"", 1) == 0)
+    if (buf_add(out, text.p + from, text.n - from) == 0 && buf_add(out, "\"", 1) == 0)
         return 0;
 undo:
     out->n = before;

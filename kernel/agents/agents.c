@@ -21,6 +21,8 @@
 #define WINDOW (UINT64_C(4) << 20) /* bytes that a worker may have on the way */
 #define MESSAGES_PER_TURN 64
 #define END_WAIT_MS 2000
+#define SWEEPS 20                     /* looks for what a lost agent left; its workers take a moment to die */
+#define SWEEP_NS (100 * NS_PER_MS)
 
 struct waiting {
     struct waiting *next;
@@ -31,7 +33,7 @@ struct agents {
     struct loop *loop;
     struct agents_handler handler;
     void *zmq, *router;
-    struct watch *readable, *child;
+    struct watch *readable, *child, *sweep;
     char *endpoint, *python;
     char node[256];
     char identity[256];
@@ -42,6 +44,7 @@ struct agents {
     long cores;
     struct credit credit;
     bool held;
+    int sweeps; /* that are still to come after a lost agent */
 };
 
 const char *agents_node(const struct agents *a) { return a->node; }
@@ -266,7 +269,19 @@ static void agent_gone(struct agents *a, int status)
     waiting_drop(a);
     credit_release(&a->credit);
     orphans_kill(0);
+    a->sweeps = SWEEPS;
+    loop_timer_again(a->sweep, SWEEP_NS);
     a->handler.lost(a->handler.arg, why);
+}
+
+static void sweep(struct loop *loop, void *arg)
+{
+    struct agents *a = arg;
+
+    (void)loop;
+    orphans_kill(a->pid);
+    if (--a->sweeps > 0)
+        loop_timer_again(a->sweep, SWEEP_NS);
 }
 
 static void child_ended(struct loop *loop, void *arg)
@@ -337,6 +352,7 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
         strcpy(a->node, "localhost");
     if (!a->python || bind_router(a, config->folder, err) < 0 ||
         !(a->readable = loop_zmq(loop, a->router, router_readable, a, err)) ||
+        !(a->sweep = loop_timer(loop, SWEEP_NS, 0, sweep, a, err)) ||
         !(a->child = loop_signal(loop, SIGCHLD, child_ended, a, err)) || agents_restart(a, err) < 0) {
         agents_destroy(a);
         return err_null(err, "the agent could not be started");
@@ -375,6 +391,7 @@ void agents_destroy(struct agents *a)
     if (!a)
         return;
     watch_stop(a->child);
+    watch_stop(a->sweep);
     watch_stop(a->readable);
     agent_end(a);
     waiting_drop(a);

@@ -116,7 +116,7 @@ static void cell_start(struct cell *c)
     c->nb->cell = c;
     if (plan_peek(slice_of(c->text, c->text_size), &line) != 1)
         cell_fail(c, "UsageError", "that is no cell of cellspan's magics");
-    else if (wants_expansion(line))
+    else if (!c->is_call && wants_expansion(line)) /* of a call IPython has expanded it already */
         ask_expansion(c, line);
     else
         cell_expanded(c, line);

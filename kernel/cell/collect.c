@@ -168,7 +168,7 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
         return;
     }
     take_result(member, m);
-    if (m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED)
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && !nb->group->broken)
         nb->group->distributed = true;
     member->state = state_of(c, m, member->error);
     member->accused = member->state == MEMBER_FAILED;

@@ -152,7 +152,7 @@ static void ask_port(struct cell *c)
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return;
     if (g->distributed && g->world == c->world && g->port)
-        return;
+        return; /* a world that has met stays where it is; one that has not gets a port that is free now */
     c->wants_port = true;
     notebook_send(c->nb, SPAN_WORKER_NONE, &m);
 }

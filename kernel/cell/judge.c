@@ -8,8 +8,8 @@
 
 #include "kernel/cell/room.h"
 
-#define ALIKE_NS (250 * NS_PER_MS)  /* for failures of other ranks to count as the same event */
-#define SEVER_NS (300 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
+#define ALIKE_NS (200 * NS_PER_MS)  /* for failures of other ranks to count as the same event */
+#define SEVER_NS (200 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
 #define PATIENT_SEVER_NS (1 * NS_PER_S) /* the same after the user's interrupt: nothing is broken then */
 #define STACKS_NS (500 * NS_PER_MS) /* for stacks to arrive */
 

@@ -34,8 +34,10 @@ static int how(const struct span *m, struct buf *out)
     const struct slice cause = m->v[F_EXITED_CAUSE].s;
     char name[24];
 
+    if (starts(cause, "killed") || starts(cause, "ended by"))
+        return buf_addf(out, "was %.*s", SLICE_ARG(cause));
     if (cause.n)
-        return buf_addf(out, "%s%.*s", starts(cause, "killed") ? "was " : "", SLICE_ARG(cause));
+        return buf_addf(out, "%s%.*s", starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
     case 0: return buf_addf(out, "ended with exit status %lu", status);
     case 1: return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));

@@ -132,7 +132,7 @@ bool group_open_world(struct group *g, unsigned world)
     if (g->broken && g->world)
         g->restarts++;
     g->world = world;
-    g->broken = false;
+    g->broken = g->distributed = false; /* its ranks say it anew when they are done */
     return same;
 }
 
