@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+import tempfile
 import time
 
 import processes
@@ -236,14 +238,26 @@ def test_sigterm_ends_the_kernel_and_all_that_came_of_it(fresh):
     assert processes.gone(notebook.marker, 5) == []
 
 
-def test_nothing_is_left_in_the_runtime_directory(fresh, tmp_path):
-    notebook = fresh(env={"XDG_RUNTIME_DIR": str(tmp_path)})
-    assert wait_until(lambda: list(tmp_path.glob("cellspan-*")), 5)
-    mode = next(tmp_path.glob("cellspan-*")).stat().st_mode & 0o777
-    assert mode == 0o700
-    notebook.control("shutdown_request", {"restart": False})
-    assert processes.gone(notebook.marker, 5) == []
-    assert list(tmp_path.glob("cellspan-*")) == []
+def test_nothing_is_left_in_the_runtime_directory(fresh):
+    with tempfile.TemporaryDirectory(prefix="e2e-", dir="/tmp") as folder:  # short: the path of a socket is limited
+        runtime = pathlib.Path(folder)
+        notebook = fresh(env={"XDG_RUNTIME_DIR": folder})
+        assert wait_until(lambda: list(runtime.glob("cellspan-*")), 5)
+        mode = next(runtime.glob("cellspan-*")).stat().st_mode & 0o777
+        assert mode == 0o700
+        notebook.control("shutdown_request", {"restart": False})
+        assert processes.gone(notebook.marker, 5) == []
+        assert list(runtime.glob("cellspan-*")) == []
+
+
+def test_nothing_is_left_in_the_runtime_directory_of_a_killed_kernel(fresh):
+    with tempfile.TemporaryDirectory(prefix="e2e-", dir="/tmp") as folder:
+        runtime = pathlib.Path(folder)
+        notebook = fresh(env={"XDG_RUNTIME_DIR": folder})
+        notebook.ok("1")
+        os.kill(notebook.pid, signal.SIGKILL)
+        assert processes.gone(notebook.marker) == []
+        assert list(runtime.glob("cellspan-*")) == []
 
 
 def test_secrets_stand_in_no_command_line(nb):
