@@ -297,11 +297,13 @@ static void bad_messages_harm_nobody(struct test_client *c)
 
 static void a_client_can_come_back(struct test_client *c, const struct connection *to, struct test_keys keys)
 {
+    const int linger_ms = 10000; /* the last request leaves before its socket closes */
     struct test_client again;
 
     client_open(&again, to, "client-one", "session-2", keys); /* while the old connection is still there */
     client_say(&again, PORT_SHELL, "kernel_info_request", "{}", NULL);
     ok(client_awaits(&again, PORT_SHELL, "kernel_info_reply"), "a client that comes back under its name is answered");
+    zmq_setsockopt(again.socket[PORT_CONTROL], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     client_say(&again, PORT_CONTROL, "shutdown_request", "{}", NULL);
     client_close(&again);
     (void)c;
