@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import getpass
 import os
 import platform
@@ -212,6 +213,7 @@ class Rank(Worker):
         for name in ("etype", "evalue"):
             if hasattr(self.shell.InteractiveTB, name):
                 setattr(self.shell.InteractiveTB, name, None)
+        gc.collect()  # what drew the traceback holds the frames in cycles
 
     # ---- output and input ----------------------------------------------------------------------------------------------
 

@@ -282,8 +282,8 @@ class Worker:
             return True
         except SystemExit as end:
             self.show_error("SystemExit", str(end.code), [f"SystemExit: {end.code}"])
-        except Exception:  # noqa: BLE001 - shown as the cell's
-            self.shell.showtraceback(tb_offset=1)
+        except Exception as error:  # noqa: BLE001 - shown as the cell's
+            self.shell.showtraceback((type(error), error, _theirs(error.__traceback__)), tb_offset=0)
         return False
 
     def _prepare(self, cell):
@@ -395,6 +395,20 @@ class Worker:
 def loads(text):
     """JSON text that may be empty."""
     return json.loads(text) if text else {}
+
+
+def _theirs(tb):
+    """A traceback without the frames of ours, and of runpy, that it begins with."""
+    first = tb
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and "runpy" not in os.path.basename(name):
+            return tb
+        tb = tb.tb_next
+    return first
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def begin_process(role):

@@ -133,7 +133,6 @@ def become(order, sock, batch):
     rank = ranks.Rank(link, order.rank, order.group)
     ranks.current = rank
     wait_for_agent(order)
-    gc.unfreeze()
     rank.run()
 
 

@@ -1,0 +1,427 @@
+"""Home behind a socket and two pipes, without an agent and without a kernel."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.importorskip("cellspan._link")
+from cellspan import parcel  # noqa: E402
+from fake_agent import Home  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
+
+
+@pytest.fixture
+def home(settings):
+    home = Home(env=settings)
+    yield home
+    home.close()
+
+
+def plain(reply):
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+
+
+def packed(value):
+    fd, size = parcel.pack(value, {})
+    data = os.pread(fd, size, 0)
+    os.close(fd)
+    return data
+
+
+# ---- cells
+
+
+def test_a_value_is_published_and_the_reply_says_ok(home):
+    assert home.run("1+1") == {"status": "ok", "execution_count": 1, "user_expressions": {}, "payload": []}
+    assert home.shown("execute_result") == [{"execution_count": 1, "data": {"text/plain": "2"}, "metadata": {}}]
+
+
+def test_in_and_out_have_the_kernels_numbers_even_after_a_gap(home):
+    home.count = 7
+    home.run("'a'")
+    home.run("In[7], Out[7], _7, _")
+    assert home.shown("execute_result")[-1]["data"]["text/plain"] == "(\"'a'\", 'a', 'a', 'a')"
+
+
+def test_a_silent_cell_shows_and_records_nothing(home):
+    home.run("5", silent=True)
+    assert home.run("1/0", silent=True)["ename"] == "ZeroDivisionError"
+    assert home.published == []
+    assert home.ask("history_request", hist_access_type="range", session=0, start=1, raw=True, output=False)["history"] == []
+
+
+def test_an_error_names_the_line_of_the_notebook(home):
+    reply = home.run("\n\n1/0")
+    assert (reply["ename"], reply["evalue"]) == ("ZeroDivisionError", "division by zero")
+    assert "line 3" in plain(reply) or "----> 3" in plain(reply)
+    assert home.shown("error")[0]["traceback"] == reply["traceback"]
+
+
+def test_an_exception_whose_text_fails_is_still_shown(home):
+    reply = home.run("class E(Exception):\n    def __str__(self): raise ValueError\nraise E()")
+    assert reply["ename"] == "E"
+    assert home.run("1")["status"] == "ok"
+
+
+def test_a_display_stands_between_the_text_before_and_after_it(home):
+    home.run("print('a'); display(1); print('b'); display(2); print('c')")
+    assert [m.text_before[1] for m in home.published] == [b"a\n", b"a\nb\n"]
+    assert home.text[1] == b"a\nb\nc\n"
+
+
+def test_text_is_seen_while_the_cell_still_runs(home):
+    cell = home.execute("import time\nprint('early')\ntime.sleep(30)")
+    home.until(lambda: home.text[1] == b"early\n", limit=5)
+    home.send("INTERRUPT", cell)
+    home.expect("REPLY", cell)
+
+
+def test_text_of_c_is_seen_too(home):
+    home.run("import ctypes; _ = ctypes.CDLL(None).printf(b'from C')")
+    assert home.text[1] == b"from C"
+
+
+def test_a_forked_child_does_not_write_the_parents_text_again(home):
+    home.run("import os\nprint('parent', end='')\nif os.fork() == 0:\n    print('child')\n    os._exit(0)\n_ = os.wait()")
+    assert home.text[1].count(b"parent") == 1 and b"child" in home.text[1]
+
+
+def test_a_cell_that_imports_asyncio_finds_a_loop_and_its_tasks_go_on(home):
+    home.run("import asyncio\nasync def f():\n    await asyncio.sleep(0.05)\n    print('ran')\ntask = asyncio.create_task(f())")
+    home.until(lambda: home.text[1] == b"ran\n", limit=5)
+    home.run("print(task.done(), await asyncio.sleep(0, 'slept'))")
+    assert home.text[1] == b"ran\nTrue slept\n"
+
+
+def test_the_loop_survives_what_users_do_to_it(home):
+    home.run("import asyncio\nasyncio.get_event_loop().stop()")
+    assert home.run("await asyncio.sleep(0)")["status"] == "ok"
+    home.run("asyncio.get_event_loop().call_soon(lambda: 1/0)")
+    assert home.run("await asyncio.sleep(0, 1)")["status"] == "ok"
+
+
+def test_importing_torch_is_told_once(home, tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    cell = home.execute(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import torch")
+    assert home.expect("REPLY", cell).json("metadata") == {"cellspan_imported_torch": True}
+    assert home.expect("REPLY", home.execute("import torch")).json("metadata") == {}
+
+
+def test_user_expressions_and_payloads_come_with_the_reply(home):
+    reply = home.run("get_ipython().set_next_input('next')", user_expressions={"a": "6*7", "b": "1/0"})
+    assert reply["user_expressions"]["a"]["data"] == {"text/plain": "42"}
+    assert reply["user_expressions"]["b"]["ename"] == "ZeroDivisionError"
+    assert reply["payload"] == [{"source": "set_next_input", "text": "next", "replace": False}]
+
+
+def test_exit_keeps_the_kernel(home):
+    assert home.run("exit")["payload"] == [{"source": "ask_exit", "keepkernel": True}]
+
+
+def test_numbers_that_json_lacks_are_shown_as_text(home):
+    home.run("display({'application/json': {'a': float('nan'), 1: {2}}}, raw=True)")
+    assert home.shown("display_data")[0]["data"]["application/json"] == {"a": "nan", "1": [2]}
+
+
+def test_a_users_module_cannot_keep_home_from_starting(settings, tmp_path, monkeypatch):
+    for name in ("logging", "json", "ast"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('mine')")
+    (tmp_path / "mine.py").write_text("value = 3")
+    monkeypatch.chdir(tmp_path)
+    home = Home(env=settings)
+    assert home.run("import mine; mine.value")["status"] == "ok"
+    home.close()
+
+
+# ---- interrupts
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time; time.sleep(60)",
+        "while True: pass",
+        "import asyncio\nawait asyncio.sleep(60)",
+        "import asyncio\nawait asyncio.sleep(0)\nwhile True: pass",
+        "import threading; a = threading.Lock(); a.acquire(); a.acquire()",
+        "!sleep 60",
+        "import os; os.system('sleep 60') and None\nwhile True: pass",
+    ],
+)
+def test_an_interrupt_ends_the_cell_and_nothing_else(home, code):
+    home.run("kept = 1")
+    cell = home.execute("print('started')\n" + code)
+    home.until(lambda: b"started" in home.text[1])
+    end = time.monotonic() + 10
+    while time.monotonic() < end:  # the second line of the last case needs a second one
+        home.send("INTERRUPT", cell)
+        try:
+            reply = home.expect("REPLY", cell, limit=3).json()
+            break
+        except AssertionError:
+            continue
+    assert reply["ename"] == "KeyboardInterrupt"
+    assert home.run("kept")["status"] == "ok"
+
+
+def test_interrupts_of_another_cell_or_of_none_are_ignored(home):
+    for cell in (1, 77):
+        home.send("INTERRUPT", cell)
+    cell = home.execute("import time\nfor _ in range(20): time.sleep(0.01)")
+    home.send("INTERRUPT", 77)
+    assert home.expect("REPLY", cell).json()["status"] == "ok"
+
+
+def test_an_interrupt_that_comes_too_late_hits_nobody(home):
+    for _ in range(100):
+        cell = home.execute("pass", silent=True)
+        home.send("INTERRUPT", cell)
+        assert home.expect("REPLY", cell).json().get("ename") in (None, "KeyboardInterrupt")
+        assert home.run("x = 1")["status"] == "ok"
+
+
+# ---- input
+
+
+def test_input_asks_and_ctrl_d_is_the_end(home):
+    cell = home.execute("name = input('who? ')\nprint(name)", stdin=True)
+    assert home.expect("INPUT", cell).fields == {"prompt": "who? ", "password": 0}
+    home.send("INPUT_REPLY", cell, {"value": "bob"})
+    assert home.expect("REPLY", cell).json()["status"] == "ok" and home.text[1] == b"bob\n"
+    cell = home.execute("input()", stdin=True)
+    home.expect("INPUT", cell)
+    home.send("INPUT_REPLY", cell, {"value": "\x04"})
+    assert home.expect("REPLY", cell).json()["ename"] == "EOFError"
+
+
+def test_getpass_can_be_interrupted(home):
+    cell = home.execute("import getpass\ngetpass.getpass()", stdin=True)
+    assert home.expect("INPUT", cell).fields["password"] == 1
+    home.send("INTERRUPT", cell)
+    assert home.expect("REPLY", cell).json()["ename"] == "KeyboardInterrupt"
+
+
+def test_input_without_a_client_that_takes_it_raises(home):
+    assert home.run("input()")["ename"] == "StdinNotImplementedError"
+
+
+# ---- requests
+
+
+def test_completion_counts_code_points_and_knows_types(home):
+    reply = home.ask("complete_request", code="'é𝒳'; impor", cursor_pos=11)
+    assert (reply["matches"], reply["cursor_start"], reply["cursor_end"]) == (["import"], 6, 11)
+    assert reply["metadata"]["_jupyter_types_experimental"][0]["type"] == "keyword"
+
+
+def test_completion_works_without_jedi(settings):
+    home = Home(env=settings)
+    home.run("import sys; sys.modules['jedi'] = None; get_ipython().Completer.use_jedi = False\nalphabet = 1")
+    assert "alphabet" in home.ask("complete_request", code="alpha", cursor_pos=5)["matches"]
+    home.close()
+
+
+def test_inspection_says_what_a_name_is(home):
+    reply = home.ask("inspect_request", code="print", cursor_pos=5, detail_level=0)
+    assert reply["found"] and "text/plain" in reply["data"] and "text/html" not in reply["data"]
+    assert not home.ask("inspect_request", code="nosuch", cursor_pos=3)["found"]
+
+
+def test_is_complete_gives_the_indent(home):
+    assert home.ask("is_complete_request", code="for i in x:") == {"status": "incomplete", "indent": "    "}
+    assert home.ask("is_complete_request", code="1")["status"] == "complete"
+    assert home.ask("is_complete_request", code="a b")["status"] == "invalid"
+
+
+def test_history_is_in_the_file_that_ipython_reads(home):
+    home.run("first = 1")
+    home.run("second = 2")
+    tail = home.ask("history_request", hist_access_type="tail", n=2, raw=True, output=False)["history"]
+    assert [line[1:] for line in tail] == [[1, "first = 1"], [2, "second = 2"]]
+    found = home.ask("history_request", hist_access_type="search", pattern="sec*", raw=True, output=False, n=1)["history"]
+    assert found[0][2] == "second = 2"
+    session = home.ask("history_request", hist_access_type="range", session=0, start=1, stop=2, raw=True, output=False)
+    assert session["history"] == [[0, 1, "first = 1"]]
+
+
+def test_names_in_a_magics_line_are_expanded_as_ipython_does(home):
+    home.run("n = 4; d = {'k': 'v'}")
+    assert home.ask("cellspan_expand", text="-n {n} --log $n {d['k']}")["text"] == "-n 4 --log 4 v"
+    assert home.ask("cellspan_expand", text="{nosuch} $nosuch")["text"] == "{nosuch} $nosuch"
+
+
+# ---- comms
+
+
+def test_a_comm_that_nobody_knows_is_closed_and_then_ignored(home):
+    home.ask("comm_open", comm_id="c", target_name="jupyter.widget.control", data={})
+    assert home.shown("comm_close") == [{"comm_id": "c", "data": {}}]
+    assert home.ask("comm_msg", comm_id="c", data={})["status"] == "ok"
+    assert home.text[2] == b""
+
+
+def test_comms_go_both_ways_with_buffers_also_while_a_cell_awaits(home):
+    pytest.importorskip("comm")
+    home.run(
+        "from comm import get_comm_manager\nseen = []\n"
+        "def opened(comm, message):\n"
+        "    comm.on_msg(lambda m: (seen.append(bytes(m['buffers'][0])), comm.send({'n': len(seen)}, buffers=[b'xy'])))\n"
+        "get_comm_manager().register_target('t', opened)"
+    )
+    home.ask("comm_open", comm_id="c", target_name="t", data={})
+    cell = home.execute("import asyncio\nwhile not seen: await asyncio.sleep(0.01)\nseen")
+    home.expect("REPLY", home.request("comm_msg", {"comm_id": "c", "data": {}}, buffers=[b"abc"]))
+    assert home.expect("REPLY", cell).json()["status"] == "ok"
+    sent = [m for m in home.published if m.fields["type"] == "comm_msg"][0]
+    assert (sent.json()["data"], sent.fields["buffers"]) == ({"n": 1}, [b"xy"])
+    assert home.ask("comm_info_request", target_name="t")["comms"] == {"c": {"target_name": "t"}}
+
+
+# ---- what distributed cells need
+
+
+def test_captured_names_have_versions_that_change_with_their_values(home):
+    home.run("x = [1]; y = 2")
+
+    def version(number):
+        home.send("CAPTURE", number, {"code": "x"})
+        found = home.expect("CAPTURED", number).json("names")
+        return {n[0]: n[1] for n in found["names"]}
+
+    first = version(900)
+    assert version(901) == first and list(first) == ["x"]
+    home.run("x.append(2)")
+    assert version(902) != first
+
+
+def test_a_distributed_cell_stands_in_the_history(home):
+    home.send("CAPTURE", 900, {"code": "", "flags": 1 | 2, "count": 1, "raw": "%%distribute\npass"})
+    home.expect("CAPTURED", 900)
+    home.count = 2
+    home.run("In[1]")
+    assert "%%distribute" in home.shown("execute_result")[0]["data"]["text/plain"]
+
+
+def test_pack_and_bind_carry_values(home):
+    home.run("x = {'a': 1}")
+    home.send("PACK", 900, {"names": "x"}, blob=5)
+    answer = home.expect("PACKED", 900)
+    assert parcel.unpack(answer.fd, answer.size, {}) == {"x": {"a": 1}} and answer.blob == 5
+    home.send("BIND", 901, {"how": 1, "names": "got", "count": 9}, blob=6, data=packed([7]))
+    assert home.expect("REPLY", 901).json()["status"] == "ok"
+    home.count = 10
+    home.run("got, _, Out[9]")
+    assert home.shown("execute_result")[-1]["data"]["text/plain"] == "([7], [7], [7])"
+
+
+def test_the_values_of_all_ranks_become_one_list(home):
+    for value, how in ((1, 2), (2, 2), (3, 3)):
+        home.send("BIND", 900, {"how": how, "names": "every", "count": 4}, blob=6, data=packed(value))
+        last = home.expect("REPLY", 900).json()
+    assert last["data"] == {"text/plain": "[1, 2, 3]"}
+
+
+def test_what_cannot_be_packed_or_unpickled_is_said(home):
+    home.run("import threading; lock = threading.Lock()")
+    home.send("PACK", 900, {"names": "lock"}, blob=5)
+    assert "lock" in home.expect("PACKED", 900).fields["error"]
+    home.send("BIND", 901, {"how": 1, "names": "x"}, blob=6, data=b"junk" * 100)
+    assert home.expect("REPLY", 901).json()["status"] == "error"
+
+
+def test_a_result_that_stayed_on_its_rank_shows_and_says_why(home):
+    content = {"rank": 0, "repr": "<big>", "why": "too large", "count": 3}
+    assert home.ask("cellspan_handle", **content)["status"] == "ok"
+    home.count = 4
+    home.run("Out[3]")
+    assert "<big>" in home.shown("execute_result")[0]["data"]["text/plain"]
+
+
+# ---- calls
+
+
+def test_a_magic_in_the_middle_of_a_cell_is_the_kernels(home):
+    cell = home.execute("x = 1\nv = get_ipython().run_cell_magic('distribute', '-n 2', 'x')\nprint(v)")
+    call = home.expect("CALL", cell)
+    assert call.fields == {"text": "%%distribute -n 2\nx", "flags": 3}
+    home.send("CAPTURE", 900, {"code": "x"})
+    assert home.expect("CAPTURED", 900).json("names")["names"][0][0] == "x"
+    home.send("RETURN", cell, {"status": "ok", "content": "{}"}, blob=5, data=packed({"a": 1}))
+    assert home.expect("REPLY", cell).json()["status"] == "ok"
+    assert home.text[1] == b"{'a': 1}\n"
+
+
+def test_a_remote_error_can_be_caught_by_its_own_name_and_is_shown_once(home):
+    error = json.dumps({"ename": "ZeroDivisionError", "evalue": "on rank 1", "traceback": ["remote line"]})
+    cell = home.execute("try:\n    %distribute s.py\nexcept ZeroDivisionError as e:\n    print('caught', e)\n%push a")
+    home.expect("CALL", cell)
+    home.send("RETURN", cell, {"status": "error", "content": error})
+    home.expect("CALL", cell)
+    home.send("RETURN", cell, {"status": "error", "content": error})
+    reply = home.expect("REPLY", cell).json()
+    assert home.text[1] == b"caught on rank 1\n"
+    assert (reply["ename"], reply["traceback"]) == ("ZeroDivisionError", ["remote line"])
+
+
+def test_an_interrupted_call_waits_for_the_kernel_to_end_it(home):
+    cell = home.execute("%distribute s.py\nprint('not reached')")
+    home.expect("CALL", cell)
+    home.send("INTERRUPT", cell)
+    home.pump(0.3)
+    assert not [m for m in home.seen if m.kind == "REPLY"]
+    home.send("RETURN", cell, {"status": "error", "content": '{"ename": "KeyboardInterrupt", "evalue": ""}'})
+    assert home.expect("REPLY", cell).json()["ename"] == "KeyboardInterrupt"
+    assert home.text[1] == b""
+
+
+# ---- the end
+
+
+def test_a_crash_leaves_pythons_and_cs_stack(home):
+    home.execute("import ctypes\nctypes.string_at(0)")
+    home.until(lambda: home.closed)
+    assert home.process.wait(10) == -signal.SIGSEGV
+    text = os.read(home.stack, 1 << 16).decode()
+    assert "string_at" in text and "C stack (most recent call first)" in text
+
+
+def test_stacks_come_while_c_code_holds_the_lock(home):
+    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(20)")
+    home.until(lambda: b"in" in home.text[1])
+    time.sleep(0.1)
+    os.kill(home.process.pid, signal.SIGRTMIN + 3)
+    assert "line 3" in os.read(home.stack, 1 << 16).decode()
+
+
+def test_home_and_its_children_end_with_the_agent(home):
+    cell = home.execute("import subprocess; p = subprocess.Popen(['sleep', '60']); p.pid")
+    home.expect("REPLY", cell)
+    child = int(home.shown("execute_result")[0]["data"]["text/plain"])
+    home.sock.close()
+    home.process.wait(5)
+    with pytest.raises(OSError):
+        for _ in range(100):
+            state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True).stdout.strip()
+            if state in ("", "Z"):
+                raise OSError
+            time.sleep(0.05)
+
+
+def test_exit_ends_home_politely(home):
+    home.run("import atexit; atexit.register(print, 'bye', flush=True)")
+    home.send("EXIT")
+    assert home.process.wait(10) == 0
+    home.drain_pipes()
+    assert home.text[1].endswith(b"bye\n")

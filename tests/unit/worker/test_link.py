@@ -1,0 +1,202 @@
+"""cellspan._link by itself, in a process of its own for each test: it is one to a process."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+link = pytest.importorskip("cellspan._link")
+
+START = """
+import os, signal, socket, sys, time
+from cellspan import _link
+agent, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+_link.start(worker.detach(), lambda: None)
+def tell(*args, **kw): agent.send(b"\\0" + _link.encode(*args, **kw))
+"""
+
+
+def run(code):
+    """Runs the code beside a started link; its output. It must end well."""
+    script = START + textwrap.dedent(code) + "\nsys.stdout.flush()\n_link.stop()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, start_new_session=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_encoded_is_decoded():
+    fields = {"type": "t", "content": "é\0\U0001f600", "buffers": [b"", b"\0\xff"], "count": 2**64 - 1}
+    kind, cell, worker, blob, fd, size, back = link.decode(link.encode("REQUEST", 5, fields, 7))
+    assert (kind, cell, worker, blob, fd, size) == ("REQUEST", 5, 7, 0, -1, 0)
+    assert back == dict(fields, header="", metadata="", flags=0)
+
+
+@pytest.mark.parametrize("kind, fields", [("NOPE", {}), ("PACK", {"names": 3}), ("PACK", {"names": "x" * (1 << 20) + "x"}), ("BIND", {"how": -1}), ("REPLY", {"buffers": 3})])
+def test_what_cannot_be_a_message_is_refused(kind, fields):
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        link.encode(kind, 0, fields)
+
+
+def test_text_that_is_no_unicode_is_sent_replaced():
+    assert link.decode(link.encode("PACK", 0, {"names": "a\ud800"}))[6]["names"] == "a?"
+
+
+def test_bytes_that_are_no_message_are_refused():
+    good = link.encode("PACK", 1, {"names": "abc"})
+    for n in range(len(good)):
+        with pytest.raises(ValueError):
+            link.decode(good[:n])
+    with pytest.raises(ValueError):
+        link.decode(good + b"x")
+
+
+def test_buffers_are_compared():
+    assert link.equal(b"abc", memoryview(bytearray(b"abc")))
+    assert not link.equal(b"abc", b"abd") and not link.equal(b"abc", b"ab")
+    with pytest.raises(TypeError):
+        link.equal("abc", b"abc")
+
+
+def test_messages_arrive_in_order_and_wake_the_descriptor():
+    run(
+        """
+        import select
+        assert not select.select([_link.fileno()], [], [], 0)[0] and not _link.wait(0.01)
+        for n in range(100): tell("PACK", n)
+        for n in range(100):
+            assert _link.wait(5) and select.select([_link.fileno()], [], [], 0)[0]
+            assert _link.recv()[1] == n
+        assert _link.recv() is None and not select.select([_link.fileno()], [], [], 0)[0]
+        """
+    )
+
+
+def test_a_message_over_a_packet_travels_in_memory_beside_it():
+    run(
+        """
+        _link.send("REPLY", 1, {"content": "x" * 1000000})
+        data, fds, _, _ = socket.recv_fds(agent, 65536, 2)
+        assert data[0] == 1 and int.from_bytes(data[1:9], "little") > 1000000 and len(fds) == 1
+        assert _link.decode(os.pread(fds[0], 1 << 21, 0))[6]["content"] == "x" * 1000000
+        """
+    )
+
+
+def test_a_send_that_nobody_reads_can_be_interrupted_and_goes_on_when_somebody_does():
+    run(
+        """
+        import threading
+        signal.signal(signal.SIGALRM, lambda *a: (_ for _ in ()).throw(TimeoutError()))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        sent = 0
+        try:
+            while True:
+                _link.send("REPLY", sent, {"content": "x" * 30000})
+                sent += 1
+        except TimeoutError:
+            pass
+        got = []
+        def read():
+            while len(got) <= sent: got.append(_link.decode(agent.recv(65536)[1:])[1])
+        t = threading.Thread(target=read); t.start()
+        _link.send("REPLY", sent, {"content": ""})
+        t.join(10)
+        assert got == list(range(sent + 1)), got
+        """
+    )
+
+
+def test_an_interrupt_is_a_signal_from_begin_to_end_and_never_later():
+    run(
+        """
+        hits = 0
+        for n in range(200):
+            try:
+                _link.begin(3)
+                tell("INTERRUPT", 3)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                hits += 1
+            _link.end(3)
+            try:
+                _link.begin(4)
+                tell("INTERRUPT", 3)
+                tell("INTERRUPT", 4)
+            except KeyboardInterrupt:
+                pass
+            _link.end(4)
+            tell("INTERRUPT", 4)
+        assert hits == 200
+        time.sleep(0.05)
+        """
+    )
+
+
+def test_cells_may_be_nested_and_not_without_end():
+    run(
+        """
+        for n in range(16): _link.begin(n + 1)
+        try:
+            _link.begin(99)
+            raise SystemExit(1)
+        except RuntimeError: pass
+        for n in range(16): _link.end(n + 1)
+        _link.begin(1); _link.end(1)
+        """
+    )
+
+
+def test_connections_are_cut_by_their_inodes_and_others_are_not():
+    run(
+        """
+        a, b = socket.socketpair(); c, d = socket.socketpair()
+        tell("CUT", 0, {"inodes": os.fstat(a.fileno()).st_ino.to_bytes(8, "little")})
+        b.settimeout(5)
+        assert b.recv(1) == b""
+        d.setblocking(False)
+        try:
+            d.recv(1)
+            raise SystemExit(1)
+        except BlockingIOError: pass
+        """
+    )
+
+
+def test_text_is_flushed_by_a_timer_only_while_a_cell_runs():
+    run(
+        """
+        _link.stop()
+        calls = []
+        agent, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _link.start(worker.detach(), lambda: calls.append(1))
+        _link.begin(1); time.sleep(0.3); _link.end(1)
+        assert 2 <= len(calls) <= 8, calls
+        n = len(calls); time.sleep(0.2); assert len(calls) <= n + 1
+        time.sleep(1.2)
+        _link.begin(2); time.sleep(0.2); _link.end(2)
+        assert len(calls) > n + 1
+        """
+    )
+
+
+def test_a_worker_ends_with_its_agent_even_while_python_is_stuck():
+    script = START + "import ctypes\nagent.close()\nctypes.PyDLL(None).sleep(30)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=20, start_new_session=True)
+    assert done.returncode == -9
+
+
+def test_a_fork_has_no_link():
+    out = run(
+        """
+        pid = _link.fork()
+        if pid == 0:
+            _link.after_fork_child()
+            try: _link.send("SYNC")
+            except _link.LinkDead: os._exit(7 if not _link.alive() and _link.recv() is None else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        print("parent lives"); _link.send("SYNC")
+        """
+    )
+    assert out == "parent lives\n"

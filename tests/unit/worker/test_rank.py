@@ -1,0 +1,233 @@
+"""Zygote and ranks behind sockets and pipes, without an agent and without a kernel."""
+
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.importorskip("cellspan._link")
+from cellspan import parcel  # noqa: E402
+from fake_agent import Home, Zygote, run_on  # noqa: E402
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    """One that has imported nothing but IPython and what is there of numpy: torch is not needed here."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    zygote = Zygote(env={"CELLSPAN_PRELOAD": "decimal"})
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def ranks(zygote):
+    ranks = zygote.fork(range(2))
+    yield ranks
+    for rank in ranks:
+        rank.sock.close()
+        end = time.monotonic() + 5
+        while os.waitpid(rank.pid, os.WNOHANG) == (0, 0):
+            assert time.monotonic() < end, "a rank outlives its agent's socket"
+            time.sleep(0.005)
+
+
+def values(ranks, code, **more):
+    """What the last expression shows on each rank."""
+    done = run_on(ranks, code, **more)
+    assert [d.fields["status"] for d in done] == ["ok"] * len(ranks), [d.json() for d in done]
+    return [d.json("result")["data"]["text/plain"] for d in done]
+
+
+def test_a_rank_is_a_child_of_the_agent_in_a_session_of_its_own(ranks):
+    assert values(ranks, "import os; os.getppid(), os.getsid(0) == os.getpid()") == [str((os.getpid(), True))] * 2
+    assert [r.ready.fields["pid"] for r in ranks] == [r.pid for r in ranks]
+
+
+def test_what_a_rank_prints_comes_through_its_own_pipe(ranks):
+    run_on(ranks, "import os\nprint('rank', os.environ['RANK'])\nos.write(2, b'err')")
+    assert [(r.text[1], r.text[2]) for r in ranks] == [(b"rank 0\n", b"err"), (b"rank 1\n", b"err")]
+
+
+def test_the_environment_is_torchruns(ranks):
+    names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "GROUP_RANK"]
+    assert values(ranks, f"import os\n[os.environ[n] for n in {names}]") == [
+        "['0', '0', '2', '2', '127.0.0.1', '0']",
+        "['1', '1', '2', '2', '127.0.0.1', '0']",
+    ]
+
+
+def test_a_variable_of_one_cell_is_gone_in_the_next(ranks):
+    code = "import os; os.environ.get('MINE')"
+    assert values(ranks, code, env={"MINE": "1"}) == ["'1'"] * 2
+    done = run_on(ranks, code, cell=2)
+    assert [d.fields["result"] for d in done] == ["", ""]
+
+
+def test_variables_stay_from_cell_to_cell(ranks):
+    run_on(ranks, "x = 1")
+    assert values(ranks, "x + 1", cell=2, count=2) == ["2", "2"]
+
+
+def test_random_state_differs_by_rank_and_is_reproducible(zygote, ranks):
+    code = "import random; random.random()"
+    first = values(ranks, code)
+    assert first[0] != first[1]
+    again = zygote.fork([1])
+    assert values(again, code) == first[1:]
+    again[0].sock.close()
+    os.waitpid(again[0].pid, 0)
+
+
+def test_the_value_comes_as_a_parcel_where_it_is_wanted(ranks):
+    done = run_on(ranks, "{'a': [1, 2]}", flags=1, blob=100)
+    assert [d.blob for d in done] == [100, 101]
+    assert parcel.unpack(done[0].fd, done[0].size, {}) == {"a": [1, 2]}
+    assert run_on(ranks, "1", cell=2)[0].fd == -1
+
+
+@pytest.mark.parametrize("code, word", [("lambda: (yield)\nimport threading; threading.Lock()", "pickle"), ("'x' * 100000", "")])
+def test_why_a_value_did_not_travel_is_noted(ranks, code, word):
+    done = run_on(ranks, code, flags=1, blob=100, limit=1000)[0]
+    assert done.fields["status"] == "ok" and done.fd == -1 and done.fields["note"] and word in done.fields["note"]
+
+
+def test_none_travels_only_where_the_list_needs_it(ranks):
+    assert run_on(ranks, "None", flags=1, blob=100)[0].fd == -1
+    assert run_on(ranks, "None", cell=2, flags=1 | 16, blob=102)[0].fd >= 0
+
+
+def test_an_error_is_the_cells_and_its_line_the_notebooks(ranks):
+    done = run_on(ranks, "\n\n\n1/0")
+    content = done[0].json()
+    assert content["ename"] == "ZeroDivisionError"
+    assert re.search(r"(line |--> )4", re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(content["traceback"])))
+    assert run_on(ranks, "def f(:", cell=2)[0].json()["ename"] == "SyntaxError"
+
+
+def test_after_an_error_nothing_keeps_the_frames_variables(ranks):
+    code = "class Big: pass\nimport weakref\ndef f():\n    global ref\n    big = Big(); ref = weakref.ref(big)\n    1/0\nf()"
+    run_on(ranks, code)
+    assert values(ranks, "ref() is None", cell=2, count=2) == ["True", "True"]
+
+
+def test_displays_come_before_what_was_printed_later_or_not_at_all(ranks):
+    run_on(ranks, "print('a'); display(1); print('b')")
+    assert [m.text_before[1] for m in ranks[0].published] == [b"a\n"]
+    run_on(ranks, "display(2)", cell=2, flags=2)
+    assert len(ranks[0].published) == 1
+
+
+def test_await_at_the_top_works(ranks):
+    assert values(ranks, "import asyncio\nawait asyncio.sleep(0.01, 'slept')") == ["'slept'"] * 2
+
+
+def test_interrupts_end_the_cell_that_they_name(ranks):
+    for rank in ranks:
+        rank.send("RUN", 5, {"code": "import time; time.sleep(60)", "env": "{}"})
+    ranks[0].pump(0.2)
+    for rank in ranks:
+        rank.send("INTERRUPT", 4)
+        rank.send("INTERRUPT", 5)
+    done = [r.expect("DONE", 5) for r in ranks]
+    assert [(d.json()["ename"], d.fields["flags"] & 2) for d in done] == [("KeyboardInterrupt", 2)] * 2
+    assert values(ranks, "1", cell=6) == ["1", "1"]
+
+
+def test_names_are_bound_and_a_broken_parcel_fails_the_next_run_only(ranks):
+    fd, size = parcel.pack({"x": [1, 2]}, {})
+    good = os.pread(fd, size, 0)
+    for rank in ranks:
+        rank.send("BIND", 1, {"how": 0}, blob=9, data=good)
+    assert values(ranks, "x", cell=1) == ["[1, 2]"] * 2
+    ranks[0].send("BIND", 2, {"how": 0}, blob=9, data=b"junk" * 100)
+    assert [d.fields["status"] for d in run_on(ranks, "1", cell=2)] == ["error", "ok"]
+    assert values(ranks, "x", cell=3) == ["[1, 2]"] * 2
+
+
+def test_fetch_brings_one_name_or_names_the_rank_that_lacks_it(ranks):
+    run_on(ranks, "x = 5")
+    ranks[1].send("FETCH", 2, {"names": "x"}, blob=9)
+    done = ranks[1].expect("DONE", 2)
+    assert parcel.unpack(done.fd, done.size, {}) == 5
+    ranks[1].send("FETCH", 3, {"names": "y"}, blob=9)
+    error = ranks[1].expect("DONE", 3).json()
+    assert error["ename"] == "NameError" and "'y'" in error["evalue"] and "rank 1" in error["evalue"]
+    ranks[1].send("FETCH", 4, {"names": ""})
+    assert ranks[1].expect("DONE", 4).fields["status"] == "ok"
+
+
+def test_input_asks_at_rank_0_and_names_the_others(ranks):
+    for rank in ranks:
+        rank.send("RUN", 1, {"code": "print(input('? '))", "flags": 0 if rank.number else 4, "env": "{}"})
+    assert "rank 1" in ranks[1].expect("DONE", 1).json()["evalue"]
+    assert ranks[0].expect("INPUT", 1).fields["prompt"] == "? "
+    ranks[0].send("INPUT_REPLY", 1, {"value": "yes"})
+    assert ranks[0].expect("DONE", 1).fields["status"] == "ok" and ranks[0].text[1] == b"yes\n"
+
+
+def test_a_script_runs_as_main_with_its_arguments_and_its_folder(ranks, tmp_path):
+    (tmp_path / "beside.py").write_text("value = 7")
+    script = tmp_path / "script.py"
+    script.write_text("import sys, beside\nprint(__name__, sys.argv[1:], beside.value)\nsys.exit(int(sys.argv[1]))")
+    done = run_on(ranks, "", flags=8, argv=json.dumps([str(script), "0"]))
+    assert done[0].fields["status"] == "ok" and ranks[0].text[1] == b"__main__ ['0'] 7\n"
+    content = run_on(ranks, "", cell=2, flags=8, argv=json.dumps([str(script), "3"]))[0].json()
+    assert (content["ename"], content["evalue"]) == ("SystemExit", "3")
+
+
+def test_a_module_runs_as_main(ranks):
+    run_on(ranks, "", flags=8, argv=json.dumps(["-m", "json.tool", "--help"]))
+    assert b"usage" in ranks[0].text[1]
+
+
+def test_the_error_of_a_script_begins_in_the_script(ranks, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("def f():\n    raise KeyError('k')\nf()")
+    text = "\n".join(run_on(ranks, "", flags=8, argv=json.dumps([str(script)]))[0].json()["traceback"])
+    assert "script.py" in text and "runpy" not in text and "cellspan" not in text
+
+
+def test_a_cell_runs_in_the_folder_that_was_asked_for(ranks, tmp_path):
+    assert values(ranks, "import os; os.getcwd()", cwd=str(tmp_path)) == [repr(str(tmp_path))] * 2
+    assert run_on(ranks, "1", cell=2, cwd="/nosuch")[0].json()["ename"] == "FileNotFoundError"
+
+
+def test_a_rank_that_crashes_leaves_its_stack(zygote):
+    (rank,) = zygote.fork([3])
+    rank.send("RUN", 1, {"code": "import ctypes; ctypes.string_at(0)", "env": "{}"})
+    rank.until(lambda: rank.closed)
+    assert os.WTERMSIG(os.waitpid(rank.pid, 0)[1]) == signal.SIGSEGV
+    assert b"string_at" in os.read(rank.stack, 1 << 16)
+
+
+def test_torch_gets_the_threads_of_its_share_and_a_process_group():
+    pytest.importorskip("torch")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    zygote = Zygote()
+    ranks = zygote.fork(range(2))
+    port = str(20000 + os.getpid() % 20000)
+    code = "import torch, torch.distributed as dist\nt = torch.ones(1) * (dist.get_rank() + 1)\ndist.all_reduce(t)\nt.item(), torch.get_num_threads()"
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert values(ranks, code, init="gloo", env={"MASTER_PORT": port}) == [f"(3.0, {threads})"] * 2
+    assert run_on(ranks, "1", cell=2, env={"MASTER_PORT": port})[0].fields["flags"] & 1
+    for rank in ranks:
+        rank.sock.close()
+        os.waitpid(rank.pid, 0)
+    zygote.close()
+
+
+def test_a_home_with_an_old_link_says_that_a_child_has_none(tmp_path):
+    home = Home(env={"IPYTHONDIR": str(tmp_path)})
+    code = "import os\nif os.fork() == 0:\n    from cellspan import _link\n    try:\n        _link.send('SYNC')\n    except _link.LinkDead as e:\n        print(e, flush=True)\n    display(1)\n    os._exit(0)\n_ = os.wait()"
+    assert home.run(code)["status"] == "ok"
+    assert b"no link" in home.text[1] and not home.published
+    home.close()
