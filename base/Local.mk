@@ -8,6 +8,7 @@ base_libbase_a_SOURCES = \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \
 	base/random.h base/random.c \
+	base/orphans.h base/orphans.c \
 	base/process.h base/process.c \
 	base/runtime.h base/runtime.c \
 	base/loop/wake.h base/loop/wake.c \

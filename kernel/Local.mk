@@ -11,8 +11,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c \
 	kernel/cell/text.h kernel/cell/text.c \
 	kernel/agents/agents.h kernel/agents/agents.c \
-	kernel/agents/credit.h kernel/agents/credit.c \
-	kernel/agents/orphans.h kernel/agents/orphans.c
+	kernel/agents/credit.h kernel/agents/credit.c
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c

@@ -12,10 +12,10 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/orphans.h"
 #include "base/process.h"
 #include "base/runtime.h"
 #include "kernel/agents/credit.h"
-#include "kernel/agents/orphans.h"
 #include "protocol/span_fields.h"
 
 #define WINDOW (UINT64_C(4) << 20) /* bytes that a worker may have on the way */

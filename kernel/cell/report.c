@@ -45,6 +45,14 @@ static int how(const struct span *m, struct buf *out)
     }
 }
 
+/* As a shell says it: 128 and the signal, for who was killed. */
+static int exit_status(const struct span *m)
+{
+    const int status = (int)(m->v[F_EXITED_STATUS].u64 & 0x7f);
+
+    return m->v[F_EXITED_CODE].u64 == 1 ? 128 + status : m->v[F_EXITED_CODE].u64 == 0 ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff) : 1;
+}
+
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
 {
     struct buf text = BUF_INIT, same = BUF_INIT; /* the whole sentence; what ranks that died alike share of it */
@@ -55,8 +63,8 @@ static json_t *death(const char *ename, const char *who, const char *where, cons
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
         add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
         add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
-        error = json_pack("{s:s, s:s, s:O, s:s}", "ename", ename, "evalue", text.p, "traceback", traceback,
-                          "how", same.p + strlen(who) + 1);
+        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p, "traceback", traceback,
+                          "how", same.p + strlen(who) + 1, "exit_status", exit_status(m));
     }
     json_decref(traceback);
     buf_release(&text);
@@ -155,8 +163,8 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
             json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", text_field(cause->error, "ename"), who.p, c->world));
         json_array_extend(traceback, json_object_get(cause->error, "traceback"));
         add_others(c, told, traceback);
-        error = json_pack("{s:s, s:s, s:O}", "ename", text_field(cause->error, "ename"), "evalue", text_field(cause->error, "evalue"),
-                          "traceback", traceback);
+        error = json_pack("{s:s, s:s, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue", text_field(cause->error, "evalue"),
+                          "traceback", traceback, "exit_status", json_object_get(cause->error, "exit_status"));
     }
     json_decref(traceback);
     buf_release(&who);

@@ -7,7 +7,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/env.h worker/agent/env.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \
-	worker/agent/orphans.h worker/agent/orphans.c \
 	worker/agent/outbox.h worker/agent/outbox.c \
 	worker/agent/pipes.h worker/agent/pipes.c \
 	worker/agent/port.h worker/agent/port.c \

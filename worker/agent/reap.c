@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/orphans.h"
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/orphans.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/stacks.h"
@@ -289,7 +289,7 @@ void reap_everybody(struct agent *a)
     for (struct worker *w = a->worker; w; w = w->next)
         worker_signal(w, SIGKILL);
     while (!wait_for_all() && clock_now(clock) < until_ns) {
-        orphans_kill();
+        orphans_kill(0);
         (void)poll(NULL, 0, 5);
     }
 }

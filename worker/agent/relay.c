@@ -94,13 +94,20 @@ static void post_without(struct worker *w, const struct span *head, struct slice
     span_release(&m);
 }
 
+static void begin_cell(struct worker *w, const struct span *head)
+{
+    w->cell = head->cell;
+    if (head->kind == SPAN_RUN)
+        tail_clear(&w->errors);
+}
+
 void relay_down(struct worker *w, const struct span *head, struct slice msg)
 {
     const bool rides = head->blob != 0 && head->blob_size != 0;
     const struct blob *b = rides ? blobs_get(&w->agent->blobs, head->blob) : NULL;
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
-        w->cell = head->cell;
+        begin_cell(w, head);
     if (rides && (!b || b->size != head->blob_size))
         post_without(w, head, msg);
     else

@@ -8,6 +8,11 @@ void tail_release(struct tail *t)
     buf_release(&t->bytes);
 }
 
+void tail_clear(struct tail *t)
+{
+    buf_clear(&t->bytes);
+}
+
 int tail_add(struct tail *t, struct slice data)
 {
     if (data.n > TAIL_SIZE) {

@@ -9,8 +9,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 
 from IPython.core.history import HistoryManager
+
+GATHER = 0.25  # seconds between a cell's reply and its line in the file
 
 
 class History(HistoryManager):
@@ -70,6 +73,7 @@ class History(HistoryManager):
         pid = os.getpid()
         while os.getpid() == pid:
             self._flag.wait()
+            time.sleep(GATHER)  # cells that follow one another share a write, and the next one does not wait for the disk
             self._flag.clear()
             try:
                 self.writeout_cache()

@@ -82,6 +82,7 @@ def history(shell, content):
     elif how == "range":
         session, start = content.get("session") or 0, content.get("start")
         lines = manager.get_range(session, 1 if start is None else start, content.get("stop"), raw=raw, output=output)
+        lines = [(number or session, *rest) for number, *rest in lines]  # IPython calls the current one 0, also when asked by number
     elif how == "search":
         lines = manager.search(
             content.get("pattern") or "*", raw=raw, output=output, n=content.get("n"), unique=content.get("unique", False)

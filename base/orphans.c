@@ -1,5 +1,5 @@
 /* orphans.c - see orphans.h. Linux's /proc; elsewhere there are no adopted orphans either. */
-#include "worker/agent/orphans.h"
+#include "base/orphans.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ pid_t orphans_parent(pid_t pid)
     return parse_parent(text);
 }
 
-void orphans_kill(void)
+void orphans_kill(pid_t spare)
 {
     DIR *dir = opendir("/proc");
     const pid_t self = getpid();
@@ -51,7 +51,7 @@ void orphans_kill(void)
     while ((entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
 
-        if (pid <= 1 || orphans_parent((pid_t)pid) != self)
+        if (pid <= 1 || pid == spare || orphans_parent((pid_t)pid) != self)
             continue;
         if (getpgid((pid_t)pid) == (pid_t)pid)
             (void)process_kill_group((pid_t)pid, SIGKILL);

@@ -1,12 +1,12 @@
 /* orphans.h - our children, as the system lists them: also those that came to us when their parents ended. */
-#ifndef WORKER_AGENT_ORPHANS_H
-#define WORKER_AGENT_ORPHANS_H
+#ifndef BASE_ORPHANS_H
+#define BASE_ORPHANS_H
 
 #include <sys/types.h>
 
 /* The parent of a process; 0: there is no such process; -1: this system doesn't tell. */
 pid_t orphans_parent(pid_t pid);
-/* SIGKILL to every child of ours, with its process group if it leads one. */
-void orphans_kill(void);
+/* SIGKILL to every child of ours but `spare` (0: none), with its process group if it leads one. */
+void orphans_kill(pid_t spare);
 
 #endif
