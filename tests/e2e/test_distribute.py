@@ -212,6 +212,14 @@ def test_fold_shows_a_line_of_several_ranks_once(nb):
     assert sorted(lines[1:]) == ["[0,2] odd 0", "[1,3] odd 1"]
 
 
+def test_fold_finds_twins_behind_lines_that_differ(nb):
+    """What training prints: a loss of each rank's own, then an accuracy that is the same."""
+    cell = nb.ok("%%distribute -n 4\nimport os\nprint('loss', os.environ['RANK'])\nprint('same')")
+    lines = cell.stdout.splitlines()
+    assert sorted(lines[:-1]) == ["[%d] loss %d" % (rank, rank) for rank in range(4)]
+    assert lines[-1] == "[0-3] same"
+
+
 def test_prefix_labels_each_line(nb):
     cell = nb.ok("%%distribute -n 3 --merge prefix\nprint('a'); print('b')")
     for rank in range(3):

@@ -58,7 +58,7 @@ def test_an_exception_of_all_ranks_is_one_traceback(nb):
     ranks_of(nb)
     cell = nb.run("%%distribute\nraise KeyError('same')").assert_error("KeyError")
     assert "KeyError on ranks 0-3 of 4" in cell.traceback
-    assert len(re.findall(r"^KeyError", cell.traceback, re.M)) <= 2
+    assert len(re.findall(r"^KeyError: 'same'", cell.traceback, re.M)) == 1
 
 
 def test_different_exceptions_get_one_line_each(nb):
@@ -164,6 +164,7 @@ def test_a_rank_that_dies_between_cells_is_started_again(nb):
     before = ranks_of(nb)
     os.kill(before[1], signal.SIGKILL)
     assert wait_until(lambda: not processes.alive(before[1]), 5)
+    nb.quiet(0.5)  # the kernel hears of it
     cell = nb.ok("%%distribute -n 4 --gather\nimport os\n(os.getpid(), 'kept' in globals())")
     after = re.findall(r"\((\d+), (\w+)\)", cell.value)
     assert [known for _, known in after] == ["True", "False", "True", "True"]
@@ -184,7 +185,7 @@ HOME_DEATHS = [
 def test_the_death_of_home_fails_the_cell_and_nothing_else(nb, death, named):
     ranks_of(nb, 2)
     nb.ok("mine = 1")
-    cell = nb.run("print('before')\n" + death)
+    cell = nb.run("print('before', flush=True)\n" + death)
     assert cell.status == "error" and cell.seconds < 5
     assert "before" in cell.stdout
     assert re.search(named, cell.shown), cell.shown
@@ -286,7 +287,7 @@ STUCK = {
     "loop": "while True: pass",
     "sleep": "import time; time.sleep(60)",
     "lock": "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
-    "c call": "import ctypes; ctypes.PyDLL(None).sleep(4)",
+    "c call": "while True: sum(range(40_000_000))",  # one call takes a second or more, and looks at no signal
 }
 
 
@@ -320,14 +321,14 @@ def test_an_interrupt_frees_ranks_that_are_stuck_in_a_collective(nb, torch):
 
 
 IGNORES = (
-    "print('begun', flush=True)\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
-    "import time\nwhile True:\n    time.sleep(0.1)"
+    "print('begun', flush=True)\nwhile True:\n    try:\n        time.sleep(60)\n"
+    "    except KeyboardInterrupt:\n        pass"
 )
 
 
 def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_hang(nb):
     ranks_of(nb)
-    cell = nb.start("%%distribute --grace 2s\ndef deep_inside():\n    " + IGNORES.replace("\n", "\n    ") + "\nif rank == 3:\n    deep_inside()\ntime.sleep(60)")
+    cell = nb.start("%%distribute --grace 2s\nimport time\ndef deep_inside():\n    " + IGNORES.replace("\n", "\n    ") + "\nif rank == 3:\n    deep_inside()\ntime.sleep(60)")
     nb.wait_shown(cell, "begun", 20)
     nb.control("interrupt_request", limit=5)
     nb.wait(cell, 30)
@@ -338,7 +339,7 @@ def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_ha
 
 def test_a_second_interrupt_kills_what_the_first_did_not_stop(nb):
     before = ranks_of(nb, 2)
-    cell = nb.start("%%distribute -n 2 --grace 60s\n" + IGNORES)
+    cell = nb.start("%%distribute -n 2 --grace 60s\nimport time\n" + IGNORES)
     nb.wait_shown(cell, "begun", 20)
     nb.control("interrupt_request", limit=5)
     nb.quiet(1)
@@ -364,7 +365,21 @@ def test_homes_state_survives_every_interrupt_of_ranks(nb):
 def test_an_interrupt_of_a_cell_that_starts_its_group_ends_it(fresh):
     notebook = fresh()
     cell = notebook.start("%%distribute -n 4\nimport time; time.sleep(60)")
+    notebook.wait(cell, 10, lambda: cell.busy_at is not None)
     notebook.control("interrupt_request")
     notebook.wait(cell, 40)
     assert cell.status == "error"
     assert notebook.ok("%%distribute -n 2\n'fine'").value == "'fine'"
+
+
+def test_the_stack_of_a_ranks_segfault_is_shown(nb):
+    ranks_of(nb, 2)
+    cell = nb.run("%%distribute -n 2\ndef where_it_happens():\n    import ctypes\n    ctypes.string_at(0)\nif rank == 1:\n    where_it_happens()")
+    assert cell.status == "error" and "where_it_happens" in cell.traceback, cell.traceback
+
+
+def test_a_certificate_quotes_only_what_the_rank_said_in_this_cell(nb):
+    ranks_of(nb, 2)
+    nb.ok("%%distribute -n 2\nimport sys\nprint('an older remark', file=sys.stderr)")
+    cell = nb.run("%%distribute -n 2\nimport os\nif rank == 1:\n    os._exit(3)")
+    assert cell.status == "error" and "an older remark" not in cell.shown
