@@ -127,6 +127,71 @@ static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash
     return NULL;
 }
 
+static void link_last(struct fold *f, struct line *l)
+{
+    l->next = NULL;
+    l->prev = f->tail;
+    if (f->tail)
+        f->tail->next = l;
+    else
+        f->head = l;
+    f->tail = l;
+}
+
+static void unlink_line(struct fold *f, struct line *l)
+{
+    *(l->prev ? &l->prev->next : &f->head) = l->next;
+    *(l->next ? &l->next->prev : &f->tail) = l->prev;
+}
+
+static void bucket_drop(struct fold *f, struct line *l)
+{
+    struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
+    struct line *before = NULL;
+
+    for (struct line *at = b->first; at != l; at = at->twin)
+        before = at;
+    *(before ? &before->twin : &b->first) = l->twin;
+    if (b->last == l)
+        b->last = before;
+}
+
+/* Is nothing behind it of the ranks that printed it? */
+static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
+{
+    const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };
+
+    for (long r = ranks_next(&who, 0); r >= 0; r = ranks_next(&who, (unsigned)r + 1))
+        if (f->last[r] != l)
+            return false;
+    return true;
+}
+
+/* An equal line of other ranks that may be moved to the end, or NULL. */
+static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash, struct slice text, unsigned flags)
+{
+    struct line *l = flags || !f->buckets_n ? NULL : f->buckets[hash & (f->buckets_n - 1)].first;
+
+    for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
+        if (!(l->who[rank / 64] >> rank % 64 & 1) && is_twin(l, hash, text, flags) && is_last_of_its_ranks(f, l))
+            return l;
+    return NULL;
+}
+
+/* What stands before it now has to leave in time for it. */
+static void move_last(struct fold *f, struct line *l)
+{
+    if (l == f->tail)
+        return;
+    bucket_drop(f, l);
+    unlink_line(f, l);
+    l->seq = f->seq++;
+    link_last(f, l);
+    bucket_add(f, l);
+    for (struct line *at = l->prev; at && at->due_ns > l->due_ns; at = at->prev)
+        at->due_ns = l->due_ns;
+}
+
 static struct line *append(struct fold *f, uint64_t hash, struct slice text, unsigned flags, uint64_t due_ns)
 {
     struct line *l;
@@ -141,11 +206,7 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
     memset(l->who, 0, f->words * sizeof l->who[0]);
     if (text.n)
         memcpy(l->who + f->words, text.p, text.n);
-    if (f->tail)
-        f->tail->next = l;
-    else
-        f->head = l;
-    f->tail = l;
+    link_last(f, l);
     if (f->twins)
         bucket_add(f, l);
     f->count++;
@@ -158,6 +219,8 @@ int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags, u
     const uint64_t hash = f->twins ? hash_of(text, flags) : 0;
     struct line *l = f->twins ? find_twin(f, rank, hash, text, flags) : NULL;
 
+    if (!l && f->twins && f->last[rank] && (l = find_movable(f, rank, hash, text, flags)))
+        move_last(f, l);
     if (!l && !(l = append(f, hash, text, flags, due_ns)))
         return -1;
     l->who[rank / 64] |= UINT64_C(1) << rank % 64;
@@ -181,9 +244,19 @@ const struct line *fold_head(const struct fold *f)
     return f->head;
 }
 
+static bool has_all(const struct fold *f, const struct line *l)
+{
+    for (unsigned i = 0; i < f->living.words && i < l->words; i++)
+        if (f->living.bit[i] & ~l->who[i])
+            return false;
+    return true;
+}
+
 bool fold_settled(const struct fold *f)
 {
-    return f->behind == 0;
+    if (f->behind || !f->head)
+        return f->behind == 0;
+    return !f->twins || has_all(f, f->head) || !is_last_of_its_ranks(f, f->head);
 }
 
 bool fold_has(const struct fold *f, unsigned rank)
@@ -227,9 +300,7 @@ struct line *fold_take(struct fold *f)
         if (!b->first)
             b->last = NULL;
     }
-    f->head = l->next;
-    if (!f->head)
-        f->tail = NULL;
+    unlink_line(f, l);
     forget_last(f, l);
     f->count--;
     f->bytes -= l->n;

@@ -1,8 +1,9 @@
 /* fold.h - the lines of one stream that wait: for their twins of other ranks, or for another rank's long line to end.
  *
- * Lines stand in the order in which they will leave. A rank's line joins an equal one only behind the last one that
- * this rank joined or brought, so that every rank's lines keep their order. The first line is settled when every living
- * rank has got at least that far: nobody can join it any more. */
+ * Lines stand in the order in which they will leave. A rank's line joins an equal one behind the last one that this rank
+ * joined or brought, so that every rank's lines keep their order; or one before it that is the last of all its ranks:
+ * that one moves to the end then. So "loss 0.3", "epoch 1" of one rank and "loss 0.4", "epoch 1" of another end in one
+ * "epoch 1". The first line is settled when nobody can join it any more. */
 #ifndef KERNEL_MERGE_FOLD_H
 #define KERNEL_MERGE_FOLD_H
 
@@ -15,7 +16,7 @@
 #define LINE_CONT 2u /* goes on where a LINE_OPEN of the same ranks ended */
 
 struct line {
-    struct line *next;
+    struct line *next, *prev;
     struct line *twin; /* the next of the same bucket */
     uint64_t seq;
     uint64_t hash;

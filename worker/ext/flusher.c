@@ -38,7 +38,7 @@ static struct timespec next_tick(void)
 #else
     clock_gettime(CLOCK_REALTIME, &t);
 #endif
-    t.tv_nsec += TICK_NS;
+    t.tv_nsec += TICK_NS - t.tv_nsec % TICK_NS; /* all workers of a node at the same moments: equal lines meet in the merge */
     if (t.tv_nsec >= 1000000000L) {
         t.tv_nsec -= 1000000000L;
         t.tv_sec++;

@@ -114,6 +114,25 @@ static void tracebacks_differ_in_one_line(void)
     fixture_release(&f);
 }
 
+static void equal_lines_meet_behind_different_ones(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 3);
+    fixture_print(&f, 2, "loss 0.2\nepoch 1\n");
+    fixture_wait(&f, 40);
+    fixture_print(&f, 0, "loss 0.3\nepoch 1\n");
+    fixture_wait(&f, 40);
+    fixture_print(&f, 1, "loss 0.4\nepoch 1\n");
+    fixture_is(&f, "[2] loss 0.2\n[0] loss 0.3\n[1] loss 0.4\n[0-2] epoch 1\n", "what follows on different lines folds, too");
+    fixture_print(&f, 0, "a\nx\n");
+    fixture_wait(&f, 60);
+    fixture_print(&f, 1, "b\nx\n");
+    fixture_wait(&f, 40);
+    fixture_is(&f, "[0] a\n[1] b\n[0-1] x\n", "and nobody waits longer for it than 100 ms");
+    fixture_release(&f);
+}
+
 static void streams_do_not_mix(void)
 {
     struct fixture f;
@@ -203,6 +222,7 @@ int main(void)
     the_living_are_waited_for();
     runs_of_one_rank_stay_together();
     tracebacks_differ_in_one_line();
+    equal_lines_meet_behind_different_ones();
     streams_do_not_mix();
     memory_is_bounded();
     thousands_of_equal_lines_fold();

@@ -191,7 +191,7 @@ static void a_rank_is_flushed_before_its_display(void)
     fixture_print(&f, 0, "a\nb");
     fixture_print(&f, 1, "c\n");
     ok(merge_flush_rank(f.m, 0, &err) == 0, "rank 0 is flushed");
-    fixture_is(&f, "[0] a\n[1] c\n[0] b", "with the line that has no end yet, and with what stands before it");
+    fixture_is(&f, "[0] a\n[0] b\n[1] c\n", "with the line that has no end yet, and with what stands before it");
     fixture_print(&f, 1, "d\n");
     ok(merge_flush_rank(f.m, 0, &err) == 0, "again, with nothing of it waiting");
     fixture_is(&f, "", "others' lines go on waiting for their twins");
