@@ -60,6 +60,7 @@ void cell_destroy(struct cell *c)
     buf_release(&c->progress);
     json_decref(c->captured);
     json_decref(c->table);
+    json_decref(c->expressions);
     json_decref(c->error);
     free(c->failed);
     free(c->failed_name);

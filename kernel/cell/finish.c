@@ -112,6 +112,26 @@ static void bind_result(struct cell *c)
         bind_handle(c, lead);
 }
 
+/* user_expressions are home's, after the cell: an empty silent cell has them evaluated. */
+static void ask_expressions(struct cell *c)
+{
+    json_t *wanted = c->is_call ? NULL : json_object_get(request_content(c->request), "user_expressions");
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count };
+    struct buf content = BUF_INIT;
+
+    if (json_object_size(wanted) == 0)
+        return;
+    if (text_json(&content, json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1, "user_expressions", wanted)) == 0) {
+        m.v[F_REQUEST_TYPE].s = slice_text("execute_request");
+        m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+        m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
+        m.v[F_REQUEST_FLAGS].u64 = EXECUTE_SILENT;
+        c->binds++;
+        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    }
+    buf_release(&content);
+}
+
 /* ---- the result ---- */
 
 static void show_result(struct cell *c, const json_t *bundle)
@@ -134,6 +154,7 @@ static void succeed(struct cell *c)
         bind_result(c);
     if (c->state == CELL_OVER)
         return;
+    ask_expressions(c);
     c->state = CELL_BINDING;
     if (!c->plan.gather && c->plan.kind != PLAN_PULL && c->n)
         show_result(c, c->member[0].result);
@@ -200,6 +221,10 @@ void finish_bound(struct cell *c, const struct span *reply)
         expanded(c, content);
     } else if (c->state == CELL_BINDING && c->binds) {
         c->binds--;
+        if (json_object_size(json_object_get(content, "user_expressions"))) {
+            json_decref(c->expressions);
+            c->expressions = json_incref(json_object_get(content, "user_expressions"));
+        }
         if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
             cell_fail(c, text_field(content, "ename"), "home could not take the value: %s", text_field(content, "evalue"));
         else if (c->plan.gather && c->binds == 0)
@@ -222,7 +247,7 @@ static json_t *reply_content(const struct cell *c)
 
     json_object_set_new(content, "status", json_string(c->error ? "error" : "ok"));
     json_object_set_new(content, "execution_count", json_integer(c->count));
-    json_object_set_new(content, "user_expressions", json_object());
+    json_object_set_new(content, "user_expressions", c->expressions ? json_incref(c->expressions) : json_object());
     json_object_set_new(content, "payload", json_array());
     return content;
 }

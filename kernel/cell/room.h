@@ -119,6 +119,7 @@ struct cell {
     unsigned pulled;         /* %pull: names done */
     size_t binds;            /* BINDs that home has not answered */
     json_t *table;           /* owned: %ranks as rows, for RETURN; or NULL */
+    json_t *expressions;     /* owned: user_expressions as home evaluated them, or NULL */
     struct merge *merge;
     struct pace *pace;
     struct buf progress;     /* bars as they stand, to be shown */

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "base/runtime.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/spawn.h"
@@ -163,6 +164,21 @@ static int start(struct agent *a, struct err *err)
     return 0;
 }
 
+/* A kernel that was killed left its folder, with our endpoint in it; nobody else is there to remove it. */
+static void tidy_after_kernel(const struct house *h)
+{
+    const char *path = h->agent.args.connect, *slash = strrchr(path, '/');
+    struct err err = { "" };
+    char *folder;
+
+    if (getppid() == h->parent || strncmp(path, "ipc://", 6) != 0 || !slash || slash < path + 7)
+        return;
+    folder = strndup(path + 6, (size_t)(slash - path) - 6);
+    if (folder && strstr(folder, "/cellspan-") && runtime_dir_remove(folder, &err) < 0)
+        log_info("agent", "%s", err.text);
+    free(folder);
+}
+
 static int run(struct house *h, const struct agent_args *args, struct err *err)
 {
     struct loop *loop = loop_create(&clock_system, err);
@@ -174,6 +190,7 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
         start(&h->agent, err) == 0)
         rc = loop_run(loop, err);
     reap_everybody(&h->agent);
+    tidy_after_kernel(h);
     agent_release(&h->agent);
     loop_destroy(loop);
     return h->agent.refused ? -1 : rc;
