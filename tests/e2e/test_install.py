@@ -1,0 +1,184 @@
+"""The commands: cellspan install, cellspan run, in a home of their own, as a new user types them.
+
+That `pip install` of the source into a new environment works is tested by tests/install/wheel.sh."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+
+import processes
+import pytest
+from client import KERNEL
+from jupyter_client.kernelspec import KernelSpecManager
+
+
+@pytest.fixture
+def cellspan(tmp_path):
+    """Runs the command `cellspan` that belongs to the installed kernel, with an empty HOME."""
+    spec = KernelSpecManager().get_kernel_spec(KERNEL)
+    program = os.path.join(os.path.dirname(spec.argv[0]), "cellspan")
+    if not os.path.exists(program):
+        program = shutil.which("cellspan")
+    home = tmp_path / "home"
+    home.mkdir()
+    marker = uuid.uuid4().hex
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "XDG"))}
+    # In a virtual environment Jupyter looks there first, where a kernel of that name may be.
+    env.update({"HOME": str(home), processes.MARKER: marker, "JUPYTER_PREFER_ENV_PATH": "0"})
+
+    def run(*words, start=False, **changes):
+        options = dict(cwd=tmp_path, env=dict(env, **changes), stdin=subprocess.DEVNULL)
+        if start:
+            return subprocess.Popen([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+        done = subprocess.run([program, *map(str, words)], capture_output=True, timeout=60, **options)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    run.home, run.env, run.marker = home, env, marker
+    yield run
+    left = processes.gone(marker)
+    processes.kill_all(marker)
+    assert not left, left
+
+
+def one_line(outcome, *words):
+    code, out, err = outcome
+    assert code > 0 and out == "" and len(err.splitlines()) == 1, outcome
+    for word in words:
+        assert word in err, err
+
+
+def test_version_and_help_are_told(cellspan):
+    code, out, _ = cellspan("--version")
+    assert code == 0 and re.fullmatch(r"cellspan \d+\.\d+\.\d+\S*\n", out)
+    for words in (["--help"], ["install", "--help"], ["run", "--help"]):
+        code, out, err = cellspan(*words)
+        assert code == 0 and "usage" in out.lower() and err == ""
+
+
+@pytest.mark.parametrize("words", [["instal"], ["--versoin"], ["install", "--usr"], ["install", "--user", "--prefix", "x"], ["install", "--name", "a/b"], ["run"], ["run", "-n", "abc", "x.py"]])
+def test_wrong_words_are_named_in_one_line(cellspan, words):
+    one_line(cellspan(*words), next((w for w in reversed(words) if w in ("instal", "--versoin", "--usr", "--prefix", "a/b", "abc")), ""))
+
+
+def test_install_for_a_user_makes_a_kernel_that_jupyter_finds_and_runs(cellspan):
+    code, out, err = cellspan("install", "--user", "--python", sys.executable)
+    assert code == 0, err
+    folder = cellspan.home / ".local" / "share" / "jupyter" / "kernels" / "cellspan"
+    spec = json.loads((folder / "kernel.json").read_text())
+    assert spec["display_name"] == "Python (cellspan)" and spec["interrupt_mode"] == "message"
+    assert spec["language"] == "python" and "{connection_file}" in spec["argv"]
+    assert str(folder) in out
+    listed = subprocess.run(
+        [sys.executable, "-m", "jupyter", "kernelspec", "list", "--json"], env=cellspan.env, capture_output=True, check=True
+    )
+    assert json.loads(listed.stdout)["kernelspecs"]["cellspan"]["resource_dir"] == str(folder)
+    notebook = cellspan.home / "n.ipynb"
+    import nbformat
+
+    cells = [nbformat.v4.new_code_cell(code) for code in ("6 * 7", "%%distribute -n 2\nprint('both')")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), str(notebook))
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter", "execute", "--kernel_name=cellspan", "--inplace", str(notebook)],
+        env=cellspan.env, capture_output=True, timeout=100,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    first, second = nbformat.read(str(notebook), 4).cells
+    assert first.outputs[0].data["text/plain"] == "42" and second.outputs[0].text == "[0-1] both\n"
+
+
+def test_install_takes_name_display_name_prefix_and_python(cellspan, tmp_path):
+    code, _, err = cellspan(
+        "install", "--prefix", tmp_path / "p", "--name", "mine", "--display-name", "My kernel", "--python", sys.executable
+    )
+    assert code == 0, err
+    spec = json.loads((tmp_path / "p" / "share" / "jupyter" / "kernels" / "mine" / "kernel.json").read_text())
+    assert spec["display_name"] == "My kernel"
+    assert spec["argv"][spec["argv"].index("--python") + 1] == sys.executable
+    assert not (cellspan.home / ".local").exists()
+
+
+def test_install_twice_replaces(cellspan):
+    for name in ("One", "Two"):
+        assert cellspan("install", "--python", sys.executable, "--display-name", name)[0] == 0
+    folder = cellspan.home / ".local" / "share" / "jupyter" / "kernels"
+    assert [f.name for f in folder.iterdir()] == ["cellspan"]
+    assert json.loads((folder / "cellspan" / "kernel.json").read_text())["display_name"] == "Two"
+
+
+def test_install_for_a_python_that_is_not_there_names_it(cellspan):
+    one_line(cellspan("install", "--python", "/no/such/python"), "/no/such/python")
+    one_line(cellspan("install", "--python", "/bin/true"), "/bin/true")
+
+
+def test_install_for_a_python_without_ipython_says_what_to_install(cellspan, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    code, out, err = cellspan("install", "--python", tmp_path / "bare" / "bin" / "python")
+    assert re.search("(?i)ipython", out + err), (code, out, err)
+
+
+def test_install_where_nothing_may_be_written_names_the_place(cellspan, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    one_line(cellspan("install", "--python", sys.executable, "--prefix", tmp_path / "file"), str(tmp_path / "file"))
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import os, sys, time\nrank = os.environ['RANK']\nprint('rank', rank, sys.argv[1:], flush=True)\n"
+        "print('to stderr', file=sys.stderr)\n"
+        "if sys.argv[1:] == ['exit', rank]: sys.exit(3)\n"
+        "if sys.argv[1:] == ['die', rank]: os.kill(os.getpid(), 9)\n"
+        "if sys.argv[1:] and sys.argv[1] in ('wait', 'die'): time.sleep(60)\n"
+    )
+    return path
+
+
+def test_run_runs_a_script_on_ranks(cellspan, script):
+    code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, script, "a", "-n", "7")
+    assert code == 0, err
+    assert sorted(out.splitlines()) == ["[%d] rank %d ['a', '-n', '7']" % (r, r) for r in range(2)]
+    assert "[0-1] to stderr" in err
+
+
+def test_run_ends_with_the_status_of_the_script(cellspan, script):
+    code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, script, "exit", "1")
+    assert code == 3 and "rank 1" in err
+
+
+def test_run_fails_when_a_rank_dies(cellspan, script):
+    code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, script, "die", "1")
+    assert code not in (0, None) and "rank 1" in err and "SIGKILL" in err
+
+
+def test_run_of_a_script_that_is_not_there_names_it(cellspan):
+    code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, "missing.py")
+    assert code > 0 and "missing.py" in err
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_run_ends_with_all_that_came_of_it_when_it_is_signalled(cellspan, script, sent):
+    process = cellspan("run", "-n", 2, "--python", sys.executable, script, "wait", start=True)
+    for line in process.stdout:
+        if b"rank" in line:
+            break
+    process.send_signal(sent)
+    process.stdout.close()
+    assert process.wait(20) != 0
+    assert processes.gone(cellspan.marker) == []
+
+
+def test_every_command_has_a_manual_page():
+    spec = KernelSpecManager().get_kernel_spec(KERNEL)
+    share = pathlib.Path(spec.argv[0]).parents[1] / "share" / "man" / "man1"
+    if not share.exists():
+        pytest.skip("the manual pages are not installed beside the kernel")
+    assert {"cellspan.1", "cellspan-install.1", "cellspan-run.1", "cellspan-kernel.1"} <= {p.name for p in share.iterdir()}
