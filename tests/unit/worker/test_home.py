@@ -130,6 +130,15 @@ def test_exit_keeps_the_kernel(home):
     assert home.run("exit")["payload"] == [{"source": "ask_exit", "keepkernel": True}]
 
 
+def test_a_semicolon_at_the_end_hides_the_value(home):
+    for code in ("1;", "1; # c", "';' ;"):
+        home.run(code)
+    assert home.published == []
+    home.run("';'")
+    home.run("1 # ;")
+    assert len(home.published) == 2
+
+
 def test_numbers_that_json_lacks_are_shown_as_text(home):
     home.run("display({'application/json': {'a': float('nan'), 1: {2}}}, raw=True)")
     assert home.shown("display_data")[0]["data"]["application/json"] == {"a": "nan", "1": [2]}
@@ -400,9 +409,12 @@ def test_a_crash_leaves_pythons_and_cs_stack(home):
 def test_stacks_come_while_c_code_holds_the_lock(home):
     home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(20)")
     home.until(lambda: b"in" in home.text[1])
-    time.sleep(0.1)
-    os.kill(home.process.pid, signal.SIGRTMIN + 3)
-    assert "line 3" in os.read(home.stack, 1 << 16).decode()
+    text = ""
+    end = time.monotonic() + 10
+    while "line 3" not in text:
+        assert time.monotonic() < end, text
+        os.kill(home.process.pid, signal.SIGRTMIN + 3)
+        text = os.read(home.stack, 1 << 16).decode()
 
 
 def test_home_and_its_children_end_with_the_agent(home):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import threading
+import tokenize
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -100,6 +102,19 @@ class Publisher(DisplayPublisher):
         self.worker.publish(kind, message["content"], message.get("metadata") or {})
 
 
+_NO_CODE = (tokenize.ENDMARKER, tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.DEDENT)
+
+
+def _ends_in_semicolon(code):
+    """Is a semicolon the last of the code, comments aside?"""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):  # a magic's line
+        return code.rstrip().endswith(";")
+    last = next((t for t in reversed(tokens) if t.type not in _NO_CODE), None)
+    return last is not None and last.string == ";"
+
+
 class Hook(DisplayHook):
     """The value of the last expression."""
 
@@ -111,7 +126,7 @@ class Hook(DisplayHook):
 
     def quiet(self):
         code = self.worker.code
-        return ";" in code and bool(self.semicolon_at_end_of_expression(code))
+        return ";" in code and _ends_in_semicolon(code)
 
     def start_displayhook(self):
         self._is_active = True
