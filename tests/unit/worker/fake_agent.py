@@ -1,6 +1,7 @@
 """Plays the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
 
 import array
+import fcntl
 import json
 import os
 import select
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 
 from cellspan import _link
@@ -18,8 +20,6 @@ LIMIT = 20.0  # seconds that anything may take here
 
 def memfd(data):
     """A sealed memfd with `data`, and its size."""
-    import fcntl
-
     fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, data)
     fcntl.fcntl(fd, 1033, 0x0001 | 0x0002 | 0x0004 | 0x0008)  # F_ADD_SEALS: SEAL, SHRINK, GROW, WRITE
@@ -79,7 +79,8 @@ class End:
             os.close(fd)
 
     def pump(self, seconds=0.05):
-        """Takes what is there: the socket before the pipes, as the agent does."""
+        """Takes what is there. What was sent before some text is taken before it: so the text is measured, then the socket is
+        emptied, then no more text than that is taken."""
         watched = [] if self.closed else [self.sock]
         if self.read_pipes:
             watched += [self.out, self.err]
@@ -87,11 +88,23 @@ class End:
         if self.sock in ready:
             self._packet()
         for number, fd in ((1, self.out), (2, self.err)):
-            if fd in ready and select.select([fd], [], [], 0)[0]:  # the packet may have drained it
-                self._pipe(number, fd)
+            if fd not in ready:
+                continue
+            size = self._holds(fd)
+            while not self.closed and select.select([self.sock], [], [], 0)[0]:
+                self._packet()
+            size = min(size, self._holds(fd))  # a packet may have had the pipes drained
+            if size:
+                self._pipe(number, fd, size)
 
-    def _pipe(self, number, fd):
-        data = os.read(fd, 1 << 16)
+    @staticmethod
+    def _holds(fd):
+        size = array.array("i", [0])
+        fcntl.ioctl(fd, termios.FIONREAD, size)
+        return size[0]
+
+    def _pipe(self, number, fd, size=1 << 16):
+        data = os.read(fd, size)
         self.text[number] += data
         return data
 
