@@ -4,4 +4,4 @@ dist_man_MANS += \
 	docs/man/cellspan-install.1 \
 	docs/man/cellspan-kernel.1 \
 	docs/man/cellspan-run.1
-EXTRA_DIST += docs/building.md
+EXTRA_DIST += docs/building.md docs/images/jupyterlab.png
