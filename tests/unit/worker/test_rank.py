@@ -21,9 +21,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @pytest.fixture(scope="module")
 def zygote():
-    """One that has imported nothing but IPython and what is there of numpy: torch is not needed here."""
+    """One for all tests: its imports take a while."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    zygote = Zygote(env={"CELLSPAN_PRELOAD": "decimal"})
+    zygote = Zygote()
     yield zygote
     zygote.close()
 
@@ -140,6 +140,16 @@ def test_interrupts_end_the_cell_that_they_name(ranks):
     done = [r.expect("DONE", 5) for r in ranks]
     assert [(d.json()["ename"], d.fields["flags"] & 2) for d in done] == [("KeyboardInterrupt", 2)] * 2
     assert values(ranks, "1", cell=6) == ["1", "1"]
+
+
+def test_an_interrupt_does_not_replace_the_error_that_is_being_shown(ranks):
+    code = "class E(Exception):\n    def __str__(self):\n        print('showing', flush=True)\n        import time; time.sleep(0.5)\n        return 'mine'\nraise E()"
+    ranks[0].send("RUN", 5, {"code": code, "env": "{}"})
+    ranks[0].until(lambda: b"showing" in ranks[0].text[1])
+    ranks[0].send("INTERRUPT", 5)
+    assert ranks[0].expect("DONE", 5).json()["ename"] == "E"
+    assert ranks[0].text[2] == b""
+    assert values(ranks[:1], "1", cell=6) == ["1"]
 
 
 def test_names_are_bound_and_a_broken_parcel_fails_the_next_run_only(ranks):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from IPython.core import page
 from IPython.core.autocall import ZMQExitAutocall
@@ -135,6 +136,23 @@ class ZMQInteractiveShell(InteractiveShell):
 
     # ---- errors ----------------------------------------------------------------------------------------------------
 
+    def showtraceback(self, *args, **kwargs):
+        """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
+        is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
+        if threading.current_thread() is not threading.main_thread():
+            return super().showtraceback(*args, **kwargs)
+        ends = sys._getframe(1).f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
+        noted = []
+        handler = signal.signal(signal.SIGINT, lambda *signal: noted.append(signal))
+        try:
+            return super().showtraceback(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, handler)
+            if noted and not ends:
+                signal.raise_signal(signal.SIGINT)
+            elif noted and self.worker.cell is not None:
+                self.worker.cell.interrupted = True
+
     def _showtraceback(self, etype, evalue, stb):
         self._last_traceback = stb
         self.worker.show_error(etype.__name__, text_of(evalue), stb)
@@ -200,7 +218,8 @@ def run_command(command, streams):
     shell = os.environ.get("SHELL") or "/bin/sh"
     if not os.path.exists(shell):
         shell = "/bin/sh"
-    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, preexec_fn=os.setpgrp)
+    group = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, **group)
     try:
         return process.wait()
     except KeyboardInterrupt:
