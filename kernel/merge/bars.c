@@ -5,7 +5,12 @@
 
 static bool equal(const struct source *a, const struct source *b)
 {
-    return a->stream == b->stream && slice_equal(buf_slice(&a->state), buf_slice(&b->state));
+    if (a->stream != b->stream || a->rows_n != b->rows_n)
+        return false;
+    for (unsigned i = 0; i < a->rows_n; i++)
+        if (!slice_equal(buf_slice(&a->rows[i]), buf_slice(&b->rows[i])))
+            return false;
+    return true;
 }
 
 /* Collects the ranks that show the same as sources[first], and marks them as done. */
@@ -21,6 +26,20 @@ static void collect(struct source *const *sources, size_t n, size_t first, bool 
         }
 }
 
+/* Every row that shows something, with the label. */
+static int rows_write(const struct source *s, const uint64_t *who, struct labels *labels, struct buf *out)
+{
+    for (unsigned i = 0; i < s->rows_n; i++) {
+        if (!s->rows[i].n)
+            continue;
+        if (labels && labels_add(labels, who, out) < 0)
+            return -1;
+        if (buf_add_slice(out, buf_slice(&s->rows[i])) < 0 || buf_add_text(out, "\n") < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int bars_write(struct source *const *sources, size_t n, bool fold, struct labels *labels, struct buf *out)
 {
     const size_t words = n / 128 + 1;
@@ -33,10 +52,7 @@ int bars_write(struct source *const *sources, size_t n, bool fold, struct labels
             continue;
         memset(who, 0, words * sizeof *who);
         collect(sources, n, i, fold, done, who);
-        if (labels && labels_add(labels, who, out) < 0)
-            rc = -1;
-        if (rc < 0 || buf_add_slice(out, buf_slice(&sources[i]->state)) < 0 || buf_add_text(out, "\n") < 0)
-            rc = -1;
+        rc = rows_write(sources[i], who, labels, out);
     }
     free(done);
     free(who);

@@ -1,4 +1,4 @@
-/* bars.h - the progress bars of all ranks as lines, one for each rank, equal ones folded. */
+/* bars.h - the progress bars of all ranks as lines, one for each rank (more where bars are nested), equal ones folded. */
 #ifndef KERNEL_MERGE_BARS_H
 #define KERNEL_MERGE_BARS_H
 

@@ -16,6 +16,7 @@
 #define PARTIAL_MAX 8192u             /* more of it leaves at once */
 #define BAR_MAX     65536u            /* a longer state is no bar's */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
+#define ROW_NS      (50 * NS_PER_MS)  /* a bar's ended row waits so long for nested bars below it */
 
 struct merge {
     const struct clock *clock;
@@ -35,6 +36,7 @@ struct merge {
     bool bars_changed;
     bool bars_shown; /* the last report was not empty */
     uint64_t bars_next_ns;
+    uint64_t rows_due_ns; /* when a bar's ended row has waited long enough; UINT64_MAX: none waits */
 };
 
 static int no_memory(struct err *err)
@@ -70,6 +72,7 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world, cons
     m->mode = mode;
     m->labelled = mode == PLAN_FOLD || mode == PLAN_PREFIX;
     m->words = world->words;
+    m->rows_due_ns = UINT64_MAX;
     m->sources_n = (size_t)world->words * 128;
     m->sole = mode == PLAN_RANK0 || ranks_count(world) == 1 ? ranks_next(world, 0) : -1;
     if (build(m, world) < 0) {
@@ -212,21 +215,71 @@ static int bar_begin(struct merge *m, struct source *s)
 {
     if (s->bar)
         return 0;
-    if (s->partial.n && buf_add_slice(&s->state, buf_slice(&s->partial)) < 0)
+    if (s->partial.n && buf_add_slice(&s->rows[s->row], buf_slice(&s->partial)) < 0)
         return -1;
     partial_clear(m, s);
     s->open = false; /* what of it is on the screen stays there, and the bar is a line of its own */
     return 0;
 }
 
-static int bar_end(struct merge *m, struct source *s, unsigned flags, uint64_t now)
+/* Rows that a newline ended become lines, but for the last `keep` of them. Nested bars that are gone leave no line. */
+static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64_t now)
 {
-    int rc = flags & LINE_OPEN ? put(m, s, buf_slice(&s->state), LINE_OPEN, now, now)
-                               : put_line(m, s, buf_slice(&s->state), now);
+    while (s->row > keep) {
+        const struct slice text = buf_slice(&s->rows[0]);
 
+        if ((text.n || !s->climb) && put_line(m, s, text, now) < 0)
+            return -1;
+        source_shift(s);
+        m->bars_changed = true;
+    }
+    if (s->bar && s->rows_n == 1 && !s->rows[0].n)
+        source_bar_over(s);
+    return 0;
+}
+
+/* A row waits for the step up of a nested bar below it: those who never make one print plain lines soon. */
+static int bar_newline(struct merge *m, struct source *s, uint64_t now)
+{
+    unsigned keep = s->climb;
+
+    if (!keep && !s->returned) {
+        keep = 1;
+        m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
+    }
+    source_newline(s);
+    s->ended_ns = now;
+    return release_rows(m, s, keep < SOURCE_ROWS - 1 ? keep : SOURCE_ROWS - 2, now);
+}
+
+/* It is too long for a bar: its line goes on as text. */
+static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
+{
+    int rc;
+
+    if (release_rows(m, s, 0, now) < 0)
+        return -1;
+    rc = put(m, s, source_row(s), LINE_OPEN, now, now);
     source_bar_over(s);
-    m->bars_changed = true;
     return rc;
+}
+
+/* Does this text of a row draw a bar, or is it a line's after a bar? */
+static bool draws(const struct source *s, unsigned flags, struct slice part)
+{
+    if (flags & MERGE_PROGRESS || (part.n && (*part.p == '\x1b' || memchr(part.p, '\r', part.n))))
+        return true;
+    return s->bar && (!part.n || (!source_waits(s) && source_shows_bar(s)));
+}
+
+static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline, uint64_t now)
+{
+    if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
+        return -1;
+    m->bars_changed = true;
+    if (newline)
+        return bar_newline(m, s, now);
+    return source_row(s).n > BAR_MAX ? bar_too_long(m, s, now) : 0;
 }
 
 /* Text with carriage returns in it, or that goes on where a bar stands. */
@@ -235,18 +288,33 @@ static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct s
     while (text.n) {
         const char *newline = memchr(text.p, '\n', text.n);
         const struct slice part = slice_of(text.p, newline ? (size_t)(newline - text.p) : text.n);
-        const bool overwrites = part.n && memchr(part.p, '\r', part.n);
 
-        if (!s->bar && !overwrites && !(flags & MERGE_PROGRESS))
-            return plain_lines(m, s, text, now);
-        if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
+        if (!draws(s, flags, part) && release_rows(m, s, 0, now) < 0)
             return -1;
-        m->bars_changed = true;
-        if (newline ? bar_end(m, s, 0, now) < 0 : s->state.n > BAR_MAX && bar_end(m, s, LINE_OPEN, now) < 0)
+        if (!s->bar && !draws(s, flags, part)) {
+            if (newline ? whole_line(m, s, part, now) < 0 : partial_add(m, s, part, now) < 0)
+                return -1;
+        } else if (bar_text(m, s, part, newline != NULL, now) < 0)
             return -1;
         text = slice_of(text.p + part.n + (newline != NULL), text.n - part.n - (newline != NULL));
-        if (!newline)
-            break;
+    }
+    return 0;
+}
+
+/* Rows that waited long enough become lines. */
+static int release_waiting(struct merge *m, uint64_t now)
+{
+    if (now < m->rows_due_ns)
+        return 0;
+    m->rows_due_ns = UINT64_MAX;
+    for (size_t i = 0; i < m->sources_n; i++) {
+        struct source *s = m->sources[i];
+        const uint64_t due = s && source_waits(s) ? s->ended_ns + ROW_NS : UINT64_MAX;
+
+        if (due <= now && release_rows(m, s, 0, now) < 0)
+            return -1;
+        if (due > now && due < m->rows_due_ns)
+            m->rows_due_ns = due;
     }
     return 0;
 }
@@ -333,8 +401,8 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
     return settle(m, rank_lines(m, s, flags, data, now), now, err);
 }
 
-/* What of a line has come is all that comes for now. */
-static int finish_source(struct merge *m, struct source *s, uint64_t now)
+/* What of a line has come is all that comes for now; over: for good. */
+static int finish_source(struct merge *m, struct source *s, bool over, uint64_t now)
 {
     struct buf rest = BUF_INIT;
     int rc = 0;
@@ -345,15 +413,17 @@ static int finish_source(struct merge *m, struct source *s, uint64_t now)
             rc = s->bar ? source_overwrite(s, buf_slice(&rest)) : partial_add(m, s, buf_slice(&rest), now);
         buf_release(&rest);
     }
+    if (rc == 0)
+        rc = release_rows(m, s, over ? 0 : s->climb, now);
     return rc < 0 ? -1 : put_partial(m, s, now);
 }
 
-static int finish_rank(struct merge *m, unsigned rank, uint64_t now)
+static int finish_rank(struct merge *m, unsigned rank, bool over, uint64_t now)
 {
     for (unsigned k = 0; k < 2; k++) {
         struct source *s = m->sources[2 * rank + k];
 
-        if (s && finish_source(m, s, now) < 0)
+        if (s && finish_source(m, s, over, now) < 0)
             return -1;
     }
     return 0;
@@ -380,7 +450,7 @@ int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
         return rank == (unsigned)m->sole ? result(m, sole_end(m), err) : 0;
     if (rank >= m->words * 64)
         return 0;
-    rc = finish_rank(m, rank, now);
+    rc = finish_rank(m, rank, true, now);
     for (unsigned k = 0; k < 2; k++) {
         fold_rank_over(m->lanes[k].fold, rank);
         show_rank_over(&m->show, k + 1, rank);
@@ -395,6 +465,8 @@ int merge_tick(struct merge *m, struct err *err)
 
     while (rc == 0 && m->first && m->first->since_ns + PARTIAL_NS <= now)
         rc = put_partial(m, m->first, now);
+    if (rc == 0)
+        rc = release_waiting(m, now);
     return settle(m, rc, now, err);
 }
 
@@ -405,7 +477,7 @@ int merge_flush_rank(struct merge *m, unsigned rank, struct err *err)
 
     if (m->sole >= 0 || rank >= m->words * 64)
         return 0;
-    rc = finish_rank(m, rank, now);
+    rc = finish_rank(m, rank, false, now);
     for (unsigned k = 0; rc == 0 && k < 2; k++)
         rc = lane_drain(&m->lanes[k], LANE_RANK, rank, now);
     m->bars_next_ns = now;
@@ -421,7 +493,7 @@ int merge_flush(struct merge *m, struct err *err)
         return result(m, sole_end(m), err);
     for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
         if (m->sources[i])
-            rc = finish_source(m, m->sources[i], now);
+            rc = finish_source(m, m->sources[i], true, now);
     for (unsigned k = 0; rc == 0 && k < 2; k++)
         rc = lane_drain(&m->lanes[k], LANE_ALL, 0, now);
     if (show_out(&m->show) < 0)
@@ -446,6 +518,7 @@ uint64_t merge_due_ns(const struct merge *m)
     if (m->sole >= 0)
         return due;
     due = earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
+    due = earlier(due, m->rows_due_ns);
     if (m->first)
         due = earlier(due, m->first->since_ns + PARTIAL_NS);
     return m->bars_changed ? earlier(due, m->bars_next_ns) : due;

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "kernel/merge/utf8.h"
 
+#define SOURCE_ROWS 16u /* as many rows of nested bars are drawn anew; older ones are lines */
+
 struct source {
     unsigned rank;
     unsigned stream;
@@ -14,16 +16,28 @@ struct source {
     struct source *prev, *next; /* of those whose partial waits, oldest first */
     bool queued;
     bool open;     /* the start of the line has left: what follows goes on with it */
-    bool bar;      /* the line is a progress bar's: `state` holds what stands there now */
-    bool returned; /* the cursor stands at the line's start: what follows takes the state's place */
-    struct buf state;
+    bool bar;      /* the line is a progress bar's: `rows` hold what stands there now */
+    bool returned; /* the cursor stands at the row's start: what follows takes its text's place */
+    unsigned row;  /* where the cursor is; below rows_n, which is at least 1 */
+    unsigned rows_n;
+    unsigned climb;    /* as many rows up the cursor went at most: nested bars are drawn so */
+    uint64_t ended_ns; /* when a newline ended a row last */
+    struct buf rows[SOURCE_ROWS];
 };
 
 struct source *source_create(unsigned rank, unsigned stream);
 void source_destroy(struct source *s);
-/* Takes text of one line, carriage returns in it, no newline. -1: memory is out. */
+/* Takes text with carriage returns and steps up (ESC [ n A) in it, no newline. -1: memory is out. */
 MUST_USE int source_overwrite(struct source *s, struct slice text);
-/* The line is over: forgets the bar. */
+/* To the start of the next row. There must be room: fewer than SOURCE_ROWS. */
+void source_newline(struct source *s);
+/* The first row is a line now: forgets it. The cursor must be below it. */
+void source_shift(struct source *s);
+/* A newline ended a row, and so far nobody went back up to it. */
+bool source_waits(const struct source *s);
+/* What the cursor's row holds, as a line's text. */
+struct slice source_row(const struct source *s);
+/* The bar is over: forgets its rows. */
 void source_bar_over(struct source *s);
 /* A bar that shows something. */
 bool source_shows_bar(const struct source *s);

@@ -95,6 +95,74 @@ static void raw_bars_have_no_labels(void)
     fixture_release(&f);
 }
 
+/* As tqdm draws them: a newline, the inner bar, a step up. */
+static void nested_bars_are_drawn_in_place(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    for (unsigned epoch = 0; epoch < 3; epoch++) {
+        fixture_bar(&f, 1, epoch ? "\router 1" : "\router 0");
+        for (unsigned i = 0; i < 5; i++) {
+            ok(fixture_feed(&f, 1, 2, 0, "\n") == 0, "the cursor goes down");
+            fixture_bar(&f, 1, i < 4 ? "\rinner\x1b[A" : "\r     \r\x1b[A");
+            if (i < 4) {
+                fixture_wait(&f, 200);
+                is_text(f.bars.p, epoch ? "[1] outer 1\n[1] inner\n" : "[1] outer 0\n[1] inner\n", "both are drawn");
+            }
+        }
+    }
+    ok(fixture_feed(&f, 1, 2, 0, "\router 3\n") == 0, "the end");
+    is_text(f.got[1].p, "", "none of it became a line");
+    fixture_flush(&f);
+    is_text(f.got[1].p, "[1] outer 3\n", "but what stays");
+    is_text(f.bars.p, "", "and nothing is drawn any more");
+    fixture_release(&f);
+}
+
+/* tqdm with leave=True, and rich: rows that nobody draws again become lines, in their order. */
+static void rows_above_nested_bars_are_lines(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_PREFIX, 2);
+    fixture_bar(&f, 0, "\router 0\n\rinner\x1b[A");
+    ok(fixture_feed(&f, 0, 2, 0, "\rinner done\n") == 0, "the inner bar is left in the outer one's place");
+    fixture_bar(&f, 0, "\router 1");
+    ok(fixture_feed(&f, 0, 2, 0, "\n\rinner again\x1b[A") == 0, "the next one");
+    fixture_wait(&f, 200);
+    is_text(f.got[1].p, "[0] inner done\n", "what is out of reach is a line");
+    is_text(f.bars.p, "[0] outer 1\n[0] inner again\n", "the others are drawn");
+    fixture_flush(&f);
+    is_text(f.bars.p, "[0] outer 1\n[0] inner again\n", "and stay as they were");
+    fixture_bar(&f, 1, "a\nb\r\x1b[2K\x1b[1A\x1b[2Kc\nd");
+    fixture_wait(&f, 200);
+    is_text(f.bars.p, "[1] c\n[1] d\n", "rows are drawn anew, however the terminal is told");
+    fixture_bar(&f, 1, "\r\x1b[2K\x1b[1A\x1b[2Ke\nf");
+    fixture_wait(&f, 200);
+    is_text(f.bars.p, "[1] e\n[1] f\n", "and two rows are drawn from then on");
+    fixture_bar(&f, 1, "\x1b[99999999999A\rg\x1b[");
+    fixture_flush(&f);
+    ok(f.done, "whatever number is asked for");
+    fixture_release(&f);
+}
+
+/* More rows than are kept. */
+static void many_rows_become_lines(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_PREFIX, 2);
+    fixture_bar(&f, 0, "\rx\x1b[15A");
+    for (unsigned i = 0; i < 40; i++)
+        fixture_bar(&f, 0, "\ry\n");
+    fixture_wait(&f, 200);
+    ok(f.got[1].n >= 24 * strlen("[0] y\n"), "the first ones are lines");
+    fixture_flush(&f);
+    is_int((long)f.got[1].n, 40 * (long)strlen("[0] y\n"), "in the end all are");
+    fixture_release(&f);
+}
+
 int main(void)
 {
     bars_are_one_line_for_each_rank();
@@ -103,5 +171,8 @@ int main(void)
     the_start_of_a_line_belongs_to_its_bar();
     carriage_return_newline_is_a_newline();
     raw_bars_have_no_labels();
+    nested_bars_are_drawn_in_place();
+    rows_above_nested_bars_are_lines();
+    many_rows_become_lines();
     return plan_done();
 }

@@ -17,6 +17,8 @@ static bool scenario(struct fixture *f, struct err *err)
         { 2, 1, MERGE_WITHIN_LINE, "part" },
         { 1, 2, MERGE_PROGRESS, "\r10%\r20%" },
         { 2, 1, 0, "ial\nb\n" },
+        { 2, 2, MERGE_PROGRESS, "\router\n\rinner\x1b[A" },
+        { 2, 2, 0, "\router\n" },
         { 0, 2, MERGE_WITHIN_LINE, "\xe2\x82" },
     };
     bool failed = false;
