@@ -7,7 +7,8 @@
 
 #define COLUMN 26 /* where the explanations start */
 
-static int option_line(struct buf *out, const struct option *o)
+/* noted: with a word on where the option may stand. */
+static int option_line(struct buf *out, const struct option *o, bool noted)
 {
     char left[64];
     char letter[8] = "    ";
@@ -25,9 +26,9 @@ static int option_line(struct buf *out, const struct option *o)
         return -1;
     if (o->standard && buf_addf(out, " (%s)", o->standard) < 0)
         return -1;
-    if (o->flags & OPTION_CELL && buf_add_text(out, "; only with %%") < 0)
+    if (noted && o->flags & OPTION_CELL && buf_add_text(out, "; only with %%") < 0)
         return -1;
-    if (o->flags & OPTION_LINE && buf_add_text(out, "; only with %") < 0)
+    if (noted && o->flags & OPTION_LINE && buf_add_text(out, "; only with %") < 0)
         return -1;
     return buf_add_text(out, "\n");
 }
@@ -45,7 +46,7 @@ static int help_write(struct buf *out, const struct magic *m)
     if (buf_add_text(out, "\n") < 0)
         return -1;
     for (const struct option *o = m->options; !option_is_last(o); o++)
-        if (option_line(out, o) < 0)
+        if (option_line(out, o, true) < 0)
             return -1;
     return 0;
 }
@@ -62,4 +63,17 @@ char *plan_help(const char *magic)
         return NULL;
     }
     return buf_take(&out);
+}
+
+char *plan_line_options(const char *magic)
+{
+    const struct magic *m = magic_find(slice_text(magic));
+    struct buf out = BUF_INIT;
+
+    for (const struct option *o = m ? m->options : NULL; o && !option_is_last(o); o++)
+        if (option_fits(o, false) && option_line(&out, o, false) < 0) {
+            buf_release(&out);
+            return NULL;
+        }
+    return m ? buf_take(&out) : NULL;
 }

@@ -59,6 +59,8 @@ void plan_release(struct plan *plan);
 
 /* The help text of a magic ("distribute", "push", …), the caller's to free; NULL: no such magic. */
 char *plan_help(const char *magic);
+/* The part of it that lists the options which a magic with one % takes; as plan_help. */
+char *plan_line_options(const char *magic);
 
 /* What Tab offers at byte offset `at` of the cell: fills *out with a JSON array of strings and *start with the byte offset where they
  * start. `world` is the default group's size (for rank numbers). 0: not within a cellspan magic's line, or what stands there is a Python name or a

@@ -75,12 +75,12 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
 
 static void show_help(void)
 {
-    char *options = plan_help("distribute");
+    char *options = plan_line_options("distribute");
 
     puts("usage: cellspan run [--python PATH] [options] script.py [args...]\n"
          "       cellspan run [--python PATH] [options] -m module [args...]\n\n"
          "Runs the script on many ranks, as %distribute does in a notebook and as torchrun does.\n"
-         "--python PATH is the ranks' Python (default: the active environment's). The options are %distribute's:\n");
+         "--python PATH is the ranks' Python (default: the active environment's). The others are %distribute's options:\n");
     if (options)
         fputs(options, stdout);
     free(options);

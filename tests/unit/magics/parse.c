@@ -280,6 +280,10 @@ static void help_reads_the_table(void)
        "the help of distribute has names, values and defaults");
     free(help);
     ok(plan_help("distributed") == NULL, "there is no help for what is no magic");
+    help = plan_line_options("distribute");
+    ok(help && strstr(help, "--init [nccl|gloo]") && strstr(help, "-m  MODULE") && !strstr(help, "--into") && !strstr(help, "%"),
+       "the options of a line are those that stand with one %%, without a word on that");
+    free(help);
 }
 
 static void expanded_lines_are_what_counts(void)
