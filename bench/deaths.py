@@ -132,7 +132,7 @@ def orphans(system):
 
 SECTIONS = {
     "home dies": (("cellspan",), home),
-    "rank dies, sleep": (("ipyparallel", "cellspan"), lambda system: rank(system, "sleep")),
-    "rank dies, all_reduce": (("ipyparallel", "cellspan"), lambda system: rank(system, "all_reduce")),
+    "rank dies asleep": (("ipyparallel", "cellspan"), lambda system: rank(system, "sleep")),
+    "rank dies in all_reduce": (("ipyparallel", "cellspan"), lambda system: rank(system, "all_reduce")),
     "orphans": (("ipyparallel", "cellspan"), orphans),
 }

@@ -2,7 +2,7 @@
 
     python floor.py CONNECTION_FILE
 
-A cell may start with `# floor: lines N WIDTH`: then N lines are sent as stream messages of 64 KiB.
+A cell may start with `# floor: lines N WIDTH`: then N lines of WIDTH digits are sent as stream messages of 64 KiB.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ INFO = {
 
 
 def line(number, width):
-    """The text that the benchmarked cells print: WIDTH characters with their newline."""
-    return ("%07d " % number).ljust(width - 1, "x") + "\n"
+    """What the measured cells print: the line's number with zeros before it."""
+    return "%0*d\n" % (width, number)
 
 
 class Floor:
@@ -69,6 +69,11 @@ class Floor:
                 self.publish("stream", {"name": "stdout", "text": text}, parent)
         return {"status": "ok", "execution_count": self.count, "payload": [], "user_expressions": {}}
 
+    def answer(self, kind, parent):
+        if kind == "execute_request":
+            return self.execute(parent)
+        return INFO if kind == "kernel_info_request" else {"status": "ok"}
+
     def serve(self):
         threading.Thread(target=self.heartbeat, daemon=True).start()
         poller = zmq.Poller()
@@ -79,8 +84,7 @@ class Floor:
                 idents, parent = self.session.recv(socket, 0)
                 kind = parent["header"]["msg_type"]
                 self.publish("status", {"execution_state": "busy"}, parent)
-                reply = {"execute_request": self.execute, "kernel_info_request": lambda _: INFO}.get(kind, lambda _: {"status": "ok"})(parent)
-                self.session.send(socket, kind.replace("request", "reply"), reply, parent=parent, ident=idents)
+                self.session.send(socket, kind.replace("request", "reply"), self.answer(kind, parent), parent=parent, ident=idents)
                 self.publish("status", {"execution_state": "idle"}, parent)
                 if kind == "shutdown_request":
                     return

@@ -1,6 +1,6 @@
 """Text: 200,000 lines of one cell, 20,000 flushed lines through nbclient, 4 × 50,000 lines of ranks.
 
-"floor" is kernel_bench.py's process that answers as a kernel does and executes nothing; it sends the same text.
+"floor" is the kernel that runs nothing (floor.py); it sends the same text.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import nbformat
 from nbclient import NotebookClient
 
 from common import RANKS, Kernel, most_in_a_second
+from floor import line
 
 LINES, WIDTH = 200_000, 80
 RANK_LINES = 50_000
-# The floor knows this cell by its text (kernel_bench.py, STDOUT_CELL).
-PRINT = "for i in range(%d):\n    print('%%0%dd' %% i)\nNone" % (LINES, WIDTH)
+# The first line tells the floor what to send.
+PRINT = "# floor: lines %d %d\nfor i in range(%d):\n    print('%%0%dd' %% i)" % (LINES, WIDTH, LINES, WIDTH)
 FLUSHED = "for i in range(20000):\n    print('line', i, flush=True)"
 RANK_PRINT = (
     "r = %%s\nfor i in range(%d):\n    print('<%%%%02d:%%%%06d:%%%%s>' %%%% (r, i, 'x' * %d))" % (RANK_LINES, WIDTH - 12)
@@ -26,7 +27,7 @@ LIMIT = 100
 
 
 def expected():
-    return "".join("%0*d\n" % (WIDTH, i) for i in range(LINES))
+    return "".join(line(i, WIDTH) for i in range(LINES))
 
 
 def through_one_client(system):

@@ -33,4 +33,4 @@ def pss(pid):
     return memory_of([pid])["pss"]
 
 
-SECTIONS = {"resident": (("python3", "xpython", "cellspan"), resident)}
+SECTIONS = {"resident": (("python3", "cellspan"), resident)}
