@@ -165,13 +165,21 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
         log_error("agent", "START: %s", err.text);
 }
 
+static void start_nobody(struct agent *a, struct slice workers, const char *why)
+{
+    log_error("agent", "START: %s", why);
+    for (size_t i = 0; i < workers.n / 4; i++)
+        if (!agent_worker(a, u32_at(workers, i)))
+            reap_never_started(a, u32_at(workers, i), why);
+}
+
 static void on_start(struct agent *a, const struct span *m, struct slice workers)
 {
     char *python = text_of(m->v[F_START_PYTHON].s);
     char *cwd = text_of(m->v[F_START_CWD].s);
 
     if (!python || !cwd)
-        log_error("agent", "START: a path with a NUL in it, or out of memory");
+        start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == 1)
         start_ranks(a, m, python, workers);
     else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) && !agent_worker(a, u32_at(workers, 0)))
