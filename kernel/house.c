@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,11 +83,12 @@ static void door_shutdown(void *arg)
     loop_stop(((struct house *)arg)->loop);
 }
 
-static void door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m)
+static int door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
 {
-    struct err err = { "" };
+    const int rc = agents_send(((struct house *)arg)->agents, workers, n, m, err);
 
-    complain(agents_send(((struct house *)arg)->agents, workers, n, m, &err), &err);
+    complain(rc, err);
+    return rc;
 }
 
 static void door_owe(void *arg, uint32_t worker, size_t bytes)
@@ -227,7 +229,7 @@ static void parent_ended(struct loop *loop, int fd, unsigned events, void *arg)
 
 static void parent_look(struct loop *loop, void *arg)
 {
-    if (kill(((struct house *)arg)->parent_pid, 0) < 0)
+    if (kill(((struct house *)arg)->parent_pid, 0) < 0 && errno == ESRCH)
         loop_stop(loop);
 }
 
@@ -307,8 +309,6 @@ void house_destroy(struct house *h)
     if (!h)
         return;
     watch_stop(h->parent);
-    watch_stop(h->interrupt);
-    watch_stop(h->terminate);
     watch_stop(h->tick);
     agents_destroy(h->agents);
     notebook_destroy(h->notebook);
@@ -317,5 +317,7 @@ void house_destroy(struct house *h)
     if (h->folder)
         complain(runtime_dir_remove(h->folder, &err), &err);
     free(h->folder);
+    watch_stop(h->interrupt); /* last: a signal must not end us before all is tidy */
+    watch_stop(h->terminate);
     free(h);
 }

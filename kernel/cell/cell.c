@@ -77,6 +77,7 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    c->bad = true;
     if (!c->failed) {
         c->failed = strdup(text);
         c->failed_name = strdup(ename);
@@ -85,6 +86,23 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
         judge_stop(c);
     else
         finish_now(c);
+}
+
+int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m)
+{
+    struct err err = { "" };
+
+    if (notebook_send_to(c->nb, workers, n, m, &err) == 0)
+        return 0;
+    cell_fail(c, "RuntimeError", "%s", err.text);
+    return -1;
+}
+
+int cell_send_home(struct cell *c, const struct span *m)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+
+    return cell_send(c, &home, 1, m);
 }
 
 static bool wants_expansion(struct slice line)
@@ -106,7 +124,7 @@ static void ask_expansion(struct cell *c, struct slice line)
     m.v[F_REQUEST_TYPE].s = slice_text("cellspan_expand");
     m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
     m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
-    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    (void)cell_send_home(c, &m);
     buf_release(&content);
 }
 
@@ -135,8 +153,7 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     struct cell *c = cell_create(nb, r, slice_text(json_string_value(json_object_get(request_content(r), "code"))));
 
     if (!c) {
-        reply_json(nb, r, "execute_reply", json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", "MemoryError",
-                                                     "evalue", "the kernel is out of memory", "traceback"));
+        nb->doors.reply(nb->doors.arg, r, "execute_reply", &(struct parcel){ .content = slice_text(NO_MEMORY) });
         nb->doors.status(nb->doors.arg, r, "idle");
         return;
     }

@@ -6,19 +6,6 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-static void drop_blob(struct notebook *nb, uint64_t blob)
-{
-    unsigned char le[8];
-    struct span m = { .kind = SPAN_DROP };
-
-    if (!blob)
-        return;
-    for (unsigned k = 0; k < 8; k++)
-        le[k] = (unsigned char)(blob >> (8 * k));
-    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
-    notebook_send(nb, SPAN_WORKER_NONE, &m);
-}
-
 /* ---- output ---- */
 
 /* What a rank prints when no cell of its runs is shown under the last one, labelled line by line. */
@@ -162,9 +149,10 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
     struct cell *c = nb->cell;
     struct member *member = c && c->id == m->cell ? cell_worker(c, r->worker) : NULL;
 
-    r->state = RANK_IDLE;
+    if (r->state == RANK_BUSY)
+        r->state = RANK_IDLE;
     if (!member || member->state != MEMBER_RUNNING) {
-        drop_blob(nb, m->blob_size ? m->blob : 0);
+        notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
     }
     take_result(member, m);
@@ -188,8 +176,10 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct rank *r = group_worker(nb->group, worker);
 
-    if (!r)
+    if (!r) {
+        notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0); /* another process is that rank now */
         return;
+    }
     switch (m->kind) {
     case SPAN_READY: take_ready(nb, r, m); break;
     case SPAN_LINES: take_lines(nb, r, m); break;
@@ -248,13 +238,10 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
     group_break(nb->group);
     if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE)
         note_idle_death(nb, r->number, m);
-    if (member && member->state == MEMBER_RUNNING) {
-        member_died(c, member, m);
-        rank_end(r);
-        return;
-    }
     rank_end(r);
-    if (c && c->state == CELL_STOPPING)
+    if (member && member->state == MEMBER_RUNNING)
+        member_died(c, member, m);
+    else if (c && c->state == CELL_STOPPING)
         gather_stopped(c);
     else if (c && was == RANK_STARTING && c->state == CELL_GATHERING)
         start_failed(c, r->number, m);

@@ -1,6 +1,6 @@
 /* doors.h - what a cell needs of the world, as functions, so that the rooms that decide hold no socket and a test can
- * stand in for all of them. Every call either takes what it is given or logs why it could not: a cell has nothing
- * better to do about a broken socket. Slices are borrowed for the call. */
+ * stand in for all of them. Every call but send either takes what it is given or logs why it could not: a cell has
+ * nothing better to do about a broken socket. Slices are borrowed for the call. */
 #ifndef KERNEL_CELL_DOORS_H
 #define KERNEL_CELL_DOORS_H
 
@@ -30,7 +30,8 @@ struct doors {
     void (*ask)(void *arg, const struct request *r, struct slice prompt, bool password); /* input_request */
     void (*drain_shell)(void *arg);   /* take in every request that has arrived */
     void (*shutdown)(void *arg);      /* the kernel is to end when this turn is over */
-    void (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m); /* n 0: to the agent */
+    /* n 0: to the agent. -1: it did not leave, and who would have answered won't. */
+    int (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
     void (*owe)(void *arg, uint32_t worker, size_t bytes); /* taken in: give the credit back some time */
     void (*forget)(void *arg, uint32_t worker);            /* it is gone */
     int (*revive)(void *arg, struct err *err);             /* start the lost agent again */

@@ -6,31 +6,22 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-/* Sends m to the workers of these ranks. */
-static void send_ranks(struct cell *c, const struct ranks *to, const struct span *m)
+/* Sends m to the workers of these ranks; -1: the cell has failed. */
+static int send_ranks(struct cell *c, const struct ranks *to, const struct span *m)
 {
     uint32_t *workers = calloc(ranks_count(to) + 1, sizeof *workers);
     size_t n = 0;
+    int rc = workers ? 0 : -1;
 
     for (long k = ranks_next(to, 0); workers && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         if (c->nb->group->rank[k].worker)
             workers[n++] = c->nb->group->rank[k].worker;
     if (n)
-        c->nb->doors.send(c->nb->doors.arg, workers, n, m);
+        rc = cell_send(c, workers, n, m);
     else if (!workers)
-        log_error("fanout", "out of memory: a message to the ranks is lost");
+        cell_fail(c, "RuntimeError", "out of memory");
     free(workers);
-}
-
-static void drop(struct cell *c, uint64_t blob)
-{
-    unsigned char le[8];
-    struct span m = { .kind = SPAN_DROP };
-
-    for (unsigned k = 0; k < 8; k++)
-        le[k] = (unsigned char)(blob >> (8 * k));
-    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
-    notebook_send(c->nb, SPAN_WORKER_NONE, &m);
+    return rc;
 }
 
 void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size)
@@ -39,10 +30,9 @@ void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size)
     struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
 
     m.v[F_BIND_HOW].u64 = BIND_DICT;
-    send_ranks(c, &s->ranks, &m);
-    drop(c, blob);
-    if (shipment_sent(c->nb->group, s, c->captured) < 0)
+    if (send_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->nb->group, s, c->captured) < 0)
         log_warn("fanout", "out of memory: names will be sent again");
+    notebook_drop(c->nb, blob);
 }
 
 /* ---- the world's environment ---- */
@@ -145,6 +135,7 @@ static void world_open(struct cell *c)
         log_warn("fanout", "out of memory: the ledger misses cell %u", c->count);
 }
 
+/* They have been told. */
 static void members_run(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
@@ -160,7 +151,7 @@ static void members_run(struct cell *c)
     c->state = CELL_RUNNING;
 }
 
-static void run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
+static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
 {
     const uint64_t base = (c->plan.kind == PLAN_SCRIPT ? RUN_SCRIPT : 0);
 
@@ -172,11 +163,11 @@ static void run_one(struct cell *c, const struct ranks *to, struct span *m, bool
     if (lead && c->stdin_allowed)
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
-    send_ranks(c, to, m);
+    return send_ranks(c, to, m);
 }
 
 /* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for each has a blob. */
-static void run_all(struct cell *c, struct span *m)
+static int run_all(struct cell *c, struct span *m)
 {
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc = ranks_copy(&others, &c->to);
@@ -186,14 +177,15 @@ static void run_all(struct cell *c, struct span *m)
         rc = ranks_add(&one, c->member[k].rank);
         ranks_remove(&others, c->member[k].rank);
         if (rc == 0)
-            run_one(c, &one, m, k == 0);
+            rc = run_one(c, &one, m, k == 0);
     }
     if (rc == 0 && ranks_count(&others))
-        run_one(c, &others, m, false);
+        rc = run_one(c, &others, m, false);
     ranks_release(&one);
     ranks_release(&others);
     if (rc < 0)
-        cell_fail(c, "RuntimeError", "out of memory");
+        cell_fail(c, "RuntimeError", "out of memory"); /* unless it has failed in other words already */
+    return rc;
 }
 
 void fanout_run(struct cell *c)
@@ -204,7 +196,6 @@ void fanout_run(struct cell *c)
     world_open(c);
     if (group_assigned(c->nb->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
-    members_run(c);
     if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
@@ -215,7 +206,8 @@ void fanout_run(struct cell *c)
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
         m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
-        run_all(c, &m);
+        if (run_all(c, &m) == 0)
+            members_run(c);
     }
     buf_release(&env);
     buf_release(&argv);
@@ -227,14 +219,15 @@ void fanout_fetch(struct cell *c)
 {
     const char *name = c->plan.kind == PLAN_PULL ? c->plan.names[c->pulled] : "";
 
-    members_run(c);
     for (size_t k = 0; k < c->n; k++) {
         struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
 
         m.blob = name[0] ? c->nb->next_blob++ : 0;
         m.v[F_FETCH_NAMES].s = slice_text(name);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
-        notebook_send(c->nb, c->member[k].worker, &m);
+        if (cell_send(c, &c->member[k].worker, 1, &m) < 0)
+            return;
     }
+    members_run(c);
     collect_look(c);
 }

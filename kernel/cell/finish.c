@@ -41,7 +41,8 @@ static void drop_blobs(struct cell *c)
 
 /* ---- what home is given ---- */
 
-static void bind_home(struct cell *c, const struct member *m, unsigned how, const char *name, unsigned count)
+/* -1: the cell has failed. */
+static int bind_home(struct cell *c, const struct member *m, unsigned how, const char *name, unsigned count)
 {
     struct span b = { .kind = SPAN_BIND, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = m->blob, .blob_size = m->blob_size };
 
@@ -49,7 +50,7 @@ static void bind_home(struct cell *c, const struct member *m, unsigned how, cons
     b.v[F_BIND_HOW].u64 = how;
     b.v[F_BIND_COUNT].u64 = count;
     c->binds++;
-    notebook_send(c->nb, SPAN_WORKER_HOME, &b);
+    return cell_send_home(c, &b);
 }
 
 /* A value that did not travel: home gets a handle that shows what the rank showed, and can be pulled. */
@@ -65,7 +66,7 @@ static void bind_handle(struct cell *c, const struct member *m)
         b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
         b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
         c->binds++;
-        notebook_send(c->nb, SPAN_WORKER_HOME, &b);
+        (void)cell_send_home(c, &b);
     }
     buf_release(&content);
 }
@@ -87,11 +88,12 @@ static void bind_all(struct cell *c, const char *name, unsigned count, bool list
     if (!all_sent(c))
         return;
     if (!list) {
-        bind_home(c, &c->member[0], BIND_VALUE, name, count);
+        (void)bind_home(c, &c->member[0], BIND_VALUE, name, count);
         return;
     }
     for (size_t k = 0; k < c->n; k++)
-        bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count);
+        if (bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count) < 0)
+            return;
 }
 
 static void bind_result(struct cell *c)
@@ -105,7 +107,7 @@ static void bind_result(struct cell *c)
     else if (c->plan.into && !lead->blob)
         all_sent(c);
     else if (lead->blob && (count || into[0]))
-        bind_home(c, lead, BIND_VALUE, into, count);
+        (void)bind_home(c, lead, BIND_VALUE, into, count);
     else if (lead->result && lead->note && c->is_call)
         stream_note(c, "the value of rank %u did not travel: %s", lead->rank, lead->note);
     else if (lead->result && lead->note)
@@ -127,7 +129,7 @@ static void ask_expressions(struct cell *c)
         m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
         m.v[F_REQUEST_FLAGS].u64 = EXECUTE_SILENT;
         c->binds++;
-        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+        (void)cell_send_home(c, &m);
     }
     buf_release(&content);
 }
@@ -155,6 +157,8 @@ static void succeed(struct cell *c)
     if (c->state == CELL_OVER)
         return;
     ask_expressions(c);
+    if (c->state == CELL_OVER)
+        return;
     c->state = CELL_BINDING;
     if (!c->plan.gather && c->plan.kind != PLAN_PULL && c->n)
         show_result(c, c->member[0].result);
@@ -179,11 +183,14 @@ static void note_killed(struct cell *c)
 
 void finish(struct cell *c)
 {
+    judge_rest(c);
     stream_flush(c);
-    if (!c->error && (c->failed || somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED)))
+    if (somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED))
+        c->bad = true;
+    if (c->bad && !c->error)
         finish_show_error(c, report_error(c));
     note_killed(c);
-    if (c->error || c->failed)
+    if (c->bad)
         finish_now(c);
     else
         succeed(c);
@@ -193,7 +200,9 @@ static void next_pull(struct cell *c)
 {
     drop_blobs(c);
     c->pulled++;
-    if (c->plan.names[c->pulled]) {
+    if (c->interrupts)
+        cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more", c->plan.names[c->pulled - 1]);
+    else if (c->plan.names[c->pulled]) {
         if (cell_members(c) < 0)
             cell_fail(c, "RuntimeError", "out of memory");
         else
@@ -243,32 +252,44 @@ void finish_bound(struct cell *c, const struct span *reply)
 
 static json_t *reply_content(const struct cell *c)
 {
-    json_t *content = c->error ? json_deep_copy(c->error) : json_object();
+    json_t *content = c->error ? json_deep_copy(c->error) : c->bad ? json_loads(NO_MEMORY, 0, NULL) : json_object();
 
-    json_object_set_new(content, "status", json_string(c->error ? "error" : "ok"));
+    json_object_set_new(content, "status", json_string(c->bad ? "error" : "ok"));
     json_object_set_new(content, "execution_count", json_integer(c->count));
     json_object_set_new(content, "user_expressions", c->expressions ? json_incref(c->expressions) : json_object());
     json_object_set_new(content, "payload", json_array());
     return content;
 }
 
+static void value_of_return(const struct cell *c, struct span *m)
+{
+    if (c->bad || !c->n || !(c->call_flags & CALL_VALUE) || !c->planned || c->plan.gather || c->plan.into)
+        return;
+    m->blob = c->member[0].blob;
+    m->blob_size = c->member[0].blob_size;
+}
+
+/* Home waits for it, so it gets one even when there is no memory, or the content is too long, for the whole. */
 static void send_return(struct cell *c)
 {
+    const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->call };
     struct buf text = BUF_INIT;
     json_t *content = reply_content(c);
 
     if (c->table)
         json_object_set(content, "ranks", c->table);
-    if (c->planned && c->plan.gather && !c->error)
+    if (c->planned && c->plan.gather && !c->bad)
         json_object_set_new(content, "gathered", json_integer((json_int_t)c->id));
-    if (!c->error && c->n && (c->call_flags & CALL_VALUE) && c->planned && !c->plan.gather && !c->plan.into) {
-        m.blob = c->member[0].blob;
-        m.blob_size = c->member[0].blob_size;
-    }
-    if (text_json(&text, content) == 0) {
-        m.v[F_RETURN_STATUS].s = slice_text(c->error ? "error" : "ok");
+    value_of_return(c, &m);
+    m.v[F_RETURN_STATUS].s = slice_text(c->bad ? "error" : "ok");
+    if (text_json(&text, content) == 0)
         m.v[F_RETURN_CONTENT].s = buf_slice(&text);
+    else
+        m.v[F_RETURN_CONTENT].s = slice_text(NO_MEMORY);
+    if (notebook_send_to(c->nb, &home, 1, &m, NULL) < 0) {
+        m.v[F_RETURN_STATUS].s = slice_text("error");
+        m.v[F_RETURN_CONTENT].s = slice_text(NO_MEMORY);
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
     }
     buf_release(&text);
@@ -307,6 +328,7 @@ void finish_now(struct cell *c)
     record(c);
     c->state = CELL_OVER;
     nb->cell = NULL;
+    c->next_ended = nb->ended;
     nb->ended = c;
     request_unref(nb->rank_parent);
     nb->rank_parent = c->request ? request_ref(c->request) : NULL;

@@ -79,6 +79,7 @@ static int start_ranks(struct cell *c, const struct ranks *missing)
     struct span m = { .kind = SPAN_START, .cell = c->id };
     struct err err = { "" };
     size_t n = 0;
+    int rc;
 
     for (long k = ranks_next(missing, 0); workers && k >= 0; k = ranks_next(missing, (unsigned)k + 1)) {
         workers[n] = nb->next_worker++;
@@ -91,24 +92,31 @@ static int start_ranks(struct cell *c, const struct ranks *missing)
     m.v[F_START_PYTHON].s = slice_text(nb->python);
     m.v[F_START_CWD].s = slice_text("");
     m.v[F_START_ENV].s = slice_text("{}");
-    if (workers && numbers.n == 4 * ranks_count(missing))
-        nb->doors.send(nb->doors.arg, workers, n, &m);
+    if (!workers || numbers.n != 4 * ranks_count(missing))
+        rc = err_set(&err, "out of memory while starting ranks");
     else
-        err_set(&err, "out of memory while starting ranks");
+        rc = notebook_send_to(nb, workers, n, &m, &err);
     buf_release(&numbers);
     free(workers);
-    if (err.text[0])
-        cell_fail(c, "RuntimeError", "%s", err.text);
-    return err.text[0] ? -1 : 0;
+    if (rc == 0)
+        return 0;
+    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
+        if (nb->group->rank[k].state == RANK_STARTING)
+            rank_end(&nb->group->rank[k]);
+    cell_fail(c, "RuntimeError", "%s", err.text);
+    return -1;
 }
 
+/* -1: the cell has failed. */
 static int ensure_ranks(struct cell *c)
 {
     struct ranks missing = RANKS_INIT;
     int rc = group_missing(c->nb->group, c->world, &missing);
 
-    if (rc == 0 && ranks_count(&missing)) {
-        c->start_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    c->start_ns = notebook_now(c->nb) + START_LIMIT_NS; /* also for those that an earlier cell began to start */
+    if (rc < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else if (ranks_count(&missing)) {
         group_break(c->nb->group);
         rc = start_ranks(c, &missing);
     }
@@ -126,35 +134,39 @@ static int join(struct buf *out, char **names)
     return 0;
 }
 
-static void ask_capture(struct cell *c)
+/* -1: the cell has failed. */
+static int ask_capture(struct cell *c)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
     const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
     struct buf names = BUF_INIT;
+    int rc = join(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
 
-    if (join(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture) < 0)
-        log_error("cell", "out of memory: names are missing from what is captured");
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
     m.v[F_CAPTURE_CODE].s = slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
     c->wants_capture = c->recorded = true;
-    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    if (rc == 0)
+        rc = cell_send_home(c, &m);
     buf_release(&names);
+    return rc;
 }
 
-static void ask_port(struct cell *c)
+static int ask_port(struct cell *c)
 {
     const struct span m = { .kind = SPAN_PORT, .cell = c->id };
     struct group *g = c->nb->group;
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
-        return;
+        return 0;
     if (g->distributed && g->world == c->world && g->port)
-        return; /* a world that has met stays where it is; one that has not gets a port that is free now */
+        return 0; /* a world that has met stays where it is; one that has not gets a port that is free now */
     c->wants_port = true;
-    notebook_send(c->nb, SPAN_WORKER_NONE, &m);
+    return cell_send(c, NULL, 0, &m);
 }
 
 /* After %ranks restart: the processes are started, and that is all. */
@@ -179,9 +191,8 @@ static void ask_all(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
-    ask_capture(c);
-    ask_port(c);
-    gather_look(c);
+    if (ask_capture(c) == 0 && ask_port(c) == 0)
+        gather_look(c);
 }
 
 void gather_begin(struct cell *c)
@@ -225,12 +236,12 @@ static bool ranks_ready(const struct cell *c)
     return true;
 }
 
-static void ask_pack(struct cell *c, const struct shipment *s)
+static int ask_pack(struct cell *c, const struct shipment *s)
 {
     struct span m = { .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next_blob++ };
 
     m.v[F_PACK_NAMES].s = slice_text(s->names);
-    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    return cell_send_home(c, &m);
 }
 
 static void go_on(struct cell *c)
@@ -258,7 +269,8 @@ void gather_look(struct cell *c)
         return;
     }
     for (size_t k = 0; k < c->ships.n; k++)
-        ask_pack(c, &c->ships.item[k]);
+        if (ask_pack(c, &c->ships.item[k]) < 0)
+            return;
     if (c->ships.n == 0)
         go_on(c);
 }
@@ -313,14 +325,16 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->state != CELL_SHIPPING || c->packed >= c->ships.n)
+    if (c->state != CELL_SHIPPING || c->packed >= c->ships.n) {
+        notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
+    }
     if (m->v[F_PACKED_ERROR].s.n) {
         fail_in_words_of_python(c, m->v[F_PACKED_ERROR].s);
         return;
     }
     fanout_ship(c, m->blob, m->blob_size);
-    if (++c->packed == c->ships.n)
+    if (c->state == CELL_SHIPPING && ++c->packed == c->ships.n)
         go_on(c);
 }
 

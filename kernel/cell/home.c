@@ -6,7 +6,7 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-/* ---- asking ---- */
+/* What is asked, until it is answered. */
 
 static void remember(struct notebook *nb, uint64_t cell, struct request *r)
 {
@@ -36,10 +36,8 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
 {
     struct asked *a = calloc(1, sizeof *a), **at = &nb->asked;
 
-    if (!a) {
-        log_error("home", "a request is dropped: out of memory");
+    if (!a)
         return NULL;
-    }
     a->cell = nb->next_cell++;
     a->r = request_ref(r);
     while (*at)
@@ -49,8 +47,9 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
     return a;
 }
 
-static void forward(struct notebook *nb, const struct asked *a, uint64_t flags)
+static int forward(struct notebook *nb, const struct asked *a, uint64_t flags, struct err *err)
 {
+    const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = a->cell };
     size_t n;
     const struct slice *buffers = request_buffers(a->r, &n);
@@ -63,51 +62,7 @@ static void forward(struct notebook *nb, const struct asked *a, uint64_t flags)
     m.v[F_REQUEST_BUFFERS].list.n = n;
     m.v[F_REQUEST_COUNT].u64 = a->count;
     m.v[F_REQUEST_FLAGS].u64 = flags;
-    notebook_send(nb, SPAN_WORKER_HOME, &m);
-}
-
-/* A home that could not start gets another try with each request: the user may have installed what was missing. */
-static void revive(struct notebook *nb)
-{
-    if (nb->home == HOME_BROKEN)
-        home_start(nb);
-}
-
-void home_ask(struct notebook *nb, struct request *r)
-{
-    struct asked *a;
-
-    revive(nb);
-    nb->doors.status(nb->doors.arg, r, "busy");
-    if ((a = asked_add(nb, r)))
-        forward(nb, a, 0);
-}
-
-static bool flag(const struct request *r, const char *name, bool normally)
-{
-    const json_t *value = json_object_get(request_content(r), name);
-
-    return json_is_boolean(value) ? json_is_true(value) : normally;
-}
-
-void home_execute(struct notebook *nb, struct request *r, unsigned count)
-{
-    struct asked *a;
-
-    revive(nb);
-    if (!(a = asked_add(nb, r)))
-        return;
-    home_flush(nb);
-    request_unref(nb->home_parent);
-    nb->home_parent = request_ref(r);
-    a->execute = true;
-    a->count = count;
-    a->silent = flag(r, "silent", false);
-    a->stop_on_error = flag(r, "stop_on_error", true);
-    nb->executing = a;
-    forward(nb, a, (a->silent ? EXECUTE_SILENT : 0) |
-                   (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
-                   (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0));
+    return notebook_send_to(nb, &home, 1, &m, err);
 }
 
 /* ---- answers ---- */
@@ -138,17 +93,39 @@ static struct asked *asked_take(struct notebook *nb, uint64_t cell)
     return NULL;
 }
 
-static void asked_end(struct notebook *nb, struct asked *a, const struct parcel *p, bool ok)
+static void answer(struct notebook *nb, struct request *r, const struct parcel *p)
 {
     char type[64];
 
-    if (reply_type(request_type(a->r), type))
-        nb->doors.reply(nb->doors.arg, a->r, type, p);
-    nb->doors.status(nb->doors.arg, a->r, "idle");
+    if (reply_type(request_type(r), type))
+        nb->doors.reply(nb->doors.arg, r, type, p);
+    nb->doors.status(nb->doors.arg, r, "idle");
+}
+
+static void asked_end(struct notebook *nb, struct asked *a, const struct parcel *p, bool ok)
+{
+    answer(nb, a->r, p);
     if (a->execute && !ok && a->stop_on_error)
         queue_abort(nb);
     request_unref(a->r);
     free(a);
+}
+
+/* What was asked of the home that is gone gets its answer from us: an error. */
+static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error)
+{
+    json_t *content = json_deep_copy(error);
+    struct buf text = BUF_INIT;
+    struct parcel p = { .content = slice_text(NO_MEMORY) };
+
+    if (a->execute && !a->silent)
+        publish_json(nb, a->r, "error", json_deep_copy(error));
+    json_object_set_new(content, "status", json_string("error"));
+    json_object_set_new(content, "execution_count", json_integer(a->count));
+    if (text_json(&text, content) == 0)
+        p.content = buf_slice(&text);
+    asked_end(nb, a, &p, false);
+    buf_release(&text);
 }
 
 /* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready meanwhile. */
@@ -182,6 +159,7 @@ static void home_reply(struct notebook *nb, const struct span *m)
             finish_bound(nb->cell, m);
         return;
     }
+    nb->deaths = 0;
     if (a->execute)
         home_flush(nb);
     warm(nb, p.metadata);
@@ -242,7 +220,6 @@ static void home_input(struct notebook *nb, const struct span *m)
 static void home_ready(struct notebook *nb, const struct span *m)
 {
     nb->home = HOME_READY;
-    nb->home_pid = (long)m->v[F_READY_PID].u64;
     info_ready(nb, m);
 }
 
@@ -257,12 +234,76 @@ void home_message(struct notebook *nb, const struct span *m)
     case SPAN_CALL: home_flush(nb); cell_begin_call(nb, m); break;
     case SPAN_CAPTURED:
     case SPAN_PACKED:
-        if (nb->cell)
+        if (nb->cell && nb->cell->id == m->cell)
             gather_message(nb->cell, m);
+        else
+            notebook_drop(nb, m->blob_size ? m->blob : 0); /* packed for a cell that is over */
         break;
     default:
         log_warn("home", "a message of kind %u is not for the kernel", (unsigned)m->kind);
     }
+}
+
+/* ---- asking ---- */
+
+static void no_memory(struct notebook *nb, struct request *r)
+{
+    const struct parcel p = { .content = slice_text(NO_MEMORY) };
+
+    log_error("home", "a request is refused: out of memory");
+    answer(nb, r, &p);
+}
+
+/* It could not be sent: it is too large, or nobody is there. */
+static void refuse(struct notebook *nb, struct asked *a, const struct err *why)
+{
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "RuntimeError", "evalue", why->text, "traceback",
+                              json_sprintf("RuntimeError: %s", why->text));
+
+    asked_fail(nb, asked_take(nb, a->cell), error);
+    json_decref(error);
+}
+
+void home_ask(struct notebook *nb, struct request *r)
+{
+    struct asked *a = asked_add(nb, r);
+    struct err err = { "" };
+
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if (!a)
+        no_memory(nb, r);
+    else if (forward(nb, a, 0, &err) < 0)
+        refuse(nb, a, &err);
+}
+
+static bool flag(const struct request *r, const char *name, bool normally)
+{
+    const json_t *value = json_object_get(request_content(r), name);
+
+    return json_is_boolean(value) ? json_is_true(value) : normally;
+}
+
+void home_execute(struct notebook *nb, struct request *r, unsigned count)
+{
+    struct asked *a = asked_add(nb, r);
+    struct err err = { "" };
+
+    if (!a) {
+        no_memory(nb, r);
+        return;
+    }
+    home_flush(nb);
+    request_unref(nb->home_parent);
+    nb->home_parent = request_ref(r);
+    a->execute = true;
+    a->count = count;
+    a->silent = flag(r, "silent", false);
+    a->stop_on_error = flag(r, "stop_on_error", true);
+    nb->executing = a;
+    if (forward(nb, a, (a->silent ? EXECUTE_SILENT : 0) |
+                       (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                       (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0), &err) < 0)
+        refuse(nb, a, &err);
 }
 
 /* ---- deaths ---- */
@@ -279,41 +320,22 @@ void home_start(struct notebook *nb)
     m.v[F_START_PYTHON].s = slice_text(nb->python);
     m.v[F_START_CWD].s = slice_text("");
     m.v[F_START_ENV].s = slice_text("{}");
-    nb->doors.send(nb->doors.arg, &home, 1, &m);
+    (void)notebook_send_to(nb, &home, 1, &m, NULL);
 }
 
-/* What was asked of the home that is gone gets its answer from us: an error. */
-static void asked_fail(struct notebook *nb, const json_t *error)
-{
-    while (nb->asked) {
-        struct asked *a = asked_take(nb, nb->asked->cell);
-        json_t *content = json_deep_copy(error);
-        struct buf text = BUF_INIT;
-        struct parcel p = { .content = { NULL, 0 } };
-
-        if (a->execute && !a->silent)
-            publish_json(nb, a->r, "error", json_deep_copy(error));
-        json_object_set_new(content, "status", json_string("error"));
-        json_object_set_new(content, "execution_count", json_integer(a->count));
-        if (text_json(&text, content) == 0)
-            p.content = buf_slice(&text);
-        asked_end(nb, a, &p, false);
-        buf_release(&text);
-    }
-}
-
+/* Takes error; NULL: there was no memory for it. */
 static void home_gone(struct notebook *nb, json_t *error)
 {
     struct cell *c = nb->cell;
 
     home_flush(nb);
-    nb->home_pid = 0;
     group_forget_versions(nb->group);
     if (c && (c->is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
         c->wants_return = false;
-        cell_fail(c, json_string_value(json_object_get(error, "ename")), "%s", json_string_value(json_object_get(error, "evalue")));
+        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s", text_field(error, "evalue"));
     }
-    asked_fail(nb, error);
+    while (nb->asked)
+        asked_fail(nb, asked_take(nb, nb->asked->cell), error);
     json_decref(error);
 }
 
@@ -322,16 +344,11 @@ void home_exited(struct notebook *nb, const struct span *m)
     const bool had_started = nb->home == HOME_READY;
     json_t *error = report_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
 
-    if (!error) {
-        log_error("home", "out of memory");
-        return;
-    }
-    if (had_started) {
+    nb->home = HOME_BROKEN;
+    if (had_started && nb->deaths++ < DEATHS_MAX) { /* one that dies as it starts, over and over, waits until it is needed */
         home_start(nb);
         publish_stream(nb, nb->home_parent, 2, slice_text("cellspan: home ended; a new one is starting: the variables "
                                                          "of home are gone, the ranks keep theirs\n"));
-    } else {
-        nb->home = HOME_BROKEN;
     }
     home_gone(nb, error);
 }
@@ -342,8 +359,7 @@ void home_lost(struct notebook *nb, const char *why)
                               "traceback", json_sprintf("AgentDied: %s", why));
 
     nb->home = HOME_STARTING;
-    if (error)
-        home_gone(nb, error);
+    home_gone(nb, error);
 }
 
 void home_release(struct notebook *nb)

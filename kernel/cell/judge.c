@@ -35,7 +35,7 @@ static void send_running(struct cell *c, struct span *m, bool all)
             workers[n++] = c->member[k].worker;
     m->cell = c->id;
     if (n)
-        c->nb->doors.send(c->nb->doors.arg, workers, n, m);
+        (void)notebook_send_to(c->nb, workers, n, m, NULL);
     free(workers);
 }
 
@@ -90,6 +90,11 @@ void judge_stop(struct cell *c)
         interrupt_running(c, SEVER_NS);
 }
 
+void judge_rest(struct cell *c)
+{
+    c->judge_ns = c->sever_ns = c->kill_ns = c->list_ns = NEVER;
+}
+
 static void judge(struct cell *c)
 {
     finish_show_error(c, report_error(c));
@@ -100,6 +105,10 @@ void judge_interrupt(struct cell *c)
 {
     if (c->state < CELL_RUNNING) {
         cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
+        return;
+    }
+    if (c->state == CELL_BINDING) {
+        cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
         return;
     }
     if (c->state != CELL_RUNNING)
@@ -126,9 +135,10 @@ static void start_took_too_long(struct cell *c)
     for (size_t k = 0; k < c->n; k++)
         if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
             break;
-    if (ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "rank %s did not come up in %u s", text.p ? text.p : "?", (unsigned)(START_LIMIT_NS / NS_PER_S));
-    manage_kill(c->nb, &late, 9, 0);
+    if (ranks_count(&late) && ranks_format(&late, &text) == 0)
+        cell_fail(c, "RankNotStarted", "%s %s did not come up in %u s", ranks_count(&late) > 1 ? "ranks" : "rank", text.p, (unsigned)(START_LIMIT_NS / NS_PER_S));
+    if (ranks_count(&late)) /* else it is home that takes its time, which it may */
+        manage_kill(c->nb, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);
 }

@@ -24,7 +24,7 @@ void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal
         workers[n++] = r->worker;
     }
     if (n)
-        nb->doors.send(nb->doors.arg, workers, n, &m);
+        (void)notebook_send_to(nb, workers, n, &m, NULL);
     group_break(nb->group);
     free(workers);
 }

@@ -14,9 +14,64 @@ uint64_t notebook_now(const struct notebook *nb)
     return clock_now(nb->doors.clock);
 }
 
+static bool is_asked_of_home(const struct span *m)
+{
+    return m->worker == SPAN_WORKER_HOME &&
+           (m->kind == SPAN_REQUEST || m->kind == SPAN_CAPTURE || m->kind == SPAN_PACK || m->kind == SPAN_BIND);
+}
+
+/* The agent starts home by itself. */
+static int revive(struct notebook *nb, struct err *err)
+{
+    if (nb->doors.revive(nb->doors.arg, err) < 0) {
+        log_error("cell", "%s", err->text);
+        return -1;
+    }
+    nb->away = false;
+    nb->home = HOME_STARTING;
+    return 0;
+}
+
+/* What somebody waits for is worth another try to start who is gone. */
+static int need(struct notebook *nb, const struct span *m, struct err *err)
+{
+    const bool home = is_asked_of_home(m);
+
+    if (nb->away) {
+        if (home || m->kind == SPAN_START || m->kind == SPAN_PORT)
+            return revive(nb, err);
+        return err_set(err, "the agent on %s is gone", nb->doors.node(nb->doors.arg));
+    }
+    if (home && nb->home == HOME_BROKEN)
+        home_start(nb);
+    return 0;
+}
+
+int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+{
+    struct err spare = { "" };
+
+    if (!err)
+        err = &spare;
+    return need(nb, m, err) < 0 ? -1 : nb->doors.send(nb->doors.arg, workers, n, m, err);
+}
+
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    nb->doors.send(nb->doors.arg, &worker, worker == SPAN_WORKER_NONE ? 0 : 1, m);
+    (void)notebook_send_to(nb, &worker, worker == SPAN_WORKER_NONE ? 0 : 1, m, NULL);
+}
+
+void notebook_drop(struct notebook *nb, uint64_t blob)
+{
+    unsigned char le[8];
+    struct span m = { .kind = SPAN_DROP };
+
+    if (!blob)
+        return;
+    for (unsigned k = 0; k < 8; k++)
+        le[k] = (unsigned char)(blob >> (8 * k));
+    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
+    notebook_send(nb, SPAN_WORKER_NONE, &m);
 }
 
 void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content)
@@ -195,34 +250,48 @@ static void execute(struct notebook *nb, struct request *r)
         home_execute(nb, r, count);
 }
 
+static void free_ended(struct notebook *nb)
+{
+    struct cell *c;
+
+    while ((c = nb->ended)) {
+        nb->ended = c->next_ended;
+        cell_destroy(c);
+    }
+}
+
 void notebook_next(struct notebook *nb)
 {
     struct request *r;
 
-    cell_destroy(nb->ended);
-    nb->ended = NULL;
+    if (nb->aborting)
+        return;
+    free_ended(nb);
     while (!nb->over && !nb->executing && !nb->cell && (r = queue_take(nb))) {
         if (strcmp(request_type(r), "execute_request") == 0)
             execute(nb, r);
         else
             home_ask(nb, r);
         request_unref(r);
+        free_ended(nb);
     }
     notebook_rewake(nb);
 }
 
+/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's message. */
 void notebook_interrupt(struct notebook *nb)
 {
-    struct span m = { .kind = SPAN_INTERRUPT };
+    struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
 
-    if (nb->cell)
+    if (nb->cell) {
         judge_interrupt(nb->cell);
-    if (nb->executing && (!nb->cell || !nb->cell->is_call)) {
-        m.cell = nb->executing->cell;
-        m.worker = SPAN_WORKER_HOME;
-        notebook_send(nb, SPAN_WORKER_HOME, &m);
+    } else {
+        for (const struct asked *a = nb->asked; a; a = a->next) {
+            m.cell = a->cell;
+            notebook_send(nb, SPAN_WORKER_HOME, &m);
+        }
     }
-    notebook_rewake(nb);
+    notebook_next(nb);
 }
 
 /* ---- messages ---- */
@@ -251,7 +320,8 @@ void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m
     notebook_next(nb);
 }
 
-static void group_lost(struct notebook *nb, const char *why)
+/* Ranks that were asked of the agent that came in its place have numbers from `first_new`. */
+static void group_lost(struct notebook *nb, uint32_t first_new, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
     char cause[1100];
@@ -262,7 +332,7 @@ static void group_lost(struct notebook *nb, const char *why)
         const uint32_t worker = nb->group->rank[k].worker;
 
         gone.v[F_EXITED_PID].u64 = (uint64_t)nb->group->rank[k].pid;
-        if (worker)
+        if (worker && worker < first_new)
             collect_exited(nb, worker, &gone);
     }
 }
@@ -275,11 +345,10 @@ void notebook_lost(struct notebook *nb, const char *why)
         return;
     nb->asking = false;
     nb->warmed = false;
-    if (nb->doors.revive(nb->doors.arg, &err) < 0) { /* it starts home by itself */
-        log_error("cell", "%s", err.text);
+    nb->away = true;
+    if (nb->deaths++ < DEATHS_MAX && revive(nb, &err) < 0)
         why = err.text;
-    }
-    group_lost(nb, why);
+    group_lost(nb, nb->next_worker, why);
     home_lost(nb, why);
     notebook_next(nb);
 }
@@ -346,7 +415,7 @@ void notebook_destroy(struct notebook *nb)
     if (!nb)
         return;
     cell_destroy(nb->cell);
-    cell_destroy(nb->ended);
+    free_ended(nb);
     request_unref(nb->rank_parent);
     while ((r = queue_take(nb)))
         request_unref(r);

@@ -47,7 +47,9 @@ bool queue_holds_execute(const struct notebook *nb)
 
 void queue_abort(struct notebook *nb)
 {
+    nb->aborting = true;
     nb->doors.drain_shell(nb->doors.arg);
+    nb->aborting = false;
     for (size_t k = 0; k < nb->queued;) {
         struct request *r = nb->queue[k];
 

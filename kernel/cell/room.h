@@ -36,6 +36,7 @@
 #define NEVER UINT64_MAX
 #define RESULT_LIMIT (UINT64_C(64) << 20) /* bytes of a pickled result that travel home by themselves */
 #define GRACE_NS (10 * NS_PER_S)
+#define DEATHS_MAX 3u                    /* of home or its agent without an answer in between, then nothing starts unasked */
 #define START_LIMIT_NS (120 * NS_PER_S)  /* ranks and their imports must be there by then */
 
 /* Messages that this folder agrees on with worker/python beyond the tables. */
@@ -96,6 +97,7 @@ enum cell_state {
 
 struct cell {
     struct notebook *nb;
+    struct cell *next_ended;
     uint64_t id;
     struct request *request; /* owned reference: the execute_request it is shown under */
     char *text;              /* owned: the cell as it came */
@@ -126,6 +128,7 @@ struct cell {
     bool progress_shown, progress_due, progress_done;
     uint64_t progress_ns;
     json_t *error;           /* owned: the content of the error message once it was shown */
+    bool bad;                /* it is to end as an error, even if memory was too short to say which */
     char *failed;            /* owned: a failure of the whole cell in words (usage, start), or NULL */
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
@@ -133,6 +136,8 @@ struct cell {
     uint64_t judge_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
 };
 
+/* A home that is BROKEN could not start: the next that is asked of it is another try, for the user may have installed
+ * what was missing. */
 enum home_state { HOME_STARTING, HOME_READY, HOME_BROKEN };
 
 struct notebook {
@@ -146,11 +151,12 @@ struct notebook {
     struct asked *asked;      /* in the order in which home got them */
     struct asked *executing;  /* the execute among them, or NULL */
     struct cell *cell;        /* on ranks now, or NULL */
-    struct cell *ended;       /* over, freed when nobody up the stack can still touch it */
+    struct cell *ended;       /* over, freed when nobody up the stack can still touch them */
     struct request *rank_parent; /* owned reference: the last cell on ranks, for what they print after it */
     struct group *group;
     enum home_state home;
-    long home_pid;
+    bool away;                /* the agent is gone, and none was started in its place */
+    unsigned deaths;          /* of home or the agent since home last answered */
     struct pace *home_pace;
     struct request *home_parent; /* owned reference: whose output home's streams are */
     struct { uint64_t cell; struct request *r; } recent[RECENT];
@@ -159,13 +165,17 @@ struct notebook {
     uint32_t asker;           /* the worker that waits for it */
     bool warmed;
     bool over;                /* shutdown was asked for */
+    bool aborting;            /* requests are taken in to be told so, and none begins */
 };
 
 /* notebook.c */
-void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs */
+void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs, and frees what is over */
 void notebook_rewake(struct notebook *nb);
 uint64_t notebook_now(const struct notebook *nb);
-void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
+/* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing leaves while the agent is away. */
+int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
+void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m); /* for what nobody waits for */
+void notebook_drop(struct notebook *nb, uint64_t blob);                         /* 0: none */
 void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content);
 void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content); /* takes content */
 void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream, struct slice text);
@@ -202,6 +212,9 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINT
 void cell_destroy(struct cell *c);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
+/* Sends what an answer is waited for; -1: it did not leave, and the cell has failed. */
+int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
+int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* one for each rank of c->to */
 size_t cell_unfinished(const struct cell *c);
@@ -236,6 +249,7 @@ void stream_close(struct cell *c);
 
 /* judge.c */
 void judge_stop(struct cell *c);      /* those that still run are to end */
+void judge_rest(struct cell *c);      /* none runs any more: nothing is left to be done about them */
 void judge_failure(struct cell *c);   /* somebody failed: look again after a moment */
 void judge_tick(struct cell *c, uint64_t now);
 void judge_interrupt(struct cell *c); /* by the user */

@@ -77,6 +77,10 @@ static void show_progress(struct cell *c)
 {
     struct buf content = BUF_INIT;
 
+    if (!cell_is_shown(c)) {
+        c->progress_due = false;
+        return;
+    }
     c->progress_due = false;
     c->progress_ns = c->progress_done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
     if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 && jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&

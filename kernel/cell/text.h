@@ -15,4 +15,7 @@ const char *text_field(const json_t *object, const char *name);
 /* SIGKILL as "SIGKILL"; unknown ones as "signal 77". Borrowed from out. */
 const char *text_signal(unsigned long signo, char out[static 24]);
 
+/* The content of a reply when there was no memory to make one. */
+#define NO_MEMORY "{\"status\":\"error\",\"ename\":\"MemoryError\",\"evalue\":\"the kernel is out of memory\",\"traceback\":[]}"
+
 #endif

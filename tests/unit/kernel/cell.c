@@ -11,7 +11,7 @@
 struct world {
     struct notebook *nb;
     struct jupyter_session session;
-    struct buf log;
+    struct buf log, sent;
     uint64_t now, due, blob;
     bool ended;
 };
@@ -57,7 +57,7 @@ static void out_ask(void *arg, const struct request *r, struct slice prompt, boo
         abort();
 }
 
-static void out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m)
+static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
 {
     struct world *w = arg;
     struct buf who = BUF_INIT;
@@ -71,6 +71,8 @@ static void out_send(void *arg, const uint32_t *workers, size_t n, const struct 
     buf_release(&who);
     if (rc < 0)
         abort();
+    buf_clear(&w->sent);
+    return span_encode(m, &w->sent, err);
 }
 
 static void out_nothing(void *arg) { (void)arg; }
@@ -106,6 +108,7 @@ static void world_close(struct world *w)
     notebook_destroy(w->nb);
     jupyter_session_release(&w->session);
     buf_release(&w->log);
+    buf_release(&w->sent);
 }
 
 /* ---- what comes in ---- */
