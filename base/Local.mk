@@ -2,6 +2,7 @@ noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/err.h base/err.c \
 	base/slice.h \
+	base/memory.h \
 	base/buf.h base/buf.c \
 	base/utf8.h base/utf8.c \
 	base/ranks.h base/ranks.c \

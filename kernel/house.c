@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
@@ -18,6 +19,7 @@
 #include "kernel/jupyter/front.h"
 
 #define WAITING_MAX (8u << 20) /* bytes of output that may wait within; above, workers get no credit */
+#define BURST (1u << 20)       /* bytes of output after which memory is given back, once there is time */
 #define PARENT_LOOK_NS NS_PER_S
 
 struct house {
@@ -26,6 +28,7 @@ struct house {
     struct front *front;
     struct agents *agents;
     struct notebook *notebook;
+    size_t passed; /* bytes of output since memory was given back */
     struct watch *tick, *interrupt, *terminate, *parent;
     int parent_fd;
     pid_t parent_pid;
@@ -93,8 +96,11 @@ static int door_send(void *arg, const uint32_t *workers, size_t n, const struct 
 
 static void door_owe(void *arg, uint32_t worker, size_t bytes)
 {
-    balance(arg);
-    agents_owe(((struct house *)arg)->agents, worker, bytes);
+    struct house *h = arg;
+
+    balance(h);
+    h->passed += bytes;
+    agents_owe(h->agents, worker, bytes);
 }
 
 static void door_forget(void *arg, uint32_t worker)
@@ -112,10 +118,15 @@ static void door_wake(void *arg, uint64_t due_ns)
     struct house *h = arg;
     const uint64_t now = clock_now(loop_clock(h->loop));
 
-    if (due_ns == UINT64_MAX)
-        loop_timer_off(h->tick);
-    else
+    if (due_ns != UINT64_MAX) {
         loop_timer_again(h->tick, due_ns > now ? due_ns - now : 0);
+        return;
+    }
+    loop_timer_off(h->tick);
+    if (h->passed >= BURST) {
+        h->passed = 0;
+        memory_return();
+    }
 }
 
 static const char *door_node(void *arg)

@@ -15,11 +15,9 @@
 #include <string.h>
 #include <time.h>
 #include <zmq.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "kernel/jupyter/outbound.h"
 
 #define IN_FLIGHT (4u << 20)
@@ -134,14 +132,6 @@ static void watch_progress(struct iopub *p)
         p->held_stuck = now_held;
         lossy_set(p, true);
     }
-}
-
-/* What was queued left holes between what lives on: glibc gives them back when asked only. */
-static void memory_return(void)
-{
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
 }
 
 static void ticked(struct loop *loop, void *arg)
