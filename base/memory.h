@@ -1,4 +1,4 @@
-/* memory.h - what a burst took goes back to the system: of holes between what lives on, glibc returns none by itself. */
+/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by itself. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 

@@ -100,7 +100,7 @@ def rank(system, case):
         begin = time.perf_counter()
         after = kernel.run(ranks.cell("print('ran', rank, flush=True)"), 20)
         return {
-            "named": named,
+            "named": named if named is not None else "never by its rank",
             "cell over": over if over is not None else "not in %d s" % LIMIT,
             "status": cell.status,
             "next cell": time.perf_counter() - begin if after.idle_at else "not in 20 s",
