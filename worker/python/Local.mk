@@ -22,6 +22,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/requests.py \
 	worker/python/cellspan/scopes.py \
 	worker/python/cellspan/shell.py \
+	worker/python/cellspan/sources.py \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \

@@ -206,6 +206,35 @@ def test_the_error_of_a_script_begins_in_the_script(ranks, tmp_path):
     assert "script.py" in text and "runpy" not in text and "cellspan" not in text
 
 
+def test_a_script_or_module_that_is_not_there_is_one_line(ranks):
+    for cell, argv in enumerate((["/no/such.py"], ["-m", "nosuchmodule"], ["-m", "no.such"])):
+        content = run_on(ranks, "", cell=cell + 1, flags=8, argv=json.dumps(argv))[0].json()
+        assert content["ename"] == "UsageError" and argv[-1] in content["evalue"]
+        assert content["traceback"] == ["UsageError: " + content["evalue"]]
+
+
+def test_a_cell_may_hold_a_cell_magic_below_the_line_of_its_own(ranks):
+    run_on(ranks, "\n%%bash\necho $RANK of $WORLD_SIZE")
+    assert [r.text[1] for r in ranks] == [b"0 of 2\n", b"1 of 2\n"]
+    run_on(ranks, "\n\n%%capture out\nprint('caught')", cell=2)
+    assert values(ranks, "out.stdout", cell=3, count=3) == ["'caught\\n'"] * 2
+
+
+def test_a_usage_error_is_the_cells_error_and_no_text(ranks):
+    content = run_on(ranks, "\n%nosuch")[0].json()
+    assert content["ename"] == "UsageError" and len(content["traceback"]) == 1
+    assert [r.text[2] for r in ranks] == [b"", b""]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no exception groups before 3.11")
+def test_an_exception_group_is_the_cells_error_with_a_traceback_of_its_own(ranks):
+    content = run_on(ranks, "\nraise ExceptionGroup('both', [ValueError(1), KeyError(2)])")[0].json()
+    text = "\n".join(content["traceback"])
+    assert content["ename"] == "ExceptionGroup" and "ValueError: 1" in text and "KeyError: 2" in text
+    assert "interactiveshell" not in text and "line 2" in text
+    assert ranks[0].text[2] == b""
+
+
 def test_a_cell_runs_in_the_folder_that_was_asked_for(ranks, tmp_path):
     assert values(ranks, "import os; os.getcwd()", cwd=str(tmp_path)) == [repr(str(tmp_path))] * 2
     assert run_on(ranks, "1", cell=2, cwd="/nosuch")[0].json()["ename"] == "FileNotFoundError"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 import getpass
+import importlib.util
 import os
 import platform
 import random
@@ -128,6 +129,7 @@ class Rank(Worker):
     def _script(self, argv):
         """Runs a file or a module as `python file` or `python -m module` would."""
         __tracebackhide__ = True
+        _must_exist(argv)
         kept_argv, kept_path = sys.argv, list(sys.path)
         try:
             if argv[0] == "-m":
@@ -285,3 +287,22 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
+
+
+def _must_exist(argv):
+    """UsageError in one line where there is no such script or module."""
+    __tracebackhide__ = True
+    from IPython.core.error import UsageError
+
+    if argv[0] != "-m":
+        if not os.path.exists(argv[0]):
+            raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
+        return
+    try:
+        found = importlib.util.find_spec(argv[1])
+    except ImportError:
+        found = None
+    except ValueError:
+        return
+    if found is None:
+        raise UsageError(f"-m {argv[1]}: no such module")

@@ -10,7 +10,7 @@ import threading
 import types
 import weakref
 
-from . import tensors
+from . import sources, tensors
 
 _local = threading.local()
 
@@ -52,8 +52,9 @@ def main_namespace():
     return sys.modules["__main__"].__dict__
 
 
-def make_function(code, cells, module):
+def make_function(code, cells, module, source=None):
     """A function over the user's namespace (module None), or over the globals of an importable module."""
+    sources.know(source)
     if module is None:
         namespace = loading().user_ns
         namespace.setdefault("__builtins__", __builtins__)

@@ -20,7 +20,7 @@ import weakref
 
 import cloudpickle
 
-from . import rebuild, tensors
+from . import rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 SLACK = 256 << 20  # bytes in the pickle itself beyond the limit, at which counting on is given up
@@ -181,6 +181,7 @@ class Pickler(cloudpickle.Pickler):
         self.arrays = set()
         self._user_ns = user_ns
         self._submodules = submodules or {}
+        self._sources = {}
         self._tensor = tensors.tensor_type()
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
@@ -249,7 +250,14 @@ class Pickler(cloudpickle.Pickler):
         if getattr(function, "__type_params__", ()):
             slots["__type_params__"] = function.__type_params__
         state = (dict(function.__dict__), slots, imports)
-        return rebuild.make_function, (function.__code__, function.__closure__, module), state, None, None, rebuild.set_function
+        args = (function.__code__, function.__closure__, module, self._source(function.__code__.co_filename))
+        return rebuild.make_function, args, state, None, None, rebuild.set_function
+
+    def _source(self, filename):
+        """The same object for each function of a cell, so that its text is in the pickle once."""
+        if filename not in self._sources:
+            self._sources[filename] = sources.source_of(filename)
+        return self._sources[filename]
 
     def _note_reads(self, function):
         imports, mentioned = [], None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import subprocess
 import sys
 import threading
+import traceback
 
 from IPython.core import page
 from IPython.core.autocall import ZMQExitAutocall
@@ -140,18 +142,30 @@ class ZMQInteractiveShell(InteractiveShell):
         """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
         is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
         if threading.current_thread() is not threading.main_thread():
-            return super().showtraceback(*args, **kwargs)
+            return self._show_group(*args, **kwargs) or super().showtraceback(*args, **kwargs)
         ends = sys._getframe(1).f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
         noted = []
         handler = signal.signal(signal.SIGINT, lambda *signal: noted.append(signal))
         try:
-            return super().showtraceback(*args, **kwargs)
+            return self._show_group(*args, **kwargs) or super().showtraceback(*args, **kwargs)
         finally:
             signal.signal(signal.SIGINT, handler)
             if noted and not ends:
                 signal.raise_signal(signal.SIGINT)
             elif noted and self.worker.cell is not None:
                 self.worker.cell.interrupted = True
+
+    def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
+        """Shows an exception group, of which IPython only prints Python's own traceback. False: it is none."""
+        etype, value, tb = exc_tuple or sys.exc_info()
+        if exception_only or not _holds_group(value):
+            return False
+        sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb
+        inside = os.path.join("IPython", "core")
+        while tb is not None and tb.tb_next is not None and os.path.dirname(tb.tb_frame.f_code.co_filename).endswith(inside):
+            tb = tb.tb_next
+        self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+        return True
 
     def _showtraceback(self, etype, evalue, stb):
         self._last_traceback = stb
@@ -203,6 +217,27 @@ class RankShell(ZMQInteractiveShell):
     """A rank's shell: no history, and not taken for a notebook, so that progress bars are text."""
 
     keep_history = False
+
+    def transform_cell(self, raw_cell):
+        """The lines of the magics above are empty ones here; a cell magic that follows them must be the first line."""
+        body = raw_cell.lstrip("\n")
+        return super().transform_cell(body if body.startswith("%%") else raw_cell)
+
+    def show_usage_error(self, exc):
+        """It is the cell's error, once, instead of text that each rank prints besides."""
+        self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
+
+
+def _holds_group(value):
+    """Whether an exception, or one that it followed, is a group of exceptions."""
+    group = getattr(builtins, "BaseExceptionGroup", ())
+    seen = set()
+    while value is not None and id(value) not in seen:
+        if isinstance(value, group):
+            return True
+        seen.add(id(value))
+        value = value.__context__
+    return False
 
 
 def text_of(value):

@@ -1,0 +1,45 @@
+"""What people do who never read how it works: bars within bars, magics within magics, impatient clicks."""
+
+from __future__ import annotations
+
+import re
+
+
+def test_a_function_of_home_shows_its_lines_in_a_ranks_traceback(nb):
+    home = nb.ok("def travels(n):\n    # a comment\n    return 1 / n").reply["execution_count"]
+    text = nb.run("%%distribute -n 2\ntravels(0)").assert_error("ZeroDivisionError").traceback
+    assert "Cell In[%d], line 3, in travels(n)" % home in text
+    assert re.search(r"--> 3 +return 1 / n", text), text
+
+
+def test_nested_progress_bars_leave_one_line_of_each_rank(nb):
+    code = """%%distribute -n 2
+import sys, time
+write = lambda text: (sys.stderr.write(text), sys.stderr.flush())
+for epoch in range(3):
+    write(f"\\repoch {epoch}")
+    for batch in range(20):
+        write("\\n"), write(f"\\rbatch {epoch}.{batch}"), write("\\x1b[A"), time.sleep(0.01)
+    write("\\n"), write("\\r          \\r"), write("\\x1b[A")
+write("\\repoch 3\\n")
+"""
+    cell = nb.ok(code)
+    # What the first states were before anything went up again may stand there; the others are drawn over one another.
+    assert "batch" not in cell.stderr and cell.stderr.count("epoch") <= 4, cell.stderr
+    assert "epoch 3" in cell.stderr
+    assert any("batch" in m["content"]["data"]["text/plain"] for m in cell.of("display_data", "update_display_data"))
+
+
+def test_a_cell_magic_may_stand_below_distribute(nb):
+    cell = nb.ok("%%distribute -n 2 --merge prefix\n%%bash\necho rank $RANK")
+    assert sorted(cell.stdout.split("\n")) == ["", "[0] rank 0", "[1] rank 1"]
+
+
+def test_a_magic_that_is_not_there_is_said_once(nb):
+    cell = nb.run("%%distribute -n 2\n%nosuch").assert_error("UsageError")
+    assert "nosuch" in cell.traceback and not cell.stderr
+
+
+def test_a_script_that_is_not_there_is_said_in_a_line(nb):
+    cell = nb.run("%distribute -n 2 /no/such.py --fast").assert_error("UsageError")
+    assert "/no/such.py: no such file" in cell.traceback and len(cell.traceback.splitlines()) <= 2
