@@ -19,10 +19,16 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merg
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
-check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t
+check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
 tests_unit_kernel_group_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c
+kernel_double = tests/unit/kernel/double.h tests/unit/kernel/double.c
+tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c $(kernel_double)
 tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_troubles_t_SOURCES = tests/unit/kernel/troubles.c $(kernel_double)
+tests_unit_kernel_troubles_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_memory_t_SOURCES = tests/unit/kernel/memory.c $(kernel_double)
+tests_unit_kernel_memory_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_memory_t_LDFLAGS = $(CHAOS_LINK)

@@ -107,14 +107,11 @@ void publish_stream(struct notebook *nb, const struct request *parent, unsigned 
 void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content)
 {
     struct buf text = BUF_INIT;
-    struct parcel p = { .content = { NULL, 0 } };
+    struct parcel p = { .content = slice_text(NO_MEMORY) };
 
-    if (text_json(&text, content) < 0) {
-        log_error("cell", "a %s is lost: out of memory", type);
-    } else {
+    if (text_json(&text, content) == 0)
         p.content = buf_slice(&text);
-        nb->doors.reply(nb->doors.arg, r, type, &p);
-    }
+    nb->doors.reply(nb->doors.arg, r, type, &p);
     buf_release(&text);
 }
 

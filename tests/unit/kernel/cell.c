@@ -2,231 +2,8 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "kernel/cell/room.h"
-#include "kernel/jupyter/request.h"
+#include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
-
-/* ---- the doubles: everything that leaves is written down as one line ---- */
-
-struct world {
-    struct notebook *nb;
-    struct jupyter_session session;
-    struct buf log, sent;
-    uint64_t now, due, blob;
-    bool ended;
-};
-
-static uint64_t set_clock(void *arg) { return ((struct world *)arg)->now; }
-
-static void note(struct world *w, const char *text)
-{
-    if (buf_addf(&w->log, "%s\n", text) < 0)
-        abort();
-}
-
-static void out_publish(void *arg, const struct request *parent, const char *type, const struct parcel *p)
-{
-    struct world *w = arg;
-
-    (void)parent;
-    if (buf_addf(&w->log, "publish %s %.*s\n", type, SLICE_ARG(p->content)) < 0)
-        abort();
-}
-
-static void out_reply(void *arg, struct request *r, const char *type, const struct parcel *p)
-{
-    struct world *w = arg;
-
-    (void)r;
-    if (buf_addf(&w->log, "reply %s %.*s\n", type, SLICE_ARG(p->content)) < 0)
-        abort();
-}
-
-static void out_status(void *arg, const struct request *r, const char *state)
-{
-    (void)r;
-    note(arg, state);
-}
-
-static void out_ask(void *arg, const struct request *r, struct slice prompt, bool password)
-{
-    struct world *w = arg;
-
-    (void)r, (void)password;
-    if (buf_addf(&w->log, "ask %.*s\n", SLICE_ARG(prompt)) < 0)
-        abort();
-}
-
-static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
-{
-    struct world *w = arg;
-    struct buf who = BUF_INIT;
-    int rc = 0;
-
-    for (size_t k = 0; k < n; k++)
-        rc |= buf_addf(&who, " %u", workers[k]);
-    if (m->kind == SPAN_PACK)
-        w->blob = m->blob;
-    rc |= buf_addf(&w->log, "send %s%s\n", span_info(m->kind)->name, who.n ? who.p : "");
-    buf_release(&who);
-    if (rc < 0)
-        abort();
-    buf_clear(&w->sent);
-    return span_encode(m, &w->sent, err);
-}
-
-static void out_nothing(void *arg) { (void)arg; }
-static void out_shutdown(void *arg) { ((struct world *)arg)->ended = true; }
-static void out_owe(void *arg, uint32_t worker, size_t bytes) { (void)arg, (void)worker, (void)bytes; }
-static void out_forget(void *arg, uint32_t worker) { (void)arg, (void)worker; }
-static int out_revive(void *arg, struct err *err) { (void)err; note(arg, "revive"); return 0; }
-static void out_wake(void *arg, uint64_t due) { ((struct world *)arg)->due = due; }
-static const char *in_node(void *arg) { (void)arg; return "here"; }
-static long in_cores(void *arg) { (void)arg; return 8; }
-static unsigned in_gpus(void *arg) { (void)arg; return 0; }
-static uint64_t in_memory(void *arg, long pid) { (void)arg, (void)pid; return 0; }
-
-static void world_open(struct world *w, struct clock *clock)
-{
-    const struct doors doors = {
-        .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
-        .drain_shell = out_nothing, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
-        .revive = out_revive, .wake = out_wake, .node = in_node, .cores = in_cores, .gpus = in_gpus, .memory = in_memory,
-    };
-    const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };
-    struct err err = { "" };
-
-    *w = (struct world){ .now = NS_PER_S };
-    *clock = (struct clock){ set_clock, w };
-    if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
-        !(w->nb = notebook_create(&doors, &config, &err)))
-        abort();
-}
-
-static void world_close(struct world *w)
-{
-    notebook_destroy(w->nb);
-    jupyter_session_release(&w->session);
-    buf_release(&w->log);
-    buf_release(&w->sent);
-}
-
-/* ---- what comes in ---- */
-
-static void ask(struct world *w, const char *type, const char *content)
-{
-    static unsigned number;
-    char header[256];
-    const char *const text[] = { "client", "<IDS|MSG>", "", header, "{}", "{}", content };
-    zmq_msg_t part[7];
-    struct request *r = NULL;
-
-    snprintf(header, sizeof header, "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.4\"}", number++, type);
-    for (size_t k = 0; k < 7; k++) {
-        zmq_msg_init_size(&part[k], strlen(text[k]));
-        memcpy(zmq_msg_data(&part[k]), text[k], strlen(text[k]));
-    }
-    if (request_create(CHANNEL_SHELL, part, 7, &w->session, &r) != JUPYTER_FINE)
-        abort();
-    notebook_request(w->nb, r);
-    request_unref(r);
-    for (size_t k = 0; k < 7; k++)
-        zmq_msg_close(&part[k]);
-}
-
-static void run(struct world *w, const char *code)
-{
-    json_t *content = json_pack("{s:s}", "code", code);
-    char *text = json_dumps(content, 0);
-
-    ask(w, "execute_request", text);
-    free(text);
-    json_decref(content);
-}
-
-static void say(struct world *w, uint32_t worker, struct span m)
-{
-    m.worker = worker;
-    notebook_message(w->nb, worker, &m);
-}
-
-static bool logged(struct world *w, const char *text)
-{
-    const bool found = w->log.p && strstr(w->log.p, text);
-
-    if (!found)
-        diag("no \"%s\" in: %s", text, w->log.p ? w->log.p : "");
-    return found;
-}
-
-static bool in_order(struct world *w, const char *first, const char *second)
-{
-    const char *a = w->log.p ? strstr(w->log.p, first) : NULL;
-
-    return a && strstr(a + 1, second);
-}
-
-static void captured(struct world *w, const char *names)
-{
-    struct span m = { .kind = SPAN_CAPTURED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
-
-    m.v[F_CAPTURED_NAMES].s = slice_text(names);
-    m.v[F_CAPTURED_WARNINGS].s = slice_text("");
-    say(w, SPAN_WORKER_HOME, m);
-}
-
-static void port(struct world *w)
-{
-    say(w, SPAN_WORKER_NONE, (struct span){ .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20123 });
-}
-
-static void ready(struct world *w, uint32_t worker)
-{
-    struct span m = { .kind = SPAN_READY, .v[F_READY_PID].u64 = 1000 + worker };
-
-    m.v[F_READY_PYTHON].s = slice_text("3.11.7");
-    m.v[F_READY_INFO].s = slice_text("{}");
-    say(w, worker, m);
-}
-
-static void done(struct world *w, uint32_t worker, const char *status, const char *content, const char *result)
-{
-    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cell ? w->nb->cell->id : 0 };
-
-    m.v[F_DONE_STATUS].s = slice_text(status);
-    m.v[F_DONE_CONTENT].s = slice_text(content);
-    m.v[F_DONE_RESULT].s = slice_text(result);
-    m.v[F_DONE_NOTE].s = slice_text("");
-    say(w, worker, m);
-}
-
-static void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status)
-{
-    struct span m = { .kind = SPAN_EXITED };
-
-    m.v[F_EXITED_PID].u64 = 1000 + worker;
-    m.v[F_EXITED_CODE].u64 = code;
-    m.v[F_EXITED_STATUS].u64 = status;
-    m.v[F_EXITED_CAUSE].s = m.v[F_EXITED_STACK].s = slice_text("");
-    m.v[F_EXITED_STDERR].s = slice_text("last words\n");
-    say(w, worker, m);
-}
-
-static void pass(struct world *w, uint64_t ns)
-{
-    w->now += ns;
-    notebook_tick(w->nb);
-}
-
-/* Two ranks, workers 2 and 3, in the midst of a cell. */
-static void begin_two(struct world *w)
-{
-    run(w, "%%distribute -n 2\nprint(1)");
-    captured(w, "{\"names\": []}");
-    port(w);
-    ready(w, 2);
-    ready(w, 3);
-}
 
 /* ---- what is proven ---- */
 
@@ -234,23 +11,17 @@ static void home_cells(void)
 {
     struct clock clock;
     struct world w;
-    struct span reply = { .kind = SPAN_REPLY, .cell = 1 };
 
     world_open(&w, &clock);
     run(&w, "1+1");
     run(&w, "2+2");
     ok(in_order(&w, "busy", "publish execute_input") && in_order(&w, "execute_input", "send REQUEST 1"), "a cell goes home");
-    ok(!in_order(&w, "send REQUEST", "send REQUEST"), "and the next waits for it");
-    reply.v[F_REPLY_STATUS].s = slice_text("ok");
-    reply.v[F_REPLY_CONTENT].s = slice_text("{\"status\":\"ok\"}");
-    reply.v[F_REPLY_METADATA].s = slice_text("{}");
-    say(&w, SPAN_WORKER_HOME, reply);
+    ok(times(&w, "send REQUEST") == 1, "and the next waits for it");
+    replied(&w, 1, "ok", "{\"status\":\"ok\"}");
     ok(in_order(&w, "reply execute_reply {\"status\":\"ok\"}", "idle"), "its reply is passed on, then idle");
     ok(in_order(&w, "idle", "send REQUEST 1"), "then the next begins");
     run(&w, "3+3");
-    reply.cell = 2;
-    reply.v[F_REPLY_STATUS].s = slice_text("error");
-    say(&w, SPAN_WORKER_HOME, reply);
+    replied(&w, 2, "error", "{\"status\":\"error\"}");
     ok(logged(&w, "reply execute_reply {\"status\":\"aborted\"}"), "an error aborts what waits");
     world_close(&w);
 }
@@ -285,8 +56,7 @@ static void a_cell_on_ranks(void)
     ok(!strstr(w.log.p, "send PACK"), "nothing is packed before the last rank is there");
     ready(&w, 3);
     ok(logged(&w, "send PACK 1"), "then home packs what they lack");
-    say(&w, SPAN_WORKER_HOME, (struct span){ .kind = SPAN_PACKED, .cell = w.nb->cell->id, .blob = w.blob, .blob_size = 100,
-                                             .v[F_PACKED_ERROR].s = { "", 0 } });
+    packed(&w, w.nb->cell->id, "");
     ok(in_order(&w, "send BIND 2 3", "send RUN 2") && in_order(&w, "send RUN 2", "send RUN 3"), "both get it, then the cell");
     done(&w, 3, "ok", "", "");
     ok(!strstr(w.log.p, "execute_reply"), "one rank alone does not end it");

@@ -1,0 +1,293 @@
+/* double.c - see double.h. */
+#include "tests/unit/kernel/double.h"
+
+#include <stdlib.h>
+
+#include "kernel/jupyter/request.h"
+#include "tests/unit/tap.h"
+
+static uint64_t set_clock(void *arg) { return ((struct world *)arg)->now; }
+
+/* Doubles allocate, too; a test of failing allocations does not mean theirs. */
+static void own(const struct world *w, bool on)
+{
+    if (w->own)
+        w->own(on);
+}
+
+static void note(struct world *w, const char *text)
+{
+    own(w, true);
+    if (buf_addf(&w->log, "%s\n", text) < 0)
+        abort();
+    own(w, false);
+}
+
+static void out_publish(void *arg, const struct request *parent, const char *type, const struct parcel *p)
+{
+    struct world *w = arg;
+
+    (void)parent;
+    own(w, true);
+    if (buf_addf(&w->log, "publish %s %.*s\n", type, SLICE_ARG(p->content)) < 0)
+        abort();
+    own(w, false);
+}
+
+static void out_reply(void *arg, struct request *r, const char *type, const struct parcel *p)
+{
+    struct world *w = arg;
+
+    (void)r;
+    own(w, true);
+    if (buf_addf(&w->log, "reply %s %.*s\n", type, SLICE_ARG(p->content)) < 0)
+        abort();
+    own(w, false);
+}
+
+static void out_status(void *arg, const struct request *r, const char *state)
+{
+    (void)r;
+    note(arg, state);
+}
+
+static void out_ask(void *arg, const struct request *r, struct slice prompt, bool password)
+{
+    struct world *w = arg;
+
+    (void)r, (void)password;
+    own(w, true);
+    if (buf_addf(&w->log, "ask %.*s\n", SLICE_ARG(prompt)) < 0)
+        abort();
+    own(w, false);
+}
+
+static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+{
+    struct world *w = arg;
+    struct buf who = BUF_INIT;
+    int rc = 0;
+
+    own(w, true);
+    for (size_t k = 0; k < n; k++)
+        rc |= buf_addf(&who, " %u", workers[k]);
+    if (m->kind == SPAN_PACK)
+        w->blob = m->blob;
+    rc |= buf_addf(&w->log, "send %s%s\n", span_info(m->kind)->name, who.n ? who.p : "");
+    buf_release(&who);
+    own(w, false);
+    if (rc < 0)
+        abort();
+    if (n)
+        w->last = (struct span){ .kind = m->kind, .cell = m->cell, .blob = m->blob };
+    buf_clear(&w->sent);
+    return span_encode(m, &w->sent, err);
+}
+
+static void out_drain(void *arg)
+{
+    struct world *w = arg;
+    const char *code = w->arrives;
+
+    w->arrives = NULL;
+    if (code)
+        run(w, code);
+}
+
+static void out_shutdown(void *arg) { ((struct world *)arg)->ended = true; }
+static void out_owe(void *arg, uint32_t worker, size_t bytes) { (void)arg, (void)worker, (void)bytes; }
+static void out_forget(void *arg, uint32_t worker) { (void)arg, (void)worker; }
+static int out_revive(void *arg, struct err *err)
+{
+    note(arg, "revive");
+    return ((struct world *)arg)->no_agent ? err_set(err, "no agent to be had") : 0;
+}
+
+static void out_wake(void *arg, uint64_t due) { ((struct world *)arg)->due = due; }
+static const char *in_node(void *arg) { (void)arg; return "here"; }
+static long in_cores(void *arg) { (void)arg; return 8; }
+static unsigned in_gpus(void *arg) { (void)arg; return 0; }
+static uint64_t in_memory(void *arg, long pid) { (void)arg, (void)pid; return 0; }
+
+void world_open(struct world *w, struct clock *clock)
+{
+    const struct doors doors = {
+        .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
+        .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
+        .revive = out_revive, .wake = out_wake, .node = in_node, .cores = in_cores, .gpus = in_gpus, .memory = in_memory,
+    };
+    const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };
+    struct err err = { "" };
+
+    *w = (struct world){ .now = NS_PER_S };
+    *clock = (struct clock){ set_clock, w };
+    if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
+        !(w->nb = notebook_create(&doors, &config, &err)))
+        abort();
+}
+
+void world_close(struct world *w)
+{
+    notebook_destroy(w->nb);
+    jupyter_session_release(&w->session);
+    buf_release(&w->log);
+    buf_release(&w->sent);
+}
+
+/* ---- what comes in ---- */
+
+void ask(struct world *w, const char *type, const char *content)
+{
+    static unsigned number;
+    char header[256];
+    const char *const text[] = { "client", "<IDS|MSG>", "", header, "{}", "{}", content };
+    zmq_msg_t part[7];
+    struct request *r = NULL;
+
+    snprintf(header, sizeof header, "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.4\"}", number++, type);
+    for (size_t k = 0; k < 7; k++) {
+        zmq_msg_init_size(&part[k], strlen(text[k]));
+        memcpy(zmq_msg_data(&part[k]), text[k], strlen(text[k]));
+    }
+    own(w, true);
+    if (request_create(CHANNEL_SHELL, part, 7, &w->session, &r) != JUPYTER_FINE)
+        abort();
+    own(w, false);
+    notebook_request(w->nb, r);
+    request_unref(r);
+    for (size_t k = 0; k < 7; k++)
+        zmq_msg_close(&part[k]);
+}
+
+void run(struct world *w, const char *code)
+{
+    json_t *content;
+    char *text;
+
+    own(w, true);
+    content = json_pack("{s:s}", "code", code);
+    text = json_dumps(content, 0);
+    own(w, false);
+    ask(w, "execute_request", text);
+    free(text);
+    json_decref(content);
+}
+
+void say(struct world *w, uint32_t worker, struct span m)
+{
+    m.worker = worker;
+    notebook_message(w->nb, worker, &m);
+}
+
+bool logged(struct world *w, const char *text)
+{
+    const bool found = w->log.p && strstr(w->log.p, text);
+
+    if (!found)
+        diag("no \"%s\" in: %s", text, w->log.p ? w->log.p : "");
+    return found;
+}
+
+bool in_order(struct world *w, const char *first, const char *second)
+{
+    const char *a = w->log.p ? strstr(w->log.p, first) : NULL;
+
+    return a && strstr(a + 1, second);
+}
+
+void captured(struct world *w, const char *names)
+{
+    struct span m = { .kind = SPAN_CAPTURED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+
+    m.v[F_CAPTURED_NAMES].s = slice_text(names);
+    m.v[F_CAPTURED_WARNINGS].s = slice_text("");
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+void port(struct world *w)
+{
+    say(w, SPAN_WORKER_NONE, (struct span){ .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20123 });
+}
+
+void ready(struct world *w, uint32_t worker)
+{
+    struct span m = { .kind = SPAN_READY, .v[F_READY_PID].u64 = 1000 + worker };
+
+    m.v[F_READY_PYTHON].s = slice_text("3.11.7");
+    m.v[F_READY_INFO].s = slice_text("{}");
+    say(w, worker, m);
+}
+
+void done(struct world *w, uint32_t worker, const char *status, const char *content, const char *result)
+{
+    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+
+    m.v[F_DONE_STATUS].s = slice_text(status);
+    m.v[F_DONE_CONTENT].s = slice_text(content);
+    m.v[F_DONE_RESULT].s = slice_text(result);
+    m.v[F_DONE_NOTE].s = slice_text("");
+    say(w, worker, m);
+}
+
+void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status)
+{
+    struct span m = { .kind = SPAN_EXITED };
+
+    m.v[F_EXITED_PID].u64 = 1000 + worker;
+    m.v[F_EXITED_CODE].u64 = code;
+    m.v[F_EXITED_STATUS].u64 = status;
+    m.v[F_EXITED_CAUSE].s = m.v[F_EXITED_STACK].s = slice_text("");
+    m.v[F_EXITED_STDERR].s = slice_text("last words\n");
+    say(w, worker, m);
+}
+
+void pass(struct world *w, uint64_t ns)
+{
+    w->now += ns;
+    notebook_tick(w->nb);
+}
+
+/* Two ranks, workers 2 and 3, in the midst of a cell. */
+void begin_two(struct world *w)
+{
+    run(w, "%%distribute -n 2\nprint(1)");
+    captured(w, "{\"names\": []}");
+    port(w);
+    ready(w, 2);
+    ready(w, 3);
+}
+
+void packed(struct world *w, uint64_t cell, const char *error)
+{
+    struct span m = { .kind = SPAN_PACKED, .cell = cell, .blob = w->blob, .blob_size = error[0] ? 0 : 100 };
+
+    m.v[F_PACKED_ERROR].s = slice_text(error);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+void replied(struct world *w, uint64_t cell, const char *status, const char *content)
+{
+    struct span m = { .kind = SPAN_REPLY, .cell = cell };
+
+    m.v[F_REPLY_STATUS].s = slice_text(status);
+    m.v[F_REPLY_CONTENT].s = slice_text(content);
+    m.v[F_REPLY_METADATA].s = slice_text("{}");
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+void called(struct world *w, uint64_t call, const char *text)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = call };
+
+    m.v[F_CALL_TEXT].s = slice_text(text);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+unsigned times(struct world *w, const char *text)
+{
+    unsigned n = 0;
+
+    for (const char *at = w->log.p; at && (at = strstr(at, text)); at++)
+        n++;
+    return n;
+}

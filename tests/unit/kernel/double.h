@@ -1,0 +1,44 @@
+/* double.h - a notebook whose doors are all doubles: everything that leaves is written down as one line of the log. */
+#ifndef TESTS_UNIT_KERNEL_DOUBLE_H
+#define TESTS_UNIT_KERNEL_DOUBLE_H
+
+#include "kernel/cell/room.h"
+
+struct world {
+    struct notebook *nb;
+    struct jupyter_session session;
+    struct buf log, sent; /* sent: the last message, encoded */
+    struct span last;     /* header of the last message that was sent to a worker */
+    uint64_t now, due, blob;
+    bool ended;
+    bool no_agent;           /* revive fails */
+    const char *arrives;     /* code of a cell that arrives while the shell is drained; once */
+    void (*own)(bool on);    /* told when what allocates is the double itself; or NULL */
+};
+
+/* clock is the world's, and lives as long. Two worlds at a time are fine. */
+void world_open(struct world *w, struct clock *clock);
+void world_close(struct world *w);
+
+/* What comes in. Messages of a cell are taken for the one that runs. */
+void ask(struct world *w, const char *type, const char *content);
+void run(struct world *w, const char *code);
+void say(struct world *w, uint32_t worker, struct span m);
+void captured(struct world *w, const char *names);
+void packed(struct world *w, uint64_t cell, const char *error);
+void port(struct world *w);
+void ready(struct world *w, uint32_t worker);
+void done(struct world *w, uint32_t worker, const char *status, const char *content, const char *result);
+void replied(struct world *w, uint64_t cell, const char *status, const char *content);
+void called(struct world *w, uint64_t call, const char *text); /* home, in the midst of a cell */
+void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status);
+void pass(struct world *w, uint64_t ns);
+/* Two ranks, workers 2 and 3, in the midst of a cell. */
+void begin_two(struct world *w);
+
+/* What went out since the log was cleared. */
+bool logged(struct world *w, const char *text); /* says what there is when it is not */
+bool in_order(struct world *w, const char *first, const char *second);
+unsigned times(struct world *w, const char *text);
+
+#endif

@@ -1,0 +1,476 @@
+/* Everything that comes at the wrong moment: deaths in each state of a cell, interrupts before it runs and after, answers
+ * that come late or twice, what can't be sent, and requests that arrive in the midst of an abort. */
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+#define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}"
+
+/* Two ranks whose processes are there and idle, and an empty log. */
+static void open_idle(struct world *w, struct clock *clock)
+{
+    world_open(w, clock);
+    ready(w, SPAN_WORKER_HOME);
+    begin_two(w);
+    done(w, 2, "ok", "", "");
+    done(w, 3, "ok", "", "");
+    buf_clear(&w->log);
+}
+
+static bool is_over(struct world *w, const char *ename)
+{
+    return !w->nb->cell && times(w, "reply execute_reply") == 1 && logged(w, ename);
+}
+
+/* ---- aborts ---- */
+
+static void aborts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, "%%distribute\n1/0");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    w.arrives = "%%distribute\nprint(2)";
+    done(&w, 2, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
+    done(&w, 3, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
+    ok(!w.nb->cell && times(&w, "send RUN") == 2, "a cell that arrives as a cell on ranks fails does not begin");
+    ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""), "it is aborted after the failure's reply");
+    buf_clear(&w.log);
+    run(&w, "1/0");
+    w.arrives = "2";
+    replied(&w, w.nb->executing->cell, "error", "{\"status\":\"error\"}");
+    ok(!w.nb->executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"), "nor does one that arrives as home's fails");
+    run(&w, "3");
+    ok(times(&w, "send REQUEST") == 2, "what arrives later does");
+    world_close(&w);
+}
+
+static void cells_in_a_row(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, "1");
+    run(&w, "%ranks");
+    run(&w, "%ranks");
+    run(&w, "%ranks");
+    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
+    ok(times(&w, "display_data") == 3 && !w.nb->cell && !w.nb->ended, "cells that end at once follow on each other");
+    world_close(&w);
+}
+
+/* ---- home ---- */
+
+static void home_dies_early(const char *when, const char *code, bool with_names)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, code);
+    if (with_names) {
+        captured(&w, CAPTURES_X);
+        port(&w);
+    }
+    exited(&w, SPAN_WORKER_HOME, 1, 11);
+    ok(is_over(&w, "HomeDied"), "a cell fails when home dies while it %s", when);
+    ok(times(&w, "send START 1") == 1, "and home starts again");
+    if (w.blob)
+        packed(&w, w.last.cell, "");
+    world_close(&w);
+}
+
+static void home_dies_late(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span value = { .kind = SPAN_DONE, .blob = 77, .blob_size = 10 };
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    begin_two(&w);
+    buf_clear(&w.log);
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    ok(w.nb->cell && !times(&w, "execute_reply"), "a cell that runs on the ranks outlives home");
+    exited(&w, SPAN_WORKER_HOME, 2, 0);
+    done(&w, 3, "ok", "", "");
+    value.cell = w.nb->cell->id;
+    value.v[F_DONE_STATUS].s = slice_text("ok");
+    value.v[F_DONE_CONTENT].s = value.v[F_DONE_RESULT].s = value.v[F_DONE_NOTE].s = slice_text("");
+    say(&w, 2, value);
+    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"), "its value is for the next home");
+    exited(&w, SPAN_WORKER_HOME, 2, 0);
+    ok(is_over(&w, "HomeNotStarted") && logged(&w, "send DROP"), "and lost when that one does not come up either");
+    world_close(&w);
+}
+
+static void home_is_broken(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    exited(&w, SPAN_WORKER_HOME, 2, 0);
+    ok(!times(&w, "START"), "a home that can't start is not started again by itself");
+    run(&w, "%%distribute -n 1\npass");
+    ok(in_order(&w, "send START 1", "send CAPTURE 1"), "a cell on ranks that asks it something is another try");
+    exited(&w, SPAN_WORKER_HOME, 2, 0);
+    ok(is_over(&w, "HomeNotStarted"), "and fails when that fails");
+    run(&w, "1");
+    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send REQUEST 1"), "so is a cell at home");
+    ready(&w, SPAN_WORKER_HOME);
+    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
+    for (int k = 0; k < 10; k++) {
+        if (w.nb->home == HOME_STARTING)
+            ready(&w, SPAN_WORKER_HOME);
+        if (w.nb->home == HOME_READY)
+            exited(&w, SPAN_WORKER_HOME, 1, 11);
+    }
+    ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home == HOME_BROKEN, "one that dies over and over as it starts is left");
+    run(&w, "1");
+    ok(times(&w, "send START 1") == 3 + DEATHS_MAX, "until something is asked of it");
+    world_close(&w);
+}
+
+/* ---- agents ---- */
+
+static void agents_die(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    for (int k = 0; k < 10; k++)
+        notebook_lost(w.nb, "it fell over");
+    ok(times(&w, "revive") == DEATHS_MAX, "an agent that dies over and over is not started again and again");
+    run(&w, "1");
+    ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"), "a cell is another try");
+    w.no_agent = true;
+    notebook_lost(w.nb, "it fell over");
+    ok(is_over(&w, "AgentDied"), "and fails when it falls over again");
+    buf_clear(&w.log);
+    run(&w, "2");
+    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"), "when none can be started the cell says why");
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\npass");
+    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"), "so does a cell on ranks");
+    w.no_agent = false;
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\npass");
+    ok(in_order(&w, "revive", "send START 4 5"), "and once it can, ranks start");
+    world_close(&w);
+}
+
+static void agent_dies_while_ranks_restart(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    exited(&w, 3, 1, 9);
+    run(&w, "%ranks restart -r 0");
+    notebook_lost(w.nb, "it fell over");
+    ok(w.nb->group->rank[1].state == RANK_STARTING && w.nb->group->rank[1].worker,
+       "what was asked of the new agent is not lost with the old one");
+    world_close(&w);
+}
+
+/* ---- ranks ---- */
+
+static void ranks_die(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    run(&w, "%%distribute -n 2\npass");
+    exited(&w, 3, 2, 0);
+    ok(is_over(&w, "RankNotStarted"), "a rank that does not come up fails its cell");
+    ready(&w, 2);
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\nx");
+    ok(logged(&w, "send START 4\n"), "the next cell starts it alone");
+    captured(&w, CAPTURES_X);
+    port(&w);
+    ready(&w, 4);
+    exited(&w, 2, 1, 11);
+    ok(is_over(&w, "RankDied"), "one that dies while names are packed fails its cell too");
+    buf_clear(&w.log);
+    packed(&w, w.last.cell, "");
+    ok(logged(&w, "send DROP") && !times(&w, "BIND"), "and what was packed is dropped");
+    world_close(&w);
+}
+
+static void rank_dies_at_the_end(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "%%distribute -n 1 --into y\n1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ready(&w, 2);
+    say(&w, 2, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = 9, .blob_size = 10,
+                              .v[F_DONE_STATUS].s = { "ok", 2 } });
+    exited(&w, 2, 1, 9);
+    ok(w.nb->cell && logged(&w, "no cell was running on it"), "a rank that dies while home takes the result does not fail the cell");
+    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    ok(is_over(&w, "\"status\":\"ok\""), "which ends well");
+    world_close(&w);
+}
+
+static void starts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "%%distribute -n 2\npass");
+    notebook_interrupt(w.nb);
+    ok(is_over(&w, "KeyboardInterrupt"), "a cell is interrupted while its ranks start");
+    buf_clear(&w.log);
+    run(&w, "%ranks stop");
+    ok(logged(&w, "send KILL 2 3") && w.nb->cell, "ranks that start are stopped");
+    ready(&w, 2);
+    exited(&w, 2, 2, 0);
+    exited(&w, 3, 2, 0);
+    ok(is_over(&w, "\"status\":\"ok\"") && w.nb->group->rank[0].state == RANK_NONE, "also when one came up meanwhile");
+    run(&w, "%%distribute -n 2\npass");
+    notebook_interrupt(w.nb);
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\npass");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    pass(&w, START_LIMIT_NS + NS_PER_S);
+    ok(is_over(&w, "ranks 0-1 did not come up") && logged(&w, "send KILL 4 5"), "ranks that an earlier cell began to start have their time limit");
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\npass");
+    ok(logged(&w, "send START 6 7"), "and others take their places");
+    exited(&w, 4, 1, 9);
+    ok(w.nb->cell && w.nb->group->rank[0].worker == 6, "the end of the old ones is nobody's end");
+    world_close(&w);
+}
+
+static void worlds(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, "%%distribute -n 1\npass");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ok(!times(&w, "START") && logged(&w, "send RUN 2"), "a smaller world starts nobody");
+    done(&w, 2, "ok", "", "");
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 3\npass");
+    ok(logged(&w, "send START 4\n"), "a larger one starts who is missing");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ready(&w, 4);
+    ok(times(&w, "send RUN") == 2, "and runs on all");
+    world_close(&w);
+}
+
+/* ---- interrupts ---- */
+
+static void interrupts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, "%%distribute\npass");
+    ask(&w, "execute_request", "{\"code\":\"7\"}");
+    w.nb->cell->stop_on_error = false;
+    notebook_interrupt(w.nb);
+    ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"), "the cell after an interrupted one begins at once");
+    buf_clear(&w.log);
+    notebook_interrupt(w.nb);
+    ok(times(&w, "send INTERRUPT 1") == 1, "an interrupt goes to home when home runs");
+    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", "{\"comm_id\":\"1\",\"data\":{}}");
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 1"), "also when it serves a widget");
+    world_close(&w);
+}
+
+static void interrupted_values(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    run(&w, "%pull x y");
+    captured(&w, "{\"names\": []}");
+    notebook_interrupt(w.nb);
+    for (uint32_t k = 2; k < 4; k++)
+        say(&w, k, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = k, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    ok(w.nb->cell->state == CELL_BINDING && times(&w, "send BIND 1") == 2, "values that came all the same go home");
+    buf_clear(&w.log);
+    pass(&w, 60 * NS_PER_S);
+    ok(!times(&w, "SEVER") && !times(&w, "KILL") && w.due == NEVER, "nobody is cut or killed who came back from an interrupt");
+    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    ok(is_over(&w, "KeyboardInterrupt") && !times(&w, "FETCH"), "the next name is not pulled");
+    buf_clear(&w.log);
+    run(&w, "%pull x");
+    captured(&w, "{\"names\": []}");
+    for (uint32_t k = 2; k < 4; k++)
+        say(&w, k, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = k, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    notebook_interrupt(w.nb);
+    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends a cell whose values are on their way home");
+    world_close(&w);
+}
+
+static void begin_call(struct world *w)
+{
+    run(w, "for k in range(9):\n    %distribute 1");
+    called(w, w->nb->executing->cell, "%distribute 1");
+}
+
+static void calls(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    begin_call(&w);
+    notebook_interrupt(w.nb);
+    ok(!w.nb->cell && times(&w, "send RETURN 1") == 1, "a call that is interrupted before it runs returns");
+    ok(!times(&w, "send INTERRUPT"), "and that is the interrupt, no second one");
+    ok(w.nb->executing && !times(&w, "execute_reply"), "home's cell goes on");
+    called(&w, w.nb->executing->cell, "%distribute 1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2 3") && !times(&w, "send INTERRUPT 1"), "one that runs is interrupted on the ranks");
+    called(&w, w.nb->executing->cell, "%ranks");
+    ok(times(&w, "send RETURN 1") == 2 && w.nb->cell, "another call meanwhile is refused");
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    ok(times(&w, "execute_reply") == 1 && w.nb->cell, "home's death ends home's cell, and the call when the ranks are back");
+    done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
+    done(&w, 3, "ok", "", "");
+    ok(!w.nb->cell && times(&w, "send RETURN 1") == 2, "nobody is told who is gone");
+    world_close(&w);
+}
+
+/* ---- late, twice, too long ---- */
+
+static void late_and_twice(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t old;
+
+    open_idle(&w, &clock);
+    run(&w, "%%distribute\nx");
+    old = w.nb->cell->id;
+    captured(&w, CAPTURES_X);
+    captured(&w, CAPTURES_X);
+    port(&w);
+    port(&w);
+    ready(&w, 2);
+    ok(times(&w, "send PACK") == 1, "answers that come twice count once");
+    packed(&w, old, "");
+    packed(&w, old, "");
+    ok(times(&w, "send BIND") == 1 && times(&w, "send RUN") == 2, "also parcels");
+    done(&w, 2, "ok", "", "");
+    done(&w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
+    ready(&w, 2);
+    ok(w.nb->cell && w.nb->group->rank[1].state == RANK_BUSY, "and results");
+    done(&w, 3, "ok", "", "");
+    ok(is_over(&w, "\"status\":\"ok\""), "the cell ends as the first ones say");
+    buf_clear(&w.log);
+    say(&w, 3, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 55, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    say(&w, 99, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 56, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    ok(times(&w, "send DROP") == 2, "a value that comes too late is dropped, whoever sends it");
+    replied(&w, old, "ok", "{}");
+    exited(&w, 99, 0, 0);
+    ok(times(&w, "reply") == 0, "what nobody waits for is nobody's");
+    world_close(&w);
+}
+
+static void nobody_to_answer(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span input = { .kind = SPAN_INPUT };
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    input.v[F_INPUT_PROMPT].s = slice_text("name? ");
+    say(&w, 2, input);
+    exited(&w, 2, 1, 9);
+    ask(&w, "input_reply", "{\"value\":\"Ada\"}");
+    ok(!times(&w, "INPUT_REPLY"), "an answer to a rank that is dead goes nowhere");
+    world_close(&w);
+}
+
+static void too_long(void)
+{
+    const size_t size = 17u << 20;
+    char *code = malloc(size + 1);
+    struct clock clock;
+    struct world w;
+
+    if (!code)
+        abort();
+    memset(code, 'a', size);
+    code[size] = '\0';
+    memcpy(code, "%%distribute\n", 13);
+    open_idle(&w, &clock);
+    run(&w, code);
+    ok(!w.nb->cell && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1, "a cell that is too long to be sent fails");
+    memcpy(code, "%%distribute --cwd /", 20);
+    memcpy(code + 5000, "\npass", 6);
+    buf_clear(&w.log);
+    run(&w, code);
+    if (w.nb->cell) {
+        captured(&w, "{\"names\": []}");
+        port(&w);
+    }
+    ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1, "so does one with a folder whose name is");
+    ok(w.nb->group->rank[0].state == RANK_IDLE, "and its ranks are idle");
+    free(code);
+    world_close(&w);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        abort();
+    aborts();
+    cells_in_a_row();
+    home_dies_early("expands the line", "%%distribute -n {2}\nx", false);
+    home_dies_early("looks for names", "%%distribute\nx", false);
+    home_dies_early("packs them", "%%distribute\nx", true);
+    home_dies_early("stops old ranks", "%%distribute --fresh\nx", false);
+    home_dies_late();
+    home_is_broken();
+    agents_die();
+    agent_dies_while_ranks_restart();
+    ranks_die();
+    rank_dies_at_the_end();
+    starts();
+    worlds();
+    interrupts();
+    interrupted_values();
+    calls();
+    late_and_twice();
+    nobody_to_answer();
+    too_long();
+    return plan_done();
+}
