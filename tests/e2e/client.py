@@ -139,7 +139,7 @@ class Cell:
         return max(self.reply_at, self.idle_at)
 
     def assert_ok(self):
-        assert self.status == "ok", "%s: %s\n%s" % (self.ename, self.reply.get("evalue"), self.shown)
+        assert self.status == "ok", "%s: %s: %s\n%s" % (self.status, self.ename, self.reply.get("evalue"), self.shown)
         return self
 
     def assert_error(self, ename):

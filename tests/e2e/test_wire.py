@@ -117,7 +117,7 @@ def test_requests_of_the_wrong_shape_harm_nobody(nb, content):
             nb.send(kind, content)
         except UnicodeError:
             return  # this client can't say it
-    nb.quiet(0.5)
+    nb.run("pass")  # aborted, perhaps, as one of those before it failed
     assert nb.ok("6 * 7").value == "42"
 
 
