@@ -160,7 +160,7 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
         m->v[F_RUN_FLAGS].u64 |= RUN_RESULT | (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
     if (!lead && c->plan.merge == PLAN_RANK0)
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
-    if (lead && c->stdin_allowed)
+    if (lead && c->stdin_allowed && c->member[0].rank == 0) /* input() asks at rank 0 alone */
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
     return send_ranks(c, to, m);

@@ -297,9 +297,13 @@ static void send_return(struct cell *c)
 
 static void send_reply(struct cell *c)
 {
+    const bool aborts = c->bad && c->stop_on_error;
+
+    if (aborts)
+        queue_take_in(c->nb);
     reply_json(c->nb, c->request, "execute_reply", reply_content(c));
     c->nb->doors.status(c->nb->doors.arg, c->request, "idle");
-    if (c->error && c->stop_on_error)
+    if (aborts)
         queue_abort(c->nb);
 }
 

@@ -104,8 +104,12 @@ static void answer(struct notebook *nb, struct request *r, const struct parcel *
 
 static void asked_end(struct notebook *nb, struct asked *a, const struct parcel *p, bool ok)
 {
+    const bool aborts = a->execute && !ok && a->stop_on_error;
+
+    if (aborts)
+        queue_take_in(nb);
     answer(nb, a->r, p);
-    if (a->execute && !ok && a->stop_on_error)
+    if (aborts)
         queue_abort(nb);
     request_unref(a->r);
     free(a);

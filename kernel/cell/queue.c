@@ -45,11 +45,15 @@ bool queue_holds_execute(const struct notebook *nb)
     return false;
 }
 
-void queue_abort(struct notebook *nb)
+void queue_take_in(struct notebook *nb)
 {
     nb->aborting = true;
     nb->doors.drain_shell(nb->doors.arg);
     nb->aborting = false;
+}
+
+void queue_abort(struct notebook *nb)
+{
     for (size_t k = 0; k < nb->queued;) {
         struct request *r = nb->queue[k];
 

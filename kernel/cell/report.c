@@ -101,18 +101,22 @@ static bool alike(const json_t *a, const json_t *b)
     return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && strcmp(essence(a), essence(b)) == 0;
 }
 
-/* The first of the causes: a death before an exception, for exceptions of peers follow from it. */
+/* The first of the causes: a death before an exception, for exceptions of peers follow from it. After the user's
+ * interrupt: who was interrupted, before who had to be killed for it. */
 static struct member *first_cause(struct cell *c)
 {
     struct member *found = NULL;
+    int best = 0;
 
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
+        const bool dead = m->state == MEMBER_DEAD;
+        const int weight = m->accused ? (dead ? 4 : 3) : c->interrupts ? (dead ? 1 : 2) : 0;
 
-        if (!m->error || (c->interrupts == 0 && !m->accused))
-            continue;
-        if (!found || (m->state == MEMBER_DEAD && found->state != MEMBER_DEAD))
+        if (m->error && weight > best) {
             found = m;
+            best = weight;
+        }
     }
     return found;
 }
@@ -182,6 +186,8 @@ json_t *report_error(struct cell *c)
                           json_sprintf("\033[0;31m%s\033[0m: %s", c->failed_name, c->failed));
     else if (cause && told)
         error = compose(c, cause, told);
+    if (error && cause && cause->state == MEMBER_DEAD && !cause->accused) /* killed, for it did not heed the interrupt */
+        json_object_set_new(error, "ename", json_string("KeyboardInterrupt"));
     free(told);
     return error;
 }
@@ -216,11 +222,11 @@ static int place(const char *stack, struct buf *out)
 
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
-    if (at != cell && buf_addf(out, "%s (%s:%u)", name, base_name(file), line) < 0)
+    if (buf_add_text(out, name) < 0 || (at != cell && buf_addf(out, " (%s:%u)", base_name(file), line) < 0))
         return -1;
     if (!cell || sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
         return 0;
-    return buf_addf(out, "%sline %u of cell %u", at != cell ? ", called in " : "", cell_line, count);
+    return buf_addf(out, ", %sline %u of cell %u", at != cell ? "called in " : "", cell_line, count);
 }
 
 void report_hangs(struct cell *c)

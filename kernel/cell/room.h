@@ -165,7 +165,7 @@ struct notebook {
     uint32_t asker;           /* the worker that waits for it */
     bool warmed;
     bool over;                /* shutdown was asked for */
-    bool aborting;            /* requests are taken in to be told so, and none begins */
+    bool aborting;            /* requests are taken in to be aborted, and none begins */
 };
 
 /* notebook.c */
@@ -185,6 +185,8 @@ void reply_json(struct notebook *nb, struct request *r, const char *type, json_t
 void queue_add(struct notebook *nb, struct request *r);
 struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL: empty */
 bool queue_holds_execute(const struct notebook *nb);
+/* An error aborts what was sent before its reply was seen: take in first, then reply, then abort. */
+void queue_take_in(struct notebook *nb);
 void queue_abort(struct notebook *nb); /* replies aborted to the execute requests that wait */
 
 /* home.c */

@@ -90,6 +90,7 @@ static void out_drain(void *arg)
     const char *code = w->arrives;
 
     w->arrives = NULL;
+    note(w, "drain");
     if (code)
         run(w, code);
 }

@@ -40,6 +40,7 @@ static void aborts(void)
     done(&w, 3, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
     ok(!w.nb->cell && times(&w, "send RUN") == 2, "a cell that arrives as a cell on ranks fails does not begin");
     ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""), "it is aborted after the failure's reply");
+    ok(in_order(&w, "drain", "reply execute_reply") && times(&w, "drain") == 1, "but what is sent after that reply was seen is not");
     buf_clear(&w.log);
     run(&w, "1/0");
     w.arrives = "2";
