@@ -30,7 +30,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->nb = nb;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
-    c->judge_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns = c->progress_ns = NEVER;
+    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns = c->progress_ns = NEVER;
     return c;
 }
 

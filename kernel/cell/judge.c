@@ -8,7 +8,8 @@
 
 #include "kernel/cell/room.h"
 
-#define ALIKE_NS (200 * NS_PER_MS)  /* for failures of other ranks to count as the same event */
+#define ALIKE_NS (200 * NS_PER_MS)     /* after a failure, for others to fail alike */
+#define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
 #define SEVER_NS (200 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
 #define PATIENT_SEVER_NS (1 * NS_PER_S) /* the same after the user's interrupt: nothing is broken then */
 #define STACKS_NS (500 * NS_PER_MS) /* for stacks to arrive */
@@ -78,8 +79,13 @@ static void list_and_kill(struct cell *c)
 
 void judge_failure(struct cell *c)
 {
-    if (!c->judged && c->judge_ns == NEVER && !c->stopping)
-        c->judge_ns = notebook_now(c->nb) + ALIKE_NS;
+    const uint64_t now = notebook_now(c->nb);
+
+    if (c->judged || c->stopping)
+        return;
+    if (c->judge_limit_ns == NEVER)
+        c->judge_limit_ns = now + ALIKE_MAX_NS;
+    c->judge_ns = now + ALIKE_NS < c->judge_limit_ns ? now + ALIKE_NS : c->judge_limit_ns;
 }
 
 void judge_stop(struct cell *c)

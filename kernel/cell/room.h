@@ -133,7 +133,7 @@ struct cell {
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
     bool judged, stopping, timed_out, listed;
-    uint64_t judge_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
+    uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
 };
 
 /* A home that is BROKEN could not start: the next that is asked of it is another try, for the user may have installed

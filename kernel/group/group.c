@@ -123,13 +123,23 @@ void group_break(struct group *g)
     g->broken = true;
 }
 
+static bool all_new(const struct group *g)
+{
+    for (unsigned k = 0; k < g->size; k++)
+        if (rank_alive(&g->rank[k]) && !g->rank[k].is_new)
+            return false;
+    return true;
+}
+
 bool group_open_world(struct group *g, unsigned world)
 {
     const bool same = g->world == world && !g->broken;
 
     if (g->world != world)
         g->worlds++;
-    if (g->broken && g->world)
+    if (all_new(g))
+        g->restarts = 0;
+    else if (g->broken)
         g->restarts++;
     g->world = world;
     g->broken = g->distributed = false; /* its ranks say it anew when they are done */

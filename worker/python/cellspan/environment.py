@@ -47,6 +47,7 @@ def search_path():
 def stacks(fd):
     """Stacks go to descriptor `fd`: on request (SIGRTMIN+3, needs no lock of Python's), and when the process crashes."""
     os.set_inheritable(fd, False)
+    faulthandler.disable()  # a rank has the zygote's on; ours has to lie underneath, so that Python's stack comes first
     _link.stack(fd)
     faulthandler.enable(file=fd, all_threads=True)
     faulthandler.register(signal.SIGRTMIN + 3, file=fd, all_threads=True, chain=False)

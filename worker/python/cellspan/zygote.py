@@ -50,7 +50,23 @@ def preload():
         except Exception as error:  # noqa: BLE001 - see above
             print(f"{name} could not be imported beforehand: {type(error).__name__}: {error}", file=sys.stderr)
     from . import rank  # noqa: F401 - and with it IPython
-    from IPython.core import completer, debugger, ultratb  # noqa: F401
+    from IPython.core import completer, debugger  # noqa: F401
+
+    _practise_failing()
+
+
+def _practise_failing():
+    """One traceback, thrown away: what rendering the first one imports and caches takes most of a second on a busy
+    machine, and ranks that fail alike are to say so at the same time."""
+    from IPython.core.ultratb import AutoFormattedTB
+
+    try:
+        raise ValueError("practice")
+    except ValueError:
+        try:
+            AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+        except Exception:  # noqa: BLE001 - another IPython; the first traceback of each rank is slow then
+            pass
 
 
 def orders(sock):
