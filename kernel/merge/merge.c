@@ -16,7 +16,7 @@
 #define PARTIAL_MAX 8192u             /* more of it leaves at once */
 #define BAR_MAX     65536u            /* a longer state is no bar's */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
-#define ROW_NS      (50 * NS_PER_MS)  /* a bar's ended row waits so long for nested bars below it */
+#define ROW_NS      (250 * NS_PER_MS) /* a bar's ended row waits so long for nested bars below it; agents hold states 100 ms */
 
 struct merge {
     const struct clock *clock;

@@ -23,6 +23,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/scopes.py \
 	worker/python/cellspan/shell.py \
 	worker/python/cellspan/sources.py \
+	worker/python/cellspan/standin.py \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \

@@ -248,6 +248,22 @@ def test_inspection_says_what_a_name_is(home):
     assert not home.ask("inspect_request", code="nosuch", cursor_pos=3)["found"]
 
 
+def test_names_are_completed_where_a_magic_takes_names(home):
+    home.run("push_one = push_two = 1")
+    for line in ("%push push_", "%push push_one push_", "%%distribute -n 4 --into push_", "x\n%pull push_"):
+        reply = home.ask("complete_request", code=line, cursor_pos=len(line))
+        assert reply["matches"] == ["push_one", "push_two"], line
+        assert reply["cursor_start"] == len(line) - 5 and reply["cursor_end"] == len(line)
+    line = "%%distribute --capture=push_one,push_t"
+    assert home.ask("complete_request", code=line, cursor_pos=len(line))["matches"] == ["push_two"]
+
+
+def test_libraries_that_look_for_ipykernel_find_a_notebook(home):
+    home.run("import sys; shells = sys.modules['ipykernel.zmqshell']")
+    reply = home.run("assert isinstance(get_ipython(), shells.ZMQInteractiveShell) and not hasattr(shells, 'NoSuchName')")
+    assert reply["status"] == "ok"
+
+
 def test_is_complete_gives_the_indent(home):
     assert home.ask("is_complete_request", code="for i in x:") == {"status": "incomplete", "indent": "    "}
     assert home.ask("is_complete_request", code="1")["status"] == "complete"

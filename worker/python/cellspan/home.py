@@ -6,7 +6,7 @@ import builtins
 import os
 import sys
 
-from . import _link, environment, requests
+from . import _link, environment, requests, standin
 from .comms import Comms
 from .imports import when_imported
 from .publish import to_json
@@ -55,6 +55,7 @@ class Home(Worker):
         begin_process("home")
         self.start(fd)
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
+        standin.install(ZMQInteractiveShell)
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect as _inspect
+import re
+
+# Where one of home's names stands on a magic's line, up to the cursor: IPython offers the names of magics there.
+NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
 
 
 def complete(shell, content):
@@ -12,6 +16,9 @@ def complete(shell, content):
     code = content.get("code", "")
     at = content.get("cursor_pos")
     at = len(code) if at is None else max(0, min(at, len(code)))
+    named = NAME.match(code[code.rfind("\n", 0, at) + 1 : at])
+    if named:
+        return _complete_name(shell, named.group("name"), at)
     with provisionalcompleter():
         try:
             found = list(rectify_completions(code, shell.Completer.completions(code, at)))
@@ -27,6 +34,19 @@ def complete(shell, content):
         "cursor_start": found[0].start if found else at,
         "cursor_end": found[0].end if found else at,
         "metadata": {"_jupyter_types_experimental": types},
+    }
+
+
+def _complete_name(shell, typed, at):
+    """The user's own variables that begin with `typed`."""
+    hidden = shell.user_ns_hidden
+    own = [n for n, value in shell.user_ns.items() if n not in hidden or value is not hidden[n]]
+    return {
+        "status": "ok",
+        "matches": sorted(n for n in own if n.startswith(typed) and (typed or n[0] != "_")),
+        "cursor_start": at - len(typed),
+        "cursor_end": at,
+        "metadata": {},
     }
 
 
