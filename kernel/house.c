@@ -141,13 +141,17 @@ static long door_cores(void *arg)
     return cores ? cores : sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+/* What an engine or the user left visible; else what the driver lists. */
 static unsigned door_gpus(void *arg)
 {
-    DIR *gpus = opendir("/proc/driver/nvidia/gpus");
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    DIR *gpus = visible ? NULL : opendir("/proc/driver/nvidia/gpus");
     struct dirent *entry;
-    unsigned n = 0;
+    unsigned n = visible && *visible && *visible != '-';
 
     (void)arg;
+    for (const char *at = visible; n && (at = strchr(at, ',')); at++)
+        n++;
     while (gpus && (entry = readdir(gpus)))
         n += entry->d_name[0] != '.';
     if (gpus)

@@ -171,13 +171,35 @@ static int welcome(struct agents *a, struct err *err)
     return 0;
 }
 
+/* In words, so that the agent's log says which side is to be updated. */
+static void refuse(struct agents *a, zmq_msg_t *identity, const char *why)
+{
+    struct span m = { .kind = SPAN_REFUSE, .v[F_REFUSE_TEXT].s = slice_text(why) };
+    struct buf body = BUF_INIT;
+    struct err err = { "" };
+
+    log_warn("agents", "%s", why);
+    if (span_encode(&m, &body, &err) == 0 &&
+        zmq_send(a->router, zmq_msg_data(identity), zmq_msg_size(identity), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_send(a->router, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        (void)zmq_send(a->router, body.p, body.n, ZMQ_DONTWAIT);
+    buf_release(&body);
+}
+
 static void hello(struct agents *a, const struct span *m, zmq_msg_t *identity)
 {
     struct err err = { "" };
+    char why[256];
 
-    if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION || (pid_t)m->v[F_HELLO_PID].u64 != a->pid ||
-        zmq_msg_size(identity) > sizeof a->identity) {
-        log_warn("agents", "a HELLO from process %lu that was not asked for is refused", (unsigned long)m->v[F_HELLO_PID].u64);
+    if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
+        snprintf(why, sizeof why, "the agent speaks version %lu of cellspan's protocol, the kernel version %u: install the same cellspan on both sides",
+                 (unsigned long)m->v[F_HELLO_VERSION].u64, SPAN_VERSION);
+        refuse(a, identity, why);
+        return;
+    }
+    if ((pid_t)m->v[F_HELLO_PID].u64 != a->pid || zmq_msg_size(identity) > sizeof a->identity) {
+        snprintf(why, sizeof why, "process %lu is not the agent that this kernel started", (unsigned long)m->v[F_HELLO_PID].u64);
+        refuse(a, identity, why);
         return;
     }
     a->identity_size = zmq_msg_size(identity);

@@ -290,17 +290,9 @@ static void note_lines(struct cell *c, struct slice text)
 static void take_captured(struct cell *c, const struct span *m)
 {
     json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
-    const char *refused = json_string_value(json_object_get(names, "error"));
 
     c->wants_capture = false;
     note_lines(c, m->v[F_CAPTURED_WARNINGS].s);
-    if (refused) {
-        const char *ename = json_string_value(json_object_get(names, "ename"));
-
-        cell_fail(c, ename ? ename : "UsageError", "%s", refused);
-        json_decref(names);
-        return;
-    }
     json_decref(c->captured);
     c->captured = names;
     gather_look(c);

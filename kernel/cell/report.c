@@ -8,8 +8,27 @@
 
 /* ---- deaths ---- */
 
+/* Of faulthandler's stack: the frames below the user's cell are ours, and its list of modules helps nobody. */
+static bool is_ours(struct slice line, bool *below)
+{
+    static const char frame[] = "  File \"";
+    char text[512];
+
+    snprintf(text, sizeof text, "%.*s", SLICE_ARG(line));
+    if (strncmp(text, frame, sizeof frame - 1) != 0) {
+        *below = false;
+        return strncmp(text, "Extension modules:", 18) == 0;
+    }
+    if (*below)
+        return true;
+    *below = strstr(text, "<ipython-input-") && strstr(text, " in <module>");
+    return false;
+}
+
 static void add_lines(json_t *to, const char *head, struct slice text)
 {
+    bool below = false;
+
     if (text.n == 0)
         return;
     json_array_append_new(to, json_string(head));
@@ -17,7 +36,8 @@ static void add_lines(json_t *to, const char *head, struct slice text)
         const char *end = memchr(text.p, '\n', text.n);
         const size_t n = end ? (size_t)(end - text.p) : text.n;
 
-        json_array_append_new(to, json_pack("s+%", "  ", text.p, n));
+        if (!is_ours(slice_of(text.p, n), &below))
+            json_array_append_new(to, json_pack("s+%", "  ", text.p, n));
         text = slice_of(text.p + n + (end != NULL), text.n - n - (end != NULL));
     }
 }

@@ -88,7 +88,7 @@ def test_the_environment_is_torchruns_complete(nb):
         "TORCHELASTIC_ERROR_FILE TORCHELASTIC_USE_AGENT_STORE TORCH_NCCL_ASYNC_ERROR_HANDLING OMP_NUM_THREADS "
         "JAX_COORDINATOR_ADDRESS JAX_PROCESS_ID JAX_NUM_PROCESSES"
     ).split()
-    values = rank_values(nb, "{k: __import__('os').environ.get(k) for k in %r}" % names)
+    values = rank_values(nb, "{k: __import__('os').environ.get(k) for k in %r}" % names, N, "--fresh")
     for rank, env in enumerate(values):
         assert None not in env.values(), env
         own = {"RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "JAX_PROCESS_ID": rank}

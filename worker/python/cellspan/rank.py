@@ -22,6 +22,7 @@ from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
 INITIALISED, INTERRUPTED = 1, 2  # flags of DONE
+SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
 
@@ -80,10 +81,16 @@ class Rank(Worker):
         __tracebackhide__ = True
         self._raise_bind_error()
         self._world(loads(fields["env"]))
-        if fields["cwd"]:
-            os.chdir(fields["cwd"])
-        if fields["init"]:
-            torchenv.init_process_group(fields["init"])
+        try:
+            if fields["cwd"]:
+                os.chdir(fields["cwd"])
+            if fields["init"]:
+                torchenv.init_process_group(fields["init"])
+        except (OSError, torchenv.TorchError) as error:
+            from IPython.core.error import UsageError
+
+            told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
+            raise UsageError(told) from None  # one line: none of the lines that failed is the user's
 
     def _raise_bind_error(self):
         __tracebackhide__ = True
@@ -157,7 +164,7 @@ class Rank(Worker):
             fields["content"] = to_json(cell.error)
         else:
             if cell.bundle is not None:
-                fields["result"] = to_json({"data": cell.bundle[0], "metadata": cell.bundle[1]})
+                fields["result"] = shown(*cell.bundle)
             if cell.blob:
                 fd, size, fields["note"] = self._packed(cell)
         if torchenv.look():
@@ -285,6 +292,15 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
+
+
+def shown(data, metadata):
+    """What the last expression shows, as JSON; representations that no page could take are left out, and named."""
+    large = [mime for mime, value in data.items() if isinstance(value, (str, bytes)) and len(value) > SHOWN_MAX]
+    if large:
+        data = {mime: value for mime, value in data.items() if mime not in large}
+        data.setdefault("text/plain", f"[{', '.join(large)} of more than {SHOWN_MAX >> 20} MiB is not shown]")
+    return to_json({"data": data, "metadata": metadata})
 
 
 def _must_exist(argv):
