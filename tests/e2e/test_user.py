@@ -43,3 +43,12 @@ def test_a_magic_that_is_not_there_is_said_once(nb):
 def test_a_script_that_is_not_there_is_said_in_a_line(nb):
     cell = nb.run("%distribute -n 2 /no/such.py --fast").assert_error("UsageError")
     assert "/no/such.py: no such file" in cell.traceback and len(cell.traceback.splitlines()) <= 2
+
+
+def test_the_traceback_of_an_interrupted_script_begins_in_the_script(nb, tmp_path):
+    (tmp_path / "sleeps.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    cell = nb.start("%%distribute -n 2 %s" % (tmp_path / "sleeps.py"))
+    nb.wait_shown(cell, "begun", 30)
+    nb.control("interrupt_request")
+    text = nb.wait(cell, 20).assert_error("KeyboardInterrupt").traceback
+    assert "sleeps.py:" in text and "worker.py" not in text, text

@@ -363,8 +363,9 @@ class Worker:
         cell.interrupted = True
         if cell.error is None:
             try:
-                if sys.exc_info()[0] is KeyboardInterrupt:
-                    self.shell.showtraceback()
+                kind, error, tb = sys.exc_info()
+                if kind is KeyboardInterrupt:
+                    self.shell.showtraceback((kind, error, _theirs(tb)), tb_offset=0)
                 else:
                     self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
             except KeyboardInterrupt:
