@@ -12,6 +12,7 @@
 #define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
 #define SEVER_NS (200 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
 #define PATIENT_SEVER_NS (1 * NS_PER_S) /* the same after the user's interrupt: nothing is broken then */
+#define IMPATIENT_NS (1 * NS_PER_S) /* a second interrupt before that is a double click, and kills nobody */
 #define STACKS_NS (500 * NS_PER_MS) /* for stacks to arrive */
 
 static uint64_t grace(const struct cell *c)
@@ -119,9 +120,10 @@ void judge_interrupt(struct cell *c)
     }
     if (c->state != CELL_RUNNING)
         return;
-    if (++c->interrupts == 1)
+    if (c->interrupts++ == 0) {
+        c->interrupted_ns = notebook_now(c->nb);
         interrupt_running(c, PATIENT_SEVER_NS);
-    else
+    } else if (notebook_now(c->nb) - c->interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
 }
 

@@ -132,6 +132,7 @@ struct cell {
     char *failed;            /* owned: a failure of the whole cell in words (usage, start), or NULL */
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
+    uint64_t interrupted_ns; /* when the first came */
     bool judged, stopping, timed_out, listed;
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
 };

@@ -52,3 +52,13 @@ def test_the_traceback_of_an_interrupted_script_begins_in_the_script(nb, tmp_pat
     nb.control("interrupt_request")
     text = nb.wait(cell, 20).assert_error("KeyboardInterrupt").traceback
     assert "sleeps.py:" in text and "worker.py" not in text, text
+
+
+def test_a_double_click_on_interrupt_kills_nobody(nb):
+    nb.ok("%%distribute -n 2\nimport time\nkept = 'kept'")
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(60)")
+    nb.wait_shown(cell, "begun", 30)
+    nb.control("interrupt_request")
+    nb.control("interrupt_request")
+    nb.wait(cell, 20).assert_error("KeyboardInterrupt")
+    assert nb.ok("%%distribute -n 2 --gather\nkept").value == "['kept', 'kept']"

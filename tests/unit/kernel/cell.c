@@ -143,6 +143,11 @@ static void interrupts(void)
     begin_two(&w);
     notebook_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches every rank");
+    buf_clear(&w.log);
+    w.now += 300 * NS_PER_MS;
+    notebook_interrupt(w.nb);
+    ok(!strstr(w.log.p ? w.log.p : "", "KILL"), "a double click is one interrupt");
+    w.now += NS_PER_S;
     notebook_interrupt(w.nb);
     ok(logged(&w, "send KILL 2 3"), "a second one kills them");
     exited(&w, 2, 1, 9);

@@ -104,6 +104,7 @@ static void walk(struct world *w)
 static void give_up(struct world *w)
 {
     for (int k = 0; w->nb->cell && k < 3; k++) {
+        w->now += NS_PER_S;
         notebook_interrupt(w->nb);
         for (uint32_t worker = 2; w->nb->cell && worker < w->nb->next_worker; worker++)
             exited(w, worker, 1, 9);
