@@ -351,7 +351,7 @@ def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_ha
 def test_a_second_interrupt_kills_what_the_first_did_not_stop(nb):
     before = ranks_of(nb, 2)
     cell = nb.start("%%distribute -n 2 --grace 60s\nimport time\n" + IGNORES)
-    nb.wait_shown(cell, "begun", 20)
+    wait_begun(nb, cell, 2)
     nb.control("interrupt_request", limit=5)
     nb.quiet(1)
     assert not cell.ended
