@@ -61,6 +61,7 @@ class Home(Worker):
         self._gathered = {}  # values of BINDs of one cell, until the last
         self._lists = {}  # the same, whole, for the call that asked
         self._torch = False
+        self._expecting = False  # what _expect_values() imports is there
         self._hook_input()
         self._add_magics()
 
@@ -229,6 +230,18 @@ class Home(Worker):
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
             warnings = [f"nothing travels: {type(error).__name__}: {error}"]
         self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
+        self._expect_values()
+
+    def _expect_values(self):
+        """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""
+        if self._expecting:
+            return
+        self._expecting = True
+        try:
+            from . import parcel  # noqa: F401
+            import numpy  # noqa: F401
+        except (Exception, KeyboardInterrupt):  # noqa: BLE001 - it is said where the value is taken
+            pass
 
     def _captures(self):
         if not hasattr(self, "_capturer"):
