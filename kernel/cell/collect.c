@@ -151,6 +151,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
 
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
+    if (m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) /* it could not take what was sent: it lacks the names again */
+        json_object_clear(r->known);
     if (!member || member->state != MEMBER_RUNNING) {
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;

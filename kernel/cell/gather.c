@@ -341,6 +341,10 @@ void gather_message(struct cell *c, const struct span *m)
     } else if (m->kind == SPAN_PORT && c->wants_port) {
         c->wants_port = false;
         c->nb->group->port = (unsigned)m->v[F_PORT_PORT].u64;
+        if (c->nb->group->port == 0) {
+            cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT", c->nb->doors.node(c->nb->doors.arg));
+            return;
+        }
         gather_look(c);
     }
 }

@@ -47,6 +47,7 @@
 #define RUN_RESULT_ALWAYS 16u
 #define DONE_DISTRIBUTED 1u
 #define DONE_INTERRUPTED 2u
+#define DONE_UNBOUND 4u
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
 #define BIND_DICT 0u

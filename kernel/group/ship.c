@@ -139,18 +139,3 @@ int group_assigned(struct group *g, const struct ranks *to, const json_t *captur
                 return -1;
     return 0;
 }
-
-void shipment_lost(struct group *g, const struct shipment *s)
-{
-    for (long k = ranks_next(&s->ranks, 0); k >= 0; k = ranks_next(&s->ranks, (unsigned)k + 1)) {
-        const char *name;
-        void *next;
-        json_t *version;
-
-        if ((unsigned)k >= g->size)
-            break;
-        json_object_foreach_safe(g->rank[k].known, next, name, version)
-            if (names_hold(s->names, name))
-                json_object_del(g->rank[k].known, name);
-    }
-}

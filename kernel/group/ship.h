@@ -27,7 +27,5 @@ void shipments_release(struct shipments *s);
 MUST_USE int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured);
 /* The cell assigns these names on the ranks: what stands there then is newer than home's captured versions. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
-/* The shipment did not arrive: the ranks lack the names again. */
-void shipment_lost(struct group *g, const struct shipment *s);
 
 #endif

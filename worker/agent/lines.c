@@ -114,6 +114,11 @@ int lines_tick(struct lines *l, uint64_t now_ns)
     return put_states(l, now_ns);
 }
 
+void lines_wait(struct lines *l, uint64_t now_ns)
+{
+    l->touched_ns = l->since_ns = now_ns;
+}
+
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
-#define LINES_HOLD_NS (200 * NS_PER_MS)  /* an unfinished line waits so long for more */
+#define LINES_HOLD_NS (400 * NS_PER_MS)  /* an unfinished line waits so long for more: longer than a busy machine takes to go on */
 #define LINES_WAIT_NS NS_PER_S           /* and so long in all, when dots keep coming */
 #define LINES_PROGRESS_NS (100 * NS_PER_MS)
 #define LINES_MAX 262144u /* bytes of an unfinished line that are held */
@@ -36,6 +36,8 @@ void lines_release(struct lines *l);
 MUST_USE int lines_feed(struct lines *l, struct slice data, uint64_t now_ns);
 /* Puts out what has waited long enough. */
 MUST_USE int lines_tick(struct lines *l, uint64_t now_ns);
+/* More is there, and nobody has read it yet (the client is slow): what is held waits anew. */
+void lines_wait(struct lines *l, uint64_t now_ns);
 /* Puts out everything: a message of the worker follows, or nothing ever does. */
 MUST_USE int lines_flush(struct lines *l);
 /* When lines_tick is wanted; UINT64_MAX: nothing waits. */

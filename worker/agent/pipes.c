@@ -44,11 +44,17 @@ static void set_timer(struct worker *w);
 static void lines_wait_over(struct loop *loop, void *arg)
 {
     struct worker *w = arg;
+    const uint64_t now = clock_now(loop_clock(loop));
 
     w->lines_due_ns = UINT64_MAX;
-    for (int i = 0; i < 2; i++)
-        if (lines_tick(&w->stream[i].lines, clock_now(loop_clock(loop))) < 0)
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &w->stream[i];
+
+        if (s->fd >= 0 && fd_waiting(s->fd) > 0) /* the rest of the line is on its way */
+            lines_wait(&s->lines, now);
+        else if (lines_tick(&s->lines, now) < 0)
             log_error("pipes", "out of memory: output is lost");
+    }
     set_timer(w);
     worker_watch(w);
 }

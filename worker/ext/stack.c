@@ -11,7 +11,7 @@
 #define HAVE_BACKTRACE 1
 #endif
 
-#define FRAMES_MAX 64
+#define FRAMES_MAX 24 /* what comes below is the interpreter's */
 
 /* A signal handler takes no argument of ours: this is the one place where a variable of the file is needed. */
 static volatile sig_atomic_t stack_fd = -1;

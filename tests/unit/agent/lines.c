@@ -36,7 +36,7 @@ static void whole_lines_leave_at_once(void)
 
     feed(&l, "a\nb\nc", 1);
     is_out(&out, "0<a\nb\n>", "whole lines leave together, the rest waits");
-    is_int(lines_due_ns(&l), 201 * NS_PER_MS, "for 200 ms");
+    is_int(lines_due_ns(&l), NS_PER_MS + LINES_HOLD_NS, "for a while");
     feed(&l, "d\n", 2);
     is_out(&out, "0<cd\n>", "a line is joined");
     ok(lines_due_ns(&l) == UINT64_MAX, "then nothing waits");
@@ -54,10 +54,13 @@ static void unfinished_lines_leave_late(void)
     struct lines l = LINES_INIT(put, &out);
 
     feed(&l, "prompt? ", 0);
-    ok(lines_tick(&l, 199 * NS_PER_MS) == 0, "tick");
+    ok(lines_tick(&l, LINES_HOLD_NS - 1) == 0, "tick");
     is_out(&out, "", "an unfinished line waits");
-    ok(lines_tick(&l, 200 * NS_PER_MS) == 0, "tick");
-    is_out(&out, "1<prompt? >", "not longer than 200 ms");
+    lines_wait(&l, NS_PER_MS);
+    ok(lines_tick(&l, LINES_HOLD_NS) == 0, "tick");
+    is_out(&out, "", "longer when more was seen that nobody has read");
+    ok(lines_tick(&l, NS_PER_MS + LINES_HOLD_NS) == 0, "tick");
+    is_out(&out, "1<prompt? >", "and no longer than that");
     for (unsigned ms = 1000; ms < 2100; ms += 100) {
         feed(&l, ".", ms);
         ok(lines_tick(&l, ms * NS_PER_MS) == 0, "tick");
@@ -88,7 +91,7 @@ static void progress_is_thinned(void)
     ok(out.n > 2 && out.p[0] == '0' && out.p[out.n - 2] == '\n', "the newline ends the bar");
     buf_clear(&out);
     feed(&l, "50%\r", 2000);
-    ok(lines_tick(&l, 2200 * NS_PER_MS) == 0, "tick");
+    ok(lines_tick(&l, 2000 * NS_PER_MS + LINES_HOLD_NS) == 0, "tick");
     is_out(&out, "2<50%\r>", "a state that ends with its carriage return is one, when no newline follows");
     lines_release(&l);
     buf_release(&out);

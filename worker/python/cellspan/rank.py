@@ -42,6 +42,7 @@ class Rank(Worker):
         builtins.input = self._input
         getpass.getpass = self._getpass
         self._bind_error = None
+        self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
         self._threads = None
         self._error_file = os.path.join(tempfile.gettempdir(), f"cellspan-{os.getpid()}-error.json")
@@ -178,6 +179,8 @@ class Rank(Worker):
             self._let_go(cell)
 
     def _send_done(self, number, fields, blob, fd, size):
+        fields["flags"] |= self._unbound
+        self._unbound = 0
         try:
             self.send("DONE", number, fields, blob if fd >= 0 else 0, fd, size)
         finally:
@@ -259,6 +262,7 @@ class Rank(Worker):
             self.shell.user_ns.update(unpack(fd, size, self.shell.user_ns))
         except Exception as error:  # noqa: BLE001 - the RUN that follows says it
             self._bind_error = error
+            self._unbound = UNBOUND
         finally:
             os.close(fd)
 
