@@ -12,7 +12,8 @@ static const struct row {
 } rows[] = {
     { "-f", "FILE", "the connection file that Jupyter wrote", offsetof(struct arguments, connection_file) },
     { "--python", "PATH", "the Python of home and of the ranks (python3)", offsetof(struct arguments, python) },
-    { "--python-version", "V", "its version, for clients that ask before home is ready", offsetof(struct arguments, python_version) },
+    { "--python-version", "V", "its version, for clients that ask before home is ready",
+      offsetof(struct arguments, python_version) },
 };
 
 #define ROWS (sizeof rows / sizeof *rows)
@@ -51,7 +52,8 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
         memcpy((char *)o + row->at, &argv[k], sizeof argv[k]);
     }
     if (!o->connection_file)
-        return err_set(err, "no connection file is given: Jupyter passes it as -f FILE (start the kernel from JupyterLab, or "
-                            "with `jupyter console --kernel cellspan`)");
+        return err_set(
+            err, "no connection file is given: Jupyter passes it as -f FILE (start the kernel from JupyterLab, or "
+                 "with `jupyter console --kernel cellspan`)");
     return 0;
 }

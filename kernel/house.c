@@ -18,8 +18,8 @@
 #include "kernel/cell/notebook.h"
 #include "kernel/jupyter/front.h"
 
-#define WAITING_MAX (8u << 20) /* bytes of output that may wait within; above, workers get no credit */
-#define BURST (1u << 20)       /* bytes of output after which memory is given back, once there is time */
+#define WAITING_MAX    (8u << 20) /* bytes of output that may wait within; above, workers get no credit */
+#define BURST          (1u << 20) /* bytes of output after which memory is given back, once there is time */
 #define PARENT_LOOK_NS NS_PER_S
 
 struct house {
@@ -52,14 +52,16 @@ static void door_publish(void *arg, const struct request *parent, const char *ty
 {
     struct err err = { "" };
 
-    complain(front_publish(((struct house *)arg)->front, parent, type, p->content, p->metadata, p->buffers, p->n, &err), &err);
+    complain(front_publish(((struct house *)arg)->front, parent, type, p->content, p->metadata, p->buffers, p->n, &err),
+             &err);
 }
 
 static void door_reply(void *arg, struct request *r, const char *type, const struct parcel *p)
 {
     struct err err = { "" };
 
-    complain(front_reply_with(((struct house *)arg)->front, r, type, p->content, p->metadata, p->buffers, p->n, &err), &err);
+    complain(front_reply_with(((struct house *)arg)->front, r, type, p->content, p->metadata, p->buffers, p->n, &err),
+             &err);
 }
 
 static void door_status(void *arg, const struct request *r, const char *state)
@@ -180,10 +182,23 @@ static uint64_t door_memory(void *arg, long pid)
 static struct doors doors_of(struct house *h)
 {
     return (struct doors){
-        .arg = h, .clock = loop_clock(h->loop), .publish = door_publish, .reply = door_reply, .status = door_status,
-        .ask = door_ask, .drain_shell = door_drain_shell, .shutdown = door_shutdown, .send = door_send, .owe = door_owe,
-        .forget = door_forget, .revive = door_revive, .wake = door_wake, .node = door_node, .cores = door_cores,
-        .gpus = door_gpus, .memory = door_memory,
+        .arg = h,
+        .clock = loop_clock(h->loop),
+        .publish = door_publish,
+        .reply = door_reply,
+        .status = door_status,
+        .ask = door_ask,
+        .drain_shell = door_drain_shell,
+        .shutdown = door_shutdown,
+        .send = door_send,
+        .owe = door_owe,
+        .forget = door_forget,
+        .revive = door_revive,
+        .wake = door_wake,
+        .node = door_node,
+        .cores = door_cores,
+        .gpus = door_gpus,
+        .memory = door_memory,
     };
 }
 

@@ -18,11 +18,11 @@
 #include "kernel/agents/credit.h"
 #include "protocol/span_fields.h"
 
-#define WINDOW (UINT64_C(4) << 20) /* bytes that a worker may have on the way */
+#define WINDOW            (UINT64_C(4) << 20) /* bytes that a worker may have on the way */
 #define MESSAGES_PER_TURN 64
-#define END_WAIT_MS 2000
-#define SWEEPS 20                     /* looks for what a lost agent left; its workers take a moment to die */
-#define SWEEP_NS (100 * NS_PER_MS)
+#define END_WAIT_MS       2000
+#define SWEEPS            20 /* looks for what a lost agent left; its workers take a moment to die */
+#define SWEEP_NS          (100 * NS_PER_MS)
 
 struct waiting {
     struct waiting *next;
@@ -37,7 +37,7 @@ struct agents {
     char *endpoint, *python;
     char node[256];
     char identity[256];
-    size_t identity_size; /* 0: it has not said HELLO */
+    size_t identity_size;          /* 0: it has not said HELLO */
     struct waiting *first, **last; /* what waits for the HELLO */
     pid_t pid;
     int in; /* the write end of its stdin */
@@ -47,9 +47,18 @@ struct agents {
     int sweeps; /* that are still to come after a lost agent */
 };
 
-const char *agents_node(const struct agents *a) { return a->node; }
-long agents_pid(const struct agents *a) { return a->pid; }
-long agents_cores(const struct agents *a) { return a->cores; }
+const char *agents_node(const struct agents *a)
+{
+    return a->node;
+}
+long agents_pid(const struct agents *a)
+{
+    return a->pid;
+}
+long agents_cores(const struct agents *a)
+{
+    return a->cores;
+}
 
 static void waiting_drop(struct agents *a)
 {
@@ -93,7 +102,8 @@ static int envelope_build(struct buf *out, const uint32_t *workers, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         const uint32_t w = workers[k];
-        const unsigned char le[4] = { (unsigned char)w, (unsigned char)(w >> 8), (unsigned char)(w >> 16), (unsigned char)(w >> 24) };
+        const unsigned char le[4] = { (unsigned char)w, (unsigned char)(w >> 8), (unsigned char)(w >> 16),
+                                      (unsigned char)(w >> 24) };
 
         if (buf_add(out, le, sizeof le) < 0)
             return -1;
@@ -192,13 +202,16 @@ static void hello(struct agents *a, const struct span *m, zmq_msg_t *identity)
     char why[256];
 
     if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
-        snprintf(why, sizeof why, "the agent speaks version %lu of cellspan's protocol, the kernel version %u: install the same cellspan on both sides",
+        snprintf(why, sizeof why,
+                 "the agent speaks version %lu of cellspan's protocol, the kernel version %u: install the same "
+                 "cellspan on both sides",
                  (unsigned long)m->v[F_HELLO_VERSION].u64, SPAN_VERSION);
         refuse(a, identity, why);
         return;
     }
     if ((pid_t)m->v[F_HELLO_PID].u64 != a->pid || zmq_msg_size(identity) > sizeof a->identity) {
-        snprintf(why, sizeof why, "process %lu is not the agent that this kernel started", (unsigned long)m->v[F_HELLO_PID].u64);
+        snprintf(why, sizeof why, "process %lu is not the agent that this kernel started",
+                 (unsigned long)m->v[F_HELLO_PID].u64);
         refuse(a, identity, why);
         return;
     }
@@ -325,7 +338,8 @@ int agents_restart(struct agents *a, struct err *err)
 {
     char *launcher = runtime_find("cellspan-launch-local", err);
     char *agent = launcher ? runtime_find("cellspan-agent", err) : NULL;
-    const char *argv[] = { launcher, "--agents", "1", "--", agent, "--connect", a->endpoint, "--node", a->node, "--python", a->python, NULL };
+    const char *argv[] = { launcher,    "--agents", "1",     "--",       agent,     "--connect",
+                           a->endpoint, "--node",   a->node, "--python", a->python, NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
 
     spec.argv = argv;

@@ -30,7 +30,8 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->nb = nb;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
-    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns = c->progress_ns = NEVER;
+    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
+        c->progress_ns = NEVER;
     return c;
 }
 
@@ -116,7 +117,8 @@ static void ask_expansion(struct cell *c, struct slice line)
     struct buf content = BUF_INIT;
 
     c->state = CELL_EXPANDING;
-    if (buf_add_text(&content, "{\"text\":") < 0 || jupyter_quote(&content, line) < 0 || buf_add_text(&content, "}") < 0) {
+    if (buf_add_text(&content, "{\"text\":") < 0 || jupyter_quote(&content, line) < 0 ||
+        buf_add_text(&content, "}") < 0) {
         buf_release(&content);
         cell_fail(c, "RuntimeError", "out of memory");
         return;
@@ -202,7 +204,8 @@ static void cell_help(struct cell *c)
 {
     struct buf text = BUF_INIT;
 
-    if (buf_addf(&text, "%s%s", c->plan.help, c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") == 0)
+    if (buf_addf(&text, "%s%s", c->plan.help,
+                 c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") == 0)
         publish_stream(c->nb, c->request, 1, buf_slice(&text));
     buf_release(&text);
     finish_now(c);

@@ -183,16 +183,27 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
         return;
     }
     switch (m->kind) {
-    case SPAN_READY: take_ready(nb, r, m); break;
-    case SPAN_LINES: take_lines(nb, r, m); break;
-    case SPAN_PUBLISH: take_publish(nb, r, m); break;
-    case SPAN_DONE: take_done(nb, r, m); break;
-    case SPAN_INPUT: take_input(nb, r, m); break;
+    case SPAN_READY:
+        take_ready(nb, r, m);
+        break;
+    case SPAN_LINES:
+        take_lines(nb, r, m);
+        break;
+    case SPAN_PUBLISH:
+        take_publish(nb, r, m);
+        break;
+    case SPAN_DONE:
+        take_done(nb, r, m);
+        break;
+    case SPAN_INPUT:
+        take_input(nb, r, m);
+        break;
     case SPAN_STACK:
         if (nb->cell)
             judge_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
         break;
-    default: log_warn("collect", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
+    default:
+        log_warn("collect", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
     }
 }
 
@@ -203,7 +214,8 @@ static void note_idle_death(struct notebook *nb, unsigned rank, const struct spa
     json_t *death = report_death(nb, rank, m);
     struct buf line = BUF_INIT;
 
-    if (death && buf_addf(&line, "cellspan: %s (no cell was running on it)\n", json_string_value(json_object_get(death, "evalue"))) == 0)
+    if (death && buf_addf(&line, "cellspan: %s (no cell was running on it)\n",
+                          json_string_value(json_object_get(death, "evalue"))) == 0)
         publish_stream(nb, nb->rank_parent, 2, buf_slice(&line));
     buf_release(&line);
     json_decref(death);

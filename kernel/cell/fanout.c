@@ -105,8 +105,8 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
         stream_note(c, "rank %s is new: %sit has not run cell%s %s", who.p, gone ? "its variables are gone, " : "",
                     strchr(cells->p, ',') ? "s" : "", cells->p);
     else if (who.n)
-        stream_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p, gone ? "their variables are gone, " : "",
-                    strchr(cells->p, ',') ? "s" : "", cells->p);
+        stream_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p,
+                    gone ? "their variables are gone, " : "", strchr(cells->p, ',') ? "s" : "", cells->p);
     ranks_release(&same);
     buf_release(&other);
     buf_release(&who);

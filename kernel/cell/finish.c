@@ -44,7 +44,9 @@ static void drop_blobs(struct cell *c)
 /* -1: the cell has failed. */
 static int bind_home(struct cell *c, const struct member *m, unsigned how, const char *name, unsigned count)
 {
-    struct span b = { .kind = SPAN_BIND, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = m->blob, .blob_size = m->blob_size };
+    struct span b = {
+        .kind = SPAN_BIND, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = m->blob, .blob_size = m->blob_size
+    };
 
     b.v[F_BIND_NAMES].s = slice_text(name);
     b.v[F_BIND_HOW].u64 = how;
@@ -56,12 +58,15 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
 /* A value that did not travel: home gets a handle that shows what the rank showed, and can be pulled. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
-    struct span b = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count };
+    struct span b = {
+        .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count
+    };
     struct buf content = BUF_INIT;
     const json_t *data = json_object_get(m->result, "data");
 
-    if (text_json(&content, json_pack("{s:i, s:s, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr", text_field(data, "text/plain"),
-                                      "why", m->note, "count", (int)c->count, "into", c->plan.into)) == 0) {
+    if (text_json(&content,
+                  json_pack("{s:i, s:s, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr", text_field(data, "text/plain"),
+                            "why", m->note, "count", (int)c->count, "into", c->plan.into)) == 0) {
         b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
         b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
         b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
@@ -75,7 +80,8 @@ static bool all_sent(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (!c->member[k].blob) {
-            cell_fail(c, "RuntimeError", "rank %u's %s did not travel: %s", c->member[k].rank, c->plan.kind == PLAN_PULL ? "value" : "result",
+            cell_fail(c, "RuntimeError", "rank %u's %s did not travel: %s", c->member[k].rank,
+                      c->plan.kind == PLAN_PULL ? "value" : "result",
                       c->member[k].note ? c->member[k].note : "it sent none");
             return false;
         }
@@ -118,7 +124,9 @@ static void bind_result(struct cell *c)
 static void ask_expressions(struct cell *c)
 {
     json_t *wanted = c->is_call ? NULL : json_object_get(request_content(c->request), "user_expressions");
-    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count };
+    struct span m = {
+        .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count
+    };
     struct buf content = BUF_INIT;
 
     if (json_object_size(wanted) == 0)
@@ -235,7 +243,8 @@ void finish_bound(struct cell *c, const struct span *reply)
             c->expressions = json_incref(json_object_get(content, "user_expressions"));
         }
         if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
-            cell_fail(c, text_field(content, "ename"), "home could not take the value: %s", text_field(content, "evalue"));
+            cell_fail(c, text_field(content, "ename"), "home could not take the value: %s",
+                      text_field(content, "evalue"));
         else if (c->plan.gather && c->binds == 0)
             show_result(c, content);
         if (c->state == CELL_BINDING && c->binds == 0) {

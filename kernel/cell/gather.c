@@ -1,5 +1,5 @@
-/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its world. All three are asked
- * for at once; gather_look goes on when the last has come. */
+/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its world. All three are
+ * asked for at once; gather_look goes on when the last has come. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static unsigned world_of(struct cell *c)
         return c->plan.n;
     if (nb->doors.gpus(nb->doors.arg))
         return nb->doors.gpus(nb->doors.arg);
-    cell_fail(c, "UsageError", "-n gpu: there is no GPU on %s (give a number, as in -n 4)", nb->doors.node(nb->doors.arg));
+    cell_fail(c, "UsageError", "-n gpu: there is no GPU on %s (give a number, as in -n 4)",
+              nb->doors.node(nb->doors.arg));
     return 0;
 }
 
@@ -66,7 +67,8 @@ static int choose(struct cell *c)
 
 static int add_u32(struct buf *out, uint32_t v)
 {
-    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
+    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
+                                  (unsigned char)(v >> 24) };
 
     return buf_add(out, le, sizeof le);
 }
@@ -342,7 +344,8 @@ void gather_message(struct cell *c, const struct span *m)
         c->wants_port = false;
         c->nb->group->port = (unsigned)m->v[F_PORT_PORT].u64;
         if (c->nb->group->port == 0) {
-            cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT", c->nb->doors.node(c->nb->doors.arg));
+            cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
+                      c->nb->doors.node(c->nb->doors.arg));
             return;
         }
         gather_look(c);

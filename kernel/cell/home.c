@@ -230,12 +230,25 @@ static void home_ready(struct notebook *nb, const struct span *m)
 void home_message(struct notebook *nb, const struct span *m)
 {
     switch (m->kind) {
-    case SPAN_READY: home_ready(nb, m); break;
-    case SPAN_REPLY: home_reply(nb, m); break;
-    case SPAN_PUBLISH: home_publish(nb, m); break;
-    case SPAN_LINES: home_lines(nb, m); break;
-    case SPAN_INPUT: home_input(nb, m); break;
-    case SPAN_CALL: home_flush(nb); cell_begin_call(nb, m); break;
+    case SPAN_READY:
+        home_ready(nb, m);
+        break;
+    case SPAN_REPLY:
+        home_reply(nb, m);
+        break;
+    case SPAN_PUBLISH:
+        home_publish(nb, m);
+        break;
+    case SPAN_LINES:
+        home_lines(nb, m);
+        break;
+    case SPAN_INPUT:
+        home_input(nb, m);
+        break;
+    case SPAN_CALL:
+        home_flush(nb);
+        cell_begin_call(nb, m);
+        break;
     case SPAN_CAPTURED:
     case SPAN_PACKED:
         if (nb->cell && nb->cell->id == m->cell)
@@ -304,9 +317,10 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     a->silent = flag(r, "silent", false);
     a->stop_on_error = flag(r, "stop_on_error", true);
     nb->executing = a;
-    if (forward(nb, a, (a->silent ? EXECUTE_SILENT : 0) |
-                       (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
-                       (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0), &err) < 0)
+    if (forward(nb, a,
+                (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                    (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
+                &err) < 0)
         refuse(nb, a, &err);
 }
 
@@ -349,18 +363,20 @@ void home_exited(struct notebook *nb, const struct span *m)
     json_t *error = report_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
 
     nb->home = HOME_BROKEN;
-    if (had_started && nb->deaths++ < DEATHS_MAX) { /* one that dies as it starts, over and over, waits until it is needed */
+    if (had_started &&
+        nb->deaths++ < DEATHS_MAX) { /* one that dies as it starts, over and over, waits until it is needed */
         home_start(nb);
-        publish_stream(nb, nb->home_parent, 2, slice_text("cellspan: home ended; a new one is starting: the variables "
-                                                         "of home are gone, the ranks keep theirs\n"));
+        publish_stream(nb, nb->home_parent, 2,
+                       slice_text("cellspan: home ended; a new one is starting: the variables "
+                                  "of home are gone, the ranks keep theirs\n"));
     }
     home_gone(nb, error);
 }
 
 void home_lost(struct notebook *nb, const char *why)
 {
-    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why,
-                              "traceback", json_sprintf("AgentDied: %s", why));
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
+                              json_sprintf("AgentDied: %s", why));
 
     nb->home = HOME_STARTING;
     home_gone(nb, error);

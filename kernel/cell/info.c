@@ -22,10 +22,9 @@ void info_reply(struct notebook *nb, struct request *r)
 
     reply_json(nb, r, "kernel_info_reply",
                json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:[], s:b}", "status", "ok",
-                         "protocol_version", PROTOCOL, "implementation", "cellspan",
-                         "implementation_version", PACKAGE_VERSION, "language_info", language(nb),
-                         "banner", banner, "help_links", "text", "Python Reference",
-                         "url", "https://docs.python.org/3", "supported_features", "debugger", 0));
+                         "protocol_version", PROTOCOL, "implementation", "cellspan", "implementation_version",
+                         PACKAGE_VERSION, "language_info", language(nb), "banner", banner, "help_links", "text",
+                         "Python Reference", "url", "https://docs.python.org/3", "supported_features", "debugger", 0));
 }
 
 void info_ready(struct notebook *nb, const struct span *ready)
@@ -72,8 +71,9 @@ static const char *code_of(const struct request *r, size_t *at)
 
     if (!code)
         return NULL;
-    *at = json_is_integer(cursor) && json_integer_value(cursor) >= 0 ? bytes_of(code, (size_t)json_integer_value(cursor))
-                                                                     : strlen(code);
+    *at = json_is_integer(cursor) && json_integer_value(cursor) >= 0
+              ? bytes_of(code, (size_t)json_integer_value(cursor))
+              : strlen(code);
     return code;
 }
 
@@ -94,8 +94,8 @@ bool info_complete(struct notebook *nb, struct request *r)
     if (ours)
         answer(nb, r, "complete_reply",
                json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", text_parse(buf_slice(&matches)),
-                         "cursor_start", (json_int_t)points_of(code, start),
-                         "cursor_end", (json_int_t)points_of(code, at), "metadata"));
+                         "cursor_start", (json_int_t)points_of(code, start), "cursor_end",
+                         (json_int_t)points_of(code, at), "metadata"));
     buf_release(&matches);
     return ours;
 }
@@ -107,8 +107,9 @@ bool info_inspect(struct notebook *nb, struct request *r)
     char *help = magic ? plan_help(magic) : NULL;
 
     if (help)
-        answer(nb, r, "inspect_reply",
-               json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain", help, "metadata"));
+        answer(
+            nb, r, "inspect_reply",
+            json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain", help, "metadata"));
     free(help);
     return help != NULL;
 }

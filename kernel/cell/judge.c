@@ -1,19 +1,20 @@
 /* Who failed first, and what becomes of the others.
  *
- * The first failure opens a moment in which others may fail alike; then the error is shown, and those that still run are
- * interrupted. What sits in a collective does not come back from SIGINT, so after another moment the connections between the
- * ranks are cut, which ends gloo's waits. Who is not back after the grace is asked where it hangs, and killed. */
+ * The first failure opens a moment in which others may fail alike; then the error is shown, and those that still run
+ * are interrupted. What sits in a collective does not come back from SIGINT, so after another moment the connections
+ * between the ranks are cut, which ends gloo's waits. Who is not back after the grace is asked where it hangs, and
+ * killed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/room.h"
 
-#define ALIKE_NS (200 * NS_PER_MS)     /* after a failure, for others to fail alike */
-#define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
-#define SEVER_NS (200 * NS_PER_MS)  /* for SIGINT to be enough, after a failure */
-#define PATIENT_SEVER_NS (1 * NS_PER_S) /* the same after the user's interrupt: nothing is broken then */
-#define IMPATIENT_NS (1 * NS_PER_S) /* a second interrupt before that is a double click, and kills nobody */
-#define STACKS_NS (500 * NS_PER_MS) /* for stacks to arrive */
+#define ALIKE_NS         (200 * NS_PER_MS) /* after a failure, for others to fail alike */
+#define ALIKE_MAX_NS     (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
+#define SEVER_NS         (200 * NS_PER_MS) /* for SIGINT to be enough, after a failure */
+#define PATIENT_SEVER_NS (1 * NS_PER_S)    /* the same after the user's interrupt: nothing is broken then */
+#define IMPATIENT_NS     (1 * NS_PER_S)    /* a second interrupt before that is a double click, and kills nobody */
+#define STACKS_NS        (500 * NS_PER_MS) /* for stacks to arrive */
 
 static uint64_t grace(const struct cell *c)
 {
@@ -144,7 +145,8 @@ static void start_took_too_long(struct cell *c)
         if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s %s did not come up in %u s", ranks_count(&late) > 1 ? "ranks" : "rank", text.p, (unsigned)(START_LIMIT_NS / NS_PER_S));
+        cell_fail(c, "RankNotStarted", "%s %s did not come up in %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
+                  text.p, (unsigned)(START_LIMIT_NS / NS_PER_S));
     if (ranks_count(&late)) /* else it is home that takes its time, which it may */
         manage_kill(c->nb, &late, 9, 0);
     ranks_release(&late);

@@ -35,7 +35,7 @@ static const char *state_text(const struct rank *r)
 {
     static const char *const texts[] = {
         [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
-        [RANK_BUSY] = "running", [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
+        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
     };
 
     return texts[r->state];
@@ -68,9 +68,10 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     json_t *table = json_array();
 
     for (unsigned k = 0; k < n; k++)
-        json_array_append_new(table, json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i}", "rank", (int)row[k].rank, "state", row[k].state,
-                                               "node", row[k].node, "pid", (json_int_t)row[k].pid, "memory", (json_int_t)row[k].memory,
-                                               "in_cell", (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells));
+        json_array_append_new(table, json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i}", "rank", (int)row[k].rank, "state",
+                                               row[k].state, "node", row[k].node, "pid", (json_int_t)row[k].pid,
+                                               "memory", (json_int_t)row[k].memory, "in_cell",
+                                               (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells));
     return table;
 }
 
@@ -85,7 +86,8 @@ static int publish_table(struct cell *c, const struct status_rank *row)
 
     if (rc == 0)
         publish_json(c->nb, c->request, "display_data",
-                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p, "text/html", html.p, "metadata", "transient"));
+                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p, "text/html", html.p,
+                               "metadata", "transient"));
     buf_release(&text);
     buf_release(&html);
     return rc;

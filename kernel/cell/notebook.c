@@ -185,7 +185,10 @@ static void take_input(struct notebook *nb, struct request *r)
 
 void notebook_request(struct notebook *nb, struct request *r)
 {
-    static const struct { const char *type; void (*f)(struct notebook *nb, struct request *r); } table[] = {
+    static const struct {
+        const char *type;
+        void (*f)(struct notebook *nb, struct request *r);
+    } table[] = {
         { "execute_request", take_execute },
         { "kernel_info_request", answer_info },
         { "interrupt_request", answer_interrupt },
@@ -372,7 +375,8 @@ size_t notebook_waiting(const struct notebook *nb)
 {
     const struct cell *c = nb->cell;
 
-    return pace_waiting(nb->home_pace) + (c && c->pace ? pace_waiting(c->pace) : 0) + (c && c->merge ? merge_waiting(c->merge) : 0);
+    return pace_waiting(nb->home_pace) + (c && c->pace ? pace_waiting(c->pace) : 0) +
+           (c && c->merge ? merge_waiting(c->merge) : 0);
 }
 
 /* ---- birth and end ---- */

@@ -59,9 +59,12 @@ static int how(const struct span *m, struct buf *out)
     if (cause.n)
         return buf_addf(out, "%s%.*s", starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
-    case 0: return buf_addf(out, "ended with exit status %lu", status);
-    case 1: return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));
-    default: return buf_add_text(out, "did not start");
+    case 0:
+        return buf_addf(out, "ended with exit status %lu", status);
+    case 1:
+        return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));
+    default:
+        return buf_add_text(out, "did not start");
     }
 }
 
@@ -70,7 +73,9 @@ static int exit_status(const struct span *m)
 {
     const int status = (int)(m->v[F_EXITED_STATUS].u64 & 0x7f);
 
-    return m->v[F_EXITED_CODE].u64 == 1 ? 128 + status : m->v[F_EXITED_CODE].u64 == 0 ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff) : 1;
+    return m->v[F_EXITED_CODE].u64 == 1   ? 128 + status
+           : m->v[F_EXITED_CODE].u64 == 0 ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff)
+                                          : 1;
 }
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
@@ -78,13 +83,13 @@ static json_t *death(const char *ename, const char *who, const char *where, cons
     struct buf text = BUF_INIT, same = BUF_INIT; /* the whole sentence; what ranks that died alike share of it */
     json_t *error = NULL, *traceback = json_array();
 
-    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 && buf_add_slice(&same, buf_slice(&text)) == 0 &&
-        (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
+    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
+        buf_add_slice(&same, buf_slice(&text)) == 0 && (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
         add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
         add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
-        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p, "traceback", traceback,
-                          "how", same.p + strlen(who) + 1, "exit_status", exit_status(m));
+        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p, "traceback", traceback, "how",
+                          same.p + strlen(who) + 1, "exit_status", exit_status(m));
     }
     json_decref(traceback);
     buf_release(&text);
@@ -172,7 +177,8 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
         if (told[k] || !m->error || !(m->accused || c->interrupts))
             continue;
         if (same_ranks(c, m, told, &who) == 0)
-            json_array_append_new(traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), essence(m->error)));
+            json_array_append_new(
+                traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), essence(m->error)));
         buf_release(&who);
     }
 }
@@ -184,11 +190,13 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 
     if (traceback && same_ranks(c, cause, told, &who) == 0) {
         if (c->world > 1 && (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
-            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", text_field(cause->error, "ename"), who.p, c->world));
+            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u",
+                                                          text_field(cause->error, "ename"), who.p, c->world));
         json_array_extend(traceback, json_object_get(cause->error, "traceback"));
         add_others(c, told, traceback);
-        error = json_pack("{s:s, s:s, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue", text_field(cause->error, "evalue"),
-                          "traceback", traceback, "exit_status", json_object_get(cause->error, "exit_status"));
+        error = json_pack("{s:s, s:s, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue",
+                          text_field(cause->error, "evalue"), "traceback", traceback, "exit_status",
+                          json_object_get(cause->error, "exit_status"));
     }
     json_decref(traceback);
     buf_release(&who);
@@ -206,7 +214,8 @@ json_t *report_error(struct cell *c)
                           json_sprintf("\033[0;31m%s\033[0m: %s", c->failed_name, c->failed));
     else if (cause && told)
         error = compose(c, cause, told);
-    if (error && cause && cause->state == MEMBER_DEAD && !cause->accused) /* killed, for it did not heed the interrupt */
+    if (error && cause && cause->state == MEMBER_DEAD &&
+        !cause->accused) /* killed, for it did not heed the interrupt */
         json_object_set_new(error, "ename", json_string("KeyboardInterrupt"));
     free(told);
     return error;
@@ -232,7 +241,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called in line 3 of cell 7". */
+/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called
+ * in line 3 of cell 7". */
 static int place(const char *stack, struct buf *out)
 {
     const char *at = stack ? strstr(main_thread(stack), "File \"") : NULL;
@@ -257,7 +267,8 @@ void report_hangs(struct cell *c)
         if (c->member[k].state != MEMBER_RUNNING)
             continue;
         if (place(c->member[k].stack, &where) == 0)
-            stream_note(c, "rank %u did not come back from the interrupt and is killed: it hung in %s", c->member[k].rank, where.p);
+            stream_note(c, "rank %u did not come back from the interrupt and is killed: it hung in %s",
+                        c->member[k].rank, where.p);
         buf_release(&where);
     }
     stream_flush(c);

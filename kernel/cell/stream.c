@@ -83,9 +83,10 @@ static void show_progress(struct cell *c)
     }
     c->progress_due = false;
     c->progress_ns = c->progress_done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
-    if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 && jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&
-        buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}", c->nb->run_id,
-                 (unsigned long long)c->id) == 0)
+    if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 &&
+        jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&
+        buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}",
+                 c->nb->run_id, (unsigned long long)c->id) == 0)
         publish(c->nb, c->request, c->progress_shown ? "update_display_data" : "display_data", buf_slice(&content));
     c->progress_shown = !c->progress_done;
     buf_release(&content);
@@ -105,7 +106,8 @@ void stream_lines(struct cell *c, unsigned rank, const struct span *m)
 
     if (merge_open(c) == 0)
         complain(merge_lines(c->merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, (unsigned)m->v[F_LINES_FLAGS].u64,
-                             m->v[F_LINES_DATA].s, &err), &err);
+                             m->v[F_LINES_DATA].s, &err),
+                 &err);
 }
 
 void stream_note(struct cell *c, const char *format, ...)

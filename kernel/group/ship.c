@@ -19,9 +19,8 @@ static bool rows_ok(const json_t *captured)
 
     if (!json_is_array(captured))
         return false;
-    json_array_foreach((json_t *)captured, k, row)
-        if (!json_is_string(json_array_get(row, 0)) || !json_is_integer(json_array_get(row, 1)))
-            return false;
+    json_array_foreach((json_t *)captured, k, row) if (!json_is_string(json_array_get(row, 0)) ||
+                                                       !json_is_integer(json_array_get(row, 1))) return false;
     return true;
 }
 
@@ -38,7 +37,8 @@ static int lacking(const struct rank *r, const json_t *captured, struct buf *nam
     size_t k;
     json_t *row;
 
-    json_array_foreach(json_object_get(captured, "names"), k, row) {
+    json_array_foreach(json_object_get(captured, "names"), k, row)
+    {
         const char *name = json_string_value(json_array_get(row, 0));
         const json_t *version = json_object_get(r->known, name);
 
@@ -88,7 +88,8 @@ out:
     return rc;
 }
 
-int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out, struct err *err)
+int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out,
+                   struct err *err)
 {
     *out = (struct shipments)SHIPMENTS_INIT;
     if (!captured_ok(captured))
@@ -116,7 +117,8 @@ int shipment_sent(struct group *g, const struct shipment *s, const json_t *captu
     size_t at;
     json_t *row;
 
-    json_array_foreach(json_object_get(captured, "names"), at, row) {
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
         const char *name = json_string_value(json_array_get(row, 0));
 
         if (!names_hold(s->names, name))
@@ -133,9 +135,11 @@ int group_assigned(struct group *g, const struct ranks *to, const json_t *captur
     size_t at;
     json_t *row;
 
-    json_array_foreach(json_object_get(captured, "assigned"), at, row)
-        for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
-            if (json_object_set(g->rank[k].known, json_string_value(json_array_get(row, 0)), json_array_get(row, 1)) < 0)
-                return -1;
+    json_array_foreach(
+        json_object_get(captured, "assigned"), at,
+        row) for (long k = ranks_next(to, 0); k >= 0;
+                  k = ranks_next(to, (unsigned)k + 1)) if (json_object_set(g->rank[k].known,
+                                                                           json_string_value(json_array_get(row, 0)),
+                                                                           json_array_get(row, 1)) < 0) return -1;
     return 0;
 }
