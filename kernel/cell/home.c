@@ -300,12 +300,15 @@ static bool flag(const struct request *r, const char *name, bool normally)
     return json_is_boolean(value) ? json_is_true(value) : normally;
 }
 
+/* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later turn of the loop. */
 void home_execute(struct notebook *nb, struct request *r, unsigned count)
 {
     struct asked *a = asked_add(nb, r);
     struct err err = { "" };
+    int rc;
 
     if (!a) {
+        notebook_announce(nb, r, count);
         no_memory(nb, r);
         return;
     }
@@ -317,10 +320,12 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     a->silent = flag(r, "silent", false);
     a->stop_on_error = flag(r, "stop_on_error", true);
     nb->executing = a;
-    if (forward(nb, a,
-                (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
-                    (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
-                &err) < 0)
+    rc = forward(nb, a,
+                 (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                     (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
+                 &err);
+    notebook_announce(nb, r, count);
+    if (rc < 0)
         refuse(nb, a, &err);
 }
 

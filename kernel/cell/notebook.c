@@ -233,6 +233,13 @@ static bool option(const struct request *r, const char *name, bool normally)
     return json_is_boolean(value) ? json_is_true(value) : normally;
 }
 
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
+{
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if (!option(r, "silent", false))
+        publish_input(nb, r, count);
+}
+
 static void execute(struct notebook *nb, struct request *r)
 {
     const bool silent = option(r, "silent", false);
@@ -241,13 +248,12 @@ static void execute(struct notebook *nb, struct request *r)
 
     if (counts)
         nb->count = count;
-    nb->doors.status(nb->doors.arg, r, "busy");
-    if (!silent)
-        publish_input(nb, r, count);
-    if (cell_is_ours(r))
-        cell_begin(nb, r, count);
-    else
+    if (!cell_is_ours(r)) {
         home_execute(nb, r, count);
+        return;
+    }
+    notebook_announce(nb, r, count);
+    cell_begin(nb, r, count);
 }
 
 static void free_ended(struct notebook *nb)

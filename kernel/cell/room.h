@@ -173,6 +173,7 @@ struct notebook {
 /* notebook.c */
 void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs, and frees what is over */
 void notebook_rewake(struct notebook *nb);
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count); /* "busy" and, unless silent, the cell's text */
 uint64_t notebook_now(const struct notebook *nb);
 /* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing leaves while the agent is away. */
 int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err);

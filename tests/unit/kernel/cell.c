@@ -15,7 +15,7 @@ static void home_cells(void)
     world_open(&w, &clock);
     run(&w, "1+1");
     run(&w, "2+2");
-    ok(in_order(&w, "busy", "publish execute_input") && in_order(&w, "execute_input", "send REQUEST 1"), "a cell goes home");
+    ok(in_order(&w, "send REQUEST 1", "busy") && in_order(&w, "busy", "publish execute_input"), "a cell goes home, then clients hear of it");
     ok(times(&w, "send REQUEST") == 1, "and the next waits for it");
     replied(&w, 1, "ok", "{\"status\":\"ok\"}");
     ok(in_order(&w, "reply execute_reply {\"status\":\"ok\"}", "idle"), "its reply is passed on, then idle");
