@@ -5,7 +5,9 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/span.h protocol/span.c protocol/span_fields.h protocol/span_table.c \
 	protocol/jupyter.h protocol/jupyter.c \
 	protocol/hmac.h protocol/hmac.c \
-	protocol/history.h protocol/history.c
+	protocol/history.h protocol/history.c \
+	protocol/route.h protocol/route.c \
+	protocol/keys.h protocol/keys.c
 EXTRA_DIST += protocol/README.md
 EXTRA_DIST += \
 	protocol/vectors/span-bind.hex \

@@ -88,9 +88,9 @@ static void put_field(struct writer *w, enum span_type type, const union span_va
         put_text(w, v->list.item[i]);
 }
 
-static void put_header(struct writer *w, const struct span *m)
+static void put_header(struct writer *w, unsigned version, const struct span *m)
 {
-    writer_u8(w, SPAN_VERSION);
+    writer_u8(w, (uint8_t)version);
     writer_u8(w, (uint8_t)m->kind);
     writer_u16(w, 0);
     writer_u32(w, m->worker);
@@ -101,6 +101,11 @@ static void put_header(struct writer *w, const struct span *m)
 
 int span_encode(const struct span *m, struct buf *out, struct err *err)
 {
+    return span_encode_as(SPAN_VERSION, m, out, err);
+}
+
+int span_encode_as(unsigned version, const struct span *m, struct buf *out, struct err *err)
+{
     const struct span_info *info = span_info((unsigned)m->kind);
     struct writer w = writer_of(out);
 
@@ -110,7 +115,7 @@ int span_encode(const struct span *m, struct buf *out, struct err *err)
         if (check_field(info, i, &m->v[i], err) < 0)
             return -1;
     writer_reserve(&w, SPAN_HEADER_SIZE + fields_size(info, m));
-    put_header(&w, m);
+    put_header(&w, version, m);
     for (unsigned i = 0; i < info->n; i++)
         put_field(&w, info->field[i].type, &m->v[i]);
     return writer_end(&w) < 0 ? err_set(err, "%s: out of memory", info->name) : 0;
@@ -229,6 +234,11 @@ void span_release(struct span *m)
             free(m->v[i].list.item);
             m->v[i].list = (struct span_list){ NULL, 0 };
         }
+}
+
+unsigned span_version(const void *p, size_t n)
+{
+    return n ? *(const uint8_t *)p : 0;
 }
 
 int span_peek(struct span *m, const void *p, size_t n, struct err *err)

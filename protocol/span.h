@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define SPAN_VERSION 1u
+#define SPAN_VERSION 2u
 #define SPAN_FIELDS_MAX 10u
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX 65536u /* of a list */
@@ -21,12 +21,14 @@ enum span_kind {
     /* between kernel and agent */
     SPAN_HELLO = 1, SPAN_WELCOME, SPAN_REFUSE, SPAN_START, SPAN_EXITED, SPAN_KILL, SPAN_SEVER,
     SPAN_STACKS, SPAN_STACK, SPAN_DROP, SPAN_CREDIT, SPAN_LINES, SPAN_PORT, SPAN_WARM, SPAN_QUIT,
+    SPAN_BEAT, SPAN_OPEN, SPAN_OPENED, SPAN_DIAL, SPAN_DIALED, SPAN_EXPECT, SPAN_SHIP, SPAN_CHUNK, SPAN_TAKEN,
+    SPAN_HELD, SPAN_ENDS, SPAN_GPUS, SPAN_GAUGES,
     /* to a worker; the agent passes them on unread */
     SPAN_REQUEST = 32, SPAN_CAPTURE, SPAN_PACK, SPAN_BIND, SPAN_RUN, SPAN_FETCH, SPAN_INPUT_REPLY,
-    SPAN_INTERRUPT, SPAN_RETURN, SPAN_EXIT, SPAN_CUT, SPAN_SYNCED,
+    SPAN_INTERRUPT, SPAN_RETURN, SPAN_EXIT, SPAN_CUT, SPAN_SYNCED, SPAN_PROBE,
     /* from a worker */
     SPAN_READY = 64, SPAN_REPLY, SPAN_PUBLISH, SPAN_CAPTURED, SPAN_PACKED, SPAN_DONE, SPAN_INPUT,
-    SPAN_CALL, SPAN_SYNC,
+    SPAN_CALL, SPAN_SYNC, SPAN_PROBED,
 };
 
 enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };
@@ -77,6 +79,11 @@ MUST_USE int span_encode(const struct span *m, struct buf *out, struct err *err)
  * strings that are not UTF-8. */
 MUST_USE int span_decode(struct span *m, const void *p, size_t n, struct err *err);
 void span_release(struct span *m);
+
+/* The version that the bytes claim to have, whatever follows; 0: there are none. HELLO and REFUSE have the same form in
+ * every version, so that two sides that differ can say so to one another: span_encode_as writes them as that version's. */
+unsigned span_version(const void *p, size_t n);
+MUST_USE int span_encode_as(unsigned version, const struct span *m, struct buf *out, struct err *err);
 
 /* Only the header, for routers: kind, worker, cell, blob. */
 MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err);
