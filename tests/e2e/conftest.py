@@ -27,6 +27,7 @@ if os.environ.get("CELLSPAN_TEST_PREFIX"):
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [SHARE, os.environ.get("JUPYTER_PATH")]))
 
 from client import KERNEL, Notebook  # noqa: E402  (after the environment that it reads)
+from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
