@@ -83,10 +83,12 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
         offer_ranks(o, world);
         return 1;
     case OPTION_COUNT:
+    case OPTION_ENGINE:
     case OPTION_MODE:
     case OPTION_WORD:
         offer_words(o, row->words);
         return 1;
+    case OPTION_NUMBER:
     case OPTION_TIME:
     case OPTION_ENV:
         return 1; /* nothing to offer, but no Python name either */

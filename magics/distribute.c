@@ -8,6 +8,7 @@
 static const char *const gpu[] = { "gpu", NULL };
 static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL }; /* enum plan_merge, in its order */
 static const char *const backends[] = { "nccl", "gloo", NULL };
+static const char *const engines[] = { "local", "ssh", "slurm", NULL }; /* others are found on PATH */
 
 static const struct option options[] = {
     { .name = "nproc",
@@ -20,6 +21,14 @@ static const struct option options[] = {
       .max = 4096,
       .standard = "the group's size, else one per GPU, else one per core up to 4",
       .help = "world size; gpu is one rank per GPU" },
+    { .name = "on",
+      .kind = OPTION_ENGINE,
+      .at = offsetof(struct plan, on),
+      .value = "ENGINE[:SPEC]",
+      .words = engines,
+      .words_are = "engine",
+      .standard = "where the group is, at first local",
+      .help = "where: ssh:host1,host2*4, slurm:--nodes=2" },
     OPTION_ROW_RANKS("run only on these ranks"),
     { .name = "merge",
       .kind = OPTION_MODE,
@@ -63,6 +72,25 @@ static const struct option options[] = {
       .words_are = "backend",
       .standard = "off",
       .help = "initialise torch.distributed before the cell runs" },
+    { .name = "gpus",
+      .kind = OPTION_NUMBER,
+      .at = offsetof(struct plan, gpus),
+      .value = "K",
+      .words_are = "GPUs",
+      .min = 1,
+      .max = 64,
+      .standard = "1 where there are GPUs",
+      .excludes = "no-gpu",
+      .help = "GPUs of each rank" },
+    { .name = "no-gpu",
+      .kind = OPTION_FLAG,
+      .at = offsetof(struct plan, no_gpu),
+      .excludes = "gpus",
+      .help = "ranks get no GPU, and see none" },
+    { .name = "share",
+      .kind = OPTION_FLAG,
+      .at = offsetof(struct plan, share),
+      .help = "use GPUs that other notebooks or other ranks hold, too" },
     { .name = "env",
       .kind = OPTION_ENV,
       .at = offsetof(struct plan, env),
@@ -172,9 +200,24 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
     return 0;
 }
 
+static int check_gpus(const struct call *call, const struct plan *plan, struct err *err)
+{
+    const char *as;
+
+    if (!plan->no_gpu)
+        return 0;
+    if (plan->n == PLAN_N_GPU && option_given(call, "nproc", &as))
+        return err_set(err, "%s gpu and --no-gpu exclude each other", as);
+    if (plan->share)
+        return err_set(err, "--share and --no-gpu exclude each other");
+    return 0;
+}
+
 static int finish(const struct call *call, struct plan *plan, struct err *err)
 {
     plan->merge_set = option_given(call, "merge", NULL) != NULL;
+    if (check_gpus(call, plan, err) < 0)
+        return -1;
     if (call_check_ranks(call, plan, err) < 0)
         return -1;
     return call->cell ? body_set(call, plan, err) : argv_set(call, plan, err);

@@ -9,6 +9,8 @@
 enum option_kind {
     OPTION_FLAG,   /* bool: no value */
     OPTION_COUNT,  /* unsigned: min to max, or the one of words */
+    OPTION_NUMBER, /* unsigned: min to max, of what words_are says */
+    OPTION_ENGINE, /* char *: NAME or NAME:SPEC; words are those that are always there */
     OPTION_RANKS,  /* char *: a rank set, kept as written */
     OPTION_MODE,   /* int-sized enum: the index of one of words */
     OPTION_WORD,   /* char *: one of words; "auto" where OPTION_BARE has no value */

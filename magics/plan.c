@@ -108,6 +108,7 @@ void plan_release(struct plan *plan)
     free(plan->into);
     free(plan->init);
     free(plan->cwd);
+    free(plan->on);
     free(plan->body);
     free(plan->help);
     list_free(plan->capture);

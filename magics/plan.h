@@ -14,14 +14,15 @@ enum plan_kind {
     PLAN_SCRIPT,     /* %distribute script.py args, or -m module args: run argv on the ranks */
     PLAN_PUSH,       /* %push a b [-r R] */
     PLAN_PULL,       /* %pull a [-r R] [--into NAME] */
-    PLAN_RANKS,      /* %ranks: the table; %ranks stop|restart [-r R] */
+    PLAN_RANKS,      /* %ranks: the table; %ranks stop|restart|where [-r R], %ranks check */
     PLAN_HELP,       /* --help anywhere: show `help` */
 };
 
-enum plan_ranks { PLAN_RANKS_TABLE, PLAN_RANKS_STOP, PLAN_RANKS_RESTART };
+enum plan_ranks { PLAN_RANKS_TABLE, PLAN_RANKS_STOP, PLAN_RANKS_RESTART, PLAN_RANKS_WHERE, PLAN_RANKS_CHECK };
 enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_RAW };
 #define PLAN_N_UNSET 0u
 #define PLAN_N_GPU 0xffffffffu /* -n gpu: one rank per visible GPU */
+#define PLAN_GPUS_UNSET 0u
 
 /* All strings are owned by the plan and may be NULL where the option was not given. */
 struct plan {
@@ -41,6 +42,10 @@ struct plan {
     uint64_t timeout_ns;        /* 0: none */
     uint64_t grace_ns;          /* 0: not given */
     bool fresh;
+    char *on;                   /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
+    unsigned gpus;              /* of each rank, or PLAN_GPUS_UNSET */
+    bool no_gpu;                /* ranks see no GPU; neither gpus nor PLAN_N_GPU go with it */
+    bool share;                 /* others may hold the ranks' GPUs too */
     char **names;               /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */
     char **argv;                /* of PLAN_SCRIPT: NULL-terminated; argv[0] is the script, or "-m" then the module */
     char *body;                 /* of PLAN_DISTRIBUTE: as many newlines as the cell has lines above it, then its lines */

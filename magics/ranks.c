@@ -3,7 +3,15 @@
 #include "magics/suggest.h"
 
 static const struct option options[] = {
-    OPTION_ROW_RANKS("stop or restart only these"),
+    OPTION_ROW_RANKS("only these"),
+    { .name = "timeout",
+      .kind = OPTION_TIME,
+      .at = offsetof(struct plan, timeout_ns),
+      .value = "T",
+      .min = 1,
+      .max = UINT64_C(365) * 24 * 3600 * 1000,
+      .standard = "never",
+      .help = "of check: stop it after T: 10, 10s, 1.5m" },
     OPTION_ROW_HELP,
     { 0 },
 };
@@ -11,15 +19,17 @@ static const struct option options[] = {
 static const struct command commands[] = {
     { "stop", PLAN_RANKS_STOP, "end the ranks; the next distributed cell starts new ones" },
     { "restart", PLAN_RANKS_RESTART, "end the ranks and start new ones; their variables are gone" },
+    { "where", PLAN_RANKS_WHERE, "where each rank is in its program now; answered while a cell runs" },
+    { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
     { 0 },
 };
 
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
-                                     "%ranks stop|restart [-r SPEC]", NULL };
+                                     "%ranks stop|restart|where|check [-r SPEC]", NULL };
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
-    const char *const valid[] = { commands[0].name, commands[1].name };
+    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name, commands[3].name };
     char shown[TOKEN_SHOWN];
     const char *near;
 
@@ -31,8 +41,8 @@ static int command_set(const char *word, struct plan *plan, struct err *err)
     token_shown(shown, word);
     near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
     if (near)
-        return err_set(err, "%s: unknown command; did you mean %s? (%s, %s)", shown, near, valid[0], valid[1]);
-    return err_set(err, "%s: unknown command (%s, %s)", shown, valid[0], valid[1]);
+        return err_set(err, "%s: unknown command; did you mean %s? (stop, restart, where, check)", shown, near);
+    return err_set(err, "%s: unknown command (stop, restart, where, check)", shown);
 }
 
 static int finish(const struct call *call, struct plan *plan, struct err *err)
@@ -48,15 +58,17 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
         return err_set(err, "%s: unexpected word (%%ranks %s [-r SPEC])",
                        token_shown(shown, call->tokens.v[call->words[1]].text), call->tokens.v[call->words[0]].text);
     if (!call->words_n && option_given(call, "ranks", &as))
-        return err_set(err, "%s %s: to do what? (%%ranks stop %s %s, or restart)", as, token_shown(shown, plan->ranks),
+        return err_set(err, "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check)", as, token_shown(shown, plan->ranks),
                        as, shown);
+    if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
+        return err_set(err, "%s: only with %%ranks check", as);
     return 0;
 }
 
 const struct magic magic_ranks = {
     .name = "ranks",
     .usage = usage,
-    .about = "Shows, stops or restarts the ranks of this notebook.",
+    .about = "Shows, stops, restarts, finds or checks the ranks of this notebook.",
     .options = options,
     .commands = commands,
     .finish = finish,

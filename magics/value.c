@@ -77,6 +77,15 @@ static int not_a_word(const struct option *o, const char *as, const char *text, 
     return -1;
 }
 
+static size_t words_count(const struct option *o)
+{
+    size_t n = 0;
+
+    while (o->words && o->words[n])
+        n++;
+    return n;
+}
+
 static int word_index(const struct option *o, const char *text)
 {
     for (int i = 0; o->words[i]; i++)
@@ -123,6 +132,50 @@ static int count_set(const struct option *o, const char *as, const char *text, u
         return err_set(err, "%s %s: the largest world is %llu ranks", as, shown, (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
+}
+
+static int number_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+{
+    const char *digits = text + (text[0] == '-');
+    char shown[TOKEN_SHOWN];
+    uint64_t n;
+
+    token_shown(shown, text);
+    if (number_parse(digits, &n) < 0)
+        return err_set(err, "%s %s: not a number", as, shown);
+    if (text[0] == '-' || n < o->min || n > o->max)
+        return err_set(err, "%s %s: from %llu to %llu %s are possible", as, shown, (unsigned long long)o->min,
+                       (unsigned long long)o->max, o->words_are);
+    *to = (unsigned)n;
+    return 0;
+}
+
+#define ENGINE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define ENGINE_MAX     64u /* letters of its name */
+
+/* Which engines there are is known where they are started; a near miss of a known one is told here. */
+static int engine_set(const struct option *o, const char *as, const char *text, char **to, struct err *err)
+{
+    const size_t n = strcspn(text, ":");
+    char name[ENGINE_MAX + 1];
+    char shown[TOKEN_SHOWN];
+    const char *near;
+
+    token_shown(shown, text);
+    if (n == 0)
+        return err_set(err, "%s %s: the %s is missing (%s %s)", as, shown, o->words_are, as, o->value);
+    if (n > ENGINE_MAX)
+        return err_set(err, "%s %s: the %s's name has more than %u letters", as, shown, o->words_are, ENGINE_MAX);
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    if (strspn(name, ENGINE_LETTERS) != n || name[0] == '-') {
+        near = suggest_nearest(name, o->words, words_count(o));
+        if (near)
+            return err_set(err, "%s %s: no %s has that name; did you mean %s?", as, shown, o->words_are, near);
+        return err_set(err, "%s %s: no %s has that name (a to z, 0 to 9 and -)", as, shown, o->words_are);
+    }
+    if (text[n] && !text[n + 1])
+        return err_set(err, "%s %s: nothing follows the colon (%s %s)", as, shown, as, o->value);
+    return text_set(to, text, err);
 }
 
 static const char *const keywords[] = {
@@ -316,6 +369,10 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
         return 0;
     case OPTION_COUNT:
         return count_set(o, as, text, to, err);
+    case OPTION_NUMBER:
+        return number_set(o, as, text, to, err);
+    case OPTION_ENGINE:
+        return engine_set(o, as, text, to, err);
     case OPTION_RANKS:
         return ranks_set(as, text, to, err);
     case OPTION_MODE:

@@ -79,10 +79,27 @@ static const struct bad {
     { "%push a --into b", "--into: unknown option (%push --help lists them)" },
     { "%pull a b --into c", "--into c: holds one variable, 2 are pulled" },
     { "%pull a --int c", "--int: unknown option; did you mean --into?" },
-    { "%ranks stpo", "stpo: unknown command; did you mean stop? (stop, restart)" },
-    { "%ranks wherever", "wherever: unknown command (stop, restart)" },
+    { "%ranks stpo", "stpo: unknown command; did you mean stop? (stop, restart, where, check)" },
+    { "%ranks everything", "everything: unknown command (stop, restart, where, check)" },
+    { "%ranks wehre", "wehre: unknown command; did you mean where? (stop, restart, where, check)" },
+    { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
+    { "%ranks --timeout 3", "--timeout: only with %ranks check" },
+    { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
+    { "%%distribute --on ''\n1", "--on : the engine is missing (--on ENGINE[:SPEC])" },
+    { "%%distribute --on :h1\n1", "--on :h1: the engine is missing (--on ENGINE[:SPEC])" },
+    { "%%distribute --on ssh:\n1", "--on ssh:: nothing follows the colon (--on ENGINE[:SPEC])" },
+    { "%%distribute --on SSH:h1\n1", "--on SSH:h1: no engine has that name; did you mean ssh?" },
+    { "%%distribute --on ../x:h1\n1", "--on ../x:h1: no engine has that name (a to z, 0 to 9 and -)" },
+    { "%%distribute --gpus 0\n1", "--gpus 0: from 1 to 64 GPUs are possible" },
+    { "%%distribute --gpus -1\n1", "--gpus -1: from 1 to 64 GPUs are possible" },
+    { "%%distribute --gpus 65\n1", "--gpus 65: from 1 to 64 GPUs are possible" },
+    { "%%distribute --gpus two\n1", "--gpus two: not a number" },
+    { "%%distribute --gpus 2 --no-gpu\n1", "--gpus and --no-gpu exclude each other" },
+    { "%%distribute --no-gpu --gpus=2\n1", "--no-gpu and --gpus exclude each other" },
+    { "%%distribute --no-gpu -n gpu\n1", "-n gpu and --no-gpu exclude each other" },
+    { "%%distribute --no-gpu --share\n1", "--share and --no-gpu exclude each other" },
     { "%ranks stop 1", "1: unexpected word (%ranks stop [-r SPEC])" },
-    { "%ranks -r 1", "-r 1: to do what? (%ranks stop -r 1, or restart)" },
+    { "%ranks -r 1", "-r 1: to do what? (%ranks stop -r 1, or restart, where, check)" },
 };
 
 static void every_bad_line_gets_its_one_clear_text(void)
@@ -138,6 +155,28 @@ static void every_option_fills_its_field(void)
     plan_release(&p);
 }
 
+static void placement_is_kept(void)
+{
+    struct plan p;
+    struct err err;
+
+    is_int(parse("%%distribute --on 'slurm:--nodes=2 --gres=gpu:4' --gpus 2 --share -n 4\n1", &p, &err), 0,
+           "placement parses: %s", err.text);
+    is_text(p.on, "slurm:--nodes=2 --gres=gpu:4", "--on with its spec");
+    ok(p.gpus == 2 && p.share && !p.no_gpu, "--gpus and --share");
+    plan_release(&p);
+    is_int(parse("%distribute --on=my-engine --no-gpu train.py", &p, &err), 0, "an engine of others: %s", err.text);
+    is_text(p.on, "my-engine", "is taken by its name");
+    ok(p.no_gpu && p.gpus == PLAN_GPUS_UNSET && !strcmp(p.argv[0], "train.py"), "--no-gpu");
+    plan_release(&p);
+    is_int(parse("%ranks check -r 0-1 --timeout 5", &p, &err), 0, "%%ranks check parses");
+    ok(p.ranks_do == PLAN_RANKS_CHECK && p.timeout_ns == 5 * UINT64_C(1000000000), "with its limit");
+    plan_release(&p);
+    is_int(parse("%ranks where -r 1", &p, &err), 0, "%%ranks where parses");
+    ok(p.ranks_do == PLAN_RANKS_WHERE, "as what it is");
+    plan_release(&p);
+}
+
 static void defaults_are_unset(void)
 {
     struct plan p;
@@ -145,7 +184,7 @@ static void defaults_are_unset(void)
 
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
     ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into && !p.capture && !p.init &&
-           !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns,
+           !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on && !p.gpus && !p.no_gpu && !p.share,
        "what is not given is unset");
     plan_release(&p);
 }
@@ -304,6 +343,7 @@ int main(void)
     every_bad_line_gets_its_one_clear_text();
     a_bad_rank_set_is_named();
     every_option_fills_its_field();
+    placement_is_kept();
     defaults_are_unset();
     forms_of_one_option_mean_the_same();
     init_takes_the_next_word_only_if_it_is_a_backend();

@@ -95,7 +95,7 @@ static void tab_offers_what_fits(void)
     check("%tim|", NULL, 0);
     check("dist|", NULL, 0);
     check("%%distribute --me|", "[\"--merge\"]", 1);
-    check("%%distribute --n|\nx", "[\"--nproc\",\"--no-capture\"]", 1);
+    check("%%distribute --n|\nx", "[\"--nproc\",\"--no-capture\",\"--no-gpu\"]", 1);
     check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge r|", "[\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge=p|", "[\"prefix\"]", 1);
@@ -111,7 +111,11 @@ static void tab_offers_what_fits(void)
     check("%%distribute -n 2\nxy|", NULL, 0);
     check("%distribute -n 2 tr|", NULL, 0);
     check("%distribute -n 2 train.py --|", NULL, 0);
-    check("%ranks |", "[\"stop\",\"restart\",\"--ranks\",\"--help\"]", 1);
+    check("%ranks |", "[\"stop\",\"restart\",\"where\",\"check\",\"--ranks\",\"--timeout\",\"--help\"]", 1);
+    check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
+    check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
+    check("%%distribute --on ssh:h|\n1", "[]", 1);
+    check("%%distribute --gpus |\n1", "[]", 1);
     check("%ranks re|", "[\"restart\"]", 1);
     check("%push lo|", NULL, 0);
     check("a = 1\n%push a -|", "[\"--ranks\",\"--help\"]", 1);
