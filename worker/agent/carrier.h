@@ -1,0 +1,50 @@
+/* carrier.h - blobs on their way into this node, out of it, or through it to the next: chunks come in and are written to a
+ * memory file, and what is there goes on to the takers at once, within a window. Pure but for those files: what is to be
+ * sent goes out through carrier_doors. protocol/README.md, "Blobs between nodes", is the specification. */
+#ifndef WORKER_AGENT_CARRIER_H
+#define WORKER_AGENT_CARRIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "protocol/span.h"
+#include "worker/agent/blobs.h"
+
+#define CARRIER_CHUNK  (UINT64_C(512) << 10) /* bytes of a blob in one message */
+#define CARRIER_WINDOW (UINT64_C(4) << 20)   /* bytes that may be on the way to one taker unanswered */
+#define CARRIER_KERNEL 0xffffffffu           /* the link to the kernel, where the number of a peer may stand */
+#define CARRIER_ALL    0xffffffffu           /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
+
+struct carrier;
+
+struct carrier_doors {
+    /* m on the link to the kernel (CARRIER_KERNEL) or on the one to that node, which it dialed or we dialed (DIAL, role 1).
+     * -1: there is no such link; for the kernel never. m is borrowed. */
+    int (*send)(void *arg, uint32_t link, const struct span *m);
+    /* It is whole: in the table of blobs; or it won't come, and error (for the user) says why. Letters may leave. */
+    void (*settled)(void *arg, uint64_t blob, const char *error);
+    uint64_t (*now_ns)(void *arg); /* monotonic */
+    const char *(*node)(void *arg); /* this host's name, for errors */
+    void *arg;
+};
+
+/* blobs is borrowed: what is whole is there. NULL: out of memory. */
+struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors, struct err *err);
+void carrier_destroy(struct carrier *c); /* NULL is fine */
+
+/* EXPECT, SHIP, CHUNK, TAKEN that came on `link` (CARRIER_KERNEL or a peer's node). m is borrowed. */
+void carrier_message(struct carrier *c, uint32_t link, const struct span *m);
+/* DROP: also of what is on its way. */
+void carrier_drop(struct carrier *c, uint64_t blob);
+/* The link to that peer has ended, or could not be kept: what was to go over it is reported to the kernel. */
+void carrier_unlinked(struct carrier *c, uint32_t link, const char *why);
+bool carrier_expects(const struct carrier *c, uint64_t blob);
+
+/* Does a bounded amount of what there is to do (reading and sending chunks). True: there is more, call it again in the
+ * next turn of the loop. */
+bool carrier_work(struct carrier *c);
+/* Looks for takers that have not answered for `limit_ns`: reported as cut off. To be called about once a second. */
+void carrier_check(struct carrier *c, uint64_t limit_ns);
+
+#endif
