@@ -5,6 +5,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/cause.h worker/agent/cause.c \
 	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
+	worker/agent/gather.h worker/agent/gather.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \
 	worker/agent/outbox.h worker/agent/outbox.c \

@@ -1,4 +1,4 @@
-/* uplink.c - see uplink.h. What is on its way is bounded by the workers' credit, so no high-water mark drops any of it. */
+/* uplink.c - see uplink.h. */
 #include "worker/agent/uplink.h"
 
 #include <errno.h>
@@ -7,48 +7,96 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "protocol/route.h"
 #include "protocol/span.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/gather.h"
 
-#define ENVELOPES_PER_TURN 32
+#define MESSAGES_PER_TURN 32
 #define LINGER_MS 500
 
 struct uplink {
+    struct loop *loop;
     void *context;
     void *socket;
     struct watch *watch;
+    struct gather *gather;
+    bool greeted; /* the first route has come */
     uplink_f f;
     void *arg;
 };
+
+/* ---- down ---- */
 
 static bool has_more(const zmq_msg_t *m)
 {
     return zmq_msg_more(m) != 0;
 }
 
-/* Takes the two frames of an envelope. 1: got; 0: nothing there, or nonsense, which is dropped. */
-static int receive(struct uplink *u, zmq_msg_t *workers, zmq_msg_t *msg, bool *empty)
+/* Takes the two frames of a message. 1: got; 0: nothing there, or nonsense, which is dropped. */
+static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
 {
     zmq_msg_t rest;
     bool more;
 
-    *empty = zmq_msg_recv(workers, u->socket, ZMQ_DONTWAIT) < 0;
+    *empty = zmq_msg_recv(route, socket, ZMQ_DONTWAIT) < 0;
     if (*empty)
         return 0;
-    if (!has_more(workers)) {
-        log_warn("uplink", "one frame where an envelope has two: dropped");
+    if (!has_more(route)) {
+        log_warn("uplink", "one frame where a message has two: dropped");
         return 0;
     }
-    if (zmq_msg_recv(msg, u->socket, ZMQ_DONTWAIT) < 0)
+    if (zmq_msg_recv(msg, socket, ZMQ_DONTWAIT) < 0)
         return 0;
     if (!has_more(msg))
         return 1;
     log_warn("uplink", "more than two frames: dropped");
     for (more = true; more;) {
         zmq_msg_init(&rest);
-        more = zmq_msg_recv(&rest, u->socket, ZMQ_DONTWAIT) >= 0 && has_more(&rest);
+        more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 && has_more(&rest);
         zmq_msg_close(&rest);
     }
     return 0;
+}
+
+/* The first message: WELCOME has our number, REFUSE needs none. */
+static void greet(struct uplink *u, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    u->greeted = true;
+    if (span_decode(&m, msg.p, msg.n, &err) < 0 || m.kind != SPAN_WELCOME)
+        return; /* whoever gets it says what is wrong with it */
+    gather_number(u->gather, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+    span_release(&m);
+}
+
+static bool is_whole(struct slice route)
+{
+    struct route_section s;
+
+    while (route_next(&route, &s))
+        ;
+    return route.n == 0;
+}
+
+static void deliver(struct uplink *u, struct slice route, struct slice msg)
+{
+    const bool first = !u->greeted;
+    struct route_section s;
+
+    if (!is_whole(route)) {
+        log_warn("uplink", "a torn route: dropped");
+        return;
+    }
+    if (first)
+        greet(u, msg);
+    while (route_next(&route, &s))
+        if (first || s.node == gather_node(u->gather)) {
+            u->f(u->arg, s.workers, msg);
+            return;
+        }
 }
 
 static void uplink_ready(struct loop *loop, void *arg)
@@ -57,18 +105,20 @@ static void uplink_ready(struct loop *loop, void *arg)
     bool empty = false;
 
     (void)loop;
-    for (int i = 0; i < ENVELOPES_PER_TURN && !empty; i++) {
-        zmq_msg_t workers, msg;
+    for (int i = 0; i < MESSAGES_PER_TURN && !empty; i++) {
+        zmq_msg_t route, msg;
 
-        zmq_msg_init(&workers);
+        zmq_msg_init(&route);
         zmq_msg_init(&msg);
-        if (receive(u, &workers, &msg, &empty) == 1)
-            u->f(u->arg, slice_of(zmq_msg_data(&workers), zmq_msg_size(&workers)),
-                 slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
-        zmq_msg_close(&workers);
+        if (receive(u->socket, &route, &msg, &empty) == 1)
+            deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)),
+                    slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
+        zmq_msg_close(&route);
         zmq_msg_close(&msg);
     }
 }
+
+/* ---- the link ---- */
 
 static int set_int(void *socket, int option, int value)
 {
@@ -92,12 +142,16 @@ struct uplink *uplink_open(struct loop *loop, const char *endpoint, uplink_f f, 
 
     if (!u)
         return err_null(err, "out of memory");
+    u->loop = loop;
     u->f = f;
     u->arg = arg;
+    if (!(u->gather = gather_create(loop, err)))
+        goto fail;
     if (dial(u, endpoint) < 0) {
         (void)err_set(err, "--connect %s: %s", endpoint, zmq_strerror(zmq_errno()));
         goto fail;
     }
+    gather_socket(u->gather, u->socket);
     if (!(u->watch = loop_zmq(loop, u->socket, uplink_ready, u, err)))
         goto fail;
     return u;
@@ -111,6 +165,7 @@ void uplink_close(struct uplink *u)
     if (!u)
         return;
     watch_stop(u->watch);
+    gather_destroy(u->gather);
     if (u->socket)
         zmq_close(u->socket);
     if (u->context)
@@ -118,23 +173,16 @@ void uplink_close(struct uplink *u)
     free(u);
 }
 
+uint32_t uplink_node(const struct uplink *u)
+{
+    return gather_node(u->gather);
+}
+
 int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err)
 {
-    const uint8_t from[4] = { (uint8_t)worker, (uint8_t)(worker >> 8), (uint8_t)(worker >> 16), (uint8_t)(worker >> 24) };
-    zmq_msg_t m;
+    struct span head;
 
-    if (zmq_msg_init_size(&m, msg.n) < 0)
-        return err_set(err, "out of memory for a message of %zu bytes", msg.n);
-    memcpy(zmq_msg_data(&m), msg.p, msg.n);
-    if (msg.n >= SPAN_HEADER_SIZE)
-        span_stamp(zmq_msg_data(&m), worker);
-    if (zmq_send(u->socket, from, worker ? sizeof from : 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
-        goto fail;
-    if (zmq_msg_send(&m, u->socket, ZMQ_DONTWAIT) < 0)
-        goto fail;
-    return 0;
-fail:
-    (void)err_set(err, "can't send to the kernel: %s", zmq_strerror(zmq_errno()));
-    zmq_msg_close(&m);
-    return -1;
+    if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 && head.kind == SPAN_HELLO)
+        return gather_send_now(u->gather, msg, err);
+    return gather_add(u->gather, worker, msg, err);
 }

@@ -12,9 +12,11 @@
 #include <zmq.h>
 
 #include "base/process.h"
+#include "protocol/route.h"
 #include "protocol/span_fields.h"
 
 #define LIMIT_MS 10000
+#define NODE 5u /* the number that WELCOME gives */
 
 static void must(bool good, const char *what)
 {
@@ -67,6 +69,7 @@ void kernel_start(struct kernel *k, const char *self, bool home, uint64_t window
     start_agent(k, self, home, endpoint);
     must(kernel_until(k, SPAN_HELLO, 0), "no HELLO");
     welcome.v[F_WELCOME_WINDOW].u64 = window;
+    welcome.v[F_WELCOME_NUMBER].u64 = NODE;
     kernel_send(k, NULL, 0, &welcome);
     if (home)
         must(kernel_until(k, SPAN_READY, 1) || kernel_told(k, "EXITED"), "home is not ready");
@@ -91,6 +94,7 @@ int kernel_wait(struct kernel *k)
     unlink(path);
     rmdir(k->dir);
     buf_release(&k->msg);
+    buf_release(&k->bundle);
     buf_release(&k->story);
     return pid == k->agent && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -105,12 +109,14 @@ int kernel_end(struct kernel *k)
 
 void kernel_send(struct kernel *k, const uint32_t *workers, size_t n, const struct span *m)
 {
-    struct buf msg = BUF_INIT;
+    struct buf msg = BUF_INIT, route = BUF_INIT;
     struct err err = { "" };
 
     must(span_encode(m, &msg, &err) == 0, err.text);
     must(zmq_send(k->router, k->identity, k->identity_size, ZMQ_SNDMORE) >= 0, "send");
-    must(zmq_send(k->router, workers, 4 * n, ZMQ_SNDMORE) >= 0 && zmq_send(k->router, msg.p, msg.n, 0) >= 0, "send");
+    must(route_add(&route, NODE, workers, n) == 0, "memory");
+    must(zmq_send(k->router, route.p, route.n, ZMQ_SNDMORE) >= 0 && zmq_send(k->router, msg.p, msg.n, 0) >= 0, "send");
+    buf_release(&route);
     buf_release(&msg);
 }
 
@@ -174,27 +180,45 @@ static void write_story(struct kernel *k)
     must(buf_addf(&k->story, "[%s]", span_info(m->kind)->name) == 0, "memory");
 }
 
+/* The next message of the bundles that came. */
+static bool take(struct kernel *k)
+{
+    struct slice rest = slice_of(k->bundle.p + k->taken, k->bundle.n - k->taken);
+    struct err err = { "" };
+    struct bundle_entry e;
+
+    if (rest.n == 0)
+        return false;
+    must(bundle_next(&rest, &e), "a torn bundle");
+    k->taken = k->bundle.n - rest.n;
+    span_release(&k->last);
+    buf_clear(&k->msg);
+    must(buf_add_slice(&k->msg, e.message) == 0, "memory");
+    must(span_decode(&k->last, k->msg.p, k->msg.n, &err) == 0, err.text);
+    must(k->last.worker == e.worker, "the stamp is not the entry's");
+    must(e.node == (k->last.kind == SPAN_HELLO ? ROUTE_KERNEL : NODE), "another node's number");
+    write_story(k);
+    return true;
+}
+
 static bool receive(struct kernel *k)
 {
     zmq_msg_t frame;
-    uint32_t worker = 0;
-    struct err err = { "" };
-    const int n = zmq_recv(k->router, k->identity, sizeof k->identity, ZMQ_DONTWAIT);
+    int n;
 
+    if (take(k))
+        return true;
+    n = zmq_recv(k->router, k->identity, sizeof k->identity, ZMQ_DONTWAIT);
     if (n < 0)
         return false;
     k->identity_size = (size_t)n;
-    must(zmq_recv(k->router, &worker, 4, 0) >= 0, "envelope");
     zmq_msg_init(&frame);
-    must(zmq_msg_recv(&frame, k->router, 0) >= 0, "message");
-    span_release(&k->last);
-    buf_clear(&k->msg);
-    must(buf_add(&k->msg, zmq_msg_data(&frame), zmq_msg_size(&frame)) == 0, "memory");
-    must(span_decode(&k->last, k->msg.p, k->msg.n, &err) == 0, err.text);
-    must(k->last.worker == worker, "the stamp is not the envelope's");
+    must(zmq_msg_recv(&frame, k->router, 0) >= 0 && !zmq_msg_more(&frame), "one frame");
+    buf_clear(&k->bundle);
+    must(buf_add(&k->bundle, zmq_msg_data(&frame), zmq_msg_size(&frame)) == 0, "memory");
+    k->taken = 0;
     zmq_msg_close(&frame);
-    write_story(k);
-    return true;
+    return take(k);
 }
 
 static bool await(struct kernel *k, int64_t until)

@@ -16,6 +16,8 @@ struct kernel {
     pid_t agent;
     int in;            /* the agent's stdin */
     uint64_t window;
+    struct buf bundle; /* the last one that came, and how much of it was taken */
+    size_t taken;
     struct buf msg;    /* the last message, which `last` borrows from */
     struct span last;
     struct buf story;  /* what came: "1<text>" LINES of stdout, "2<…>" of stderr, "~" before flagged ones, and kinds */
