@@ -1,4 +1,18 @@
-pkglibexec_PROGRAMS += cellspan-launch-local
+pkglibexec_PROGRAMS += cellspan-launch-local cellspan-launch-ssh
 cellspan_launch_local_SOURCES = launchers/local.c
-cellspan_launch_local_LDADD = base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+
+# What needs no process, for tests as well.
+noinst_LIBRARIES += launchers/liblaunch.a
+launchers_liblaunch_a_SOURCES = \
+	launchers/arguments.h launchers/arguments.c \
+	launchers/words.h launchers/words.c \
+	launchers/report.h launchers/report.c \
+	launchers/pour.h launchers/pour.c \
+	launchers/ssh/hosts.h launchers/ssh/hosts.c \
+	launchers/ssh/script.h launchers/ssh/script.c \
+	launchers/ssh/cause.h launchers/ssh/cause.c
+
+cellspan_launch_ssh_SOURCES = launchers/ssh/link.h launchers/ssh/link.c launchers/ssh/main.c
+cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 EXTRA_DIST += launchers/README.md

@@ -7,56 +7,43 @@
 #include <unistd.h>
 
 #include "base/runtime.h"
+#include "launchers/arguments.h"
+#include "launchers/report.h"
 
-static int usage(FILE *to, int status)
+/* The kernel of the checkout still passes it. */
+static char **skip_agents(char **argv)
 {
-    fputs("usage: cellspan-launch-local --agents 1 -- COMMAND [ARG...]\n"
-          "Runs one cellspan agent on this machine.\n", to);
-    return status;
-}
-
-/* The index of COMMAND; 0: nothing to run, *status is what main returns. */
-static int read_args(int argc, char **argv, int *status)
-{
-    int i = 1;
-
-    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            *status = usage(stdout, 0);
-            return 0;
-        }
-        if (strcmp(argv[i], "--agents") != 0 || i + 1 >= argc) {
-            *status = usage(stderr, 2);
-            return 0;
-        }
-        if (strcmp(argv[++i], "1") != 0) {
-            fprintf(stderr, "cellspan-launch-local: --agents %s: this machine is one node and takes one agent\n", argv[i]);
-            *status = 2;
-            return 0;
-        }
+    if (argv[1] && strcmp(argv[1], "--agents") == 0 && argv[2]) {
+        argv[2] = argv[0];
+        return argv + 2;
     }
-    if (i + 1 < argc)
-        return i + 1;
-    *status = usage(stderr, 2);
-    return 0;
+    return argv;
 }
 
 int main(int argc, char **argv)
 {
+    struct launch_arguments a;
     struct err err = { "" };
-    int status = 2;
-    const int at = read_args(argc, argv, &status);
-    char *program;
+    const int read = launch_arguments_read(&a, skip_agents(argv), "Runs one cellspan agent on this machine.", &err);
+    char *program = NULL;
 
-    if (at == 0)
-        return status;
-    program = strchr(argv[at], '/') ? strdup(argv[at]) : runtime_find(argv[at], &err);
-    if (!program) {
-        fprintf(stderr, "cellspan-launch-local: %s\n", err.text[0] ? err.text : "out of memory");
-        return 127;
+    (void)argc;
+    if (read > 0)
+        return 0;
+    if (read == 0 && *a.spec)
+        (void)err_set(&err, "'%s': local is this machine, and takes nothing behind it", a.spec);
+    if (err.text[0]) {
+        fprintf(stderr, "cellspan-launch-local: %s\n", err.text);
+        return LAUNCH_CANNOT;
     }
-    (void)execv(program, argv + at);
-    fprintf(stderr, "cellspan-launch-local: %s: %s\n", program, strerror(errno));
+    program = strchr(a.command[0], '/') ? strdup(a.command[0]) : runtime_find(a.command[0], &err);
+    if (program) {
+        (void)setenv("CELLSPAN_AGENT", "0", 1);
+        report_nodes(1);
+        (void)execv(program, a.command);
+        (void)err_set(&err, "%s: %s", program, strerror(errno));
+    }
+    fprintf(stderr, "cellspan-launch-local: %s\n", err.text[0] ? err.text : "out of memory");
     free(program);
-    return 127;
+    return LAUNCH_FAILED;
 }

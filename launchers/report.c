@@ -1,0 +1,63 @@
+/* report.c - see report.h. The kernel reads stdout to its end; when it is gone nobody wants the lines any more. */
+#include "launchers/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TEXT_MAX 2048
+
+static void clean(char *text, char instead, char least)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < (unsigned char)least || *text == 0x7f)
+            *text = instead;
+}
+
+static PRINTF_LIKE(2, 0) void say(const char *start, const char *format, va_list args)
+{
+    char text[TEXT_MAX];
+
+    vsnprintf(text, sizeof text, format, args);
+    clean(text, ' ', ' ');
+    printf("%s%s\n", start, text);
+    fflush(stdout);
+}
+
+void report_nodes(unsigned n)
+{
+    printf("nodes %u\n", n);
+    fflush(stdout);
+}
+
+void report_node(unsigned agent, const char *name, unsigned slots)
+{
+    char word[256];
+
+    snprintf(word, sizeof word, "%s", name);
+    clean(word, '_', '!');
+    if (slots)
+        printf("node %u %s %u\n", agent, word, slots);
+    else
+        printf("node %u %s\n", agent, word);
+    fflush(stdout);
+}
+
+void report_say(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say("say ", format, args);
+    va_end(args);
+}
+
+void report_failed(unsigned agent, const char *format, ...)
+{
+    char start[32];
+    va_list args;
+
+    snprintf(start, sizeof start, "failed %u ", agent);
+    va_start(args, format);
+    say(start, format, args);
+    va_end(args);
+}

@@ -1,0 +1,134 @@
+/* cause.c - see cause.h. The patterns are OpenSSH's own words, which it never translates. */
+#include "launchers/ssh/cause.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+struct pattern {
+    const char *says; /* stands in ssh's stderr */
+    const char *fix;
+};
+
+/* The first that fits counts: what is said besides stands above what always ends such a login. */
+static const struct pattern patterns[] = {
+    { "Could not resolve hostname", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    { "Name or service not known", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    { "REMOTE HOST IDENTIFICATION HAS CHANGED",
+      "its host key is not the one in known_hosts; if it was installed anew, `ssh-keygen -R HOST`, then log in once by hand" },
+    { "host key is known for", "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
+    { "Host key verification failed",
+      "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
+    { "Permission denied", "it refuses the login; no password can be typed here, so put a key there (`ssh-copy-id HOST`) or into "
+                           "an agent, or name user and key in ~/.ssh/config" },
+    { "Too many authentication failures", "it refuses the login; name the key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes)" },
+    { "Connection refused", "nothing listens for ssh there; is sshd running, and on the port of ~/.ssh/config?" },
+    { "No route to host", "it can't be reached; is it on, and on this network?" },
+    { "Network is unreachable", "it can't be reached; is it on, and on this network?" },
+    { "Connection timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
+    { "Operation timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
+    { "Bad configuration option", "ssh's configuration can't be read" },
+    { "Can't open user config file", "ssh's configuration can't be read; is the path in CELLSPAN_SSH right?" },
+};
+
+static const char *const passing[] = {
+    "kex_exchange_identification", "ssh_exchange_identification", "Connection reset by", "Connection closed by",
+};
+
+/* The last of the lines, or "". Not a copy. */
+static const char *last_line(const char *said)
+{
+    const char *newline = strrchr(said, '\n');
+
+    return newline ? newline + 1 : said;
+}
+
+/* The last line that holds the words, as a slice of what was said; the last line when none does. */
+static void pick_line(const char *said, const char *words, int *n, const char **line)
+{
+    const char *at = words ? strstr(said, words) : NULL;
+
+    if (!at) {
+        *line = last_line(said);
+        *n = (int)strlen(*line);
+        return;
+    }
+    while (at > said && at[-1] != '\n')
+        at--;
+    *line = at;
+    *n = (int)strcspn(at, "\n");
+}
+
+static void end_text(int status, char text[static 64])
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, 64, "was killed by signal %d", WTERMSIG(status));
+    else
+        snprintf(text, 64, "ended with status %d", WEXITSTATUS(status));
+}
+
+static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    const char *fix = NULL, *words = NULL, *line;
+    char end[64];
+    int n;
+
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns && !fix; i++)
+        if (strstr(c->said, patterns[i].says)) {
+            fix = patterns[i].fix;
+            words = patterns[i].says;
+        }
+    pick_line(c->said, words, &n, &line);
+    if (fix)
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: %s (ssh: %.*s)", c->host, fix, n, line);
+    else if (n)
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh can't log in: %.*s", c->host, n, line);
+    else {
+        end_text(c->status, end);
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh %s and said nothing; try `ssh -v %s true`", c->host, end, c->host);
+    }
+}
+
+static bool is_other_version(const struct cause *c)
+{
+    return c->version && c->version[0] && strcmp(c->version, "cellspan-agent " CELLSPAN_VERSION) != 0;
+}
+
+static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    const char *const line = last_line(c->said);
+    char end[64], other[256] = "";
+
+    if (is_other_version(c))
+        snprintf(other, sizeof other, "; it is %.60s, and here is " CELLSPAN_VERSION
+                 ": `pip install cellspan==" CELLSPAN_VERSION "` there, or update here", c->version);
+    end_text(c->status, end);
+    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host, *line ? ": " : "", line, other);
+    else
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end, *line ? ": " : "", line, other);
+}
+
+void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    if (c->missing)
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX "
+                 "to the folder that holds libexec/cellspan/%s on that host", c->host, c->program, c->program);
+    else if (c->stage == CAUSE_CONNECTING)
+        connecting_text(c, text);
+    else
+        running_text(c, text);
+}
+
+bool cause_is_passing(const struct cause *c)
+{
+    if (c->stage != CAUSE_CONNECTING || !WIFEXITED(c->status) || WEXITSTATUS(c->status) != 255)
+        return false;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (strstr(c->said, patterns[i].says))
+            return false;
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        if (strstr(c->said, passing[i]))
+            return true;
+    return false;
+}

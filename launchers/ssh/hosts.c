@@ -1,0 +1,139 @@
+/* hosts.c - see hosts.h. */
+#include "launchers/ssh/hosts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HOSTS_MAX 4096u
+#define SLOTS_MAX 65536ul
+
+void ssh_hosts_release(struct ssh_hosts *hosts)
+{
+    for (size_t i = 0; i < hosts->n; i++)
+        free(hosts->v[i].destination);
+    free(hosts->v);
+    *hosts = (struct ssh_hosts)SSH_HOSTS_INIT;
+}
+
+/* What ssh would take for an option, and what no name holds. */
+static int check_name(const char *destination, const char *name, struct err *err)
+{
+    const char *colon = strchr(name, ':');
+
+    if (!*name || *destination == '-' || *name == '-')
+        return err_set(err, "'%s' is no host; a list is wanted, as in --on ssh:host1,host2*4,user@host3", destination);
+    for (const char *c = destination; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-@:%[]", *c))
+            return err_set(err, "'%s' is no host: '%c' can't stand in a name", destination, *c);
+    if (colon && !strchr(colon + 1, ':'))
+        return err_set(err, "'%s': a port is told in ~/.ssh/config (Host %.*s, Port %s)", destination,
+                       (int)(colon - name), name, colon + 1);
+    return 0;
+}
+
+/* Cuts "*4" off the word. */
+static int take_slots(char *word, unsigned *slots, struct err *err)
+{
+    char *star = strchr(word, '*'), *end;
+    unsigned long n;
+
+    *slots = 0;
+    if (!star)
+        return 0;
+    errno = 0;
+    n = strtoul(star + 1, &end, 10);
+    if (errno || !isdigit((unsigned char)star[1]) || *end || n < 1 || n > SLOTS_MAX)
+        return err_set(err, "'%s': behind * stands how many ranks run there, from 1 to %lu", word, SLOTS_MAX);
+    *slots = (unsigned)n;
+    *star = '\0';
+    return 0;
+}
+
+static int check_new(const struct ssh_hosts *hosts, const char *name, struct err *err)
+{
+    for (size_t i = 0; i < hosts->n; i++)
+        if (strcasecmp(hosts->v[i].name, name) == 0)
+            return err_set(err, "%s stands in the list twice; %s*2 runs two ranks there", name, name);
+    return 0;
+}
+
+/* Takes the word, also when it fails. */
+static int add(struct ssh_hosts *hosts, char *word, struct err *err)
+{
+    struct ssh_host host = { .destination = word };
+    struct ssh_host *v;
+    const char *at;
+
+    if (take_slots(word, &host.slots, err) < 0)
+        goto fail;
+    at = strrchr(word, '@');
+    host.name = at ? at + 1 : word;
+    if (check_name(word, host.name, err) < 0 || check_new(hosts, host.name, err) < 0)
+        goto fail;
+    if (hosts->n >= HOSTS_MAX) {
+        (void)err_set(err, "more than %u hosts in the list", HOSTS_MAX);
+        goto fail;
+    }
+    if (!(v = realloc(hosts->v, (hosts->n + 1) * sizeof *v))) {
+        (void)err_set(err, "out of memory");
+        goto fail;
+    }
+    hosts->v = v;
+    v[hosts->n++] = host;
+    return 0;
+fail:
+    free(word);
+    return -1;
+}
+
+/* The word up to the comma, without the blanks around it; the caller's. */
+static char *word_at(const char *spec, size_t n)
+{
+    while (n && isspace((unsigned char)*spec)) {
+        spec++;
+        n--;
+    }
+    while (n && isspace((unsigned char)spec[n - 1]))
+        n--;
+    return strndup(spec, n);
+}
+
+int ssh_hosts_parse(struct ssh_hosts *hosts, const char *spec, struct err *err)
+{
+    if (spec[strspn(spec, " \t")] == '\0')
+        return err_set(err, "ssh needs hosts, as in --on ssh:host1,host2*4,user@host3");
+    for (;;) {
+        const size_t n = strcspn(spec, ",");
+        char *word = word_at(spec, n);
+
+        if (!word) {
+            (void)err_set(err, "out of memory");
+            break;
+        }
+        if (add(hosts, word, err) < 0)
+            break;
+        if (!spec[n])
+            return 0;
+        spec += n + 1;
+    }
+    ssh_hosts_release(hosts);
+    return -1;
+}
+
+int ssh_hosts_check(const struct ssh_hosts *hosts, unsigned ranks, struct err *err)
+{
+    unsigned long sum = 0;
+
+    for (size_t i = 0; i < hosts->n; i++) {
+        if (!hosts->v[i].slots)
+            return 0;
+        sum += hosts->v[i].slots;
+    }
+    if (ranks > sum)
+        return err_set(err, "-n %u: the hosts of this list take %lu ranks; raise the numbers behind *, or add hosts",
+                       ranks, sum);
+    return 0;
+}

@@ -1,0 +1,282 @@
+/* cellspan-launch-ssh - the engine "ssh": one ssh a host, whose stdin is the agent's. ../README.md says what every
+ * engine is told and must do, docs/launchers.md what users are told. Nobody is left when this process is killed: each
+ * ssh's stdin then ends, which sshd passes on. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "launchers/arguments.h"
+#include "launchers/report.h"
+#include "launchers/ssh/link.h"
+#include "launchers/ssh/script.h"
+
+#define CONNECTING_MAX 32u /* logins at once */
+#define PATIENCE_S 30ul    /* see CELLSPAN_SSH_TIMEOUT */
+#define POLITE_NS (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
+
+struct fleet {
+    struct loop *loop;
+    struct ssh_hosts hosts;
+    struct words ssh;
+    struct buf line;
+    char *secret; /* owned */
+    struct link_plan plan;
+    struct link *link; /* one a host */
+    size_t n;
+    size_t next; /* the first whose turn has not come */
+    bool ending;
+    int signo; /* the last sent to those that don't end */
+    struct watch *in, *timer;
+};
+
+/* ---- who connects, who is over ---- */
+
+static size_t count(const struct fleet *f, enum link_state state)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        n += f->link[i].state == state;
+    return n;
+}
+
+/* Lets the next ones connect; ends the loop when all are over. In a callback of its own: links call settled() from
+ * within their own functions. */
+static void step(struct loop *loop, void *arg)
+{
+    struct fleet *f = arg;
+
+    while (!f->ending && f->next < f->n && count(f, LINK_CONNECTING) < CONNECTING_MAX)
+        link_start(&f->link[f->next++]);
+    if (count(f, LINK_OVER) == f->n)
+        loop_stop(loop);
+}
+
+static void settled(void *arg)
+{
+    struct fleet *f = arg;
+
+    if (loop_later(f->loop, step, f) < 0)
+        loop_stop(f->loop); /* out of memory */
+}
+
+static void child_ended(struct loop *loop, void *arg)
+{
+    struct fleet *f = arg;
+    int status;
+    pid_t pid;
+
+    (void)loop;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (size_t i = 0; i < f->n; i++)
+            if (f->link[i].pid == pid)
+                link_ended(&f->link[i], status);
+}
+
+/* ---- the end ---- */
+
+static void press(struct loop *loop, void *arg)
+{
+    struct fleet *f = arg;
+
+    (void)loop;
+    f->signo = f->signo ? SIGKILL : SIGTERM;
+    for (size_t i = 0; i < f->n; i++)
+        link_kill(&f->link[i], f->signo);
+    loop_timer_again(f->timer, POLITE_NS / 4);
+}
+
+static void end_all(struct fleet *f)
+{
+    struct err err = { "" };
+
+    if (f->ending)
+        return;
+    f->ending = true;
+    watch_stop(f->in);
+    f->in = NULL;
+    for (size_t i = 0; i < f->n; i++)
+        link_end(&f->link[i]);
+    if (!(f->timer = loop_timer(f->loop, POLITE_NS, 0, press, f, &err)))
+        loop_stop(f->loop);
+}
+
+static void told_to_end(struct loop *loop, void *arg)
+{
+    (void)loop;
+    end_all(arg);
+}
+
+/* The kernel writes nothing; the end is what is waited for. */
+static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    char junk[512];
+    const ssize_t n = read(fd, junk, sizeof junk);
+
+    (void)loop;
+    (void)events;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        end_all(arg);
+}
+
+/* ---- the beginning ---- */
+
+/* ssh's options: those of CELLSPAN_SSH stand in front and so count before ours, ours before the user's ssh_config. */
+static int compose_ssh(struct words *ssh, struct err *err)
+{
+    static const char *const ours[] = {
+        "-T", "-x", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3", "-oTCPKeepAlive=yes",
+        "-oControlMaster=no", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none",
+    };
+    const char *command = getenv("CELLSPAN_SSH");
+    struct err why = { "" };
+
+    if (words_split(ssh, command && command[strspn(command, " \t")] ? command : "ssh", &why) < 0)
+        return err_set(err, "CELLSPAN_SSH: %s", why.text);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (words_add(ssh, ours[i]) < 0)
+            return err_set(err, "out of memory");
+    return 0;
+}
+
+static int read_patience(uint64_t *ns, struct err *err)
+{
+    const char *text = getenv("CELLSPAN_SSH_TIMEOUT");
+    unsigned long s = PATIENCE_S;
+    char *end;
+
+    if (text && *text) {
+        errno = 0;
+        s = strtoul(text, &end, 10);
+        if (errno || *end || *text == '-' || s < 1 || s > 86400)
+            return err_set(err, "CELLSPAN_SSH_TIMEOUT=%s: seconds are wanted, from 1 to 86400", text);
+    }
+    *ns = s * NS_PER_S;
+    return 0;
+}
+
+static int compose_line(struct buf *line, char *const *command, struct err *err)
+{
+    char *cwd = getcwd(NULL, 0);
+    const struct script_spec spec = { .command = command, .prefix = getenv("CELLSPAN_REMOTE_PREFIX"), .cwd = cwd };
+    const int rc = script_line(line, &spec, err);
+
+    free(cwd);
+    return rc;
+}
+
+/* No ssh is to have it in its environment, where SendEnv may pick it up. */
+static int take_secret(struct fleet *f, struct err *err)
+{
+    char *mine = getenv("CELLSPAN_SECRET");
+
+    if (!mine)
+        return 0;
+    if (!(f->secret = strdup(mine)))
+        return err_set(err, "out of memory");
+    memset(mine, 0, strlen(mine));
+    f->plan.secret = f->secret;
+    return unsetenv("CELLSPAN_SECRET") < 0 ? err_set(err, "CELLSPAN_SECRET: %s", strerror(errno)) : 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
+{
+    if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 || ssh_hosts_check(&f->hosts, a->ranks, err) < 0 ||
+        compose_ssh(&f->ssh, err) < 0 || read_patience(&f->plan.patience_ns, err) < 0 ||
+        compose_line(&f->line, a->command, err) < 0)
+        return -1;
+    f->plan.ssh = &f->ssh;
+    f->plan.line = buf_slice(&f->line);
+    if (take_secret(f, err) < 0)
+        return -1;
+    f->plan.program = base_name(a->command[0]);
+    f->plan.settled = settled;
+    f->plan.arg = f;
+    if (!(f->link = calloc(f->hosts.n, sizeof *f->link)))
+        return err_set(err, "out of memory");
+    f->n = f->hosts.n;
+    for (size_t i = 0; i < f->n; i++)
+        link_init(&f->link[i], &f->plan, &f->hosts.v[i], (unsigned)i);
+    return 0;
+}
+
+static void report_hosts(const struct fleet *f)
+{
+    report_nodes((unsigned)f->n);
+    for (size_t i = 0; i < f->n; i++)
+        report_node((unsigned)i, f->hosts.v[i].name, f->hosts.v[i].slots);
+}
+
+static int run(struct fleet *f, struct err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!(f->loop = loop_create(&clock_system, err)))
+        return -1;
+    f->plan.loop = f->loop;
+    if (!loop_signal(f->loop, SIGCHLD, child_ended, f, err))
+        return -1;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!loop_signal(f->loop, signals[i], told_to_end, f, err))
+            return -1;
+    if (!(f->in = loop_fd(f->loop, STDIN_FILENO, LOOP_READ, stdin_ready, f, err)))
+        return -1;
+    report_hosts(f);
+    if (loop_later(f->loop, step, f) < 0)
+        return err_set(err, "out of memory");
+    return loop_run(f->loop, err);
+}
+
+static int release(struct fleet *f)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->link[i].failed)
+            status = LAUNCH_FAILED;
+        link_release(&f->link[i]);
+    }
+    free(f->link);
+    if (f->secret)
+        memset(f->secret, 0, strlen(f->secret));
+    free(f->secret);
+    ssh_hosts_release(&f->hosts);
+    words_release(&f->ssh);
+    buf_release(&f->line);
+    loop_destroy(f->loop);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct fleet f = { .hosts = SSH_HOSTS_INIT };
+    struct launch_arguments a;
+    struct err err = { "" };
+    int status = LAUNCH_CANNOT, read = launch_arguments_read(&a, argv, "Runs one cellspan agent on each of the hosts "
+                                                             "of SPEC (host1,host2*4,user@host3), over ssh.", &err);
+
+    (void)argc;
+    if (read > 0)
+        return 0;
+    if (read == 0 && prepare(&f, &a, &err) == 0) {
+        status = LAUNCH_FAILED;
+        if (run(&f, &err) == 0)
+            status = 0;
+    }
+    if (err.text[0])
+        fprintf(stderr, "cellspan-launch-ssh: %s\n", err.text);
+    return release(&f) || status ? (status ? status : LAUNCH_FAILED) : 0;
+}

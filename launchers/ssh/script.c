@@ -1,0 +1,78 @@
+/* script.c - see script.h. */
+#include "launchers/ssh/script.h"
+
+#include <string.h>
+
+#include "launchers/words.h"
+
+#define AGENT "cellspan-agent"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "~/x" is meant to be the remote user's. */
+static int add_path(struct buf *out, const char *path)
+{
+    if (strncmp(path, "~/", 2) != 0)
+        return words_quote(out, path);
+    return buf_add_text(out, "\"$HOME\"/") < 0 ? -1 : words_quote(out, path + 2);
+}
+
+/* Where the agent may be, as words. */
+static int add_candidates(struct buf *out, const struct script_spec *spec)
+{
+    const char *program = spec->command[0];
+    int rc = 0;
+
+    if (spec->prefix && *spec->prefix)
+        rc = buf_add_text(out, " ") < 0 || add_path(out, spec->prefix) < 0 ||
+             buf_add_text(out, "/libexec/cellspan/") < 0 || words_quote(out, base_name(program)) < 0;
+    if (rc == 0 && program[0] == '/')
+        rc = buf_add_text(out, " ") < 0 || words_quote(out, program) < 0;
+    return rc ? -1 : 0;
+}
+
+/* On PATH; and beside the `cellspan` that is there, for the agent's own folder seldom stands in PATH. */
+static int add_search(struct buf *out, const char *name)
+{
+    int rc = buf_add_text(out, "[ \"$a\" ] || a=$(command -v ") < 0 || words_quote(out, name) < 0 ||
+             buf_add_text(out, ") || { c=$(command -v cellspan) && c=$(readlink -f \"$c\") && "
+                               "a=${c%/*}/../libexec/cellspan/") < 0 ||
+             words_quote(out, name) < 0 || buf_add_text(out, " && [ -x \"$a\" ] || a=; }; ") < 0;
+
+    return rc ? -1 : 0;
+}
+
+static int add_all(struct buf *out, const struct script_spec *spec)
+{
+    const char *const name = base_name(spec->command[0]);
+
+    if (buf_add_text(out, "n=$(printf \"\\nx\"); n=${n%x}; ") < 0)
+        return -1;
+    if (spec->cwd && (buf_add_text(out, "cd -- ") < 0 || words_quote(out, spec->cwd) < 0 ||
+                      buf_add_text(out, " >/dev/null 2>&1; ") < 0))
+        return -1;
+    if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
+        buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") < 0 ||
+        add_search(out, name) < 0 ||
+        buf_add_text(out, "[ \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") < 0)
+        return -1;
+    if (strcmp(name, AGENT) == 0 &&
+        buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)
+        return -1;
+    if (buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_FOUND "$a\"; exec \"$a\"") < 0)
+        return -1;
+    for (char *const *arg = spec->command + 1; *arg; arg++)
+        if (buf_add_text(out, " ") < 0 || words_quote(out, *arg) < 0)
+            return -1;
+    return buf_add_text(out, "\n");
+}
+
+int script_line(struct buf *out, const struct script_spec *spec, struct err *err)
+{
+    return add_all(out, spec) < 0 ? err_set(err, "out of memory") : 0;
+}

@@ -1,0 +1,28 @@
+/* script.h - what runs on a host between ssh and the agent. */
+#ifndef LAUNCHERS_SSH_SCRIPT_H
+#define LAUNCHERS_SSH_SCRIPT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* The command that ssh is given. A login shell of any kind reads it, so that it holds nothing that one of them reads
+ * otherwise; all else comes as a line of stdin (script_line), once "ready" was said: what start files print is told
+ * from it, and what they read from stdin is not ours. */
+#define SCRIPT_COMMAND "exec sh -c 'echo " SCRIPT_MARK "ready; IFS= read -r line && eval \"$line\"'"
+/* Lines of the remote stdout that begin with this are ours: */
+#define SCRIPT_MARK "cellspan-launch-ssh "
+#define SCRIPT_READY "ready"      /* it waits for its line */
+#define SCRIPT_MISSING "missing"  /* there is no agent; exit status 127 follows */
+#define SCRIPT_VERSION "version " /* and what the agent says of itself */
+#define SCRIPT_FOUND "found "     /* and its path: it is executed now; what follows is its own */
+
+struct script_spec {
+    char *const *command; /* NULL-terminated: the agent as it is called here */
+    const char *prefix;   /* CELLSPAN_REMOTE_PREFIX, or NULL */
+    const char *cwd;      /* where to go, if that is there; NULL: nowhere */
+};
+
+/* Appends one shell line, with its newline, that finds the agent and executes it in its own place. */
+MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
+
+#endif
