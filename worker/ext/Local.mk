@@ -3,11 +3,13 @@ cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
+	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convert.h worker/ext/convert.c \
 	worker/ext/cut.h worker/ext/cut.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/link.h worker/ext/link.c \
+	worker/ext/pause.h worker/ext/pause.c \
 	worker/ext/stack.h worker/ext/stack.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
-worker_python_cellspan__link_abi3_so_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a

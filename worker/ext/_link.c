@@ -13,12 +13,14 @@
 #include <sys/prctl.h>
 #endif
 
+#include "worker/ext/collective.h"
 #include "worker/ext/convert.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
 #include "worker/ext/stack.h"
 
 struct state {
+    struct collective collective; /* first: see collective.h */
     struct link link;
     struct flusher flusher;
     PyObject *flush; /* a callable, or NULL */
@@ -397,6 +399,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *none)
     struct state *s = state_of(module);
 
     (void)none;
+    collective_forked(&s->collective);
     link_forked(&s->link);
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
@@ -514,6 +517,10 @@ static int exec_module(PyObject *module)
         fail(&err);
         return -1;
     }
+    if (collective_add(module, &s->collective) < 0)
+        return -1;
+    s->link.abort = collective_abort;
+    s->link.abort_arg = &s->collective;
     if (!(s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL)))
         return -1;
     Py_INCREF(s->dead);

@@ -90,13 +90,15 @@ static void synced(struct link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void cut(const struct packet *p)
+static void cut(const struct link *l, const struct packet *p)
 {
     struct span m;
     struct err err = { "" };
 
     if (span_decode(&m, p->p, p->n, &err) < 0)
         return;
+    if (m.v[F_CUT_ABORT].u64 && l->abort)
+        l->abort(l->abort_arg); /* first: an abort is silent, a cut socket makes NCCL complain */
     cut_sockets(m.v[F_CUT_INODES].s);
     span_release(&m);
 }
@@ -133,7 +135,7 @@ static int dispatch(struct link *l, struct packet *p)
         interrupt(l, head.cell);
         return 0;
     case SPAN_CUT:
-        cut(p);
+        cut(l, p);
         return 0;
     case SPAN_SYNCED:
         synced(l);

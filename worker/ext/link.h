@@ -25,6 +25,8 @@ struct link {
     int wake[2];               /* holds one byte while the inbox is not empty */
     pthread_t thread;
     pthread_t main_thread;     /* who gets the SIGINT */
+    void (*abort)(void *arg);  /* of a CUT that asks for it: collectives of this rank are to return; NULL: nobody's */
+    void *abort_arg;
     pthread_mutex_t lock;      /* guards everything below */
     pthread_cond_t synced;
     struct inbox *first;

@@ -4,9 +4,11 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_worker.py \
 	worker/python/cellspan/api.py \
 	worker/python/cellspan/capture.py \
+	worker/python/cellspan/check.py \
 	worker/python/cellspan/comms.py \
 	worker/python/cellspan/environment.py \
 	worker/python/cellspan/errors.py \
+	worker/python/cellspan/gpus.py \
 	worker/python/cellspan/history.py \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \
@@ -27,5 +29,6 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \
+	worker/python/cellspan/where.py \
 	worker/python/cellspan/worker.py \
 	worker/python/cellspan/zygote.py

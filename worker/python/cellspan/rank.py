@@ -12,9 +12,10 @@ import random
 import runpy
 import sys
 import tempfile
+import time
 import traceback
 
-from . import environment, torchenv
+from . import _link, environment, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config, text_of
@@ -30,7 +31,7 @@ current = None  # the Rank of this process; None elsewhere
 class Rank(Worker):
     """See HANDLERS for what is served."""
 
-    HANDLERS = {"RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "EXIT": "_exit"}
+    HANDLERS = {"RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
 
     def __init__(self, fd, rank, group):
         super().__init__()
@@ -289,7 +290,27 @@ class Rank(Worker):
             raise NameError(f"name '{name}' is not defined")
         return [self.shell.user_ns[name]]
 
+    # ---- what is not the user's -----------------------------------------------------------------------------------------
+
+    def _probe(self, message):
+        """A step of %ranks check, or of a cast. An interrupt of it is answered as an error, and ends the check."""
+        arrived = time.time()
+        from . import check  # most ranks are never asked
+
+        _, number, _, _, _, _, fields = message
+        status, content = "error", to_json({"error": "interrupted"})
+        try:
+            _link.begin(number)
+            status, content = check.probe(self, fields["what"], fields["content"], arrived)
+        except KeyboardInterrupt:
+            check.close()
+        finally:
+            _link.end(number)
+        self.send("PROBED", number, {"status": status, "content": content})
+
     def failed(self, message, error):
+        if message[0] == "PROBE":
+            self.send("PROBED", message[1], {"status": "error", "content": to_json({"error": text_of(error)})})
         if message[0] in ("RUN", "FETCH"):
             content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": []}
             self.send("DONE", message[1], {"status": "error", "content": to_json(content)})

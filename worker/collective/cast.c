@@ -1,0 +1,163 @@
+#include "worker/collective/cast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLOTS 2u
+
+/* A chunk on its way. */
+struct slot {
+    void *host;        /* pinned */
+    cu_pointer device; /* where it passes through */
+    cu_event done;
+    bool busy;
+    int fd;            /* >= 0: its bytes are to be written there once it is done */
+    uint64_t offset, size;
+};
+
+struct cast {
+    struct comm *comm;
+    const struct driver *driver;
+    const struct limit *limit;
+    unsigned rank, root;
+    struct slot slot[SLOTS];
+};
+
+static int read_all(int fd, char *p, uint64_t size, uint64_t offset, struct err *err)
+{
+    while (size) {
+        const ssize_t n = pread(fd, p, size, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_set(err, "the parcel can't be read: %s", n ? strerror(errno) : "it is shorter than it says");
+        p += n;
+        size -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int write_all(int fd, const char *p, uint64_t size, uint64_t offset, struct err *err)
+{
+    while (size) {
+        const ssize_t n = pwrite(fd, p, size, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_set(err, "no memory for the variables: %s", n ? strerror(errno) : "nothing could be written");
+        p += n;
+        size -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Waits for what the slot holds, and puts it where it belongs. */
+static int slot_empty(struct cast *c, struct slot *s, struct err *err)
+{
+    if (!s->busy)
+        return 0;
+    s->busy = false;
+    if (comm_wait(c->comm, s->done, c->limit, err) < 0)
+        return -1;
+    return s->fd < 0 ? 0 : write_all(s->fd, s->host, s->size, s->offset, err);
+}
+
+/* Enqueues one chunk; `device` 0: it passes through the slot's. */
+static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size, cu_pointer device,
+                     struct err *err)
+{
+    const struct driver *d = c->driver;
+    const cu_pointer where = device ? device : s->device;
+    const bool root = c->rank == c->root;
+    cu_stream stream = comm_stream(c->comm);
+
+    if (root
+        && (read_all(fd, s->host, size, offset, err) < 0
+            || driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
+        return -1;
+    if (comm_broadcast(c->comm, where, where, size, c->root, c->limit, err) < 0)
+        return -1;
+    s->fd = root || device ? -1 : fd;
+    s->offset = offset;
+    s->size = size;
+    if (s->fd >= 0 && driver_check(d, d->to_host(s->host, where, size, stream), "cuMemcpyDtoHAsync", err) < 0)
+        return -1;
+    s->busy = true;
+    return driver_check(d, d->event_record(s->done, stream), "cuEventRecord", err);
+}
+
+int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointer device, struct err *err)
+{
+    unsigned turn = 0;
+
+    for (uint64_t at = 0; at < size; turn++) {
+        const uint64_t part = size - at < CAST_CHUNK ? size - at : CAST_CHUNK;
+        struct slot *s = &c->slot[turn % SLOTS];
+
+        if (slot_empty(c, s, err) < 0 || slot_send(c, s, fd, offset + at, part, device ? device + at : 0, err) < 0)
+            return -1;
+        at += part;
+    }
+    for (unsigned i = 0; i < SLOTS; i++, turn++)
+        if (slot_empty(c, &c->slot[turn % SLOTS], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int slot_init(struct cast *c, struct slot *s, struct err *err)
+{
+    const struct driver *d = c->driver;
+
+    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) < 0
+        || driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way", err) < 0)
+        return -1;
+    return driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
+}
+
+struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const struct limit *l, struct err *err)
+{
+    struct cast *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        comm_close(comm, false, l);
+        return err_null(err, "out of memory");
+    }
+    c->comm = comm;
+    c->driver = comm_driver(comm);
+    c->limit = l;
+    c->rank = rank;
+    c->root = root;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        if (slot_init(c, &c->slot[i], err) < 0) {
+            cast_close(c, false);
+            return NULL;
+        }
+    }
+    return c;
+}
+
+void cast_close(struct cast *c, bool well)
+{
+    const struct driver *d;
+
+    if (!c)
+        return;
+    d = c->driver;
+    comm_end(c->comm, well, c->limit);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        if (c->slot[i].host)
+            d->release_host(c->slot[i].host);
+        if (c->slot[i].device)
+            d->release(c->slot[i].device);
+        if (c->slot[i].done)
+            d->event_destroy(c->slot[i].done);
+    }
+    comm_close(c->comm, false, c->limit);
+    free(c);
+}

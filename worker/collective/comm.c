@@ -1,0 +1,374 @@
+#include "worker/collective/comm.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define OTHERS_CALL_MS 2000u /* how long an abort waits for a call of the owner's to return */
+#define SPIN 200u                     /* looks without a sleep: a short message is done by then */
+
+struct comm {
+    struct comms *list;
+    struct comm *next;
+    const struct nccl *nccl;
+    const struct driver *driver;
+    cu_device device;
+    cu_context context;
+    cu_stream stream;
+    bool retained, pushed;
+    pthread_mutex_t lock;          /* held around each call of NCCL's with this communicator, none of which waits */
+    _Atomic(nccl_comm) comm;       /* NULL: not made, or aborted */
+    atomic_bool aborted;
+};
+
+/* --- all of them ------------------------------------------------------------------------------------------------- */
+
+int comms_init(struct comms *cs, struct err *err)
+{
+    cs->first = NULL;
+    atomic_init(&cs->aborting, false);
+    if (pthread_mutex_init(&cs->lock, NULL) != 0)
+        return err_set(err, "no lock for communicators: %s", strerror(errno));
+    return 0;
+}
+
+void comms_forked(struct comms *cs)
+{
+    pthread_mutex_init(&cs->lock, NULL);
+    atomic_init(&cs->aborting, false);
+    cs->first = NULL;
+}
+
+static void comms_add(struct comms *cs, struct comm *c)
+{
+    pthread_mutex_lock(&cs->lock);
+    c->list = cs;
+    c->next = cs->first;
+    cs->first = c;
+    pthread_mutex_unlock(&cs->lock);
+}
+
+static void comms_remove(struct comms *cs, struct comm *c)
+{
+    pthread_mutex_lock(&cs->lock);
+    for (struct comm **at = &cs->first; *at; at = &(*at)->next) {
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&cs->lock);
+}
+
+/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there, and NCCL wants the abort
+ * from another thread just then. */
+static bool lock_soon(struct comm *c)
+{
+    const struct timespec ts = { 0, 1000 * 1000 };
+
+    for (unsigned i = 0; i < OTHERS_CALL_MS; i++) {
+        if (pthread_mutex_trylock(&c->lock) == 0)
+            return true;
+        nanosleep(&ts, NULL);
+    }
+    return false;
+}
+
+static void abort_one(struct comm *c)
+{
+    const bool held = lock_soon(c);
+    nccl_comm comm = atomic_exchange(&c->comm, NULL);
+
+    if (comm)
+        c->nccl->abort(comm);
+    if (held)
+        pthread_mutex_unlock(&c->lock);
+}
+
+static void *abort_main(void *arg)
+{
+    struct comms *cs = arg;
+
+    pthread_mutex_lock(&cs->lock); /* nobody is closed, and freed, meanwhile */
+    for (struct comm *c = cs->first; c; c = c->next)
+        if (atomic_load(&c->aborted))
+            abort_one(c);
+    pthread_mutex_unlock(&cs->lock);
+    atomic_store(&cs->aborting, false);
+    return NULL;
+}
+
+/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that. Without a thread for it
+ * the owners see the mark, and abort their own. */
+unsigned comms_abort(struct comms *cs)
+{
+    pthread_t thread;
+    sigset_t all, old;
+    unsigned n = 0;
+    bool started = false;
+
+    if (atomic_exchange(&cs->aborting, true))
+        return 0;
+    pthread_mutex_lock(&cs->lock);
+    for (struct comm *c = cs->first; c; c = c->next, n++)
+        atomic_store(&c->aborted, true);
+    pthread_mutex_unlock(&cs->lock);
+    if (n) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        started = pthread_create(&thread, NULL, abort_main, cs) == 0;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+    }
+    if (started)
+        pthread_detach(thread);
+    else
+        atomic_store(&cs->aborting, false);
+    return n;
+}
+
+/* --- calls --------------------------------------------------------------------------------------------------------- */
+
+static int lost(struct err *err)
+{
+    return err_set(err, "the communicator was aborted, because a rank has failed");
+}
+
+/* The communicator, locked for one call; NULL: it was aborted. */
+static nccl_comm take(struct comm *c, struct err *err)
+{
+    nccl_comm comm;
+
+    pthread_mutex_lock(&c->lock);
+    comm = atomic_load(&c->comm);
+    if (comm && !atomic_load(&c->aborted))
+        return comm;
+    pthread_mutex_unlock(&c->lock);
+    (void)lost(err);
+    return NULL;
+}
+
+static void give(struct comm *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void rest(unsigned looks)
+{
+    const struct timespec ts = { 0, looks < 2 * SPIN ? 50 * 1000 : 500 * 1000 };
+
+    if (looks > SPIN)
+        nanosleep(&ts, NULL);
+}
+
+/* *busy: NCCL is still at it. -1: it met an error. */
+static int look(struct comm *c, const char *what, bool *busy, struct err *err)
+{
+    nccl_result state = NCCL_SUCCESS, rc;
+    nccl_comm comm = take(c, err);
+    int good;
+
+    if (!comm)
+        return -1;
+    rc = c->nccl->async_error(comm, &state);
+    good = nccl_check(c->nccl, comm, rc, what, err) < 0 ? -1 : nccl_check(c->nccl, comm, state, what, err);
+    give(c);
+    *busy = state == NCCL_IN_PROGRESS;
+    return good;
+}
+
+/* After a call that returned "in progress" no other may follow before this. */
+static int settle(struct comm *c, const char *what, const struct limit *l, struct err *err)
+{
+    for (unsigned looks = 0;; looks++) {
+        bool busy = false;
+
+        if (look(c, what, &busy, err) < 0)
+            return -1;
+        if (!busy)
+            return 0;
+        if (limit_check(l, what, err) < 0)
+            return -1;
+        rest(looks);
+    }
+}
+
+/* What a call of NCCL's that enqueues came to. */
+static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *what, const struct limit *l,
+                    struct err *err)
+{
+    const int good = nccl_check(c->nccl, comm, rc, what, err);
+
+    give(c);
+    if (good < 0)
+        return -1;
+    return rc == NCCL_IN_PROGRESS ? settle(c, what, l, err) : 0;
+}
+
+/* A device pointer as NCCL takes it. */
+static void *at(cu_pointer p)
+{
+    return (void *)(uintptr_t)p;
+}
+
+int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, const struct limit *l, struct err *err)
+{
+    nccl_comm comm = take(c, err);
+
+    if (!comm)
+        return -1;
+    return enqueued(c, comm, c->nccl->all_reduce(at(in), at(out), n, NCCL_FLOAT32, NCCL_SUM, comm, c->stream),
+                    "ncclAllReduce", l, err);
+}
+
+int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root, const struct limit *l,
+                   struct err *err)
+{
+    nccl_comm comm = take(c, err);
+
+    if (!comm)
+        return -1;
+    return enqueued(c, comm, c->nccl->broadcast(at(in), at(out), n, NCCL_UINT8, (int)root, comm, c->stream),
+                    "ncclBroadcast", l, err);
+}
+
+int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous, size_t n,
+                   const struct limit *l, struct err *err)
+{
+    const struct nccl *f = c->nccl;
+    nccl_comm comm = take(c, err);
+    nccl_result rc, sent, got;
+
+    if (!comm)
+        return -1;
+    rc = f->group_start();
+    sent = f->send(at(in), n, NCCL_UINT8, (int)next, comm, c->stream);
+    got = f->recv(at(out), n, NCCL_UINT8, (int)previous, comm, c->stream);
+    if (nccl_check(f, comm, rc, "ncclGroupStart", err) < 0 || nccl_check(f, comm, sent, "ncclSend", err) < 0
+        || nccl_check(f, comm, got, "ncclRecv", err) < 0) {
+        (void)f->group_end();
+        give(c);
+        return -1;
+    }
+    return enqueued(c, comm, f->group_end(), "ncclGroupEnd", l, err);
+}
+
+int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err)
+{
+    const struct driver *d = c->driver;
+
+    for (unsigned looks = 0;; looks++) {
+        const cu_result rc = event ? d->event_query(event) : d->stream_query(c->stream);
+        bool busy;
+
+        if (rc != DRIVER_NOT_READY)
+            return driver_check(d, rc, "the GPU", err);
+        if (looks % 16 == 0 && (look(c, "NCCL", &busy, err) < 0 || limit_check(l, "the other GPUs", err) < 0))
+            return -1;
+        rest(looks);
+    }
+}
+
+const struct driver *comm_driver(const struct comm *c)
+{
+    return c->driver;
+}
+
+cu_stream comm_stream(const struct comm *c)
+{
+    return c->stream;
+}
+
+bool comm_broken(const struct comm *c)
+{
+    return atomic_load(&c->aborted);
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------------- */
+
+static int enter(struct comm *c, int device, struct err *err)
+{
+    const struct driver *d = c->driver;
+
+    if (driver_check(d, d->device(&c->device, device), "cuDeviceGet", err) < 0
+        || driver_check(d, d->primary_retain(&c->context, c->device), "the GPU's context", err) < 0)
+        return -1;
+    c->retained = true;
+    if (driver_check(d, d->context_push(c->context), "cuCtxPushCurrent", err) < 0)
+        return -1;
+    c->pushed = true;
+    return driver_check(d, d->stream_create(&c->stream, DRIVER_STREAM_ALONE), "cuStreamCreate", err);
+}
+
+static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l,
+                struct err *err)
+{
+    struct nccl_config config = { sizeof config, NCCL_MAGIC, NCCL_LEAST, 0 };
+    nccl_comm comm = NULL;
+    nccl_result rc;
+
+    rc = c->nccl->init(&comm, (int)ranks, *id, (int)rank, &config);
+    atomic_store(&c->comm, comm);
+    if (nccl_check(c->nccl, comm, rc, "ncclCommInitRankConfig", err) < 0)
+        return -1;
+    return settle(c, "the other ranks' GPUs, to make a communicator,", l, err);
+}
+
+struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver, int device,
+                       const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l, struct err *err)
+{
+    struct comm *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return err_null(err, "out of memory");
+    c->nccl = nccl;
+    c->driver = driver;
+    pthread_mutex_init(&c->lock, NULL);
+    comms_add(cs, c);
+    if (enter(c, device, err) == 0 && join(c, id, rank, ranks, l, err) == 0)
+        return c;
+    comm_close(c, false, l);
+    return NULL;
+}
+
+/* Lets the others end it too, for as long as the limit allows. */
+static bool finalize(struct comm *c, const struct limit *l)
+{
+    struct err ignored = { "" };
+    nccl_comm comm = take(c, &ignored);
+    nccl_result rc;
+
+    if (!comm)
+        return false;
+    rc = c->nccl->finalize(comm);
+    return enqueued(c, comm, rc, "ncclCommFinalize", l, &ignored) == 0 && settle(c, "ncclCommFinalize", l, &ignored) == 0;
+}
+
+void comm_end(struct comm *c, bool well, const struct limit *l)
+{
+    nccl_comm comm;
+
+    well = well && finalize(c, l);
+    if (c->list)
+        comms_remove(c->list, c); /* waits for an abort that is under way */
+    c->list = NULL;
+    comm = atomic_exchange(&c->comm, NULL);
+    if (comm)
+        (well ? c->nccl->destroy : c->nccl->abort)(comm);
+}
+
+void comm_close(struct comm *c, bool well, const struct limit *l)
+{
+    if (!c)
+        return;
+    comm_end(c, well, l);
+    if (c->stream)
+        c->driver->stream_destroy(c->stream);
+    if (c->pushed)
+        c->driver->context_pop(&c->context);
+    if (c->retained)
+        c->driver->primary_release(c->device);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}

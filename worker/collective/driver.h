@@ -1,0 +1,65 @@
+/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast wants a GPU: memory, a stream, events.
+ *
+ * Types are this file's own, as the driver's binary interface has them, so that one build serves hosts with and without
+ * CUDA; where configure found cuda.h, headers.c compares them with it. */
+#ifndef WORKER_COLLECTIVE_DRIVER_H
+#define WORKER_COLLECTIVE_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef int cu_result;             /* CUresult */
+typedef int cu_device;             /* CUdevice */
+typedef uint64_t cu_pointer;       /* CUdeviceptr of 64-bit systems */
+typedef struct cu_context_s *cu_context;
+typedef struct cu_stream_s *cu_stream;
+typedef struct cu_event_s *cu_event;
+struct cu_uuid {
+    unsigned char bytes[16];
+};
+
+enum { DRIVER_OK = 0, DRIVER_OUT_OF_MEMORY = 2, DRIVER_NO_DEVICE = 100, DRIVER_NOT_READY = 600 };
+enum { DRIVER_STREAM_ALONE = 1 }; /* does not wait for the default stream */
+
+struct driver {
+    void *library;
+    cu_result (*init)(unsigned flags);
+    cu_result (*error_string)(cu_result result, const char **words);
+    cu_result (*version)(int *version); /* 12040: 12.4 */
+    cu_result (*count)(int *count);
+    cu_result (*device)(cu_device *device, int index);
+    cu_result (*name)(char *name, int size, cu_device device);
+    cu_result (*uuid)(struct cu_uuid *uuid, cu_device device);
+    cu_result (*uuid_v2)(struct cu_uuid *uuid, cu_device device); /* of a MIG instance its own; NULL before 11.4 */
+    cu_result (*primary_retain)(cu_context *context, cu_device device);
+    cu_result (*primary_release)(cu_device device);
+    cu_result (*context_push)(cu_context context);
+    cu_result (*context_pop)(cu_context *context);
+    cu_result (*context_get)(cu_context *context);
+    cu_result (*context_device)(cu_device *device);
+    cu_result (*alloc)(cu_pointer *p, size_t size);
+    cu_result (*release)(cu_pointer p);
+    cu_result (*alloc_host)(void **p, size_t size); /* pinned, so that copies need no stop */
+    cu_result (*release_host)(void *p);
+    cu_result (*to_device)(cu_pointer to, const void *from, size_t size, cu_stream stream);
+    cu_result (*to_host)(void *to, cu_pointer from, size_t size, cu_stream stream);
+    cu_result (*stream_create)(cu_stream *stream, unsigned flags);
+    cu_result (*stream_destroy)(cu_stream stream);
+    cu_result (*stream_query)(cu_stream stream);
+    cu_result (*event_create)(cu_event *event, unsigned flags);
+    cu_result (*event_destroy)(cu_event event);
+    cu_result (*event_record)(cu_event event, cu_stream stream);
+    cu_result (*event_query)(cu_event event);
+    cu_result (*event_elapsed)(float *ms, cu_event begin, cu_event end);
+};
+
+/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit: never before a fork. */
+MUST_USE int driver_open(struct driver *d, struct err *err);
+/* -1 with "what: the driver's words" unless the result is 0. */
+MUST_USE int driver_check(const struct driver *d, cu_result result, const char *what, struct err *err);
+/* "GPU-01234567-89ab-…" of a device; `out` has 41 bytes. MIG- where the library says so is not told by the driver. */
+MUST_USE int driver_uuid(const struct driver *d, cu_device device, char out[static 41], struct err *err);
+
+#endif

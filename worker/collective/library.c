@@ -1,0 +1,63 @@
+#include "worker/collective/library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef RTLD_NOLOAD
+#define RTLD_NOLOAD 0
+#endif
+
+/* One name, loaded already or not. */
+static void *open_one(const char *name, bool loaded)
+{
+    if (!name || !name[0] || (loaded && !RTLD_NOLOAD))
+        return NULL;
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | (loaded ? RTLD_NOLOAD : 0));
+}
+
+static void add_reason(char *reasons, size_t size)
+{
+    const char *why = dlerror();
+    const size_t n = strlen(reasons);
+
+    if (why && n + 3 < size)
+        snprintf(reasons + n, size - n, "%s%s", n ? "; " : "", why);
+}
+
+void *library_open(const char *const *names, size_t n, const char **used, struct err *err)
+{
+    char reasons[768] = "";
+
+    for (int loaded = 1; loaded >= 0; loaded--) {
+        for (size_t i = 0; i < n; i++) {
+            void *library = open_one(names[i], loaded == 1);
+
+            if (library) {
+                *used = names[i];
+                return library;
+            }
+            if (!loaded && names[i] && names[i][0])
+                add_reason(reasons, sizeof reasons);
+        }
+    }
+    return err_null(err, "%s", reasons[0] ? reasons : "no library is named");
+}
+
+int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *symbol = dlsym(library, row[i].name);
+
+        if (!symbol && row[i].required)
+            return err_set(err, "%s has no %s: another version is needed", used, row[i].name);
+        memcpy((char *)functions + row[i].at, &symbol, sizeof symbol);
+    }
+    return 0;
+}
+
+void library_close(void *library)
+{
+    if (library)
+        dlclose(library);
+}

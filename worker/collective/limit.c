@@ -1,0 +1,46 @@
+#include "worker/collective/limit.h"
+
+struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg)
+{
+    const double most = 86400.0;
+    struct limit l;
+
+    if (!(seconds > 0))
+        seconds = 0;
+    if (seconds > most)
+        seconds = most;
+    l.seconds = seconds;
+    l.until_ns = clock_now(&clock_system) + (uint64_t)(seconds * 1e9);
+    l.stopped = stopped;
+    l.arg = arg;
+    return l;
+}
+
+struct limit limit_within(const struct limit *l, double seconds)
+{
+    struct limit shorter = limit_in(seconds, l->stopped, l->arg);
+
+    if (shorter.until_ns > l->until_ns)
+        shorter = *l;
+    return shorter;
+}
+
+int limit_check(const struct limit *l, const char *what, struct err *err)
+{
+    if (l->stopped && l->stopped(l->arg))
+        return err_set(err, "interrupted while it waited for %s", what);
+    if (clock_now(&clock_system) >= l->until_ns)
+        return err_set(err, "%s did not answer within %.3g s", what, l->seconds);
+    return 0;
+}
+
+int limit_sleep_ms(const struct limit *l)
+{
+    const uint64_t now = clock_now(&clock_system);
+    uint64_t left;
+
+    if (now >= l->until_ns)
+        return 0;
+    left = (l->until_ns - now + NS_PER_MS - 1) / NS_PER_MS;
+    return left > LIMIT_SLICE_MS ? LIMIT_SLICE_MS : (int)left;
+}

@@ -1,0 +1,95 @@
+#include "worker/collective/measure.h"
+
+#define WARM_UP 2u            /* iterations: connections are made in the first, the second one is timed */
+#define STOP UINT64_C(0)      /* what rank 0 shares when the time is over */
+
+struct loop {
+    struct transport *t;
+    const struct limit *limit;
+    uint64_t end_ns;  /* of the budget */
+    unsigned left;    /* rows that are still to be measured */
+    uint64_t last_ns; /* one iteration of the row before of this operation */
+};
+
+static uint64_t whole_floats(uint64_t bytes)
+{
+    return (bytes + 3) / 4 * 4;
+}
+
+/* Rank 0 decides for all how many iterations, from its own warm-up: the row's part of the time that is left. */
+static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct err *err)
+{
+    const uint64_t now = clock_now(&clock_system);
+    const uint64_t left = m->end_ns > now ? m->end_ns - now : 0;
+    uint64_t value = figure_iterations(one_ns, left / (m->left ? m->left : 1));
+
+    if (m->t->ops->share(m->t, &value, m->limit, err) < 0)
+        return -1;
+    *count = value < 1 ? 1 : value > 1000 ? 1000 : (unsigned)value;
+    return 0;
+}
+
+/* Is there time for another row? As rank 0 sees it. The row before took a quarter of it or more: this one is larger. */
+static int goes_on(struct loop *m, bool *on, struct err *err)
+{
+    const uint64_t now = clock_now(&clock_system);
+    uint64_t value = now < m->end_ns && m->last_ns < (m->end_ns - now) / 4 ? 1 : STOP;
+
+    if (m->t->ops->share(m->t, &value, m->limit, err) < 0)
+        return -1;
+    *on = value != STOP;
+    return 0;
+}
+
+static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct figure *row, struct err *err)
+{
+    struct transport *t = m->t;
+    unsigned count;
+    uint64_t ns = 0;
+
+    for (unsigned i = 0; i < WARM_UP; i++)
+        if (t->ops->run(t, op, bytes, 1, &ns, m->limit, err) < 0)
+            return -1;
+    m->last_ns = ns;
+    if (iterations(m, ns, &count, err) < 0 || t->ops->run(t, op, bytes, count, &ns, m->limit, err) < 0)
+        return -1;
+    figure_fill(row, op, t->ranks, bytes, count, (double)ns / 1e3);
+    return t->ops->verify(t, op, bytes, &row->bad, m->limit, err);
+}
+
+/* Puts in front of the reason what was done at the time. */
+static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, struct err *err)
+{
+    return err_set(err, "%s of %llu bytes: %s", coll_name(op), (unsigned long long)bytes, why->text);
+}
+
+int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s, const struct limit *l,
+            struct figure *rows, unsigned *n_rows, struct err *err)
+{
+    struct loop m = { t, l, 0, n * COLL_OPS, 0 };
+    uint64_t most = 4;
+
+    *n_rows = 0;
+    for (unsigned i = 0; i < n; i++)
+        most = sizes[i] > most ? sizes[i] : most;
+    if (t->ops->prepare(t, whole_floats(most), err) < 0)
+        return -1;
+    m.end_ns = clock_now(&clock_system) + (uint64_t)(budget_s * 1e9);
+    for (unsigned op = 0; op < COLL_OPS; op++) {
+        bool on = true;
+
+        m.last_ns = 0;
+        for (unsigned i = 0; i < n && (ops & (1u << op)); i++, m.left--) {
+            struct err why = { "" };
+
+            if (goes_on(&m, &on, &why) < 0)
+                return failed_in((enum coll_op)op, whole_floats(sizes[i]), &why, err);
+            if (!on)
+                continue;
+            if (measure_row(&m, (enum coll_op)op, whole_floats(sizes[i]), &rows[*n_rows], &why) < 0)
+                return failed_in((enum coll_op)op, whole_floats(sizes[i]), &why, err);
+            ++*n_rows;
+        }
+    }
+    return 0;
+}

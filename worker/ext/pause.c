@@ -1,0 +1,31 @@
+#include "worker/ext/pause.h"
+
+#define LOOK_NS (20 * NS_PER_MS) /* taking the lock costs more than a short message's way */
+
+static bool stopped(void *arg)
+{
+    struct pause *p = arg;
+    const uint64_t now = clock_now(&clock_system);
+
+    if (p->raised || now - p->looked_ns < LOOK_NS)
+        return p->raised;
+    p->looked_ns = now;
+    PyEval_RestoreThread(p->thread);
+    p->raised = PyErr_CheckSignals() < 0;
+    p->thread = PyEval_SaveThread();
+    return p->raised;
+}
+
+struct limit pause_begin(struct pause *p, double seconds)
+{
+    p->raised = false;
+    p->looked_ns = clock_now(&clock_system);
+    p->thread = PyEval_SaveThread();
+    return limit_in(seconds, stopped, p);
+}
+
+bool pause_end(struct pause *p)
+{
+    PyEval_RestoreThread(p->thread);
+    return p->raised;
+}

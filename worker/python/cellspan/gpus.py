@@ -1,0 +1,109 @@
+"""The GPU of this rank and its NCCL, as checks and casts use them. Nothing is loaded before somebody asks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from . import _link
+
+
+class GpuError(Exception):
+    """There is no GPU, no driver or no NCCL to work with; the text is for the user."""
+
+
+def places():
+    """Where NCCL may be, the wheel that torch brings along first: [bytes]."""
+    found = []
+    for name in ("nvidia.nccl", "nvidia"):
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            continue
+        for folder in getattr(spec, "submodule_search_locations", None) or ():
+            below = "lib" if name == "nvidia.nccl" else os.path.join("nccl", "lib")
+            path = os.path.join(folder, below, "libnccl.so.2")
+            if path not in found and os.path.exists(path):
+                found.append(path)
+    return [os.fsencode(path) for path in found]
+
+
+def nccl():
+    """(version as 22403, path) of NCCL, which is then loaded. GpuError: there is none."""
+    try:
+        return _link.nccl_load(places())
+    except OSError as error:
+        raise GpuError(str(error)) from None
+
+
+def version_text(number):
+    """22403 -> "2.24.3"; before 2.9 the code was shorter, 2804 -> "2.8.4"."""
+    if number < 10000:
+        return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def devices():
+    """[(uuid, name)] of the GPUs that this rank sees. GpuError: there is no driver, or no GPU."""
+    try:
+        found = _link.cuda_devices()
+    except OSError as error:
+        raise GpuError(str(error)) from None
+    if not found:
+        raise GpuError("no GPU is visible to this rank")
+    return found
+
+
+def device():
+    """The index of this rank's GPU: torch's current one, else the only one, else that of LOCAL_RANK."""
+    count = len(devices())
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            return int(torch.cuda.current_device())
+    except Exception:  # noqa: BLE001 - a torch without CUDA
+        pass
+    local = os.environ.get("LOCAL_RANK", "")
+    return int(local) if count > 1 and local.isdigit() and int(local) < count else 0
+
+
+def facts():
+    """{"driver", "nccl", "nccl_path", "gpus": [[uuid, name]], "gpu_error"}; None, "" and [] for what is not there."""
+    found = {"driver": None, "nccl": None, "nccl_path": None, "gpus": [], "gpu_error": ""}
+    try:
+        number = _link.cuda_driver()
+        found["driver"] = f"{number // 1000}.{number % 1000 // 10}"
+        found["gpus"] = [list(one) for one in devices()]
+        number, found["nccl_path"] = nccl()
+        found["nccl"] = version_text(number)
+    except (OSError, GpuError) as error:
+        found["gpu_error"] = str(error)
+    return found
+
+
+def unique_id():
+    """A new communicator's id, bytes; this rank is the one that the others will look for."""
+    nccl()
+    try:
+        return _link.nccl_id()
+    except OSError as error:
+        raise GpuError(str(error)) from None
+
+
+def check_world(identity, rank, ranks, ops, sizes, budget, seconds):
+    """(rows, error) of a world: see _link.check_nccl."""
+    nccl()
+    return _link.check_nccl(device(), identity, rank, ranks, ops, sizes, budget, seconds)
+
+
+def check_pair(check, pair, ops, sizes, budget, seconds):
+    """(rows, error) of a communicator of two; its id goes from the first to the second over tcp."""
+    other = pair[1] if check.rank == pair[0] else pair[0]
+    try:
+        gives = check.rank == pair[0]
+        identity = unique_id() if gives else bytes(128)
+        identity = _link.mesh_pass(check.mesh, check.rank, other, gives, identity, seconds, check.closed)
+    except (OSError, GpuError) as error:
+        return [], str(error)
+    return check_world(identity, pair.index(check.rank), 2, ops, sizes, budget, seconds)
