@@ -152,7 +152,8 @@ static void child_run(const struct start *s)
     (void)default_signals();
     if (spec->session && setsid() < 0)
         child_fail(s, STEP_SESSION);
-    if (spec->die_with_parent && process_die_with_parent(SIGKILL, s->parent) < 0 && errno == ESRCH)
+    if (spec->die_with_parent &&
+        process_die_with_parent(spec->last_words ? spec->last_words : SIGKILL, s->parent) < 0 && errno == ESRCH)
         _exit(127);
     if (spec->cwd && chdir(spec->cwd) < 0)
         child_fail(s, STEP_DIR);

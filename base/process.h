@@ -26,6 +26,7 @@ struct process_spec {
     unsigned n_keep;
     bool session;            /* setsid(): a session and process group of its own */
     bool die_with_parent;    /* SIGKILL when the thread that started it ends (Linux; nothing elsewhere) */
+    int last_words;          /* die_with_parent by this signal, to clean up before the end; 0: SIGKILL */
 };
 
 #define PROCESS_SPEC_INIT { .in = -1, .out = -1, .errs = -1 }
