@@ -1,6 +1,6 @@
 # kernel/status: the table of the ranks.
 noinst_LIBRARIES += kernel/status/libstatus.a
-kernel_status_libstatus_a_SOURCES = kernel/status/status.h kernel/status/status.c
+kernel_status_libstatus_a_SOURCES = kernel/status/status.h kernel/status/status.c kernel/status/table.h kernel/status/table.c kernel/status/cell.c
 
 check_PROGRAMS += tests/unit/status/status.t
 tests_unit_status_status_t_SOURCES = tests/unit/status/status.c

@@ -1,6 +1,9 @@
-/* status.h - the table of a group's ranks, for %ranks, as text and as HTML. Pure. */
+/* status.h - the ranks of a group, for %ranks, and those of a running cell, for the display under it; as text and as HTML.
+ * Pure. */
 #ifndef KERNEL_STATUS_STATUS_H
 #define KERNEL_STATUS_STATUS_H
+
+#include <stdbool.h>
 
 #include "base/buf.h"
 
@@ -12,12 +15,29 @@ struct status_rank {
     long pid;            /* 0: there is no process */
     uint64_t memory;     /* bytes that are the rank's own share (PSS where known, else RSS); 0: unknown */
     uint64_t in_cell_ns; /* how long it has been running the current cell; 0: it is not */
-    const char *gpu;
-    unsigned cells; /* that it ran since it started */
+    const char *gpu;     /* which GPUs it has; NULL: none. Without it the rest is not looked at */
+    unsigned cells;      /* that it ran since it started */
+    uint64_t gpu_used, gpu_total; /* bytes, of all its GPUs; total 0: unknown */
+    int gpu_use;                  /* percent, their mean; -1: unknown */
+    int gpu_others;               /* processes on them that are not this notebook's; -1: unknown */
 };
 
 /* Appends the table; group: its name, n: its size. A group without ranks is one line. -1: memory is out. */
 MUST_USE int status_text(const struct status_rank *rows, size_t n, const char *group, struct buf *out);
 MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *group, struct buf *out);
+
+#define STATUS_ROWS 32u /* of a cell with more ranks, those in the same state share a line */
+
+/* A cell's ranks, by number. */
+struct status_cell {
+    const struct status_rank *rows;
+    size_t n;
+    uint64_t elapsed_ns; /* since it began */
+    bool over;           /* nothing runs any more */
+    bool well;           /* and all went well: one line is enough */
+};
+
+MUST_USE int status_cell_text(const struct status_cell *s, struct buf *out);
+MUST_USE int status_cell_html(const struct status_cell *s, struct buf *out);
 
 #endif

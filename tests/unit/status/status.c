@@ -5,9 +5,10 @@
 #include "tests/unit/tap.h"
 
 static const struct status_rank rows[] = {
-    { 0, "running", "node0", 4711, UINT64_C(229) << 20, 72 * NS_PER_S, NULL, 3 },
-    { 1, "waiting", "node0", 4712, UINT64_C(1536) << 20, 0, NULL, 12 },
-    { 10, "dead", NULL, 0, 0, 0, NULL, 0 },
+    { .rank = 0, .state = "running", .node = "node0", .pid = 4711, .memory = UINT64_C(229) << 20, .in_cell_ns = 72 * NS_PER_S,
+      .cells = 3 },
+    { .rank = 1, .state = "waiting", .node = "node0", .pid = 4712, .memory = UINT64_C(1536) << 20, .cells = 12 },
+    { .rank = 10, .state = "dead" },
 };
 
 static void text_is_aligned(void)
@@ -39,7 +40,9 @@ static void a_group_without_ranks_is_one_line(void)
 
 static void html_is_escaped(void)
 {
-    const struct status_rank odd = { 0, "<b>", "a&b\"'", 1, 1, 3661 * NS_PER_S, "H100\n0", 1 };
+    const struct status_rank odd = {
+        .state = "<b>", .node = "a&b\"'", .pid = 1, .memory = 1, .in_cell_ns = 3661 * NS_PER_S, .gpu = "H100\n0", .cells = 1
+    };
     struct buf out = BUF_INIT;
 
     is_int(status_html(&odd, 1, "<script>", &out), 0, "odd names are written");
@@ -53,7 +56,7 @@ static void html_is_escaped(void)
 
 static void long_names_are_cut_at_characters(void)
 {
-    struct status_rank r = { 0, "idle", NULL, 1, 0, 0, NULL, 0 };
+    struct status_rank r = { .state = "idle", .pid = 1 };
     struct buf out = BUF_INIT;
     char name[400];
 
@@ -66,8 +69,94 @@ static void long_names_are_cut_at_characters(void)
     buf_release(&out);
 }
 
+static void gpus_have_columns(void)
+{
+    const struct status_rank with[] = {
+        { .rank = 0, .state = "idle", .node = "h1", .pid = 7, .gpu = "0", .gpu_used = UINT64_C(12) << 30,
+          .gpu_total = UINT64_C(80) << 30, .gpu_use = 93, .gpu_others = 2 },
+        { .rank = 1, .state = "idle", .node = "h2", .pid = 8, .gpu = "1", .gpu_use = -1, .gpu_others = -1 },
+    };
+    struct buf out = BUF_INIT;
+
+    is_int(status_text(with, 2, "default", &out), 0, "a table with GPUs is written");
+    is_text(out.p,
+            "group default: 2 ranks\n"
+            "rank  state  node  pid  gpu        gpu memory  gpu use  others on it  cells\n"
+            "   0  idle   h1      7  0    12 GiB of 80 GiB     93 %             2      0\n"
+            "   1  idle   h2      8  1                                                 0\n",
+            "what is not known is blank");
+    buf_release(&out);
+}
+
+static void check_cell(const struct status_cell *s, const char *want, const char *what)
+{
+    struct buf out = BUF_INIT;
+
+    ok(status_cell_text(s, &out) == 0, "the state of a cell is written");
+    is_text(out.p, want, "%s", what);
+    buf_release(&out);
+}
+
+static void a_cell_shows_its_ranks(void)
+{
+    const struct status_rank two[] = {
+        { .rank = 0, .state = "running", .node = "h1", .in_cell_ns = 12 * NS_PER_S, .gpu = "0", .gpu_used = UINT64_C(1) << 30,
+          .gpu_total = UINT64_C(80) << 30, .gpu_use = 5 },
+        { .rank = 1, .state = "done", .node = "h2" },
+    };
+    struct status_cell s = { .rows = two, .n = 2, .elapsed_ns = 12 * NS_PER_S };
+    struct buf html = BUF_INIT;
+
+    check_cell(&s,
+               "2 ranks, 0:12: 1 running, 1 done\n"
+               "rank  state         node  gpu         gpu memory  gpu use\n"
+               "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
+               "   1  done          h2\n",
+               "with state, node and GPU");
+    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "<td style=\"text-align:left\">running 0:12</td>"), "and as HTML");
+    s.over = true;
+    check_cell(&s,
+               "2 ranks, 0:12: 1 running, 1 done\n"
+               "rank  state         node  gpu         gpu memory  gpu use\n"
+               "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
+               "   1  done          h2\n",
+               "what did not go well stays at the end");
+    s.well = true;
+    check_cell(&s, "ranks 0-1 done in 0:12", "what did is one line");
+    buf_clear(&html);
+    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, ">ranks 0-1 done in 0:12</div>"), "in HTML, too");
+    buf_release(&html);
+}
+
+static void many_ranks_share_lines(void)
+{
+    static struct status_rank many[8192];
+    struct status_cell s = { .rows = many, .n = 8192, .elapsed_ns = 9 * NS_PER_S };
+    struct buf out = BUF_INIT;
+
+    for (unsigned k = 0; k < 8192; k++)
+        many[k] = (struct status_rank){ .rank = k, .state = k < 8000 ? "running" : k == 8191 ? "<failed>" : "done", .node = "h",
+                                        .in_cell_ns = k < 8000 ? 9 * NS_PER_S : 0, .gpu_use = -1 };
+    check_cell(&s,
+               "8192 ranks, 0:09: 8000 running, 191 done, 1 <failed>\n"
+               "[0-7999] running 0:09\n[8000-8190] done\n[8191] <failed>\n",
+               "one line for each state");
+    for (unsigned k = 0; k < 40; k++)
+        many[k].gpu = "0", many[k].gpu_total = UINT64_C(80) << 30, many[k].gpu_used = UINT64_C(1) << (30 + k % 3),
+        many[k].gpu_use = (int)k;
+    s.n = 40;
+    check_cell(&s, "40 ranks, 0:09: 40 running\n[0-39] running 0:09\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n",
+               "GPUs by the least and the most");
+    s.n = 8192;
+    ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "[8191] &lt;failed&gt;"), "small, and escaped");
+    buf_release(&out);
+}
+
 int main(void)
 {
+    gpus_have_columns();
+    a_cell_shows_its_ranks();
+    many_ranks_share_lines();
     text_is_aligned();
     a_group_without_ranks_is_one_line();
     html_is_escaped();

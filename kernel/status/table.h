@@ -1,0 +1,20 @@
+/* table.h - what status.c and cell.c share: one list of columns, of which each view shows some. */
+#ifndef KERNEL_STATUS_TABLE_H
+#define KERNEL_STATUS_TABLE_H
+
+#include "kernel/status/status.h"
+
+#define TABLE_CELL 128u /* bytes of one cell's text, with its NUL */
+#define VIEW_GROUP 1u
+#define VIEW_CELL  2u
+
+/* Columns in which no row has anything are left out, but for those that always stand. */
+MUST_USE int table_text(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
+MUST_USE int table_html(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
+
+MUST_USE int html_add(struct buf *out, const char *text); /* escaped */
+void write_time(char out[static TABLE_CELL], uint64_t ns); /* "0:07", "1:01:01" */
+void write_size(char out[static TABLE_CELL], uint64_t bytes); /* "1.5 GiB" */
+void write_text(char out[static TABLE_CELL], const char *text); /* cut at a character, without control characters; NULL: "" */
+
+#endif
