@@ -6,6 +6,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
 	worker/agent/gather.h worker/agent/gather.c \
+	worker/agent/gauge.h worker/agent/gauge.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \
 	worker/agent/outbox.h worker/agent/outbox.c \
@@ -16,6 +17,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/sever.h worker/agent/sever.c \
 	worker/agent/spawn.h worker/agent/spawn.c \
 	worker/agent/stacks.h worker/agent/stacks.c \
+	worker/agent/start.h worker/agent/start.c \
 	worker/agent/tail.h worker/agent/tail.c \
 	worker/agent/uplink.h worker/agent/uplink.c \
 	worker/agent/worker.h worker/agent/worker.c \
@@ -23,12 +25,12 @@ worker_agent_libagent_a_SOURCES = \
 
 pkglibexec_PROGRAMS += cellspan-agent
 cellspan_agent_SOURCES = worker/agent/main.c
-cellspan_agent_LDADD = worker/agent/libagent.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+cellspan_agent_LDADD = worker/agent/libagent.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += worker/agent/README.md
 
 # home.t and ranks.t run real agents; the program itself plays the Python (tests/unit/agent/fake.h).
-AGENT_TEST_LIBS = worker/agent/libagent.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
 check_PROGRAMS += \

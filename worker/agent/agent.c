@@ -9,11 +9,13 @@
 
 #include "base/log.h"
 #include "protocol/span_fields.h"
+#include "worker/agent/gauge.h"
 #include "worker/agent/port.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/sever.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/stacks.h"
+#include "worker/agent/start.h"
 #include "worker/agent/uplink.h"
 #include "worker/agent/worker.h"
 #include "worker/agent/zygote.h"
@@ -29,6 +31,8 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     oom_init(&a->oom);
     if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
         return err_set(err, "out of memory");
+    if (!(a->gpus = gpu_open(loop, err)))
+        return -1;
     return reap_start(a, err);
 }
 
@@ -42,6 +46,8 @@ void agent_release(struct agent *a)
     }
     uplink_close(a->uplink);
     a->uplink = NULL;
+    gpu_close(a->gpus);
+    a->gpus = NULL;
     blobs_release(&a->blobs);
     buf_release(&a->scratch);
     free(a->read_buf);
@@ -118,78 +124,6 @@ static char *text_of(struct slice s)
     return text;
 }
 
-static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd, struct slice env)
-{
-    struct err err = { "" };
-
-    if (!spawn_worker(a, WORKER_HOME, id, python, cwd, env, &err))
-        reap_never_started(a, id, err.text);
-}
-
-static int order_rank(struct agent *a, struct worker *z, uint32_t id, struct slice rank, const struct span *m,
-                      struct err *err)
-{
-    struct span one = *m;
-    struct ends ends;
-    struct worker *w = worker_create(a, WORKER_RANK, id, z->python, &ends, err);
-
-    if (!w)
-        return -1;
-    w->rank = u32_at(rank, 0);
-    one.worker = id;
-    one.v[F_START_RANKS].s = rank;
-    if (zygote_order(z, w, &ends, &one, err) == 0)
-        return 0;
-    worker_retire(w);
-    return -1;
-}
-
-static void start_ranks(struct agent *a, const struct span *m, const char *python, struct slice workers)
-{
-    const struct slice ranks = m->v[F_START_RANKS].s;
-    struct err err = { "" };
-    struct worker *z = zygote_get(a, python, &err);
-
-    if (z && ranks.n != workers.n)
-        z = err_null(&err, "START names %zu workers and %zu ranks", workers.n / 4, ranks.n / 4);
-    for (size_t i = 0; i < workers.n / 4; i++) {
-        const uint32_t id = u32_at(workers, i);
-        struct err why = err;
-
-        if (agent_worker(a, id))
-            log_error("agent", "START: worker %u is alive", id);
-        else if (!z || order_rank(a, z, id, slice_of(ranks.p + 4 * i, 4), m, &why) < 0)
-            reap_never_started(a, id, why.text);
-    }
-    if (z && zygote_go(z, &err) < 0)
-        log_error("agent", "START: %s", err.text);
-}
-
-static void start_nobody(struct agent *a, struct slice workers, const char *why)
-{
-    log_error("agent", "START: %s", why);
-    for (size_t i = 0; i < workers.n / 4; i++)
-        if (!agent_worker(a, u32_at(workers, i)))
-            reap_never_started(a, u32_at(workers, i), why);
-}
-
-static void on_start(struct agent *a, const struct span *m, struct slice workers)
-{
-    char *python = text_of(m->v[F_START_PYTHON].s);
-    char *cwd = text_of(m->v[F_START_CWD].s);
-
-    if (!python || !cwd)
-        start_nobody(a, workers, "a path with a NUL in it, or out of memory");
-    else if (m->v[F_START_ROLE].u64 == 1)
-        start_ranks(a, m, python, workers);
-    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) && !agent_worker(a, u32_at(workers, 0)))
-        start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
-    else
-        log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);
-    free(python);
-    free(cwd);
-}
-
 static void on_warm(struct agent *a, const struct span *m)
 {
     char *python = text_of(m->v[F_WARM_PYTHON].s);
@@ -257,7 +191,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     switch (m->kind) {
     case SPAN_WELCOME: on_welcome(a, m); break;
     case SPAN_REFUSE: on_refuse(a, m); break;
-    case SPAN_START: on_start(a, m, workers); break;
+    case SPAN_START: start_workers(a, m, workers); break;
     case SPAN_KILL:
     case SPAN_STACKS:
     case SPAN_CREDIT: on_workers(a, m, workers); break;
@@ -265,6 +199,8 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_DROP: on_drop(a, m); break;
     case SPAN_PORT: on_port(a, m); break;
     case SPAN_WARM: on_warm(a, m); break;
+    case SPAN_GPUS: gauge_gpus(a, m); break;
+    case SPAN_GAUGES: gauge_all(a, m); break;
     case SPAN_QUIT: agent_stop(a, "the kernel says so"); break;
     default: log_warn("agent", "kind %d is not for an agent: ignored", m->kind); break;
     }

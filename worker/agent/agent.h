@@ -14,6 +14,7 @@
 
 struct worker;
 struct uplink;
+struct gpu_desk;
 
 struct agent_args {
     const char *connect; /* the kernel's endpoint */
@@ -30,6 +31,7 @@ struct agent {
     struct blobs blobs;
     struct oom oom;
     struct strays strays;
+    struct gpu_desk *gpus;
     uint64_t window;         /* bytes, from WELCOME */
     struct buf scratch;      /* what is being encoded */
     char *read_buf;          /* AGENT_READ_SIZE bytes */

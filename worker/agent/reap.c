@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/gauge.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/stacks.h"
@@ -53,47 +55,89 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
     return cause_text(&c, out);
 }
 
-static void send_exited(struct agent *a, uint32_t id, pid_t pid, const struct death *d, bool up, struct slice cause,
-                        struct slice errors, struct slice stack)
-{
-    struct span m = { .kind = SPAN_EXITED, .worker = id };
+/* What EXITED says, while the driver is asked about a dead worker's GPUs. */
+struct obituary {
+    struct agent *agent;
+    uint32_t id;
+    pid_t pid;
+    struct death death;
+    bool up; /* it had said READY */
+    struct buf cause, errors, stack;
+};
 
-    m.v[F_EXITED_PID].u64 = (uint64_t)pid;
-    m.v[F_EXITED_CODE].u64 = up && d->known ? d->code : DEATH_NEVER_UP;
-    m.v[F_EXITED_STATUS].u64 = d->known ? (uint64_t)d->status : 0;
+static void send_exited(const struct obituary *o, const char *gpu)
+{
+    struct span m = { .kind = SPAN_EXITED, .worker = o->id };
+    const struct slice cause = buf_slice(&o->cause);
+
+    m.v[F_EXITED_PID].u64 = (uint64_t)o->pid;
+    m.v[F_EXITED_CODE].u64 = o->up && o->death.known ? o->death.code : DEATH_NEVER_UP;
+    m.v[F_EXITED_STATUS].u64 = o->death.known ? (uint64_t)o->death.status : 0;
     m.v[F_EXITED_CAUSE].s = slice_of(cause.p, cause.n > 4096 ? 4096 : cause.n);
-    m.v[F_EXITED_STDERR].s = errors;
-    m.v[F_EXITED_STACK].s = stack;
-    agent_send(a, &m);
+    m.v[F_EXITED_STDERR].s = buf_slice(&o->errors);
+    m.v[F_EXITED_STACK].s = buf_slice(&o->stack);
+    m.v[F_EXITED_GPU].s = slice_text(gpu);
+    agent_send(o->agent, &m);
+}
+
+static void obituary_release(struct obituary *o)
+{
+    buf_release(&o->cause);
+    buf_release(&o->errors);
+    buf_release(&o->stack);
+}
+
+static void gpus_told(void *arg, const char *text)
+{
+    struct obituary *o = arg;
+
+    send_exited(o, text);
+    obituary_release(o);
+    free(o);
+}
+
+/* Takes what o holds. The driver needs a moment to say what it knows; on a node without GPUs nobody is asked. */
+static void publish(struct worker *w, struct obituary *o)
+{
+    struct obituary *kept = gpu_has(w->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
+    struct crew crew;
+
+    if (!kept) {
+        send_exited(o, "");
+        obituary_release(o);
+        return;
+    }
+    *kept = *o;
+    if (crew_init(&crew, w->agent, w->id) < 0)
+        log_error("reap", "out of memory: who shares the GPU is not told");
+    gpu_autopsy(w->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n, gpus_told, kept);
+    crew_release(&crew);
 }
 
 /* `zygote`: for a rank that was not forked any more: who should have, and what became of it. */
 static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
 {
     struct worker *speaker = zygote ? zygote : w;
-    struct buf cause = BUF_INIT, errors = BUF_INIT, stack = BUF_INIT, clean = BUF_INIT;
+    struct obituary o = { w->agent, w->id, w->pid, *d, w->ready && !zygote, BUF_INIT, BUF_INIT, BUF_INIT };
+    struct buf cause = BUF_INIT;
 
-    if (tail_text(&speaker->errors, LAST_LINES, &errors) < 0 ||
-        add_cause(speaker, d, buf_slice(&errors), &cause) < 0 ||
-        tail_clean(buf_slice(&cause), 4096, &clean) < 0 ||
-        tail_clean(buf_slice(&speaker->stack_text), WORKER_STACK_MAX, &stack) < 0)
+    if (tail_text(&speaker->errors, LAST_LINES, &o.errors) < 0 ||
+        add_cause(speaker, d, buf_slice(&o.errors), &cause) < 0 ||
+        tail_clean(buf_slice(&cause), 4096, &o.cause) < 0 ||
+        tail_clean(buf_slice(&speaker->stack_text), WORKER_STACK_MAX, &o.stack) < 0)
         log_error("reap", "out of memory: a death is told without its cause");
-    send_exited(w->agent, w->id, w->pid, d, w->ready && !zygote, buf_slice(&clean), buf_slice(&errors), buf_slice(&stack));
     buf_release(&cause);
-    buf_release(&clean);
-    buf_release(&errors);
-    buf_release(&stack);
+    publish(w, &o);
 }
 
 void reap_never_started(struct agent *a, unsigned id, const char *why)
 {
-    const struct death none = { false, DEATH_NEVER_UP, 0 };
-    struct buf clean = BUF_INIT;
+    struct obituary o = { a, id, 0, { false, DEATH_NEVER_UP, 0 }, false, BUF_INIT, BUF_INIT, BUF_INIT };
 
-    if (tail_clean(slice_text(why), 4096, &clean) < 0)
+    if (tail_clean(slice_text(why), 4096, &o.cause) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
-    send_exited(a, id, 0, &none, false, buf_slice(&clean), slice_text(""), slice_text(""));
-    buf_release(&clean);
+    send_exited(&o, "");
+    obituary_release(&o);
 }
 
 /* ---- one death ---- */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/gpu/gpu.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/reap.h"
 #include "worker/agent/relay.h"
@@ -164,6 +165,7 @@ void worker_retire(struct worker *w)
         at = &(*at)->next;
     *at = w->next;
     close_all(w);
+    gpu_give(w->agent->gpus, w->id);
     if (loop_later(w->agent->loop, destroy_later, w) < 0)
         log_error("agent", "out of memory: %zu bytes of a dead worker stay", sizeof *w);
 }
@@ -186,6 +188,7 @@ void worker_set_pid(struct worker *w, pid_t pid)
 {
     w->pid = pid;
     w->zygote = NULL;
+    gpu_bind(w->agent->gpus, w->id, pid);
     if (w->signal_later)
         worker_signal(w, w->signal_later);
     reap_known(w);

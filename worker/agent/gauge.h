@@ -1,0 +1,26 @@
+/* gauge.h - GPUS and GAUGES: what the kernel asks of this node's GPUs and of its workers' memory. */
+#ifndef WORKER_AGENT_GAUGE_H
+#define WORKER_AGENT_GAUGE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "protocol/span.h"
+#include "worker/agent/gpu/gpu.h"
+
+struct agent;
+
+void gauge_gpus(struct agent *a, const struct span *m);
+void gauge_all(struct agent *a, const struct span *m);
+
+/* Home and the ranks that have a process, but for `without` (0: all). */
+struct crew {
+    struct gpu_worker *v; /* owned */
+    char (*who)[24];      /* owned: what v's texts are */
+    size_t n;
+};
+
+MUST_USE int crew_init(struct crew *c, const struct agent *a, uint32_t without); /* -1: memory is out; c is empty then */
+void crew_release(struct crew *c);
+
+#endif

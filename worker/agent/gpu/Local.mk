@@ -1,0 +1,29 @@
+# What needs the driver's libraries is loaded when it runs: CUDA's header, where configure found it, is all that is built against.
+noinst_LIBRARIES += worker/agent/gpu/libgpu.a
+worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+worker_agent_gpu_libgpu_a_SOURCES = \
+	worker/agent/gpu/affinity.h worker/agent/gpu/affinity.c \
+	worker/agent/gpu/autopsy.c \
+	worker/agent/gpu/client.h worker/agent/gpu/client.c \
+	worker/agent/gpu/crowd.h worker/agent/gpu/crowd.c \
+	worker/agent/gpu/cuda.h worker/agent/gpu/cuda.c \
+	worker/agent/gpu/desk.h \
+	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
+	worker/agent/gpu/events.c \
+	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
+	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
+	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
+	worker/agent/gpu/mask.c \
+	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
+	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
+	worker/agent/gpu/readings.c \
+	worker/agent/gpu/symbols.h worker/agent/gpu/symbols.c \
+	worker/agent/gpu/take.c \
+	worker/agent/gpu/words.h worker/agent/gpu/words.c
+
+# A process of its own that asks the driver; see README.md.
+pkglibexec_PROGRAMS += cellspan-gpus
+cellspan_gpus_SOURCES = worker/agent/gpu/main.c
+cellspan_gpus_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+cellspan_gpus_LDADD = worker/agent/gpu/libgpu.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+EXTRA_DIST += worker/agent/gpu/README.md

@@ -1,0 +1,102 @@
+/* affinity.c - see affinity.h. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <sched.h>
+#endif
+#include "worker/agent/gpu/affinity.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ranks.h"
+
+#ifdef __linux__
+#define CPUS_MAX 4096
+
+struct cpus {
+    cpu_set_t *set;
+    size_t size;
+};
+
+static int cpus_init(struct cpus *c, struct err *err)
+{
+    c->size = CPU_ALLOC_SIZE(CPUS_MAX);
+    if (!(c->set = calloc(1, c->size)))
+        return err_set(err, "out of memory");
+    return 0;
+}
+
+/* What of `mine` is in the list, into near. 0: neither none nor all of it. */
+static int choose(const struct cpus *mine, const struct ranks *list, struct cpus *near)
+{
+    for (long cpu = ranks_next(list, 0); cpu >= 0 && cpu < CPUS_MAX; cpu = ranks_next(list, (unsigned)cpu + 1))
+        if (CPU_ISSET_S((size_t)cpu, mine->size, mine->set))
+            CPU_SET_S((size_t)cpu, near->size, near->set);
+    return CPU_COUNT_S(near->size, near->set) > 0 && !CPU_EQUAL_S(mine->size, mine->set, near->set) ? 0 : -1;
+}
+
+/* How many threads were bound just now. */
+static int bind_threads(pid_t pid, const struct cpus *near)
+{
+    char path[64];
+    const struct dirent *e;
+    DIR *dir;
+    int n = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    if (!(dir = opendir(path)))
+        return sched_setaffinity(pid, near->size, near->set) == 0;
+    while ((e = readdir(dir))) {
+        const pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+
+        if (thread > 0 && sched_setaffinity(thread, near->size, near->set) == 0)
+            n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+static int bind_to(pid_t pid, const struct ranks *list, struct err *err)
+{
+    struct cpus mine = { NULL, 0 }, near = { NULL, 0 };
+    int rc = -1;
+
+    if (cpus_init(&mine, err) < 0 || cpus_init(&near, err) < 0)
+        goto done;
+    if (sched_getaffinity(pid, mine.size, mine.set) < 0) {
+        (void)err_set(err, "sched_getaffinity: %s", strerror(errno));
+        goto done;
+    }
+    rc = 0;
+    if (choose(&mine, list, &near) < 0)
+        goto done;
+    rc = bind_threads(pid, &near) > 0 ? 1 : err_set(err, "sched_setaffinity: %s", strerror(errno));
+    (void)bind_threads(pid, &near); /* a thread that one not yet bound had just started */
+done:
+    free(mine.set);
+    free(near.set);
+    return rc;
+}
+
+int affinity_bind(pid_t pid, const char *cpus, struct err *err)
+{
+    struct ranks list = RANKS_INIT;
+    int rc = 0;
+
+    if (pid > 0 && cpus[0])
+        rc = ranks_parse(&list, cpus, CPUS_MAX, err) < 0 ? -1 : bind_to(pid, &list, err);
+    ranks_release(&list);
+    return rc;
+}
+#else
+int affinity_bind(pid_t pid, const char *cpus, struct err *err)
+{
+    (void)pid;
+    (void)cpus;
+    (void)err;
+    return 0; /* this system doesn't keep processes to processors */
+}
+#endif

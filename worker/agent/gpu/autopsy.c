@@ -1,0 +1,87 @@
+/* autopsy.c - what went wrong on a dead worker's GPUs; see gpu.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "worker/agent/gpu/desk.h"
+#include "worker/agent/gpu/words.h"
+
+#define LIMIT_NS (700 * NS_PER_MS) /* a death is told within a second */
+
+struct autopsy {
+    struct gpu_text_to {
+        gpu_text_f f;
+        void *arg;
+    } to;
+    bool oom;
+    unsigned n;
+    struct gpu gpu[]; /* copies: the list may be another when the answer comes */
+};
+
+/* Cut where it is too long, not within a character. */
+static void tell(const struct autopsy *a, struct buf *text)
+{
+    if (text->n >= GPU_TEXT_MAX) {
+        text->n = GPU_TEXT_MAX - 1;
+        text->n -= utf8_torn_tail(buf_slice(text));
+        text->p[text->n] = '\0';
+    }
+    a->to.f(a->to.arg, text->n ? text->p : "");
+}
+
+static void answered(void *arg, const json_t *said, const char *why)
+{
+    struct autopsy *a = arg;
+    struct buf text = BUF_INIT;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < a->n; i++) {
+        rc = i ? buf_add_text(&text, "; ") : 0;
+        if (rc == 0)
+            rc = words_add_gpu(&a->gpu[i], said, a->oom, &text);
+    }
+    if (rc == 0 && !said)
+        rc = buf_addf(&text, " (%s)", why);
+    if (rc < 0)
+        buf_clear(&text);
+    tell(a, &text);
+    buf_release(&text);
+    free(a);
+}
+
+static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct seat *s)
+{
+    struct autopsy *a = calloc(1, sizeof *a + s->n * sizeof a->gpu[0]);
+
+    for (unsigned i = 0; a && i < s->n; i++) {
+        const struct gpu *one = gpus_find(&d->gpus, s->hold[i].uuid);
+
+        if (one)
+            a->gpu[a->n++] = *one;
+    }
+    return a;
+}
+
+void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n, gpu_text_f f,
+                 void *arg)
+{
+    const struct seat *s = desk_seat(d, worker);
+    struct autopsy *a = s ? autopsy_create(d, s) : NULL;
+    struct err err = { "" };
+    json_t *workers, *uuids, *ask = NULL;
+
+    if (!a) {
+        f(arg, "");
+        return;
+    }
+    a->to = (struct gpu_text_to){ f, arg };
+    a->oom = words_say_oom(said);
+    workers = desk_workers(d, others, n);
+    uuids = seat_uuids(s);
+    if (workers && uuids)
+        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", "since", "worker", (json_int_t)worker, "gpus", uuids, "workers", workers);
+    else
+        json_decref(workers), json_decref(uuids);
+    if (client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)
+        answered(a, NULL, err.text);
+}

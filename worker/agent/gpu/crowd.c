@@ -1,0 +1,130 @@
+/* crowd.c - see crowd.h. */
+#include "worker/agent/gpu/crowd.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void crowd_release(struct crowd *c)
+{
+    free(c->v);
+    *c = (struct crowd)CROWD_INIT;
+}
+
+const struct member *crowd_find(const struct crowd *c, long pid)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->v[i].pid == pid)
+            return &c->v[i];
+    return NULL;
+}
+
+static int add(struct crowd *c, long pid, size_t worker, struct err *err)
+{
+    struct member *v;
+
+    if (pid <= 0 || c->n >= CROWD_MAX || crowd_find(c, pid))
+        return 0;
+    if (!(v = realloc(c->v, (c->n + 1) * sizeof *v)))
+        return err_set(err, "out of memory");
+    c->v = v;
+    v[c->n++] = (struct member){ pid, worker };
+    return 0;
+}
+
+/* The children of one thread. */
+static int add_children(struct crowd *c, const char *path, size_t worker, struct err *err)
+{
+    FILE *f = fopen(path, "re");
+    long pid;
+    int rc = 0;
+
+    while (f && rc == 0 && fscanf(f, "%ld", &pid) == 1)
+        rc = add(c, pid, worker, err);
+    if (f)
+        fclose(f);
+    return rc;
+}
+
+/* Any thread may have started some. */
+static int add_threads(struct crowd *c, struct member m, struct err *err)
+{
+    char path[128];
+    const struct dirent *e;
+    DIR *dir;
+    int rc = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/task", m.pid);
+    if (!(dir = opendir(path)))
+        return 0;
+    while (rc == 0 && (e = readdir(dir)))
+        if (isdigit((unsigned char)e->d_name[0])) {
+            snprintf(path, sizeof path, "/proc/%ld/task/%.20s/children", m.pid, e->d_name);
+            rc = add_children(c, path, m.worker, err);
+        }
+    closedir(dir);
+    return rc;
+}
+
+int crowd_fill(struct crowd *c, const json_t *workers, struct err *err)
+{
+    for (size_t i = 0; i < json_array_size(workers); i++)
+        if (add(c, (long)json_integer_value(json_object_get(json_array_get(workers, i), "pid")), i, err) < 0)
+            return -1;
+    for (size_t i = 0; i < c->n; i++) /* grows meanwhile */
+        if (add_threads(c, c->v[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static uint64_t memory_of(long pid)
+{
+    char path[64], line[256];
+    unsigned long kib = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
+    if (!(f = fopen(path, "re")))
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %lu kB", &kib) == 1)
+            break;
+    fclose(f);
+    return (uint64_t)kib << 10;
+}
+
+uint64_t crowd_memory(const struct crowd *c, size_t worker)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        if (c->v[i].worker == worker)
+            sum += memory_of(c->v[i].pid);
+    return sum;
+}
+
+const char *crowd_who(long pid, char out[static CROWD_WHO])
+{
+    const struct passwd *p;
+    char path[64], name[32] = "";
+    struct stat s;
+    FILE *f;
+
+    out[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    if (stat(path, &s) < 0 || !(f = fopen(path, "re")))
+        return out;
+    if (fgets(name, sizeof name, f))
+        name[strcspn(name, "\n")] = '\0';
+    fclose(f);
+    p = getpwuid(s.st_uid);
+    snprintf(out, CROWD_WHO, "%.48s's %s", p ? p->pw_name : "somebody", name[0] ? name : "process");
+    for (char *at = out; *at; at++)
+        if (!isprint((unsigned char)*at))
+            *at = '?';
+    return out;
+}

@@ -1,0 +1,41 @@
+/* cuda.h - the CUDA driver (libcuda.so.1), loaded when a program runs, for nodes whose driver brings no NVML. Only
+ * what names devices is used: no context is ever made, so no GPU memory is taken. */
+#ifndef WORKER_AGENT_GPU_CUDA_H
+#define WORKER_AGENT_GPU_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#if defined HAVE_CUDA_H && !defined CELLSPAN_OWN_CUDA_TYPES
+#include <cuda.h>
+#else
+typedef int CUdevice;
+typedef int CUresult; /* an enum whose values fit an int: the same to a caller */
+typedef struct CUuuid_st {
+    char bytes[16];
+} CUuuid;
+#define CUDA_SUCCESS 0
+#define CUDA_ERROR_NO_DEVICE 100
+#endif
+
+struct cuda {
+    void *library;
+    CUresult (*init)(unsigned flags);
+    CUresult (*error_string)(CUresult result, const char **words);
+    CUresult (*driver_version)(int *version); /* 12040: CUDA 12.4 */
+    CUresult (*count)(int *count);
+    CUresult (*by_index)(CUdevice *device, int index);
+    CUresult (*uuid)(CUuuid *uuid, CUdevice device);
+    CUresult (*name)(char *name, int size, CUdevice device);
+    CUresult (*memory)(size_t *bytes, CUdevice device);
+    CUresult (*pci)(char *bus_id, int size, CUdevice device); /* NULL where the driver lacks it */
+};
+
+/* Loads it ($CELLSPAN_CUDA_LIBRARY, else libcuda.so.1) and calls cuInit. *absent: no library, or it sees no device. */
+MUST_USE int cuda_open(struct cuda *c, bool *absent, struct err *err);
+void cuda_close(struct cuda *c); /* fine for one that is not open */
+const char *cuda_words(const struct cuda *c, CUresult result);
+
+#endif

@@ -1,0 +1,38 @@
+/* desk.h - what the files behind gpu.h share. */
+#ifndef WORKER_AGENT_GPU_DESK_H
+#define WORKER_AGENT_GPU_DESK_H
+
+#include "worker/agent/gpu/client.h"
+#include "worker/agent/gpu/gpu.h"
+#include "worker/agent/gpu/gpus.h"
+
+struct hold {
+    char uuid[GPU_TEXT];
+    int fd; /* the lease */
+};
+
+struct seat {
+    struct seat *next;
+    uint32_t worker;
+    unsigned n;
+    struct hold hold[];
+};
+
+struct gpu_desk {
+    struct loop *loop; /* borrowed */
+    struct client *client;
+    struct gpus gpus;  /* as of the last look */
+    bool known;
+    struct seat *seat; /* a list */
+    int folder;        /* of the leases; -1: not opened yet */
+};
+
+struct seat *desk_seat(const struct gpu_desk *d, uint32_t worker); /* NULL: none */
+unsigned desk_uses(const struct gpu_desk *d, const char *uuid);    /* by our own workers */
+/* The folder of the leases, or -1. */
+int desk_folder(struct gpu_desk *d, struct err *err);
+/* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
+json_t *desk_workers(const struct gpu_desk *d, const struct gpu_worker *worker, size_t n);
+json_t *seat_uuids(const struct seat *s); /* s may be NULL: an empty list */
+
+#endif

@@ -1,0 +1,227 @@
+/* gpu.c - see gpu.h: what there is, and how it does. take.c gives it out, autopsy.c says what went wrong. */
+#include "worker/agent/gpu/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "worker/agent/gpu/desk.h"
+#include "worker/agent/gpu/lease.h"
+
+#define LOOK_NS (60 * NS_PER_S) /* eight GPUs without persistence mode take some 20 s to wake */
+#define GAUGE_NS (5 * NS_PER_S)
+
+struct gpu_desk *gpu_open(struct loop *loop, struct err *err)
+{
+    struct gpu_desk *d = calloc(1, sizeof *d);
+
+    if (!d)
+        return err_null(err, "out of memory");
+    d->loop = loop;
+    d->folder = -1;
+    if ((d->client = client_create(loop, err)))
+        return d;
+    free(d);
+    return NULL;
+}
+
+void gpu_close(struct gpu_desk *d)
+{
+    if (!d)
+        return;
+    client_destroy(d->client);
+    while (d->seat)
+        gpu_give(d, d->seat->worker);
+    gpus_release(&d->gpus);
+    fd_close(&d->folder);
+    free(d);
+}
+
+int desk_folder(struct gpu_desk *d, struct err *err)
+{
+    if (d->folder < 0)
+        d->folder = lease_folder(err);
+    return d->folder;
+}
+
+bool gpu_likely(const struct gpu_desk *d)
+{
+    if (d->known)
+        return d->gpus.all > 0;
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CELLSPAN_NVML_LIBRARY");
+}
+
+/* ---- the list ---- */
+
+struct waiter {
+    struct gpu_desk *desk;
+    gpu_known_f known; /* either this one */
+    gpu_json_f json;   /* or this one is set */
+    void *arg;
+};
+
+static struct waiter *waiter_create(struct gpu_desk *d, void *arg)
+{
+    struct waiter *w = calloc(1, sizeof *w);
+
+    if (w) {
+        w->desk = d;
+        w->arg = arg;
+    }
+    return w;
+}
+
+static void say(const json_t *json, gpu_json_f f, void *arg)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    f(arg, slice_text(text ? text : "{\"gpus\":[],\"driver\":\"\",\"why\":\"out of memory\"}"));
+    free(text);
+}
+
+static void say_why(const char *why, gpu_json_f f, void *arg)
+{
+    json_t *json = json_pack("{s:[], s:[], s:s, s:s}", "gpus", "workers", "driver", "", "why", why);
+
+    say(json, f, arg);
+    json_decref(json);
+}
+
+/* Those of others: what our own workers hold is no news to our kernel. */
+static json_t *leased_by(struct gpu_desk *d, const char *uuid)
+{
+    char holder[LEASE_HOLDER];
+    struct err err = { "" };
+
+    if (desk_uses(d, uuid) || desk_folder(d, &err) < 0 || !lease_holder(d->folder, uuid, false, holder))
+        return json_null();
+    return json_string(holder);
+}
+
+static json_t *list_to_json(struct gpu_desk *d)
+{
+    json_t *root = gpus_to_json(&d->gpus), *list = json_object_get(root, "gpus");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *one = json_array_get(list, i);
+
+        json_object_del(one, "cpus");
+        if (json_object_set_new(one, "leased_by", leased_by(d, d->gpus.v[i].uuid)) < 0) {
+            json_decref(root);
+            return NULL;
+        }
+    }
+    return root;
+}
+
+static void looked(void *arg, const json_t *said, const char *why)
+{
+    struct waiter *w = arg;
+    struct gpu_desk *d = w->desk;
+    struct err err = { "" };
+    json_t *json;
+
+    if (said && gpus_from_json(&d->gpus, said, &err) < 0)
+        why = err.text;
+    else
+        d->known = d->known || said;
+    if (why[0] && !d->gpus.n)
+        snprintf(d->gpus.why, sizeof d->gpus.why, "%.*s", (int)sizeof d->gpus.why - 1, why);
+    if (why[0])
+        log_warn("gpu", "%s", why);
+    if (w->known) {
+        w->known(w->arg);
+    } else {
+        json = list_to_json(d);
+        say(json, w->json, w->arg);
+        json_decref(json);
+    }
+    free(w);
+}
+
+static int look(struct gpu_desk *d, struct waiter *w, struct err *err)
+{
+    if (!w)
+        return err_set(err, "out of memory");
+    if (client_ask(d->client, json_pack("{s:s}", "ask", "list"), LOOK_NS, looked, w, err) == 0)
+        return 0;
+    free(w);
+    return -1;
+}
+
+int gpu_look(struct gpu_desk *d, gpu_known_f f, void *arg, struct err *err)
+{
+    struct waiter *w = waiter_create(d, arg);
+
+    if (w)
+        w->known = f;
+    return look(d, w, err);
+}
+
+void gpu_list(struct gpu_desk *d, gpu_json_f f, void *arg)
+{
+    struct waiter *w = waiter_create(d, arg);
+    struct err err = { "" };
+
+    if (w)
+        w->json = f;
+    if (look(d, w, &err) < 0)
+        say_why(err.text, f, arg);
+}
+
+/* ---- gauges ---- */
+
+json_t *seat_uuids(const struct seat *s)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; s && list && i < s->n; i++)
+        if (json_array_append_new(list, json_string(s->hold[i].uuid)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+json_t *desk_workers(const struct gpu_desk *d, const struct gpu_worker *worker, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < n && i < GPU_GAUGE_MAX; i++)
+        if (json_array_append_new(list, json_pack("{s:I, s:I, s:s, s:o}", "worker", (json_int_t)worker[i].worker, "pid",
+                                                  (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
+                                                  seat_uuids(desk_seat(d, worker[i].worker)))) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+static void gauged(void *arg, const json_t *said, const char *why)
+{
+    struct waiter *w = arg;
+
+    if (said)
+        say(said, w->json, w->arg);
+    else
+        say_why(why, w->json, w->arg);
+    free(w);
+}
+
+void gpu_gauges(struct gpu_desk *d, const struct gpu_worker *worker, size_t n, gpu_json_f f, void *arg)
+{
+    struct waiter *w = waiter_create(d, arg);
+    json_t *workers = w ? desk_workers(d, worker, n) : NULL;
+    json_t *ask = workers ? json_pack("{s:s, s:o}", "ask", "read", "workers", workers) : NULL;
+    struct err err = { "" };
+
+    if (w)
+        w->json = f;
+    if (w && client_ask(d->client, ask, GAUGE_NS, gauged, w, &err) == 0)
+        return;
+    free(w);
+    say_why(err.text[0] ? err.text : "out of memory", f, arg);
+}

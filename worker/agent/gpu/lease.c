@@ -1,0 +1,224 @@
+/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be looked at without being
+ * taken, so that looking never makes somebody else's attempt fail. Elsewhere, and where the system has none, flock().
+ *
+ * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may write what a file says, so
+ * it is shown cleaned, and only the lock counts; links, and files with a second name, are not touched. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "worker/agent/gpu/lease.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/process.h"
+
+#define NAME "cellspan-gpu"
+#define FILE_MODE 0666
+#define FOLDER_MODE 01777
+
+/* ---- the folder ---- */
+
+/* Others may have made it: it must be a folder, not a link to one, and nobody may remove what others put there. */
+static int check_folder(int fd, const char *path, struct err *err)
+{
+    struct stat s;
+
+    if (fstat(fd, &s) < 0)
+        return err_set(err, "%s: %s", path, strerror(errno));
+    if (s.st_uid == geteuid() && (s.st_mode & 07777) != FOLDER_MODE)
+        (void)fchmod(fd, FOLDER_MODE); /* the umask took some away */
+    if (fstat(fd, &s) == 0 && (s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
+        return err_set(err, "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share", path,
+                       path);
+    return 0;
+}
+
+static int open_folder(const char *path, struct err *err)
+{
+    int fd;
+
+    if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST)
+        return err_set(err, "%s, where GPUs are leased, can't be made: %s", path, strerror(errno));
+    if ((fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        return err_set(err, "%s, where GPUs are leased, can't be opened: %s; remove it, or set CELLSPAN_GPU_LEASES to another "
+                            "folder for all users", path, strerror(errno));
+    if (check_folder(fd, path, err) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int lease_folder(struct err *err)
+{
+    const char *told = getenv("CELLSPAN_GPU_LEASES");
+    struct stat s;
+
+    if (told && told[0])
+        return open_folder(told, err);
+    /* All must come to the same answer, whatever they may write: so it does not depend on who asks. */
+    if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
+        return open_folder("/dev/shm/" NAME, err);
+    return open_folder("/tmp/" NAME, err);
+}
+
+/* ---- locks ---- */
+
+/* 0: it is ours; 1: somebody else's; -1: errno. */
+static int lock(int fd, bool share)
+{
+#ifdef F_OFD_SETLK
+    struct flock l = { .l_type = share ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
+
+    if (fcntl(fd, F_OFD_SETLK, &l) == 0)
+        return 0;
+    if (errno == EAGAIN || errno == EACCES)
+        return 1;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+#endif
+    if (flock(fd, (share ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+        return 0;
+    return errno == EWOULDBLOCK ? 1 : -1;
+}
+
+/* Would lock() say 1? */
+static bool is_locked(int fd, bool share)
+{
+    bool held;
+
+#ifdef F_OFD_GETLK
+    struct flock l = { .l_type = share ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
+
+    if (fcntl(fd, F_OFD_GETLK, &l) == 0)
+        return l.l_type != F_UNLCK;
+#endif
+    if ((held = lock(fd, share) == 1) == false)
+        (void)flock(fd, LOCK_UN);
+    return held;
+}
+
+/* ---- a file ---- */
+
+/* A uuid is from the driver; still, it must not lead out of the folder. */
+static bool is_name(const char *uuid)
+{
+    const size_t n = strlen(uuid);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)uuid[i]) && uuid[i] != '-')
+            return false;
+    return n > 0 && n < 128;
+}
+
+/* First without O_CREAT: in a sticky folder, Linux refuses it for files of others (fs.protected_regular). */
+static int open_file(int folder, const char *uuid, bool make)
+{
+    const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+
+    for (int i = 0; i < 3; i++) {
+        int fd = openat(folder, uuid, flags);
+
+        if (fd >= 0 || errno != ENOENT || !make)
+            return fd;
+        if ((fd = openat(folder, uuid, flags | O_CREAT | O_EXCL, FILE_MODE)) >= 0) {
+            (void)fchmod(fd, FILE_MODE); /* other users must be able to lock it */
+            return fd;
+        }
+        if (errno != EEXIST)
+            return -1;
+    }
+    return -1;
+}
+
+/* A file with a second name may be anybody's: we would write into it. */
+static bool is_plain(int fd)
+{
+    struct stat s;
+
+    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink == 1;
+}
+
+static void write_holder(int fd, const char *what)
+{
+    const struct passwd *p = getpwuid(geteuid());
+    const time_t now = time(NULL);
+    struct tm tm;
+    char text[LEASE_HOLDER], when[16] = "?";
+    int n;
+
+    if (localtime_r(&now, &tm))
+        (void)strftime(when, sizeof when, "%H:%M", &tm);
+    n = snprintf(text, sizeof text, "%.40s%s%.40s (pid %ld, since %s)", p ? p->pw_name : "somebody", what[0] ? ", " : "", what,
+                 (long)getpid(), when);
+    /* What it says is for people; on a full file system it stays empty. */
+    if (ftruncate(fd, 0) == 0)
+        (void)!pwrite(fd, text, (size_t)n, 0);
+}
+
+enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+{
+    int locked;
+
+    *fd = -1;
+    if (!is_name(uuid)) {
+        (void)err_set(err, "\"%.100s\" is not the UUID of a GPU", uuid);
+        return LEASE_FAILED;
+    }
+    if ((*fd = open_file(folder, uuid, true)) < 0 || !is_plain(*fd)) {
+        (void)err_set(err, "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share", uuid,
+                      *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
+        lease_give(fd);
+        return LEASE_FAILED;
+    }
+    locked = lock(*fd, share);
+    if (locked == 0) {
+        write_holder(*fd, what);
+        return LEASE_TAKEN;
+    }
+    if (share) /* asked for: what somebody else holds for himself alone is used all the same */
+        return LEASE_TAKEN;
+    if (locked < 0)
+        (void)err_set(err, "the lock file of %s can't be locked: %s", uuid, strerror(errno));
+    lease_give(fd);
+    return locked < 0 ? LEASE_FAILED : LEASE_HELD;
+}
+
+void lease_give(int *fd)
+{
+    fd_close(fd);
+}
+
+static void clean(char *text)
+{
+    for (; *text; text++)
+        if (!isprint((unsigned char)*text))
+            *text = '?';
+}
+
+bool lease_holder(int folder, const char *uuid, bool share, char out[static LEASE_HOLDER])
+{
+    int fd = is_name(uuid) ? open_file(folder, uuid, false) : -1;
+    bool held = false;
+    ssize_t n;
+
+    out[0] = '\0';
+    if (fd >= 0 && is_plain(fd) && (held = is_locked(fd, share))) {
+        n = pread(fd, out, LEASE_HOLDER - 1, 0);
+        out[n > 0 ? n : 0] = '\0';
+        clean(out);
+        if (!out[0])
+            snprintf(out, LEASE_HOLDER, "somebody");
+    }
+    fd_close(&fd);
+    return held;
+}

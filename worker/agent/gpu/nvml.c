@@ -1,0 +1,105 @@
+/* nvml.c - see nvml.h. */
+#include "worker/agent/gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "worker/agent/gpu/symbols.h"
+
+#define LIBRARY "libnvidia-ml.so.1"
+
+/* What a driver reads and writes by our pointers must be laid out as it thinks. */
+_Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t");
+_Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
+_Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t");
+_Static_assert(sizeof(struct nvml_process_v1) == 16, "nvmlProcessInfo_v1_t");
+_Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
+_Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36, "nvmlPciInfo_t");
+_Static_assert(sizeof(struct nvml_event) == 24 + sizeof(void *), "nvmlEventData_t");
+
+#define REQUIRED(member, ...) { { __VA_ARGS__ }, offsetof(struct nvml, member), true }
+#define OPTIONAL(member, ...) { { __VA_ARGS__ }, offsetof(struct nvml, member), false }
+
+static const struct symbol symbols[] = {
+    REQUIRED(init, "nvmlInit_v2"),
+    REQUIRED(shutdown, "nvmlShutdown"),
+    REQUIRED(error_string, "nvmlErrorString"),
+    REQUIRED(driver_version, "nvmlSystemGetDriverVersion"),
+    REQUIRED(count, "nvmlDeviceGetCount_v2"),
+    REQUIRED(by_index, "nvmlDeviceGetHandleByIndex_v2"),
+    REQUIRED(uuid, "nvmlDeviceGetUUID"),
+    REQUIRED(name, "nvmlDeviceGetName"),
+    REQUIRED(memory, "nvmlDeviceGetMemoryInfo"),
+    OPTIONAL(memory_v2, "nvmlDeviceGetMemoryInfo_v2"),
+    OPTIONAL(utilization, "nvmlDeviceGetUtilizationRates"),
+    OPTIONAL(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    OPTIONAL(processes_v1, "nvmlDeviceGetComputeRunningProcesses"),
+    OPTIONAL(pci, "nvmlDeviceGetPciInfo_v3"),
+    OPTIONAL(memory_affinity, "nvmlDeviceGetMemoryAffinity"),
+    OPTIONAL(cpu_affinity, "nvmlDeviceGetCpuAffinity"),
+    OPTIONAL(mig_mode, "nvmlDeviceGetMigMode"),
+    OPTIONAL(mig_max, "nvmlDeviceGetMaxMigDeviceCount"),
+    OPTIONAL(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex"),
+    OPTIONAL(mig_parent, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"),
+    OPTIONAL(gpu_instance, "nvmlDeviceGetGpuInstanceId"),
+    OPTIONAL(compute_instance, "nvmlDeviceGetComputeInstanceId"),
+    OPTIONAL(ecc, "nvmlDeviceGetTotalEccErrors"),
+    OPTIONAL(event_set, "nvmlEventSetCreate"),
+    OPTIONAL(event_types, "nvmlDeviceGetSupportedEventTypes"),
+    OPTIONAL(event_register, "nvmlDeviceRegisterEvents"),
+    OPTIONAL(event_wait, "nvmlEventSetWait_v2"), /* its event is longer than the one of the call without _v2 */
+    OPTIONAL(event_free, "nvmlEventSetFree"),
+};
+
+const char *nvml_words(const struct nvml *n, int result)
+{
+    const char *words = n->error_string ? n->error_string(result) : NULL;
+
+    return words ? words : "an error without a name";
+}
+
+static int explain(const struct nvml *n, int result, struct err *err)
+{
+    if (result == NVML_DRIVER_NOT_LOADED)
+        return err_set(err, "no driver: NVIDIA's library is there, but its kernel module is not loaded (modprobe nvidia; "
+                            "in a container: start it with --gpus all)");
+    if (result == NVML_VERSION_MISMATCH)
+        return err_set(err, "the NVIDIA driver was updated while it was loaded (%s): reboot this node, or load its kernel "
+                            "module anew", nvml_words(n, result));
+    if (result == NVML_NO_PERMISSION)
+        return err_set(err, "NVML: no permission to use the GPUs: look at who may open /dev/nvidia*");
+    return err_set(err, "NVML can't be initialised: %s (error %d); does nvidia-smi work here?", nvml_words(n, result), result);
+}
+
+int nvml_open(struct nvml *n, bool *absent, struct err *err)
+{
+    struct err why = { "" };
+    int result;
+
+    memset(n, 0, sizeof *n);
+    *absent = false;
+    if (!(n->library = symbols_open("CELLSPAN_NVML_LIBRARY", LIBRARY, &why))) {
+        *absent = true;
+        return err_set(err, "no driver: %s", why.text);
+    }
+    if (symbols_fill(n->library, symbols, sizeof symbols / sizeof *symbols, n, err) < 0)
+        goto fail;
+    if ((result = n->init()) == NVML_OK)
+        return 0;
+    *absent = result == NVML_DRIVER_NOT_LOADED;
+    (void)explain(n, result, err);
+fail:
+    dlclose(n->library);
+    memset(n, 0, sizeof *n);
+    return -1;
+}
+
+void nvml_close(struct nvml *n)
+{
+    if (!n->library)
+        return;
+    (void)n->shutdown();
+    dlclose(n->library);
+    memset(n, 0, sizeof *n);
+}

@@ -1,0 +1,156 @@
+/* probe.c - see probe.h. */
+#include "worker/agent/gpu/probe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* Of the GPUs that were found last; the agent asks for a list before anything else, but another process may have died. */
+static int find_once(struct driver *d, const char *visible, struct err *err)
+{
+    return d->gpus.n || d->open ? 0 : driver_find(d, visible, err);
+}
+
+static json_t *answer_list(struct driver *d, const char *visible, struct err *err)
+{
+    return driver_find(d, visible, err) < 0 ? NULL : gpus_to_json(&d->gpus);
+}
+
+/* Host memory of each worker, and its GPUs as they were given to us. */
+static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < json_array_size(workers); i++) {
+        const json_t *w = json_array_get(workers, i);
+
+        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker", json_object_get(w, "worker"), "memory",
+                                                  (json_int_t)crowd_memory(crowd, i), "gpus", json_object_get(w, "gpus"))) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *answer_read(struct driver *d, const json_t *workers, struct err *err)
+{
+    struct crowd crowd = CROWD_INIT;
+    json_t *said = NULL;
+
+    if (crowd_fill(&crowd, workers, err) == 0)
+        said = json_pack("{s:o, s:o, s:s?}", "gpus", driver_read(d, NULL, workers, &crowd), "workers",
+                         read_workers(workers, &crowd), "why", d->gpus.why[0] ? d->gpus.why : NULL);
+    crowd_release(&crowd);
+    return said;
+}
+
+static json_t *answer_since(struct driver *d, unsigned worker, const json_t *ask, struct err *err)
+{
+    const json_t *workers = json_object_get(ask, "workers");
+    struct crowd crowd = CROWD_INIT;
+    json_t *said = driver_since(d, worker);
+
+    if (said && crowd_fill(&crowd, workers, err) == 0 &&
+        json_object_set_new(said, "gpus", driver_read(d, json_object_get(ask, "gpus"), workers, &crowd)) == 0) {
+        crowd_release(&crowd);
+        return said;
+    }
+    crowd_release(&crowd);
+    json_decref(said);
+    return NULL;
+}
+
+static json_t *answer(struct driver *d, const char *visible, const json_t *ask, struct err *err)
+{
+    const char *what = json_string_value(json_object_get(ask, "ask"));
+    const json_t *uuids = json_object_get(ask, "gpus");
+    const unsigned worker = (unsigned)json_integer_value(json_object_get(ask, "worker"));
+
+    if (what && strcmp(what, "list") == 0)
+        return answer_list(d, visible, err);
+    if (find_once(d, visible, err) < 0)
+        return NULL;
+    if (what && strcmp(what, "read") == 0)
+        return answer_read(d, json_object_get(ask, "workers"), err);
+    if (what && strcmp(what, "mark") == 0)
+        return driver_mark(d, worker, uuids, err) < 0 ? NULL : json_object();
+    if (what && strcmp(what, "since") == 0)
+        return answer_since(d, worker, ask, err);
+    return err_null(err, "there is no question \"%s\"", what ? what : "");
+}
+
+int probe_answer(struct driver *d, const char *visible, struct slice line, struct buf *out)
+{
+    struct err err = { "" };
+    json_t *ask = json_loadb(line.p, line.n, 0, NULL);
+    json_t *said = answer(d, visible, ask, &err);
+    char *text;
+    int rc;
+
+    if (!said)
+        said = json_pack("{s:s}", "error", err.text[0] ? err.text : "out of memory");
+    text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+    rc = text ? buf_addf(out, "%s\n", text) : buf_add_text(out, "{\"error\":\"out of memory\"}\n");
+    free(text);
+    json_decref(ask);
+    json_decref(said);
+    return rc;
+}
+
+static int write_all(int fd, struct slice s)
+{
+    while (s.n) {
+        const ssize_t n = write(fd, s.p, s.n);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        s = slice_of(s.p + n, s.n - (size_t)n);
+    }
+    return 0;
+}
+
+/* Answers every whole line in `in`. */
+static int answer_lines(struct driver *d, int fd, struct buf *in)
+{
+    const char *end;
+    int rc = 0;
+
+    while (rc == 0 && in->n && (end = memchr(in->p, '\n', in->n))) {
+        struct buf out = BUF_INIT;
+
+        if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), slice_of(in->p, (size_t)(end - in->p)), &out) < 0 ||
+            write_all(fd, buf_slice(&out)) < 0)
+            rc = -1;
+        buf_drop(in, (size_t)(end - in->p) + 1);
+        buf_release(&out);
+    }
+    return in->n > PROBE_LINE_MAX ? -1 : rc;
+}
+
+int probe_serve(int fd)
+{
+    struct driver d;
+    struct buf in = BUF_INIT;
+    char bytes[4096];
+    int rc = 0;
+
+    driver_init(&d);
+    while (rc == 0) {
+        const ssize_t n = read(fd, bytes, sizeof bytes);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        rc = buf_add(&in, bytes, (size_t)n) < 0 ? -1 : answer_lines(&d, fd, &in);
+    }
+    buf_release(&in);
+    driver_release(&d);
+    return rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,186 @@
+/* readings.c - what GPUs do now; see driver.h. */
+#include "worker/agent/gpu/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROCESSES_MAX 4096u
+#define TRIES 4 /* the list may have grown since its length was told */
+#define SLACK 16u
+
+int64_t driver_ecc(const struct driver *d, const struct found *f, int type)
+{
+    unsigned long long count;
+
+    if (!f->device || !d->nvml.ecc || d->nvml.ecc(f->device, type, NVML_ECC_VOLATILE, &count) != NVML_OK)
+        return -1;
+    return count > INT64_MAX ? INT64_MAX : (int64_t)count;
+}
+
+static json_t *number(int64_t n)
+{
+    return n < 0 ? json_null() : json_integer(n);
+}
+
+/* ---- memory ---- */
+
+/* The result: NVML_GPU_IS_LOST is news. The newer call leaves out what the driver keeps for itself. */
+static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t *used, int64_t *total)
+{
+    struct nvml_memory_v2 v2 = { .version = NVML_MEMORY_V2 };
+    struct nvml_memory v1;
+    int result = n->memory_v2 ? n->memory_v2(device, &v2) : NVML_NOT_SUPPORTED;
+
+    if (result == NVML_OK) {
+        *used = (int64_t)v2.used;
+        *total = (int64_t)v2.total;
+        return result;
+    }
+    if ((result = n->memory(device, &v1)) == NVML_OK) {
+        *used = (int64_t)v1.used;
+        *total = (int64_t)v1.total;
+    }
+    return result;
+}
+
+/* ---- processes ---- */
+
+/* An older driver's entries are shorter: they are spread out in place, the last one first. */
+static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *count, struct nvml_process *p)
+{
+    const unsigned room = *count;
+    const int result = n->processes_v1(device, count, (struct nvml_process_v1 *)(void *)p);
+
+    for (unsigned i = *count; result == NVML_OK && *count <= room && i-- > 0;) {
+        struct nvml_process_v1 old;
+
+        memcpy(&old, (const char *)p + i * sizeof old, sizeof old);
+        p[i] = (struct nvml_process){ old.pid, old.used, UINT32_MAX, UINT32_MAX };
+    }
+    return result;
+}
+
+/* How many there are, in *out (free()); or -1. */
+static long ask_processes(const struct nvml *n, struct nvml_device *device, struct nvml_process **out)
+{
+    unsigned room = SLACK;
+
+    if (!n->processes && !n->processes_v1)
+        return -1;
+    for (int i = 0; i < TRIES && room <= PROCESSES_MAX; i++) {
+        /* Some drivers of 2023 wrote 8 bytes more an entry than this call's version has: there is room for them. */
+        struct nvml_process *const p = calloc(room, sizeof *p + 8);
+        unsigned count = room;
+        int result;
+
+        if (!p)
+            return -1;
+        result = n->processes ? n->processes(device, &count, p) : ask_old(n, device, &count, p);
+        if (result == NVML_OK && count <= room) {
+            *out = p;
+            return (long)count;
+        }
+        free(p);
+        if (result != NVML_INSUFFICIENT_SIZE || count > PROCESSES_MAX)
+            return -1;
+        room = count + SLACK;
+    }
+    return -1;
+}
+
+static json_t *ours_to_json(const json_t *worker, const struct nvml_process *p)
+{
+    return json_pack("{s:O, s:i, s:o, s:O*}", "worker", json_object_get(worker, "worker"), "pid", (int)p->pid, "memory",
+                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who", json_object_get(worker, "who"));
+}
+
+static json_t *other_to_json(const struct nvml_process *p)
+{
+    char who[CROWD_WHO];
+
+    return json_pack("{s:i, s:o, s:s}", "pid", (int)p->pid, "memory",
+                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who", crowd_who((long)p->pid, who));
+}
+
+/* Both lists stay empty where the driver doesn't tell. */
+static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers, const struct crowd *crowd,
+                          json_t *ours, json_t *others)
+{
+    struct nvml_process *p = NULL;
+    const long count = ask_processes(n, device, &p);
+    int rc = 0;
+
+    for (long i = 0; rc == 0 && i < count; i++) {
+        const struct member *m = crowd_find(crowd, (long)p[i].pid);
+
+        rc = m ? json_array_append_new(ours, ours_to_json(json_array_get(workers, m->worker), &p[i]))
+               : json_array_append_new(others, other_to_json(&p[i]));
+    }
+    free(p);
+    return rc;
+}
+
+/* ---- one GPU ---- */
+
+/* NVML tells the use of whole GPUs only. */
+static int64_t read_use(const struct nvml *n, struct nvml_device *device)
+{
+    struct nvml_utilization use;
+
+    return n->utilization && n->utilization(device, &use) == NVML_OK ? (int64_t)use.gpu : -1;
+}
+
+static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const struct found *f)
+{
+    int64_t used = -1, total = gpu->memory ? (int64_t)gpu->memory : -1, use = -1;
+    int result = NVML_OK;
+
+    if (f && f->device) {
+        result = read_memory(&d->nvml, f->device, &used, &total);
+        use = read_use(&d->nvml, f->device);
+    }
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o}", "uuid", gpu->uuid, "index", (int)gpu->index, "used", number(used),
+                     "total", number(total), "use", number(use), "lost", result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED, "corrected",
+                     number(f ? driver_ecc(d, f, NVML_ECC_CORRECTED) : -1), "uncorrected",
+                     number(f ? driver_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
+}
+
+static json_t *read_one(const struct driver *d, const struct gpu *gpu, const json_t *workers, const struct crowd *crowd)
+{
+    const struct found *f = driver_device(d, gpu->uuid);
+    json_t *one = read_numbers(d, gpu, f), *ours = json_array(), *others = json_array();
+    bool good = one && ours && others;
+
+    if (good && f && f->device)
+        good = read_processes(&d->nvml, f->device, workers, crowd, ours, others) == 0;
+    good = good && json_object_set(one, "ours", ours) == 0 && json_object_set(one, "others", others) == 0;
+    json_decref(ours);
+    json_decref(others);
+    if (good)
+        return one;
+    json_decref(one);
+    return NULL;
+}
+
+static bool is_wanted(const struct gpu *gpu, const json_t *only)
+{
+    for (size_t i = 0; only && i < json_array_size(only); i++) {
+        const char *uuid = json_string_value(json_array_get(only, i));
+
+        if (uuid && strcmp(uuid, gpu->uuid) == 0)
+            return true;
+    }
+    return !only;
+}
+
+json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers, const struct crowd *crowd)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < d->gpus.n; i++)
+        if (is_wanted(&d->gpus.v[i], only) && json_array_append_new(list, read_one(d, &d->gpus.v[i], workers, crowd)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}

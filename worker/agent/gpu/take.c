@@ -1,0 +1,271 @@
+/* take.c - which worker gets which GPU; see gpu.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "worker/agent/gpu/affinity.h"
+#include "worker/agent/gpu/desk.h"
+#include "worker/agent/gpu/lease.h"
+#include "worker/agent/gpu/words.h"
+
+#define MARK_NS (5 * NS_PER_S)
+#define HOLDERS_SHOWN 8u
+
+struct seat *desk_seat(const struct gpu_desk *d, uint32_t worker)
+{
+    struct seat *s = d->seat;
+
+    while (s && s->worker != worker)
+        s = s->next;
+    return s;
+}
+
+unsigned desk_uses(const struct gpu_desk *d, const char *uuid)
+{
+    unsigned uses = 0;
+
+    for (const struct seat *s = d->seat; s; s = s->next)
+        for (unsigned i = 0; i < s->n; i++)
+            uses += strcmp(s->hold[i].uuid, uuid) == 0;
+    return uses;
+}
+
+bool gpu_has(const struct gpu_desk *d, uint32_t worker)
+{
+    return desk_seat(d, worker) != NULL;
+}
+
+static void seat_destroy(struct seat *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        lease_give(&s->hold[i].fd);
+    free(s);
+}
+
+void gpu_give(struct gpu_desk *d, uint32_t worker)
+{
+    for (struct seat **at = &d->seat; *at; at = &(*at)->next)
+        if ((*at)->worker == worker) {
+            struct seat *s = *at;
+
+            *at = s->next;
+            seat_destroy(s);
+            return;
+        }
+}
+
+int gpu_visible(const struct gpu_desk *d, uint32_t worker, struct buf *out)
+{
+    const struct seat *s = desk_seat(d, worker);
+
+    for (unsigned i = 0; s && i < s->n; i++)
+        if (buf_addf(out, "%s%s", i ? "," : "", s->hold[i].uuid) < 0)
+            return -1;
+    return 0;
+}
+
+void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
+{
+    const struct seat *s = desk_seat(d, worker);
+    const struct gpu *one = s ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
+    struct err err = { "" };
+
+    /* Those of several GPUs: the first one's, unless they are on different nodes. */
+    for (unsigned i = 1; one && i < s->n; i++) {
+        const struct gpu *other = gpus_find(&d->gpus, s->hold[i].uuid);
+
+        if (!other || strcmp(other->cpus, one->cpus) != 0)
+            return;
+    }
+    if (one && affinity_bind(pid, one->cpus, &err) < 0)
+        log_info("gpu", "process %ld is not kept near its GPU: %s", (long)pid, err.text);
+}
+
+/* ---- one worker ---- */
+
+/* Takes one more GPU for s, if it is free. */
+static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share, struct err *err)
+{
+    const char *notebook = getenv("JPY_SESSION_NAME"), *slash = notebook ? strrchr(notebook, '/') : NULL;
+    struct hold *h = &s->hold[s->n];
+    enum lease_result result;
+
+    if (!share && desk_uses(d, one->uuid))
+        return LEASE_HELD;
+    result = lease_take(d->folder, one->uuid, share, slash ? slash + 1 : notebook ? notebook : "", &h->fd, err);
+    if (result != LEASE_TAKEN)
+        return result;
+    memcpy(h->uuid, one->uuid, sizeof h->uuid);
+    s->n++;
+    return LEASE_TAKEN;
+}
+
+static bool seat_has(const struct seat *s, const char *uuid)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (strcmp(s->hold[i].uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* How little a GPU is to be shared: free ones first, then those that fewest of ours have, then what others hold. */
+static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
+{
+    char holder[LEASE_HOLDER];
+    const unsigned uses = desk_uses(d, one->uuid);
+
+    return 2 * uses + (uses == 0 && lease_holder(d->folder, one->uuid, false, holder) ? 1 : 0);
+}
+
+static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s)
+{
+    const struct gpu *best = NULL;
+    unsigned least = 0;
+
+    for (size_t i = 0; i < d->gpus.n; i++) {
+        const struct gpu *one = &d->gpus.v[i];
+        unsigned its;
+
+        if (seat_has(s, one->uuid))
+            continue;
+        its = cost(d, one);
+        if (!best || its < least) {
+            best = one;
+            least = its;
+        }
+    }
+    return best;
+}
+
+static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct err *err)
+{
+    while (s->n < each) {
+        const struct gpu *one = cheapest(d, s);
+
+        if (!one || add(d, s, one, true, err) != LEASE_TAKEN)
+            return -1;
+    }
+    return 0;
+}
+
+/* *at: the first GPU that was not tried yet; what another worker of ours did not get, this one doesn't either. */
+static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at, struct err *err)
+{
+    while (s->n < each) {
+        if (*at >= d->gpus.n || add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED)
+            return -1;
+        ++*at;
+    }
+    return 0;
+}
+
+/* ---- too few ---- */
+
+static unsigned count_free(struct gpu_desk *d)
+{
+    char holder[LEASE_HOLDER];
+    unsigned n = 0;
+
+    for (size_t i = 0; i < d->gpus.n; i++)
+        n += !desk_uses(d, d->gpus.v[i].uuid) && !lease_holder(d->folder, d->gpus.v[i].uuid, false, holder);
+    return n;
+}
+
+static int add_holders(struct gpu_desk *d, struct buf *out)
+{
+    unsigned shown = 0;
+
+    for (size_t i = 0; i < d->gpus.n; i++) {
+        const struct gpu *one = &d->gpus.v[i];
+        const bool ours = desk_uses(d, one->uuid) > 0;
+        char holder[LEASE_HOLDER], label[GPU_LABEL];
+
+        if (!ours && !lease_holder(d->folder, one->uuid, false, holder))
+            continue;
+        if (shown++ == HOLDERS_SHOWN)
+            return buf_add_text(out, ", …");
+        if (buf_addf(out, "%s%s by %s", shown > 1 ? ", " : "; held: ", gpu_label(one, label),
+                     ours ? "other ranks of this notebook" : holder) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *err)
+{
+    const struct words_shortage s = { .ranks = (unsigned)ranks, .each = each, .all = (unsigned)d->gpus.n,
+                                      .free = d->gpus.n ? count_free(d) : 0, .why = d->gpus.why };
+    struct buf text = BUF_INIT;
+
+    if (words_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) || words_add_remedies(&s, &text) < 0)
+        (void)err_set(err, "too few GPUs are free, and memory is out");
+    else
+        (void)err_set(err, "%s", text.p);
+    buf_release(&text);
+    return -1;
+}
+
+/* What can't work whoever holds what. */
+static int check(struct gpu_desk *d, size_t ranks, unsigned each, bool share, struct err *err)
+{
+    if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
+        return d->gpus.n && desk_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
+    if (each > 1 && d->gpus.v[0].instance >= 0)
+        return err_set(err, "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1", each,
+                       d->gpus.v[0].name);
+    return desk_folder(d, err) < 0 ? -1 : 0;
+}
+
+/* ---- all or none ---- */
+
+static void mark(struct gpu_desk *d, const struct seat *s)
+{
+    struct err err = { "" };
+    json_t *uuids = seat_uuids(s);
+    json_t *ask = uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker", (json_int_t)s->worker, "gpus", uuids) : NULL;
+
+    if (client_ask(d->client, ask, MARK_NS, NULL, NULL, &err) < 0)
+        log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);
+}
+
+static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, struct err *err)
+{
+    struct seat *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
+
+    if (!s)
+        return err_null(err, "out of memory for the GPUs of %u ranks", each);
+    s->worker = worker;
+    s->next = d->seat;
+    d->seat = s;
+    return s;
+}
+
+int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share, struct err *err)
+{
+    size_t at = 0, done;
+
+    if (each == 0 || n == 0)
+        return 0;
+    if (n > GPUS_MAX * 64u || each > GPUS_MAX)
+        return err_set(err, "--gpus %u for %zu ranks: a node has at most %u GPUs", each, n, GPUS_MAX);
+    if (check(d, n, each, share, err) < 0)
+        return -1;
+    for (done = 0; done < n; done++) {
+        struct seat *s = seat_create(d, worker[done], each, err);
+
+        if (!s)
+            goto fail;
+        if ((share ? fill_shared(d, s, each, err) : fill_alone(d, s, each, &at, err)) < 0) {
+            gpu_give(d, worker[done]);
+            goto fail;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        mark(d, desk_seat(d, worker[i]));
+    return 0;
+fail:
+    while (done > 0)
+        gpu_give(d, worker[--done]);
+    return err->text[0] ? -1 : too_few(d, n, each, err);
+}

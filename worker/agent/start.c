@@ -1,0 +1,261 @@
+/* start.c - see start.h. */
+#include "worker/agent/start.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/gpu/gpu.h"
+#include "worker/agent/spawn.h"
+#include "worker/agent/worker.h"
+#include "worker/agent/zygote.h"
+
+/* One START of ranks: the workers are made, their processes not yet. */
+struct starting {
+    struct agent *agent;
+    struct buf msg; /* the message, for when the GPUs are known */
+    char *python;
+    size_t n;
+    struct awaited {
+        uint32_t worker;
+        uint32_t rank;
+        struct ends ends; /* all -1: it could not be made */
+    } v[];
+};
+
+static uint32_t u32_at(struct slice s, size_t i)
+{
+    const uint8_t *p = (const uint8_t *)s.p + 4 * i;
+
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* A NUL-terminated copy (free()). NULL: memory is out, or there is a NUL within. */
+static char *text_of(struct slice s)
+{
+    char *text = s.n && memchr(s.p, '\0', s.n) ? NULL : malloc(s.n + 1);
+
+    if (!text)
+        return NULL;
+    memcpy(text, s.n ? s.p : "", s.n);
+    text[s.n] = '\0';
+    return text;
+}
+
+static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd, struct slice env)
+{
+    struct err err = { "" };
+
+    if (!spawn_worker(a, WORKER_HOME, id, python, cwd, env, &err))
+        reap_never_started(a, id, err.text);
+}
+
+static void start_nobody(struct agent *a, struct slice workers, const char *why)
+{
+    log_error("agent", "START: %s", why);
+    for (size_t i = 0; i < workers.n / 4; i++)
+        if (!agent_worker(a, u32_at(workers, i)))
+            reap_never_started(a, u32_at(workers, i), why);
+}
+
+/* ---- ranks ---- */
+
+static void starting_destroy(struct starting *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        ends_close(&s->v[i].ends);
+    buf_release(&s->msg);
+    free(s->python);
+    free(s);
+}
+
+static struct starting *starting_create(struct agent *a, const struct span *m, const char *python, struct slice workers,
+                                        struct err *err)
+{
+    const size_t n = workers.n / 4;
+    struct starting *s;
+
+    if (m->v[F_START_RANKS].s.n != workers.n)
+        return err_null(err, "START names %zu workers and %zu ranks", n, m->v[F_START_RANKS].s.n / 4);
+    if (!(s = calloc(1, sizeof *s + n * sizeof s->v[0])))
+        return err_null(err, "out of memory");
+    s->agent = a;
+    s->msg = (struct buf)BUF_INIT;
+    if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0)
+        return s;
+    starting_destroy(s);
+    return err_null(err, "out of memory");
+}
+
+/* From here on the kernel may write to them, and kill them. */
+static void make_workers(struct starting *s, const struct span *m, struct slice workers)
+{
+    for (size_t i = 0; i < workers.n / 4; i++) {
+        struct awaited *to = &s->v[s->n];
+        struct err err = { "" };
+        struct worker *w;
+
+        *to = (struct awaited){ u32_at(workers, i), u32_at(m->v[F_START_RANKS].s, i), ENDS_INIT };
+        if (agent_worker(s->agent, to->worker)) {
+            log_error("agent", "START: worker %u is alive", to->worker);
+        } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends, &err))) {
+            w->rank = to->rank;
+            s->n++;
+        } else {
+            reap_never_started(s->agent, to->worker, err.text);
+        }
+    }
+}
+
+/* START's environment with the GPUs of one rank; the text is the caller's (free()). visible NULL: nothing is set. */
+static char *rank_env(struct slice env, const char *visible)
+{
+    json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
+    char *text = NULL;
+
+    if (object && (!visible || json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(visible)) == 0))
+        text = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    return text;
+}
+
+static int order_rank(struct starting *s, struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
+                      const char *visible, struct err *err)
+{
+    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16), (uint8_t)(it->rank >> 24) };
+    struct span one = *m;
+    char *env = visible ? rank_env(m->v[F_START_ENV].s, visible) : NULL;
+    int rc;
+
+    if (visible && !env)
+        return err_set(err, "the environment of START is not an object of strings, or memory is out");
+    one.worker = w->id;
+    one.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
+    if (env)
+        one.v[F_START_ENV].s = slice_text(env);
+    rc = zygote_order(z, w, &it->ends, &one, err);
+    free(env);
+    (void)s;
+    return rc;
+}
+
+/* What CUDA_VISIBLE_DEVICES is to be for w; NULL: leave it alone. -1: memory is out. */
+static int visible_of(const struct agent *a, const struct worker *w, uint64_t gpus, struct buf *text, const char **visible)
+{
+    *visible = NULL;
+    if (gpus == 0 && !gpu_likely(a->gpus))
+        return 0;
+    if (buf_add_text(text, "") < 0 || gpu_visible(a->gpus, w->id, text) < 0)
+        return -1;
+    *visible = text->n ? text->p : "";
+    return 0;
+}
+
+static void refuse(struct agent *a, struct worker *w, const char *why)
+{
+    const uint32_t id = w->id;
+
+    worker_retire(w);
+    reap_never_started(a, id, why);
+}
+
+/* Orders all that still live; `trouble` not NULL: tells them all why they won't come. */
+static void order_ranks(struct starting *s, const struct span *m, const char *trouble)
+{
+    struct agent *a = s->agent;
+    struct err err = { "" };
+    struct worker *z = trouble ? NULL : zygote_get(a, s->python, &err);
+
+    for (size_t i = 0; i < s->n; i++) {
+        struct worker *w = agent_worker(a, s->v[i].worker);
+        struct buf text = BUF_INIT;
+        struct err why = { "" };
+        const char *visible;
+
+        if (!w)
+            continue;
+        if (trouble || !z)
+            refuse(a, w, trouble ? trouble : err.text);
+        else if (visible_of(a, w, m->v[F_START_GPUS].u64, &text, &visible) < 0)
+            refuse(a, w, "out of memory");
+        else if (order_rank(s, z, w, &s->v[i], m, visible, &why) < 0)
+            refuse(a, w, why.text);
+        buf_release(&text);
+    }
+    if (z && zygote_go(z, &err) < 0)
+        log_error("agent", "START: %s", err.text);
+}
+
+/* ---- GPUs ---- */
+
+/* Those that were not killed meanwhile, all or none. */
+static int take_gpus(struct starting *s, const struct span *m, struct err *err)
+{
+    uint32_t *living = malloc((s->n + 1) * sizeof *living);
+    size_t n = 0;
+    int rc;
+
+    if (!living)
+        return err_set(err, "out of memory");
+    for (size_t i = 0; i < s->n; i++)
+        if (agent_worker(s->agent, s->v[i].worker))
+            living[n++] = s->v[i].worker;
+    rc = gpu_take(s->agent->gpus, living, n, m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
+                  m->v[F_START_SHARE].u64 == 1, err);
+    free(living);
+    return rc;
+}
+
+static void gpus_known(void *arg)
+{
+    struct starting *s = arg;
+    struct err err = { "" };
+    struct span m;
+
+    if (!s->agent->finishing && span_decode(&m, s->msg.p, s->msg.n, &err) == 0) {
+        order_ranks(s, &m, take_gpus(s, &m, &err) < 0 ? err.text : NULL);
+        span_release(&m);
+    }
+    starting_destroy(s);
+}
+
+static void start_ranks(struct agent *a, const struct span *m, const char *python, struct slice workers)
+{
+    struct err err = { "" };
+    struct starting *s = starting_create(a, m, python, workers, &err);
+
+    if (!s) {
+        start_nobody(a, workers, err.text);
+        return;
+    }
+    make_workers(s, m, workers);
+    if (m->v[F_START_GPUS].u64 > 0) {
+        (void)zygote_get(a, python, &err); /* it imports meanwhile; what fails is told when they are ordered */
+        err.text[0] = '\0';
+        if (gpu_look(a->gpus, gpus_known, s, &err) == 0)
+            return;
+    }
+    order_ranks(s, m, err.text[0] ? err.text : NULL);
+    starting_destroy(s);
+}
+
+void start_workers(struct agent *a, const struct span *m, struct slice workers)
+{
+    char *python = text_of(m->v[F_START_PYTHON].s);
+    char *cwd = text_of(m->v[F_START_CWD].s);
+
+    if (!python || !cwd)
+        start_nobody(a, workers, "a path with a NUL in it, or out of memory");
+    else if (m->v[F_START_ROLE].u64 == 1)
+        start_ranks(a, m, python, workers);
+    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) && !agent_worker(a, u32_at(workers, 0)))
+        start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
+    else
+        log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);
+    free(python);
+    free(cwd);
+}
