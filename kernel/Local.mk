@@ -2,24 +2,23 @@
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/group.c \
-	kernel/group/ship.h kernel/group/ship.c \
+	kernel/group/ship.h kernel/group/ship.c kernel/group/place.h kernel/group/place.c \
 	kernel/cell/doors.h kernel/cell/room.h \
 	kernel/cell/notebook.h kernel/cell/notebook.c \
 	kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
 	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/fanout.c \
+	kernel/cell/engine.c kernel/cell/start.c kernel/cell/sever.c \
 	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
-	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c \
-	kernel/cell/text.h kernel/cell/text.c \
-	kernel/agents/agents.h kernel/agents/agents.c \
-	kernel/agents/credit.h kernel/agents/credit.c
+	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c \
+	kernel/cell/text.h kernel/cell/text.c
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c
-cellspan_kernel_LDADD = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+cellspan_kernel_LDADD = kernel/libkernel.a kernel/agents/libagents.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
-check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t
+check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t tests/unit/kernel/status.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
@@ -29,6 +28,8 @@ tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c $(kernel_double)
 tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_troubles_t_SOURCES = tests/unit/kernel/troubles.c $(kernel_double)
 tests_unit_kernel_troubles_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_status_t_SOURCES = tests/unit/kernel/status.c $(kernel_double)
+tests_unit_kernel_status_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_memory_t_SOURCES = tests/unit/kernel/memory.c $(kernel_double)
 tests_unit_kernel_memory_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_memory_t_LDFLAGS = $(CHAOS_LINK)

@@ -1,7 +1,6 @@
 #include "kernel/house.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -132,51 +131,44 @@ static void door_wake(void *arg, uint64_t due_ns)
     }
 }
 
-static const char *door_node(void *arg)
+static int door_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
 {
-    return agents_node(((struct house *)arg)->agents);
+    const int rc = agents_send_nodes(((struct house *)arg)->agents, nodes, n, m, err);
+
+    if (rc < 0)
+        log_warn("house", "%s", err->text);
+    return rc;
 }
 
-static long door_cores(void *arg)
+static int door_place(void *arg, uint32_t worker, unsigned node)
 {
-    const long cores = agents_cores(((struct house *)arg)->agents);
-
-    return cores ? cores : sysconf(_SC_NPROCESSORS_ONLN);
+    return agents_place(((struct house *)arg)->agents, worker, node);
 }
 
-/* What an engine or the user left visible; else what the driver lists. */
-static unsigned door_gpus(void *arg)
+static void door_drop(void *arg, uint64_t blob)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    DIR *gpus = visible ? NULL : opendir("/proc/driver/nvidia/gpus");
-    struct dirent *entry;
-    unsigned n = visible && *visible && *visible != '-';
-
-    (void)arg;
-    for (const char *at = visible; n && (at = strchr(at, ',')); at++)
-        n++;
-    while (gpus && (entry = readdir(gpus)))
-        n += entry->d_name[0] != '.';
-    if (gpus)
-        closedir(gpus);
-    return n;
+    agents_drop(((struct house *)arg)->agents, blob);
 }
 
-static uint64_t door_memory(void *arg, long pid)
+static int door_engine_start(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *engine,
+                             struct err *err)
 {
-    char path[64], line[256];
-    unsigned long kib = 0;
-    FILE *f;
+    return agents_engine_start(((struct house *)arg)->agents, name, spec, ranks, engine, err);
+}
 
-    (void)arg;
-    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
-    if (!(f = fopen(path, "re")))
-        return 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "Pss: %lu kB", &kib) == 1)
-            break;
-    fclose(f);
-    return (uint64_t)kib << 10;
+static void door_engine_stop(void *arg, unsigned engine)
+{
+    agents_engine_stop(((struct house *)arg)->agents, engine);
+}
+
+static void door_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n)
+{
+    agents_engine_nodes(((struct house *)arg)->agents, engine, first, n);
+}
+
+static const struct node_info *door_node(void *arg, unsigned node)
+{
+    return agents_node(((struct house *)arg)->agents, node);
 }
 
 static struct doors doors_of(struct house *h)
@@ -191,14 +183,17 @@ static struct doors doors_of(struct house *h)
         .drain_shell = door_drain_shell,
         .shutdown = door_shutdown,
         .send = door_send,
+        .send_nodes = door_send_nodes,
+        .place = door_place,
+        .drop = door_drop,
         .owe = door_owe,
         .forget = door_forget,
         .revive = door_revive,
-        .wake = door_wake,
+        .engine_start = door_engine_start,
+        .engine_stop = door_engine_stop,
+        .engine_nodes = door_engine_nodes,
         .node = door_node,
-        .cores = door_cores,
-        .gpus = door_gpus,
-        .memory = door_memory,
+        .wake = door_wake,
     };
 }
 
@@ -212,17 +207,27 @@ static void came_request(void *arg, struct request *r)
         notebook_request(h->notebook, r);
 }
 
-static void came_message(void *arg, uint32_t worker, const struct span *m)
+static void came_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
 {
     struct house *h = arg;
 
-    notebook_message(h->notebook, worker, m);
+    notebook_message(h->notebook, node, worker, m);
     balance(h);
 }
 
-static void came_lost(void *arg, const char *why)
+static void came_up(void *arg, unsigned node)
 {
-    notebook_lost(((struct house *)arg)->notebook, why);
+    notebook_up(((struct house *)arg)->notebook, node);
+}
+
+static void came_lost(void *arg, unsigned node, const char *why)
+{
+    notebook_lost(((struct house *)arg)->notebook, node, why);
+}
+
+static void came_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
+{
+    notebook_engine(((struct house *)arg)->notebook, engine, event, text);
 }
 
 static void came_tick(struct loop *loop, void *arg)
@@ -307,7 +312,11 @@ static int start_agents(struct house *h, const struct arguments *o, struct err *
     const struct agents_config config = {
         .folder = h->folder,
         .python = o->python,
-        .handler = { .message = came_message, .lost = came_lost, .arg = h },
+        .handler = { .message = came_message,
+                     .up = came_up,
+                     .lost = came_lost,
+                     .engine = came_engine,
+                     .arg = h },
     };
 
     h->agents = agents_create(h->loop, &config, err);

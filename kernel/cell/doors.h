@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "kernel/agents/node.h"
 #include "protocol/span.h"
 
 struct request;
@@ -30,16 +31,20 @@ struct doors {
     void (*ask)(void *arg, const struct request *r, struct slice prompt, bool password); /* input_request */
     void (*drain_shell)(void *arg);   /* take in every request that has arrived */
     void (*shutdown)(void *arg);      /* the kernel is to end when this turn is over */
-    /* n 0: to the agent. -1: it did not leave, and who would have answered won't. */
+    /* -1: it did not leave, and who would have answered won't. A blob goes ahead to nodes that lack it. */
     int (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
-    void (*owe)(void *arg, uint32_t worker, size_t bytes); /* taken in: give the credit back some time */
-    void (*forget)(void *arg, uint32_t worker);            /* it is gone */
-    int (*revive)(void *arg, struct err *err);             /* start the lost agent again */
+    int (*send_nodes)(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err); /* to agents */
+    int (*place)(void *arg, uint32_t worker, unsigned node); /* before its START; -1: memory is out */
+    void (*drop)(void *arg, uint64_t blob);                  /* nobody needs it any more */
+    void (*owe)(void *arg, uint32_t worker, size_t bytes);   /* taken in: give the credit back some time */
+    void (*forget)(void *arg, uint32_t worker);              /* it is gone */
+    int (*revive)(void *arg, struct err *err);               /* start the lost agent of NODE_HERE again */
+    /* An engine's run; notebook_engine() tells how it goes on. ranks 0: not said. */
+    int (*engine_start)(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *engine, struct err *err);
+    void (*engine_stop)(void *arg, unsigned engine);
+    void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n);
+    const struct node_info *(*node)(void *arg, unsigned node); /* NULL: none */
     void (*wake)(void *arg, uint64_t due_ns); /* call notebook_tick then; UINT64_MAX: no need */
-    const char *(*node)(void *arg);
-    long (*cores)(void *arg);                 /* of this node; 0: not known */
-    unsigned (*gpus)(void *arg);              /* visible on this node */
-    uint64_t (*memory)(void *arg, long pid);  /* bytes that the process holds; 0: not known */
 };
 
 #endif

@@ -18,8 +18,10 @@ struct notebook *notebook_create(const struct doors *doors, const struct noteboo
 void notebook_destroy(struct notebook *nb); /* NULL is fine */
 
 void notebook_request(struct notebook *nb, struct request *r);                        /* from a client; borrowed */
-void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m);   /* from the agent or a worker; borrowed */
-void notebook_lost(struct notebook *nb, const char *why);                             /* the agent and all its workers are gone */
+void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m); /* from an agent or a worker; borrowed */
+void notebook_up(struct notebook *nb, unsigned node);                                 /* an engine's node can be used */
+void notebook_lost(struct notebook *nb, unsigned node, const char *why);              /* the agent and all its workers are gone */
+void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
 void notebook_interrupt(struct notebook *nb);                                         /* SIGINT or interrupt_request */
 void notebook_tick(struct notebook *nb);                                              /* the time given to wake() has come */
 

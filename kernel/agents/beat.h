@@ -1,0 +1,31 @@
+/* beat.h - who was silent for too long. The time is given. A host that slept, or was frozen, sees it by its own timers, which
+ * come late; then nobody is to blame, and all start anew. Pure. */
+#ifndef KERNEL_AGENTS_BEAT_H
+#define KERNEL_AGENTS_BEAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct pulse {
+    uint64_t heard, sent; /* when the last message went either way */
+};
+
+struct beat {
+    uint64_t timeout_ns;
+    uint64_t due_ns; /* when the next look should be */
+};
+
+/* text: what CELLSPAN_HEARTBEAT_TIMEOUT says, in seconds; NULL or "": 10. */
+MUST_USE int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err);
+/* How long to wait until the next look. */
+uint64_t beat_wait(const struct beat *b);
+/* To be called when the wait is over. true: it is so late that the host must have slept: start every pulse anew. */
+MUST_USE bool beat_look(struct beat *b, uint64_t now);
+
+void pulse_start(struct pulse *p, uint64_t now);
+bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now);  /* a BEAT is to be sent */
+bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t now); /* silent for too long */
+
+#endif

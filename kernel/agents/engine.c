@@ -1,0 +1,316 @@
+/* engine.c - see engine.h. */
+#include "kernel/agents/engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/runtime.h"
+#include "kernel/agents/find.h"
+
+#define READ_SIZE      16384
+#define READS_PER_TURN 4
+#define VARIABLE       "CELLSPAN_SECRET="
+#define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
+#define KILL_NS        (5 * NS_PER_S)     /* from there to SIGKILL: it may have an allocation to give back */
+
+extern char **environ;
+
+struct engine {
+    char *name;
+    pid_t pid;
+    int in, out, errs;
+    struct watch *out_watch, *errs_watch, *patience;
+    struct said_lines lines;
+    struct buf tail;
+    int status;
+    bool ended, ending, termed;
+    void (*said)(void *arg, struct engine *e, const struct said *said);
+    void *arg;
+};
+
+/* ---- what it writes ---- */
+
+static void take_line(void *arg, struct slice line)
+{
+    struct engine *e = arg;
+    const struct said said = said_parse(line);
+
+    if (said.kind == SAID_NONSENSE)
+        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n, line.p);
+    else if (!e->ending)
+        e->said(e->arg, e, &said);
+}
+
+/* One read. false: there is nothing more now, or ever. */
+static bool read_some(struct engine *e, int *fd, struct watch **watch)
+{
+    char bytes[READ_SIZE];
+    const ssize_t n = read(*fd, bytes, sizeof bytes);
+    int rc;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        watch_stop(*watch);
+        *watch = NULL;
+        fd_close(fd);
+        return false;
+    }
+    if (fd == &e->out)
+        rc = said_lines_add(&e->lines, slice_of(bytes, (size_t)n), take_line, e);
+    else
+        rc = said_tail_add(&e->tail, slice_of(bytes, (size_t)n));
+    if (rc < 0)
+        log_error("engine", "%s: out of memory, %zd bytes that it wrote are lost", e->name, n);
+    return true;
+}
+
+static void out_readable(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct engine *e = arg;
+
+    (void)loop, (void)fd, (void)events;
+    for (int k = 0; k < READS_PER_TURN && read_some(e, &e->out, &e->out_watch); k++)
+        ;
+}
+
+static void errs_readable(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct engine *e = arg;
+
+    (void)loop, (void)fd, (void)events;
+    for (int k = 0; k < READS_PER_TURN && read_some(e, &e->errs, &e->errs_watch); k++)
+        ;
+}
+
+/* ---- its start ---- */
+
+/* Our environment with the secret. The last string is the only one that is not environ's. */
+static char **environment(const struct secret *secret, struct err *err)
+{
+    size_t n = 0, kept = 0;
+    char **env, *variable = malloc(sizeof VARIABLE + SECRET_TEXT_SIZE);
+
+    while (environ[n])
+        n++;
+    if (!variable || !(env = calloc(n + 2, sizeof *env))) {
+        free(variable);
+        return err_null(err, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], VARIABLE, sizeof VARIABLE - 1) != 0)
+            env[kept++] = environ[i];
+    memcpy(variable, VARIABLE, sizeof VARIABLE);
+    secret_format(secret, variable + sizeof VARIABLE - 1);
+    env[kept] = variable;
+    return env;
+}
+
+static void environment_free(char **env)
+{
+    size_t last = 0;
+
+    if (!env)
+        return;
+    while (env[last + 1])
+        last++;
+    sodium_memzero(env[last], strlen(env[last]));
+    free(env[last]);
+    free(env);
+}
+
+static int start_process(struct engine *e, const struct engine_spec *s, const char *launcher, const char *agent,
+                         struct err *err)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
+    char **env = environment(s->secret, err);
+    const char *argv[12];
+    char ranks[16];
+    unsigned n = 0;
+    int rc = -1;
+
+    snprintf(ranks, sizeof ranks, "%u", s->ranks);
+    argv[n++] = launcher;
+    if (*s->spec) {
+        argv[n++] = "--spec";
+        argv[n++] = s->spec;
+    }
+    if (s->ranks) {
+        argv[n++] = "--ranks";
+        argv[n++] = ranks;
+    }
+    argv[n++] = "--";
+    argv[n++] = agent;
+    argv[n++] = "--connect";
+    argv[n++] = s->endpoints;
+    argv[n] = NULL;
+    if (!env)
+        goto out;
+    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0 || fd_nonblock(out[0], true) < 0 || fd_nonblock(errs[0], true) < 0) {
+        err_set(err, "can't start %s: %s", launcher, strerror(errno));
+        goto out;
+    }
+    spec.argv = argv;
+    spec.env = (const char *const *)env;
+    spec.out = out[1];
+    spec.errs = errs[1];
+    spec.session = true;
+    if ((e->pid = process_start_piped(&spec, &e->in, err)) < 0)
+        goto out;
+    e->out = out[0];
+    e->errs = errs[0];
+    out[0] = errs[0] = -1;
+    rc = 0;
+out:
+    environment_free(env);
+    for (int k = 0; k < 2; k++) {
+        fd_close(&out[k]);
+        fd_close(&errs[k]);
+    }
+    return rc;
+}
+
+/* ---- its end ---- */
+
+void engine_signal(struct engine *e, int signo)
+{
+    if (e->pid <= 0)
+        return;
+    if (signo == SIGKILL)
+        (void)process_kill_group(e->pid, SIGKILL);
+    (void)kill(e->pid, signo);
+}
+
+static void patience_over(struct loop *loop, void *arg)
+{
+    struct engine *e = arg;
+
+    (void)loop;
+    engine_signal(e, e->termed ? SIGKILL : SIGTERM);
+    if (!e->termed)
+        loop_timer_again(e->patience, KILL_NS);
+    e->termed = true;
+}
+
+void engine_end(struct engine *e)
+{
+    if (e->ending)
+        return;
+    e->ending = true;
+    fd_close(&e->in);
+    if (e->pid > 0)
+        loop_timer_again(e->patience, TERM_NS);
+}
+
+static void streams_close(struct engine *e)
+{
+    watch_stop(e->out_watch);
+    watch_stop(e->errs_watch);
+    e->out_watch = e->errs_watch = NULL;
+    fd_close(&e->in);
+    fd_close(&e->out);
+    fd_close(&e->errs);
+}
+
+void engine_ended(struct engine *e, int status)
+{
+    while (e->out >= 0 && read_some(e, &e->out, &e->out_watch))
+        ;
+    said_lines_end(&e->lines, take_line, e);
+    while (e->errs >= 0 && read_some(e, &e->errs, &e->errs_watch))
+        ;
+    (void)process_kill_group(e->pid, SIGKILL); /* whatever it left */
+    e->status = status;
+    e->ended = true;
+    e->pid = 0;
+    loop_timer_off(e->patience);
+    streams_close(e);
+}
+
+pid_t engine_pid(const struct engine *e)
+{
+    return e->pid;
+}
+
+int engine_errors(const struct engine *e, struct buf *out)
+{
+    return said_tail_show(&e->tail, out);
+}
+
+/* Status 2 says that it was asked for what it can't do: then its own words are all that is needed. */
+int engine_words(const struct engine *e, struct buf *out)
+{
+    const size_t start = out->n;
+    int rc = 0;
+
+    if (!e->ended)
+        return engine_errors(e, out);
+    if (WIFSIGNALED(e->status))
+        rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name, WTERMSIG(e->status));
+    else if (WEXITSTATUS(e->status) != 2 || e->tail.n == 0)
+        rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name, WEXITSTATUS(e->status));
+    if (rc == 0 && e->tail.n && out->n > start)
+        rc = buf_add_text(out, ":\n");
+    return rc < 0 ? -1 : engine_errors(e, out);
+}
+
+/* ---- made and freed ---- */
+
+static struct engine *engine_create(struct loop *loop, const struct engine_spec *spec, struct err *err)
+{
+    struct engine *e = calloc(1, sizeof *e);
+
+    if (!e)
+        return err_null(err, "out of memory");
+    e->in = e->out = e->errs = -1;
+    e->said = spec->said;
+    e->arg = spec->arg;
+    if ((e->name = strdup(spec->name)) && (e->patience = loop_timer(loop, TERM_NS, 0, patience_over, e, err))) {
+        loop_timer_off(e->patience);
+        return e;
+    }
+    engine_free(e);
+    return err_null(err, "out of memory");
+}
+
+struct engine *engine_start(struct loop *loop, const struct engine_spec *spec, struct err *err)
+{
+    struct engine *e = engine_create(loop, spec, err);
+    char *launcher = e ? find_engine(spec->name, err) : NULL;
+    char *agent = launcher ? runtime_find("cellspan-agent", err) : NULL;
+
+    if (!agent || start_process(e, spec, launcher, agent, err) < 0 ||
+        !(e->out_watch = loop_fd(loop, e->out, LOOP_READ, out_readable, e, err)) ||
+        !(e->errs_watch = loop_fd(loop, e->errs, LOOP_READ, errs_readable, e, err))) {
+        engine_free(e);
+        e = NULL;
+    }
+    free(launcher);
+    free(agent);
+    return e;
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    if (e->pid > 0) {
+        engine_signal(e, SIGKILL);
+        (void)waitpid(e->pid, NULL, 0);
+    }
+    streams_close(e);
+    watch_stop(e->patience);
+    said_lines_release(&e->lines);
+    buf_release(&e->tail);
+    free(e->name);
+    free(e);
+}

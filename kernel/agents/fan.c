@@ -1,0 +1,116 @@
+/* fan.c - see fan.h. Everything here is linear in the list: nodes and connections are marked when they are first met. */
+#include "kernel/agents/fan.h"
+
+#include <stdlib.h>
+
+void fan_release(struct fan *f)
+{
+    free(f->touched);
+    free(f->top);
+    f->touched = f->top = NULL;
+    f->n_touched = f->n_top = f->room = 0;
+}
+
+/* Room for every node that there is. */
+static int fan_begin(struct fan *f)
+{
+    const size_t n = f->links->n;
+    struct link **touched, **top;
+
+    f->n_touched = f->n_top = f->gone = 0;
+    if (n <= f->room)
+        return 0;
+    if (!(touched = realloc(f->touched, 2 * n * sizeof *touched)))
+        return -1;
+    f->touched = touched;
+    if (!(top = realloc(f->top, 2 * n * sizeof *top)))
+        return -1;
+    f->top = top;
+    f->room = 2 * n;
+    return 0;
+}
+
+/* NULL: it is gone. The notebook's own machine may be started again: what is for it waits. */
+static struct link *fan_meet(struct fan *f, unsigned node)
+{
+    struct link *l = links_get(f->links, node);
+
+    if (!l || (l->info.state == NODE_LOST && node != NODE_HERE)) {
+        f->gone++;
+        return NULL;
+    }
+    if (!l->touched) {
+        l->touched = true;
+        l->n_workers = 0;
+        f->touched[f->n_touched++] = l;
+    }
+    return l;
+}
+
+static int link_add_worker(struct link *l, uint32_t worker)
+{
+    if (l->n_workers == l->room) {
+        const size_t room = l->room ? 2 * l->room : 8;
+        uint32_t *more = realloc(l->worker, room * sizeof *more);
+
+        if (!more)
+            return -1;
+        l->worker = more;
+        l->room = room;
+    }
+    l->worker[l->n_workers++] = worker;
+    return 0;
+}
+
+/* The node's section goes into the route of its connection, or waits with the body. */
+static int fan_section(struct fan *f, struct link *l, zmq_msg_t *body)
+{
+    struct link *top;
+
+    if (!link_is_ready(l))
+        return link_wait(l, l->worker, l->n_workers, body);
+    top = link_top(l);
+    if (!top->topped) {
+        top->topped = true;
+        buf_clear(&top->route);
+        f->top[f->n_top++] = top;
+    }
+    return route_add(&top->route, l->number, l->worker, l->n_workers);
+}
+
+/* The marks are taken off again, whatever happened. */
+static int fan_end(struct fan *f, zmq_msg_t *body, int rc)
+{
+    for (size_t i = 0; i < f->n_touched; i++) {
+        f->touched[i]->touched = false;
+        if (rc == 0)
+            rc = fan_section(f, f->touched[i], body);
+    }
+    for (size_t i = 0; i < f->n_top; i++)
+        f->top[i]->topped = false;
+    if (rc < 0)
+        f->n_top = 0;
+    return rc;
+}
+
+int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body)
+{
+    int rc = fan_begin(f);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct link *l = fan_meet(f, links_where(f->links, workers[i]));
+
+        if (l)
+            rc = link_add_worker(l, workers[i]);
+    }
+    return fan_end(f, body, rc);
+}
+
+int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body)
+{
+    int rc = fan_begin(f);
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        (void)fan_meet(f, nodes[i]);
+    return fan_end(f, body, rc);
+}

@@ -1,0 +1,83 @@
+/* link.h - what the kernel knows of each node: who it is, by which way it is reached, and what waits until it can be. Nodes
+ * are never freed before the table: who holds a pointer to one may go on reading it. Pure. */
+#ifndef KERNEL_AGENTS_LINK_H
+#define KERNEL_AGENTS_LINK_H
+
+#include <stdbool.h>
+#include <zmq.h>
+
+#include "base/buf.h"
+#include "kernel/agents/beat.h"
+#include "kernel/agents/node.h"
+#include "protocol/route.h"
+
+#define IDENTITY_MAX 32u /* ZeroMQ makes up 5 bytes; agents don't name themselves */
+
+struct router;
+
+/* One message for one node that can't take it yet. */
+struct letter {
+    struct letter *next;
+    struct buf route;
+    zmq_msg_t body;
+};
+
+enum move { MOVE_NONE, MOVE_WAITS, MOVE_OPENING, MOVE_DIALING, MOVE_DONE };
+
+struct link {
+    unsigned number;
+    struct node_info info;   /* its texts are the link's own */
+    char *name, *address, *addresses;
+    struct router *router;   /* the socket that it came by; NULL: nothing came yet */
+    unsigned char identity[IDENTITY_MAX];
+    size_t identity_size;
+    int fd;                  /* of its connection, to recognise it when it ends; -1: not known */
+    struct link *parent;     /* by way of whom it is reached, once moved; before, by whom it is to be; NULL: directly */
+    enum move move;
+    struct pulse pulse;
+    uint64_t doomed_ns;      /* its connection has ended, and until then its engine may say why; 0: no */
+    struct letter *first, **last; /* what waits */
+    uint32_t *worker;        /* of the message that is being sent: fan.c's */
+    size_t n_workers, room;
+    struct buf route;
+    bool touched, topped;
+};
+
+struct links {
+    struct link **node; /* by number */
+    size_t n;
+    uint16_t *home;     /* the node of each worker, by its number */
+    size_t n_homes;
+};
+
+#define LINKS_INIT { NULL, 0, NULL, 0 }
+#define LINK_NOWHERE 0xffffu /* the node of a worker that is gone */
+
+void links_release(struct links *t);
+/* Adds n nodes of a run. -1: memory is out, or there are no numbers left; none was added then. */
+MUST_USE int links_add(struct links *t, unsigned n, unsigned engine, struct err *err);
+struct link *links_get(const struct links *t, unsigned number); /* NULL: there was never such a node */
+
+/* Where a worker is: NODE_HERE unless it was placed or forgotten. */
+MUST_USE int links_place(struct links *t, uint32_t worker, unsigned node, struct err *err);
+unsigned links_where(const struct links *t, uint32_t worker);
+void links_forget(struct links *t, uint32_t worker);
+
+/* The texts are copied. */
+MUST_USE int link_name(struct link *l, struct slice name);
+/* HELLO's list, "IFNAME=IP,…"; the first IP becomes the node's address. */
+MUST_USE int link_addresses(struct link *l, struct slice list);
+void link_lost(struct link *l); /* nothing reaches it any more, and nothing waits */
+
+/* Can a message for it leave now? */
+bool link_is_ready(const struct link *l);
+/* The node with a connection of its own on the way to this one. */
+struct link *link_top(struct link *l);
+bool link_is_under(const struct link *l, const struct link *top);
+/* Keeps it for later; the body is copied by reference. */
+MUST_USE int link_wait(struct link *l, const uint32_t *workers, size_t n, zmq_msg_t *body);
+/* The first that waits, or NULL. The caller's, to be given to letter_free(). */
+struct letter *link_take(struct link *l);
+void letter_free(struct letter *letter); /* NULL is fine */
+
+#endif

@@ -1,0 +1,66 @@
+/* local.c - see local.h. */
+#include "kernel/agents/local.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/process.h"
+#include "base/runtime.h"
+
+#define NAP_MS 5
+
+int local_start(struct local *l, struct err *err)
+{
+    char *launcher = runtime_find("cellspan-launch-local", err);
+    char *agent = launcher ? runtime_find("cellspan-agent", err) : NULL;
+    const char *argv[] = { launcher, "--",    agent,      "--connect", l->endpoint,
+                           "--node", l->node, "--python", l->python,   NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* what an engine says is known of this one */
+
+    spec.argv = argv;
+    spec.out = null;
+    spec.die_with_parent = false; /* it has to clean up when we are gone */
+    spec.session = true;
+    l->pid = agent ? process_start_piped(&spec, &l->in, err) : -1;
+    fd_close(&null);
+    free(launcher);
+    free(agent);
+    if (l->pid > 0)
+        return 0;
+    l->pid = 0;
+    return -1;
+}
+
+void local_ended(struct local *l, int status, char *why, size_t size)
+{
+    if (WIFSIGNALED(status))
+        snprintf(why, size, "the agent on %s was killed by signal %d", l->node, WTERMSIG(status));
+    else
+        snprintf(why, size, "the agent on %s ended with exit status %d", l->node, WEXITSTATUS(status));
+    l->pid = 0;
+    fd_close(&l->in);
+}
+
+void local_end(struct local *l, unsigned wait_ms)
+{
+    fd_close(&l->in);
+    for (unsigned ms = 0; l->pid > 0 && ms < wait_ms; ms += NAP_MS) {
+        const struct timespec nap = { 0, NAP_MS * 1000000 };
+
+        if (waitpid(l->pid, NULL, WNOHANG) != 0)
+            l->pid = 0;
+        else
+            nanosleep(&nap, NULL);
+    }
+    if (l->pid > 0) {
+        kill(-l->pid, SIGKILL);
+        kill(l->pid, SIGKILL);
+        waitpid(l->pid, NULL, 0);
+        l->pid = 0;
+    }
+}

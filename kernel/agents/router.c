@@ -1,0 +1,249 @@
+/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells send, so that no high-water
+ * mark may drop any of it. */
+#include "kernel/agents/router.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define ARRIVALS_PER_TURN 64
+#define BYTES_PER_TURN    (1u << 20)
+#define MESSAGE_MAX       (INT64_C(320) << 20) /* the longest message (300 MiB), and what is around it */
+#define BACKLOG           1024 /* a thousand agents may dial at once */
+#define HANDSHAKE_MS      10000 /* who is not through by then is cut off */
+#define PARTED            (ZMQ_EVENT_DISCONNECTED | REFUSED)
+#define REFUSED           (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+
+struct router {
+    void *socket, *monitor;
+    struct watch *readable, *news;
+    struct router_handler handler;
+    unsigned port;
+};
+
+/* ---- in ---- */
+
+static int number_of(zmq_msg_t *m)
+{
+    return zmq_msg_get(m, ZMQ_SRCFD);
+}
+
+static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
+{
+    const char *user = zmq_msg_gets(&frame[1], "User-Id");
+    const struct arrival a = {
+        .router = r,
+        .identity = slice_of(zmq_msg_data(&frame[0]), zmq_msg_size(&frame[0])),
+        .user = user ? user : "",
+        .fd = number_of(&frame[1]),
+        .first = slice_of(zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1])),
+        .last = n > 2 ? slice_of(zmq_msg_data(&frame[2]), zmq_msg_size(&frame[2])) : slice_text(""),
+        .frames = n - 1,
+    };
+
+    r->handler.arrived(r->handler.arg, &a);
+}
+
+/* Takes one message, and of its frames the first three. Its size; -1: there is none. */
+static long take(struct router *r)
+{
+    zmq_msg_t frame[3];
+    unsigned kept = 0, n = 0;
+    long size = -1;
+    int more = 1;
+
+    while (more) {
+        zmq_msg_t spare, *into = kept < 3 ? &frame[kept] : &spare;
+
+        (void)zmq_msg_init(into);
+        if (zmq_msg_recv(into, r->socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(into);
+            break;
+        }
+        size = (size < 0 ? 0 : size) + (long)zmq_msg_size(into);
+        more = zmq_msg_more(into);
+        n++;
+        if (kept < 3)
+            kept++;
+        else
+            zmq_msg_close(&spare);
+    }
+    if (n > 1 && !more)
+        deliver(r, frame, n);
+    while (kept > 0)
+        zmq_msg_close(&frame[--kept]);
+    return size;
+}
+
+static void readable(struct loop *loop, void *arg)
+{
+    size_t bytes = 0;
+
+    (void)loop;
+    for (int k = 0; k < ARRIVALS_PER_TURN && bytes < BYTES_PER_TURN; k++) {
+        const long n = take(arg);
+
+        if (n < 0)
+            return;
+        bytes += (size_t)n;
+    }
+}
+
+void router_drain(struct router *r)
+{
+    while (take(r) >= 0)
+        ;
+}
+
+/* ---- the monitor: connections that end, and strangers ---- */
+
+/* false: there is nothing. An event's first frame is event:u16 value:u32, as this machine writes them. */
+static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
+{
+    char frame[6], rest[512];
+    int more = 1;
+    size_t size = sizeof more;
+
+    if (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
+        return false;
+    memcpy(event, frame, sizeof *event);
+    memcpy(value, frame + sizeof *event, sizeof *value);
+    while (zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &size) == 0 && more)
+        if (zmq_recv(monitor, rest, sizeof rest, ZMQ_DONTWAIT) < 0)
+            break;
+    return true;
+}
+
+void router_settle(struct router *r)
+{
+    uint16_t event;
+    uint32_t value;
+
+    while (r->monitor && news_take(r->monitor, &event, &value)) {
+        if (event == ZMQ_EVENT_DISCONNECTED)
+            r->handler.parted(r->handler.arg, r, (int)value);
+        else if (event & REFUSED)
+            r->handler.refused(r->handler.arg, r, "does not speak ZeroMQ with CURVE");
+    }
+}
+
+static void news(struct loop *loop, void *arg)
+{
+    (void)loop;
+    router_settle(arg);
+}
+
+static int watch_connections(struct router *r, struct loop *loop, void *context, struct err *err)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "inproc://connections-%p", (void *)r);
+    if (zmq_socket_monitor(r->socket, name, PARTED) < 0 || !(r->monitor = zmq_socket(context, ZMQ_PAIR)) ||
+        zmq_connect(r->monitor, name) < 0)
+        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(errno));
+    return (r->news = loop_zmq(loop, r->monitor, news, r, err)) ? 0 : -1;
+}
+
+/* ---- out ---- */
+
+int router_send(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body, struct err *err)
+{
+    zmq_msg_t copy;
+
+    (void)zmq_msg_init(&copy);
+    if (zmq_msg_copy(&copy, body) < 0 ||
+        zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(r->socket, route.p, route.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_msg_send(&copy, r->socket, ZMQ_DONTWAIT) < 0) {
+        const int error = zmq_errno();
+
+        zmq_msg_close(&copy);
+        return err_set(err, "%s", zmq_strerror(error));
+    }
+    return 0;
+}
+
+/* ---- made and destroyed ---- */
+
+static int set(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+static int set_options(void *socket)
+{
+    const int64_t most = MESSAGE_MAX;
+
+    if (set(socket, ZMQ_LINGER, 0) < 0 || set(socket, ZMQ_SNDHWM, 0) < 0 || set(socket, ZMQ_RCVHWM, 0) < 0 ||
+        set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0 || set(socket, ZMQ_BACKLOG, BACKLOG) < 0 ||
+        set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0)
+        return -1;
+    return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
+}
+
+static int set_curve(void *socket, const struct keys *keys, const char *domain)
+{
+    if (set(socket, ZMQ_CURVE_SERVER, 1) < 0 || set(socket, ZMQ_IPV6, 1) < 0 ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret, KEY_SIZE) < 0)
+        return -1;
+    return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
+}
+
+struct router *router_create(struct loop *loop, void *context, const struct keys *keys, const char *domain,
+                             const struct router_handler *handler, struct err *err)
+{
+    struct router *r = calloc(1, sizeof *r);
+
+    if (!r)
+        return err_null(err, "out of memory");
+    r->handler = *handler;
+    if (!(r->socket = zmq_socket(context, ZMQ_ROUTER)) || set_options(r->socket) < 0 ||
+        (keys && set_curve(r->socket, keys, domain) < 0)) {
+        err_set(err, "no socket for the agents: %s", zmq_strerror(errno));
+        goto undo;
+    }
+    if ((keys && watch_connections(r, loop, context, err) < 0) ||
+        !(r->readable = loop_zmq(loop, r->socket, readable, r, err)))
+        goto undo;
+    return r;
+undo:
+    router_destroy(r);
+    return NULL;
+}
+
+int router_bind(struct router *r, const char *endpoint, struct err *err)
+{
+    char bound[256];
+    size_t size = sizeof bound;
+    const char *colon;
+
+    if (zmq_bind(r->socket, endpoint) < 0)
+        return err_set(err, "%s: %s", endpoint, zmq_strerror(errno));
+    if (zmq_getsockopt(r->socket, ZMQ_LAST_ENDPOINT, bound, &size) == 0 && strncmp(bound, "tcp://", 6) == 0 &&
+        (colon = strrchr(bound, ':')))
+        r->port = (unsigned)strtoul(colon + 1, NULL, 10);
+    return 0;
+}
+
+unsigned router_port(const struct router *r)
+{
+    return r->port;
+}
+
+void router_destroy(struct router *r)
+{
+    if (!r)
+        return;
+    watch_stop(r->news);
+    watch_stop(r->readable);
+    if (r->socket && r->monitor)
+        (void)zmq_socket_monitor(r->socket, NULL, 0);
+    if (r->monitor)
+        zmq_close(r->monitor);
+    if (r->socket)
+        zmq_close(r->socket);
+    free(r);
+}

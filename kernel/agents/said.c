@@ -1,0 +1,162 @@
+/* said.c - see said.h. */
+#include "kernel/agents/said.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* ---- a line ---- */
+
+static struct slice skip_blanks(struct slice s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = slice_of(s.p + 1, s.n - 1);
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t' || s.p[s.n - 1] == '\r'))
+        s.n--;
+    return s;
+}
+
+/* Takes a word off the line. */
+static struct slice word(struct slice *line)
+{
+    size_t n = 0;
+    struct slice w;
+
+    *line = skip_blanks(*line);
+    while (n < line->n && line->p[n] != ' ' && line->p[n] != '\t')
+        n++;
+    w = slice_of(line->p, n);
+    *line = skip_blanks(slice_of(line->p + n, line->n - n));
+    return w;
+}
+
+static bool number(struct slice w, unsigned most, unsigned *out)
+{
+    unsigned v = 0;
+
+    if (w.n == 0 || w.n > 9)
+        return false;
+    for (size_t i = 0; i < w.n; i++) {
+        if (w.p[i] < '0' || w.p[i] > '9')
+            return false;
+        v = 10 * v + (unsigned)(w.p[i] - '0');
+    }
+    *out = v;
+    return v <= most;
+}
+
+struct said said_parse(struct slice line)
+{
+    const struct said nonsense = { .kind = SAID_NONSENSE };
+    const struct slice verb = word(&line);
+    struct said s = nonsense;
+
+    if (!utf8_is_valid(line))
+        return nonsense;
+    if (slice_is(verb, "say")) {
+        s = (struct said){ .kind = SAID_SAY, .text = line };
+    } else if (slice_is(verb, "nodes")) {
+        s.kind = SAID_NODES;
+        if (!number(word(&line), SAID_NODES_MAX, &s.n) || s.n == 0 || line.n)
+            return nonsense;
+    } else if (slice_is(verb, "node")) {
+        s.kind = SAID_NODE;
+        if (!number(word(&line), SAID_NODES_MAX, &s.n) || (s.text = word(&line)).n == 0)
+            return nonsense;
+        if (line.n && (!number(word(&line), SAID_NODES_MAX, &s.slots) || line.n))
+            return nonsense;
+    } else if (slice_is(verb, "failed")) {
+        s.kind = SAID_FAILED;
+        if (!number(word(&line), SAID_NODES_MAX, &s.n))
+            return nonsense;
+        s.text = line;
+    }
+    return s;
+}
+
+/* ---- lines ---- */
+
+static int piece(struct said_lines *l, struct slice bytes)
+{
+    const size_t room = SAID_LINE_MAX - l->buf.n;
+
+    if (l->skipping)
+        return 0;
+    if (bytes.n > room) {
+        bytes.n = room;
+        l->skipping = true;
+    }
+    return buf_add_slice(&l->buf, bytes);
+}
+
+int said_lines_add(struct said_lines *l, struct slice bytes, said_f f, void *arg)
+{
+    const char *end;
+
+    while (bytes.n && (end = memchr(bytes.p, '\n', bytes.n))) {
+        const size_t n = (size_t)(end - bytes.p);
+
+        if (piece(l, slice_of(bytes.p, n)) < 0)
+            return -1;
+        f(arg, buf_slice(&l->buf));
+        buf_clear(&l->buf);
+        l->skipping = false;
+        bytes = slice_of(end + 1, bytes.n - n - 1);
+    }
+    return piece(l, bytes);
+}
+
+void said_lines_end(struct said_lines *l, said_f f, void *arg)
+{
+    if (l->buf.n)
+        f(arg, buf_slice(&l->buf));
+    buf_clear(&l->buf);
+    l->skipping = false;
+}
+
+void said_lines_release(struct said_lines *l)
+{
+    buf_release(&l->buf);
+    l->skipping = false;
+}
+
+/* ---- the end of stderr ---- */
+
+/* Where the last `lines` lines begin. */
+static size_t tail_start(struct slice s, unsigned lines)
+{
+    size_t at = s.n;
+
+    if (at && s.p[at - 1] == '\n')
+        at--;
+    while (at > 0 && (s.p[at - 1] != '\n' || --lines > 0))
+        at--;
+    return at;
+}
+
+int said_tail_add(struct buf *tail, struct slice bytes)
+{
+    if (bytes.n > SAID_TAIL_BYTES)
+        bytes = slice_of(bytes.p + bytes.n - SAID_TAIL_BYTES, SAID_TAIL_BYTES);
+    if (buf_add_slice(tail, bytes) < 0)
+        return -1;
+    if (tail->n > SAID_TAIL_BYTES)
+        buf_drop(tail, tail->n - SAID_TAIL_BYTES);
+    buf_drop(tail, tail_start(buf_slice(tail), SAID_TAIL_LINES));
+    return 0;
+}
+
+int said_tail_show(const struct buf *tail, struct buf *out)
+{
+    const size_t start = out->n;
+
+    if (utf8_add_clean(out, buf_slice(tail)) < 0)
+        return -1;
+    for (size_t i = start; i < out->n; i++)
+        if ((unsigned char)out->p[i] < ' ' && out->p[i] != '\n' && out->p[i] != '\t')
+            out->p[i] = ' ';
+    while (out->n > start && strchr(" \n\t", out->p[out->n - 1]))
+        out->p[--out->n] = '\0';
+    return 0;
+}
+
