@@ -6,6 +6,7 @@ base_libbase_a_SOURCES = \
 	base/buf.h base/buf.c \
 	base/utf8.h base/utf8.c \
 	base/ranks.h base/ranks.c \
+	base/links.h base/links.c \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \
 	base/random.h base/random.c \

@@ -18,3 +18,12 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/transport.h
 worker_collective_libcollective_a_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS) $(CUDA_CPPFLAGS)
 EXTRA_DIST += worker/collective/README.md
+
+COLLECTIVE_LIBS = worker/collective/libcollective.a base/libbase.a
+check_PROGRAMS += \
+	tests/unit/collective/links.t \
+	tests/unit/collective/tcp.t
+tests_unit_collective_links_t_SOURCES = tests/unit/collective/links.c
+tests_unit_collective_links_t_LDADD = $(COLLECTIVE_LIBS) -lm
+tests_unit_collective_tcp_t_SOURCES = tests/unit/collective/tcp.c
+tests_unit_collective_tcp_t_LDADD = $(COLLECTIVE_LIBS)
