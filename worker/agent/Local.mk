@@ -1,3 +1,17 @@
+# Lines to the kernel and to other agents: for whoever plays an agent.
+noinst_LIBRARIES += worker/agent/libuplink.a
+worker_agent_libuplink_a_SOURCES = \
+	worker/agent/address.h worker/agent/address.c \
+	worker/agent/admit.h worker/agent/admit.c \
+	worker/agent/call.h worker/agent/call.c \
+	worker/agent/dial.h worker/agent/dial.c \
+	worker/agent/gather.h worker/agent/gather.c \
+	worker/agent/peers.h worker/agent/peers.c \
+	worker/agent/silence.h worker/agent/silence.c \
+	worker/agent/socket.h worker/agent/socket.c \
+	worker/agent/tree.h worker/agent/tree.c \
+	worker/agent/uplink.h worker/agent/uplink.c
+
 noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
@@ -5,8 +19,8 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/cause.h worker/agent/cause.c \
 	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
-	worker/agent/gather.h worker/agent/gather.c \
 	worker/agent/gauge.h worker/agent/gauge.c \
+	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \
 	worker/agent/outbox.h worker/agent/outbox.c \
@@ -14,23 +28,23 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/port.h worker/agent/port.c \
 	worker/agent/reap.h worker/agent/reap.c \
 	worker/agent/relay.h worker/agent/relay.c \
+	worker/agent/secret.h worker/agent/secret.c \
 	worker/agent/sever.h worker/agent/sever.c \
 	worker/agent/spawn.h worker/agent/spawn.c \
 	worker/agent/stacks.h worker/agent/stacks.c \
 	worker/agent/start.h worker/agent/start.c \
 	worker/agent/tail.h worker/agent/tail.c \
-	worker/agent/uplink.h worker/agent/uplink.c \
 	worker/agent/worker.h worker/agent/worker.c \
 	worker/agent/zygote.h worker/agent/zygote.c
 
 pkglibexec_PROGRAMS += cellspan-agent
 cellspan_agent_SOURCES = worker/agent/main.c
-cellspan_agent_LDADD = worker/agent/libagent.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+cellspan_agent_LDADD = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += worker/agent/README.md
 
 # home.t and ranks.t run real agents; the program itself plays the Python (tests/unit/agent/fake.h).
-AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
 check_PROGRAMS += \

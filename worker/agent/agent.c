@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -165,8 +166,8 @@ static void on_port(struct agent *a, const struct span *m)
 
 static void on_refuse(struct agent *a, const struct span *m)
 {
-    log_error("agent", "the kernel refuses this agent: %.*s", SLICE_ARG(m->v[F_REFUSE_TEXT].s));
-    a->refused = true;
+    fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", a->args.node, SLICE_ARG(m->v[F_REFUSE_TEXT].s));
+    a->status = 1;
     agent_stop(a, "refused");
 }
 

@@ -17,7 +17,7 @@ struct uplink;
 struct gpu_desk;
 
 struct agent_args {
-    const char *connect; /* the kernel's endpoint */
+    const char *connect; /* the kernel's endpoints, separated by commas */
     const char *node;
     const char *python;  /* start home with it; NULL: the kernel asks for it */
     const char *cwd;     /* of home and zygotes; NULL: ours */
@@ -36,7 +36,7 @@ struct agent {
     struct buf scratch;      /* what is being encoded */
     char *read_buf;          /* AGENT_READ_SIZE bytes */
     bool finishing;          /* everybody is being killed: nobody is started any more */
-    bool refused;
+    int status;              /* what the program is to end with */
 };
 
 MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err);

@@ -1,8 +1,4 @@
 /* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See README.md. */
-#ifdef __linux__
-#define _GNU_SOURCE
-#include <sched.h>
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -19,24 +15,29 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
-#include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/join.h"
+#include "worker/agent/secret.h"
 #include "worker/agent/spawn.h"
-#include "worker/agent/uplink.h"
 #include "worker/agent/worker.h"
 
 #define LARGE 131072 /* bytes */
 #define PARENT_LOOK_NS (2 * NS_PER_S)
+#define HANDED_LIMIT_MS 30000 /* until the engine has written the secret to our stdin */
+#define NAME_SIZE 257u        /* HELLO's limit, and the NUL */
 
 struct house {
     struct agent agent;
+    struct join join;
     pid_t parent; /* whose end is ours */
 };
 
 static int usage(FILE *to, int status)
 {
-    fputs("usage: cellspan-agent --connect ENDPOINT --node NAME [--python PATH] [--cwd DIR]\n"
-          "Looks after the ranks of one node for a cellspan kernel, which starts it. It ends when its stdin does.\n",
+    fputs("usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
+          "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It ends when its\n"
+          "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as the first\n"
+          "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n",
           to);
     return status;
 }
@@ -114,41 +115,35 @@ static int watch_for_the_end(struct house *h, struct loop *loop, struct err *err
 
 /* ---- start ---- */
 
-static void dispatch(void *arg, struct slice workers, struct slice msg)
+/* The host's name, if none was given. */
+static void name_node(struct agent_args *args, char name[static NAME_SIZE])
 {
-    struct agent *a = arg;
-
-    if (!a->finishing)
-        agent_dispatch(a, workers, msg);
+    if (args->node[0])
+        return;
+    if (gethostname(name, NAME_SIZE - 1) < 0 || !name[0])
+        snprintf(name, NAME_SIZE, "?");
+    name[NAME_SIZE - 1] = '\0';
+    args->node = name;
 }
 
-/* Those that we may use: an engine may have pinned us to a few. */
-static long count_cores(void)
+/* What the engine hands over: the keys come from it, and nothing else is kept. */
+static int take_secret(struct house *h, const char *connect, struct err *err)
 {
-#ifdef __linux__
-    cpu_set_t mine;
+    struct handed handed = { .index = 0 };
+    int rc = secret_from_environment(&handed, err);
 
-    if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 0)
-        return CPU_COUNT(&mine);
-#endif
-    return sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-static void say_hello(struct agent *a)
-{
-    struct span m = { .kind = SPAN_HELLO };
-    const long cores = count_cores();
-
-    m.v[F_HELLO_VERSION].u64 = SPAN_VERSION;
-    m.v[F_HELLO_NODE].s = slice_text(a->args.node);
-    m.v[F_HELLO_PID].u64 = (uint64_t)getpid();
-    m.v[F_HELLO_CORES].u64 = cores > 0 ? (uint64_t)cores : 1;
-    agent_send(a, &m);
+    if (!join_is_remote(connect))
+        rc = 0;
+    else if (rc == 0 && (rc = secret_from_stdin(&handed, STDIN_FILENO, HANDED_LIMIT_MS, err)) == 0)
+        join_keys(&h->join, &handed.secret, handed.index);
+    secret_wipe(&handed.secret);
+    return rc;
 }
 
 /* Home is executed before anything is dialled: it takes the longest to come up. */
-static int start(struct agent *a, struct err *err)
+static int start(struct house *h, struct err *err)
 {
+    struct agent *a = &h->agent;
     struct err home = { "" };
 
     if (process_adopt_orphans() < 0)
@@ -156,9 +151,8 @@ static int start(struct agent *a, struct err *err)
     if (a->args.python &&
         !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python, a->args.cwd, slice_text(""), &home))
         log_info("agent", "%s", home.text);
-    if (!(a->uplink = uplink_open(a->loop, a->args.connect, dispatch, a, err)))
+    if (join_start(&h->join, err) < 0)
         return -1;
-    say_hello(a);
     if (home.text[0])
         reap_never_started(a, SPAN_WORKER_HOME, home.text);
     return 0;
@@ -187,33 +181,38 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
     if (!loop)
         return -1;
     if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 &&
-        start(&h->agent, err) == 0)
+        start(h, err) == 0)
         rc = loop_run(loop, err);
     reap_everybody(&h->agent);
     tidy_after_kernel(h);
     agent_release(&h->agent);
+    join_release(&h->join);
     loop_destroy(loop);
-    return h->agent.refused ? -1 : rc;
+    return rc;
 }
 
 int main(int argc, char **argv)
 {
     struct house h = { .parent = getppid() };
     struct agent_args args;
+    char name[NAME_SIZE] = "";
     struct err err = { "" };
     int status;
 
     if (read_args(argc, argv, &args, &status) < 0)
         return status;
+    name_node(&args, name);
 #ifdef __GLIBC__
     (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE); /* what one large message took goes back to the system */
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
     log_open("agent");
-    if (random_open(&err) == 0 && run(&h, &args, &err) == 0)
-        return 0;
+    join_init(&h.join, &h.agent);
+    if (random_open(&err) == 0 && take_secret(&h, args.connect, &err) == 0 && run(&h, &args, &err) == 0)
+        return h.agent.status;
+    keys_wipe(&h.join.keys);
     if (err.text[0])
-        log_error("agent", "%s", err.text);
-    return 1;
+        fprintf(stderr, "cellspan-agent on %s: %s\n", args.node, err.text);
+    return h.agent.status ? h.agent.status : 1;
 }

@@ -1,7 +1,7 @@
 /* uplink.c - see uplink.h. */
 #include "worker/agent/uplink.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -11,51 +11,102 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/gather.h"
+#include "worker/agent/peers.h"
+#include "worker/agent/silence.h"
+#include "worker/agent/socket.h"
 
 #define MESSAGES_PER_TURN 32
-#define LINGER_MS 500
+
+struct line {
+    void *socket;
+    struct watch *watch;
+};
 
 struct uplink {
     struct loop *loop;
     void *context;
-    void *socket;
-    struct watch *watch;
+    bool own_context;
+    struct keys keys;
+    bool has_keys;
+    struct line line;   /* to the kernel, or to the parent */
+    struct line parent; /* the one to come: what goes up waits until something comes down there */
     struct gather *gather;
+    struct peers *peers;
+    struct silence silence;
+    struct watch *look;
     bool greeted; /* the first route has come */
-    uplink_f f;
-    void *arg;
+    struct uplink_handler handler;
 };
 
-/* ---- down ---- */
-
-static bool has_more(const zmq_msg_t *m)
+static void line_close(struct line *l)
 {
-    return zmq_msg_more(m) != 0;
+    watch_stop(l->watch);
+    if (l->socket)
+        zmq_close(l->socket);
+    *l = (struct line){ NULL, NULL };
 }
+
+/* ---- the agent's own words ---- */
+
+static void say(void *arg, const struct span *m)
+{
+    struct uplink *u = arg;
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(m, &msg, &err) < 0 || gather_add(u->gather, SPAN_WORKER_NONE, buf_slice(&msg), &err) < 0)
+        log_error("uplink", "%s", err.text);
+    buf_release(&msg);
+}
+
+/* ---- silence ---- */
+
+static void look(struct loop *loop, void *arg)
+{
+    struct uplink *u = arg;
+    char why[96];
+
+    if (!silence_is_over(&u->silence, clock_now(loop_clock(loop))))
+        return;
+    watch_stop(u->look);
+    u->look = NULL;
+    snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
+             (double)u->silence.timeout_ns / (double)NS_PER_S);
+    if (u->handler.lost)
+        u->handler.lost(u->handler.arg, why);
+}
+
+/* This machine's own agent hears by its stdin when the kernel ends. */
+static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
+{
+    struct err err = { "" };
+
+    if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
+        return;
+    silence_begin(&u->silence, timeout_ms * NS_PER_MS, clock_now(loop_clock(u->loop)));
+    watch_stop(u->look);
+    if (!(u->look = loop_timer(u->loop, silence_wait(&u->silence), silence_wait(&u->silence), look, u, &err)))
+        log_error("uplink", "%s", err.text);
+}
+
+/* ---- down ---- */
 
 /* Takes the two frames of a message. 1: got; 0: nothing there, or nonsense, which is dropped. */
 static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
 {
-    zmq_msg_t rest;
-    bool more;
-
     *empty = zmq_msg_recv(route, socket, ZMQ_DONTWAIT) < 0;
     if (*empty)
         return 0;
-    if (!has_more(route)) {
+    if (!zmq_msg_more(route)) {
         log_warn("uplink", "one frame where a message has two: dropped");
         return 0;
     }
     if (zmq_msg_recv(msg, socket, ZMQ_DONTWAIT) < 0)
         return 0;
-    if (!has_more(msg))
+    if (!zmq_msg_more(msg))
         return 1;
     log_warn("uplink", "more than two frames: dropped");
-    for (more = true; more;) {
-        zmq_msg_init(&rest);
-        more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 && has_more(&rest);
-        zmq_msg_close(&rest);
-    }
+    socket_skip(socket);
     return 0;
 }
 
@@ -66,9 +117,41 @@ static void greet(struct uplink *u, struct slice msg)
     struct span m;
 
     u->greeted = true;
-    if (span_decode(&m, msg.p, msg.n, &err) < 0 || m.kind != SPAN_WELCOME)
+    if (span_decode(&m, msg.p, msg.n, &err) < 0)
         return; /* whoever gets it says what is wrong with it */
-    gather_number(u->gather, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+    if (m.kind == SPAN_WELCOME) {
+        peers_number(u->peers, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+        gather_number(u->gather, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+        listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64);
+    }
+    span_release(&m);
+}
+
+static bool is_ours(unsigned kind)
+{
+    return kind == SPAN_BEAT || kind == SPAN_OPEN || kind == SPAN_DIAL;
+}
+
+/* The agent's part of the message, by its kind. */
+static void take(struct uplink *u, struct slice workers, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    if (workers.n > 0 || span_peek(&m, msg.p, msg.n, &err) < 0 || !is_ours(m.kind)) {
+        u->handler.message(u->handler.arg, workers, msg);
+        return;
+    }
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_error("uplink", "from the kernel: %s", err.text);
+        return;
+    }
+    if (m.kind == SPAN_BEAT)
+        say(u, &m);
+    else if (m.kind == SPAN_OPEN)
+        peers_open(u->peers, &m);
+    else
+        peers_dial(u->peers, &m);
     span_release(&m);
 }
 
@@ -81,8 +164,10 @@ static bool is_whole(struct slice route)
     return route.n == 0;
 }
 
-static void deliver(struct uplink *u, struct slice route, struct slice msg)
+/* Those below get it first: they wait longer for it. */
+static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
 {
+    const struct slice msg = slice_of(zmq_msg_data(frame), zmq_msg_size(frame));
     const bool first = !u->greeted;
     struct route_section s;
 
@@ -92,70 +177,147 @@ static void deliver(struct uplink *u, struct slice route, struct slice msg)
     }
     if (first)
         greet(u, msg);
+    peers_down(u->peers, route, gather_node(u->gather), frame);
     while (route_next(&route, &s))
         if (first || s.node == gather_node(u->gather)) {
-            u->f(u->arg, s.workers, msg);
+            take(u, s.workers, msg);
             return;
         }
 }
 
-static void uplink_ready(struct loop *loop, void *arg)
+/* true: there may be more. */
+static bool take_one(struct uplink *u, void *socket)
+{
+    zmq_msg_t route, msg;
+    bool empty;
+
+    zmq_msg_init(&route);
+    zmq_msg_init(&msg);
+    if (receive(socket, &route, &msg, &empty) == 1)
+        deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)), &msg);
+    zmq_msg_close(&route);
+    zmq_msg_close(&msg);
+    if (!empty)
+        silence_heard(&u->silence, clock_now(loop_clock(u->loop)));
+    return !empty;
+}
+
+static void line_ready(struct loop *loop, void *arg)
 {
     struct uplink *u = arg;
-    bool empty = false;
 
     (void)loop;
-    for (int i = 0; i < MESSAGES_PER_TURN && !empty; i++) {
-        zmq_msg_t route, msg;
+    for (int i = 0; i < MESSAGES_PER_TURN && u->line.socket; i++)
+        if (!take_one(u, u->line.socket))
+            return;
+}
 
-        zmq_msg_init(&route);
-        zmq_msg_init(&msg);
-        if (receive(u->socket, &route, &msg, &empty) == 1)
-            deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)),
-                    slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
-        zmq_msg_close(&route);
-        zmq_msg_close(&msg);
+/* ---- a parent ---- */
+
+/* The kernel has had our last word on the old line, and sends by way of the parent: what waits goes there. */
+static void parent_ready(struct loop *loop, void *arg)
+{
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    watch_stop(u->parent.watch);
+    u->parent.watch = loop_zmq(u->loop, u->parent.socket, line_ready, u, &err);
+    if (!u->parent.watch)
+        log_error("uplink", "%s", err.text);
+    line_ready(loop, u); /* whatever came on the old line came before */
+    line_close(&u->line);
+    u->line = u->parent;
+    u->parent = (struct line){ NULL, NULL };
+    gather_socket(u->gather, u->line.socket);
+    line_ready(loop, u);
+}
+
+static void on_parent(void *arg, uint32_t node, void *socket)
+{
+    struct span m = { .kind = SPAN_DIALED };
+    struct uplink *u = arg;
+    struct err err = { "" };
+    struct watch *watch = u->parent.socket ? err_null(&err, "a parent has been dialed already")
+                                           : loop_zmq(u->loop, socket, parent_ready, u, &err);
+
+    m.v[F_DIALED_NODE].u64 = node;
+    m.v[F_DIALED_ERROR].s = slice_text(err.text);
+    say(u, &m);
+    if (!watch) {
+        zmq_close(socket);
+        return;
     }
+    gather_flush(u->gather);
+    gather_socket(u->gather, NULL);
+    u->parent = (struct line){ socket, watch };
 }
 
-/* ---- the link ---- */
+/* ---- children and peers ---- */
 
-static int set_int(void *socket, int option, int value)
+static void on_entry(void *arg, struct slice whole)
 {
-    return zmq_setsockopt(socket, option, &value, sizeof value);
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    if (gather_pass(u->gather, whole, &err) < 0)
+        log_error("uplink", "%s", err.text);
 }
 
-static int dial(struct uplink *u, const char *endpoint)
+static void on_bundle(void *arg, zmq_msg_t *frame)
 {
-    if (!(u->context = zmq_ctx_new()) || !(u->socket = zmq_socket(u->context, ZMQ_DEALER)))
-        return -1;
-    if (set_int(u->socket, ZMQ_SNDHWM, 0) < 0 || set_int(u->socket, ZMQ_RCVHWM, 0) < 0 ||
-        set_int(u->socket, ZMQ_LINGER, LINGER_MS) < 0 || set_int(u->socket, ZMQ_RECONNECT_IVL, 10) < 0 ||
-        set_int(u->socket, ZMQ_RECONNECT_IVL_MAX, 1000) < 0)
-        return -1;
-    return zmq_connect(u->socket, endpoint);
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    if (gather_pass_all(u->gather, frame, &err) < 0)
+        log_error("uplink", "%s", err.text);
 }
 
-struct uplink *uplink_open(struct loop *loop, const char *endpoint, uplink_f f, void *arg, struct err *err)
+static void on_blobs(void *arg, uint32_t node, struct slice msg)
+{
+    const struct uplink *u = arg;
+
+    if (u->handler.blobs)
+        u->handler.blobs(u->handler.arg, node, msg);
+}
+
+static void on_unlinked(void *arg, uint32_t node, const char *why)
+{
+    const struct uplink *u = arg;
+
+    if (u->handler.unlinked)
+        u->handler.unlinked(u->handler.arg, node, why);
+}
+
+/* ---- the whole ---- */
+
+static int dial(struct uplink *u, const struct uplink_config *c, struct err *err)
+{
+    if (!(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL, c->kernel, err)))
+        return -1;
+    if (zmq_connect(u->line.socket, c->endpoint) < 0)
+        return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
+    gather_socket(u->gather, u->line.socket);
+    return (u->line.watch = loop_zmq(u->loop, u->line.socket, line_ready, u, err)) ? 0 : -1;
+}
+
+struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config, struct err *err)
 {
     struct uplink *u = calloc(1, sizeof *u);
+    const struct peers_doors doors = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
 
     if (!u)
         return err_null(err, "out of memory");
     u->loop = loop;
-    u->f = f;
-    u->arg = arg;
-    if (!(u->gather = gather_create(loop, err)))
-        goto fail;
-    if (dial(u, endpoint) < 0) {
-        (void)err_set(err, "--connect %s: %s", endpoint, zmq_strerror(zmq_errno()));
-        goto fail;
-    }
-    gather_socket(u->gather, u->socket);
-    if (!(u->watch = loop_zmq(loop, u->socket, uplink_ready, u, err)))
-        goto fail;
-    return u;
-fail:
+    u->handler = config->handler;
+    u->own_context = !config->context;
+    u->context = config->context ? config->context : zmq_ctx_new();
+    if ((u->has_keys = config->keys != NULL))
+        u->keys = *config->keys;
+    if (!u->context)
+        (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    else if ((u->gather = gather_create(loop, err)) &&
+             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &doors, err)) && dial(u, config, err) == 0)
+        return u;
     uplink_close(u);
     return NULL;
 }
@@ -164,18 +326,27 @@ void uplink_close(struct uplink *u)
 {
     if (!u)
         return;
-    watch_stop(u->watch);
+    watch_stop(u->look);
+    if (u->gather && u->parent.socket)
+        gather_socket(u->gather, u->parent.socket); /* the kernel may not have got DIALED, but nothing better is left */
     gather_destroy(u->gather);
-    if (u->socket)
-        zmq_close(u->socket);
-    if (u->context)
+    line_close(&u->parent);
+    line_close(&u->line);
+    peers_destroy(u->peers);
+    if (u->context && u->own_context)
         zmq_ctx_term(u->context);
+    keys_wipe(&u->keys);
     free(u);
 }
 
 uint32_t uplink_node(const struct uplink *u)
 {
     return gather_node(u->gather);
+}
+
+bool uplink_is_welcome(const struct uplink *u)
+{
+    return u->greeted;
 }
 
 int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err)
@@ -185,4 +356,9 @@ int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err 
     if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 && head.kind == SPAN_HELLO)
         return gather_send_now(u->gather, msg, err);
     return gather_add(u->gather, worker, msg, err);
+}
+
+int uplink_send_peer(struct uplink *u, uint32_t node, struct slice msg, struct err *err)
+{
+    return peers_send(u->peers, node, msg, err);
 }
