@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/slice.h"
 #include "protocol/span.h"
 #include "worker/agent/blobs.h"
 
@@ -19,13 +21,15 @@
 struct carrier;
 
 struct carrier_doors {
-    /* m on the link to the kernel (CARRIER_KERNEL) or on the one to that node, which it dialed or we dialed (DIAL, role 1).
-     * -1: there is no such link; for the kernel never. m is borrowed. */
-    int (*send)(void *arg, uint32_t link, const struct span *m);
-    /* It is whole: in the table of blobs; or it won't come, and error (for the user) says why. Letters may leave. */
+    /* An encoded message on the link to the kernel (CARRIER_KERNEL) or on the one to that node, whoever of the two dialed it
+     * (DIAL, role 1). -1: there is no such link. Copies msg. Must not call the carrier back. */
+    int (*send)(void *arg, uint32_t link, struct slice msg);
+    /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why. Letters may leave. */
     void (*settled)(void *arg, uint64_t blob, const char *error);
-    uint64_t (*now_ns)(void *arg); /* monotonic */
-    const char *(*node)(void *arg); /* this host's name, for errors */
+    /* Bytes that may still be kept here; when they are few, *why names what limits them. NULL: nothing does. */
+    uint64_t (*space)(void *arg, const char **why);
+    const struct clock *clock; /* borrowed */
+    const char *node;          /* this host's name, for errors; borrowed */
     void *arg;
 };
 
