@@ -30,8 +30,8 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->nb = nb;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
-    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
-        c->progress_ns = NEVER;
+    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
+        c->progress_ns = c->live_ns = c->look_ns = NEVER;
     return c;
 }
 
@@ -63,6 +63,8 @@ void cell_destroy(struct cell *c)
     json_decref(c->table);
     json_decref(c->expressions);
     json_decref(c->error);
+    sever_release(c);
+    free(c->said);
     free(c->failed);
     free(c->failed_name);
     free(c->text);
@@ -83,6 +85,8 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
         c->failed = strdup(text);
         c->failed_name = strdup(ename);
     }
+    if (c->state == CELL_ENGINE)
+        engine_leave(c->nb);
     if (c->state == CELL_RUNNING && cell_unfinished(c))
         judge_stop(c);
     else
@@ -94,6 +98,16 @@ int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct sp
     struct err err = { "" };
 
     if (notebook_send_to(c->nb, workers, n, m, &err) == 0)
+        return 0;
+    cell_fail(c, "RuntimeError", "%s", err.text);
+    return -1;
+}
+
+int cell_send_node(struct cell *c, unsigned node, const struct span *m)
+{
+    struct err err = { "" };
+
+    if (notebook_send_node(c->nb, node, m, &err) == 0)
         return 0;
     cell_fail(c, "RuntimeError", "%s", err.text);
     return -1;
@@ -272,11 +286,17 @@ void cell_tick(struct cell *c, uint64_t now)
 {
     stream_tick(c);
     judge_tick(c, now);
+    live_tick(c, now);
+    manage_look(c);
 }
 
 uint64_t cell_due(const struct cell *c)
 {
-    const uint64_t stream = stream_due(c), judge = judge_due(c);
+    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns };
+    uint64_t first = NEVER;
 
-    return stream < judge ? stream : judge;
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        if (due[k] < first)
+            first = due[k];
+    return first;
 }

@@ -77,6 +77,8 @@ static void show(struct cell *c, struct member *member, const char *type, const 
     if (c->pace && pace_flush(c->pace, &err) < 0)
         log_error("collect", "%s", err.text);
     label_display(c, member, type);
+    if (strcmp(type, "clear_output") == 0)
+        live_cleared(c);
     c->nb->doors.publish(c->nb->doors.arg, c->request, type, &p);
 }
 
@@ -170,6 +172,7 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
     r->pid = (long)m->v[F_READY_PID].u64;
     if (r->state == RANK_STARTING)
         r->state = RANK_IDLE;
+    start_check(nb, r, m->v[F_READY_PYTHON].s);
     if (nb->cell)
         gather_look(nb->cell);
 }
@@ -199,7 +202,7 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
         take_input(nb, r, m);
         break;
     case SPAN_STACK:
-        if (nb->cell)
+        if (!where_stack(nb, worker, m) && nb->cell)
             judge_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
         break;
     default:
@@ -209,9 +212,9 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
 
 /* ---- deaths ---- */
 
-static void note_idle_death(struct notebook *nb, unsigned rank, const struct span *m)
+static void note_idle_death(struct notebook *nb, const struct rank *r, const struct span *m)
 {
-    json_t *death = report_death(nb, rank, m);
+    json_t *death = report_death(nb, r, m);
     struct buf line = BUF_INIT;
 
     if (death && buf_addf(&line, "cellspan: %s (no cell was running on it)\n",
@@ -224,15 +227,15 @@ static void note_idle_death(struct notebook *nb, unsigned rank, const struct spa
 static void member_died(struct cell *c, struct member *member, const struct span *m)
 {
     json_decref(member->error);
-    member->error = report_death(c->nb, member->rank, m);
+    member->error = report_death(c->nb, &c->nb->group->rank[member->rank], m);
     member->accused = !c->stopping;
     member->state = MEMBER_DEAD;
     member_over(c, member);
 }
 
-static void start_failed(struct cell *c, unsigned rank, const struct span *m)
+static void start_failed(struct cell *c, const struct rank *r, const struct span *m)
 {
-    json_t *death = report_death(c->nb, rank, m);
+    json_t *death = report_death(c->nb, r, m);
     const struct slice last = m->v[F_EXITED_STDERR].s;
 
     cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "", SLICE_ARG(last));
@@ -251,14 +254,14 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
     was = r->state;
     group_break(nb->group);
     if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE)
-        note_idle_death(nb, r->number, m);
+        note_idle_death(nb, r, m);
     rank_end(r);
     if (member && member->state == MEMBER_RUNNING)
         member_died(c, member, m);
     else if (c && c->state == CELL_STOPPING)
         gather_stopped(c);
     else if (c && was == RANK_STARTING && c->state == CELL_GATHERING)
-        start_failed(c, r->number, m);
+        start_failed(c, r, m);
     else if (c && member && c->state < CELL_RUNNING)
         cell_fail(c, "RankDied", "rank %u died before the cell could run", r->number);
 }

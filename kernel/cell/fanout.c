@@ -42,19 +42,60 @@ static void set(json_t *env, const char *name, json_t *value)
     json_object_set_new(env, name, value);
 }
 
+/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as "0*4,1*4". */
+static int add_layout(const struct cell *c, struct buf *out)
+{
+    const struct rank *rank = c->nb->group->rank;
+    unsigned *number = calloc(c->world + 1u, sizeof *number), nodes = 0;
+    int rc = number ? 0 : -1;
+
+    for (unsigned k = 0, run = 1; rc == 0 && k < c->world; k++) {
+        unsigned same = 0;
+
+        while (rank[same].node != rank[k].node)
+            same++;
+        number[k] = same < k ? number[same] : nodes++;
+        if (k + 1 < c->world && rank[k + 1].node == rank[k].node) {
+            run++;
+            continue;
+        }
+        rc = buf_addf(out, "%s%u*%u", out->n ? "," : "", number[k], run);
+        run = 1;
+    }
+    free(number);
+    return rc;
+}
+
+static bool spans_nodes(const struct cell *c)
+{
+    for (unsigned k = 1; k < c->world; k++)
+        if (c->nb->group->rank[k].node != c->nb->group->rank[0].node)
+            return true;
+    return false;
+}
+
+/* Where the world meets: on rank 0's machine, at an address that the others reach. */
+static const char *master(const struct cell *c)
+{
+    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, c->nb->group->rank[0].node);
+
+    return spans_nodes(c) && info && info->address && info->address[0] ? info->address : "127.0.0.1";
+}
+
 static json_t *world_env(const struct cell *c)
 {
     const struct group *g = c->nb->group;
+    const char *address = master(c);
     json_t *env = json_object(), *world = json_sprintf("%u", c->world);
 
     set(env, "WORLD_SIZE", json_incref(world));
-    set(env, "LOCAL_WORLD_SIZE", json_incref(world));
     set(env, "ROLE_WORLD_SIZE", json_incref(world));
     set(env, "JAX_NUM_PROCESSES", world);
-    set(env, "GROUP_WORLD_SIZE", json_string("1"));
-    set(env, "MASTER_ADDR", json_string("127.0.0.1"));
+    set(env, "MASTER_ADDR", json_string(address));
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
-    set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf("127.0.0.1:%u", g->port));
+    set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
+    if (g->gpus && !g->want.share) /* each has so many for itself, so nccl will do */
+        set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID", json_sprintf("%s-%u", c->nb->run_id, g->worlds));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
@@ -149,6 +190,7 @@ static void members_run(struct cell *c)
         r->since_ns = now;
     }
     c->state = CELL_RUNNING;
+    live_begin(c);
 }
 
 static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
@@ -191,12 +233,13 @@ static int run_all(struct cell *c, struct span *m)
 void fanout_run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
-    struct buf env = BUF_INIT, argv = BUF_INIT;
+    struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT;
 
     world_open(c);
     if (group_assigned(c->nb->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0) {
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
+        add_layout(c, &layout) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
@@ -206,11 +249,13 @@ void fanout_run(struct cell *c)
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
         m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
+        m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
         if (run_all(c, &m) == 0)
             members_run(c);
     }
     buf_release(&env);
     buf_release(&argv);
+    buf_release(&layout);
     collect_look(c);
 }
 

@@ -20,23 +20,10 @@ void finish_show_error(struct cell *c, json_t *error)
 
 static void drop_blobs(struct cell *c)
 {
-    struct buf le = BUF_INIT;
-    struct span m = { .kind = SPAN_DROP };
-
-    for (size_t k = 0; k < c->n; k++)
-        for (unsigned b = 0; c->member[k].blob && b < 8; b++) {
-            const unsigned char byte = (unsigned char)(c->member[k].blob >> (8 * b));
-
-            if (buf_add(&le, &byte, 1) < 0)
-                break;
-        }
-    if (le.n && le.n % 8 == 0) {
-        m.v[F_DROP_BLOBS].s = buf_slice(&le);
-        notebook_send(c->nb, SPAN_WORKER_NONE, &m);
-    }
-    buf_release(&le);
-    for (size_t k = 0; k < c->n; k++)
+    for (size_t k = 0; k < c->n; k++) {
+        notebook_drop(c->nb, c->member[k].blob);
         c->member[k].blob = 0;
+    }
 }
 
 /* ---- what home is given ---- */
@@ -195,6 +182,7 @@ void finish(struct cell *c)
     stream_flush(c);
     if (somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED))
         c->bad = true;
+    live_end(c);
     if (c->bad && !c->error)
         finish_show_error(c, report_error(c));
     note_killed(c);
@@ -336,6 +324,7 @@ void finish_now(struct cell *c)
     if (c->state == CELL_OVER)
         return;
     stream_flush(c);
+    live_end(c);
     if (c->failed)
         finish_show_error(c, report_error(c));
     record(c);

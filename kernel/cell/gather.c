@@ -7,125 +7,6 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define DEFAULT_RANKS 4 /* on a machine without GPUs, at most */
-
-static unsigned default_world(struct notebook *nb)
-{
-    const unsigned gpus = nb->doors.gpus(nb->doors.arg);
-    const long cores = nb->doors.cores(nb->doors.arg);
-
-    if (nb->group->asked)
-        return nb->group->asked;
-    if (gpus)
-        return gpus;
-    return cores > 0 && cores < DEFAULT_RANKS ? (unsigned)cores : DEFAULT_RANKS;
-}
-
-/* The world's size, 0 when it was refused. */
-static unsigned world_of(struct cell *c)
-{
-    struct notebook *nb = c->nb;
-
-    if (c->plan.n == PLAN_N_UNSET)
-        return default_world(nb);
-    if (c->plan.n != PLAN_N_GPU)
-        return c->plan.n;
-    if (nb->doors.gpus(nb->doors.arg))
-        return nb->doors.gpus(nb->doors.arg);
-    cell_fail(c, "UsageError", "-n gpu: there is no GPU on %s (give a number, as in -n 4)",
-              nb->doors.node(nb->doors.arg));
-    return 0;
-}
-
-/* Which ranks take part; -1 when that was refused. */
-static int choose(struct cell *c)
-{
-    struct err err = { "" };
-
-    if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0) {
-        cell_fail(c, "UsageError", "%%pull: there are no ranks yet (run a %%%%distribute cell first)");
-        return -1;
-    }
-    if (!(c->world = world_of(c)))
-        return -1;
-    if (c->world > GROUP_MAX)
-        err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
-    else if (c->plan.ranks && ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0)
-        ;
-    else if (!c->plan.ranks && ranks_add_range(&c->to, 0, c->world - 1) < 0)
-        err_set(&err, "out of memory");
-    else if (group_grow(c->nb->group, c->world, &err) == 0) {
-        if (c->nb->group->asked < c->world)
-            c->nb->group->asked = c->world;
-        return 0;
-    }
-    cell_fail(c, "UsageError", "%s", err.text);
-    return -1;
-}
-
-/* ---- ranks ---- */
-
-static int add_u32(struct buf *out, uint32_t v)
-{
-    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
-                                  (unsigned char)(v >> 24) };
-
-    return buf_add(out, le, sizeof le);
-}
-
-static int start_ranks(struct cell *c, const struct ranks *missing)
-{
-    struct notebook *nb = c->nb;
-    uint32_t *workers = calloc(ranks_count(missing), sizeof *workers);
-    struct buf numbers = BUF_INIT;
-    struct span m = { .kind = SPAN_START, .cell = c->id };
-    struct err err = { "" };
-    size_t n = 0;
-    int rc;
-
-    for (long k = ranks_next(missing, 0); workers && k >= 0; k = ranks_next(missing, (unsigned)k + 1)) {
-        workers[n] = nb->next_worker++;
-        if (rank_start(&nb->group->rank[k], workers[n++], &err) < 0 || add_u32(&numbers, (uint32_t)k) < 0)
-            break;
-    }
-    m.v[F_START_ROLE].u64 = 1;
-    m.v[F_START_RANKS].s = buf_slice(&numbers);
-    m.v[F_START_GROUP].s = slice_text(nb->group->name);
-    m.v[F_START_PYTHON].s = slice_text(nb->python);
-    m.v[F_START_CWD].s = slice_text("");
-    m.v[F_START_ENV].s = slice_text("{}");
-    if (!workers || numbers.n != 4 * ranks_count(missing))
-        rc = err_set(&err, "out of memory while starting ranks");
-    else
-        rc = notebook_send_to(nb, workers, n, &m, &err);
-    buf_release(&numbers);
-    free(workers);
-    if (rc == 0)
-        return 0;
-    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
-        if (nb->group->rank[k].state == RANK_STARTING)
-            rank_end(&nb->group->rank[k]);
-    cell_fail(c, "RuntimeError", "%s", err.text);
-    return -1;
-}
-
-/* -1: the cell has failed. */
-static int ensure_ranks(struct cell *c)
-{
-    struct ranks missing = RANKS_INIT;
-    int rc = group_missing(c->nb->group, c->world, &missing);
-
-    c->start_ns = notebook_now(c->nb) + START_LIMIT_NS; /* also for those that an earlier cell began to start */
-    if (rc < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-    } else if (ranks_count(&missing)) {
-        group_break(c->nb->group);
-        rc = start_ranks(c, &missing);
-    }
-    ranks_release(&missing);
-    return rc;
-}
-
 /* ---- what home has, and a port ---- */
 
 static int join(struct buf *out, char **names)
@@ -158,7 +39,8 @@ static int ask_capture(struct cell *c)
     return rc;
 }
 
-static int ask_port(struct cell *c)
+/* Of the machine on which rank 0 is. -1: the cell has failed. */
+int gather_ask_port(struct cell *c)
 {
     const struct span m = { .kind = SPAN_PORT, .cell = c->id };
     struct group *g = c->nb->group;
@@ -168,33 +50,44 @@ static int ask_port(struct cell *c)
     if (g->distributed && g->world == c->world && g->port)
         return 0; /* a world that has met stays where it is; one that has not gets a port that is free now */
     c->wants_port = true;
-    return cell_send(c, NULL, 0, &m);
+    return cell_send_node(c, g->rank[0].node, &m);
 }
 
-/* After %ranks restart: the processes are started, and that is all. */
-void gather_ranks(struct cell *c)
+/* The machines are there. */
+void gather_there(struct cell *c)
 {
     c->state = CELL_GATHERING;
-    if (c->world && ensure_ranks(c) < 0)
+    if (c->plan.kind != PLAN_RANKS && !c->recorded && ask_capture(c) < 0)
         return;
-    ranks_clear(&c->to);
-    if ((c->world && ranks_add_range(&c->to, 0, c->world - 1) < 0) || cell_members(c) < 0)
-        cell_fail(c, "RuntimeError", "out of memory");
-    else
-        gather_look(c);
+    if (c->state == CELL_GATHERING)
+        start_begin(c);
 }
 
-static void ask_all(struct cell *c)
+/* What can be refused before anything is started or stopped. */
+static int check(struct cell *c)
 {
-    c->state = CELL_GATHERING;
-    if (ensure_ranks(c) < 0)
-        return;
-    if (cell_members(c) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-        return;
-    }
-    if (ask_capture(c) == 0 && ask_port(c) == 0)
-        gather_look(c);
+    const unsigned n = c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
+    struct ranks which = RANKS_INIT;
+    struct err err = { "" };
+    int rc = 0;
+
+    if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
+        rc = err_set(&err, "%%pull: there are no ranks yet (run a %%%%distribute cell first)");
+    else if (n && n <= GROUP_MAX && c->plan.ranks)
+        rc = ranks_parse(&which, c->plan.ranks, n, &err);
+    ranks_release(&which);
+    if (rc < 0)
+        cell_fail(c, "UsageError", "%s", err.text);
+    return rc < 0 ? -1 : engine_choose(c);
+}
+
+/* Goes on with engine_begin() when they have ended. */
+void gather_stop(struct cell *c, const struct ranks *living)
+{
+    c->state = CELL_STOPPING;
+    if (ranks_count(living))
+        manage_kill(c->nb, living, 15, STOP_GRACE_MS);
+    gather_stopped(c);
 }
 
 void gather_begin(struct cell *c)
@@ -206,13 +99,15 @@ void gather_begin(struct cell *c)
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
-    if (choose(c) < 0)
+    if (check(c) < 0)
         return;
-    if (c->plan.fresh && group_living(c->nb->group, &living) == 0 && ranks_count(&living)) {
-        c->state = CELL_STOPPING;
-        manage_kill(c->nb, &living, 15, 2000);
+    if (!c->plan.fresh) {
+        engine_begin(c);
+    } else if (group_living(c->nb->group, &living) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
     } else {
-        ask_all(c);
+        c->moves = c->moves || engine_is_torn(c->nb);
+        gather_stop(c, &living);
     }
     ranks_release(&living);
 }
@@ -222,10 +117,10 @@ void gather_stopped(struct cell *c)
     for (unsigned k = 0; k < c->nb->group->size; k++)
         if (c->nb->group->rank[k].state == RANK_STOPPING)
             return;
-    if (c->plan.kind == PLAN_RANKS)
+    if (c->plan.kind == PLAN_RANKS && !c->moves)
         manage_stopped(c);
     else
-        ask_all(c);
+        engine_begin(c);
 }
 
 /* ---- answers ---- */
@@ -258,7 +153,7 @@ void gather_look(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->state != CELL_GATHERING || c->wants_capture || c->wants_port || !ranks_ready(c))
+    if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port || !ranks_ready(c))
         return;
     c->start_ns = NEVER;
     if (c->plan.kind == PLAN_RANKS) {
@@ -332,7 +227,7 @@ static void take_packed(struct cell *c, const struct span *m)
         go_on(c);
 }
 
-void gather_message(struct cell *c, const struct span *m)
+void gather_message(struct cell *c, unsigned node, const struct span *m)
 {
     if (m->cell != c->id)
         return;
@@ -345,7 +240,7 @@ void gather_message(struct cell *c, const struct span *m)
         c->nb->group->port = (unsigned)m->v[F_PORT_PORT].u64;
         if (c->nb->group->port == 0) {
             cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
-                      c->nb->doors.node(c->nb->doors.arg));
+                      notebook_node_name(c->nb, node));
             return;
         }
         gather_look(c);

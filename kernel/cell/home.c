@@ -143,7 +143,7 @@ static void warm(struct notebook *nb, struct slice metadata)
     if ((object = text_parse(metadata)) && json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
         nb->warmed = true;
         m.v[F_WARM_PYTHON].s = slice_text(nb->python);
-        notebook_send(nb, SPAN_WORKER_NONE, &m);
+        (void)notebook_send_node(nb, NODE_HERE, &m, NULL);
     }
     json_decref(object);
 }
@@ -252,7 +252,7 @@ void home_message(struct notebook *nb, const struct span *m)
     case SPAN_CAPTURED:
     case SPAN_PACKED:
         if (nb->cell && nb->cell->id == m->cell)
-            gather_message(nb->cell, m);
+            gather_message(nb->cell, NODE_HERE, m);
         else
             notebook_drop(nb, m->blob_size ? m->blob : 0); /* packed for a cell that is over */
         break;

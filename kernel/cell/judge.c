@@ -21,19 +21,15 @@ static uint64_t grace(const struct cell *c)
     return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
 }
 
-/* Sends m to the ranks that still run; with all: to every living rank of the group. */
-static void send_running(struct cell *c, struct span *m, bool all)
+/* Sends m to the ranks that still run. */
+static void send_running(struct cell *c, struct span *m)
 {
-    const struct group *g = c->nb->group;
-    uint32_t *workers = calloc(g->size + c->n + 1, sizeof *workers);
+    uint32_t *workers = calloc(c->n + 1, sizeof *workers);
     size_t n = 0;
 
     if (!workers)
         return;
-    for (unsigned k = 0; all && k < g->size; k++)
-        if (g->rank[k].worker && rank_alive(&g->rank[k]))
-            workers[n++] = g->rank[k].worker;
-    for (size_t k = 0; !all && k < c->n; k++)
+    for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING)
             workers[n++] = c->member[k].worker;
     m->cell = c->id;
@@ -48,7 +44,7 @@ static void interrupt_running(struct cell *c, uint64_t sever_after)
     const uint64_t now = notebook_now(c->nb);
 
     c->stopping = true;
-    send_running(c, &m, false);
+    send_running(c, &m);
     c->sever_ns = now + sever_after;
     c->kill_ns = now + grace(c);
 }
@@ -57,8 +53,8 @@ static void kill_running(struct cell *c)
 {
     struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->sever_ns = c->kill_ns = c->list_ns = NEVER;
-    send_running(c, &m, false);
+    c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = NEVER;
+    send_running(c, &m);
 }
 
 static void ask_stacks(struct cell *c)
@@ -67,7 +63,7 @@ static void ask_stacks(struct cell *c)
 
     c->kill_ns = NEVER;
     c->list_ns = notebook_now(c->nb) + STACKS_NS;
-    send_running(c, &m, false);
+    send_running(c, &m);
 }
 
 static void list_and_kill(struct cell *c)
@@ -100,7 +96,7 @@ void judge_stop(struct cell *c)
 
 void judge_rest(struct cell *c)
 {
-    c->judge_ns = c->sever_ns = c->kill_ns = c->list_ns = NEVER;
+    c->judge_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = NEVER;
 }
 
 static void judge(struct cell *c)
@@ -111,6 +107,10 @@ static void judge(struct cell *c)
 
 void judge_interrupt(struct cell *c)
 {
+    if (c->state == CELL_ENGINE) {
+        cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped", c->nb->group->on);
+        return;
+    }
     if (c->state < CELL_RUNNING) {
         cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
         return;
@@ -135,31 +135,11 @@ static void time_out(struct cell *c)
     cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s", (double)c->plan.timeout_ns / 1e9);
 }
 
-static void start_took_too_long(struct cell *c)
-{
-    struct ranks late = RANKS_INIT;
-    struct buf text = BUF_INIT;
-
-    c->start_ns = NEVER;
-    for (size_t k = 0; k < c->n; k++)
-        if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
-            break;
-    if (ranks_count(&late) && ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s %s did not come up in %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
-                  text.p, (unsigned)(START_LIMIT_NS / NS_PER_S));
-    if (ranks_count(&late)) /* else it is home that takes its time, which it may */
-        manage_kill(c->nb, &late, 9, 0);
-    ranks_release(&late);
-    buf_release(&text);
-}
-
 static void sever(struct cell *c)
 {
-    struct span m = { .kind = SPAN_SEVER };
-
     c->sever_ns = NEVER;
     group_break(c->nb->group); /* the next cell's ranks leave their process group, and may make another */
-    send_running(c, &m, true);
+    sever_begin(c);
 }
 
 void judge_tick(struct cell *c, uint64_t now)
@@ -174,6 +154,8 @@ void judge_tick(struct cell *c, uint64_t now)
         judge(c);
     else if (now >= c->sever_ns)
         sever(c);
+    else if (now >= c->ends.due_ns)
+        sever_tick(c, now);
     else if (now >= c->kill_ns)
         ask_stacks(c);
     else if (now >= c->list_ns)
@@ -196,7 +178,7 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 
 uint64_t judge_due(const struct cell *c)
 {
-    const uint64_t times[] = { c->judge_ns, c->sever_ns, c->kill_ns, c->list_ns, c->timeout_ns, c->start_ns };
+    const uint64_t times[] = { c->judge_ns, c->sever_ns, c->ends.due_ns, c->kill_ns, c->list_ns, c->timeout_ns, c->start_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

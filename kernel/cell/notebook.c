@@ -32,19 +32,34 @@ static int revive(struct notebook *nb, struct err *err)
     return 0;
 }
 
-/* What somebody waits for is worth another try to start who is gone. */
+/* What somebody waits for is worth another try to start who is gone from this machine. */
 static int need(struct notebook *nb, const struct span *m, struct err *err)
 {
     const bool home = is_asked_of_home(m);
 
     if (nb->away) {
-        if (home || m->kind == SPAN_START || m->kind == SPAN_PORT)
+        if (home || m->kind == SPAN_START || m->kind == SPAN_PORT || m->kind == SPAN_GPUS)
             return revive(nb, err);
-        return err_set(err, "the agent on %s is gone", nb->doors.node(nb->doors.arg));
+        return err_set(err, "the agent on %s is gone", notebook_node_name(nb, NODE_HERE));
     }
     if (home && nb->home == HOME_BROKEN)
         home_start(nb);
     return 0;
+}
+
+unsigned notebook_node_of(const struct notebook *nb, uint32_t worker)
+{
+    const struct rank *r = worker == SPAN_WORKER_HOME ? NULL : group_worker(nb->group, worker);
+
+    return r ? r->node : NODE_HERE;
+}
+
+static bool any_here(const struct notebook *nb, const uint32_t *workers, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (notebook_node_of(nb, workers[k]) == NODE_HERE)
+            return true;
+    return false;
 }
 
 int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
@@ -53,25 +68,38 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 
     if (!err)
         err = &spare;
-    return need(nb, m, err) < 0 ? -1 : nb->doors.send(nb->doors.arg, workers, n, m, err);
+    if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) && need(nb, m, err) < 0)
+        return -1;
+    return nb->doors.send(nb->doors.arg, workers, n, m, err);
 }
 
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    (void)notebook_send_to(nb, &worker, worker == SPAN_WORKER_NONE ? 0 : 1, m, NULL);
+    (void)notebook_send_to(nb, &worker, 1, m, NULL);
+}
+
+int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err)
+{
+    struct err spare = { "" };
+
+    if (!err)
+        err = &spare;
+    if (node == NODE_HERE && need(nb, m, err) < 0)
+        return -1;
+    return nb->doors.send_nodes(nb->doors.arg, &node, 1, m, err);
+}
+
+const char *notebook_node_name(const struct notebook *nb, unsigned node)
+{
+    const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+
+    return info && info->name[0] ? info->name : node == NODE_HERE ? "this machine" : "a node without a name";
 }
 
 void notebook_drop(struct notebook *nb, uint64_t blob)
 {
-    unsigned char le[8];
-    struct span m = { .kind = SPAN_DROP };
-
-    if (!blob)
-        return;
-    for (unsigned k = 0; k < 8; k++)
-        le[k] = (unsigned char)(blob >> (8 * k));
-    m.v[F_DROP_BLOBS].s = slice_of(le, sizeof le);
-    notebook_send(nb, SPAN_WORKER_NONE, &m);
+    if (blob)
+        nb->doors.drop(nb->doors.arg, blob);
 }
 
 void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content)
@@ -146,7 +174,8 @@ static void answer_shutdown(struct notebook *nb, struct request *r)
 
 static void take_execute(struct notebook *nb, struct request *r)
 {
-    queue_add(nb, r);
+    if (!where_request(nb, r))
+        queue_add(nb, r);
     notebook_next(nb);
 }
 
@@ -313,7 +342,7 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
         collect_exited(nb, worker, m);
 }
 
-void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m)
+void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)
 {
     if (m->kind == SPAN_EXITED)
         message_exited(nb, worker, m);
@@ -321,13 +350,19 @@ void notebook_message(struct notebook *nb, uint32_t worker, const struct span *m
         home_message(nb, m);
     else if (worker != SPAN_WORKER_NONE)
         collect_message(nb, worker, m);
+    else if (m->kind == SPAN_GAUGES)
+        manage_gauges(nb, node, m);
+    else if (m->kind == SPAN_GPUS)
+        start_gpus(nb, node, m);
+    else if (nb->cell && m->kind == SPAN_ENDS)
+        sever_ends(nb->cell, node, m);
     else if (nb->cell)
-        gather_message(nb->cell, m);
+        gather_message(nb->cell, node, m);
     notebook_next(nb);
 }
 
 /* Ranks that were asked of the agent that came in its place have numbers from `first_new`. */
-static void group_lost(struct notebook *nb, uint32_t first_new, const char *why)
+void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
     char cause[1100];
@@ -338,24 +373,33 @@ static void group_lost(struct notebook *nb, uint32_t first_new, const char *why)
         const uint32_t worker = nb->group->rank[k].worker;
 
         gone.v[F_EXITED_PID].u64 = (uint64_t)nb->group->rank[k].pid;
-        if (worker && worker < first_new)
+        if (worker && worker < first_new && nb->group->rank[k].node == node)
             collect_exited(nb, worker, &gone);
     }
 }
 
-void notebook_lost(struct notebook *nb, const char *why)
+static void lost_here(struct notebook *nb, const char *why)
 {
     struct err err = { "" };
 
-    if (nb->over)
-        return;
     nb->asking = false;
     nb->warmed = false;
     nb->away = true;
+    nb->machine[0].asked = false;
     if (nb->deaths++ < DEATHS_MAX && revive(nb, &err) < 0)
         why = err.text;
-    group_lost(nb, nb->next_worker, why);
+    group_lost(nb, NODE_HERE, nb->next_worker, why);
     home_lost(nb, why);
+}
+
+void notebook_lost(struct notebook *nb, unsigned node, const char *why)
+{
+    if (nb->over)
+        return;
+    if (node == NODE_HERE)
+        lost_here(nb, why);
+    else
+        engine_lost(nb, node, why);
     notebook_next(nb);
 }
 
@@ -367,14 +411,16 @@ void notebook_tick(struct notebook *nb)
         log_error("cell", "%s", err.text);
     if (nb->cell)
         cell_tick(nb->cell, notebook_now(nb));
+    where_tick(nb);
     notebook_next(nb);
 }
 
 void notebook_rewake(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
+    const uint64_t where = where_due(nb), first = home < cell ? home : cell;
 
-    nb->doors.wake(nb->doors.arg, home < cell ? home : cell);
+    nb->doors.wake(nb->doors.arg, first < where ? first : where);
 }
 
 size_t notebook_waiting(const struct notebook *nb)
@@ -408,8 +454,11 @@ struct notebook *notebook_create(const struct doors *doors, const struct noteboo
     nb->python_version = strdup(config->python_version);
     nb->run_id = strdup(config->run_id);
     nb->group = group_create("default", err);
+    nb->cwd = strdup("");
+    nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
+    nb->machines = 1;
     nb->home_pace = pace_create(doors->clock, home_text, nb, err);
-    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->home_pace)
+    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine && nb->home_pace)
         return nb;
     notebook_destroy(nb);
     return err_null(err, "out of memory");
@@ -428,8 +477,12 @@ void notebook_destroy(struct notebook *nb)
         request_unref(r);
     free(nb->queue);
     home_release(nb);
+    gauges_release(nb);
+    where_release(nb);
     pace_destroy(nb->home_pace);
     group_destroy(nb->group);
+    free(nb->machine);
+    free(nb->cwd);
     free(nb->python);
     free(nb->python_version);
     free(nb->run_id);

@@ -102,12 +102,15 @@ json_t *report_exit(const char *ename, const char *who, const struct span *m)
     return death(ename, who, "", m);
 }
 
-json_t *report_death(const struct notebook *nb, unsigned rank, const struct span *m)
+json_t *report_death(const struct notebook *nb, const struct rank *r, const struct span *m)
 {
-    char who[32], where[320];
+    const struct slice gpu = m->v[F_EXITED_GPU].s;
+    const char *host = notebook_node_name(nb, r->node);
+    char who[320], where[1600];
 
-    snprintf(who, sizeof who, "rank %u", rank);
-    snprintf(where, sizeof where, "host %s, pid %ld", nb->doors.node(nb->doors.arg), (long)m->v[F_EXITED_PID].u64);
+    snprintf(who, sizeof who, r->node == NODE_HERE ? "rank %u" : "rank %u on %.255s", r->number, host);
+    snprintf(where, sizeof where, "host %.255s, pid %ld%s%.*s", host, (long)m->v[F_EXITED_PID].u64,
+             gpu.n ? ", GPU " : "", SLICE_ARG(gpu));
     return death("RankDied", who, where, m);
 }
 
@@ -225,7 +228,7 @@ json_t *report_error(struct cell *c)
 
 /* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in f'. The main thread
  * is the last one that it prints. */
-static const char *main_thread(const char *stack)
+const char *report_main_thread(const char *stack)
 {
     const char *at = stack, *found = stack;
 
@@ -243,9 +246,9 @@ static const char *base_name(const char *path)
 
 /* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called
  * in line 3 of cell 7". */
-static int place(const char *stack, struct buf *out)
+int report_place(const char *stack, struct buf *out)
 {
-    const char *at = stack ? strstr(main_thread(stack), "File \"") : NULL;
+    const char *at = stack ? strstr(report_main_thread(stack), "File \"") : NULL;
     const char *cell = at ? strstr(at, "File \"<ipython-input-") : NULL;
     char file[512], name[256];
     unsigned line, count, cell_line;
@@ -266,7 +269,7 @@ void report_hangs(struct cell *c)
 
         if (c->member[k].state != MEMBER_RUNNING)
             continue;
-        if (place(c->member[k].stack, &where) == 0)
+        if (report_place(c->member[k].stack, &where) == 0)
             stream_note(c, "rank %u did not come back from the interrupt and is killed: it hung in %s",
                         c->member[k].rank, where.p);
         buf_release(&where);

@@ -6,14 +6,20 @@
  *   home.c       requests that home answers, its output, its deaths
  *   info.c       kernel_info, complete and inspect of the magics: answered here
  *   cell.c       a cell on ranks, from its text to its plan; its members
+ *   engine.c     on which machines its ranks live; an engine's run comes, loses machines, and ends
+ *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
  *   fanout.c     BIND and RUN, FETCH for %pull
  *   collect.c    DONE, EXITED, displays, input of the ranks
  *   stream.c     lines of the ranks through merge and pace to the client
  *   judge.c      what failed first, and what is done about the others; interrupts
+ *   sever.c      connections between ranks are cut, on all machines
  *   report.c     tracebacks, death certificates and hangs in words
  *   finish.c     result to home, reply, the end
  *   manage.c     %ranks
+ *   gauges.c     what nodes say of memory and GPUs
+ *   live.c       the display under a cell that runs for a while
+ *   where.c      %ranks where
  */
 #ifndef KERNEL_CELL_ROOM_H
 #define KERNEL_CELL_ROOM_H
@@ -36,6 +42,7 @@
 #define NEVER UINT64_MAX
 #define RESULT_LIMIT (UINT64_C(64) << 20) /* bytes of a pickled result that travel home by themselves */
 #define GRACE_NS (10 * NS_PER_S)
+#define STOP_GRACE_MS 2000               /* for ranks that are stopped, before they are killed */
 #define DEATHS_MAX 3u                    /* of home or its agent without an answer in between, then nothing starts unasked */
 #define START_LIMIT_NS (120 * NS_PER_S)  /* ranks and their imports must be there by then */
 
@@ -86,9 +93,22 @@ struct member {
     uint64_t blob, blob_size;
 };
 
+/* The other ends of connections that are to be cut. */
+struct ends {
+    uint64_t due_ns;         /* until then answers are waited for; NEVER: nothing is */
+    struct ends_node {
+        unsigned node;
+        bool waiting;
+        struct buf ends;     /* as in ENDS */
+    } *of;                   /* owned, n of them */
+    size_t n;
+};
+
 enum cell_state {
     CELL_EXPANDING, /* home expands {name} in the option line */
     CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
+    CELL_ENGINE,    /* the engine's machines come up */
+    CELL_LOOKING,   /* %ranks: nodes and ranks say how and where they are */
     CELL_GATHERING, /* ranks start, home captures, the agent looks for a port */
     CELL_SHIPPING,  /* home packs what ranks lack */
     CELL_RUNNING,
@@ -115,7 +135,9 @@ struct cell {
     struct member *member;   /* owned, n of them, by rank */
     size_t n;
     json_t *captured;        /* owned; NULL while home looks */
-    bool wants_port, wants_capture, wants_return;
+    bool wants_places, wants_port, wants_capture, wants_return;
+    bool moves;              /* once its old ranks have ended, the engine's run ends too, and plan.on is where others start */
+    char *said;              /* owned: the engine's last words, or NULL */
     bool recorded;           /* home was told to write it into the history */
     struct shipments ships;
     size_t packed;
@@ -134,8 +156,22 @@ struct cell {
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
     uint64_t interrupted_ns; /* when the first came */
+    uint64_t began_ns;       /* when its ranks began to run it */
+    bool live_shown, live_off;
+    uint64_t live_ns, look_ns; /* when its status, the table of ranks, are due; NEVER: off */
+    uint64_t gauges_ns;        /* when its status asks nodes again; 0: it has not yet */
+    struct ends ends;
     bool judged, stopping, timed_out, listed;
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
+};
+
+/* A machine on which the group's ranks may live. */
+struct machine {
+    unsigned node;
+    bool lost;
+    bool asked;              /* which GPUs it has, and has not answered yet */
+    bool known;              /* it has said so */
+    unsigned gpus, gpus_all; /* those that others don't hold; all */
 };
 
 /* A home that is BROKEN could not start: the next that is asked of it is another try, for the user may have installed
@@ -156,6 +192,9 @@ struct notebook {
     struct cell *ended;       /* over, freed when nobody up the stack can still touch them */
     struct request *rank_parent; /* owned reference: the last cell on ranks, for what they print after it */
     struct group *group;
+    struct machine *machine;  /* owned: this one, then those of the group's engine */
+    size_t machines;
+    char *cwd;                /* owned: home's folder when it started, or "" */
     enum home_state home;
     bool away;                /* the agent is gone, and none was started in its place */
     unsigned deaths;          /* of home or the agent since home last answered */
@@ -165,6 +204,9 @@ struct notebook {
     unsigned recent_at;
     bool asking;              /* an input_request is out */
     uint32_t asker;           /* the worker that waits for it */
+    struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
+    unsigned n_gauges;
+    struct where *where;      /* %ranks where that wait for stacks */
     bool warmed;
     bool over;                /* shutdown was asked for */
     bool aborting;            /* requests are taken in to be aborted, and none begins */
@@ -178,6 +220,10 @@ uint64_t notebook_now(const struct notebook *nb);
 /* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing leaves while the agent is away. */
 int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m); /* for what nobody waits for */
+void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why);
+int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err); /* to its agent */
+unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
+const char *notebook_node_name(const struct notebook *nb, unsigned node);       /* for people */
 void notebook_drop(struct notebook *nb, uint64_t blob);                         /* 0: none */
 void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content);
 void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content); /* takes content */
@@ -219,6 +265,7 @@ bool cell_is_shown(const struct cell *c); /* its streams and displays reach the 
 bool cell_wants_value(const struct cell *c);
 /* Sends what an answer is waited for; -1: it did not leave, and the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
+int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* one for each rank of c->to */
@@ -226,10 +273,30 @@ size_t cell_unfinished(const struct cell *c);
 void cell_tick(struct cell *c, uint64_t now);
 uint64_t cell_due(const struct cell *c);
 
+/* engine.c */
+int engine_choose(struct cell *c);            /* --on; -1: the cell has failed */
+void engine_begin(struct cell *c);            /* goes on with gather_there() when the machines are there */
+void engine_look(struct cell *c);
+void engine_leave(struct notebook *nb);       /* ends the run, and with it the ranks that are left there */
+void engine_end(struct notebook *nb);         /* that too, and the group is nowhere any more */
+bool engine_is_torn(const struct notebook *nb); /* it has lost machines */
+void engine_lost(struct notebook *nb, unsigned node, const char *why);
+size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
+struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
+
+/* start.c */
+void start_begin(struct cell *c);             /* goes on with gather_look() */
+void start_look(struct cell *c);
+void start_gpus(struct notebook *nb, unsigned node, const struct span *m);
+void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
+void start_took_too_long(struct cell *c);
+
 /* gather.c */
 void gather_begin(struct cell *c);
-void gather_message(struct cell *c, const struct span *m); /* CAPTURED, PACKED, PORT */
-void gather_ranks(struct cell *c);
+void gather_there(struct cell *c);                         /* the machines are */
+void gather_stop(struct cell *c, const struct ranks *living);
+int gather_ask_port(struct cell *c);                       /* -1: the cell has failed */
+void gather_message(struct cell *c, unsigned node, const struct span *m); /* CAPTURED, PACKED, PORT */
 void gather_look(struct cell *c);                          /* goes on when all is there */
 void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
 
@@ -261,10 +328,18 @@ void judge_interrupt(struct cell *c); /* by the user */
 void judge_stack(struct cell *c, uint32_t worker, struct slice text);
 uint64_t judge_due(const struct cell *c);
 
+/* sever.c */
+void sever_begin(struct cell *c);
+void sever_ends(struct cell *c, unsigned node, const struct span *m);
+void sever_tick(struct cell *c, uint64_t now);
+void sever_release(struct cell *c);
+
 /* report.c */
 json_t *report_error(struct cell *c);                           /* the content of the error message, from its members */
 void report_hangs(struct cell *c);
-json_t *report_death(const struct notebook *nb, unsigned rank, const struct span *m); /* {"ename","evalue","traceback"} */
+const char *report_main_thread(const char *stack);       /* of faulthandler's text: the part that tells of it */
+int report_place(const char *stack, struct buf *out);    /* its innermost frame, and the line of the cell that led there */
+json_t *report_death(const struct notebook *nb, const struct rank *r, const struct span *m); /* {"ename","evalue","traceback"} */
 json_t *report_exit(const char *ename, const char *who, const struct span *m);
 
 /* finish.c */
@@ -273,7 +348,36 @@ void finish_show_error(struct cell *c, json_t *error); /* takes error; the first
 void finish_bound(struct cell *c, const struct span *reply);
 void finish_now(struct cell *c);
 
+/* gauges.c */
+struct gauges_text {
+    char gpu[64];
+};
+struct status_rank;
+void gauges_ask(struct notebook *nb);        /* the nodes on which ranks live */
+bool gauges_wait(const struct notebook *nb); /* some have not answered, and may still */
+bool gauges_have_gpus(const struct notebook *nb);
+void gauges_take(struct notebook *nb, unsigned node, const struct span *m);
+/* Fills in what the rank's node said of it; texts are borrowed from text. */
+void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row);
+void gauges_release(struct notebook *nb);
+
+/* live.c */
+void live_begin(struct cell *c); /* its ranks run */
+void live_tick(struct cell *c, uint64_t now);
+void live_cleared(struct cell *c); /* rank 0 cleared the cell's output */
+void live_end(struct cell *c);
+
+/* where.c */
+bool where_request(struct notebook *nb, struct request *r); /* true: it was a `%ranks where` and is being answered */
+void where_begin(struct cell *c);
+bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
+void where_tick(struct notebook *nb);
+uint64_t where_due(const struct notebook *nb);
+void where_release(struct notebook *nb);
+
 /* manage.c */
+void manage_gauges(struct notebook *nb, unsigned node, const struct span *m);
+void manage_look(struct cell *c); /* shows the table when all is there, or its time has come */
 void manage_ranks(struct cell *c);
 void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms);
 void manage_stopped(struct cell *c);

@@ -31,6 +31,7 @@ void group_destroy(struct group *g)
         rank_release(&g->rank[k]);
     free(g->rank);
     free(g->name);
+    free(g->on);
     json_decref(g->cells);
     free(g);
 }
@@ -87,7 +88,7 @@ int group_living(const struct group *g, struct ranks *living)
     return 0;
 }
 
-struct rank *group_worker(struct group *g, uint32_t worker)
+struct rank *group_worker(const struct group *g, uint32_t worker)
 {
     for (unsigned k = 0; worker && k < g->size; k++)
         if (g->rank[k].worker == worker)
@@ -95,11 +96,12 @@ struct rank *group_worker(struct group *g, uint32_t worker)
     return NULL;
 }
 
-int rank_start(struct rank *r, uint32_t worker, struct err *err)
+int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
     if (json_object_clear(r->known) < 0 || json_array_clear(r->cells) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
+    r->node = node;
     r->state = RANK_STARTING;
     r->pid = 0;
     r->since_ns = 0;

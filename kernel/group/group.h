@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/ranks.h"
+#include "kernel/group/place.h"
 
 #define GROUP_MAX 4096u /* ranks of one group */
 
@@ -16,6 +17,7 @@ enum rank_state { RANK_NONE, RANK_STARTING, RANK_IDLE, RANK_BUSY, RANK_STOPPING,
 struct rank {
     unsigned number;
     uint32_t worker; /* its address on the wire; 0 while there is no process */
+    unsigned node;   /* where its process is, or was */
     enum rank_state state;
     long pid;          /* 0 until it is ready */
     uint64_t since_ns; /* when it began the cell that it is in */
@@ -27,6 +29,10 @@ struct rank {
 
 struct group {
     char *name; /* owned */
+    char *on;   /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
+    unsigned engine; /* the number of the engine's run; 0: none is started */
+    struct place_want want; /* as its ranks were started last */
+    unsigned gpus;          /* that each of them got */
     struct rank *rank;
     unsigned size;       /* ranks that were ever asked for */
     unsigned asked;      /* the world that a cell without -n gets; 0: none was started, or all were stopped */
@@ -49,10 +55,10 @@ MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
 MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
 MUST_USE int group_living(const struct group *g, struct ranks *living);
 /* NULL: no living rank has this worker. */
-struct rank *group_worker(struct group *g, uint32_t worker);
+struct rank *group_worker(const struct group *g, uint32_t worker);
 
 /* A process was asked for: RANK_STARTING, and everything that an earlier one knew is forgotten. */
-MUST_USE int rank_start(struct rank *r, uint32_t worker, struct err *err);
+MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);
 /* Its process is gone: RANK_DEAD (RANK_NONE when it was asked to stop). */
 void rank_end(struct rank *r);
 bool rank_alive(const struct rank *r); /* starting, idle, busy */

@@ -163,7 +163,7 @@ static void lost_agents(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    notebook_lost(w.nb, "the agent was killed");
+    notebook_lost(w.nb, NODE_HERE, "the agent was killed");
     ok(logged(&w, "revive") && logged(&w, "the agent was killed"), "an agent that is lost ends the cell and is started again");
     pass(&w, 300 * NS_PER_MS);
     ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD, "its ranks are dead");

@@ -95,6 +95,80 @@ static void out_drain(void *arg)
         run(w, code);
 }
 
+static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
+{
+    struct world *w = arg;
+    int rc;
+
+    own(w, true);
+    rc = buf_addf(&w->log, "send %s node", span_info(m->kind)->name);
+    for (size_t k = 0; k < n; k++)
+        rc |= buf_addf(&w->log, " %u", nodes[k]);
+    rc |= buf_addf(&w->log, "\n");
+    own(w, false);
+    if (rc < 0)
+        abort();
+    if (m->kind == SPAN_GPUS)
+        for (size_t k = 0; k < n; k++)
+            w->asked |= 1u << nodes[k];
+    buf_clear(&w->sent);
+    return span_encode(m, &w->sent, err);
+}
+
+static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *number, struct err *err)
+{
+    struct world *w = arg;
+
+    own(w, true);
+    if (buf_addf(&w->log, "engine %s (%s) %u\n", name, spec, ranks) < 0)
+        abort();
+    own(w, false);
+    if (w->no_engine)
+        return err_set(err, "there is no engine %s", name);
+    *number = ++w->engine;
+    w->nodes = 0;
+    return 0;
+}
+
+static void out_engine_stop(void *arg, unsigned number)
+{
+    struct world *w = arg;
+
+    own(w, true);
+    if (buf_addf(&w->log, "engine stop %u\n", number) < 0)
+        abort();
+    own(w, false);
+}
+
+static void in_engine_nodes(void *arg, unsigned number, unsigned *first, unsigned *n)
+{
+    struct world *w = arg;
+
+    *first = w->first;
+    *n = number == w->engine ? w->nodes : 0;
+}
+
+static void out_drop(void *arg, uint64_t blob)
+{
+    struct world *w = arg;
+
+    own(w, true);
+    if (buf_addf(&w->log, "drop %llu\n", (unsigned long long)blob) < 0)
+        abort();
+    own(w, false);
+}
+
+static int out_place(void *arg, uint32_t worker, unsigned node)
+{
+    struct world *w = arg;
+
+    own(w, true);
+    if (node != NODE_HERE && buf_addf(&w->log, "place %u on %u\n", worker, node) < 0)
+        abort();
+    own(w, false);
+    return 0;
+}
+
 static void out_shutdown(void *arg) { ((struct world *)arg)->ended = true; }
 static void out_owe(void *arg, uint32_t worker, size_t bytes) { (void)arg, (void)worker, (void)bytes; }
 static void out_forget(void *arg, uint32_t worker) { (void)arg, (void)worker; }
@@ -105,22 +179,28 @@ static int out_revive(void *arg, struct err *err)
 }
 
 static void out_wake(void *arg, uint64_t due) { ((struct world *)arg)->due = due; }
-static const char *in_node(void *arg) { (void)arg; return "here"; }
-static long in_cores(void *arg) { (void)arg; return 8; }
-static unsigned in_gpus(void *arg) { (void)arg; return 0; }
-static uint64_t in_memory(void *arg, long pid) { (void)arg, (void)pid; return 0; }
+
+static const struct node_info *in_node(void *arg, unsigned node)
+{
+    struct world *w = arg;
+
+    return node < WORLD_NODES && (node == NODE_HERE || node < w->first + w->nodes) ? &w->node[node] : NULL;
+}
 
 void world_open(struct world *w, struct clock *clock)
 {
     const struct doors doors = {
         .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
         .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
-        .revive = out_revive, .wake = out_wake, .node = in_node, .cores = in_cores, .gpus = in_gpus, .memory = in_memory,
+        .revive = out_revive, .wake = out_wake, .node = in_node, .send_nodes = out_send_nodes, .place = out_place,
+        .drop = out_drop, .engine_start = out_engine_start, .engine_stop = out_engine_stop,
+        .engine_nodes = in_engine_nodes,
     };
     const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };
     struct err err = { "" };
 
-    *w = (struct world){ .now = NS_PER_S };
+    *w = (struct world){ .now = NS_PER_S, .first = 1 };
+    w->node[0] = (struct node_info){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
         !(w->nb = notebook_create(&doors, &config, &err)))
@@ -136,6 +216,19 @@ void world_close(struct world *w)
 }
 
 /* ---- what comes in ---- */
+
+static void settle(struct world *w)
+{
+    for (unsigned node = 0; node < WORLD_NODES && !w->silent; node++) {
+        struct span m = { .kind = SPAN_GPUS };
+
+        if (!(w->asked & 1u << node))
+            continue;
+        w->asked &= ~(1u << node);
+        m.v[F_GPUS_GPUS].s = slice_text(w->gpus[node] ? w->gpus[node] : "{}");
+        notebook_message(w->nb, node, SPAN_WORKER_NONE, &m);
+    }
+}
 
 void ask(struct world *w, const char *type, const char *content)
 {
@@ -155,6 +248,7 @@ void ask(struct world *w, const char *type, const char *content)
         abort();
     own(w, false);
     notebook_request(w->nb, r);
+    settle(w);
     request_unref(r);
     for (size_t k = 0; k < 7; k++)
         zmq_msg_close(&part[k]);
@@ -177,7 +271,8 @@ void run(struct world *w, const char *code)
 void say(struct world *w, uint32_t worker, struct span m)
 {
     m.worker = worker;
-    notebook_message(w->nb, worker, &m);
+    notebook_message(w->nb, NODE_HERE, worker, &m);
+    settle(w);
 }
 
 bool logged(struct world *w, const char *text)
@@ -212,9 +307,14 @@ void port(struct world *w)
 
 void ready(struct world *w, uint32_t worker)
 {
+    ready_as(w, worker, "3.11.7");
+}
+
+void ready_as(struct world *w, uint32_t worker, const char *python)
+{
     struct span m = { .kind = SPAN_READY, .v[F_READY_PID].u64 = 1000 + worker };
 
-    m.v[F_READY_PYTHON].s = slice_text("3.11.7");
+    m.v[F_READY_PYTHON].s = slice_text(python);
     m.v[F_READY_INFO].s = slice_text("{}");
     say(w, worker, m);
 }
@@ -246,6 +346,57 @@ void pass(struct world *w, uint64_t ns)
 {
     w->now += ns;
     notebook_tick(w->nb);
+    settle(w);
+}
+
+void come(struct world *w, unsigned n)
+{
+    static const char *const names[WORLD_NODES] = { "here", "h1", "h2", "h3", "h4", "h5", "h6", "h7" };
+    static const char *const addresses[WORLD_NODES] = { "", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5",
+                                                        "10.0.0.6", "10.0.0.7" };
+
+    for (unsigned k = w->first; k < w->first + n && k < WORLD_NODES; k++) {
+        w->node[k].engine = w->engine;
+        w->node[k].name = names[k];
+        w->node[k].address = addresses[k];
+    }
+    w->nodes = n;
+    notebook_engine(w->nb, w->engine, ENGINE_NODES, "");
+}
+
+void up(struct world *w, unsigned node)
+{
+    w->node[node].state = NODE_UP;
+    w->node[node].cores = 4;
+    notebook_up(w->nb, node);
+    settle(w);
+}
+
+void all_up(struct world *w, unsigned n)
+{
+    come(w, n);
+    for (unsigned k = 0; k < n; k++)
+        up(w, w->first + k);
+}
+
+void lost(struct world *w, unsigned node, const char *why)
+{
+    w->node[node].state = NODE_LOST;
+    notebook_lost(w->nb, node, why);
+    settle(w);
+}
+
+void engine(struct world *w, enum engine_event event, const char *text)
+{
+    notebook_engine(w->nb, w->engine, event, text);
+}
+
+void said_ends(struct world *w, unsigned node, const char *ends)
+{
+    struct span m = { .kind = SPAN_ENDS, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+
+    m.v[F_ENDS_ENDS].s = slice_text(ends);
+    notebook_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }
 
 /* Two ranks, workers 2 and 3, in the midst of a cell. */

@@ -4,6 +4,8 @@
 
 #include "kernel/cell/room.h"
 
+#define WORLD_NODES 8u
+
 struct world {
     struct notebook *nb;
     struct jupyter_session session;
@@ -12,6 +14,12 @@ struct world {
     uint64_t now, due, blob;
     bool ended;
     bool no_agent;           /* revive fails */
+    struct node_info node[WORLD_NODES]; /* [0]: this machine; others as up() and lost() say */
+    const char *gpus[WORLD_NODES];      /* what a node says of its GPUs, at once; NULL: that there are none */
+    bool silent;             /* nodes say nothing of their GPUs */
+    unsigned asked;          /* nodes, as bits, that were asked and are to answer */
+    unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
+    bool no_engine;          /* engines can't be started */
     const char *arrives;     /* code of a cell that arrives while the shell is drained; once */
     void (*own)(bool on);    /* told when what allocates is the double itself; or NULL */
 };
@@ -33,6 +41,14 @@ void replied(struct world *w, uint64_t cell, const char *status, const char *con
 void called(struct world *w, uint64_t call, const char *text); /* home, in the midst of a cell */
 void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status);
 void pass(struct world *w, uint64_t ns);
+/* The last engine says that it has so many nodes, named h1, h2, ... by their numbers; that one of them is up, or gone. */
+void come(struct world *w, unsigned n);
+void up(struct world *w, unsigned node);
+void all_up(struct world *w, unsigned n); /* come(), and up() for each */
+void lost(struct world *w, unsigned node, const char *why);
+void engine(struct world *w, enum engine_event event, const char *text);
+void said_ends(struct world *w, unsigned node, const char *ends);
+void ready_as(struct world *w, uint32_t worker, const char *python);
 /* Two ranks, workers 2 and 3, in the midst of a cell. */
 void begin_two(struct world *w);
 

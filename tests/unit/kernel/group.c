@@ -19,7 +19,7 @@ static struct group *living_group(unsigned n)
     if (!g || group_grow(g, n, &err) < 0)
         abort();
     for (unsigned k = 0; k < n; k++) {
-        if (rank_start(&g->rank[k], 100 + k, &err) < 0)
+        if (rank_start(&g->rank[k], 100 + k, 0, &err) < 0)
             abort();
         g->rank[k].state = RANK_IDLE;
     }
@@ -72,7 +72,7 @@ static void ledger(void)
     ok(rc == 0 && group_ran(g, &all, 7) == 0 && json_array_size(g->cells) == 2, "a cell run again is written down once");
     is_int(rank_missed(g, &g->rank[1], &text), 0, "who ran everything missed nothing");
     rank_end(&g->rank[1]);
-    ok(rank_start(&g->rank[1], 200, &err) == 0 && g->rank[1].is_new && g->rank[1].lives == 2, "a rank started again is new");
+    ok(rank_start(&g->rank[1], 200, 0, &err) == 0 && g->rank[1].is_new && g->rank[1].lives == 2, "a rank started again is new");
     is_int(rank_missed(g, &g->rank[1], &text), 2, "and missed what ran before");
     is_text(text.p, "4, 7", "by the cells' numbers");
     buf_release(&text);

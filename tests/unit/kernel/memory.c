@@ -97,7 +97,7 @@ static void walk(struct world *w)
     if (w->nb->executing)
         called(w, w->nb->executing->cell, "%ranks");
     exited(w, SPAN_WORKER_HOME, 1, 9);
-    notebook_lost(w->nb, "it fell over");
+    notebook_lost(w->nb, NODE_HERE, "it fell over");
 }
 
 /* The user ends what waits; what was killed for it dies. */

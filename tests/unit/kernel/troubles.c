@@ -58,11 +58,11 @@ static void cells_in_a_row(void)
 
     open_idle(&w, &clock);
     run(&w, "1");
-    run(&w, "%ranks");
-    run(&w, "%ranks");
-    run(&w, "%ranks");
+    run(&w, "%ranks --help");
+    run(&w, "%ranks --help");
+    run(&w, "%ranks --help");
     replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(times(&w, "display_data") == 3 && !w.nb->cell && !w.nb->ended, "cells that end at once follow on each other");
+    ok(times(&w, "publish stream") == 3 && !w.nb->cell && !w.nb->ended, "cells that end at once follow on each other");
     world_close(&w);
 }
 
@@ -107,7 +107,7 @@ static void home_dies_late(void)
     say(&w, 2, value);
     ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"), "its value is for the next home");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
-    ok(is_over(&w, "HomeNotStarted") && logged(&w, "send DROP"), "and lost when that one does not come up either");
+    ok(is_over(&w, "HomeNotStarted") && logged(&w, "drop "), "and lost when that one does not come up either");
     world_close(&w);
 }
 
@@ -148,12 +148,12 @@ static void agents_die(void)
 
     world_open(&w, &clock);
     for (int k = 0; k < 10; k++)
-        notebook_lost(w.nb, "it fell over");
+        notebook_lost(w.nb, NODE_HERE, "it fell over");
     ok(times(&w, "revive") == DEATHS_MAX, "an agent that dies over and over is not started again and again");
     run(&w, "1");
     ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"), "a cell is another try");
     w.no_agent = true;
-    notebook_lost(w.nb, "it fell over");
+    notebook_lost(w.nb, NODE_HERE, "it fell over");
     ok(is_over(&w, "AgentDied"), "and fails when it falls over again");
     buf_clear(&w.log);
     run(&w, "2");
@@ -164,7 +164,7 @@ static void agents_die(void)
     w.no_agent = false;
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
-    ok(in_order(&w, "revive", "send START 4 5"), "and once it can, ranks start");
+    ok(in_order(&w, "revive", "send START 2 3"), "and once it can, ranks start");
     world_close(&w);
 }
 
@@ -176,7 +176,7 @@ static void agent_dies_while_ranks_restart(void)
     open_idle(&w, &clock);
     exited(&w, 3, 1, 9);
     run(&w, "%ranks restart -r 0");
-    notebook_lost(w.nb, "it fell over");
+    notebook_lost(w.nb, NODE_HERE, "it fell over");
     ok(w.nb->group->rank[1].state == RANK_STARTING && w.nb->group->rank[1].worker,
        "what was asked of the new agent is not lost with the old one");
     world_close(&w);
@@ -204,7 +204,7 @@ static void ranks_die(void)
     ok(is_over(&w, "RankDied"), "one that dies while names are packed fails its cell too");
     buf_clear(&w.log);
     packed(&w, w.last.cell, "");
-    ok(logged(&w, "send DROP") && !times(&w, "BIND"), "and what was packed is dropped");
+    ok(logged(&w, "drop ") && !times(&w, "BIND"), "and what was packed is dropped");
     world_close(&w);
 }
 
@@ -395,7 +395,7 @@ static void late_and_twice(void)
     buf_clear(&w.log);
     say(&w, 3, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 55, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
     say(&w, 99, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 56, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
-    ok(times(&w, "send DROP") == 2, "a value that comes too late is dropped, whoever sends it");
+    ok(times(&w, "drop ") == 2, "a value that comes too late is dropped, whoever sends it");
     replied(&w, old, "ok", "{}");
     exited(&w, 99, 0, 0);
     ok(times(&w, "reply") == 0, "what nobody waits for is nobody's");

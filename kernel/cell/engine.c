@@ -1,0 +1,294 @@
+/* Where the group's ranks live: this machine, or those of an engine's run, which comes up while a cell waits, loses
+ * machines, and ends with the last rank. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+static const char here[] = "local";
+
+/* ---- machines ---- */
+
+size_t machines_of(const struct notebook *nb, struct machine **first)
+{
+    *first = nb->group->on ? nb->machine + 1 : nb->machine;
+    return nb->group->on ? nb->machines - 1 : 1;
+}
+
+struct machine *machine_of(const struct notebook *nb, unsigned node)
+{
+    for (size_t k = 0; k < nb->machines; k++)
+        if (nb->machine[k].node == node)
+            return &nb->machine[k];
+    return NULL;
+}
+
+static unsigned machines_lost(const struct notebook *nb)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+    unsigned lost = 0;
+
+    for (size_t k = 0; k < n; k++)
+        lost += m[k].lost;
+    return lost;
+}
+
+bool engine_is_torn(const struct notebook *nb)
+{
+    return nb->group->on && machines_lost(nb) > 0;
+}
+
+static int machines_add(struct notebook *nb, unsigned first, unsigned n)
+{
+    struct machine *more;
+
+    if (nb->machines > 1)
+        return 0;
+    if (!(more = realloc(nb->machine, (1 + (size_t)n) * sizeof *more)))
+        return -1;
+    nb->machine = more;
+    for (unsigned k = 0; k < n; k++)
+        nb->machine[nb->machines++] = (struct machine){ .node = first + k };
+    return 0;
+}
+
+/* ---- the end of a run ---- */
+
+void engine_leave(struct notebook *nb)
+{
+    struct group *g = nb->group;
+
+    if (g->engine)
+        nb->doors.engine_stop(nb->doors.arg, g->engine);
+    g->engine = 0;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker && g->rank[k].node != NODE_HERE) {
+            nb->doors.forget(nb->doors.arg, g->rank[k].worker);
+            rank_end(&g->rank[k]);
+            group_break(g);
+        }
+    nb->machines = 1;
+}
+
+void engine_end(struct notebook *nb)
+{
+    engine_leave(nb);
+    free(nb->group->on);
+    nb->group->on = NULL;
+}
+
+/* ---- which one a cell wants ---- */
+
+static bool group_is_somewhere(const struct group *g)
+{
+    if (g->engine)
+        return true;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker)
+            return true;
+    return false;
+}
+
+static bool is_other(const struct group *g, const char *on)
+{
+    return strcmp(on, g->on ? g->on : here) != 0;
+}
+
+int engine_choose(struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    const char *on = c->plan.on;
+
+    if (!on || !is_other(g, on))
+        return 0;
+    if (strncmp(on, "local:", 6) == 0) {
+        cell_fail(c, "UsageError", "--on %s: local is this machine, and takes nothing after the colon", on);
+        return -1;
+    }
+    if (group_is_somewhere(g) && !c->plan.fresh) {
+        cell_fail(c, "UsageError", "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
+                  g->on ? g->on : here);
+        return -1;
+    }
+    c->moves = true;
+    return 0;
+}
+
+/* -1: the cell has failed. */
+static int move(struct cell *c)
+{
+    const char *on = c->plan.on ? c->plan.on : c->nb->group->on;
+    char *copy = NULL;
+
+    if (on && strcmp(on, here) != 0 && !(copy = strdup(on))) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return -1;
+    }
+    engine_end(c->nb);
+    c->nb->group->on = copy;
+    c->moves = false;
+    return 0;
+}
+
+/* ---- its start ---- */
+
+static int start(struct cell *c, struct err *err)
+{
+    struct notebook *nb = c->nb;
+    struct group *g = nb->group;
+    const char *colon = strchr(g->on, ':');
+    char *name = strndup(g->on, colon ? (size_t)(colon - g->on) : strlen(g->on));
+    const unsigned ranks = c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n : g->asked;
+    int rc;
+
+    if (!name)
+        return err_set(err, "out of memory");
+    rc = nb->doors.engine_start(nb->doors.arg, name, colon ? colon + 1 : "", ranks, &g->engine, err);
+    if (rc < 0)
+        g->engine = 0;
+    free(name);
+    return rc;
+}
+
+static void note_afresh(struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+    struct buf names = BUF_INIT;
+    unsigned lost = 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (m[k].lost && buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
+            break;
+    if (lost && names.n)
+        stream_note(c, "%s %s lost: %s starts afresh", names.p, lost > 1 ? "are" : "is", c->nb->group->on);
+    buf_release(&names);
+}
+
+void engine_begin(struct cell *c)
+{
+    struct notebook *nb = c->nb;
+    struct group *g = nb->group;
+    struct err err = { "" };
+
+    if (c->moves && move(c) < 0)
+        return;
+    if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
+        note_afresh(c);
+        engine_leave(nb);
+    }
+    if (!g->on || g->engine) {
+        gather_there(c);
+        return;
+    }
+    c->state = CELL_ENGINE;
+    if (start(c, &err) < 0)
+        cell_fail(c, "EngineError", "%s", err.text);
+    else
+        engine_look(c);
+}
+
+void engine_look(struct cell *c)
+{
+    struct notebook *nb = c->nb;
+    unsigned first = 0, n = 0;
+
+    if (c->state != CELL_ENGINE)
+        return;
+    nb->doors.engine_nodes(nb->doors.arg, nb->group->engine, &first, &n);
+    if (n && machines_add(nb, first, n) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    for (unsigned k = 0; k < n; k++) {
+        const struct node_info *info = nb->doors.node(nb->doors.arg, first + k);
+
+        if (!info || info->state != NODE_UP)
+            return;
+    }
+    if (n) {
+        stream_flush(c); /* what it said while it came is not to wait for what ranks say */
+        gather_there(c);
+    }
+}
+
+/* ---- what becomes of it ---- */
+
+static void says(struct notebook *nb, const char *text)
+{
+    struct cell *c = nb->cell;
+
+    if (!c || !c->pace) {
+        log_info("engine", "%s", text);
+        return;
+    }
+    if (c->said && strcmp(c->said, text) == 0)
+        return;
+    free(c->said);
+    c->said = strdup(text);
+    stream_note(c, "%s", text);
+}
+
+/* Its words are for each rank that it takes along; a cell that runs on none of them goes on. */
+static void failed(struct notebook *nb, const char *text)
+{
+    struct machine *m;
+    size_t n = machines_of(nb, &m);
+
+    nb->group->engine = 0; /* it is gone by itself */
+    if (nb->cell && nb->cell->state == CELL_ENGINE) {
+        cell_fail(nb->cell, "EngineError", "%s", text);
+        return;
+    }
+    for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
+        if (!m[k].lost)
+            engine_lost(nb, m[k].node, text);
+}
+
+void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)
+{
+    if (nb->over || engine != nb->group->engine || !nb->group->engine)
+        return;
+    if (event == ENGINE_SAYS)
+        says(nb, text);
+    else if (event == ENGINE_FAILED)
+        failed(nb, text);
+    else if (nb->cell)
+        engine_look(nb->cell);
+    notebook_next(nb);
+}
+
+void notebook_up(struct notebook *nb, unsigned node)
+{
+    (void)node;
+    if (nb->over)
+        return;
+    if (nb->cell)
+        engine_look(nb->cell);
+    notebook_next(nb);
+}
+
+/* One that does not come while others do leaves a run that is not what was asked for. */
+void engine_lost(struct notebook *nb, unsigned node, const char *why)
+{
+    const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+    struct machine *m = machine_of(nb, node);
+    struct cell *c = nb->cell;
+
+    if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine) {
+        cell_fail(c, "RankNotStarted", "%s did not come up: %s", notebook_node_name(nb, node), why);
+        return;
+    }
+    if (!m)
+        return;
+    m->lost = true;
+    m->asked = false;
+    if (nb->asking && notebook_node_of(nb, nb->asker) == node)
+        nb->asking = false;
+    group_lost(nb, node, nb->next_worker, why);
+    if (nb->cell)
+        start_look(nb->cell);
+}

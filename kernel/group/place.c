@@ -1,0 +1,240 @@
+#include "kernel/group/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+#define CORES_MAX 4u  /* ranks of a world that nobody gave a size, where there are no GPUs */
+#define NAMED_MAX 8u  /* machines that an error names */
+#define ANY       UINT_MAX
+
+static unsigned sum(unsigned a, unsigned b)
+{
+    return a > UINT_MAX - b ? UINT_MAX : a + b;
+}
+
+unsigned place_gpus(const struct place_node *node, size_t n, const struct place_want *want)
+{
+    for (size_t k = 0; k < n && !want->no_gpu; k++)
+        if (node[k].gpus_all)
+            return want->gpus ? want->gpus : 1;
+    return 0;
+}
+
+static unsigned usable(const struct place_node *node, const struct place_want *want)
+{
+    return want->share ? node->gpus_all : node->gpus;
+}
+
+/* Ranks for which the machine has room; ANY: for as many as come. */
+static unsigned room(const struct place_node *node, const struct place_want *want, unsigned each)
+{
+    const unsigned slots = node->slots ? node->slots : ANY;
+    unsigned gpus = ANY;
+
+    if (each && !(want->share && node->gpus_all >= each))
+        gpus = usable(node, want) / each;
+    return slots < gpus ? slots : gpus;
+}
+
+unsigned place_world_of_gpus(const struct place_node *node, size_t n, const struct place_want *want)
+{
+    const unsigned each = place_gpus(node, n, want);
+    unsigned all = 0;
+
+    for (size_t k = 0; each && k < n; k++)
+        all = sum(all, usable(&node[k], want) / each);
+    return all;
+}
+
+static unsigned world_of_slots(const struct place_node *node, size_t n, const struct place_want *want)
+{
+    const unsigned each = place_gpus(node, n, want);
+    unsigned all = 0;
+    bool any = false;
+
+    for (size_t k = 0; k < n; k++) {
+        any = any || node[k].slots;
+        all = sum(all, node[k].slots ? node[k].slots : each ? usable(&node[k], want) / each : 1);
+    }
+    return any ? all : 0;
+}
+
+static unsigned world_of_cores(const struct place_node *node, size_t n)
+{
+    unsigned cores = 0;
+
+    for (size_t k = 0; k < n && cores < CORES_MAX; k++)
+        cores = node[k].cores <= 0 || node[k].cores > (long)CORES_MAX ? CORES_MAX : sum(cores, (unsigned)node[k].cores);
+    if (cores > CORES_MAX)
+        cores = CORES_MAX;
+    return cores > n ? cores : (unsigned)n;
+}
+
+unsigned place_world(const struct place_node *node, size_t n, const struct place_want *want)
+{
+    const unsigned slots = world_of_slots(node, n, want);
+    const unsigned gpus = place_world_of_gpus(node, n, want);
+
+    if (slots)
+        return slots;
+    if (place_gpus(node, n, want))
+        return gpus ? gpus : 1; /* none is free: the error about that is better than ranks without one */
+    return world_of_cores(node, n);
+}
+
+/* ---- no room, in words ---- */
+
+static int add_machines(struct buf *out, const struct place_node *node, size_t n, const struct place_want *want, bool gpus)
+{
+    for (size_t k = 0; k < n; k++) {
+        const char *gap = k ? ", " : "";
+        int rc;
+
+        if (k == NAMED_MAX)
+            return buf_addf(out, ", and %zu more", n - k);
+        if (!gpus)
+            rc = node[k].slots ? buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].slots)
+                               : buf_addf(out, "%s%s", gap, node[k].name);
+        else if (usable(&node[k], want) < node[k].gpus_all)
+            rc = buf_addf(out, "%s%s: %u free of %u", gap, node[k].name, node[k].gpus, node[k].gpus_all);
+        else
+            rc = buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].gpus_all);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int no_gpus(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, struct err *err)
+{
+    const unsigned each = place_gpus(node, n, want);
+    struct buf where = BUF_INIT;
+    unsigned all = 0;
+    char of_each[40] = "";
+
+    for (size_t k = 0; k < n; k++)
+        all = sum(all, usable(&node[k], want));
+    if (each > 1)
+        snprintf(of_each, sizeof of_each, " with %u each", each);
+    if (add_machines(&where, node, n, want, true) < 0)
+        err_set(err, "out of memory");
+    else
+        err_set(err, "-n %u: there %s %u GPU%s (%s) for %u rank%s%s; --no-gpu runs without, %s", world,
+                all == 1 ? "is" : "are", all, all == 1 ? "" : "s", where.p, world, world == 1 ? "" : "s", of_each,
+                each > 1 ? "--gpus K gives each fewer" : "--share lets them share");
+    buf_release(&where);
+    return -1;
+}
+
+static int no_slots(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned have,
+                    struct err *err)
+{
+    struct buf where = BUF_INIT;
+
+    if (add_machines(&where, node, n, want, false) < 0)
+        err_set(err, "out of memory");
+    else
+        err_set(err, "-n %u: there is room for %u rank%s (%s); ask for more in --on, or give -n %u", world, have,
+                have == 1 ? "" : "s", where.p, have);
+    buf_release(&where);
+    return -1;
+}
+
+static int no_such_gpus(const struct place_node *node, size_t n, const struct place_want *want, struct err *err)
+{
+    struct buf where = BUF_INIT;
+
+    for (size_t k = 0; k < n && k < NAMED_MAX; k++)
+        if (buf_addf(&where, "%s%s", k ? ", " : "", node[k].name) < 0)
+            break;
+    err_set(err, "--gpus %u: there is no GPU on %s (leave --gpus out to run without)", want->gpus, where.p ? where.p : "");
+    buf_release(&where);
+    return -1;
+}
+
+static int check(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned idle,
+                 struct err *err)
+{
+    const unsigned each = place_gpus(node, n, want);
+    unsigned have = 0;
+    bool slots = false, few_gpus = false;
+
+    if (n == 0)
+        return err_set(err, "-n %u: there is no machine to run on", world);
+    if (want->gpus && !want->no_gpu && !each)
+        return no_such_gpus(node, n, want, err);
+    for (size_t k = 0; k < n; k++) {
+        const unsigned r = room(&node[k], want, each);
+
+        have = sum(have, r);
+        slots = slots || node[k].slots;
+        few_gpus = few_gpus || (each && (!node[k].slots || r < node[k].slots));
+    }
+    have -= have < idle ? have : have == ANY ? 0 : idle;
+    if (have >= world)
+        return 0;
+    return few_gpus || !slots ? no_gpus(node, n, want, world, err) : no_slots(node, n, want, world, have, err);
+}
+
+/* ---- room for all ---- */
+
+/* How many ranks each machine is to have: full[k], from its room. Those with room for any share what is left evenly. */
+static void fill(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned *full)
+{
+    const unsigned each = place_gpus(node, n, want);
+    unsigned open = 0, left = world;
+
+    for (size_t k = 0; k < n; k++) {
+        full[k] = room(&node[k], want, each);
+        open += full[k] == ANY;
+        left -= full[k] == ANY ? 0 : full[k] < left ? full[k] : left;
+    }
+    for (size_t k = 0, nth = 0; k < n; k++)
+        if (full[k] == ANY) {
+            full[k] = left / open + (nth < left % open);
+            if (full[k] == 0 && open < n) /* among machines with slots, who has none counts for one */
+                full[k] = 1;
+            nth++;
+        }
+}
+
+static size_t first_with_room(const unsigned *full, const unsigned *has, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (has[k] < full[k])
+            return k;
+    return n - 1;
+}
+
+int place_ranks(const struct place_node *node, size_t n, const struct place_want *want, unsigned *at, const unsigned *before,
+                unsigned world, unsigned size, struct err *err)
+{
+    unsigned *full, *has, idle = 0;
+    bool some = false;
+
+    for (unsigned r = world; r < size; r++)
+        idle += at[r] < n;
+    if (check(node, n, want, world, idle, err) < 0)
+        return -1;
+    if (!(full = calloc(2 * n, sizeof *full)))
+        return err_set(err, "-n %u: out of memory", world);
+    has = full + n;
+    fill(node, n, want, world + idle, full);
+    for (unsigned r = 0; r < size; r++)
+        if (at[r] < n) {
+            some = true;
+            has[at[r]]++;
+        }
+    for (unsigned r = 0; r < world; r++) {
+        if (at[r] < n)
+            continue;
+        at[r] = some && before && before[r] < n && has[before[r]] < full[before[r]]
+                    ? before[r]
+                    : (unsigned)first_with_room(full, has, n);
+        has[at[r]]++;
+    }
+    free(full);
+    return 0;
+}
