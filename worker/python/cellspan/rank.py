@@ -22,7 +22,7 @@ from .shell import RankShell, shell_config, text_of
 from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
-INITIALISED, INTERRUPTED = 1, 2  # flags of DONE
+INITIALISED, INTERRUPTED, UNBOUND = 1, 2, 4  # flags of DONE
 SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
@@ -82,7 +82,7 @@ class Rank(Worker):
         """What must be in place before the cell runs."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        self._world(loads(fields["env"]))
+        self._world(loads(fields["env"]), fields["layout"])
         try:
             if fields["cwd"]:
                 os.chdir(fields["cwd"])
@@ -100,21 +100,25 @@ class Rank(Worker):
         if error is not None:
             raise error
 
-    def _world(self, given):
-        """The environment of this cell's world; what the last one added alone goes back to what it was."""
+    def _world(self, given, layout):
+        """The environment of this cell's world; what the last one added alone goes back to what it was.
+
+        layout: on which node each rank is, as RUN says it; empty: all are on one.
+        """
         for name, value in self._before_env.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        local = int(given.get("LOCAL_WORLD_SIZE") or 1)
+        size = int(given.get("WORLD_SIZE") or 1)
+        place = torchenv.place_of(self.rank, layout or f"0*{max(size, self.rank + 1)}")
         values = torchenv.rank_environment(
             self.rank,
-            self.rank % local,
-            int(given.get("WORLD_SIZE") or 1),
-            local,
-            int(given.get("GROUP_RANK") or 0),
-            int(given.get("GROUP_WORLD_SIZE") or 1),
+            place.local_rank,
+            size,
+            place.local_world_size,
+            place.node,
+            place.nodes,
             given.get("MASTER_ADDR", "127.0.0.1"),
             given.get("MASTER_PORT", "0"),
             given.get("TORCHELASTIC_RUN_ID", ""),

@@ -5,11 +5,33 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import namedtuple
 
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")  # which one to use among several
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
 _restarts = None  # TORCHELASTIC_RESTART_COUNT of the world in which torch.distributed was initialised; see look()
 _world = None  # the world for which init_process_group() initialised torch.distributed: world_of()
+
+
+Place = namedtuple("Place", "node nodes local_rank local_world_size")
+
+
+def place_of(rank, layout):
+    """Where a rank stands in its world: Place(node, nodes, local_rank, local_world_size), nodes counted from 0 and local
+    ranks in the order of ranks.
+
+    layout: the node of each rank, in order, as "0*4,1*4"; a node may come up again, and nodes may have unlike numbers of
+    ranks. ValueError: it is malformed, or has no such rank.
+    """
+    nodes = []
+    for run in layout.split(","):
+        node, _, count = run.partition("*")
+        nodes += [int(node)] * int(count or 1)
+    if rank >= len(nodes):
+        raise ValueError(f"there is no rank {rank} in the layout {layout!r}")
+    mine = nodes[rank]
+    return Place(mine, len(set(nodes)), nodes[:rank].count(mine), nodes.count(mine))
 
 
 class TorchError(RuntimeError):
@@ -33,8 +55,10 @@ def rank_environment(
 ):
     """{name: text}: the environment that torchrun would give this rank, and what JAX and Lightning read beside it.
 
-    cores: of this node. environ: what the process has already (default: os.environ); OMP_NUM_THREADS and
-    TORCH_NCCL_ASYNC_ERROR_HANDLING that stand there are left alone. given: what the user set with --env; those win.
+    cores: of this node. environ: what the process has already (default: os.environ); OMP_NUM_THREADS,
+    TORCH_NCCL_ASYNC_ERROR_HANDLING and the names of interfaces that stand there are left alone; CELLSPAN_IFNAME, by
+    which this node reaches the others, becomes them where the world has several nodes. given: what the user set with
+    --env; those win.
     """
     environ = os.environ if environ is None else environ
     values = {
@@ -62,7 +86,10 @@ def rank_environment(
         "JAX_PROCESS_ID": rank,
         "JAX_NUM_PROCESSES": world_size,
     }
-    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"):
+    interface = environ.get("CELLSPAN_IFNAME")
+    if interface and int(nodes) > 1:
+        values.update({name: interface for name in INTERFACES})
+    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", *INTERFACES):
         if environ.get(name):
             values[name] = environ[name]
     values = {name: str(value) for name, value in values.items()}
@@ -112,10 +139,11 @@ def world_of(environ=None):
 
 
 def choose_backend(backend, torch):
-    """"nccl" or "gloo" for "auto" (or an empty text): nccl where every rank of the node has a GPU of its own."""
+    """"nccl" or "gloo" for "auto" (or an empty text): nccl where every rank has a GPU of its own (the kernel says so in
+    CELLSPAN_GPUS), or sees one for each rank of the node."""
     if backend not in ("", "auto", None):
         return backend
-    local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+    local = 1 if os.environ.get("CELLSPAN_GPUS") else int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
     enough = torch.cuda.is_available() and torch.cuda.device_count() >= local and torch.distributed.is_nccl_available()
     return "nccl" if enough else "gloo"
 
@@ -181,7 +209,7 @@ def _take_device(torch, backend):
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:
         raise TorchError(f"--init {backend}: torch sees no GPU here; --init gloo works without")
-    if count == 1:
+    if count == 1 or os.environ.get("CELLSPAN_GPUS"):
         local = 0  # this rank sees only its own
     if local >= count:
         raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is the {local + 1}. on this node, which has {count} GPUs")
