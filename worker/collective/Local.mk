@@ -27,3 +27,16 @@ tests_unit_collective_links_t_SOURCES = tests/unit/collective/links.c
 tests_unit_collective_links_t_LDADD = $(COLLECTIVE_LIBS) -lm
 tests_unit_collective_tcp_t_SOURCES = tests/unit/collective/tcp.c
 tests_unit_collective_tcp_t_LDADD = $(COLLECTIVE_LIBS)
+
+# What plays NCCL and the CUDA driver where there is no GPU: tests/doubles/nccl_double.h.
+nccl_double = $(srcdir)/tests/doubles/nccl_double.c $(srcdir)/tests/doubles/nccl_cuda.c
+EXTRA_DIST += tests/doubles/nccl_double.h tests/doubles/nccl_double.c tests/doubles/nccl_cuda.c
+CLEANFILES += tests/doubles/libnccl.so
+tests/doubles/libnccl.so: $(nccl_double) $(srcdir)/tests/doubles/nccl_double.h $(srcdir)/worker/collective/nccl.h \
+		$(srcdir)/worker/collective/driver.h
+	$(AM_V_CCLD)$(MKDIR_P) tests/doubles && $(CC) -I$(top_srcdir) $(CPPFLAGS) -D_GNU_SOURCE -std=gnu11 $(WARN_CFLAGS) $(CFLAGS) \
+		-fPIC -shared -fvisibility=hidden -pthread -o $@ $(nccl_double)
+check_PROGRAMS += tests/unit/collective/nccl.t
+tests_unit_collective_nccl_t_SOURCES = tests/unit/collective/nccl.c
+tests_unit_collective_nccl_t_LDADD = $(COLLECTIVE_LIBS)
+EXTRA_tests_unit_collective_nccl_t_DEPENDENCIES = tests/doubles/libnccl.so
