@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
+#include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
 bool cell_is_ours(struct request *r)
@@ -61,6 +61,7 @@ void cell_destroy(struct cell *c)
     buf_release(&c->progress);
     json_decref(c->captured);
     json_decref(c->table);
+    check_free(c->check);
     json_decref(c->expressions);
     json_decref(c->error);
     sever_release(c);

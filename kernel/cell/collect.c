@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
+#include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
 /* ---- output ---- */
@@ -201,6 +201,10 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_INPUT:
         take_input(nb, r, m);
         break;
+    case SPAN_PROBED:
+        if (!nb->cell || !check_message(nb->cell, cell_worker(nb->cell, worker), m))
+            log_debug("collect", "rank %u answers a probe that is over", r->number);
+        break;
     case SPAN_STACK:
         if (!where_stack(nb, worker, m) && nb->cell)
             judge_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
@@ -268,6 +272,10 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 
 void collect_look(struct cell *c)
 {
+    if (c->check) {
+        check_look(c);
+        return;
+    }
     if (c->state != CELL_RUNNING || cell_unfinished(c))
         return;
     finish(c);

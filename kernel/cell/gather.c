@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
+#include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
 /* ---- what home has, and a port ---- */
@@ -156,6 +156,10 @@ void gather_look(struct cell *c)
     if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port || !ranks_ready(c))
         return;
     c->start_ns = NEVER;
+    if (c->plan.kind == PLAN_RANKS && c->plan.ranks_do == PLAN_RANKS_CHECK) {
+        check_begin(c);
+        return;
+    }
     if (c->plan.kind == PLAN_RANKS) {
         finish_now(c);
         return;

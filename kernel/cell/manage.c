@@ -7,7 +7,7 @@
 #include "kernel/cell/text.h"
 #include "kernel/status/status.h"
 
-#define STOP_GRACE_MS 2000
+#define TABLE_WAIT_NS (1 * NS_PER_S) /* for the nodes to say what their ranks hold */
 
 void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms)
 {
@@ -41,25 +41,17 @@ static const char *state_text(const struct rank *r)
     return texts[r->state];
 }
 
-static struct status_rank *rows(struct notebook *nb)
+static void fill(struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row)
 {
-    struct group *g = nb->group;
-    struct status_rank *row = calloc(g->size + 1, sizeof *row);
-
-    for (unsigned k = 0; row && k < g->size; k++) {
-        const struct rank *r = &g->rank[k];
-
-        row[k] = (struct status_rank){
-            .rank = r->number,
-            .state = state_text(r),
-            .node = nb->doors.node(nb->doors.arg),
-            .pid = r->pid,
-            .memory = r->pid ? nb->doors.memory(nb->doors.arg, r->pid) : 0,
-            .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,
-            .cells = (unsigned)json_array_size(r->cells),
-        };
-    }
-    return row;
+    *row = (struct status_rank){
+        .rank = r->number,
+        .state = state_text(r),
+        .node = r->state == RANK_NONE ? NULL : notebook_node_name(nb, r->node),
+        .pid = r->pid,
+        .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,
+        .cells = (unsigned)json_array_size(r->cells),
+    };
+    gauges_row(nb, r, text, row);
 }
 
 /* What Python gets: the same rows as a list of dicts. */
@@ -67,11 +59,18 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
 {
     json_t *table = json_array();
 
-    for (unsigned k = 0; k < n; k++)
-        json_array_append_new(table, json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i}", "rank", (int)row[k].rank, "state",
-                                               row[k].state, "node", row[k].node, "pid", (json_int_t)row[k].pid,
-                                               "memory", (json_int_t)row[k].memory, "in_cell",
-                                               (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells));
+    for (unsigned k = 0; k < n; k++) {
+        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i, s:s?}", "rank", (int)row[k].rank, "state",
+                                row[k].state, "node", row[k].node ? row[k].node : "", "pid", (json_int_t)row[k].pid,
+                                "memory", (json_int_t)row[k].memory, "in_cell", (double)row[k].in_cell_ns / 1e9,
+                                "cells", (int)row[k].cells, "gpu", row[k].gpu);
+
+        if (one && row[k].gpu)
+            json_object_update_new(one, json_pack("{s:I, s:I, s:i, s:i}", "gpu_used", (json_int_t)row[k].gpu_used,
+                                                  "gpu_total", (json_int_t)row[k].gpu_total, "gpu_use", row[k].gpu_use,
+                                                  "gpu_others", row[k].gpu_others));
+        json_array_append_new(table, one);
+    }
     return table;
 }
 
@@ -96,14 +95,42 @@ static int publish_table(struct cell *c, const struct status_rank *row)
 static void show_table(struct cell *c)
 {
     struct group *g = c->nb->group;
-    struct status_rank *row = rows(c->nb);
+    struct status_rank *row = calloc(g->size + 1, sizeof *row);
+    struct gauges_text *text = calloc(g->size + 1, sizeof *text);
 
-    if (row && c->is_call)
+    c->look_ns = NEVER;
+    for (unsigned k = 0; row && text && k < g->size; k++)
+        fill(c->nb, &g->rank[k], &text[k], &row[k]);
+    if (row && text && c->is_call)
         c->table = table_of(row, g->size);
-    if (!row || (cell_is_shown(c) && publish_table(c, row) < 0))
+    if (!row || !text || (cell_is_shown(c) && publish_table(c, row) < 0))
         log_error("cell", "out of memory: no table of ranks");
     free(row);
+    free(text);
     finish_now(c);
+}
+
+/* The nodes are asked what their ranks hold; the table shows what they said in time. */
+static void ask_table(struct cell *c)
+{
+    c->state = CELL_LOOKING;
+    c->look_ns = notebook_now(c->nb) + TABLE_WAIT_NS;
+    gauges_ask(c->nb);
+    manage_look(c);
+}
+
+void manage_look(struct cell *c)
+{
+    if (c->look_ns == NEVER || c->state != CELL_LOOKING || (gauges_wait(c->nb) && notebook_now(c->nb) < c->look_ns))
+        return;
+    show_table(c);
+}
+
+void manage_gauges(struct notebook *nb, unsigned node, const struct span *m)
+{
+    gauges_take(nb, node, m);
+    if (nb->cell)
+        manage_look(nb->cell);
 }
 
 /* ---- stop and restart ---- */
@@ -135,13 +162,25 @@ void manage_stopped(struct cell *c)
 {
     if (c->plan.ranks_do == PLAN_RANKS_STOP) {
         note_ranks(c, "stopped", &c->to);
-        if (!c->plan.ranks)
+        if (!c->plan.ranks) {
             c->nb->group->asked = 0;
+            engine_end(c->nb);
+        }
         finish_now(c);
     } else {
         c->world = c->nb->group->asked;
-        gather_ranks(c);
+        engine_begin(c);
     }
+}
+
+/* Ranks that are missing are started first. */
+static void check_there(struct cell *c)
+{
+    c->world = c->nb->group->asked;
+    if (c->world)
+        engine_begin(c); /* goes on with check_begin() when all are there */
+    else
+        cell_fail(c, "UsageError", "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
 }
 
 void manage_ranks(struct cell *c)
@@ -149,11 +188,19 @@ void manage_ranks(struct cell *c)
     struct err err = { "" };
 
     if (c->plan.ranks_do == PLAN_RANKS_TABLE) {
-        show_table(c);
+        ask_table(c);
+        return;
+    }
+    if (c->plan.ranks_do == PLAN_RANKS_WHERE) {
+        where_begin(c);
         return;
     }
     if (stream_open(c, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
+        return;
+    }
+    if (c->plan.ranks_do == PLAN_RANKS_CHECK) {
+        check_there(c);
         return;
     }
     if (choose(c, &c->to) < 0)

@@ -20,6 +20,7 @@
  *   gauges.c     what nodes say of memory and GPUs
  *   live.c       the display under a cell that runs for a while
  *   where.c      %ranks where
+ *   check.c      %ranks check (check.h), verdict.c what its answers mean
  */
 #ifndef KERNEL_CELL_ROOM_H
 #define KERNEL_CELL_ROOM_H
@@ -143,6 +144,7 @@ struct cell {
     size_t packed;
     unsigned pulled;         /* %pull: names done */
     size_t binds;            /* BINDs that home has not answered */
+    struct check *check;     /* owned: of %ranks check, or NULL */
     json_t *table;           /* owned: %ranks as rows, for RETURN; or NULL */
     json_t *expressions;     /* owned: user_expressions as home evaluated them, or NULL */
     struct merge *merge;

@@ -1,0 +1,557 @@
+/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole world. The steps and their
+ * fields are those of worker/collective/README.md; each is sent to all ranks at once, and the next when all have answered. */
+#include "kernel/cell/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "kernel/cell/text.h"
+
+#define CONNECT_LIMIT_S 5.0
+#define PAIR_LIMIT_S    10.0 /* by tcp; NCCL takes seconds to begin with */
+#define LIMIT_S         30.0
+
+static double wall_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void said_clear(struct check *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        json_decref(k->rank[i].said);
+        k->rank[i].said = NULL;
+        k->rank[i].error = false;
+    }
+}
+
+void check_free(struct check *k)
+{
+    if (!k)
+        return;
+    said_clear(k);
+    for (size_t i = 0; i < k->n; i++) {
+        json_decref(k->rank[i].facts);
+        free((char *)k->rank[i].node_name);
+    }
+    for (size_t i = 0; i < k->pairs; i++)
+        free(k->pair[i].error);
+    for (size_t i = 0; i < k->ways; i++)
+        free(k->way[i].why);
+    free(k->rank);
+    free(k->in_pairs);
+    free(k->pair);
+    free(k->way);
+    free(k->row);
+    free(k->world_error);
+    free(k->nccl_id);
+    free(k);
+}
+
+/* ---- who is in it ---- */
+
+static bool first_of_node(const struct check *k, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (k->rank[j].node == k->rank[i].node)
+            return false;
+    return true;
+}
+
+/* Every rank; of many, the first of each node. */
+static void choose_paired(struct check *k)
+{
+    for (size_t i = 0; i < k->n && k->paired < CHECK_RANKS_MAX; i++)
+        if (k->n <= CHECK_RANKS_MAX || first_of_node(k, i))
+            k->in_pairs[k->paired++] = i;
+}
+
+static int fill(struct cell *c, struct check *k)
+{
+    unsigned char token[16];
+
+    k->rank = calloc(c->n, sizeof *k->rank);
+    k->in_pairs = calloc(c->n, sizeof *k->in_pairs);
+    if (!k->rank || !k->in_pairs)
+        return -1;
+    for (; k->n < c->n; k->n++) {
+        const struct rank *r = &c->nb->group->rank[c->member[k->n].rank];
+        struct check_rank *one = &k->rank[k->n];
+
+        one->rank = r->number;
+        one->node = r->node;
+        if (!(one->node_name = strdup(notebook_node_name(c->nb, r->node))))
+            return -1;
+    }
+    choose_paired(k);
+    if (!(k->pair = calloc(k->paired * k->paired + 1, sizeof *k->pair)))
+        return -1;
+    random_bytes(token, sizeof token);
+    for (size_t i = 0; i < sizeof token; i++)
+        snprintf(k->token + 2 * i, 3, "%02x", token[i]);
+    return 0;
+}
+
+/* ---- sending a step ---- */
+
+static json_t *address_of(const struct cell *c, const struct check_rank *r)
+{
+    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, r->node);
+    const char *first = json_string_value(json_array_get(json_array_get(json_object_get(r->facts, "addresses"), 0), 1));
+
+    if (info && info->address && info->address[0])
+        return json_string(info->address);
+    return json_string(first ? first : "127.0.0.1");
+}
+
+static json_t *where_to(const struct cell *c, const struct check_rank *r)
+{
+    json_t *address = address_of(c, r);
+    const char *text = json_string_value(address);
+    json_t *where = text ? json_sprintf(strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, r->port) : NULL;
+
+    json_decref(address);
+    return where;
+}
+
+/* Are they to reach each other? As a pair, or as neighbours in the ring. */
+static bool are_linked(const struct check *k, size_t i, size_t j)
+{
+    bool a = false, b = false;
+
+    if (i == j)
+        return false;
+    if ((i + 1) % k->n == j || (j + 1) % k->n == i || k->n <= CHECK_RANKS_MAX)
+        return true;
+    for (size_t p = 0; p < k->paired; p++) {
+        a = a || k->in_pairs[p] == i;
+        b = b || k->in_pairs[p] == j;
+    }
+    return a && b;
+}
+
+static json_t *peers_of(const struct cell *c, const struct check *k, size_t i)
+{
+    json_t *peers = json_array();
+
+    for (size_t j = 0; peers && j < k->n; j++)
+        if (are_linked(k, i, j))
+            json_array_append_new(peers, json_pack("[i, o]", (int)k->rank[j].rank, where_to(c, &k->rank[j])));
+    return peers;
+}
+
+static json_t *closed_ways(const struct check *k)
+{
+    json_t *closed = json_array();
+
+    for (size_t i = 0; closed && i < k->ways; i++)
+        json_array_append_new(closed, json_pack("[i, i]", (int)k->way[i].from, (int)k->way[i].to));
+    return closed;
+}
+
+/* The pairs of a round have no rank in common; the rounds together have every pair, as in a tournament. */
+static json_t *pairs_of_round(const struct check *k)
+{
+    const size_t even = k->paired + k->paired % 2, odd = even - 1;
+    json_t *pairs = json_array();
+
+    for (size_t i = 0; pairs && i < even; i++) {
+        const size_t j = i == odd ? k->round * (even / 2) % odd : (k->round + odd - i) % odd;
+        const size_t with = i != odd && j == i ? odd : j;
+
+        if (i < with && with < k->paired)
+            json_array_append_new(pairs, json_pack("[i, i]", (int)k->rank[k->in_pairs[i]].rank,
+                                                   (int)k->rank[k->in_pairs[with]].rank));
+    }
+    return pairs;
+}
+
+static size_t rounds_of(const struct check *k)
+{
+    return k->paired < 2 ? 0 : k->paired + k->paired % 2 - 1;
+}
+
+static json_t *order_of(const struct check *k)
+{
+    json_t *order = json_array();
+
+    for (size_t i = 0; order && i < k->n; i++)
+        json_array_append_new(order, json_integer(k->rank[i].rank));
+    return order;
+}
+
+/* What rank i is asked in this step. */
+static json_t *question(const struct cell *c, const struct check *k, size_t i)
+{
+    switch (k->step) {
+    case CHECK_LISTEN:
+        return json_pack("{s:o, s:s, s:b}", "address", address_of(c, &k->rank[i]), "token", k->token, "nccl",
+                         k->nccl && i == 0);
+    case CHECK_CONNECT:
+        return json_pack("{s:o, s:i, s:f}", "peers", peers_of(c, k, i), "attempt", 0, "limit_s", CONNECT_LIMIT_S);
+    case CHECK_PAIRS:
+        return json_pack("{s:[], s:o, s:o, s:b, s:f}", "order", "pairs", pairs_of_round(k), "closed", closed_ways(k),
+                         "nccl", k->nccl, "limit_s", k->nccl ? LIMIT_S : PAIR_LIMIT_S);
+    case CHECK_WORLD:
+        return json_pack("{s:o, s:[], s:o, s:b, s:s*, s:f}", "order", order_of(k), "pairs", "closed", closed_ways(k),
+                         "nccl", k->nccl, "nccl_id", k->nccl_id, "limit_s", LIMIT_S);
+    default:
+        return json_object();
+    }
+}
+
+static const char *step_name(enum check_step step)
+{
+    static const char *const names[] = {
+        [CHECK_FACTS] = "facts", [CHECK_LISTEN] = "listen", [CHECK_CONNECT] = "connect",
+        [CHECK_PAIRS] = "check", [CHECK_WORLD] = "check",   [CHECK_CLOSE] = "close",
+    };
+
+    return names[step];
+}
+
+/* -1: the cell has failed. */
+static int ask(struct cell *c, size_t i)
+{
+    struct check *k = c->check;
+    struct span m = { .kind = SPAN_PROBE, .worker = c->member[i].worker, .cell = c->id };
+    struct buf content = BUF_INIT;
+    int rc = text_json(&content, question(c, k, i));
+
+    m.v[F_PROBE_WHAT].s = slice_text(step_name(k->step));
+    m.v[F_PROBE_CONTENT].s = buf_slice(&content);
+    k->rank[i].asked_ns = notebook_now(c->nb);
+    k->rank[i].asked_s = wall_clock();
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if ((rc = cell_send(c, &c->member[i].worker, 1, &m)) == 0) {
+        c->member[i].state = MEMBER_RUNNING;
+        c->nb->group->rank[c->member[i].rank].state = RANK_BUSY;
+    }
+    buf_release(&content);
+    return rc;
+}
+
+static void ask_all(struct cell *c, enum check_step step)
+{
+    c->check->step = step;
+    said_clear(c->check);
+    for (size_t i = 0; i < c->n; i++)
+        if (ask(c, i) < 0)
+            return;
+}
+
+void check_begin(struct cell *c)
+{
+    struct err err = { "" };
+    struct group *g = c->nb->group;
+
+    ranks_clear(&c->to);
+    if (c->plan.ranks && ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0) {
+        cell_fail(c, "UsageError", "%s", err.text);
+        return;
+    }
+    if ((!c->plan.ranks && ranks_add_range(&c->to, 0, c->world - 1) < 0) || cell_members(c) < 0 ||
+        !(c->check = calloc(1, sizeof *c->check)) || fill(c, c->check) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < c->n; i++)
+        g->rank[c->member[i].rank].since_ns = notebook_now(c->nb);
+    c->state = CELL_RUNNING;
+    ask_all(c, CHECK_FACTS);
+}
+
+/* ---- answers ---- */
+
+static json_t *interrupted(void)
+{
+    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue", "the check was interrupted", "traceback",
+                     "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
+}
+
+/* When the answer is here, its clock had shown `clock` some time between the question and now. */
+static void set_clock(struct cell *c, struct check_rank *r)
+{
+    const double took = (double)(notebook_now(c->nb) - r->asked_ns) / 1e9;
+
+    r->offset_s = json_number_value(json_object_get(r->facts, "clock")) - r->asked_s - took / 2;
+    r->doubt_s = took / 2;
+}
+
+bool check_message(struct cell *c, struct member *member, const struct span *m)
+{
+    struct check *k = c->check;
+    struct check_rank *r;
+
+    if (!k || m->cell != c->id || member->state != MEMBER_RUNNING)
+        return false;
+    r = &k->rank[member - c->member];
+    r->said = text_parse(m->v[F_PROBED_CONTENT].s);
+    r->error = !slice_is(m->v[F_PROBED_STATUS].s, "ok");
+    if (k->step == CHECK_FACTS && !r->error) {
+        r->facts = json_incref(r->said);
+        set_clock(c, r);
+    }
+    c->nb->group->rank[member->rank].state = RANK_IDLE;
+    member->state = MEMBER_OK;
+    if (c->stopping) {
+        member->state = MEMBER_INTERRUPTED;
+        member->error = interrupted();
+    }
+    check_look(c);
+    return true;
+}
+
+const struct check_way *check_way_between(const struct check *k, unsigned from, unsigned to)
+{
+    for (size_t i = 0; i < k->ways; i++)
+        if (k->way[i].from == from && k->way[i].to == to)
+            return &k->way[i];
+    return NULL;
+}
+
+static void add_way(struct check *k, unsigned from, unsigned to, const char *why)
+{
+    struct check_way *more;
+    char *copy;
+
+    if (!why[0] || check_way_between(k, from, to) || !(copy = strdup(why)))
+        return;
+    if (!(more = realloc(k->way, (k->ways + 1) * sizeof *more))) {
+        free(copy);
+        return;
+    }
+    k->way = more;
+    more[k->ways++] = (struct check_way){ from, to, copy };
+}
+
+/* Who could not be reached says more than who heard nothing. */
+static void take_ways(struct check *k)
+{
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < k->n; i++) {
+            const json_t *peers = json_object_get(k->rank[i].said, "peers"), *one;
+            size_t p;
+
+            json_array_foreach(peers, p, one)
+            {
+                const unsigned other = (unsigned)json_integer_value(json_object_get(one, "rank"));
+
+                if (pass == 0)
+                    add_way(k, k->rank[i].rank, other, text_field(one, "error"));
+                else
+                    add_way(k, other, k->rank[i].rank, text_field(one, "silent"));
+            }
+        }
+}
+
+static struct check_pair *pair_of(struct check *k, size_t a, size_t b)
+{
+    for (size_t p = 0; p < k->pairs; p++)
+        if (k->pair[p].a == a && k->pair[p].b == b)
+            return &k->pair[p];
+    k->pair[k->pairs] = (struct check_pair){ .a = a, .b = b };
+    return &k->pair[k->pairs++];
+}
+
+static long index_of(const struct check *k, json_int_t rank)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if ((json_int_t)k->rank[i].rank == rank)
+            return (long)i;
+    return -1;
+}
+
+static void set_error(char **to, const char *text)
+{
+    if (!*to && text[0])
+        *to = strdup(text);
+}
+
+/* One end's word on its pair. */
+static void take_pair(struct check *k, const json_t *said)
+{
+    const long a = index_of(k, json_integer_value(json_object_get(said, "a")));
+    const long b = index_of(k, json_integer_value(json_object_get(said, "b")));
+    const double us = json_number_value(json_object_get(said, "us")), gbps = json_number_value(json_object_get(said, "gbps"));
+    struct check_pair *p;
+
+    if (a < 0 || b < 0 || a == b || k->pairs > k->paired * k->paired)
+        return;
+    p = pair_of(k, (size_t)(a < b ? a : b), (size_t)(a < b ? b : a));
+    set_error(&p->error, text_field(said, "error"));
+    p->us = us > p->us ? us : p->us;
+    p->gbps = !p->measured || gbps < p->gbps ? gbps : p->gbps;
+    p->bad += json_integer_value(json_object_get(said, "bad"));
+    p->measured = true;
+}
+
+static void take_pairs(struct check *k)
+{
+    const json_t *one;
+    size_t p;
+
+    for (size_t i = 0; i < k->n; i++) {
+        json_array_foreach(json_object_get(k->rank[i].said, "pairs"), p, one)
+            take_pair(k, one);
+    }
+}
+
+static void take_row(struct check *k, const json_t *said)
+{
+    const char *op = text_field(said, "op");
+    const json_int_t bytes = json_integer_value(json_object_get(said, "bytes"));
+    struct check_row *row = NULL, *more;
+
+    for (size_t i = 0; i < k->rows; i++)
+        if (strcmp(k->row[i].op, op) == 0 && k->row[i].bytes == bytes)
+            row = &k->row[i];
+    if (!row) {
+        if (k->rows >= 256 || !(more = realloc(k->row, (k->rows + 1) * sizeof *more)))
+            return;
+        k->row = more;
+        row = &more[k->rows++];
+        *row = (struct check_row){ .bytes = bytes };
+        snprintf(row->op, sizeof row->op, "%s", op);
+    }
+    row->us += json_number_value(json_object_get(said, "us"));
+    row->algbw += json_number_value(json_object_get(said, "algbw"));
+    row->busbw += json_number_value(json_object_get(said, "busbw"));
+    row->bad += json_integer_value(json_object_get(said, "bad"));
+    row->ranks++;
+}
+
+static void take_world(struct check *k)
+{
+    const json_t *one;
+    size_t p;
+
+    for (size_t i = 0; i < k->n; i++) {
+        set_error(&k->world_error, text_field(k->rank[i].said, "error"));
+        json_array_foreach(json_object_get(k->rank[i].said, "rows"), p, one)
+            take_row(k, one);
+    }
+}
+
+static void take_listen(struct check *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        k->rank[i].port = (unsigned)json_integer_value(json_object_get(k->rank[i].said, "port"));
+    set_error(&k->nccl_id, text_field(k->rank[0].said, "nccl_id"));
+}
+
+/* ---- from step to step ---- */
+
+static bool is_reached(const struct check *k, size_t i, size_t j)
+{
+    return !check_way_between(k, k->rank[i].rank, k->rank[j].rank) ||
+           !check_way_between(k, k->rank[j].rank, k->rank[i].rank);
+}
+
+static bool ring_is_whole(const struct check *k)
+{
+    for (size_t i = 0; k->n > 1 && i < k->n; i++)
+        if (!is_reached(k, i, (i + 1) % k->n))
+            return false;
+    return true;
+}
+
+static void pairs_next(struct cell *c)
+{
+    struct check *k = c->check;
+
+    if (k->round < rounds_of(k)) {
+        ask_all(c, CHECK_PAIRS);
+        return;
+    }
+    verdict_pairs(c, k);
+    if (ring_is_whole(k)) {
+        ask_all(c, CHECK_WORLD);
+    } else {
+        set_error(&k->world_error, "it needs every rank's neighbours, and not all of them are reached");
+        verdict_world(c, k);
+        ask_all(c, CHECK_CLOSE);
+    }
+}
+
+static void check_end(struct cell *c)
+{
+    struct buf why = BUF_INIT;
+    struct check *k = c->check;
+
+    stream_flush(c);
+    if (verdict_is_bad(k, &why))
+        cell_fail(c, "LinkError", "%s", why.p ? why.p : "a link failed");
+    else
+        finish(c);
+    buf_release(&why);
+}
+
+static void step_over(struct cell *c)
+{
+    struct check *k = c->check;
+
+    switch (k->step) {
+    case CHECK_FACTS:
+        verdict_facts(c, k);
+        k->nccl = verdict_nccl(k);
+        ask_all(c, CHECK_LISTEN);
+        break;
+    case CHECK_LISTEN:
+        take_listen(k);
+        ask_all(c, k->n > 1 ? CHECK_CONNECT : CHECK_WORLD);
+        break;
+    case CHECK_CONNECT:
+        take_ways(k);
+        pairs_next(c);
+        break;
+    case CHECK_PAIRS:
+        take_pairs(k);
+        k->round++;
+        pairs_next(c);
+        break;
+    case CHECK_WORLD:
+        take_world(k);
+        verdict_world(c, k);
+        ask_all(c, CHECK_CLOSE);
+        break;
+    case CHECK_CLOSE:
+        check_end(c);
+        break;
+    }
+}
+
+/* A rank that could not do a step at all: there is nothing to go on with. */
+static bool has_refused(struct cell *c)
+{
+    const struct check *k = c->check;
+
+    for (size_t i = 0; i < k->n; i++)
+        if (k->rank[i].error && k->step != CHECK_CLOSE) {
+            cell_fail(c, "CheckError", "rank %u on %s: %s", k->rank[i].rank, k->rank[i].node_name,
+                      text_field(k->rank[i].said, "error"));
+            return true;
+        }
+    return false;
+}
+
+void check_look(struct cell *c)
+{
+    if (c->state != CELL_RUNNING || cell_unfinished(c))
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state != MEMBER_OK || c->bad) {
+            finish(c);
+            return;
+        }
+    if (!has_refused(c))
+        step_over(c);
+}

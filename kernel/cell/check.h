@@ -1,0 +1,79 @@
+/* check.h - %ranks check: what check.c asks of the ranks and verdict.c makes of their answers. */
+#ifndef KERNEL_CELL_CHECK_H
+#define KERNEL_CELL_CHECK_H
+
+#include "kernel/cell/room.h"
+
+#define CHECK_RANKS_MAX 64u /* of more, only one rank of each node is in the pairs */
+
+enum check_step { CHECK_FACTS, CHECK_LISTEN, CHECK_CONNECT, CHECK_PAIRS, CHECK_WORLD, CHECK_CLOSE };
+
+struct check_rank {
+    unsigned rank, node;
+    const char *node_name; /* borrowed from the notebook's doors: copied, owned */
+    json_t *facts;         /* owned, or NULL */
+    double offset_s;       /* its clock less the kernel's, give or take doubt_s */
+    double doubt_s;
+    uint64_t asked_ns;
+    double asked_s; /* since 1970 */
+    unsigned port;
+    json_t *said; /* owned: its answer to this step, or NULL */
+    bool error;   /* and that it is one */
+};
+
+struct check_pair {
+    size_t a, b; /* of check->rank */
+    bool measured, slow;
+    double us, gbps; /* of the slower end */
+    json_int_t bad;
+    char *error; /* owned, or NULL: it is dead, and why */
+};
+
+/* A way between two ranks that can't be used. */
+struct check_way {
+    unsigned from, to; /* ranks */
+    char *why;         /* owned */
+};
+
+struct check_row {
+    char op[24];
+    json_int_t bytes, bad;
+    double us, algbw, busbw; /* sums over the ranks */
+    unsigned ranks;
+};
+
+struct check {
+    enum check_step step;
+    struct check_rank *rank; /* owned, n of them */
+    size_t n;
+    size_t *in_pairs; /* owned: indices of those that pairs are made of */
+    size_t paired;
+    struct check_pair *pair; /* owned */
+    size_t pairs, round;
+    struct check_way *way; /* owned */
+    size_t ways;
+    struct check_row *row; /* owned */
+    size_t rows;
+    char *world_error; /* owned, or NULL */
+    char *nccl_id;     /* owned, or NULL */
+    bool nccl;
+    char token[33];
+};
+
+/* ---- check.c ---- */
+void check_begin(struct cell *c);
+bool check_message(struct cell *c, struct member *member, const struct span *m); /* a PROBED of the cell */
+void check_look(struct cell *c);                                                 /* a rank has answered, or died */
+void check_free(struct check *k);
+
+/* ---- verdict.c ---- */
+/* What the facts say about the nodes: shown; whether all ranks have a GPU and an NCCL that fit together. */
+void verdict_facts(struct cell *c, struct check *k);
+bool verdict_nccl(const struct check *k);
+void verdict_pairs(struct cell *c, struct check *k);
+void verdict_world(struct cell *c, struct check *k);
+/* The sentence that the check fails with; false: there is nothing to fail for. */
+bool verdict_is_bad(const struct check *k, struct buf *out);
+const struct check_way *check_way_between(const struct check *k, unsigned from, unsigned to);
+
+#endif

@@ -1,0 +1,181 @@
+/* What the agents say of their machines now: memory of ranks, and memory, use and others' processes of GPUs. Asked for
+ * when somebody is going to look; nobody waits longer for an answer than he likes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+#include "kernel/status/status.h"
+
+#define STALE_NS    (5 * NS_PER_S)  /* what is older is not shown */
+#define HOPE_NS     (2 * NS_PER_S)  /* who has not answered by then is not waited for */
+#define PATIENCE_NS (10 * NS_PER_S) /* nor asked again before that: a driver may be stuck */
+
+struct gauge {
+    bool waiting;      /* it was asked, and has not answered */
+    uint64_t asked_ns;
+    uint64_t taken_ns; /* when it answered */
+    json_t *said;      /* owned: the last answer, or NULL */
+};
+
+/* By the number of the node. NULL: memory is out. */
+static struct gauge *gauge_at(struct notebook *nb, unsigned node)
+{
+    struct gauge *more;
+
+    if (node < nb->n_gauges)
+        return &nb->gauge[node];
+    if (node >= GROUP_MAX * 16u || !(more = realloc(nb->gauge, (node + 1) * sizeof *more)))
+        return NULL;
+    memset(more + nb->n_gauges, 0, (node + 1 - nb->n_gauges) * sizeof *more);
+    nb->gauge = more;
+    nb->n_gauges = node + 1;
+    return &more[node];
+}
+
+static void ask(struct notebook *nb, unsigned node)
+{
+    const struct span m = { .kind = SPAN_GAUGES };
+    struct gauge *g = gauge_at(nb, node);
+    struct err err = { "" };
+
+    if (!g || (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
+        return;
+    g->asked_ns = notebook_now(nb);
+    g->waiting = notebook_send_node(nb, node, &m, &err) == 0;
+}
+
+void gauges_ask(struct notebook *nb)
+{
+    const struct group *g = nb->group;
+
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker && (k == 0 || g->rank[k].node != g->rank[k - 1].node))
+            ask(nb, g->rank[k].node);
+}
+
+bool gauges_wait(const struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->n_gauges; node++)
+        if (nb->gauge[node].waiting && notebook_now(nb) - nb->gauge[node].asked_ns < HOPE_NS)
+            return true;
+    return false;
+}
+
+void gauges_take(struct notebook *nb, unsigned node, const struct span *m)
+{
+    struct gauge *g = gauge_at(nb, node);
+
+    if (!g)
+        return;
+    g->waiting = false;
+    g->taken_ns = notebook_now(nb);
+    json_decref(g->said);
+    g->said = text_parse(m->v[F_GAUGES_GAUGES].s);
+}
+
+void gauges_release(struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->n_gauges; node++)
+        json_decref(nb->gauge[node].said);
+    free(nb->gauge);
+    nb->gauge = NULL;
+    nb->n_gauges = 0;
+}
+
+/* ---- one rank's part of it ---- */
+
+static const json_t *worker_of(const json_t *said, uint32_t worker)
+{
+    const json_t *list = json_object_get(said, "workers"), *entry;
+    size_t k;
+
+    json_array_foreach(list, k, entry)
+        if (json_integer_value(json_object_get(entry, "worker")) == (json_int_t)worker)
+            return entry;
+    return NULL;
+}
+
+static const json_t *gpu_of(const json_t *said, const char *uuid)
+{
+    const json_t *list = json_object_get(said, "gpus"), *entry;
+    size_t k;
+
+    json_array_foreach(list, k, entry)
+        if (strcmp(text_field(entry, "uuid"), uuid) == 0)
+            return entry;
+    return NULL;
+}
+
+static uint64_t bytes(const json_t *entry, const char *name)
+{
+    const json_int_t n = json_integer_value(json_object_get(entry, name));
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Of a number that may be unknown. */
+static int number(const json_t *entry, const char *name)
+{
+    const json_t *n = json_object_get(entry, name);
+
+    return json_is_integer(n) && json_integer_value(n) >= 0 && json_integer_value(n) < 1000000
+               ? (int)json_integer_value(n)
+               : -1;
+}
+
+/* "0", "0,1" where the agent numbers them; else what of the UUID tells them apart. */
+static void name_gpu(const json_t *gpu, const char *uuid, char *out, size_t size)
+{
+    const size_t at = strlen(out);
+    const char *comma = at ? "," : "";
+    const int index = number(gpu, "index");
+
+    if (index >= 0)
+        snprintf(out + at, size - at, "%s%d", comma, index);
+    else
+        snprintf(out + at, size - at, "%s%.12s", comma, uuid);
+}
+
+void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row)
+{
+    const struct gauge *g = r->node < nb->n_gauges ? &nb->gauge[r->node] : NULL;
+    const json_t *mine, *uuid;
+    int uses = 0, use = 0;
+    size_t k;
+
+    text->gpu[0] = '\0';
+    row->gpu_use = row->gpu_others = -1;
+    if (!g || !g->said || !r->worker || notebook_now(nb) - g->taken_ns > STALE_NS ||
+        !(mine = worker_of(g->said, r->worker)))
+        return;
+    row->memory = bytes(mine, "memory");
+    json_array_foreach(json_object_get(mine, "gpus"), k, uuid)
+    {
+        const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
+        const json_t *gpu = gpu_of(g->said, name);
+        const int others = number(gpu, "others");
+
+        name_gpu(gpu, name, text->gpu, sizeof text->gpu);
+        row->gpu_used += bytes(gpu, "used");
+        row->gpu_total += bytes(gpu, "total");
+        if (number(gpu, "use") >= 0) {
+            use += number(gpu, "use");
+            uses++;
+        }
+        if (others >= 0)
+            row->gpu_others = others + (row->gpu_others < 0 ? 0 : row->gpu_others);
+    }
+    row->gpu = text->gpu[0] ? text->gpu : NULL;
+    row->gpu_use = uses ? use / uses : -1;
+}
+
+bool gauges_have_gpus(const struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->n_gauges; node++)
+        if (json_array_size(json_object_get(nb->gauge[node].said, "gpus")))
+            return true;
+    return false;
+}

@@ -1,0 +1,134 @@
+/* The display under a cell that runs for a while: where each rank stands, kept up to date in place. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+#include "kernel/status/status.h"
+
+#define AFTER_NS  (2 * NS_PER_S) /* a cell that is over sooner shows none */
+#define EVERY_NS  (1 * NS_PER_S)
+#define GAUGES_NS (2 * NS_PER_S)
+
+static bool is_wanted(const struct cell *c)
+{
+    const char *set = getenv("CELLSPAN_STATUS");
+
+    return !c->live_off && cell_is_shown(c) && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
+           !json_is_true(json_object_get(request_content(c->request), "silent")) && !(set && strcmp(set, "off") == 0);
+}
+
+void live_begin(struct cell *c)
+{
+    const uint64_t now = notebook_now(c->nb);
+
+    c->began_ns = now;
+    if (c->request && is_wanted(c))
+        c->live_ns = now + AFTER_NS;
+}
+
+/* What the rank has cleared is gone from the page, and would come back with each update. */
+void live_cleared(struct cell *c)
+{
+    c->live_off = true;
+    c->live_shown = false;
+    c->live_ns = NEVER;
+}
+
+static const char *state_text(const struct member *m)
+{
+    static const char *const texts[] = {
+        [MEMBER_WAITING] = "waiting", [MEMBER_RUNNING] = "running",         [MEMBER_OK] = "done",
+        [MEMBER_FAILED] = "failed",   [MEMBER_INTERRUPTED] = "interrupted", [MEMBER_DEAD] = "dead",
+    };
+
+    return texts[m->state];
+}
+
+static void fill(const struct cell *c, struct gauges_text *text, struct status_rank *row)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        const struct rank *r = &c->nb->group->rank[m->rank];
+
+        row[k] = (struct status_rank){
+            .rank = m->rank,
+            .state = state_text(m),
+            .node = notebook_node_name(c->nb, r->node),
+            .pid = r->pid,
+            .in_cell_ns = m->state == MEMBER_RUNNING ? notebook_now(c->nb) - c->began_ns : 0,
+        };
+        gauges_row(c->nb, r, &text[k], &row[k]);
+    }
+}
+
+static bool all_well(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state != MEMBER_OK)
+            return false;
+    return !c->bad;
+}
+
+static int write_bundle(const struct status_cell *s, struct buf *out)
+{
+    struct buf text = BUF_INIT, html = BUF_INIT;
+    int rc = status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0 ? -1 : 0;
+
+    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0 ||
+                    buf_add_text(out, ",\"text/html\":") < 0 || jupyter_quote(out, buf_slice(&html)) < 0))
+        rc = -1;
+    buf_release(&text);
+    buf_release(&html);
+    return rc;
+}
+
+static void show(struct cell *c, bool over)
+{
+    struct gauges_text *text = calloc(c->n + 1, sizeof *text);
+    struct status_rank *row = calloc(c->n + 1, sizeof *row);
+    const struct status_cell s = {
+        .rows = row, .n = c->n, .elapsed_ns = notebook_now(c->nb) - c->began_ns, .over = over, .well = all_well(c)
+    };
+    struct buf content = BUF_INIT;
+
+    if (text && row)
+        fill(c, text, row);
+    if (text && row && write_bundle(&s, &content) == 0 &&
+        buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
+                 c->nb->run_id, (unsigned long long)c->id) == 0) {
+        publish(c->nb, c->request, c->live_shown ? "update_display_data" : "display_data", buf_slice(&content));
+        c->live_shown = true;
+    } else {
+        log_warn("live", "out of memory: the status of a cell is not shown");
+    }
+    buf_release(&content);
+    free(row);
+    free(text);
+}
+
+/* Memory and use of GPUs change; where there are none, nothing that is asked for here does. */
+static void poll_gauges(struct cell *c, uint64_t now)
+{
+    if (c->gauges_ns && (now < c->gauges_ns || (!gauges_have_gpus(c->nb) && !gauges_wait(c->nb))))
+        return;
+    c->gauges_ns = now + GAUGES_NS;
+    gauges_ask(c->nb);
+}
+
+void live_tick(struct cell *c, uint64_t now)
+{
+    if (now < c->live_ns || c->state != CELL_RUNNING)
+        return;
+    poll_gauges(c, now);
+    show(c, false);
+    c->live_ns = now + EVERY_NS;
+}
+
+void live_end(struct cell *c)
+{
+    if (c->live_shown)
+        show(c, true);
+    live_cleared(c);
+}

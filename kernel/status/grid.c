@@ -1,0 +1,112 @@
+/* grid.c - see grid.h. */
+#include "kernel/status/grid.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernel/status/table.h"
+
+void grid_add(struct grid *g, const char *format, ...)
+{
+    char whole[4096], shown[TABLE_CELL];
+    char **more = realloc(g->cell, (g->n + 1) * sizeof *more);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(whole, sizeof whole, format, args);
+    va_end(args);
+    write_text(shown, whole);
+    if (more)
+        g->cell = more;
+    if (!more || !(more[g->n] = strdup(shown)))
+        g->failed = true;
+    else
+        g->n++;
+}
+
+void grid_release(struct grid *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        free(g->cell[i]);
+    free(g->cell);
+    g->cell = NULL;
+    g->n = 0;
+}
+
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t widest(const struct grid *g, size_t column)
+{
+    size_t most = 0;
+
+    for (size_t i = column; i < g->n; i += g->columns)
+        if (width_of(g->cell[i]) > most)
+            most = width_of(g->cell[i]);
+    return most;
+}
+
+static int pad(struct buf *out, size_t n)
+{
+    return n ? buf_addf(out, "%*s", (int)n, "") : 0;
+}
+
+static int text_line(const struct grid *g, size_t row, const size_t *width, struct buf *out)
+{
+    size_t owed = 0; /* blanks that stand only before something */
+    int rc = 0;
+
+    for (size_t c = 0; rc == 0 && c < g->columns; c++) {
+        const char *text = g->cell[row * g->columns + c];
+        const size_t left = width[c] - width_of(text);
+        const bool right = g->right && g->right[c];
+
+        if (*text) {
+            rc = pad(out, owed + (right ? left : 0)) < 0 || buf_add_text(out, text) < 0 ? -1 : 0;
+            owed = (right ? 0 : left) + 2;
+        } else {
+            owed += width[c] + 2;
+        }
+    }
+    return rc < 0 ? rc : buf_add_text(out, "\n");
+}
+
+int grid_text(const struct grid *g, struct buf *out)
+{
+    size_t *width = calloc(g->columns + 1, sizeof *width);
+    int rc = width && !g->failed ? 0 : -1;
+
+    for (size_t c = 0; rc == 0 && c < g->columns; c++)
+        width[c] = widest(g, c);
+    for (size_t row = 0; rc == 0 && (row + 1) * g->columns <= g->n; row++)
+        rc = text_line(g, row, width, out);
+    free(width);
+    return rc;
+}
+
+int grid_escape(struct buf *out, const char *text)
+{
+    return html_add(out, text);
+}
+
+int grid_html(const struct grid *g, struct buf *out)
+{
+    int rc = g->failed ? -1 : buf_add_text(out, "<table>\n");
+
+    for (size_t i = 0; rc == 0 && i < g->n / g->columns * g->columns; i++) {
+        const size_t c = i % g->columns;
+        const char *tag = i < g->columns ? "th" : "td";
+
+        rc = buf_addf(out, "%s<%s style=\"text-align:%s\">", c ? "" : "<tr>", tag, g->right && g->right[c] ? "right" : "left");
+        rc = rc < 0 ? rc : html_add(out, g->cell[i]);
+        rc = rc < 0 ? rc : buf_addf(out, "</%s>%s", tag, c + 1 == g->columns ? "</tr>\n" : "");
+    }
+    return rc < 0 ? rc : buf_add_text(out, "</table>\n");
+}

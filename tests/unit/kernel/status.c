@@ -1,0 +1,261 @@
+/* %ranks, the display under a cell that runs for a while, and %ranks where: what is asked, when, and what is shown. */
+#include <stdlib.h>
+
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+static const char gpus[] = "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 1073741824, \"total\": 85899345920, \"use\": 93, "
+                           "\"others\": 1}, {\"uuid\": \"GPU-bcdefghijklmnop\", \"used\": 0, \"total\": 85899345920, \"use\": null}], "
+                           "\"workers\": [{\"worker\": 2, \"memory\": 240123904, \"gpus\": [\"GPU-a\"]}, "
+                           "{\"worker\": 3, \"memory\": 1024, \"gpus\": [\"GPU-bcdefghijklmnop\"]}]}";
+
+static void gauges(struct world *w, const char *text)
+{
+    struct span m = { .kind = SPAN_GAUGES };
+
+    m.v[F_GAUGES_GAUGES].s = slice_text(text);
+    say(w, SPAN_WORKER_NONE, m);
+}
+
+static void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text)
+{
+    struct span m = { .kind = SPAN_STACK, .cell = cell };
+
+    m.v[F_STACK_TEXT].s = slice_text(text);
+    say(w, worker, m);
+}
+
+static void end_two(struct world *w)
+{
+    done(w, 2, "ok", "", "");
+    done(w, 3, "ok", "", "");
+}
+
+/* ---- the table ---- */
+
+static void the_table_waits_for_nodes_but_not_long(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    run(&w, "%ranks");
+    ok(logged(&w, "group default: no ranks") && !w.nb->cell, "a table of nobody is shown at once");
+    begin_two(&w);
+    end_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks");
+    ok(times(&w, "send GAUGES node 0") == 1 && !strstr(w.log.p, "display_data"), "the node is asked, once");
+    gauges(&w, gpus);
+    ok(logged(&w, "229 MiB") && logged(&w, "1.0 GiB of 80 GiB") && logged(&w, "93 %") && logged(&w, "others on it"),
+       "and what it said is shown");
+    ok(logged(&w, "GPU-bcdefghi ") && logged(&w, "text/html") && in_order(&w, "display_data", "execute_reply"), "text and HTML");
+    buf_clear(&w.log);
+    pass(&w, 20 * NS_PER_S);
+    run(&w, "%ranks");
+    pass(&w, NS_PER_S / 2);
+    ok(!strstr(w.log.p, "display_data"), "one that does not answer is waited for");
+    pass(&w, NS_PER_S / 2);
+    ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cell, "for a second, and has blanks then");
+    buf_clear(&w.log);
+    gauges(&w, "[nonsense");
+    gauges(&w, "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
+    run(&w, "%ranks");
+    gauges(&w, "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
+    ok(logged(&w, "display_data"), "an odd answer does no harm");
+    world_close(&w);
+}
+
+static void an_interrupt_ends_the_wait(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    end_two(&w);
+    run(&w, "%ranks");
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "KeyboardInterrupt") && !w.nb->cell, "a table that is waited for can be interrupted");
+    pass(&w, 2 * NS_PER_S);
+    gauges(&w, gpus);
+    ok(!strstr(w.log.p, "display_data"), "and does not come later");
+    world_close(&w);
+}
+
+/* ---- the live status ---- */
+
+static void a_long_cell_shows_its_ranks(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    pass(&w, 1900 * NS_PER_MS);
+    ok(!strstr(w.log.p, "display_data"), "a short cell shows nothing");
+    pass(&w, 100 * NS_PER_MS);
+    ok(times(&w, "publish display_data") == 1 && logged(&w, "2 ranks, 0:02: 2 running") && logged(&w, "send GAUGES node 0"),
+       "after two seconds there is a status");
+    gauges(&w, gpus);
+    ok(times(&w, "display_data") == 1, "news of the nodes wait for the next one");
+    pass(&w, NS_PER_S);
+    ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %"), "which replaces the first, a second later");
+    pass(&w, NS_PER_S);
+    ok(times(&w, "send GAUGES node 0") == 2, "nodes with GPUs are asked every other second");
+    done(&w, 3, "ok", "", "");
+    ok(times(&w, "publish update_display_data") == 2, "what happens in between does not add messages");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "1 running, 1 done"), "but is shown");
+    buf_clear(&w.log);
+    done(&w, 2, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
+    ok(logged(&w, "ranks 0-1 done in 0:05") && in_order(&w, "update_display_data", "execute_result"),
+       "it ends in one line, above the result");
+    pass(&w, 5 * NS_PER_S);
+    ok(times(&w, "display_data") == 1 && w.due == NEVER, "and nothing follows");
+    world_close(&w);
+}
+
+static void without_gpus_nobody_is_asked_again(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    pass(&w, 2 * NS_PER_S);
+    gauges(&w, "{\"gpus\": [], \"workers\": []}");
+    for (unsigned k = 0; k < 30; k++)
+        pass(&w, NS_PER_S);
+    ok(times(&w, "send GAUGES") == 1 && times(&w, "update_display_data") == 30, "a machine without GPUs is asked once");
+    world_close(&w);
+}
+
+static void a_failure_stays_in_the_status(void)
+{
+    static const char *const error = "{\"ename\":\"ValueError\",\"evalue\":\"v\",\"traceback\":[\"line\"]}";
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    pass(&w, 2 * NS_PER_S);
+    done(&w, 3, "error", error, "");
+    pass(&w, 300 * NS_PER_MS);
+    buf_clear(&w.log);
+    done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
+    ok(logged(&w, "1 interrupted, 1 failed") && in_order(&w, "update_display_data", "execute_reply"), "who failed is still told");
+    world_close(&w);
+}
+
+static void what_switches_it_off(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span clear = { .kind = SPAN_PUBLISH };
+
+    world_open(&w, &clock);
+    setenv("CELLSPAN_STATUS", "off", 1);
+    begin_two(&w);
+    unsetenv("CELLSPAN_STATUS");
+    pass(&w, 3 * NS_PER_S);
+    ok(!strstr(w.log.p, "display_data"), "CELLSPAN_STATUS=off");
+    end_two(&w);
+    run(&w, "%%distribute\npass");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    pass(&w, 3 * NS_PER_S);
+    ok(times(&w, "publish display_data") == 1, "(on again)");
+    clear.v[F_PUBLISH_TYPE].s = slice_text("clear_output");
+    clear.v[F_PUBLISH_CONTENT].s = slice_text("{\"wait\":true}");
+    say(&w, 2, clear);
+    pass(&w, 3 * NS_PER_S);
+    ok(times(&w, "display_data") == 1, "a cell that clears its output");
+    world_close(&w);
+}
+
+/* ---- where ---- */
+
+static const char in_reduce[] = "Thread 0x01 (most recent call first):\n  File \"/x/thread.py\", line 3 in wait\n\n"
+                                "Current thread 0x02 (most recent call first):\n"
+                                "  File \"/x/torch/c10d.py\", line 2810 in all_reduce\n"
+                                "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
+                                "  File \"/x/cellspan/rank.py\", line 80 in _run\n";
+static const char in_script[] = "Current thread 0x02 (most recent call first):\n"
+                                "  File \"train.py\", line 7 in step\n  File \"train.py\", line 9 in <module>\n"
+                                "  File \"<frozen runpy>\", line 88 in _run_code\n"
+                                "  File \"/x/cellspan/rank.py\", line 166 in _script\n";
+
+static void where_is_answered_while_a_cell_runs(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t id;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    run(&w, "1+1");
+    buf_clear(&w.log);
+    run(&w, "%ranks where");
+    id = w.last.cell;
+    ok(in_order(&w, "busy", "\"code\":\"%ranks where\"") && logged(&w, "\"execution_count\":2") && logged(&w, "send STACKS 2 3"),
+       "it does not wait in the queue");
+    stack(&w, 2, w.nb->cell->id, in_reduce);
+    ok(!strstr(w.log.p, "publish stream"), "the answer to another question is not taken for its own");
+    stack(&w, 2, id, in_reduce);
+    stack(&w, 3, id, in_reduce);
+    ok(logged(&w, "[0-1] all_reduce (c10d.py:2810), called in line 5 of cell 1\\n") && logged(&w, "line 2810 in all_reduce\\n"),
+       "equal stacks are told once");
+    ok(!strstr(w.log.p, "rank.py") && !strstr(w.log.p, "thread.py"), "without what is not the user's");
+    ok(in_order(&w, "publish stream", "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") && logged(&w, "idle"), "and it ends");
+    ok(w.nb->cell && w.nb->queued == 1, "the cell goes on, and what waits still waits");
+    buf_clear(&w.log);
+    done(&w, 3, "ok", "", "");
+    run(&w, "%ranks where -r 0-1");
+    stack(&w, 2, w.last.cell, in_script);
+    ok(logged(&w, "[0] step (train.py:7)\\n") && logged(&w, "line 9 in <module>\\n[1] idle\\n") && !strstr(w.log.p, "runpy"),
+       "ranks between cells, and scripts");
+    buf_clear(&w.log);
+    run(&w, "%ranks where -r 7");
+    ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":4"), "a rank that is not there");
+    buf_clear(&w.log);
+    run(&w, "%ranks where");
+    pass(&w, 3 * NS_PER_S);
+    ok(logged(&w, "[0] no answer from its node (here)\\n[1] idle"), "who does not answer is not waited for");
+    end_two(&w);
+    ok(logged(&w, "send REQUEST 1"), "then the queue goes on");
+    world_close(&w);
+}
+
+static void where_is_a_cell_when_nothing_runs(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    run(&w, "%ranks where");
+    ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cell, "without ranks");
+    begin_two(&w);
+    end_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks where");
+    ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cell, "idle ranks are not asked");
+    buf_clear(&w.log);
+    run(&w, "x = 1");
+    run(&w, "%ranks where -r 0");
+    ok(!strstr(w.log.p, "idle\\n"), "behind home's cell it waits");
+    world_close(&w);
+}
+
+int main(void)
+{
+    the_table_waits_for_nodes_but_not_long();
+    an_interrupt_ends_the_wait();
+    a_long_cell_shows_its_ranks();
+    without_gpus_nobody_is_asked_again();
+    a_failure_stays_in_the_status();
+    what_switches_it_off();
+    where_is_answered_while_a_cell_runs();
+    where_is_a_cell_when_nothing_runs();
+    return plan_done();
+}
