@@ -10,7 +10,7 @@
 
 #include "base/process.h"
 #include "launchers/report.h"
-#include "launchers/ssh/script.h"
+#include "launchers/script.h"
 
 #define SAID (sizeof ((struct link *)0)->said / sizeof (char *))
 #define TRIES 5u

@@ -13,7 +13,7 @@
 #include "launchers/arguments.h"
 #include "launchers/report.h"
 #include "launchers/ssh/link.h"
-#include "launchers/ssh/script.h"
+#include "launchers/script.h"
 
 #define CONNECTING_MAX 32u /* logins at once */
 #define PATIENCE_S 30ul    /* see CELLSPAN_SSH_TIMEOUT */

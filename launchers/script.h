@@ -1,16 +1,16 @@
-/* script.h - what runs on a host between ssh and the agent. */
-#ifndef LAUNCHERS_SSH_SCRIPT_H
-#define LAUNCHERS_SSH_SCRIPT_H
+/* script.h - what a shell on a node does before the agent: it finds it, and says what it found. */
+#ifndef LAUNCHERS_SCRIPT_H
+#define LAUNCHERS_SCRIPT_H
 
 #include "base/buf.h"
 #include "base/err.h"
 
-/* The command that ssh is given. A login shell of any kind reads it, so that it holds nothing that one of them reads
+/* The command for ssh. A login shell of any kind reads it, so that it holds nothing that one of them reads
  * otherwise; all else comes as a line of stdin (script_line), once "ready" was said: what start files print is told
  * from it, and what they read from stdin is not ours. */
 #define SCRIPT_COMMAND "exec sh -c 'echo " SCRIPT_MARK "ready; IFS= read -r line && eval \"$line\"'"
-/* Lines of the remote stdout that begin with this are ours: */
-#define SCRIPT_MARK "cellspan-launch-ssh "
+/* Lines of its stdout that begin with this are the script's: */
+#define SCRIPT_MARK "cellspan-launch: "
 #define SCRIPT_READY "ready"      /* it waits for its line */
 #define SCRIPT_MISSING "missing"  /* there is no agent; exit status 127 follows */
 #define SCRIPT_VERSION "version " /* and what the agent says of itself */

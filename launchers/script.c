@@ -1,5 +1,5 @@
 /* script.c - see script.h. */
-#include "launchers/ssh/script.h"
+#include "launchers/script.h"
 
 #include <string.h>
 

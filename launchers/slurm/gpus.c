@@ -1,0 +1,52 @@
+/* gpus.c - see gpus.h. */
+#include "launchers/slurm/gpus.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPUS_MAX 1024u
+
+/* "gpu:a100:2(IDX:0-1),gpu:1(IDX:2),nic:1": 3. It ends at a blank. */
+static unsigned count(const char *gres)
+{
+    unsigned long sum = 0;
+
+    while (*gres && !isspace((unsigned char)*gres)) {
+        const size_t item = strcspn(gres, ", \n"), name = strcspn(gres, "(, \n");
+        const char *number = gres + name;
+
+        while (number > gres && isdigit((unsigned char)number[-1]))
+            number--;
+        if (strncmp(gres, "gpu:", 4) == 0 && number > gres && number[-1] == ':')
+            sum += strtoul(number, NULL, 10);
+        gres += item;
+        while (*gres == ',') { /* also those within (IDX:0,2) */
+            gres++;
+            if (isalpha((unsigned char)*gres))
+                break;
+            gres += strcspn(gres, ", \n");
+        }
+    }
+    return sum > GPUS_MAX ? 0 : (unsigned)sum;
+}
+
+/* A line for each group of nodes that are alike: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1)" */
+unsigned gpus_per_node(const char *text)
+{
+    static const char nodes[] = " Nodes=", gres[] = " GRES=";
+    unsigned all = 0;
+
+    while ((text = strstr(text, nodes))) {
+        const char *at, *const next = strstr(text + 1, nodes);
+        unsigned n;
+
+        text += strlen(nodes);
+        at = strstr(text, gres);
+        n = at && (!next || at < next) ? count(at + strlen(gres)) : 0;
+        if (n == 0 || (all && n != all))
+            return 0;
+        all = n;
+    }
+    return all;
+}

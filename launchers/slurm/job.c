@@ -1,0 +1,462 @@
+/* job.c - see job.h. */
+#include "launchers/slurm/job.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "launchers/report.h"
+#include "launchers/script.h"
+#include "launchers/slurm/says.h"
+#include "launchers/slurm/step.h"
+
+#define FIRST_LOOK_NS (NS_PER_S / 2)
+#define PAUSE_NS (2 * NS_PER_S)      /* between looks; grows to: */
+#define PAUSE_MAX_NS (30 * NS_PER_S)
+#define FLUSH_NS (2 * NS_PER_S)      /* Slurm's reason may come this much later than what it did */
+#define POLITE_NS (8 * NS_PER_S)     /* agents end when their stdin does; then the job is cancelled */
+#define PRESS_NS (3 * NS_PER_S)
+#define LOOKS_MAX 20u
+#define LOOK_NS (300 * NS_PER_MS)
+#define TASKS_MAX 65536u
+
+static void look(struct loop *loop, void *arg);
+
+static void replace(char **place, const char *text)
+{
+    char *copy = strdup(text);
+
+    free(*place);
+    *place = copy;
+}
+
+static void set_timer(struct job *j, struct watch **timer, uint64_t ns, loop_f f)
+{
+    struct err err = { "" };
+
+    if (*timer)
+        loop_timer_again(*timer, ns);
+    else
+        *timer = loop_timer(j->loop, ns, 0, f, j, &err); /* out of memory: without it the rest still works */
+}
+
+static unsigned count_up(const struct job *j)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < j->n; i++)
+        n += j->task[i].up;
+    return n;
+}
+
+/* ---- failures ---- */
+
+static void fail(struct job *j, unsigned i, const char *text)
+{
+    const struct task *t = &j->task[i];
+
+    if (t->failed)
+        return;
+    j->task[i].failed = true;
+    j->failed = true;
+    report_failed(i, "%s%s%s%s%s%s", t->node ? t->node : "", t->node ? ": " : "", text, j->why ? " (" : "",
+                  j->why ? j->why : "", j->why ? ")" : "");
+}
+
+static void flush(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+
+    (void)loop;
+    for (unsigned i = 0; i < j->n; i++)
+        if (j->task[i].end) {
+            fail(j, i, j->task[i].end);
+            free(j->task[i].end);
+            j->task[i].end = NULL;
+        }
+}
+
+/* Those that never said who they are, a good while after the first did. */
+static void too_late(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    char text[256];
+
+    (void)loop;
+    for (unsigned i = 0; i < j->n; i++)
+        if (!j->task[i].up) {
+            snprintf(text, sizeof text, "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
+                     "and sinfo tell of its node", i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
+            fail(j, i, text);
+        }
+}
+
+static void note_end(struct job *j, unsigned i, const char *how)
+{
+    char text[512];
+
+    if (i >= j->n)
+        return;
+    if (strstr(how, "exit code 127"))
+        snprintf(text, sizeof text, "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder "
+                 "that holds libexec/cellspan/%s on the nodes", j->program, j->program);
+    else
+        snprintf(text, sizeof text, "%s ended: %s", j->program, how);
+    replace(&j->task[i].end, text);
+    if (!j->told)
+        set_timer(j, &j->flush, FLUSH_NS, flush);
+}
+
+/* ---- what srun says ---- */
+
+static void job_known(struct job *j, unsigned long id)
+{
+    if (j->id || !id || !j->own)
+        return;
+    j->id = id;
+    j->pause_ns = PAUSE_NS;
+    set_timer(j, &j->look, FIRST_LOOK_NS, look);
+}
+
+static void note_why(struct job *j, const char *line)
+{
+    static const char *const whys[] = { "DUE TO", "CANCELLED AT", "Node failure on", "oom_kill", "has been revoked" };
+
+    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++)
+        if (strstr(line, whys[i]) && !(j->why && strstr(j->why, "DUE TO"))) {
+            replace(&j->why, line);
+            return;
+        }
+}
+
+static void node_failed(struct job *j, const char *node)
+{
+    for (unsigned i = 0; i < j->n; i++)
+        if (j->task[i].node && strcmp(j->task[i].node, node) == 0 && !j->task[i].failed)
+            note_end(j, i, "node failure");
+}
+
+static void err_line(void *arg, const char *line)
+{
+    struct job *j = arg;
+    struct says s;
+
+    if (says_read(&s, line) < 0)
+        return;
+    job_known(j, s.job);
+    note_why(j, line);
+    if (s.kind == SAYS_TASKS)
+        for (long i = ranks_next(&s.tasks, 0); i >= 0; i = ranks_next(&s.tasks, (unsigned)i + 1))
+            note_end(j, (unsigned)i, s.text);
+    else if (s.kind == SAYS_NODE)
+        node_failed(j, s.text);
+    if (s.kind != SAYS_NOISE && s.kind != SAYS_QUEUED && s.kind != SAYS_ALLOCATED)
+        fprintf(stderr, "%s\n", line);
+    says_release(&s);
+}
+
+static bool make_tasks(struct job *j, unsigned n)
+{
+    if (j->n || n < 1 || n > TASKS_MAX)
+        return j->n != 0;
+    if (!(j->task = calloc(n, sizeof *j->task)))
+        return false;
+    j->n = n;
+    report_nodes(n);
+    return true;
+}
+
+/* "PROCID NTASKS JOB NODE" */
+static void task_up(struct job *j, const char *words)
+{
+    unsigned long id;
+    unsigned i, n;
+    char node[256];
+
+    if (sscanf(words, "%u %u %lu %255s", &i, &n, &id, node) != 4 || !make_tasks(j, n) || i >= j->n || j->task[i].up)
+        return;
+    job_known(j, id);
+    watch_stop(j->look);
+    j->look = NULL;
+    j->task[i].up = true;
+    replace(&j->task[i].node, node);
+    report_node(i, node, 0);
+    if (count_up(j) == j->n) {
+        watch_stop(j->late);
+        j->late = NULL;
+    } else if (!j->late)
+        set_timer(j, &j->late, j->patience_ns, too_late);
+}
+
+static void out_line(void *arg, const char *line)
+{
+    const size_t mark = strlen(SCRIPT_MARK), task = strlen(SCRIPT_MARK STEP_TASK);
+
+    if (strncmp(line, SCRIPT_MARK STEP_TASK, task) == 0)
+        task_up(arg, line + task);
+    else if (strncmp(line, SCRIPT_MARK, mark) != 0)
+        fprintf(stderr, "%s\n", line);
+}
+
+static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct job *j = arg;
+
+    (void)loop;
+    (void)events;
+    if (pour_read(&j->out_lines, fd, out_line, j))
+        return;
+    watch_stop(j->out_watch);
+    j->out_watch = NULL;
+    fd_close(&j->out);
+}
+
+static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct job *j = arg;
+
+    (void)loop;
+    (void)events;
+    if (pour_read(&j->err_lines, fd, err_line, j))
+        return;
+    watch_stop(j->err_watch);
+    j->err_watch = NULL;
+    fd_close(&j->errs);
+}
+
+/* ---- the queue ---- */
+
+static void say_queue(struct job *j, const char *state, const char *reason, const char *start)
+{
+    const bool dated = isdigit((unsigned char)*start);
+
+    if (strcmp(state, "PENDING") == 0)
+        report_say("job %lu waits in the queue: %s%s%s%s", j->id, reason, dated ? " (expected to start at " : "",
+                   dated ? start : "", dated ? ")" : "");
+    else if (strcmp(state, "CONFIGURING") == 0)
+        report_say("job %lu has its nodes; they are starting", j->id);
+    else if (strcmp(state, "RUNNING") == 0)
+        report_say("job %lu runs; its agents are starting", j->id);
+    else
+        report_say("job %lu: %s: %s", j->id, state, reason);
+}
+
+/* "STATE|REASON|START" */
+static void queue_answered(void *arg, const char *line)
+{
+    struct job *j = arg;
+    char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL, *start = reason ? strchr(reason + 1, '|') : NULL;
+
+    if (start && j->pid > 0 && !j->told && !count_up(j)) {
+        *start++ = '\0';
+        if (!j->state || strcmp(j->state, copy) != 0) {
+            replace(&j->state, copy);
+            *reason++ = '\0';
+            say_queue(j, copy, reason, start);
+            if (strcmp(copy, "PENDING") == 0 && says_hopeless(reason)) {
+                fprintf(stderr, "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n", j->id, reason);
+                j->failed = true;
+                job_end(j);
+            }
+            j->pause_ns = PAUSE_NS;
+        } else if (j->pause_ns < PAUSE_MAX_NS)
+            j->pause_ns += j->pause_ns / 2;
+        set_timer(j, &j->look, j->pause_ns, look);
+    }
+    free(copy);
+}
+
+static void look(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    char id[32];
+    const char *const argv[] = { "squeue", "--noheader", "--jobs", id, "--format", "%T|%r|%S", NULL };
+
+    snprintf(id, sizeof id, "%lu", j->id);
+    if (j->pid > 0 && !ask_busy(&j->ask) && !ask_start(&j->ask, loop, argv, queue_answered, j))
+        set_timer(j, &j->look, PAUSE_MAX_NS, look);
+}
+
+/* ---- the end ---- */
+
+static void finish(struct job *j)
+{
+    flush(j->loop, j);
+    j->over = true;
+    loop_stop(j->loop);
+}
+
+/* Slurm's own word for what became of the job, NULL where that is nobody's fault or unknown. */
+static void conclude(struct job *j, const char *state)
+{
+    static const char *const fine[] = { "", "COMPLETED", "COMPLETING", "RUNNING", "FAILED" };
+    char text[512];
+
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        if (strncmp(state, fine[i], strcspn(state, "|")) == 0 && strlen(fine[i]) == strcspn(state, "|")) {
+            state = NULL;
+            break;
+        }
+    if (state) {
+        const int n = (int)strcspn(state, "|");
+        const char *reason = state[n] ? state + n + 1 : "None";
+
+        snprintf(text, sizeof text, "Slurm ended job %lu: %.*s%s%s", j->id, n, state,
+                 strcmp(reason, "None") == 0 ? "" : ", ", strcmp(reason, "None") == 0 ? "" : reason);
+        for (unsigned i = 0; i < j->n; i++)
+            replace(&j->task[i].end, text);
+        if (!j->n)
+            fprintf(stderr, "cellspan-launch-slurm: %s\n", text);
+        j->failed = true;
+    } else if (j->why && j->status != 0)
+        for (unsigned i = 0; i < j->n; i++)
+            if (!j->task[i].end)
+                replace(&j->task[i].end, "Slurm ended the step");
+    if (j->status != 0)
+        j->failed = true;
+    finish(j);
+}
+
+static void ask_fate(struct loop *loop, void *arg);
+
+/* "STATE|REASON"; COMPLETING for a moment, in which the reason isn't told yet. */
+static void fate_answered(void *arg, const char *line)
+{
+    struct job *j = arg;
+
+    if ((strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0) && ++j->looks < LOOKS_MAX)
+        set_timer(j, &j->look, LOOK_NS, ask_fate);
+    else
+        conclude(j, strchr(line, '|') ? line : "");
+}
+
+static void ask_fate(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    char id[32];
+    const char *const argv[] = { "squeue", "--noheader", "--states=all", "--jobs", id, "--format", "%T|%r", NULL };
+
+    snprintf(id, sizeof id, "%lu", j->id);
+    ask_release(&j->ask); /* a question from before doesn't matter any more */
+    if (!ask_start(&j->ask, loop, argv, fate_answered, j))
+        conclude(j, "");
+}
+
+void job_ended(struct job *j, int status)
+{
+    j->pid = 0;
+    j->status = status;
+    while (j->out >= 0 && fd_waiting(j->out))
+        out_ready(j->loop, j->out, LOOP_READ, j);
+    while (j->errs >= 0 && fd_waiting(j->errs))
+        err_ready(j->loop, j->errs, LOOP_READ, j);
+    pour_end(&j->out_lines, out_line, j);
+    pour_end(&j->err_lines, err_line, j);
+    watch_stop(j->look);
+    watch_stop(j->late);
+    watch_stop(j->flush);
+    j->look = j->late = j->flush = NULL;
+    if (j->told && j->signo != SIGKILL)
+        finish(j);
+    else if (j->own && j->id && !j->told)
+        ask_fate(j->loop, j);
+    else
+        conclude(j, "");
+}
+
+static void cancelled(void *arg, const char *line)
+{
+    (void)arg;
+    (void)line;
+}
+
+static void press(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    char id[32];
+    const char *const argv[] = { "scancel", id, NULL };
+
+    j->signo = j->signo ? SIGKILL : SIGTERM;
+    if (j->own && j->id) {
+        snprintf(id, sizeof id, "%lu", j->id);
+        ask_release(&j->ask);
+        (void)ask_start(&j->ask, loop, argv, cancelled, j);
+    }
+    if (j->pid > 0)
+        (void)kill(j->pid, j->signo);
+    set_timer(j, &j->press, PRESS_NS, press);
+}
+
+void job_end(struct job *j)
+{
+    if (j->told)
+        return;
+    j->told = true;
+    fd_close(&j->in);
+    watch_stop(j->look);
+    watch_stop(j->late);
+    watch_stop(j->flush);
+    j->look = j->late = j->flush = NULL;
+    if (count_up(j))
+        set_timer(j, &j->press, POLITE_NS, press);
+    else
+        press(j->loop, j);
+}
+
+/* ---- start ---- */
+
+int job_start(struct job *j, const struct words *argv, struct err *err)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
+
+    j->in = j->out = j->errs = -1;
+    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0)
+        (void)err_set(err, "no pipe for srun: %s", strerror(errno));
+    else {
+        spec.argv = (const char *const *)argv->v;
+        spec.out = out[1];
+        spec.errs = errs[1];
+        spec.session = true;
+        spec.die_with_parent = true;
+        spec.last_words = SIGTERM; /* it then cancels what it asked for, waiting or not */
+        j->pid = process_start_piped(&spec, &j->in, err);
+    }
+    fd_close(&out[1]);
+    fd_close(&errs[1]);
+    j->out = out[0];
+    j->errs = errs[0];
+    if (j->pid <= 0) {
+        j->pid = 0;
+        return -1;
+    }
+    if (fd_nonblock(j->out, true) < 0 || fd_nonblock(j->errs, true) < 0)
+        return err_set(err, "the pipes to srun: %s", strerror(errno));
+    if (!(j->out_watch = loop_fd(j->loop, j->out, LOOP_READ, out_ready, j, err)) ||
+        !(j->err_watch = loop_fd(j->loop, j->errs, LOOP_READ, err_ready, j, err)))
+        return -1;
+    return 0;
+}
+
+void job_release(struct job *j)
+{
+    fd_close(&j->in);
+    fd_close(&j->out);
+    fd_close(&j->errs);
+    for (unsigned i = 0; i < j->n; i++) {
+        free(j->task[i].node);
+        free(j->task[i].end);
+    }
+    free(j->task);
+    free(j->state);
+    free(j->why);
+    pour_release(&j->out_lines);
+    pour_release(&j->err_lines);
+    ask_release(&j->ask);
+}

@@ -1,0 +1,221 @@
+/* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job that we run in or
+ * in one of its own. ../README.md says what every engine is told and must do, docs/launchers.md what users are told.
+ * Nobody is left when this process is killed: srun gets a SIGTERM, and cancels. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "launchers/arguments.h"
+#include "launchers/slurm/gpus.h"
+#include "launchers/slurm/job.h"
+#include "launchers/slurm/options.h"
+#include "launchers/slurm/step.h"
+
+#define PATIENCE_S 60ul /* see CELLSPAN_SLURM_TIMEOUT */
+
+extern char **environ;
+
+/* ---- what comes in ---- */
+
+static void child_ended(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    int status;
+    pid_t pid;
+
+    (void)loop;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == j->pid)
+            job_ended(j, status);
+}
+
+static void told_to_end(struct loop *loop, void *arg)
+{
+    (void)loop;
+    job_end(arg);
+}
+
+struct input {
+    struct job *job;
+    struct watch *watch;
+};
+
+static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct input *in = arg;
+    char junk[512];
+    const ssize_t n = read(fd, junk, sizeof junk);
+
+    (void)loop;
+    (void)events;
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    watch_stop(in->watch);
+    in->watch = NULL;
+    job_end(in->job);
+}
+
+static int run(struct job *j, const struct words *argv, struct err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    struct input in = { .job = j };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!loop_signal(j->loop, SIGCHLD, child_ended, j, err))
+        return -1;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!loop_signal(j->loop, signals[i], told_to_end, j, err))
+            return -1;
+    if (!(in.watch = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, &in, err)))
+        return -1;
+    return job_start(j, argv, err) < 0 ? -1 : loop_run(j->loop, err);
+}
+
+/* ---- before ---- */
+
+static int find_srun(struct err *err)
+{
+    char *path = getenv("PATH") ? strdup(getenv("PATH")) : NULL, *rest = path, *folder;
+    char file[4096];
+    int rc = -1;
+
+    while (rc < 0 && (folder = strsep(&rest, ":")))
+        if ((size_t)snprintf(file, sizeof file, "%s/srun", folder) < sizeof file && access(file, X_OK) == 0)
+            rc = 0;
+    free(path);
+    return rc == 0 ? 0 : err_set(err, "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
+                                 "(a login node, or in a job), or load Slurm's module before Jupyter starts");
+}
+
+static int read_patience(uint64_t *ns, struct err *err)
+{
+    const char *text = getenv("CELLSPAN_SLURM_TIMEOUT");
+    unsigned long s = PATIENCE_S;
+    char *end;
+
+    if (text && *text) {
+        errno = 0;
+        s = strtoul(text, &end, 10);
+        if (errno || *end || *text == '-' || s < 1 || s > 86400)
+            return err_set(err, "CELLSPAN_SLURM_TIMEOUT=%s: seconds are wanted, from 1 to 86400", text);
+    }
+    *ns = s * NS_PER_S;
+    return 0;
+}
+
+/* What scontrol tells of the job that we run in; 0 when it tells nothing. Waits for it: nothing runs yet. */
+static unsigned ask_gpus(const char *job)
+{
+    const char *const argv[] = { "scontrol", "--oneliner", "--details", "show", "job", job, NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf text = BUF_INIT;
+    struct err err = { "" };
+    char bytes[4096];
+    unsigned gpus;
+    ssize_t n;
+    int out[2];
+    pid_t pid;
+
+    if (fd_pipe(out) < 0)
+        return 0;
+    spec.argv = argv;
+    spec.out = out[1];
+    spec.die_with_parent = true;
+    pid = process_start(&spec, &err);
+    fd_close(&out[1]);
+    while (pid > 0 && (n = read(out[0], bytes, sizeof bytes)) > 0)
+        if (buf_add(&text, bytes, (size_t)n) < 0)
+            break;
+    fd_close(&out[0]);
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
+    gpus = text.p ? gpus_per_node(text.p) : 0;
+    buf_release(&text);
+    return gpus;
+}
+
+/* Backwards, for unsetenv moves up what follows. */
+static void hide_variables(bool inside, bool leave)
+{
+    size_t n = 0;
+
+    while (environ[n])
+        n++;
+    while (n-- > 0) {
+        char *name = strndup(environ[n], strcspn(environ[n], "="));
+
+        if (name && step_hides(name, inside, leave))
+            (void)unsetenv(name);
+        free(name);
+    }
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* The words for srun, and what the job is to know. */
+static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a, struct err *err)
+{
+    const char *const job = getenv("SLURM_JOB_ID");
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+    struct words spec = WORDS_INIT;
+    struct slurm_options options;
+    struct step_plan plan = { .ranks = a->ranks, .command = a->command, .prefix = getenv("CELLSPAN_REMOTE_PREFIX") };
+    int rc = find_srun(err);
+
+    if (rc == 0)
+        rc = words_split(&spec, a->spec, err);
+    if (rc == 0)
+        rc = slurm_options_read(&options, &spec, err);
+    if (rc == 0)
+        rc = read_patience(&j->patience_ns, err);
+    if (rc == 0) {
+        plan.inside = job && *job && !options.own_job;
+        plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
+        j->own = !plan.inside;
+        j->program = base_name(a->command[0]);
+        if (plan.inside) {
+            j->id = strtoul(job, NULL, 10);
+            plan.gpus = ask_gpus(job);
+        }
+        rc = step_compose(argv, &plan, &options, &spec, err);
+        hide_variables(plan.inside, job && *job && options.own_job);
+    }
+    words_release(&spec);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = { .in = -1, .out = -1, .errs = -1, .ask = ASK_INIT };
+    struct words srun = WORDS_INIT;
+    struct launch_arguments a;
+    struct err err = { "" };
+    int status = LAUNCH_CANNOT;
+    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
+                                           "srun.", &err);
+
+    (void)argc;
+    if (read > 0)
+        return 0;
+    if (read == 0 && prepare(&j, &srun, &a, &err) == 0) {
+        status = LAUNCH_FAILED;
+        if ((j.loop = loop_create(&clock_system, &err)) && run(&j, &srun, &err) == 0 && !j.failed)
+            status = 0;
+    }
+    if (err.text[0])
+        fprintf(stderr, "cellspan-launch-slurm: %s\n", err.text);
+    job_release(&j);
+    loop_destroy(j.loop);
+    words_release(&srun);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* says.c - see says.h. */
+#include "launchers/slurm/says.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SRUN "srun: "
+
+void says_release(struct says *s)
+{
+    ranks_release(&s->tasks);
+}
+
+/* "job 12 …", "JobId=12 …" */
+static unsigned long find_job(const char *line)
+{
+    static const char *const before[] = { "job ", "JobId=", "allocation " };
+
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        const char *at = strstr(line, before[i]);
+
+        if (at && isdigit((unsigned char)at[strlen(before[i])]))
+            return strtoul(at + strlen(before[i]), NULL, 10);
+    }
+    return 0;
+}
+
+/* "0,2-3" up to the colon, in *end. Others' numbers: what is no such list gives none. */
+static int read_tasks(struct ranks *tasks, const char *list, const char **end)
+{
+    char *spec = strndup(list, strcspn(list, ":"));
+    struct err err = { "" };
+    int rc;
+
+    if (!spec)
+        return -1;
+    *end = list + strlen(spec);
+    rc = ranks_parse(tasks, spec, RANKS_MAX, &err);
+    free(spec);
+    if (rc < 0)
+        ranks_clear(tasks);
+    return 0;
+}
+
+/* "srun: error: n2: task 1: Exited with exit code 3", "srun: error: n[1-2]: tasks 0-1: Killed" */
+static int read_ended(struct says *s, const char *line)
+{
+    const char *at = strstr(line, ": task"), *end;
+
+    if (!at)
+        return 0;
+    at += strlen(": task");
+    at += *at == 's';
+    if (*at++ != ' ' || !isdigit((unsigned char)*at))
+        return 0;
+    if (read_tasks(&s->tasks, at, &end) < 0)
+        return -1;
+    if (strncmp(end, ": ", 2) != 0)
+        return 0;
+    s->kind = SAYS_TASKS;
+    s->text = end + 2;
+    return 0;
+}
+
+int says_read(struct says *s, const char *line)
+{
+    static const char node[] = "Node failure on ";
+    const char *at;
+
+    *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT, .job = find_job(line) };
+    if (strncmp(line, SRUN, strlen(SRUN)) != 0)
+        return 0;
+    if (strstr(line, "queued and waiting for resources"))
+        s->kind = SAYS_QUEUED;
+    else if (strstr(line, "has been allocated resources"))
+        s->kind = SAYS_ALLOCATED;
+    else if (strstr(line, "lacks support for cpu binding"))
+        s->kind = SAYS_NOISE;
+    else if ((at = strstr(line, node))) {
+        s->kind = SAYS_NODE;
+        s->text = at + strlen(node);
+    } else
+        return read_ended(s, line);
+    return 0;
+}
+
+bool says_hopeless(const char *reason)
+{
+    static const char *const hopeless[] = {
+        "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed",
+        "InvalidAccount", "InvalidQOS",
+    };
+
+    for (size_t i = 0; i < sizeof hopeless / sizeof *hopeless; i++)
+        if (strcmp(reason, hopeless[i]) == 0)
+            return true;
+    return false;
+}

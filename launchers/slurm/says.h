@@ -1,0 +1,30 @@
+/* says.h - what srun's lines on stderr mean. */
+#ifndef LAUNCHERS_SLURM_SAYS_H
+#define LAUNCHERS_SLURM_SAYS_H
+
+#include "base/err.h"
+#include "base/ranks.h"
+
+enum says_kind {
+    SAYS_TEXT,   /* for people */
+    SAYS_NOISE,  /* of no use to anybody */
+    SAYS_QUEUED, /* the job waits */
+    SAYS_ALLOCATED,
+    SAYS_TASKS,  /* tasks ended badly */
+    SAYS_NODE,   /* a node is gone */
+};
+
+struct says {
+    enum says_kind kind;
+    unsigned long job;  /* SAYS_QUEUED, SAYS_ALLOCATED; else the job that the line names, or 0 */
+    struct ranks tasks; /* SAYS_TASKS; owned */
+    const char *text;   /* SAYS_TASKS: how they ended; SAYS_NODE: the node's name; within the line */
+};
+
+void says_release(struct says *s);
+/* Reads one line (borrowed, for as long as *s). -1: memory is out. */
+MUST_USE int says_read(struct says *s, const char *line);
+/* Whether a job with this reason (squeue's %r) will never start unless somebody changes it, or the cluster. */
+bool says_hopeless(const char *reason);
+
+#endif
