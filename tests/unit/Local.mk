@@ -1,3 +1,4 @@
 # What the unit tests of all rooms share; each room names its own tests.
 EXTRA_DIST += tests/unit/tap.h tests/unit/rooms.sh
 tap_scripts += tests/unit/rooms.sh
+include tests/unit/gpu/Local.mk

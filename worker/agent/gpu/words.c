@@ -210,6 +210,8 @@ int words_add_remedies(const struct words_shortage *s, struct buf *out)
     if (s->ranks * s->each <= s->all)
         return buf_add_text(out, "; use fewer ranks, --gpus with a smaller number, --share to use GPUs that others hold, or "
                                  "--no-gpu to run without");
+    if (s->each > s->all)
+        return buf_addf(out, "; use --gpus %u or fewer, or --no-gpu to run without", s->all);
     return buf_addf(out, "; use at most %u rank%s%s, --share to put several ranks on a GPU, or --no-gpu to run without",
                     s->all / s->each, plural(s->all / s->each), s->each > 1 ? ", --gpus with a smaller number" : "");
 }

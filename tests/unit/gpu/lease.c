@@ -1,0 +1,163 @@
+/* Two notebooks never share a GPU unless asked, and what a dead one held is free. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/process.h"
+#include "tests/unit/gpu/stage.h"
+#include "worker/agent/gpu/lease.h"
+
+#define UUID "GPU-a0011234-0000-4000-8000-0123456789ab"
+
+/* Another notebook's agent: takes the GPU, says so by a byte, and holds it until it is killed. */
+static pid_t other(bool share, const char *what)
+{
+    int fd[2];
+    char byte = 0;
+    pid_t pid;
+
+    if (fd_pipe(fd) < 0)
+        return -1;
+    if ((pid = fork()) == 0) {
+        struct err err = { "" };
+        int lease, folder = lease_folder(&err);
+        const enum lease_result result = lease_take(folder, UUID, share, what, &lease, &err);
+
+        byte = result == LEASE_TAKEN ? 'y' : 'n';
+        (void)!write(fd[1], &byte, 1);
+        for (;;)
+            pause();
+    }
+    close(fd[1]);
+    (void)!read(fd[0], &byte, 1);
+    close(fd[0]);
+    ok(byte == 'y', "another process takes the GPU");
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static enum lease_result take(int folder, bool share, int *fd)
+{
+    struct err err = { "" };
+
+    return lease_take(folder, UUID, share, "mine.ipynb", fd, &err);
+}
+
+static void death_gives_back(int folder)
+{
+    const pid_t pid = other(false, "digits.ipynb");
+    char holder[LEASE_HOLDER], want[64];
+    int fd;
+
+    snprintf(want, sizeof want, "digits.ipynb (pid %ld, since ", (long)pid);
+    ok(take(folder, false, &fd) == LEASE_HELD && fd < 0, "what another one holds is not given");
+    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, want), "who holds it is told: %s", holder);
+    ok(lease_holder(folder, UUID, false, holder), "looking takes nothing away");
+    end(pid);
+    ok(!lease_holder(folder, UUID, false, holder) && !holder[0], "nobody holds it when the owner was killed");
+    ok(take(folder, false, &fd) == LEASE_TAKEN, "and it is given");
+    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, "mine.ipynb"), "with a new name on it: %s", holder);
+    lease_give(&fd);
+    ok(!lease_holder(folder, UUID, false, holder), "and back");
+    lease_give(&fd);
+}
+
+static void sharing_must_be_asked_for(int folder)
+{
+    const pid_t pid = other(true, "");
+    char holder[LEASE_HOLDER];
+    int fd, second;
+
+    ok(take(folder, false, &fd) == LEASE_HELD, "what is shared can't be had alone");
+    ok(take(folder, true, &fd) == LEASE_TAKEN && take(folder, true, &second) == LEASE_TAKEN, "who shares as well gets it, twice");
+    ok(!lease_holder(folder, UUID, true, holder) && lease_holder(folder, UUID, false, holder), "both can be seen");
+    lease_give(&fd);
+    lease_give(&second);
+    end(pid);
+    ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD, "not even to ourselves twice");
+    ok(take(folder, true, &second) == LEASE_TAKEN, "who asks for it shares what another one holds alone");
+    lease_give(&fd);
+    lease_give(&second);
+}
+
+static void refuses(int folder, const char *name, const char *says)
+{
+    struct err err = { "" };
+    int fd;
+
+    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 && strstr(err.text, says), "%s: %s", name, err.text);
+}
+
+/* What a user of the same machine may have prepared. */
+static void traps_are_avoided(const struct stage *s, int folder)
+{
+    char victim[128], holder[LEASE_HOLDER], at[192];
+    struct stat st;
+    FILE *f;
+
+    snprintf(victim, sizeof victim, "%s/victim", s->dir);
+    f = fopen(victim, "we");
+    fputs("precious", f);
+    fclose(f);
+    ok(symlinkat(victim, folder, "GPU-link") == 0 && linkat(AT_FDCWD, victim, folder, "GPU-hard", 0) == 0 &&
+           mkfifoat(folder, "GPU-fifo", 0666) == 0 && mkdirat(folder, "GPU-dir", 0777) == 0, "traps are set");
+    refuses(folder, "GPU-link", "GPU-link");
+    refuses(folder, "GPU-hard", "not a plain file");
+    refuses(folder, "GPU-fifo", "not a plain file");
+    refuses(folder, "GPU-dir", "GPU-dir");
+    refuses(folder, "../victim", "not the UUID");
+    refuses(folder, "", "not the UUID");
+    ok(!lease_holder(folder, "GPU-link", false, holder) && !lease_holder(folder, "../victim", false, holder), "nor are they looked at");
+    ok(stat(victim, &st) == 0 && st.st_size == 8, "the victim is as it was");
+    snprintf(at, sizeof at, "%s/%s", s->leases, UUID);
+    f = fopen(at, "we");
+    fputs("\033[31mevil\n", f);
+    fclose(f);
+    {
+        const pid_t pid = other(false, "\a\n");
+
+        ok(lease_holder(folder, UUID, false, holder) && !strpbrk(holder, "\a\n\033"), "what others write is shown cleaned: %s", holder);
+        end(pid);
+    }
+}
+
+static void folder_is_checked(const struct stage *s)
+{
+    struct err err = { "" };
+    char path[128];
+    struct stat st;
+
+    ok(stat(s->leases, &st) == 0 && (st.st_mode & 07777) == 01777, "the folder is for all");
+    snprintf(path, sizeof path, "%s/link", s->dir);
+    ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0, "a link is none: %s",
+       err.text);
+    err.text[0] = '\0';
+    snprintf(path, sizeof path, "%s/no/where", s->dir);
+    ok(setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0 && strstr(err.text, path), "nor one that can't be made: %s",
+       err.text);
+    setenv("CELLSPAN_GPU_LEASES", s->leases, 1);
+}
+
+int main(void)
+{
+    struct stage s;
+    struct err err = { "" };
+    int folder;
+
+    stage_open(&s);
+    folder = lease_folder(&err);
+    ok(folder >= 0, "the folder is made: %s", err.text);
+    death_gives_back(folder);
+    sharing_must_be_asked_for(folder);
+    traps_are_avoided(&s, folder);
+    folder_is_checked(&s);
+    close(folder);
+    stage_close(&s);
+    return plan_done();
+}
