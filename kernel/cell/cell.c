@@ -31,7 +31,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
     c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
-        c->progress_ns = c->live_ns = c->look_ns = NEVER;
+        c->progress_ns = c->live_ns = c->look_ns = c->hang_ns = NEVER;
     return c;
 }
 
@@ -42,6 +42,7 @@ static void members_release(struct cell *c)
         json_decref(c->member[k].result);
         free(c->member[k].note);
         free(c->member[k].stack);
+        free(c->member[k].place);
     }
     free(c->member);
     c->member = NULL;
@@ -288,12 +289,13 @@ void cell_tick(struct cell *c, uint64_t now)
     stream_tick(c);
     judge_tick(c, now);
     live_tick(c, now);
+    hang_tick(c, now);
     manage_look(c);
 }
 
 uint64_t cell_due(const struct cell *c)
 {
-    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns };
+    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)

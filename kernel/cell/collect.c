@@ -206,7 +206,7 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
             log_debug("collect", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:
-        if (!where_stack(nb, worker, m) && nb->cell)
+        if (!where_stack(nb, worker, m) && nb->cell && !hang_stack(nb->cell, worker, m))
             judge_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
         break;
     default:

@@ -191,6 +191,7 @@ static void members_run(struct cell *c)
     }
     c->state = CELL_RUNNING;
     live_begin(c);
+    hang_begin(c);
 }
 
 static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)

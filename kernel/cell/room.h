@@ -20,6 +20,7 @@
  *   gauges.c     what nodes say of memory and GPUs
  *   live.c       the display under a cell that runs for a while
  *   where.c      %ranks where
+ *   hang.c       ranks that wait for one another for long
  *   check.c      %ranks check (check.h), verdict.c what its answers mean
  */
 #ifndef KERNEL_CELL_ROOM_H
@@ -91,6 +92,9 @@ struct member {
     json_t *result;     /* owned: {"data","metadata"}, or NULL */
     char *note;         /* owned: why its value did not travel, or NULL */
     char *stack;        /* owned: where it hung, as asked for, or NULL */
+    char *place;        /* owned: where it was when last looked at, or NULL */
+    uint64_t place_ns;  /* since when it has been there */
+    bool waits, looked; /* there it waits for others; it answered the last look */
     uint64_t blob, blob_size;
 };
 
@@ -161,6 +165,8 @@ struct cell {
     uint64_t began_ns;       /* when its ranks began to run it */
     bool live_shown, live_off;
     uint64_t live_ns, look_ns; /* when its status, the table of ranks, are due; NEVER: off */
+    uint64_t hang_ns, hang_limit_ns; /* when stacks are looked at next, NEVER: off; how long a wait may last */
+    uint64_t hang_id;                /* of the last look, 0: none yet */
     uint64_t gauges_ns;        /* when its status asks nodes again; 0: it has not yet */
     struct ends ends;
     bool judged, stopping, timed_out, listed;
@@ -368,6 +374,11 @@ void live_begin(struct cell *c); /* its ranks run */
 void live_tick(struct cell *c, uint64_t now);
 void live_cleared(struct cell *c); /* rank 0 cleared the cell's output */
 void live_end(struct cell *c);
+
+/* hang.c */
+void hang_begin(struct cell *c);
+void hang_tick(struct cell *c, uint64_t now);
+bool hang_stack(struct cell *c, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
 
 /* where.c */
 bool where_request(struct notebook *nb, struct request *r); /* true: it was a `%ranks where` and is being answered */

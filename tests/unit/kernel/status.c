@@ -247,8 +247,79 @@ static void where_is_a_cell_when_nothing_runs(void)
     world_close(&w);
 }
 
+/* ---- ranks that wait for one another ---- */
+
+static const char in_sleep[] = "Current thread 0x02 (most recent call first):\n"
+                               "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n";
+static const char in_torch[] = "Current thread 0x02 (most recent call first):\n"
+                               "  File \"/x/torch/distributed/c10d.py\", line 2810 in all_reduce\n"
+                               "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n";
+
+/* Looks until `s` seconds have gone; the ranks answer with these. */
+static void looks(struct world *w, unsigned s, const char *two, const char *three)
+{
+    for (unsigned k = 0; k < s / 15; k++) {
+        buf_clear(&w->sent);
+        pass(w, 15 * NS_PER_S);
+        if (two)
+            stack(w, 2, w->last.cell, two);
+        stack(w, 3, w->last.cell, three);
+    }
+    pass(w, NS_PER_S);
+}
+
+static void who_is_waited_for_is_told_once(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 60, in_torch, in_sleep);
+    ok(!strstr(w.log.p, "waited"), "a minute must pass");
+    looks(&w, 15, in_torch, in_sleep);
+    ok(logged(&w, "for 60 s rank 0 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, but rank 1 is in <module>, line 4 of cell 1"),
+       "then the rank that is waited for is named");
+    buf_clear(&w.log);
+    looks(&w, 300, in_torch, in_sleep);
+    ok(!strstr(w.log.p, "waited") && !strstr(w.log.p, "STACKS"), "once");
+    world_close(&w);
+    world_open(&w, &clock);
+    begin_two(&w);
+    done(&w, 2, "ok", "", "");
+    looks(&w, 75, NULL, in_torch);
+    ok(logged(&w, "rank 1 waited in all_reduce") && logged(&w, "rank 0 is at the end of the cell already"), "also one that is done");
+    world_close(&w);
+}
+
+static void what_is_no_hang(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 150, in_torch, in_torch);
+    ok(!strstr(w.log.p, "waited"), "ranks in one collective");
+    looks(&w, 150, in_sleep, in_sleep);
+    ok(!strstr(w.log.p, "waited"), "ranks that compute");
+    for (unsigned k = 0; k < 20; k++)
+        looks(&w, 15, k % 3 ? in_torch : in_sleep, in_sleep);
+    ok(!strstr(w.log.p, "waited"), "and ranks that go on");
+    world_close(&w);
+    world_open(&w, &clock);
+    setenv("CELLSPAN_HANG_NOTICE", "off", 1);
+    begin_two(&w);
+    unsetenv("CELLSPAN_HANG_NOTICE");
+    pass(&w, 100 * NS_PER_S);
+    ok(!strstr(w.log.p, "STACKS"), "CELLSPAN_HANG_NOTICE=off");
+    world_close(&w);
+}
+
 int main(void)
 {
+    who_is_waited_for_is_told_once();
+    what_is_no_hang();
     the_table_waits_for_nodes_but_not_long();
     an_interrupt_ends_the_wait();
     a_long_cell_shows_its_ranks();

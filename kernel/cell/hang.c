@@ -1,0 +1,188 @@
+/* A cell whose ranks wait for one another: said once, with the rank that the others wait for. Stacks are looked at now and
+ * then, and ranks that stay at one place for all of the time, while another one is elsewhere, are told. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+
+#define NOTICE_S 60.0
+#define LOOKS    4u /* in the time of a notice: a loop is hardly found at one place by all of them */
+
+/* CELLSPAN_HANG_NOTICE: seconds, or "off". */
+static uint64_t notice_ns(void)
+{
+    const char *set = getenv("CELLSPAN_HANG_NOTICE");
+    double s = NOTICE_S;
+    char *end = NULL;
+
+    if (set && set[0])
+        s = strtod(set, &end);
+    if (end && *end)
+        return strcmp(set, "off") == 0 ? 0 : (uint64_t)(NOTICE_S * 1e9);
+    return s > 0 && s < 1e6 ? (uint64_t)(s * 1e9) : 0;
+}
+
+void hang_begin(struct cell *c)
+{
+    const uint64_t ns = notice_ns();
+
+    c->hang_limit_ns = ns;
+    if (ns && c->world > 1 && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
+        c->hang_ns = notebook_now(c->nb) + ns / LOOKS;
+}
+
+void hang_tick(struct cell *c, uint64_t now)
+{
+    struct span m = { .kind = SPAN_STACKS };
+    uint32_t *workers;
+    size_t n = 0;
+
+    if (now < c->hang_ns)
+        return;
+    c->hang_ns = now + c->hang_limit_ns / LOOKS;
+    if (c->state != CELL_RUNNING || c->stopping || c->judged || !(workers = calloc(c->n + 1, sizeof *workers)))
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING) {
+            c->member[k].looked = false;
+            workers[n++] = c->member[k].worker;
+        }
+    m.cell = c->hang_id = c->nb->next_cell++;
+    if (n)
+        (void)notebook_send_to(c->nb, workers, n, &m, NULL);
+    free(workers);
+}
+
+/* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU that is. */
+static bool is_waiting(const char *stack)
+{
+    const char *main_thread = report_main_thread(stack), *cell = strstr(main_thread, "\"<ipython-input-");
+
+    for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
+        if (cell && at > cell)
+            return false;
+        else if (strncmp(at, "/torch/distributed/", 19) == 0 || strncmp(at, "/torch/cuda/", 12) == 0)
+            return true;
+    return false;
+}
+
+static void take(struct cell *c, struct member *m, const char *stack)
+{
+    struct buf place = BUF_INIT;
+
+    m->looked = true;
+    if (report_place(stack, &place) < 0 || !place.p) {
+        buf_release(&place);
+        return;
+    }
+    if (!m->place || strcmp(m->place, place.p) != 0) {
+        free(m->place);
+        m->place = buf_take(&place);
+        m->place_ns = notebook_now(c->nb);
+    }
+    m->waits = is_waiting(stack);
+    buf_release(&place);
+}
+
+/* It has been where it is for all of the time, or is over. */
+static bool is_still(const struct cell *c, const struct member *m)
+{
+    return m->state != MEMBER_RUNNING || (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang_limit_ns);
+}
+
+static bool same_place(const struct member *a, const struct member *b)
+{
+    return b->state == MEMBER_RUNNING && b->place && strcmp(a->place, b->place) == 0;
+}
+
+/* Where most of those are that wait; NULL: nobody waits. */
+static const struct member *crowd(const struct cell *c)
+{
+    const struct member *found = NULL;
+    size_t most = 0;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        size_t n = 0;
+
+        if (m->state != MEMBER_RUNNING || !m->waits || !m->place)
+            continue;
+        for (size_t j = 0; j < c->n; j++)
+            n += same_place(m, &c->member[j]);
+        if (n > most) {
+            most = n;
+            found = m;
+        }
+        if (most > c->n / 2)
+            break;
+    }
+    return found;
+}
+
+static int add_ranks(const struct cell *c, const struct member *with, bool there, struct buf *out)
+{
+    struct ranks some = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (same_place(with, &c->member[k]) == there)
+            rc = ranks_add(&some, c->member[k].rank);
+    rc = rc < 0 ? rc : buf_add_text(out, ranks_count(&some) > 1 ? "ranks " : "rank ");
+    rc = rc < 0 ? rc : ranks_format(&some, out);
+    ranks_release(&some);
+    return rc;
+}
+
+/* Of the others, the first: where it is. */
+static const struct member *odd_one(const struct cell *c, const struct member *with)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!same_place(with, &c->member[k]))
+            return &c->member[k];
+    return NULL;
+}
+
+static void tell(struct cell *c, const struct member *with, const struct member *odd)
+{
+    struct buf who = BUF_INIT, others = BUF_INIT;
+    const char *where = odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already";
+
+    if (add_ranks(c, with, true, &who) == 0 && add_ranks(c, with, false, &others) == 0)
+        stream_note(c, "for %.0f s %s waited in %s, but %s %s %s%s (%%ranks where shows all stacks)",
+                    (double)c->hang_limit_ns / 1e9, who.p, with->place, others.p,
+                    strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
+                    odd->state == MEMBER_RUNNING ? "in " : "", where);
+    buf_release(&who);
+    buf_release(&others);
+}
+
+static void look(struct cell *c)
+{
+    const struct member *with, *odd;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (!is_still(c, &c->member[k]))
+            return;
+    if (!(with = crowd(c)) || !(odd = odd_one(c, with)))
+        return;
+    c->hang_ns = NEVER;
+    tell(c, with, odd);
+}
+
+bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
+{
+    struct member *member = cell_worker(c, worker);
+    char *text;
+
+    if (!c->hang_id || m->cell != c->hang_id)
+        return false;
+    if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "", m->v[F_STACK_TEXT].s.n))) {
+        take(c, member, text);
+        free(text);
+        if (c->state == CELL_RUNNING && c->hang_ns != NEVER)
+            look(c);
+    }
+    return true;
+}

@@ -1,0 +1,208 @@
+/* %ranks check: its steps, one after the other, and what is made of the answers. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+static void probed(struct world *w, uint32_t worker, const char *status, const char *content)
+{
+    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+
+    m.v[F_PROBED_STATUS].s = slice_text(status);
+    m.v[F_PROBED_CONTENT].s = slice_text(content);
+    say(w, worker, m);
+}
+
+static void both(struct world *w, const char *content)
+{
+    probed(w, 2, "ok", content);
+    probed(w, 3, "ok", content);
+}
+
+static void facts(struct world *w, uint32_t worker, double off, const char *torch, int shm)
+{
+    struct timespec t;
+    char text[512];
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(text, sizeof text,
+             "{\"python\": \"3.11.7\", \"torch\": \"%s\", \"cellspan\": \"1\", \"clock\": %.3f, \"hostname\": \"h\", \"addresses\": "
+             "[[\"eth0\", \"10.0.0.%u\"]], \"shm_size\": 1073741824, \"shm_free\": %d, \"driver\": null, \"nccl\": null, \"gpus\": []}",
+             torch, (double)t.tv_sec + (double)t.tv_nsec / 1e9 + off, worker, shm);
+    probed(w, worker, "ok", text);
+}
+
+/* Two idle ranks, workers 2 and 3, and a check that has asked for facts. */
+static void begin_check(struct world *w, struct clock *clock, const char *code)
+{
+    world_open(w, clock);
+    begin_two(w);
+    done(w, 2, "ok", "", "");
+    done(w, 3, "ok", "", "");
+    buf_clear(&w->log);
+    run(w, code);
+}
+
+static bool has(struct slice in, const char *text)
+{
+    for (size_t at = 0; at + strlen(text) <= in.n; at++)
+        if (memcmp(in.p + at, text, strlen(text)) == 0)
+            return true;
+    return false;
+}
+
+/* What the last PROBE asked. */
+static bool asked(struct world *w, const char *what, const char *in_content)
+{
+    struct span m;
+    struct err err = { "" };
+    bool found;
+
+    if (span_decode(&m, w->sent.p, w->sent.n, &err) < 0 || m.kind != SPAN_PROBE)
+        return false;
+    found = slice_is(m.v[F_PROBE_WHAT].s, what) && (in_content[0] == '\0' ||
+                                                    has(buf_slice(&w->sent), in_content));
+    if (!found)
+        diag("asked %.*s %.*s", SLICE_ARG(m.v[F_PROBE_WHAT].s), SLICE_ARG(m.v[F_PROBE_CONTENT].s));
+    return found;
+}
+
+static const char rows[] = "{\"transport\": \"tcp\", \"rows\": [{\"op\": \"all_reduce\", \"bytes\": 1048576, \"us\": 1000.0, \"algbw\": 1.5, "
+                           "\"busbw\": 2.25, \"bad\": 0, \"iterations\": 5}], \"pairs\": [], \"error\": \"\"}";
+
+static void a_check_goes_step_by_step(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    ok(times(&w, "send PROBE") == 2 && asked(&w, "facts", ""), "both ranks are asked for facts");
+    facts(&w, 2, 0, "2.5.1", 1 << 30);
+    ok(times(&w, "send PROBE") == 2, "the next step waits for both");
+    facts(&w, 3, 0, "2.5.1", 1 << 30);
+    ok(logged(&w, "python") && logged(&w, "eth0=10.0.0.2") && !strstr(w.log.p, "differs") && !strstr(w.log.p, "clock of"),
+       "nodes are shown, nothing differs");
+    ok(asked(&w, "listen", "\"address\":\"127.0.0.1\""), "then each listens at its node's address");
+    probed(&w, 2, "ok", "{\"port\": 4001, \"nccl_id\": null}");
+    probed(&w, 3, "ok", "{\"port\": 4002, \"nccl_id\": null}");
+    ok(asked(&w, "connect", "[[0,\"127.0.0.1:4001\"]]"), "and connects to the other");
+    probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}], \"strangers\": 0}");
+    probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}], \"strangers\": 0}");
+    ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"), "then the pair is measured");
+    probed(&w, 2, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
+    probed(&w, 3, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
+    ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"), "by its slower end");
+    ok(asked(&w, "check", "\"order\":[0,1]"), "then the world");
+    both(&w, rows);
+    ok(logged(&w, "all_reduce  1048576     1000.0         1.500         2.250      0"), "as nccl-tests shows it");
+    ok(asked(&w, "close", ""), "and all is closed");
+    both(&w, "{}");
+    ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") && !w.nb->cell, "the check is over");
+    world_close(&w);
+}
+
+static void to_pairs(struct world *w, const char *peers)
+{
+    facts(w, 2, 0, "2.5.1", 1 << 30);
+    facts(w, 3, 0, "2.5.1", 1 << 30);
+    both(w, "{\"port\": 4001}");
+    probed(w, 2, "ok", peers);
+    probed(w, 3, "ok", "{\"peers\": []}");
+}
+
+static void what_differs_is_named(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    facts(&w, 2, 86400, "2.5.1", 1 << 20);
+    facts(&w, 3, 86400, "2.4.0", 1 << 20);
+    ok(logged(&w, "torch differs: 2.5.1 on here, 2.4.0 on here"), "a version");
+    ok(logged(&w, "the clock of here is 24.0 hours ahead of the kernel's"), "a clock that is a day off");
+    ok(logged(&w, "/dev/shm of here has 1.0 MiB left"), "a full /dev/shm");
+    ok(asked(&w, "listen", ""), "none of it ends the check");
+    world_close(&w);
+}
+
+static void a_dead_link_fails_the_check(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    to_pairs(&w, "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
+    ok(asked(&w, "check", "\"closed\":[[0,1],[1,0]]"), "all are told which ways are closed");
+    both(&w, "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
+    ok(logged(&w, "closed: from rank 0 to rank 1: 127.0.0.1:4001: no answer") && logged(&w, "dead: ranks 0 and 1 (here): no way"),
+       "they are named");
+    ok(asked(&w, "close", ""), "without neighbours the world is not measured");
+    both(&w, "{}");
+    ok(logged(&w, "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") && !w.nb->cell, "and the cell fails");
+    ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are as they were");
+    world_close(&w);
+}
+
+static void a_rank_that_refuses_ends_it(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check -r 0");
+    ok(times(&w, "send PROBE 2") == 1 && times(&w, "send PROBE") == 1, "one rank alone can be checked");
+    probed(&w, 2, "error", "{\"error\": \"this rank knows no probe\"}");
+    ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") && !w.nb->cell, "a refusal is told");
+    world_close(&w);
+}
+
+static void interrupts_and_deaths(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches the ranks");
+    probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
+    probed(&w, 3, "error", "{\"error\": \"interrupted\"}");
+    ok(logged(&w, "\"ename\":\"KeyboardInterrupt\"") && !w.nb->cell, "and ends the check");
+    buf_clear(&w.log);
+    run(&w, "%ranks check");
+    exited(&w, 3, 1, 9);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "RankDied") && logged(&w, "send INTERRUPT 2"), "a rank that dies");
+    probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
+    ok(logged(&w, "execute_reply") && !w.nb->cell, "fails it");
+    buf_clear(&w.log);
+    probed(&w, 2, "ok", "{}");
+    ok(!w.nb->cell, "an answer that comes late is nothing");
+    world_close(&w);
+}
+
+static void needs_ranks(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    run(&w, "%ranks check");
+    ok(logged(&w, "there are no ranks yet"), "without ranks there is nothing to check");
+    world_close(&w);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        return 1;
+    a_check_goes_step_by_step();
+    what_differs_is_named();
+    a_dead_link_fails_the_check();
+    a_rank_that_refuses_ends_it();
+    interrupts_and_deaths();
+    needs_ranks();
+    return plan_done();
+}
