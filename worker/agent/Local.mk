@@ -16,10 +16,13 @@ noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
 	worker/agent/blobs.h worker/agent/blobs.c \
+	worker/agent/carrier.h worker/agent/carrier.c \
 	worker/agent/cause.h worker/agent/cause.c \
 	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
+	worker/agent/ferry.h worker/agent/ferry.c \
 	worker/agent/gauge.h worker/agent/gauge.c \
+	worker/agent/haul.h worker/agent/haul.c \
 	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \
@@ -30,6 +33,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/relay.h worker/agent/relay.c \
 	worker/agent/secret.h worker/agent/secret.c \
 	worker/agent/sever.h worker/agent/sever.c \
+	worker/agent/space.h worker/agent/space.c \
 	worker/agent/spawn.h worker/agent/spawn.c \
 	worker/agent/stacks.h worker/agent/stacks.c \
 	worker/agent/start.h worker/agent/start.c \

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "protocol/span_fields.h"
+#include "worker/agent/ferry.h"
 #include "worker/agent/gauge.h"
 #include "worker/agent/port.h"
 #include "worker/agent/relay.h"
@@ -34,6 +35,8 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))
         return -1;
+    if (!(a->ferry = ferry_create(a, err)))
+        return -1;
     return reap_start(a, err);
 }
 
@@ -47,6 +50,8 @@ void agent_release(struct agent *a)
     }
     uplink_close(a->uplink);
     a->uplink = NULL;
+    ferry_destroy(a->ferry);
+    a->ferry = NULL;
     gpu_close(a->gpus);
     a->gpus = NULL;
     blobs_release(&a->blobs);
@@ -149,7 +154,7 @@ static void on_drop(struct agent *a, const struct span *m)
     const struct slice numbers = m->v[F_DROP_BLOBS].s;
 
     for (size_t i = 0; i < numbers.n / 8; i++)
-        blobs_drop(&a->blobs, (uint64_t)u32_at(numbers, 2 * i) | (uint64_t)u32_at(numbers, 2 * i + 1) << 32);
+        ferry_drop(a->ferry, (uint64_t)u32_at(numbers, 2 * i) | (uint64_t)u32_at(numbers, 2 * i + 1) << 32);
 }
 
 static void on_port(struct agent *a, const struct span *m)
@@ -202,6 +207,10 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_WARM: on_warm(a, m); break;
     case SPAN_GPUS: gauge_gpus(a, m); break;
     case SPAN_GAUGES: gauge_all(a, m); break;
+    case SPAN_EXPECT:
+    case SPAN_SHIP:
+    case SPAN_CHUNK:
+    case SPAN_TAKEN: ferry_message(a->ferry, m); break;
     case SPAN_QUIT: agent_stop(a, "the kernel says so"); break;
     default: log_warn("agent", "kind %d is not for an agent: ignored", m->kind); break;
     }

@@ -15,6 +15,7 @@
 struct worker;
 struct uplink;
 struct gpu_desk;
+struct ferry;
 
 struct agent_args {
     const char *connect; /* the kernel's endpoints, separated by commas */
@@ -29,6 +30,7 @@ struct agent {
     struct uplink *uplink;   /* NULL until the agent dials */
     struct worker *worker;   /* all of them, zygotes too: a list */
     struct blobs blobs;
+    struct ferry *ferry;     /* blobs from and to other nodes */
     struct oom oom;
     struct strays strays;
     struct gpu_desk *gpus;

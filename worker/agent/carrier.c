@@ -15,7 +15,6 @@
 #include "worker/link/blob.h"
 
 #define CHUNKS_PER_TURN 4u
-#define CHUNK_HEAD (SPAN_HEADER_SIZE + 8 + 8 + 4) /* what stands before a CHUNK's data */
 #define MIB_OF(bytes) (((bytes) + (1u << 20) - 1) >> 20)
 
 struct carrier {
@@ -50,6 +49,11 @@ bool carrier_expects(const struct carrier *c, uint64_t blob)
     const struct haul *h = haul_find(&c->hauls, blob);
 
     return h && !haul_is_whole(h);
+}
+
+bool carrier_is_idle(const struct carrier *c)
+{
+    return !c->hauls.first;
 }
 
 /* ---- messages ---- */

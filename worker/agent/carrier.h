@@ -44,6 +44,7 @@ void carrier_drop(struct carrier *c, uint64_t blob);
 /* The link to that peer has ended, or could not be kept: what was to go over it is reported to the kernel. */
 void carrier_unlinked(struct carrier *c, uint32_t link, const char *why);
 bool carrier_expects(const struct carrier *c, uint64_t blob);
+bool carrier_is_idle(const struct carrier *c); /* nothing moves */
 
 /* Does a bounded amount of what there is to do (reading and sending chunks). True: there is more, call it again in the
  * next turn of the loop. */

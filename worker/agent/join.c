@@ -15,6 +15,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/dial.h"
+#include "worker/agent/ferry.h"
 #include "worker/agent/uplink.h"
 
 #define LIMIT_S 20.0
@@ -138,7 +139,7 @@ static int open_line(struct join *j, const char *endpoint, struct err *err)
 {
     struct uplink_config c = {
         .endpoint = endpoint, .keys = j->has_keys ? &j->keys : NULL, .kernel = j->kernel,
-        .handler = { .message = on_message, .lost = on_lost, .arg = j->agent },
+        .handler = { on_message, ferry_peer, ferry_unlinked, on_lost, j->agent },
     };
 
     if (!(j->agent->uplink = uplink_open(j->agent->loop, &c, err)))

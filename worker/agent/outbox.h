@@ -1,4 +1,5 @@
-/* outbox.h - messages that wait until a worker's socket has room. Pure but for the descriptors that it closes.
+/* outbox.h - messages that wait until a worker's socket has room, or until the blob that rides on one of them is here. Pure but
+ * for the descriptors that it closes.
  *
  * What must not wait behind a large cell (INTERRUPT, EXIT) goes first; both kinds keep their own order. */
 #ifndef WORKER_AGENT_OUTBOX_H
@@ -6,13 +7,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/slice.h"
 
 struct letter {
     struct letter *next;
-    int blob_fd; /* owned; -1: none */
+    int blob_fd;    /* owned; -1: none */
+    uint64_t waits; /* the number of the blob that it waits for; 0: none */
     size_t n;
     char p[];
 };
@@ -27,7 +30,17 @@ void outbox_init(struct outbox *o);
 void outbox_release(struct outbox *o);
 /* Copies msg and takes blob_fd, also when it fails (-1: memory is out). */
 MUST_USE int outbox_add(struct outbox *o, bool urgent, struct slice msg, int blob_fd);
-const struct letter *outbox_first(const struct outbox *o); /* NULL: empty */
-void outbox_pop(struct outbox *o);                         /* destroys the first */
+/* The same, of what is not urgent and whose blob is on its way. */
+MUST_USE int outbox_add_waiting(struct outbox *o, struct slice msg, uint64_t blob);
+/* The next that may leave. NULL: there is none, or it waits for its blob, and with it what stands behind it. */
+const struct letter *outbox_first(const struct outbox *o);
+void outbox_pop(struct outbox *o); /* destroys what outbox_first gives */
+bool outbox_is_empty(const struct outbox *o);
+
+/* The first that waits for this blob; NULL: none. */
+struct letter *outbox_waiting(const struct outbox *o, uint64_t blob);
+void letter_ready(struct letter *l, int blob_fd); /* it waits no more; takes blob_fd (-1: it goes without) */
+/* Puts msg in its place, which waits no more. -1: memory is out, and it is as it was. */
+MUST_USE int outbox_replace(struct outbox *o, struct letter *l, struct slice msg);
 
 #endif

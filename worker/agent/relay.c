@@ -2,12 +2,16 @@
 #include "worker/agent/relay.h"
 
 #include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/ferry.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/reap.h"
 #include "worker/agent/uplink.h"
@@ -16,6 +20,7 @@
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64
+#define SPAN_BLOB_SIZE_AT 24 /* where a header holds blob_size */
 #define PACKETS_AT_END 4096 /* what a socket can hold is less */
 
 /* ---- down ---- */
@@ -34,13 +39,19 @@ static bool is_urgent(enum span_kind kind)
     return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
 }
 
+static void lose(const struct worker *w, size_t bytes)
+{
+    char name[48];
+
+    log_error("relay", "%s: a message of %zu bytes is lost: out of memory or descriptors", worker_name(w, name), bytes);
+}
+
 static void keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
 {
     const int fd = blob_fd < 0 ? -1 : fcntl(blob_fd, F_DUPFD_CLOEXEC, 3);
-    char name[48];
 
     if ((blob_fd >= 0 && fd < 0) || outbox_add(&w->outbox, urgent, msg, fd) < 0)
-        log_error("relay", "%s: a message of %zu bytes is lost: out of memory or descriptors", worker_name(w, name), msg.n);
+        lose(w, msg.n);
 }
 
 static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
@@ -50,7 +61,7 @@ static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
 
     if (w->link_fd < 0)
         return;
-    if (!outbox_first(&w->outbox) || urgent)
+    if (outbox_is_empty(&w->outbox) || urgent)
         rc = packet_send(w->link_fd, msg.p, msg.n, blob_fd, &err);
     if (rc < 0)
         link_failed(w, &err);
@@ -77,21 +88,91 @@ static void post_waiting(struct worker *w)
     worker_watch(w);
 }
 
-/* The header says that a blob rides along, and there is none: the worker gets the message with an empty blob_size, and
- * says so to the user. */
-static void post_without(struct worker *w, const struct span *head, struct slice msg)
+/* ---- blobs that are not here ---- */
+
+/* RETURN's content when its value is lost. */
+static int failure(const char *why, struct buf *out)
 {
+    json_t *content = json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError", "evalue", why, "traceback", why);
+    char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
+    const int rc = text ? buf_add_text(out, text) : -1;
+
+    free(text);
+    json_decref(content);
+    return rc;
+}
+
+/* The same message as the worker gets it without the blob that its header names: blob_size is 0, and it says why. */
+static int without_blob(struct slice msg, const char *why, struct buf *out, struct err *err)
+{
+    struct buf content = BUF_INIT;
     struct span m;
+    int rc;
+
+    if (span_decode(&m, msg.p, msg.n, err) < 0)
+        return -1;
+    m.blob_size = 0;
+    if (m.kind == SPAN_BIND)
+        m.v[F_BIND_NAMES].s = slice_text(why);
+    if (m.kind == SPAN_RETURN && failure(why, &content) == 0) {
+        m.v[F_RETURN_STATUS].s = slice_text("error");
+        m.v[F_RETURN_CONTENT].s = buf_slice(&content);
+    }
+    rc = span_encode(&m, out, err);
+    buf_release(&content);
+    span_release(&m);
+    return rc;
+}
+
+static void post_without(struct worker *w, const struct span *head, struct slice msg, const char *why)
+{
+    struct buf now = BUF_INIT;
     struct err err = { "" };
 
-    log_warn("relay", "no blob %llu here", (unsigned long long)head->blob);
-    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
-        log_warn("relay", "%s", err.text);
-        return;
+    log_warn("relay", "blob %llu is not here: %s", (unsigned long long)head->blob, why);
+    if (without_blob(msg, why, &now, &err) < 0)
+        log_error("relay", "%s", err.text);
+    else
+        post(w, is_urgent(head->kind), buf_slice(&now), -1);
+    buf_release(&now);
+}
+
+static void let_go(struct worker *w, struct letter *l, const struct blob *b, const char *error)
+{
+    const int fd = b ? fcntl(b->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    struct buf now = BUF_INIT;
+    struct err err = { "" };
+
+    if (fd < 0 && !error)
+        error = "there was no descriptor left for its bytes";
+    if (fd >= 0)
+        letter_ready(l, fd);
+    else if (without_blob(slice_of(l->p, l->n), error, &now, &err) < 0 || outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
+        memset(l->p + SPAN_BLOB_SIZE_AT, 0, 8); /* at least no more is promised than comes */
+        letter_ready(l, -1);
     }
-    m.blob_size = 0;
-    relay_tell(w, &m);
-    span_release(&m);
+    buf_release(&now);
+}
+
+void relay_settle(struct agent *a, uint64_t blob, const char *error)
+{
+    struct letter *l;
+
+    for (struct worker *w = a->worker; w; w = w->next) {
+        if (!outbox_waiting(&w->outbox, blob))
+            continue;
+        while ((l = outbox_waiting(&w->outbox, blob)))
+            let_go(w, l, error ? NULL : blobs_get(&a->blobs, blob), error);
+        post_waiting(w);
+    }
+}
+
+static void wait_for_blob(struct worker *w, const struct span *head, struct slice msg)
+{
+    if (w->link_fd < 0)
+        return;
+    if (outbox_add_waiting(&w->outbox, msg, head->blob) < 0)
+        lose(w, msg.n);
 }
 
 static void begin_cell(struct worker *w, const struct span *head)
@@ -108,8 +189,10 @@ void relay_down(struct worker *w, const struct span *head, struct slice msg)
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
         begin_cell(w, head);
-    if (rides && (!b || b->size != head->blob_size))
-        post_without(w, head, msg);
+    if (rides && !b && ferry_expects(w->agent->ferry, head->blob))
+        wait_for_blob(w, head, msg);
+    else if (rides && (!b || b->size != head->blob_size))
+        post_without(w, head, msg, ferry_why(w->agent->ferry, head->blob));
     else
         post(w, is_urgent(head->kind), msg, b ? b->fd : -1);
 }
