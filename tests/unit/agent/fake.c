@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdint.h>
@@ -306,6 +307,7 @@ static int serve(struct fake *f)
 
 struct ordered {
     uint32_t id;
+    char *env; /* START's */
     int fd[4];
 };
 
@@ -324,10 +326,21 @@ static ssize_t take_order(int link, struct ordered *o, char *p, size_t size)
     return n;
 }
 
+static void set_env(const char *json)
+{
+    json_t *object = json_loads(json, 0, NULL), *value;
+    const char *name;
+
+    json_object_foreach(object, name, value)
+        setenv(name, json_string_value(value), 1);
+    json_decref(object);
+}
+
 static void be_rank(const struct ordered *o)
 {
     struct fake f = { .link = o->fd[0], .id = o->id, .blob_fd = -1 };
 
+    set_env(o->env);
     setsid();
     dup2(o->fd[1], 1);
     dup2(o->fd[2], 2);
@@ -379,14 +392,17 @@ static int serve_zygote(int link)
         struct span m;
 
         if (p[0] == 2 && span_decode(&m, p + 1, (size_t)size - 1, &err) == 0) {
-            o[n++].id = m.worker;
+            o[n].id = m.worker;
+            o[n++].env = strndup(m.v[F_START_ENV].s.p, m.v[F_START_ENV].s.n);
             continue;
         }
         if (fork() == 0)
             be_in_between(link, o, n);
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; i < n; i++) {
+            free(o[i].env);
             for (int fd = 0; fd < 4; fd++)
                 close(o[i].fd[fd]);
+        }
         n = 0;
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;

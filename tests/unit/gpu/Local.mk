@@ -27,3 +27,9 @@ tests_unit_gpu_mask_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_mask_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_words_t_SOURCES = tests/unit/gpu/words.c
 tests_unit_gpu_words_t_LDADD = $(GPU_TEST_LIBS)
+
+# A real agent with the doubles.
+check_PROGRAMS += tests/unit/agent/gpus.t
+tests_unit_agent_gpus_t_SOURCES = tests/unit/agent/gpus.c $(AGENT_TEST_DOUBLES)
+tests_unit_agent_gpus_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_gpus_t_LDADD = $(AGENT_TEST_LIBS)

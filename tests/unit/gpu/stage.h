@@ -38,7 +38,7 @@ static inline void stage_set(const struct stage *s, const char *facts)
 
 static inline void stage_open(struct stage *s)
 {
-    char libexec[512];
+    char libexec[4096]; /* PATH_MAX */
     const char *top = getenv("top_builddir");
 
     snprintf(s->dir, sizeof s->dir, "/tmp/cellspan-gpu-test-XXXXXX");

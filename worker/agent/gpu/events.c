@@ -80,13 +80,25 @@ static void drain(struct driver *d)
 
 /* ---- marks ---- */
 
+/* Drops what the worker had, and the oldest where there is no room for n more: who was never asked about. */
+static void make_room(struct driver *d, unsigned worker, size_t n)
+{
+    size_t kept = 0, surplus = d->n_marks + n > DRIVER_MARKS ? d->n_marks + n - DRIVER_MARKS : 0;
+
+    for (size_t i = 0; i < d->n_marks; i++)
+        if (i >= surplus && d->mark[i].worker != worker)
+            d->mark[kept++] = d->mark[i];
+    d->n_marks = kept;
+}
+
 int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err)
 {
     const size_t n = json_array_size(uuids);
     struct mark *mark;
 
-    if (n > DRIVER_MARKS || d->n_marks > DRIVER_MARKS - n)
-        return err_set(err, "more than %u GPUs are in use", DRIVER_MARKS);
+    if (n > GPUS_MAX)
+        return err_set(err, "a worker has more than %u GPUs", GPUS_MAX);
+    make_room(d, worker, n);
     if (!(mark = realloc(d->mark, (d->n_marks + n + 1) * sizeof *mark)))
         return err_set(err, "out of memory");
     d->mark = mark;

@@ -1,0 +1,209 @@
+/* The agent and its GPUs: a real agent, a real process that asks the driver, a double of the driver. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "protocol/span_fields.h"
+#include "tests/unit/agent/double.h"
+#include "tests/unit/agent/fake.h"
+#include "tests/unit/gpu/stage.h"
+
+#define WINDOW (1u << 20)
+
+static void start_ranks(struct kernel *k, const char *self, uint32_t first, unsigned n, unsigned gpus, bool share)
+{
+    struct span m = { .kind = SPAN_START };
+    uint32_t workers[64], ranks[64];
+
+    for (unsigned i = 0; i < n; i++) {
+        workers[i] = first + i;
+        ranks[i] = first + i - 2;
+    }
+    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_RANKS].s = slice_of(ranks, 4 * n);
+    m.v[F_START_PYTHON].s = slice_text(self);
+    m.v[F_START_ENV].s = slice_text("{\"A\": \"1\"}");
+    m.v[F_START_GPUS].u64 = gpus;
+    m.v[F_START_SHARE].u64 = share;
+    kernel_send(k, workers, n, &m);
+}
+
+static void all_ready(struct kernel *k, unsigned n)
+{
+    bool ready = true;
+
+    for (unsigned i = 0; i < n; i++)
+        ready = ready && kernel_until(k, SPAN_READY, 0);
+    ok(ready, "%u ranks come up", n);
+}
+
+static void sees(struct kernel *k, uint32_t worker, const char *want, const char *name)
+{
+    kernel_forget(k);
+    kernel_run(k, worker, 3, "env CUDA_VISIBLE_DEVICES");
+    (void)kernel_until(k, SPAN_DONE, worker);
+    if (!ok(kernel_told(k, want), "%s", name))
+        diag("  %s", k->story.p);
+}
+
+static bool says(struct slice s, const char *text)
+{
+    return memmem(s.p, s.n, text, strlen(text)) != NULL;
+}
+
+static void gone(struct kernel *k, uint32_t worker, const char *script, const char *gpu, const char *name)
+{
+    kernel_run(k, worker, 4, script);
+    ok(kernel_until(k, SPAN_EXITED, worker), "it ends");
+    if (!ok(gpu[0] ? says(k->last.v[F_EXITED_GPU].s, gpu) : k->last.v[F_EXITED_GPU].s.n == 0, "%s", name))
+        diag("  %.*s", SLICE_ARG(k->last.v[F_EXITED_GPU].s));
+}
+
+static void refused(struct kernel *k, uint32_t worker, const char *why, const char *name)
+{
+    ok(kernel_until(k, SPAN_EXITED, worker) && k->last.v[F_EXITED_CODE].u64 == 2, "worker %u is refused", worker);
+    if (!ok(says(k->last.v[F_EXITED_CAUSE].s, why), "%s", name))
+        diag("  %.*s", SLICE_ARG(k->last.v[F_EXITED_CAUSE].s));
+}
+
+static void ranks_get_gpus(struct kernel *k, const char *self)
+{
+    kernel_say(k, 0, SPAN_GPUS);
+    ok(kernel_until(k, SPAN_GPUS, 0) && says(k->last.v[F_GPUS_GPUS].s, "\"uuid\":\"GPU-a007"), "the kernel is told of eight GPUs");
+    start_ranks(k, self, 2, 4, 1, false);
+    all_ready(k, 4);
+    sees(k, 2, "1<GPU-a0001234-0000-4000-8000-0123456789ab\n>", "rank 0 has the first GPU");
+    sees(k, 5, "1<GPU-a0031234-0000-4000-8000-0123456789ab\n>", "rank 3 has the fourth");
+    start_ranks(k, self, 6, 2, 2, false);
+    all_ready(k, 2);
+    sees(k, 7, "1<GPU-a0061234-0000-4000-8000-0123456789ab,GPU-a0071234-0000-4000-8000-0123456789ab\n>", "two GPUs for each");
+    start_ranks(k, self, 8, 2, 1, false);
+    refused(k, 8, "this node has 8, of which 0 are free", "there is none left");
+    refused(k, 9, "--no-gpu", "and it says what can be done");
+    start_ranks(k, self, 10, 1, 0, false);
+    all_ready(k, 1);
+    sees(k, 10, "1<\n>", "a rank that is to have none sees none");
+    kernel_run(k, 10, 3, "env A");
+    ok(kernel_until(k, SPAN_DONE, 10) && kernel_told(k, "1<1\n>"), "and the rest of its environment");
+    start_ranks(k, self, 11, 2, 1, true);
+    all_ready(k, 2);
+    sees(k, 11, "1<GPU-a000", "shared GPUs are given all the same");
+}
+
+static void gauges_are_answered(struct kernel *k)
+{
+    kernel_say(k, 0, SPAN_GAUGES);
+    ok(kernel_until(k, SPAN_GAUGES, 0), "gauges are told");
+    ok(says(k->last.v[F_GAUGES_GAUGES].s, "\"total\":85899345920") &&
+           says(k->last.v[F_GAUGES_GAUGES].s, "\"gpus\":[\"GPU-a0031234-0000-4000-8000-0123456789ab\"]"),
+       "with every worker's GPUs: %.*s", SLICE_ARG(k->last.v[F_GAUGES_GAUGES].s));
+}
+
+static void deaths_name_gpus(struct kernel *k, const char *self, const struct stage *s)
+{
+    gone(k, 3, "exit 3", "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB)", "a dead rank's GPU is named");
+    ok(k->last.v[F_EXITED_CODE].u64 == 0 && k->last.v[F_EXITED_STATUS].u64 == 3 && k->last.v[F_EXITED_CAUSE].s.n == 0,
+       "with its exit status");
+    gone(k, 10, "exit 0", "", "one that had none says nothing");
+    start_ranks(k, self, 13, 1, 1, false);
+    refused(k, 13, "8, of which 0 are free", "what others share is not free");
+    gone(k, 11, "exit 0", "GPU", "sharers end");
+    gone(k, 12, "exit 0", "GPU", "both");
+    start_ranks(k, self, 14, 1, 1, false);
+    all_ready(k, 1);
+    sees(k, 14, "1<GPU-a0011234", "the dead rank's GPU is given to the next");
+    stage_set(s, "xid 1 79\nmemory 1 80000\nprocess 1 999999 70000\n");
+    gone(k, 14, "err RuntimeError: CUDA error: out of memory\\n\nkill 6", "Xid 79: GPU has fallen off the bus", "an Xid is told");
+    ok(k->last.v[F_EXITED_STATUS].u64 == 6 && says(k->last.v[F_EXITED_GPU].s, "its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "
+                                                                               "68.4 GiB by pid 999999"),
+       "and who holds the memory: %.*s", SLICE_ARG(k->last.v[F_EXITED_GPU].s));
+    stage_set(s, "");
+}
+
+/* Another notebook on this machine. */
+static void notebooks_do_not_share(struct kernel *one, const char *self)
+{
+    struct kernel two;
+
+    kernel_start(&two, self, false, WINDOW);
+    start_ranks(&two, self, 2, 2, 1, false);
+    refused(&two, 2, "(pid ", "who holds them is named");
+    start_ranks(&two, self, 4, 1, 1, false);
+    all_ready(&two, 1);
+    sees(&two, 4, "1<GPU-a0011234", "the one that is free is given");
+    kill(one->agent, SIGKILL);
+    (void)kernel_wait(one);
+    start_ranks(&two, self, 5, 7, 1, false);
+    all_ready(&two, 7);
+    sees(&two, 5, "1<GPU-a0001234", "and all others when their owner was killed");
+    is_int(kernel_end(&two), 0, "the agent ends");
+}
+
+/* The driver takes its time: home and the kernel's wishes don't wait for it. */
+static void slow_drivers_hold_up_nobody(const char *self, const struct stage *s)
+{
+    const uint32_t third = 3;
+    struct span m = { .kind = SPAN_KILL };
+    struct kernel k;
+
+    stage_set(s, "hang nvmlInit_v2 1500\n");
+    kernel_start(&k, self, true, WINDOW);
+    start_ranks(&k, self, 2, 2, 1, false);
+    m.v[F_KILL_SIGNAL].u64 = 9;
+    kernel_send(&k, &third, 1, &m);
+    kernel_run(&k, 2, 3, "env CUDA_VISIBLE_DEVICES");
+    kernel_run(&k, 1, 3, "out hello\\n");
+    kernel_forget(&k);
+    ok(kernel_until(&k, SPAN_REPLY, 1) && !kernel_told(&k, "[READY]"), "home answers meanwhile");
+    ok(kernel_until(&k, SPAN_EXITED, 3), "a rank that waits for its GPU can be killed");
+    ok(kernel_until(&k, SPAN_DONE, 2) && kernel_told(&k, "1<GPU-a0001234"), "the other one gets one, and what it was sent meanwhile: %s",
+       k.story.p);
+    start_ranks(&k, self, 4, 8, 1, false);
+    refused(&k, 4, "8, of which 7 are free", "too many");
+    is_int(kernel_end(&k), 0, "the agent ends");
+    kernel_start(&k, self, false, WINDOW);
+    start_ranks(&k, self, 2, 2, 1, false);
+    is_int(kernel_end(&k), 0, "also while the driver is asked");
+    stage_set(s, "");
+}
+
+static void nodes_without_gpus_say_so(const char *self)
+{
+    struct kernel k;
+
+    setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/libnvidia-ml.so", 1);
+    setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
+    kernel_start(&k, self, false, WINDOW);
+    kernel_say(&k, 0, SPAN_GPUS);
+    ok(kernel_until(&k, SPAN_GPUS, 0) && says(k.last.v[F_GPUS_GPUS].s, "\"gpus\":[]") &&
+           says(k.last.v[F_GPUS_GPUS].s, "no driver"), "there is no driver: %.*s", SLICE_ARG(k.last.v[F_GPUS_GPUS].s));
+    start_ranks(&k, self, 2, 1, 1, false);
+    refused(&k, 2, "this node has none: no driver", "a GPU that was asked for isn't there");
+    start_ranks(&k, self, 3, 1, 0, false);
+    all_ready(&k, 1);
+    sees(&k, 3, "1<(none)\n>", "a rank without one is as ever");
+    kernel_say(&k, 0, SPAN_GAUGES);
+    ok(kernel_until(&k, SPAN_GAUGES, 0) && says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":"), "its memory is told");
+    is_int(kernel_end(&k), 0, "the agent ends");
+}
+
+int main(int argc, char **argv)
+{
+    struct stage s;
+    struct kernel k;
+
+    if (fake_is_wanted(argc, argv))
+        return fake_main(argc, argv);
+    stage_open(&s);
+    kernel_start(&k, argv[0], false, WINDOW);
+    ranks_get_gpus(&k, argv[0]);
+    gauges_are_answered(&k);
+    deaths_name_gpus(&k, argv[0], &s);
+    notebooks_do_not_share(&k, argv[0]);
+    slow_drivers_hold_up_nobody(argv[0], &s);
+    nodes_without_gpus_say_so(argv[0]);
+    stage_close(&s);
+    return plan_done();
+}
