@@ -1,0 +1,414 @@
+/* Agents over tcp with CURVE: the secret, dialing, beats, agents of agents, strangers. With real processes. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "protocol/span_fields.h"
+#include "tests/unit/agent/fake.h"
+#include "tests/unit/agent/lan.h"
+#include "tests/unit/tap.h"
+
+static const char *self;
+
+static bool is_gone(pid_t pid)
+{
+    for (int i = 0; i < 500; i++) {
+        if (kill(pid, 0) < 0 && errno == ESRCH)
+            return true;
+        usleep(10000);
+    }
+    return false;
+}
+
+static bool environ_shows(pid_t pid, const char *text)
+{
+    char path[64], all[65536];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
+    if ((fd = open(path, O_RDONLY)) < 0)
+        return false;
+    n = read(fd, all, sizeof all);
+    close(fd);
+    return n > 0 && memmem(all, (size_t)n, text, strlen(text));
+}
+
+/* ---- getting there ---- */
+
+static void secrets_leave_no_trace(void)
+{
+    struct lan l;
+    char text[SECRET_TEXT_SIZE];
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    lan_join(&l, 1, LAN_ENVIRONMENT);
+    ok(slice_is(l.last.v[F_HELLO_NODE].s, "n1") && l.last.v[F_HELLO_VERSION].u64 == 2, "an agent dials with what its environment hands over");
+    ok(l.addresses.n > 13 && memcmp(l.addresses.p, "lo=127.0.0.1", 12) == 0, "the address that it used comes first: %s", l.addresses.p);
+    ok(access("/proc/self/environ", R_OK) < 0 || !environ_shows(l.member[1].pid, text + 70), "its environment shows no secret");
+    ok(access("/proc/self/environ", R_OK) < 0 || environ_shows(l.member[1].pid, "PATH="), "and the rest");
+    is_int(lan_end(&l, 1), 0, "it ends with its stdin");
+    lan_join(&l, 2, LAN_STDIN);
+    ok(l.node == 2, "an agent dials with what its stdin hands over");
+    ok(lan_end(&l, 2) == 0 && !lan_wrote(&l, 2, text + 70), "it ends as well");
+    lan_close(&l);
+}
+
+static void wrong_secrets_are_refused(void)
+{
+    static const char *const wrong[] = { "", "1:0011", "2:xyz",
+                                         "2:00000000000000000000000000000000000000000000000000000000000000:00" };
+    struct lan l;
+    struct keys other;
+    char text[SECRET_TEXT_SIZE], longer[1200];
+
+    lan_open(&l);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lan_start(&l, 1, LAN_STDIN, NULL, wrong[i]);
+        is_int(lan_wait(&l, 1), 1, "a wrong secret: \"%s\"", wrong[i]);
+        ok(lan_wrote(&l, 1, "CELLSPAN_SECRET") && (i < 2 || !lan_wrote(&l, 1, wrong[i])), "it is named, and not shown");
+    }
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    lan_start(&l, 1, LAN_STDIN, NULL, longer);
+    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "longer than") && !lan_wrote(&l, 1, "xxx"), "a line that is too long");
+    lan_start(&l, 1, LAN_ENVIRONMENT, NULL, "2:nonsense");
+    ok(lan_wait(&l, 1) == 1 && !lan_wrote(&l, 1, "nonsense"), "a wrong one in the environment");
+    keys_create(&other);
+    memcpy(l.secret.kernel, other.public, KEY_SIZE);
+    secret_format(&l.secret, text);
+    setenv("CELLSPAN_DIAL_TIMEOUT", "0.3", 1);
+    lan_start(&l, 1, LAN_STDIN, NULL, text);
+    is_int(lan_wait(&l, 1), 3, "another kernel's key is not talked to");
+    ok(lan_wrote(&l, 1, "does not let it in"), "it says so");
+    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    lan_close(&l);
+}
+
+static unsigned closed_port(void)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET };
+    socklen_t size = sizeof a;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || getsockname(fd, (struct sockaddr *)&a, &size) < 0)
+        return 0;
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+static void reachable_endpoints_are_found(void)
+{
+    struct lan l;
+    char text[SECRET_TEXT_SIZE], list[256], closed[64];
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    snprintf(closed, sizeof closed, "tcp://127.0.0.1:%u", closed_port());
+    snprintf(list, sizeof list, "%s,tcp://host.invalid:1,nonsense,tcp://127.0.0.1:%u", closed, l.port);
+    lan_start(&l, 1, LAN_STDIN, list, text);
+    ok(lan_until(&l, SPAN_HELLO, 0), "the one of several endpoints that answers is taken");
+    setenv("CELLSPAN_DIAL_TIMEOUT", "0.5", 1);
+    snprintf(list, sizeof list, "%s,tcp://host.invalid:1", closed);
+    lan_start(&l, 2, LAN_STDIN, list, text);
+    is_int(lan_wait(&l, 2), 3, "if none does it ends");
+    snprintf(list, sizeof list, "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (", closed);
+    ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"), "and says where it tried, and why not");
+    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    lan_close(&l);
+}
+
+static void refusals_are_told(void)
+{
+    struct span m = { .kind = SPAN_REFUSE };
+    struct lan l;
+
+    lan_open(&l);
+    l.mute = true;
+    lan_join(&l, 1, LAN_STDIN);
+    m.v[F_REFUSE_TEXT].s = slice_text("update the other side");
+    lan_tell(&l, 1, 0xffffffffu, &m);
+    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "update the other side"), "REFUSE ends it, with the kernel's words");
+    lan_close(&l);
+}
+
+/* ---- beats ---- */
+
+static void start_rank(struct lan *l, uint32_t via, uint32_t node, uint32_t worker)
+{
+    struct span m = { .kind = SPAN_START };
+    const uint32_t rank = worker - 2;
+
+    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_RANKS].s = slice_of(&rank, 4);
+    m.v[F_START_PYTHON].s = slice_text(self);
+    m.v[F_START_ENV].s = slice_text("{}");
+    lan_send(l, via, &node, &worker, 1, &m);
+}
+
+static void beats_are_answered(void)
+{
+    struct span beat = { .kind = SPAN_BEAT };
+    struct lan l;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    beat.v[F_BEAT_SENT].u64 = 123456789;
+    lan_tell(&l, 1, 1, &beat);
+    ok(lan_until(&l, SPAN_BEAT, 1) && l.last.v[F_BEAT_SENT].u64 == 123456789, "a BEAT comes back");
+    lan_close(&l);
+}
+
+static void a_silent_kernel_ends_it(void)
+{
+    struct lan l;
+    pid_t rank;
+
+    lan_open(&l);
+    l.timeout_ms = 700;
+    lan_join(&l, 1, LAN_STDIN);
+    start_rank(&l, 1, 1, 2);
+    ok(lan_until(&l, SPAN_READY, 1), "a rank comes up");
+    rank = (pid_t)l.last.v[F_READY_PID].u64;
+    is_int(lan_wait(&l, 1), 1, "an agent that hears nothing ends");
+    ok(lan_wrote(&l, 1, "nothing was heard from the kernel for 0.7 s"), "says why");
+    ok(is_gone(rank), "and its rank is gone");
+    lan_close(&l);
+}
+
+/* ---- agents of agents ---- */
+
+static void key_of(const struct lan *l, uint32_t node, unsigned char out[KEY_SIZE])
+{
+    struct keys k;
+
+    keys_derive(&k, &l->secret, node);
+    memcpy(out, k.public, KEY_SIZE);
+}
+
+static unsigned open_for(struct lan *l, uint32_t via, uint32_t node, uint32_t child)
+{
+    struct span m = { .kind = SPAN_OPEN };
+    unsigned char key[KEY_SIZE];
+
+    key_of(l, child, key);
+    m.v[F_OPEN_NODE].u64 = child;
+    m.v[F_OPEN_KEY].s = slice_of(key, KEY_SIZE);
+    lan_tell(l, via, node, &m);
+    return lan_until(l, SPAN_OPENED, node) && l->last.v[F_OPENED_NODE].u64 == child ? (unsigned)l->last.v[F_OPENED_PORT].u64 : 0;
+}
+
+static void announce(struct lan *l, uint32_t via, uint32_t node, uint32_t under, uint32_t deep)
+{
+    struct span m = { .kind = SPAN_OPEN };
+    unsigned char key[KEY_SIZE];
+
+    key_of(l, under, key);
+    m.v[F_OPEN_NODE].u64 = deep;
+    m.v[F_OPEN_KEY].s = slice_of(key, KEY_SIZE);
+    lan_tell(l, via, node, &m);
+}
+
+static bool dial(struct lan *l, uint32_t via, uint32_t node, uint32_t to, unsigned port, uint64_t role)
+{
+    struct span m = { .kind = SPAN_DIAL };
+    unsigned char key[KEY_SIZE];
+    char endpoints[128];
+
+    key_of(l, to, key);
+    snprintf(endpoints, sizeof endpoints, "tcp://127.0.0.1:%u,tcp://127.0.0.1:%u", closed_port(), port);
+    m.v[F_DIAL_NODE].u64 = to;
+    m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoints);
+    m.v[F_DIAL_KEY].s = slice_of(key, KEY_SIZE);
+    m.v[F_DIAL_ROLE].u64 = role;
+    lan_tell(l, via, node, &m);
+    return lan_until(l, SPAN_DIALED, node) && l->last.v[F_DIALED_NODE].u64 == to && l->last.v[F_DIALED_ERROR].s.n == 0;
+}
+
+static bool answers_by(struct lan *l, uint32_t node, uint32_t via)
+{
+    struct span beat = { .kind = SPAN_BEAT };
+
+    beat.v[F_BEAT_SENT].u64 = node;
+    lan_tell(l, via, node, &beat);
+    return lan_until(l, SPAN_BEAT, node) && l->last.v[F_BEAT_SENT].u64 == node && l->member[node].by == via;
+}
+
+/* 1 is at the top, 2 and 4 under it, 3 under 2. */
+static void make_tree(struct lan *l)
+{
+    for (uint32_t node = 1; node <= 4; node++)
+        lan_join(l, node, LAN_STDIN);
+    ok(dial(l, 2, 2, 1, open_for(l, 1, 1, 2), 0) && l->member[2].by == 2, "an agent dials its parent, and says so on its own link");
+    ok(answers_by(l, 2, 1), "from then on it is reached by way of that");
+    ok(dial(l, 4, 4, 1, open_for(l, 1, 1, 4), 0) && answers_by(l, 4, 1), "so is a second");
+    announce(l, 1, 1, 2, 3);
+    ok(dial(l, 3, 3, 2, open_for(l, 1, 2, 3), 0), "an agent dials a parent that has one itself");
+    ok(answers_by(l, 3, 1), "and is reached through both");
+}
+
+static void a_cell_runs_everywhere(struct lan *l)
+{
+    static const uint32_t nodes[] = { 3, 1, 2, 4 }, workers[] = { 4, 2, 3, 5 };
+    struct span m = { .kind = SPAN_RUN, .cell = 7 };
+    unsigned done = 0, lines = 0;
+
+    for (uint32_t node = 1; node <= 4; node++) {
+        start_rank(l, 1, node, node + 1);
+        ok(lan_until(l, SPAN_READY, node) && l->last.worker == node + 1, "node %u starts a rank", node);
+    }
+    m.v[F_RUN_CODE].s = slice_text("out hi\\n");
+    lan_send(l, 1, nodes, workers, 4, &m);
+    while (done < 4 && lan_until(l, SPAN_DONE, 0)) {
+        done++;
+        lines += l->last.cell == 7 && l->last.worker == l->node + 1 && l->via == 1;
+    }
+    ok(done == 4 && lines == 4, "one message runs a cell on all nodes");
+}
+
+static void much_goes_down_and_up(struct lan *l)
+{
+    static const uint32_t nodes[] = { 1, 2, 3, 4 }, workers[] = { 2, 3, 4, 5 };
+    struct span m = { .kind = SPAN_RUN, .cell = 8 };
+    const size_t n = 5u << 20;
+    char *script = malloc(n + 1);
+    unsigned done = 0;
+
+    memset(script, '#', n);
+    memcpy(script, "flood 900000\n", 13);
+    script[n] = '\0';
+    m.v[F_RUN_CODE].s = slice_text(script);
+    lan_send(l, 1, nodes, workers, 4, &m);
+    while (done < 4 && lan_until(l, SPAN_DONE, 0))
+        done++;
+    ok(done == 4, "5 MiB go down the tree, and 900 KB of lines come up from each");
+    free(script);
+}
+
+static void links_for_blobs(struct lan *l)
+{
+    ok(dial(l, 1, 3, 1, open_for(l, 1, 1, 3), 1), "an agent dials another for blobs");
+    ok(dial(l, 1, 3, 1, 1, 1), "to dial it again is nothing");
+    ok(dial(l, 1, 2, 1, open_for(l, 1, 1, 2), 1), "also its parent");
+    ok(!dial(l, 1, 4, 2, closed_port(), 1) && memmem(l->last.v[F_DIALED_ERROR].s.p, l->last.v[F_DIALED_ERROR].s.n, "refused", 7),
+       "one that does not listen is reported");
+}
+
+/* ---- strangers ---- */
+
+static bool hears(void *context, const struct keys *own, const unsigned char *server, unsigned port, const struct span *m)
+{
+    void *s = zmq_socket(context, ZMQ_DEALER);
+    zmq_pollitem_t item = { s, 0, ZMQ_POLLIN, 0 };
+    const int linger = 0;
+    char endpoint[64];
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+    bool heard = false;
+
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", port);
+    zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof linger);
+    if (own) {
+        zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, own->public, KEY_SIZE);
+        zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, own->secret, KEY_SIZE);
+        zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE);
+    }
+    if (zmq_connect(s, endpoint) == 0 && span_encode(m, &msg, &err) == 0 && zmq_send(s, msg.p, msg.n, 0) >= 0)
+        heard = zmq_poll(&item, 1, 400) > 0;
+    zmq_close(s);
+    buf_release(&msg);
+    return heard;
+}
+
+static void garbage(unsigned port)
+{
+    static const unsigned char torn[] = "\377\0\0\0\0\0\0\0\1\177\3\0CURVE";
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    unsigned char noise[4096];
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (unsigned i = 0; i < 20; i++) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        for (size_t k = 0; k < sizeof noise; k++)
+            noise[k] = (unsigned char)(rand() >> 5);
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) {
+            if (i % 2)
+                (void)!send(fd, torn, sizeof torn, MSG_NOSIGNAL);
+            (void)!send(fd, noise, sizeof noise, MSG_NOSIGNAL);
+        }
+        close(fd);
+    }
+}
+
+static void strangers_stay_outside(struct lan *l, unsigned port)
+{
+    struct span m = { .kind = SPAN_DIAL };
+    unsigned char server[KEY_SIZE];
+    struct keys k;
+
+    key_of(l, 1, server);
+    m.v[F_DIAL_NODE].u64 = 2;
+    garbage(port);
+    ok(answers_by(l, 1, 1) && answers_by(l, 3, 1), "garbage on the port does no harm");
+    ok(!hears(l->context, NULL, NULL, port, &m), "without CURVE nobody gets in");
+    keys_create(&k);
+    ok(!hears(l->context, &k, server, port, &m), "nor with a key that is not expected");
+    keys_derive(&k, &l->secret, 2);
+    ok(!hears(l->context, &k, server, port, &m), "nor with one that was used");
+    keys_derive(&k, &l->secret, 5);
+    ok(port == open_for(l, 1, 1, 5), "one more is expected");
+    m.v[F_DIAL_NODE].u64 = 2;
+    ok(!hears(l->context, &k, server, port, &m), "it can't say that it is another");
+    m.v[F_DIAL_NODE].u64 = 5;
+    ok(hears(l->context, &k, server, port, &m), "as itself it may come in");
+    ok(!hears(l->context, &k, server, port, &m), "once");
+    ok(answers_by(l, 1, 1) && answers_by(l, 2, 1) && answers_by(l, 3, 1), "the others are where they were");
+}
+
+static void a_parent_dies(struct lan *l)
+{
+    ok(lan_end(l, 2) == 0, "a parent ends");
+    ok(answers_by(l, 4, 1), "its sibling goes on");
+    ok(lan_end(l, 3) == 0, "its child ends with its stdin");
+}
+
+static void trees_of_agents(void)
+{
+    struct lan l;
+    unsigned port;
+
+    lan_open(&l);
+    make_tree(&l);
+    a_cell_runs_everywhere(&l);
+    much_goes_down_and_up(&l);
+    links_for_blobs(&l);
+    port = open_for(&l, 1, 1, 6);
+    strangers_stay_outside(&l, port);
+    a_parent_dies(&l);
+    lan_close(&l);
+}
+
+int main(int argc, char **argv)
+{
+    if (fake_is_wanted(argc, argv))
+        return fake_main(argc, argv);
+    self = argv[0];
+    secrets_leave_no_trace();
+    wrong_secrets_are_refused();
+    reachable_endpoints_are_found();
+    refusals_are_told();
+    beats_are_answered();
+    a_silent_kernel_ends_it();
+    trees_of_agents();
+    return plan_done();
+}
