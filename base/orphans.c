@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,20 @@ pid_t orphans_parent(pid_t pid)
     return parse_parent(text);
 }
 
+static bool is_spared(const pid_t *spare, size_t n, long pid)
+{
+    for (size_t k = 0; k < n; k++)
+        if (spare[k] == pid)
+            return true;
+    return false;
+}
+
 void orphans_kill(pid_t spare)
+{
+    orphans_kill_but(&spare, 1);
+}
+
+void orphans_kill_but(const pid_t *spare, size_t n)
 {
     DIR *dir = opendir("/proc");
     const pid_t self = getpid();
@@ -51,7 +65,7 @@ void orphans_kill(pid_t spare)
     while ((entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
 
-        if (pid <= 1 || pid == spare || orphans_parent((pid_t)pid) != self)
+        if (pid <= 1 || is_spared(spare, n, pid) || orphans_parent((pid_t)pid) != self)
             continue;
         if (getpgid((pid_t)pid) == (pid_t)pid)
             (void)process_kill_group((pid_t)pid, SIGKILL);

@@ -8,5 +8,7 @@
 pid_t orphans_parent(pid_t pid);
 /* SIGKILL to every child of ours but `spare` (0: none), with its process group if it leads one. */
 void orphans_kill(pid_t spare);
+/* The same, but for all of n. */
+void orphans_kill_but(const pid_t *spare, size_t n);
 
 #endif

@@ -2,15 +2,22 @@
 noinst_LIBRARIES += kernel/agents/libagents.a
 kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/node.h kernel/agents/room.h \
+	kernel/agents/admit.h kernel/agents/admit.c \
 	kernel/agents/agents.h kernel/agents/agents.c \
 	kernel/agents/beat.h kernel/agents/beat.c \
 	kernel/agents/cargo.h kernel/agents/cargo.c \
 	kernel/agents/credit.h kernel/agents/credit.c \
+	kernel/agents/launch.h kernel/agents/launch.c \
 	kernel/agents/fan.h kernel/agents/fan.c \
-	kernel/agents/intake.c kernel/agents/losses.c \
+	kernel/agents/find.h kernel/agents/find.c \
+	kernel/agents/gate.h kernel/agents/gate.c \
+	kernel/agents/intake.c kernel/agents/losses.c kernel/agents/moves.c kernel/agents/runs.c \
 	kernel/agents/lanes.h kernel/agents/lanes.c \
 	kernel/agents/link.h kernel/agents/link.c \
 	kernel/agents/loads.h kernel/agents/loads.c \
 	kernel/agents/local.h kernel/agents/local.c \
 	kernel/agents/router.h kernel/agents/router.c \
-	kernel/agents/ways.h kernel/agents/ways.c
+	kernel/agents/said.h kernel/agents/said.c \
+	kernel/agents/tree.h kernel/agents/tree.c \
+	kernel/agents/ways.h kernel/agents/ways.c \
+	kernel/agents/wire.h kernel/agents/wire.c

@@ -50,22 +50,18 @@ static int rebuild(struct admit *a, size_t n, unsigned without)
     return 0;
 }
 
-int admit_run(struct admit *a, unsigned run, const struct secret *secret, unsigned n)
+int admit_reserve(struct admit *a, size_t n)
 {
-    if (rebuild(a, n, run) < 0)
-        return -1;
-    for (unsigned i = 0; i < n; i++) {
-        struct keys keys;
-        struct admit_key *k;
+    return 2 * (a->n + n) <= a->places ? 0 : rebuild(a, n, 0);
+}
 
-        keys_derive(&keys, secret, i);
-        k = seek(a->key, a->places, keys.public);
-        *k = (struct admit_key){ .run = run, .index = i };
-        memcpy(k->public, keys.public, KEY_SIZE);
-        keys_wipe(&keys);
-        a->n++;
-    }
-    return 0;
+void admit_add(struct admit *a, const unsigned char public[KEY_SIZE], unsigned run, unsigned index)
+{
+    struct admit_key *k = seek(a->key, a->places, public);
+
+    a->n += k->run == 0;
+    *k = (struct admit_key){ .run = run, .index = index };
+    memcpy(k->public, public, KEY_SIZE);
 }
 
 /* Without memory for a smaller table the keys stay, and are used up. */

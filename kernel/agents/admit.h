@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/slice.h"
 #include "protocol/keys.h"
 
@@ -33,8 +34,10 @@ struct admit {
 #define ADMIT_INIT { NULL, 0, 0, 0 }
 
 void admit_release(struct admit *a);
-/* The keys of agents 0 to n-1 of a run. -1: memory is out, and none is admitted. */
-MUST_USE int admit_run(struct admit *a, unsigned run, const struct secret *secret, unsigned n);
+/* Room for so many more. -1: memory is out. */
+MUST_USE int admit_reserve(struct admit *a, size_t n);
+/* One that there is room for. run is not 0. */
+void admit_add(struct admit *a, const unsigned char public[KEY_SIZE], unsigned run, unsigned index);
 /* Nobody is admitted for that run any more. */
 void admit_end(struct admit *a, unsigned run);
 /* mechanism and credentials: as ZAP has them. ADMIT_YES: who it is goes to run and index. */

@@ -1,9 +1,12 @@
 /* The face of the room: see agents.h; room.h says which file does what. */
 #include "kernel/agents/agents.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -11,7 +14,9 @@
 #include "base/runtime.h"
 #include "kernel/agents/room.h"
 
-#define END_WAIT_MS 2000
+#define END_WAIT_MS 1900 /* for all of them to end by themselves */
+#define TERM_MS     1000 /* then engines are asked by a signal */
+#define NAP_MS      5
 
 uint64_t agents_now(const struct agents *a)
 {
@@ -74,12 +79,24 @@ static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
     return 0;
 }
 
+/* What a blob's message is told ahead of, see cargo.h: its nodes get to know that the bytes come. */
+static int ship(struct agents *a, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+{
+    unsigned *nodes;
+
+    if (!m->blob || !m->blob_size)
+        return 0;
+    if (!(nodes = agents_list(a)))
+        return err_set(err, "out of memory");
+    return cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes), err);
+}
+
 int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
 {
     zmq_msg_t body;
     int rc;
 
-    if (body_of(&body, m, err) < 0)
+    if (ship(a, workers, n, m, err) < 0 || body_of(&body, m, err) < 0)
         return -1;
     rc = fan_workers(&a->fan, workers, n, &body) < 0 ? err_set(err, "out of memory") : fan_out(a, &body, err);
     zmq_msg_close(&body);
@@ -98,9 +115,25 @@ int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const s
     return rc;
 }
 
-int agents_tell(struct agents *a, struct link *l, const struct span *m, struct err *err)
+void agents_tell(struct agents *a, const struct link *l, const struct span *m)
 {
-    return agents_send_nodes(a, &l->number, 1, m, err);
+    struct err err = { "" };
+
+    if (agents_send_nodes(a, &l->number, 1, m, &err) < 0)
+        log_warn("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
+}
+
+unsigned *agents_list(struct agents *a)
+{
+    unsigned *list;
+
+    if (a->list_room >= a->links.n)
+        return a->list;
+    if (!(list = realloc(a->list, 2 * a->links.n * sizeof *list)))
+        return NULL;
+    a->list = list;
+    a->list_room = 2 * a->links.n;
+    return list;
 }
 
 void agents_flush(struct link *l)
@@ -117,18 +150,33 @@ void agents_flush(struct link *l)
     }
 }
 
-void agents_drop(struct agents *a, uint64_t blob)
+/* ---- blobs ---- */
+
+static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct span *m)
 {
-    unsigned char number[8];
-    struct span m = { .kind = SPAN_DROP, .v[F_DROP_BLOBS].s = slice_of(number, sizeof number) };
-    const unsigned here = NODE_HERE;
     struct err err = { "" };
 
-    for (unsigned i = 0; i < sizeof number; i++)
-        number[i] = (unsigned char)(blob >> 8 * i);
-    if (agents_send_nodes(a, &here, 1, &m, &err) < 0)
-        log_warn("agents", "blob %llu stays: %s", (unsigned long long)blob, err.text);
+    if (agents_send_nodes(arg, nodes, n, m, &err) < 0)
+        log_info("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
 }
+
+static bool cargo_peers(void *arg, unsigned node, struct cargo_peer *out)
+{
+    const struct agents *a = arg;
+    const struct link *l = links_get(&a->links, node);
+
+    if (!l || node == NODE_HERE || l->info.state != NODE_UP || !l->addresses || !*l->addresses)
+        return false;
+    *out = (struct cargo_peer){ .addresses = l->addresses, .key = l->key };
+    return true;
+}
+
+void agents_drop(struct agents *a, uint64_t blob)
+{
+    cargo_drop(a->cargo, blob);
+}
+
+/* ---- where things are ---- */
 
 int agents_place(struct agents *a, uint32_t worker, unsigned node)
 {
@@ -138,27 +186,6 @@ int agents_place(struct agents *a, uint32_t worker, unsigned node)
         return 0;
     log_error("agents", "worker %u: %s", worker, err.text);
     return -1;
-}
-
-/* ---- engines ---- */
-
-int agents_engine_start(struct agents *a, const char *name, const char *spec, unsigned ranks, unsigned *engine,
-                        struct err *err)
-{
-    (void)a, (void)spec, (void)ranks;
-    *engine = 0;
-    return err_set(err, "there is no engine %s", name);
-}
-
-void agents_engine_stop(struct agents *a, unsigned engine)
-{
-    (void)a, (void)engine;
-}
-
-void agents_engine_nodes(const struct agents *a, unsigned engine, unsigned *first, unsigned *n)
-{
-    (void)a, (void)engine;
-    *first = *n = 0;
 }
 
 /* ---- credit ---- */
@@ -246,6 +273,7 @@ static int know_here(struct agents *a, const struct agents_config *config, struc
 
 struct agents *agents_create(struct loop *loop, const struct agents_config *config, struct err *err)
 {
+    struct cargo_doors doors = { .send = cargo_sends, .peer = cargo_peers };
     struct agents *a = calloc(1, sizeof *a);
 
     if (!a)
@@ -253,8 +281,10 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     a->loop = loop;
     a->handler = config->handler;
     a->fan.links = &a->links;
+    doors.arg = a;
     a->local = (struct local)LOCAL_INIT;
-    if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 ||
+    if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 || runs_init(a, err) < 0 ||
+        !(a->cargo = cargo_create(&doors, err)) ||
         know_here(a, config, err) < 0 || bind_here(a, config->folder, err) < 0 || losses_watch(a, err) < 0)
         goto undo;
     a->local.endpoint = a->endpoint;
@@ -268,15 +298,45 @@ undo:
     return err_null(err, "the agent could not be started");
 }
 
+/* ---- the end ---- */
+
 /* The agents kill their workers and end. */
 static void tell_to_quit(struct agents *a)
 {
-    struct span quit = { .kind = SPAN_QUIT };
+    const struct span quit = { .kind = SPAN_QUIT };
+    unsigned *up = agents_list(a);
     struct err err = { "" };
+    size_t n = 0;
 
-    for (size_t i = 0; i < a->links.n; i++)
-        if (a->links.node[i]->identity_size && agents_tell(a, a->links.node[i], &quit, &err) < 0)
-            log_warn("agents", "%s", err.text);
+    for (size_t i = 0; up && i < a->links.n; i++)
+        if (a->links.node[i]->info.state == NODE_UP)
+            up[n++] = a->links.node[i]->number;
+    if (n && agents_send_nodes(a, up, n, &quit, &err) < 0)
+        log_info("agents", "%s", err.text);
+}
+
+/* Engines have their agents' ends to wait for, and this machine's agent its workers'. */
+static void wait_for_ends(struct agents *a)
+{
+    size_t engines = runs_end(a, 0);
+
+    for (unsigned ms = 0; ms < END_WAIT_MS && (a->local.pid > 0 || engines); ms += NAP_MS) {
+        const struct timespec nap = { 0, NAP_MS * 1000000 };
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            if (pid == a->local.pid)
+                a->local.pid = 0;
+            else if (runs_child(a, pid, status))
+                engines--;
+        if (ms == TERM_MS)
+            (void)runs_end(a, SIGTERM);
+        if (a->local.pid > 0 || engines)
+            nanosleep(&nap, NULL);
+    }
+    (void)runs_end(a, SIGKILL);
+    local_kill(&a->local);
 }
 
 void agents_destroy(struct agents *a)
@@ -285,14 +345,20 @@ void agents_destroy(struct agents *a)
         return;
     losses_unwatch(a);
     tell_to_quit(a);
-    local_end(&a->local, END_WAIT_MS);
+    local_let_go(&a->local);
+    wait_for_ends(a);
+    runs_release(a);
     orphans_kill(0);
     router_destroy(a->here);
+    router_destroy(a->wire);
+    gate_destroy(a->gate);
     if (a->zmq)
         zmq_ctx_term(a->zmq);
     links_release(&a->links);
     fan_release(&a->fan);
+    cargo_destroy(a->cargo);
     credit_release(&a->credit);
+    free(a->list);
     free(a->endpoint);
     free(a->python);
     free(a);

@@ -10,7 +10,7 @@
 #define LEAST_S     0.1
 #define MOST_S      86400.0
 #define LATE_NS     NS_PER_S /* a timer this late has not just been busy */
-#define LOOK_MAX_NS (500 * NS_PER_MS) /* who is lost is named within a second */
+#define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
 #define PARTS       5u /* of the timeout: so many beats may get lost before it is over */
 
 int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err)
@@ -26,8 +26,13 @@ int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err)
                            MOST_S);
     }
     *b = (struct beat){ .timeout_ns = (uint64_t)(seconds * (double)NS_PER_S) };
-    b->due_ns = now + beat_wait(b);
+    beat_start(b, now);
     return 0;
+}
+
+void beat_start(struct beat *b, uint64_t now)
+{
+    b->due_ns = now + beat_wait(b);
 }
 
 uint64_t beat_wait(const struct beat *b)
@@ -41,7 +46,7 @@ bool beat_look(struct beat *b, uint64_t now)
 {
     const bool slept = now > b->due_ns && now - b->due_ns >= LATE_NS;
 
-    b->due_ns = now + beat_wait(b);
+    beat_start(b, now);
     return slept;
 }
 

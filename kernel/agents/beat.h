@@ -19,6 +19,8 @@ struct beat {
 
 /* text: what CELLSPAN_HEARTBEAT_TIMEOUT says, in seconds; NULL or "": 10. */
 MUST_USE int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err);
+/* The looks begin now. */
+void beat_start(struct beat *b, uint64_t now);
 /* How long to wait until the next look. */
 uint64_t beat_wait(const struct beat *b);
 /* To be called when the wait is over. true: it is so late that the host must have slept: start every pulse anew. */

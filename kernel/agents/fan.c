@@ -93,6 +93,23 @@ static int fan_end(struct fan *f, zmq_msg_t *body, int rc)
     return rc;
 }
 
+size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *nodes)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct link *l = links_get(f->links, links_where(f->links, workers[i]));
+
+        if (!l || l->touched || (l->info.state == NODE_LOST && l->number != NODE_HERE))
+            continue;
+        l->touched = true;
+        nodes[found++] = l->number;
+    }
+    for (size_t i = 0; i < found; i++)
+        f->links->node[nodes[i]]->touched = false;
+    return found;
+}
+
 int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body)
 {
     int rc = fan_begin(f);

@@ -18,4 +18,7 @@ void fan_release(struct fan *f);
 MUST_USE int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body);
 MUST_USE int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body);
 
+/* The nodes that workers are on, each once, without those that are gone. nodes has room for all that there are. */
+size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *nodes);
+
 #endif

@@ -7,6 +7,25 @@
 #include "base/log.h"
 #include "kernel/agents/room.h"
 
+#define FIRST_ROUTES 2u /* the version since which there are routes */
+
+/* what: a constant text. */
+static void refused(struct agents *a, const struct arrival *arrival, const char *what)
+{
+    if (arrival->router == a->wire)
+        gate_refused(a->gate, what);
+    else
+        log_warn("agents", "refused on this machine: a connection that %s", what);
+}
+
+void intake_refused(void *agents, struct router *r, const char *why)
+{
+    struct agents *a = agents;
+
+    if (r == a->wire)
+        gate_refused(a->gate, why);
+}
+
 /* ---- HELLO ---- */
 
 /* In words, so that the agent's log says which side is to be updated. */
@@ -18,8 +37,8 @@ static void refuse(const struct arrival *a, unsigned version, const char *why)
     zmq_msg_t body;
 
     log_warn("agents", "%s", why);
-    if (route_add(&route, ROUTE_KERNEL, NULL, 0) == 0 && span_encode_as(version, &m, &bytes, &err) == 0 &&
-        zmq_msg_init_size(&body, bytes.n) == 0) {
+    if ((version < FIRST_ROUTES || route_add(&route, ROUTE_KERNEL, NULL, 0) == 0) &&
+        span_encode_as(version, &m, &bytes, &err) == 0 && zmq_msg_init_size(&body, bytes.n) == 0) {
         memcpy(zmq_msg_data(&body), bytes.p, bytes.n);
         if (router_send(a->router, a->identity, buf_slice(&route), &body, &err) < 0)
             log_info("agents", "%s", err.text);
@@ -29,23 +48,31 @@ static void refuse(const struct arrival *a, unsigned version, const char *why)
     buf_release(&bytes);
 }
 
-static void refuse_version(struct agents *a, const struct arrival *arrival, unsigned version)
+/* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked for. */
+static struct link *caller(struct agents *a, const struct arrival *arrival)
 {
-    char why[256];
-
-    (void)a;
-    if (version < SPAN_VERSION)
-        snprintf(why, sizeof why, "the agent's cellspan is older than the kernel's (protocol %u, the kernel has %u): "
-                 "update cellspan on the agent's side", version, SPAN_VERSION);
-    else
-        snprintf(why, sizeof why, "the kernel's cellspan is older than the agent's (protocol %u, the agent has %u): "
-                 "update cellspan on the kernel's side", SPAN_VERSION, version);
-    refuse(arrival, version, why);
+    return arrival->router == a->wire ? runs_link(a, arrival->user) : links_get(&a->links, NODE_HERE);
 }
 
-static int link_introduce(struct link *l, const struct arrival *arrival, const struct span *m)
+static void refuse_version(struct agents *a, const struct arrival *arrival, unsigned version)
 {
-    if (l->number != NODE_HERE && (link_name(l, m->v[F_HELLO_NODE].s) < 0 ||
+    struct link *l = caller(a, arrival);
+    char why[256];
+
+    if (version < SPAN_VERSION)
+        snprintf(why, sizeof why, "the agent's cellspan is older than the kernel's (it speaks version %u of the protocol, "
+                 "the kernel %u): update cellspan where the agent runs", version, SPAN_VERSION);
+    else
+        snprintf(why, sizeof why, "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
+                 "the agent %u): update cellspan where the notebook runs", SPAN_VERSION, version);
+    refuse(arrival, version, why);
+    if (l && arrival->router == a->wire && l->info.state == NODE_ASKED)
+        losses_node(a, l, why);
+}
+
+static int introduce(struct link *l, const struct arrival *arrival, const struct span *m)
+{
+    if (l->number != NODE_HERE && ((m->v[F_HELLO_NODE].s.n && link_name(l, m->v[F_HELLO_NODE].s) < 0) ||
                                    link_addresses(l, m->v[F_HELLO_ADDRESSES].s) < 0))
         return -1;
     l->info.pid = (long)m->v[F_HELLO_PID].u64;
@@ -61,42 +88,49 @@ static int link_introduce(struct link *l, const struct arrival *arrival, const s
 static void welcome(struct agents *a, struct link *l)
 {
     struct span m = { .kind = SPAN_WELCOME, .v[F_WELCOME_WINDOW].u64 = WINDOW, .v[F_WELCOME_NUMBER].u64 = l->number };
-    struct err err = { "" };
 
-    if (l->number != NODE_HERE)
+    if (l->number != NODE_HERE) /* the end of a pipe tells our own agent */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
     pulse_start(&l->pulse, agents_now(a));
-    if (agents_tell(a, l, &m, &err) < 0)
-        log_error("agents", "%s", err.text);
+    agents_tell(a, l, &m);
     agents_flush(l);
+    if (l->number == NODE_HERE)
+        return;
+    runs_up(a, l);
+    moves_up(a, l);
+    a->handler.up(a->handler.arg, l->number);
 }
 
 static void hello(struct agents *a, const struct arrival *arrival, const struct span *m)
 {
-    struct link *l = links_get(&a->links, NODE_HERE);
-    char why[256];
+    struct link *l = caller(a, arrival);
+    const bool here = l && l->number == NODE_HERE;
 
     if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
         refuse_version(a, arrival, (unsigned)m->v[F_HELLO_VERSION].u64);
-        return;
+    } else if (!l || l->info.state == NODE_LOST) {
+        refused(a, arrival, "says HELLO for a run that is over");
+        refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
+    } else if (l->identity_size || arrival->identity.n > IDENTITY_MAX) {
+        refused(a, arrival, "says HELLO for an agent that is here");
+    } else if (here && (pid_t)m->v[F_HELLO_PID].u64 != a->local.pid) {
+        refused(a, arrival, "is not of the agent that this kernel started");
+        refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
+    } else {
+        router_settle(arrival->router); /* from here on, the end of its fd's connection is its end */
+        if (introduce(l, arrival, m) < 0)
+            log_error("agents", "out of memory for an agent");
+        else
+            welcome(a, l);
     }
-    if (l->identity_size || (pid_t)m->v[F_HELLO_PID].u64 != a->local.pid || arrival->identity.n > IDENTITY_MAX) {
-        snprintf(why, sizeof why, "process %lu is not the agent that this kernel started",
-                 (unsigned long)m->v[F_HELLO_PID].u64);
-        refuse(arrival, SPAN_VERSION, why);
-        return;
-    }
-    if (link_introduce(l, arrival, m) < 0)
-        log_error("agents", "out of memory for the agent on %s", l->info.name);
-    else
-        welcome(a, l);
 }
 
 /* ---- bundles ---- */
 
+/* Whose connection it is; NULL: nobody's who has said HELLO. */
 static struct link *sender(struct agents *a, const struct arrival *arrival)
 {
-    struct link *l = links_get(&a->links, NODE_HERE);
+    struct link *l = caller(a, arrival);
 
     if (l && l->identity_size && slice_equal(slice_of(l->identity, l->identity_size), arrival->identity))
         return l;
@@ -112,28 +146,68 @@ static bool is_whole(struct slice bundle)
     return bundle.n == 0;
 }
 
-static void take_entry(struct agents *a, const struct arrival *arrival, struct link *from, const struct bundle_entry *e)
+/* What this room itself deals with. */
+static bool take_own(struct agents *a, struct link *l, uint32_t worker, const struct span *m)
 {
-    struct link *l = links_get(&a->links, e->node);
+    struct err err = { "" };
+
+    if (worker != SPAN_WORKER_NONE) {
+        if (m->blob && m->blob_size && cargo_arrived(a->cargo, m->blob, m->blob_size, l->number, &err) < 0)
+            log_error("agents", "a blob from %s: %s", l->info.name, err.text);
+        return false;
+    }
+    return m->kind == SPAN_BEAT || moves_message(a, l, m) || cargo_message(a->cargo, l->number, m);
+}
+
+/* Not what anybody else is told of: late words of the dead, mostly. */
+static bool is_believed(const struct agents *a, const struct link *from, const struct link *l, uint32_t worker)
+{
+    return l && link_is_under(l, from) && l->info.state == NODE_UP &&
+           (worker == SPAN_WORKER_NONE || links_where(&a->links, worker) == l->number);
+}
+
+static void take_message(struct agents *a, struct link *l, const struct bundle_entry *e)
+{
     struct err err = { "" };
     struct span m;
 
-    if (e->node != ROUTE_KERNEL && (!l || !from || !link_is_under(l, from) || l->info.state != NODE_UP ||
-                                    (e->worker && links_where(&a->links, e->worker) != l->number))) {
-        log_debug("agents", "a message of node %u, worker %u is dropped: it is not there", e->node, e->worker);
+    if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
+        log_warn("agents", "a message from %s is refused: %s", l->info.name, err.text);
+        return;
+    }
+    l->pulse.heard = agents_now(a);
+    if (!take_own(a, l, e->worker, &m))
+        a->handler.message(a->handler.arg, l->number, e->worker, &m);
+    span_release(&m);
+}
+
+/* An entry from one who has no number yet: HELLO, or nothing that concerns us. */
+static void take_first(struct agents *a, const struct arrival *arrival, const struct bundle_entry *e)
+{
+    const unsigned version = span_version(e->message.p, e->message.n);
+    struct err err = { "" };
+    struct span m;
+
+    if (e->message.n >= SPAN_HEADER_SIZE && version != SPAN_VERSION && e->message.p[1] == SPAN_HELLO) {
+        refuse_version(a, arrival, version);
         return;
     }
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
-        log_warn("agents", "a message is refused: %s", err.text);
+        refused(a, arrival, "sends what is no message");
         return;
     }
     if (m.kind == SPAN_HELLO)
         hello(a, arrival, &m);
-    else if (l) {
-        l->pulse.heard = agents_now(a);
-        a->handler.message(a->handler.arg, l->number, e->worker, &m);
-    }
+    else
+        refused(a, arrival, "doesn't begin with HELLO");
     span_release(&m);
+}
+
+/* In version 1 a message had two frames. */
+static bool is_old_hello(const struct arrival *arrival)
+{
+    return arrival->frames == 2 && arrival->last.n >= SPAN_HEADER_SIZE && arrival->last.p[0] == 1 &&
+           arrival->last.p[1] == SPAN_HELLO;
 }
 
 void intake_arrived(void *agents, const struct arrival *arrival)
@@ -143,16 +217,24 @@ void intake_arrived(void *agents, const struct arrival *arrival)
     struct slice bundle = arrival->first;
     struct bundle_entry e;
 
-    if (arrival->frames != 1 || !is_whole(bundle)) {
-        log_warn("agents", "%u frames of %zu bytes are refused", arrival->frames, bundle.n);
+    if (!from && is_old_hello(arrival)) {
+        refuse_version(a, arrival, 1);
         return;
     }
-    while (bundle_next(&bundle, &e))
-        take_entry(a, arrival, from, &e);
-}
+    if (arrival->frames != 1 || !is_whole(bundle)) {
+        refused(a, arrival, "sends what is no bundle");
+        return;
+    }
+    while (bundle_next(&bundle, &e)) {
+        struct link *l = links_get(&a->links, e.node);
 
-void intake_refused(void *agents, struct router *r, const char *why)
-{
-    (void)agents, (void)r;
-    log_warn("agents", "a connection is refused: it %s", why);
+        if (!from)
+            take_first(a, arrival, &e);
+        else if (e.node == ROUTE_KERNEL)
+            refused(a, arrival, "says HELLO again");
+        else if (is_believed(a, from, l, e.worker))
+            take_message(a, l, &e);
+        else
+            log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node, e.worker);
+    }
 }

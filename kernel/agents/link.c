@@ -121,7 +121,7 @@ int link_addresses(struct link *l, struct slice list)
 
 bool link_is_ready(const struct link *l)
 {
-    return l->identity_size && (l->move == MOVE_NONE || l->move == MOVE_DONE);
+    return l->identity_size && l->move != MOVE_DIALING;
 }
 
 struct link *link_top(struct link *l)
@@ -133,10 +133,9 @@ struct link *link_top(struct link *l)
 
 bool link_is_under(const struct link *l, const struct link *top)
 {
-    for (; l; l = l->parent)
-        if (l == top)
-            return true;
-    return false;
+    while (l != top && l->move == MOVE_DONE && l->parent)
+        l = l->parent;
+    return l == top;
 }
 
 /* ---- all of them ---- */

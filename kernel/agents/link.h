@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "kernel/agents/beat.h"
 #include "kernel/agents/node.h"
+#include "protocol/keys.h"
 #include "protocol/route.h"
 
 #define IDENTITY_MAX 32u /* ZeroMQ makes up 5 bytes; agents don't name themselves */
@@ -22,6 +23,7 @@ struct letter {
     zmq_msg_t body;
 };
 
+/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing is sent to it; done. */
 enum move { MOVE_NONE, MOVE_WAITS, MOVE_OPENING, MOVE_DIALING, MOVE_DONE };
 
 struct link {
@@ -32,7 +34,8 @@ struct link {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
     int fd;                  /* of its connection, to recognise it when it ends; -1: not known */
-    struct link *parent;     /* by way of whom it is reached, once moved; before, by whom it is to be; NULL: directly */
+    unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
+    struct link *parent;     /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
     enum move move;
     struct pulse pulse;
     uint64_t doomed_ns;      /* its connection has ended, and until then its engine may say why; 0: no */
@@ -40,7 +43,7 @@ struct link {
     uint32_t *worker;        /* of the message that is being sent: fan.c's */
     size_t n_workers, room;
     struct buf route;
-    bool touched, topped;
+    bool touched, topped, going; /* marks, of whoever walks over them */
 };
 
 struct links {
@@ -73,7 +76,7 @@ void link_lost(struct link *l); /* nothing reaches it any more, and nothing wait
 bool link_is_ready(const struct link *l);
 /* The node with a connection of its own on the way to this one. */
 struct link *link_top(struct link *l);
-bool link_is_under(const struct link *l, const struct link *top);
+bool link_is_under(const struct link *l, const struct link *top); /* or the same */
 /* Keeps it for later; the body is copied by reference. */
 MUST_USE int link_wait(struct link *l, const uint32_t *workers, size_t n, zmq_msg_t *body);
 /* The first that waits, or NULL. The caller's, to be given to letter_free(). */

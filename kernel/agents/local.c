@@ -6,12 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/process.h"
 #include "base/runtime.h"
-
-#define NAP_MS 5
 
 int local_start(struct local *l, struct err *err)
 {
@@ -46,21 +43,17 @@ void local_ended(struct local *l, int status, char *why, size_t size)
     fd_close(&l->in);
 }
 
-void local_end(struct local *l, unsigned wait_ms)
+void local_let_go(struct local *l)
 {
     fd_close(&l->in);
-    for (unsigned ms = 0; l->pid > 0 && ms < wait_ms; ms += NAP_MS) {
-        const struct timespec nap = { 0, NAP_MS * 1000000 };
+}
 
-        if (waitpid(l->pid, NULL, WNOHANG) != 0)
-            l->pid = 0;
-        else
-            nanosleep(&nap, NULL);
-    }
-    if (l->pid > 0) {
-        kill(-l->pid, SIGKILL);
-        kill(l->pid, SIGKILL);
-        waitpid(l->pid, NULL, 0);
-        l->pid = 0;
-    }
+void local_kill(struct local *l)
+{
+    if (l->pid <= 0)
+        return;
+    kill(-l->pid, SIGKILL);
+    kill(l->pid, SIGKILL);
+    waitpid(l->pid, NULL, 0);
+    l->pid = 0;
 }

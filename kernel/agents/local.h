@@ -20,7 +20,7 @@ struct local {
 MUST_USE int local_start(struct local *l, struct err *err);
 /* It has ended with this wait status: why, in words. */
 void local_ended(struct local *l, int status, char *why, size_t size);
-/* It was told to end: waits, then kills. */
-void local_end(struct local *l, unsigned wait_ms);
+void local_let_go(struct local *l); /* its stdin ends, and so does it */
+void local_kill(struct local *l);   /* if it still is there */
 
 #endif

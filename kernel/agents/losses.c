@@ -1,5 +1,7 @@
 /* losses.c - who is gone: children that ended, connections that ended, nodes that are silent. */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "base/log.h"
@@ -8,6 +10,10 @@
 
 #define SWEEPS   20 /* looks for what a lost agent left; its workers take a moment to die */
 #define SWEEP_NS (100 * NS_PER_MS)
+#define DOOM_NS  (400 * NS_PER_MS) /* a closed connection says less than the engine, which notices a moment later */
+#define PATIENCE 3u /* timeouts for one that is about to dial its parent: it may have several addresses to try */
+
+/* ---- nodes ---- */
 
 static void forget_credit(struct agents *a, unsigned node)
 {
@@ -19,19 +25,161 @@ static void forget_credit(struct agents *a, unsigned node)
     }
 }
 
+void losses_quiet(struct agents *a, struct link *l)
+{
+    if (l->info.state == NODE_LOST)
+        return;
+    runs_lost(a, l);
+    link_lost(l);
+    cargo_lost(a->cargo, l->number);
+    forget_credit(a, l->number);
+}
+
+static void lose(struct agents *a, struct link *l, const char *why)
+{
+    losses_quiet(a, l);
+    log_info("agents", "node %u (%s) is lost: %s", l->number, l->info.name, why);
+    moves_lost(a, l);
+    a->handler.lost(a->handler.arg, l->number, why);
+}
+
+/* Whoever is below is marked while the chain of parents is whole; the node itself is named first. */
 void losses_node(struct agents *a, struct link *l, const char *why)
 {
-    link_lost(l);
-    forget_credit(a, l->number);
-    a->handler.lost(a->handler.arg, l->number, why);
+    const size_t n = a->links.n;
+    char below[384];
+
+    if (l->info.state == NODE_LOST)
+        return;
+    for (size_t k = l->number + 1; k < n; k++)
+        a->links.node[k]->going = link_is_under(a->links.node[k], l);
+    snprintf(below, sizeof below, "it was reached by way of %.255s, which is gone", l->info.name);
+    lose(a, l, why);
+    for (size_t k = l->number + 1; k < n; k++) {
+        struct link *child = a->links.node[k];
+
+        if (child->going && child->info.state != NODE_LOST)
+            lose(a, child, below);
+        child->going = false;
+    }
+}
+
+/* ---- connections ---- */
+
+void losses_doom(struct agents *a, struct link *l)
+{
+    if (l && l->info.state == NODE_UP && !l->doomed_ns)
+        l->doomed_ns = agents_now(a) + DOOM_NS;
 }
 
 void losses_parted(void *agents, struct router *r, int fd)
 {
-    (void)agents, (void)r, (void)fd;
+    struct agents *a = agents;
+
+    for (size_t k = 0; fd >= 0 && k < a->links.n; k++) {
+        struct link *l = a->links.node[k];
+
+        if (l->router != r || l->fd != fd)
+            continue;
+        l->fd = -1;
+        if (l->move != MOVE_DONE && l->move != MOVE_DIALING)
+            losses_doom(a, l);
+    }
+}
+
+static void doomed(struct agents *a, struct link *l)
+{
+    const struct run *run = runs_get(a, l->info.engine);
+    struct buf words = BUF_INIT;
+
+    if (run && run->over && launch_words(run->launch, &words) == 0 && words.n)
+        losses_node(a, l, words.p);
+    else
+        losses_node(a, l, "its agent has ended, or was cut off: the connection was closed");
+    buf_release(&words);
+}
+
+/* ---- silence ---- */
+
+static void silent(struct agents *a, struct link *l)
+{
+    char why[160];
+
+    snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s", *l->info.address ? " at " : "", l->info.address,
+             (double)a->beat.timeout_ns / (double)NS_PER_S);
+    losses_node(a, l, why);
+}
+
+static bool is_silent(const struct agents *a, const struct link *l, uint64_t now)
+{
+    struct beat patient = a->beat;
+
+    if (l->move == MOVE_DIALING)
+        patient.timeout_ns *= PATIENCE;
+    return pulse_is_lost(&patient, &l->pulse, now);
+}
+
+static void send_beats(struct agents *a, uint64_t now)
+{
+    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = now };
+    unsigned *due = agents_list(a);
+    struct err err = { "" };
+    size_t n = 0;
+
+    for (size_t k = 1; due && k < a->links.n; k++) {
+        struct link *l = a->links.node[k];
+
+        if (l->info.state == NODE_UP && l->move != MOVE_DIALING && pulse_is_due(&a->beat, &l->pulse, now))
+            due[n++] = l->number;
+    }
+    if (n && agents_send_nodes(a, due, n, &beat, &err) < 0)
+        log_info("agents", "%s", err.text);
+}
+
+static void look(struct loop *loop, void *arg)
+{
+    struct agents *a = arg;
+    const uint64_t now = agents_now(a);
+    const bool slept = beat_look(&a->beat, now);
+
+    (void)loop;
+    if (slept)
+        log_warn("agents", "this machine was asleep, or stopped: silence is counted anew");
+    for (size_t k = 1; k < a->links.n; k++) {
+        struct link *l = a->links.node[k];
+
+        if (l->info.state != NODE_UP)
+            continue;
+        if (slept)
+            pulse_start(&l->pulse, now);
+        if (l->doomed_ns && now >= l->doomed_ns)
+            doomed(a, l);
+        else if (is_silent(a, l, now))
+            silent(a, l);
+    }
+    send_beats(a, now);
+    runs_look(a, now);
+    loop_timer_again(a->look, beat_wait(&a->beat));
 }
 
 /* ---- children ---- */
+
+/* Everything that is ours, but for engines and a new agent. */
+static void kill_orphans(const struct agents *a)
+{
+    pid_t *spare = calloc(a->runs + 1, sizeof *spare);
+    size_t n = 0;
+
+    if (!spare)
+        return;
+    if (a->local.pid > 0)
+        spare[n++] = a->local.pid;
+    for (size_t k = 0; k < a->runs; k++)
+        if (a->run[k] && launch_pid(a->run[k]->launch) > 0)
+            spare[n++] = launch_pid(a->run[k]->launch);
+    orphans_kill_but(spare, n);
+    free(spare);
+}
 
 static void here_ended(struct agents *a, int status)
 {
@@ -39,7 +187,7 @@ static void here_ended(struct agents *a, int status)
 
     router_drain(a->here); /* what it said last comes first */
     local_ended(&a->local, status, why, sizeof why);
-    orphans_kill(0);
+    kill_orphans(a);
     a->sweeps = SWEEPS;
     loop_timer_again(a->sweep, SWEEP_NS);
     losses_node(a, links_get(&a->links, NODE_HERE), why);
@@ -50,7 +198,7 @@ static void sweep(struct loop *loop, void *arg)
     struct agents *a = arg;
 
     (void)loop;
-    orphans_kill(a->local.pid);
+    kill_orphans(a);
     if (--a->sweeps > 0)
         loop_timer_again(a->sweep, SWEEP_NS);
 }
@@ -65,14 +213,18 @@ static void child_ended(struct loop *loop, void *arg)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (pid == a->local.pid)
             here_ended(a, status);
+        else
+            (void)runs_child(a, pid, status);
 }
 
 int losses_watch(struct agents *a, struct err *err)
 {
     if (!(a->sweep = loop_timer(a->loop, SWEEP_NS, 0, sweep, a, err)) ||
+        !(a->look = loop_timer(a->loop, SWEEP_NS, 0, look, a, err)) ||
         !(a->child = loop_signal(a->loop, SIGCHLD, child_ended, a, err)))
         return -1;
     loop_timer_off(a->sweep);
+    loop_timer_off(a->look); /* until there is a node to look at */
     return 0;
 }
 
@@ -80,5 +232,6 @@ void losses_unwatch(struct agents *a)
 {
     watch_stop(a->child);
     watch_stop(a->sweep);
-    a->child = a->sweep = NULL;
+    watch_stop(a->look);
+    a->child = a->sweep = a->look = NULL;
 }

@@ -1,5 +1,5 @@
-/* engine.c - see engine.h. */
-#include "kernel/agents/engine.h"
+/* launch.c - see launch.h. */
+#include "kernel/agents/launch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-struct engine {
+struct launch {
     char *name;
     pid_t pid;
     int in, out, errs;
@@ -32,7 +32,7 @@ struct engine {
     struct buf tail;
     int status;
     bool ended, ending, termed;
-    void (*said)(void *arg, struct engine *e, const struct said *said);
+    void (*said)(void *arg, struct launch *e, const struct said *said);
     void *arg;
 };
 
@@ -40,7 +40,7 @@ struct engine {
 
 static void take_line(void *arg, struct slice line)
 {
-    struct engine *e = arg;
+    struct launch *e = arg;
     const struct said said = said_parse(line);
 
     if (said.kind == SAID_NONSENSE)
@@ -50,7 +50,7 @@ static void take_line(void *arg, struct slice line)
 }
 
 /* One read. false: there is nothing more now, or ever. */
-static bool read_some(struct engine *e, int *fd, struct watch **watch)
+static bool read_some(struct launch *e, int *fd, struct watch **watch)
 {
     char bytes[READ_SIZE];
     const ssize_t n = read(*fd, bytes, sizeof bytes);
@@ -75,7 +75,7 @@ static bool read_some(struct engine *e, int *fd, struct watch **watch)
 
 static void out_readable(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    struct engine *e = arg;
+    struct launch *e = arg;
 
     (void)loop, (void)fd, (void)events;
     for (int k = 0; k < READS_PER_TURN && read_some(e, &e->out, &e->out_watch); k++)
@@ -84,7 +84,7 @@ static void out_readable(struct loop *loop, int fd, unsigned events, void *arg)
 
 static void errs_readable(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    struct engine *e = arg;
+    struct launch *e = arg;
 
     (void)loop, (void)fd, (void)events;
     for (int k = 0; k < READS_PER_TURN && read_some(e, &e->errs, &e->errs_watch); k++)
@@ -127,7 +127,7 @@ static void environment_free(char **env)
     free(env);
 }
 
-static int start_process(struct engine *e, const struct engine_spec *s, const char *launcher, const char *agent,
+static int start_process(struct launch *e, const struct launch_spec *s, const char *launcher, const char *agent,
                          struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
@@ -181,7 +181,7 @@ out:
 
 /* ---- its end ---- */
 
-void engine_signal(struct engine *e, int signo)
+void launch_signal(struct launch *e, int signo)
 {
     if (e->pid <= 0)
         return;
@@ -192,16 +192,16 @@ void engine_signal(struct engine *e, int signo)
 
 static void patience_over(struct loop *loop, void *arg)
 {
-    struct engine *e = arg;
+    struct launch *e = arg;
 
     (void)loop;
-    engine_signal(e, e->termed ? SIGKILL : SIGTERM);
+    launch_signal(e, e->termed ? SIGKILL : SIGTERM);
     if (!e->termed)
         loop_timer_again(e->patience, KILL_NS);
     e->termed = true;
 }
 
-void engine_end(struct engine *e)
+void launch_end(struct launch *e)
 {
     if (e->ending)
         return;
@@ -211,7 +211,7 @@ void engine_end(struct engine *e)
         loop_timer_again(e->patience, TERM_NS);
 }
 
-static void streams_close(struct engine *e)
+static void streams_close(struct launch *e)
 {
     watch_stop(e->out_watch);
     watch_stop(e->errs_watch);
@@ -221,7 +221,7 @@ static void streams_close(struct engine *e)
     fd_close(&e->errs);
 }
 
-void engine_ended(struct engine *e, int status)
+void launch_ended(struct launch *e, int status)
 {
     while (e->out >= 0 && read_some(e, &e->out, &e->out_watch))
         ;
@@ -236,38 +236,38 @@ void engine_ended(struct engine *e, int status)
     streams_close(e);
 }
 
-pid_t engine_pid(const struct engine *e)
+pid_t launch_pid(const struct launch *e)
 {
     return e->pid;
 }
 
-int engine_errors(const struct engine *e, struct buf *out)
+int launch_errors(const struct launch *e, struct buf *out)
 {
     return said_tail_show(&e->tail, out);
 }
 
 /* Status 2 says that it was asked for what it can't do: then its own words are all that is needed. */
-int engine_words(const struct engine *e, struct buf *out)
+int launch_words(const struct launch *e, struct buf *out)
 {
     const size_t start = out->n;
     int rc = 0;
 
     if (!e->ended)
-        return engine_errors(e, out);
+        return launch_errors(e, out);
     if (WIFSIGNALED(e->status))
         rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name, WTERMSIG(e->status));
     else if (WEXITSTATUS(e->status) != 2 || e->tail.n == 0)
         rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name, WEXITSTATUS(e->status));
     if (rc == 0 && e->tail.n && out->n > start)
         rc = buf_add_text(out, ":\n");
-    return rc < 0 ? -1 : engine_errors(e, out);
+    return rc < 0 ? -1 : launch_errors(e, out);
 }
 
 /* ---- made and freed ---- */
 
-static struct engine *engine_create(struct loop *loop, const struct engine_spec *spec, struct err *err)
+static struct launch *launch_create(struct loop *loop, const struct launch_spec *spec, struct err *err)
 {
-    struct engine *e = calloc(1, sizeof *e);
+    struct launch *e = calloc(1, sizeof *e);
 
     if (!e)
         return err_null(err, "out of memory");
@@ -278,20 +278,20 @@ static struct engine *engine_create(struct loop *loop, const struct engine_spec 
         loop_timer_off(e->patience);
         return e;
     }
-    engine_free(e);
+    launch_free(e);
     return err_null(err, "out of memory");
 }
 
-struct engine *engine_start(struct loop *loop, const struct engine_spec *spec, struct err *err)
+struct launch *launch_start(struct loop *loop, const struct launch_spec *spec, struct err *err)
 {
-    struct engine *e = engine_create(loop, spec, err);
+    struct launch *e = launch_create(loop, spec, err);
     char *launcher = e ? find_engine(spec->name, err) : NULL;
     char *agent = launcher ? runtime_find("cellspan-agent", err) : NULL;
 
     if (!agent || start_process(e, spec, launcher, agent, err) < 0 ||
         !(e->out_watch = loop_fd(loop, e->out, LOOP_READ, out_readable, e, err)) ||
         !(e->errs_watch = loop_fd(loop, e->errs, LOOP_READ, errs_readable, e, err))) {
-        engine_free(e);
+        launch_free(e);
         e = NULL;
     }
     free(launcher);
@@ -299,12 +299,12 @@ struct engine *engine_start(struct loop *loop, const struct engine_spec *spec, s
     return e;
 }
 
-void engine_free(struct engine *e)
+void launch_free(struct launch *e)
 {
     if (!e)
         return;
     if (e->pid > 0) {
-        engine_signal(e, SIGKILL);
+        launch_signal(e, SIGKILL);
         (void)waitpid(e->pid, NULL, 0);
     }
     streams_close(e);

@@ -1,0 +1,177 @@
+/* moves.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is reached by way of another one:
+ * the parent is told to OPEN, the child to DIAL. Nothing is overtaken: from DIAL until DIALED what is for the child waits, and
+ * the child holds back what follows DIALED until something comes by way of the parent (protocol/README.md). A move that fails
+ * leaves all as it was. */
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/agents/room.h"
+#include "kernel/agents/tree.h"
+
+static struct link *parent_of(const struct agents *a, const struct link *l)
+{
+    const struct run *run = runs_get(a, l->info.engine);
+    const unsigned index = run ? tree_parent(l->info.index) : TREE_NONE;
+
+    return index == TREE_NONE ? NULL : links_get(&a->links, run->first + index);
+}
+
+/* Is it where it is going to stay? */
+static bool is_settled(const struct link *l)
+{
+    return l->info.state == NODE_UP && (l->move == MOVE_NONE || l->move == MOVE_DONE);
+}
+
+static void tell_open(struct agents *a, const struct link *to, const struct link *child, const unsigned char *key)
+{
+    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child->number };
+
+    m.v[F_OPEN_KEY].s = slice_of(key, KEY_SIZE);
+    agents_tell(a, to, &m);
+}
+
+static void begin(struct agents *a, struct link *child, struct link *parent)
+{
+    child->move = MOVE_OPENING;
+    tell_open(a, parent, child, child->key);
+}
+
+static void settled(struct agents *a, struct link *l);
+
+/* It stays where it is. */
+static void stay(struct agents *a, struct link *l, const char *why, struct slice text)
+{
+    log_info("agents", "%s keeps its own connection: %s%.*s", l->info.name, why, SLICE_ARG(text));
+    l->move = MOVE_NONE;
+    l->parent = NULL;
+    agents_flush(l);
+    settled(a, l);
+}
+
+/* Children that are up come now. */
+static void settled(struct agents *a, struct link *l)
+{
+    const struct run *run = runs_get(a, l->info.engine);
+
+    for (unsigned k = 0; run && k < TREE_FAN; k++) {
+        const unsigned index = tree_child(l->info.index, k);
+        struct link *child = index < run->n ? links_get(&a->links, run->first + index) : NULL;
+
+        if (!child)
+            return;
+        if (child->move == MOVE_WAITS)
+            begin(a, child, l);
+    }
+}
+
+void moves_up(struct agents *a, struct link *l)
+{
+    struct link *parent = parent_of(a, l);
+
+    if (parent && is_settled(parent))
+        begin(a, l, parent);
+    else if (parent && parent->info.state != NODE_LOST)
+        l->move = MOVE_WAITS;
+    else
+        settled(a, l);
+}
+
+/* HELLO's "eth0=10.0.0.1,ib0=fd00::1" as "tcp://10.0.0.1:PORT,tcp://[fd00::1]:PORT". */
+static int endpoints_of(const char *addresses, unsigned port, struct buf *out)
+{
+    for (const char *at = addresses; *at;) {
+        const size_t n = strcspn(at, ",");
+        const char *equals = memchr(at, '=', n), *ip = equals ? equals + 1 : at;
+        const int size = (int)(at + n - ip);
+
+        if (size > 0 && buf_addf(out, memchr(ip, ':', (size_t)size) ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u",
+                                 out->n ? "," : "", size, ip, port) < 0)
+            return -1;
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
+
+/* Those above the parent learn by way of whom the child will be reached. */
+static void tell_above(struct agents *a, const struct link *child, const struct link *parent)
+{
+    for (; parent->move == MOVE_DONE && parent->parent; parent = parent->parent)
+        tell_open(a, parent->parent, child, parent->key);
+}
+
+static void dial(struct agents *a, struct link *child, struct link *parent, unsigned port)
+{
+    struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = parent->number };
+    struct buf endpoints = BUF_INIT;
+
+    if (endpoints_of(parent->addresses ? parent->addresses : "", port, &endpoints) < 0 || !endpoints.n) {
+        stay(a, child, "no address is known of ", slice_text(parent->info.name));
+        buf_release(&endpoints);
+        return;
+    }
+    m.v[F_DIAL_ENDPOINTS].s = buf_slice(&endpoints);
+    m.v[F_DIAL_KEY].s = slice_of(parent->key, KEY_SIZE);
+    tell_above(a, child, parent);
+    agents_tell(a, child, &m);
+    child->parent = parent;
+    child->move = MOVE_DIALING;
+    pulse_start(&child->pulse, agents_now(a));
+    buf_release(&endpoints);
+}
+
+static bool on_opened(struct agents *a, struct link *from, const struct span *m)
+{
+    const uint64_t number = m->v[F_OPENED_NODE].u64, port = m->v[F_OPENED_PORT].u64;
+    struct link *child = number <= ROUTE_NODES_MAX ? links_get(&a->links, (unsigned)number) : NULL;
+
+    if (!child || child->move != MOVE_OPENING || parent_of(a, child) != from)
+        return false;
+    if (m->v[F_OPENED_ERROR].s.n || port == 0 || port > 65535)
+        stay(a, child, "its parent has no port for it: ", m->v[F_OPENED_ERROR].s);
+    else
+        dial(a, child, from, (unsigned)port);
+    return true;
+}
+
+static bool on_dialed(struct agents *a, struct link *child, const struct span *m)
+{
+    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = agents_now(a) };
+
+    if (child->move != MOVE_DIALING || m->v[F_DIALED_NODE].u64 != child->parent->number)
+        return false;
+    if (m->v[F_DIALED_ERROR].s.n) {
+        stay(a, child, "", m->v[F_DIALED_ERROR].s);
+    } else if (child->parent->info.state != NODE_UP) {
+        losses_node(a, child, "the agent by way of which it was to be reached is gone");
+    } else {
+        child->move = MOVE_DONE;
+        child->fd = -1;
+        agents_tell(a, child, &beat); /* at this it lets go of its connection to us */
+        agents_flush(child);
+        settled(a, child);
+    }
+    return true;
+}
+
+bool moves_message(struct agents *a, struct link *from, const struct span *m)
+{
+    if (m->kind == SPAN_OPENED)
+        return on_opened(a, from, m);
+    return m->kind == SPAN_DIALED && on_dialed(a, from, m);
+}
+
+/* One that dials tells us how that went. */
+void moves_lost(struct agents *a, const struct link *l)
+{
+    const struct run *run = runs_get(a, l->info.engine);
+
+    for (unsigned k = 0; run && k < TREE_FAN; k++) {
+        const unsigned index = tree_child(l->info.index, k);
+        struct link *child = index < run->n ? links_get(&a->links, run->first + index) : NULL;
+
+        if (!child)
+            return;
+        if (child->move == MOVE_WAITS || child->move == MOVE_OPENING)
+            stay(a, child, "its parent is gone", slice_text(""));
+    }
+}

@@ -1,0 +1,464 @@
+/* runs.c - runs of engines: what they say becomes nodes with numbers and keys, words for the user, and failures with a reason.
+ * The wire is opened with the first of them: a kernel that never leaves its machine listens nowhere. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "kernel/agents/room.h"
+#include "kernel/agents/wire.h"
+
+#define START_S     120.0 /* by default, for all nodes to come up */
+#define SOCKETS_MAX 16384 /* connections */
+#define FILES_MORE  256   /* descriptors besides one for each connection */
+
+struct run *runs_get(const struct agents *a, unsigned number)
+{
+    return number > 0 && number <= a->runs ? a->run[number - 1] : NULL;
+}
+
+int runs_init(struct agents *a, struct err *err)
+{
+    const char *text = getenv("CELLSPAN_START_TIMEOUT");
+    double seconds = START_S;
+    char *end;
+
+    if (text && *text) {
+        errno = 0;
+        seconds = strtod(text, &end);
+        if (errno || *end || !(seconds >= 0.1 && seconds <= 1e6))
+            return err_set(err, "CELLSPAN_START_TIMEOUT=%.40s: seconds are wanted, at least 0.1", text);
+    }
+    a->start_ns = (uint64_t)(seconds * (double)NS_PER_S);
+    return 0;
+}
+
+/* ---- the wire ---- */
+
+/* As many as the system lets us have. */
+static void raise_limits(struct agents *a)
+{
+    struct rlimit files;
+
+    (void)zmq_ctx_set(a->zmq, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= files.rlim_max)
+        return;
+    files.rlim_cur = files.rlim_max < SOCKETS_MAX + FILES_MORE ? files.rlim_max : SOCKETS_MAX + FILES_MORE;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        log_info("agents", "the limit of open files stays: %s", strerror(errno));
+}
+
+static int wire_open(struct agents *a, struct err *err)
+{
+    const struct router_handler handler = {
+        .arrived = intake_arrived, .parted = losses_parted, .refused = intake_refused, .arg = a
+    };
+
+    if (a->wire)
+        return 0;
+    raise_limits(a);
+    keys_create(&a->keys);
+    if (!a->gate && !(a->gate = gate_create(a->loop, a->zmq, &a->admit, err)))
+        return -1;
+    if (!(a->wire = router_create(a->loop, a->zmq, &a->keys, GATE_DOMAIN, &handler, err)))
+        return -1;
+    if (wire_bind(a->wire, getenv("CELLSPAN_INTERFACE"), &a->endpoints, err) == 0) {
+        beat_start(&a->beat, agents_now(a));
+        loop_timer_again(a->look, beat_wait(&a->beat));
+        return 0;
+    }
+    router_destroy(a->wire);
+    a->wire = NULL;
+    buf_clear(&a->endpoints);
+    return -1;
+}
+
+/* ---- nodes ---- */
+
+static bool is_waited_for(const struct run *run)
+{
+    return !run->stopped && (run->n == 0 || run->missing > 0);
+}
+
+static void clock_start(struct run *run)
+{
+    run->deadline_ns = is_waited_for(run) ? agents_now(run->agents) + run->agents->start_ns : UINT64_MAX;
+}
+
+static void tell(struct run *run, enum engine_event event, const char *text)
+{
+    run->agents->handler.engine(run->agents->handler.arg, run->number, event, text);
+}
+
+/* All its nodes are gone, and nobody is admitted any more. */
+static void disband(struct run *run)
+{
+    struct agents *a = run->agents;
+
+    if (run->stopped)
+        return;
+    run->stopped = true;
+    run->deadline_ns = UINT64_MAX;
+    if (run->n == 0)
+        a->admit.pending--;
+    admit_end(&a->admit, run->number);
+    secret_wipe(&run->secret);
+    for (unsigned k = 0; k < run->n; k++)
+        losses_quiet(a, links_get(&a->links, run->first + k));
+}
+
+/* Before its nodes were up. */
+static void run_fail(struct run *run, const char *why)
+{
+    agents_engine_stop(run->agents, run->number);
+    tell(run, ENGINE_FAILED, why);
+}
+
+static void name_nodes(struct run *run, unsigned first)
+{
+    for (unsigned k = 0; k < run->n; k++) {
+        struct link *l = links_get(&run->agents->links, first + k);
+        char name[32];
+
+        snprintf(name, sizeof name, "node %u", k);
+        if (link_name(l, slice_text(name)) < 0) /* it stays without */
+            log_warn("agents", "out of memory for the name of %s", name);
+    }
+}
+
+static void on_nodes(struct run *run, unsigned n)
+{
+    struct agents *a = run->agents;
+    const unsigned first = (unsigned)a->links.n;
+    struct err err = { "" };
+
+    if (run->n) {
+        log_warn("agents", "%s says again how many nodes there are: ignored", run->name);
+        return;
+    }
+    if (links_add(&a->links, n, run->number, &err) < 0) {
+        run_fail(run, err.text);
+        return;
+    }
+    a->admit.pending--;
+    run->first = first;
+    run->n = run->missing = n;
+    if (admit_reserve(&a->admit, n) < 0) {
+        run_fail(run, "out of memory for the nodes' keys");
+        return;
+    }
+    for (unsigned k = 0; k < n; k++) {
+        struct link *l = links_get(&a->links, first + k);
+        struct keys keys;
+
+        keys_derive(&keys, &run->secret, k);
+        memcpy(l->key, keys.public, KEY_SIZE);
+        keys_wipe(&keys);
+        admit_add(&a->admit, l->key, run->number, k);
+    }
+    name_nodes(run, first);
+    clock_start(run);
+    tell(run, ENGINE_NODES, "");
+}
+
+static struct link *node_at(const struct run *run, unsigned index)
+{
+    if (index < run->n)
+        return links_get(&run->agents->links, run->first + index);
+    log_warn("agents", "%s speaks of node %u: it has %u", run->name, index, run->n);
+    return NULL;
+}
+
+static void on_failed(struct run *run, const struct said *said)
+{
+    struct link *l = node_at(run, said->n);
+    char why[SAID_LINE_MAX + 1];
+
+    if (!l || l->info.state == NODE_LOST)
+        return;
+    snprintf(why, sizeof why, "%.*s", SLICE_ARG(said->text));
+    losses_node(run->agents, l, *why ? why : "its engine says that it failed");
+}
+
+static void on_say(struct run *run, struct slice text)
+{
+    char words[SAID_LINE_MAX + 1];
+
+    snprintf(words, sizeof words, "%.*s", SLICE_ARG(text));
+    tell(run, ENGINE_SAYS, words);
+}
+
+static void came_said(void *arg, struct launch *e, const struct said *said)
+{
+    struct run *run = arg;
+    struct link *l;
+
+    (void)e;
+    if (run->stopped)
+        return;
+    switch (said->kind) {
+    case SAID_NODES:
+        on_nodes(run, said->n);
+        break;
+    case SAID_NODE:
+        if ((l = node_at(run, said->n)) && l->info.state != NODE_LOST) {
+            l->info.slots = said->slots;
+            if (link_name(l, said->text) < 0)
+                log_warn("agents", "out of memory for a node's name");
+            clock_start(run);
+        }
+        break;
+    case SAID_SAY: /* it may wait long: in a queue the clock does not run */
+        run->deadline_ns = UINT64_MAX;
+        on_say(run, said->text);
+        break;
+    case SAID_FAILED:
+        on_failed(run, said);
+        break;
+    case SAID_NONSENSE:
+        break;
+    }
+}
+
+struct link *runs_link(const struct agents *a, const char *user)
+{
+    unsigned number, index;
+    const struct run *run;
+
+    if (sscanf(user, "%u.%u", &number, &index) != 2 || !(run = runs_get(a, number)) || run->stopped || index >= run->n)
+        return NULL;
+    return links_get(&a->links, run->first + index);
+}
+
+void runs_up(struct agents *a, struct link *l)
+{
+    struct run *run = runs_get(a, l->info.engine);
+
+    if (!run)
+        return;
+    admit_use(&a->admit, l->key);
+    run->missing--;
+    if (run->missing == 0 || run->deadline_ns == UINT64_MAX)
+        clock_start(run);
+}
+
+void runs_lost(struct agents *a, struct link *l)
+{
+    struct run *run = runs_get(a, l->info.engine);
+
+    if (!run || run->stopped)
+        return;
+    admit_use(&a->admit, l->key);
+    if (l->info.state == NODE_ASKED && --run->missing == 0)
+        clock_start(run);
+}
+
+/* ---- starting ---- */
+
+static struct run *run_create(struct agents *a, const char *name)
+{
+    struct run **runs = realloc(a->run, (a->runs + 1) * sizeof *runs), *run = calloc(1, sizeof *run);
+
+    if (runs)
+        a->run = runs;
+    if (!runs || !run || !(run->name = strdup(name))) {
+        free(run);
+        return NULL;
+    }
+    run->agents = a;
+    run->number = (unsigned)++a->runs;
+    a->run[run->number - 1] = run;
+    secret_create(&run->secret, &a->keys);
+    return run;
+}
+
+static void run_free(struct run *run)
+{
+    if (!run)
+        return;
+    run->agents->run[run->number - 1] = NULL;
+    launch_free(run->launch);
+    secret_wipe(&run->secret);
+    free(run->name);
+    free(run);
+}
+
+int agents_engine_start(struct agents *a, const char *name, const char *spec, unsigned ranks, unsigned *engine,
+                        struct err *err)
+{
+    struct launch_spec start = { .name = name, .spec = spec ? spec : "", .ranks = ranks, .said = came_said };
+    struct run *run;
+
+    *engine = 0;
+    if (wire_open(a, err) < 0)
+        return -1;
+    if (!(run = run_create(a, name)))
+        return err_set(err, "out of memory");
+    start.endpoints = a->endpoints.p;
+    start.secret = &run->secret;
+    start.arg = run;
+    if (!(run->launch = launch_start(a->loop, &start, err))) {
+        run_free(run);
+        return -1;
+    }
+    a->admit.pending++;
+    clock_start(run);
+    *engine = run->number;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static void quit_nodes(struct run *run)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    struct agents *a = run->agents;
+    unsigned *list = agents_list(a);
+    struct err err = { "" };
+    size_t n = 0;
+
+    for (unsigned k = 0; list && k < run->n; k++)
+        if (links_get(&a->links, run->first + k)->info.state == NODE_UP)
+            list[n++] = run->first + k;
+    if (n && agents_send_nodes(a, list, n, &quit, &err) < 0)
+        log_info("agents", "%s", err.text);
+}
+
+void agents_engine_stop(struct agents *a, unsigned engine)
+{
+    struct run *run = runs_get(a, engine);
+
+    if (!run || run->stopped)
+        return;
+    quit_nodes(run);
+    disband(run);
+    launch_end(run->launch);
+}
+
+void agents_engine_nodes(const struct agents *a, unsigned engine, unsigned *first, unsigned *n)
+{
+    const struct run *run = runs_get(a, engine);
+
+    *first = run && !run->stopped ? run->first : 0;
+    *n = run && !run->stopped ? run->n : 0;
+}
+
+static void fail_with(struct run *run, const char *before)
+{
+    struct buf words = BUF_INIT;
+    int rc = buf_add_text(&words, before);
+
+    if (rc == 0 && run->over)
+        rc = launch_words(run->launch, &words);
+    else if (rc == 0)
+        rc = launch_errors(run->launch, &words);
+    run_fail(run, rc == 0 && words.n ? words.p : "out of memory");
+    buf_release(&words);
+}
+
+/* With some nodes up already they are lost one by one, in its words. */
+static void run_ended(struct run *run)
+{
+    struct agents *a = run->agents;
+
+    run->over = true;
+    if (run->stopped)
+        return;
+    if (is_waited_for(run)) {
+        fail_with(run, "");
+        return;
+    }
+    quit_nodes(run);
+    for (unsigned k = 0; k < run->n; k++)
+        losses_doom(a, links_get(&a->links, run->first + k));
+}
+
+bool runs_child(struct agents *a, pid_t pid, int status)
+{
+    for (size_t k = a->runs; k > 0; k--) {
+        struct run *run = a->run[k - 1];
+
+        if (!run || launch_pid(run->launch) != pid)
+            continue;
+        launch_ended(run->launch, status);
+        run_ended(run);
+        return true;
+    }
+    return false;
+}
+
+/* "h3, h4 and 2 more did not come up within 120 s". */
+static void fail_late(struct run *run)
+{
+    struct agents *a = run->agents;
+    struct buf words = BUF_INIT;
+    unsigned named = 0;
+    int rc = 0;
+
+    for (unsigned k = 0; rc == 0 && k < run->n && named < 8; k++) {
+        const struct link *l = links_get(&a->links, run->first + k);
+
+        if (l->info.state == NODE_ASKED)
+            rc = buf_addf(&words, "%s%s", named++ ? ", " : "", l->info.name);
+    }
+    if (rc == 0 && run->missing > named)
+        rc = buf_addf(&words, " and %u more", run->missing - named);
+    if (rc == 0 && run->n == 0)
+        rc = buf_addf(&words, "cellspan-launch-%s has not said on how many nodes it runs", run->name);
+    else if (rc == 0)
+        rc = buf_add_text(&words, " did not come up");
+    if (rc == 0)
+        rc = buf_addf(&words, " within %g s (CELLSPAN_START_TIMEOUT). ", (double)a->start_ns / (double)NS_PER_S);
+    if (rc == 0 && run->n)
+        rc = buf_addf(&words, "Agents dial %s on %s: can they reach it? CELLSPAN_INTERFACE chooses another address. ",
+                      a->endpoints.p, a->name);
+    fail_with(run, rc == 0 ? words.p : "out of memory");
+    buf_release(&words);
+}
+
+void runs_look(struct agents *a, uint64_t now)
+{
+    for (size_t k = 0; k < a->runs; k++) {
+        struct run *run = a->run[k];
+
+        if (!run)
+            continue;
+        if (run->stopped && run->over)
+            run_free(run);
+        else if (now >= run->deadline_ns)
+            fail_late(run);
+    }
+}
+
+size_t runs_end(struct agents *a, int signo)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < a->runs; k++) {
+        struct run *run = a->run[k];
+
+        if (!run || launch_pid(run->launch) <= 0)
+            continue;
+        n++;
+        if (signo)
+            launch_signal(run->launch, signo);
+        else
+            launch_end(run->launch);
+    }
+    return n;
+}
+
+void runs_release(struct agents *a)
+{
+    for (size_t k = 0; k < a->runs; k++)
+        run_free(a->run[k]);
+    free(a->run);
+    a->run = NULL;
+    a->runs = 0;
+    admit_release(&a->admit);
+    keys_wipe(&a->keys);
+    buf_release(&a->endpoints);
+}

@@ -1,0 +1,34 @@
+/* tree.c - see tree.h. Level 0 has TREE_FAN nodes, each other one TREE_FAN times as many as that above it; the node at place p
+ * of a level is the child of that at place p modulo the size of the level above. */
+#include "kernel/agents/tree.h"
+
+struct level {
+    unsigned start, size; /* of the level */
+    unsigned above;       /* the size of that above it; 0: there is none */
+};
+
+static struct level level_of(unsigned index)
+{
+    struct level l = { 0, TREE_FAN, 0 };
+
+    while (index - l.start >= l.size) {
+        l.start += l.size;
+        l.above = l.size;
+        l.size *= TREE_FAN;
+    }
+    return l;
+}
+
+unsigned tree_parent(unsigned index)
+{
+    const struct level l = level_of(index);
+
+    return l.above ? l.start - l.above + (index - l.start) % l.above : TREE_NONE;
+}
+
+unsigned tree_child(unsigned index, unsigned k)
+{
+    const struct level l = level_of(index);
+
+    return k < TREE_FAN ? l.start + l.size + (index - l.start) + k * l.size : TREE_NONE;
+}
