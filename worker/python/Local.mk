@@ -2,8 +2,10 @@
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_worker.py \
+	worker/python/cellspan/aborts.py \
 	worker/python/cellspan/api.py \
 	worker/python/cellspan/capture.py \
+	worker/python/cellspan/cast.py \
 	worker/python/cellspan/check.py \
 	worker/python/cellspan/comms.py \
 	worker/python/cellspan/environment.py \

@@ -5,7 +5,8 @@ All integers are little-endian; offsets count from the parcel's first byte.
     header   magic "CSPARCEL", version u32, 0 u32, size u64, count u64, meta u64, body u64, 0 u64, 0 u64   (64 bytes)
     table    count times: offset u64, size u64 of a buffer; each begins at a multiple of 64
     meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (the sender's in sys),
-             storages [[index in the table, first byte of the original]], buffers (how many of the table are the pickle's)
+             storages [[index in the table, first byte of the original]], devices [where each lay: "cpu", "cuda"],
+             buffers (how many of the table are the pickle's)
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
@@ -97,6 +98,7 @@ def place(pickled):
         "path": [p for p in sys.path if isinstance(p, str)],
         "buffers": len(pickled.pieces),
         "storages": [],
+        "devices": [storage.storage.device.type for storage in pickled.storages],
     }
     sizes = [piece.nbytes for piece in pickled.pieces]
     for storage in pickled.storages:
@@ -109,7 +111,7 @@ def place(pickled):
     for size in sizes:
         offsets.append(_aligned(end))
         end = offsets[-1] + size
-    fd = _create()
+    fd = create()
     try:
         head = HEADER.pack(MAGIC, VERSION, 0, end, len(sizes), len(meta), pickled.chunks.size, 0, 0)
         table = b"".join(ENTRY.pack(o, s) for o, s in zip(offsets, sizes))
@@ -133,7 +135,8 @@ def _aligned(offset):
     return (offset + ALIGN - 1) // ALIGN * ALIGN
 
 
-def _create():
+def create():
+    """An empty descriptor for a parcel: a memfd where there are such."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("cellspan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with tempfile.TemporaryFile() as file:
@@ -159,10 +162,11 @@ def _write(fd, data, offset):
 # ---- loading ------------------------------------------------------------------------------------------------------
 
 
-def unpack(fd, size, user_ns=None):
+def unpack(fd, size, user_ns=None, placed=None):
     """The value in a parcel of `size` bytes. The descriptor stays the caller's and may be closed afterwards.
 
-    user_ns: the namespace over which the notebook's functions are rebuilt (default: __main__'s). ParcelError: the bytes
+    user_ns: the namespace over which the notebook's functions are rebuilt (default: __main__'s). placed: {number of a
+    storage: the torch storage that has its bytes already}, for those that are on a GPU. ParcelError: the bytes
     are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
     """
     views, meta, body = read(fd, size)
@@ -172,7 +176,7 @@ def unpack(fd, size, user_ns=None):
         _extend_path(meta["path"])
     namespace = rebuild.main_namespace() if user_ns is None else user_ns
     try:
-        with rebuild.load_into(rebuild.Loading(namespace, storages)):
+        with rebuild.load_into(rebuild.Loading(namespace, storages, placed)):
             return pickle.loads(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):
@@ -184,28 +188,52 @@ def unpack(fd, size, user_ns=None):
 
 def read(fd, size):
     """(the buffers as writable memoryviews, meta, body) of a parcel, every offset and length checked."""
+    count, meta_size, start = _head(fd, size)
+    _seal(fd)
+    memory = _memory(fd, size, size - start)
+    table = _table(memory, count, start, size)
+    at = HEADER.size + ENTRY.size * count
+    meta = _meta(memory[at : at + meta_size], count)
+    body = memory[at + meta_size : start]
+    return [memory[o : o + n] for o, n in table], meta, body
+
+
+def outline(fd, size):
+    """Where a parcel's buffers begin, in bytes from its start: for one of which only the header is there yet."""
+    return _head(fd, size)[2]
+
+
+def contents(fd, size):
+    """([(offset, length) of each buffer], meta) of a parcel of which all is there but the buffers."""
+    count, meta_size, start = _head(fd, size)
+    at = HEADER.size + ENTRY.size * count
+    front = memoryview(os.pread(fd, at + meta_size, 0))
+    if len(front) < at + meta_size:
+        raise ParcelError(f"a parcel of {size} bytes is cut off")
+    return _table(front, count, start, size), _meta(front[at:], count)
+
+
+def _head(fd, size):
+    """(entries in the table, bytes of meta, where the buffers begin)."""
     if size < HEADER.size or os.fstat(fd).st_size < size:
         raise ParcelError(f"a parcel of {size} bytes is cut off")
-    _seal(fd)
-    head = os.pread(fd, HEADER.size, 0)
-    magic, version, _, whole, count, meta_size, body_size, _, _ = HEADER.unpack(head)
+    magic, version, _, whole, count, meta_size, body_size, _, _ = HEADER.unpack(os.pread(fd, HEADER.size, 0))
     if magic != MAGIC:
         raise ParcelError("these bytes are no parcel")
     if version != VERSION:
         raise ParcelError(f"a parcel of version {version}; this side reads {VERSION}: update the older one")
-    table_size = ENTRY.size * count
-    start = HEADER.size + table_size + meta_size + body_size
+    start = HEADER.size + ENTRY.size * count + meta_size + body_size
     if whole != size or count > size // ENTRY.size or start > size:
         raise ParcelError("the parcel's header does not fit its size")
-    memory = _memory(fd, size, size - start)
-    table = list(ENTRY.iter_unpack(memory[HEADER.size : HEADER.size + table_size]))
+    return count, meta_size, start
+
+
+def _table(memory, count, start, size):
+    table = list(ENTRY.iter_unpack(memory[HEADER.size : HEADER.size + ENTRY.size * count]))
     for offset, length in table:
         if offset < start or offset % ALIGN or offset > size or length > size - offset:
             raise ParcelError("a buffer lies outside its parcel")
-    at = HEADER.size + table_size
-    meta = _meta(memory[at : at + meta_size], count)
-    body = memory[at + meta_size : start]
-    return [memory[o : o + n] for o, n in table], meta, body
+    return table
 
 
 class _Plain(pickle.Unpickler):
@@ -221,7 +249,8 @@ def _meta(view, count):
         good = (
             0 <= meta["buffers"] <= count
             and all(0 <= index < count and base >= 0 for index, base in meta["storages"])
-            and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]])
+            and len(meta["devices"]) == len(meta["storages"])
+            and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
         )
     except ParcelError:

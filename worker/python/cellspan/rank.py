@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 
-from . import _link, environment, torchenv
+from . import _link, aborts, environment, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config, text_of
@@ -61,6 +61,7 @@ class Rank(Worker):
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
         environment.search_path()
+        aborts.watch()
         self.serve()
 
     # ---- cells -------------------------------------------------------------------------------------------------------
@@ -260,16 +261,31 @@ class Rank(Worker):
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def _bind(self, message):
-        _, _, _, _, fd, size, _ = message
-        if fd < 0:
+        _, number, _, _, fd, size, fields = message
+        if fd < 0 and not fields["cast"]:
             return
         try:
-            self.shell.user_ns.update(unpack(fd, size, self.shell.user_ns))
+            self.shell.user_ns.update(self._bound(number, fields["cast"], fd, size))
         except Exception as error:  # noqa: BLE001 - the RUN that follows says it
             self._bind_error = error
             self._unbound = UNBOUND
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
+
+    def _bound(self, number, cast, fd, size):
+        """The names in the blob that came along, or that another rank sends from GPU to GPU."""
+        if not cast:
+            return unpack(fd, size, self.shell.user_ns)
+        from . import cast as casts
+
+        _link.begin(number)
+        try:
+            return casts.receive(self.rank, cast, fd, size, self.shell.user_ns)
+        except KeyboardInterrupt:
+            raise casts.CastError("interrupted while variables were on their way") from None
+        finally:
+            _link.end(number)
 
     def _fetch(self, message):
         """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""

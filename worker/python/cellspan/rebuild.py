@@ -18,10 +18,10 @@ _local = threading.local()
 class Loading:
     """What the reconstructors below need while one parcel is being loaded: the namespace and the storages."""
 
-    def __init__(self, user_ns, views=()):
+    def __init__(self, user_ns, views=(), placed=None):
         self.user_ns = user_ns
         self._views = views  # [(memoryview, base)], by storage number
-        self._storages = {}
+        self._storages = dict(placed or {})
 
     def storage(self, number):
         """(torch storage, the byte of the original at which it starts)."""

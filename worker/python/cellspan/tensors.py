@@ -3,7 +3,8 @@
 A tensor is written as (storage number, dtype, offset, size, stride, ...); the storage's bytes stand beside the pickle.
 So bfloat16 and float8 travel like any other, views of one storage share it again on the other side, and tied
 parameters stay tied. Of a large storage of which only a small part is seen by the tensors, only that part travels.
-CUDA (and other devices') storages are copied to the CPU when they are placed: tensors arrive as CPU tensors.
+CUDA (and other devices') storages are copied to the CPU when they are placed: tensors arrive as CPU tensors, unless they come
+by cast.py.
 
 torch is never imported here unless a tensor is to be rebuilt.
 """
@@ -127,7 +128,8 @@ def reduce_tensor(tensor, storages):
 
 
 def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
-    """The tensor again, on the CPU, over the storage of that number of the parcel that is being loaded."""
+    """The tensor again, over the storage of that number of the parcel that is being loaded: on the CPU, but for what was
+    brought to a GPU beforehand."""
     from .rebuild import loading
 
     torch = importlib.import_module("torch")
@@ -135,7 +137,7 @@ def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
         tensor = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
     else:
         storage, base = loading().storage(number)
-        tensor = torch.empty(0, dtype=dtype, device="cpu")
+        tensor = torch.empty(0, dtype=dtype, device=storage.device)
         tensor.set_(storage, first - base // tensor.element_size(), size, stride)
     if state:
         tensor.__dict__.update(state)
