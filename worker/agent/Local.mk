@@ -54,6 +54,7 @@ AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/u
 check_PROGRAMS += \
 	tests/unit/agent/home.t \
 	tests/unit/agent/lines.t \
+	tests/unit/agent/net.t \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
@@ -62,6 +63,10 @@ tests_unit_agent_home_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_home_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_lines_t_SOURCES = tests/unit/agent/lines.c
 tests_unit_agent_lines_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
+	tests/unit/agent/fake.h tests/unit/agent/fake.c
+tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_net_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_ranks_t_SOURCES = tests/unit/agent/ranks.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_ranks_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_ranks_t_LDADD = $(AGENT_TEST_LIBS)
