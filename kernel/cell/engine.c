@@ -99,7 +99,7 @@ static bool is_other(const struct group *g, const char *on)
 
 int engine_choose(struct cell *c)
 {
-    const struct group *g = c->nb->group;
+    struct group *g = c->nb->group;
     const char *on = c->plan.on;
 
     if (!on || !is_other(g, on))
@@ -114,6 +114,7 @@ int engine_choose(struct cell *c)
         return -1;
     }
     c->moves = true;
+    g->asked = 0; /* how many there are is for the other machines to say */
     return 0;
 }
 

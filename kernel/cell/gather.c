@@ -107,6 +107,8 @@ void gather_begin(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         c->moves = c->moves || engine_is_torn(c->nb);
+        if (c->plan.n != PLAN_N_UNSET)
+            c->nb->group->asked = 0;
         gather_stop(c, &living);
     }
     ranks_release(&living);
