@@ -201,7 +201,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_KILL:
     case SPAN_STACKS:
     case SPAN_CREDIT: on_workers(a, m, workers); break;
-    case SPAN_SEVER: sever_workers(a, workers); break;
+    case SPAN_SEVER: sever_workers(a, m, workers); break;
     case SPAN_DROP: on_drop(a, m); break;
     case SPAN_PORT: on_port(a, m); break;
     case SPAN_WARM: on_warm(a, m); break;

@@ -15,6 +15,7 @@
 
 #define ESTABLISHED 1u
 #define INODES_MAX (65536u / 8u) /* CUT's limit */
+#define ENDS_MAX 1048576u        /* bytes; ENDS' limit */
 
 struct socket_of {
     uint64_t inode;
@@ -77,6 +78,36 @@ bool sever_is_between(const struct sever_row *row, const struct sever_row *all, 
 {
     for (size_t i = 0; i < n; i++)
         if (all[i].owner != row->owner && same(&all[i].local, &row->peer) && same(&all[i].peer, &row->local))
+            return true;
+    return false;
+}
+
+/* An end as ENDS has it. */
+static void write_end(const struct sever_end *end, uint8_t *p)
+{
+    memcpy(p, end->address, sizeof end->address);
+    p[16] = (uint8_t)(end->port >> 8);
+    p[17] = (uint8_t)end->port;
+}
+
+int sever_write(const struct sever_row *row, struct buf *out)
+{
+    uint8_t p[SEVER_END_SIZE];
+
+    write_end(&row->local, p);
+    write_end(&row->peer, p + SEVER_END_SIZE / 2);
+    return buf_add(out, p, sizeof p);
+}
+
+bool sever_is_listed(const struct sever_row *row, struct slice ends)
+{
+    const struct sever_row turned = { .local = row->peer, .peer = row->local };
+    uint8_t p[SEVER_END_SIZE];
+
+    write_end(&turned.local, p);
+    write_end(&turned.peer, p + SEVER_END_SIZE / 2);
+    for (size_t at = 0; at + sizeof p <= ends.n; at += sizeof p)
+        if (memcmp(ends.p + at, p, sizeof p) == 0)
             return true;
     return false;
 }
@@ -167,7 +198,7 @@ static int find_rows(struct sever *s, const char *path)
 
 /* ---- telling ---- */
 
-static void cut(struct worker *w, const struct sever *s)
+static void cut(struct worker *w, const struct sever *s, struct slice ends)
 {
     struct span m = { .kind = SPAN_CUT, .worker = w->id };
     struct buf inodes = BUF_INIT;
@@ -175,7 +206,8 @@ static void cut(struct worker *w, const struct sever *s)
     for (size_t i = 0; i < s->n_rows && inodes.n / 8 < INODES_MAX; i++) {
         uint8_t p[8];
 
-        if (s->row[i].owner != w->id || !sever_is_between(&s->row[i], s->row, s->n_rows))
+        if (s->row[i].owner != w->id ||
+            (!sever_is_between(&s->row[i], s->row, s->n_rows) && !sever_is_listed(&s->row[i], ends)))
             continue;
         for (int byte = 0; byte < 8; byte++)
             p[byte] = (uint8_t)(s->row[i].inode >> (8 * byte));
@@ -183,29 +215,56 @@ static void cut(struct worker *w, const struct sever *s)
             break;
     }
     m.v[F_CUT_INODES].s = buf_slice(&inodes);
-    if (inodes.n)
-        relay_tell(w, &m);
+    m.v[F_CUT_ABORT].u64 = 1;
+    relay_tell(w, &m);
     buf_release(&inodes);
 }
 
-void sever_workers(struct agent *a, struct slice workers)
+/* Those between workers of this node are nothing for others. */
+static void tell_ends(struct agent *a, const struct sever *s, uint64_t cell)
 {
-    struct sever s = { .n_rows = 0 };
-    struct worker *w;
+    struct span m = { .kind = SPAN_ENDS, .cell = cell };
+    struct buf ends = BUF_INIT;
+
+    for (size_t i = 0; i < s->n_rows && ends.n + SEVER_END_SIZE <= ENDS_MAX; i++)
+        if (!sever_is_between(&s->row[i], s->row, s->n_rows) && sever_write(&s->row[i], &ends) < 0) {
+            log_error("sever", "out of memory: some connections stay");
+            break;
+        }
+    m.v[F_ENDS_ENDS].s = buf_slice(&ends);
+    agent_send(a, &m);
+    buf_release(&ends);
+}
+
+static void find_all(struct sever *s, const struct agent *a, struct slice workers)
+{
+    const struct worker *w;
     size_t at = 0;
     int rc = 0;
 
     while (rc == 0 && (w = agent_next(a, workers, &at)))
-        rc = find_sockets(&s, w);
-    if (rc == 0 && s.n_sockets) {
-        qsort(s.socket, s.n_sockets, sizeof *s.socket, by_inode);
-        if ((rc = find_rows(&s, "/proc/net/tcp")) == 0)
-            rc = find_rows(&s, "/proc/net/tcp6");
+        rc = find_sockets(s, w);
+    if (rc == 0 && s->n_sockets) {
+        qsort(s->socket, s->n_sockets, sizeof *s->socket, by_inode);
+        if ((rc = find_rows(s, "/proc/net/tcp")) == 0)
+            rc = find_rows(s, "/proc/net/tcp6");
     }
     if (rc < 0)
         log_error("sever", "out of memory: some connections stay");
-    for (at = 0; (w = agent_next(a, workers, &at));)
-        cut(w, &s);
+}
+
+void sever_workers(struct agent *a, const struct span *m, struct slice workers)
+{
+    struct sever s = { .n_rows = 0 };
+    struct worker *w;
+    size_t at = 0;
+
+    find_all(&s, a, workers);
+    if (m->v[F_SEVER_ASK].u64 == 1)
+        tell_ends(a, &s, m->cell);
+    else
+        while ((w = agent_next(a, workers, &at)))
+            cut(w, &s, m->v[F_SEVER_ENDS].s);
     free(s.socket);
     free(s.row);
 }

@@ -8,8 +8,11 @@
 #include "base/buf.h"
 
 struct agent;
+struct span;
 
-void sever_workers(struct agent *a, struct slice workers);
+/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to shut (perhaps none), and to abort
+ * its communicators. */
+void sever_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */
 
@@ -28,6 +31,12 @@ struct sever_row {
 
 /* One line of /proc/net/tcp or tcp6. 0: an established connection; -1: anything else. */
 MUST_USE int sever_parse(const char *line, struct sever_row *row);
+#define SEVER_END_SIZE 36u /* bytes of a connection in ENDS */
+
+/* Appends the connection as ENDS has it. -1: memory is out. */
+MUST_USE int sever_write(const struct sever_row *row, struct buf *out);
+/* Is the connection's other end in `ends`, as another node told it? */
+bool sever_is_listed(const struct sever_row *row, struct slice ends);
 /* Is there, among n rows, one of another owner that is the other end of *row? */
 bool sever_is_between(const struct sever_row *row, const struct sever_row *all, size_t n);
 

@@ -85,6 +85,7 @@ static void counters_are_read(void)
 static void connections_are_matched(void)
 {
     struct sever_row row[3];
+    struct buf ends = BUF_INIT;
 
     ok(sever_parse("  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
                    &row[0]) == 0 && row[0].inode == 111, "an established connection");
@@ -97,6 +98,11 @@ static void connections_are_matched(void)
     ok(sever_is_between(&row[0], row, 2), "two workers' ends belong together");
     row[1].owner = 2;
     ok(!sever_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
+    ok(sever_write(&row[1], &ends) == 0 && ends.n == 36 && sever_is_listed(&row[0], buf_slice(&ends)),
+       "the other node's end is found the other way round");
+    ok(!sever_is_listed(&row[1], buf_slice(&ends)) && !sever_is_listed(&row[0], slice_of(ends.p, 35)), "its own is not, nor a torn one");
+    is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port, "ports are big-endian");
+    buf_release(&ends);
 }
 
 static void environments_are_made(void)
