@@ -55,6 +55,7 @@ check_PROGRAMS += \
 	tests/unit/agent/home.t \
 	tests/unit/agent/lines.t \
 	tests/unit/agent/net.t \
+	tests/unit/agent/paths.t \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
@@ -67,6 +68,8 @@ tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h t
 	tests/unit/agent/fake.h tests/unit/agent/fake.c
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_net_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c
+tests_unit_agent_paths_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_ranks_t_SOURCES = tests/unit/agent/ranks.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_ranks_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_ranks_t_LDADD = $(AGENT_TEST_LIBS)

@@ -1,0 +1,174 @@
+/* What the agent's lines are made of, without sockets: silence, the tree, endpoints, addresses, the secret's lines. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "protocol/route.h"
+#include "tests/unit/tap.h"
+#include "worker/agent/address.h"
+#include "worker/agent/dial.h"
+#include "worker/agent/secret.h"
+#include "worker/agent/silence.h"
+#include "worker/agent/tree.h"
+
+static void silence_is_counted(void)
+{
+    struct silence s;
+
+    silence_begin(&s, 10 * NS_PER_S, 0);
+    ok(!silence_is_over(&s, NS_PER_S / 2), "half a second is no silence");
+    silence_heard(&s, NS_PER_S);
+    for (uint64_t now = NS_PER_S; now < 11 * NS_PER_S - 1; now += NS_PER_S / 2)
+        if (silence_is_over(&s, now))
+            ok(false, "it is over at %llu", (unsigned long long)now);
+    ok(!silence_is_over(&s, 11 * NS_PER_S - 1), "nor is a little less than the limit");
+    ok(silence_is_over(&s, 11 * NS_PER_S), "the limit is");
+    silence_begin(&s, 0, 0);
+    ok(!silence_is_over(&s, NS_PER_S * 100000), "without a limit nothing is");
+}
+
+static void a_host_that_slept_counts_anew(void)
+{
+    const uint64_t hour = 3600 * NS_PER_S;
+    struct silence s;
+
+    silence_begin(&s, 10 * NS_PER_S, 0);
+    ok(!silence_is_over(&s, hour), "an hour asleep is not the kernel's silence");
+    for (uint64_t t = NS_PER_S / 2; t < 10 * NS_PER_S; t += NS_PER_S / 2)
+        (void)silence_is_over(&s, hour + t);
+    ok(silence_is_over(&s, hour + 10 * NS_PER_S), "the time from then on is");
+    silence_begin(&s, 10 * NS_PER_S, 0);
+    (void)silence_is_over(&s, hour);
+    ok(silence_is_over(&s, 2 * hour), "it is forgiven once");
+    silence_begin(&s, 10 * NS_PER_S, 0);
+    (void)silence_is_over(&s, hour);
+    silence_heard(&s, hour + 1);
+    ok(!silence_is_over(&s, 2 * hour), "and again after something was heard");
+    silence_begin(&s, NS_PER_S / 2, 0);
+    ok(silence_wait(&s) < NS_PER_S / 9, "a short limit is looked at often");
+}
+
+static void the_tree_knows_who_is_where(void)
+{
+    struct tree t = TREE_INIT;
+
+    is_int(tree_get(&t, 7), TREE_NONE, "nobody is under nobody");
+    ok(tree_put(&t, 7, 7) == 0 && tree_put(&t, 40, 7) == 0 && tree_put(&t, 3, 3) == 0, "two children, and one below");
+    is_int(tree_get(&t, 40), 7, "a node is under its child");
+    is_int(tree_get(&t, 41), TREE_NONE, "others are not");
+    is_int(tree_get(&t, 4000000000u), TREE_NONE, "nor what is no node");
+    ok(tree_put(&t, ROUTE_NODES_MAX + 1, 3) < 0, "a number that no node has is refused");
+    tree_drop(&t, 7);
+    ok(tree_get(&t, 40) == TREE_NONE && tree_get(&t, 7) == TREE_NONE && tree_get(&t, 3) == 3, "a child goes with all that is under it");
+    tree_release(&t);
+}
+
+static void endpoints_are_taken_apart(void)
+{
+    struct slice list = slice_text(",tcp://a:1,,tcp://b:2,"), one;
+    struct address a;
+    struct err err = { "" };
+    char text[ADDRESS_TEXT_SIZE];
+
+    ok(dial_next(&list, &one) && slice_is(one, "tcp://a:1") && dial_next(&list, &one) && slice_is(one, "tcp://b:2") && !dial_next(&list, &one),
+       "a list of endpoints");
+    ok(address_parse(slice_text("tcp://10.1.2.3:4321"), &a, &err) == 0, "IPv4");
+    address_text(&a, text);
+    is_text(text, "10.1.2.3", "is told without its port");
+    ok(address_parse(slice_text("tcp://[fd00::1]:4321"), &a, &err) == 0, "IPv6");
+    address_text(&a, text);
+    is_text(text, "fd00::1", "without brackets");
+    ok(address_parse(slice_text("tcp://[::ffff:10.0.0.9]:1"), &a, &err) == 0, "IPv4 in IPv6");
+    address_text(&a, text);
+    is_text(text, "10.0.0.9", "is IPv4");
+    static const char *const wrong[] = { "", "tcp://", "tcp://:1", "tcp://10.0.0.1", "tcp://10.0.0.1:", "tcp://10.0.0.1:123456", "ipc:///x",
+                                         "10.0.0.1:1", "tcp://10.0.0.1:x" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        ok(address_parse(slice_text(wrong[i]), &a, &err) < 0, "no endpoint: \"%s\"", wrong[i]);
+    is_text(dial_words(ECONNREFUSED), "connection refused", "errors are in words");
+    is_text(dial_words(0), "timed out", "so is none");
+    ok(dial_may_change(ECONNREFUSED) && dial_may_change(EHOSTUNREACH) && !dial_may_change(EAFNOSUPPORT), "what may change is tried again");
+}
+
+static void lists_begin_with_what_was_used(void)
+{
+    struct slice ifname, ip;
+    struct buf list = BUF_INIT;
+    struct address a;
+    struct err err = { "" };
+
+    address_first(slice_text("ib0=10.1.0.1,eth0=10.0.0.1"), &ifname, &ip);
+    ok(slice_is(ifname, "ib0") && slice_is(ip, "10.1.0.1"), "the first of a list");
+    address_first(slice_text("eth0=fd00::1"), &ifname, &ip);
+    ok(slice_is(ifname, "eth0") && slice_is(ip, "fd00::1"), "the only one");
+    address_first(slice_text(""), &ifname, &ip);
+    ok(ifname.n == 0 && ip.n == 0, "none");
+    ok(address_parse(slice_text("tcp://127.0.0.1:1"), &a, &err) == 0 && address_list(&a, &list) == 0 && strstr(list.p, "=127.0.0.1") != NULL,
+       "the loopback is named when it was used");
+    buf_clear(&list);
+    ok(address_list(NULL, &list) == 0 && (list.n == 0 || !strstr(list.p, "=127.0.0.1")), "and else not");
+    buf_release(&list);
+}
+
+static void secrets_are_lines(void)
+{
+    struct keys k;
+    struct secret s;
+    struct handed h = { .index = 0 };
+    char text[SECRET_TEXT_SIZE], line[SECRET_TEXT_SIZE + 40];
+    struct err err = { "" };
+
+    keys_create(&k);
+    secret_create(&s, &k);
+    secret_format(&s, text);
+    snprintf(line, sizeof line, "CELLSPAN_SECRET=%s\r", text);
+    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret && memcmp(&h.secret, &s, sizeof s) == 0, "a secret, even from Windows");
+    ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41"), &err) == 0 && h.has_index && h.index == 41, "a number");
+    static const char *const wrong[] = { "CELLSPAN_AGENT=", "CELLSPAN_AGENT=-1", "CELLSPAN_AGENT=1x", "CELLSPAN_AGENT=12345678901", "",
+                                         "Welcome to host h1", "CELLSPAN_SECRET=2:00" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct err why = { "" };
+
+        ok(secret_take_line(&h, slice_text(wrong[i]), &why) < 0 && why.text[0] && !strstr(why.text, "h1"), "not: %s", wrong[i]);
+    }
+    setenv("CELLSPAN_SECRET", text, 1);
+    setenv("CELLSPAN_AGENT", "3", 1);
+    char *where = getenv("CELLSPAN_SECRET");
+    h = (struct handed){ .index = 0 };
+    ok(secret_from_environment(&h, &err) == 0 && h.has_secret && h.index == 3, "both from the environment");
+    ok(!getenv("CELLSPAN_SECRET") && !getenv("CELLSPAN_AGENT") && where[0] == '\0' && where[60] == '\0', "where they are wiped and unset");
+    secret_wipe(&h.secret);
+}
+
+static void secrets_are_waited_for(void)
+{
+    struct handed h = { .index = 0 };
+    struct err err = { "" }, end = { "" };
+    int fd[2];
+
+    if (pipe(fd) < 0)
+        return;
+    ok(secret_from_stdin(&h, fd[0], 20, &err) < 0 && strstr(err.text, "neither in the environment"), "not for ever: %s", err.text);
+    close(fd[1]);
+    ok(secret_from_stdin(&h, fd[0], 20, &end) < 0 && strstr(end.text, "ended before"), "an end is an end: %s", end.text);
+    close(fd[0]);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        return 99;
+    silence_is_counted();
+    a_host_that_slept_counts_anew();
+    the_tree_knows_who_is_where();
+    endpoints_are_taken_apart();
+    lists_begin_with_what_was_used();
+    secrets_are_lines();
+    secrets_are_waited_for();
+    return plan_done();
+}
