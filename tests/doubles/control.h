@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-#define DOUBLE_GPUS 16u
+#define DOUBLE_GPUS      16u
 #define DOUBLE_INSTANCES 7u
-#define DOUBLE_MIB 1048576ull
-#define DOUBLE_TOTAL (81920ull * DOUBLE_MIB)
+#define DOUBLE_MIB       1048576ull
+#define DOUBLE_TOTAL     (81920ull * DOUBLE_MIB)
 
 /* The nth line (from 0) that begins with `word`: its numbers; false: there are fewer. "GPU.INSTANCE" is read as
  * GPU + 100 * (INSTANCE + 1). */

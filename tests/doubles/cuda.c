@@ -50,7 +50,8 @@ EXPORT int cuDeviceGet(int *device, int index)
 EXPORT int cuDeviceGetUuid(struct double_uuid *uuid, int device);
 EXPORT int cuDeviceGetUuid(struct double_uuid *uuid, int device)
 {
-    static const unsigned char bytes[16] = { 0xa0, 0, 0x12, 0x34, 0, 0, 0x40, 0, 0x80, 0, 1, 0x23, 0x45, 0x67, 0x89, 0xab };
+    static const unsigned char bytes[16] = { 0xa0, 0, 0x12, 0x34, 0,    0,    0x40, 0,
+                                             0x80, 0, 1,    0x23, 0x45, 0x67, 0x89, 0xab };
 
     memcpy(uuid->bytes, bytes, sizeof bytes);
     uuid->bytes[1] = (char)device;

@@ -7,11 +7,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* A call does what the control file says of it first. */
-#define OBEY                                     \
-    do {                                         \
-        const int told_ = control_call(__func__); \
-        if (told_)                               \
-            return told_;                        \
+#define OBEY                                                                                                           \
+    do {                                                                                                               \
+        const int told_ = control_call(__func__);                                                                      \
+        if (told_)                                                                                                     \
+            return told_;                                                                                              \
     } while (0)
 
 struct nvml_device {
@@ -68,7 +68,9 @@ EXPORT int nvmlShutdown(void)
 EXPORT const char *nvmlErrorString(int result);
 EXPORT const char *nvmlErrorString(int result)
 {
-    return result == NVML_DRIVER_NOT_LOADED ? "Driver Not Loaded" : result == NVML_GPU_IS_LOST ? "GPU is lost" : "Unknown Error";
+    return result == NVML_DRIVER_NOT_LOADED ? "Driver Not Loaded"
+           : result == NVML_GPU_IS_LOST     ? "GPU is lost"
+                                            : "Unknown Error";
 }
 
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size);
@@ -166,8 +168,9 @@ static int list(const struct nvml_device *d, unsigned *n, struct nvml_process *p
 
     *n = 0;
     for (unsigned i = 0; control_line("process", i, number); i++) {
-        const struct nvml_process one = { (unsigned)number[1], number[2] < 0 ? NVML_NOT_AVAILABLE
-                                                                              : (unsigned long long)number[2] * DOUBLE_MIB,
+        const struct nvml_process one = { (unsigned)number[1],
+                                          number[2] < 0 ? NVML_NOT_AVAILABLE
+                                                        : (unsigned long long)number[2] * DOUBLE_MIB,
                                           UINT32_MAX, UINT32_MAX };
 
         if (number[0] != number_of(d))

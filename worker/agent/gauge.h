@@ -20,7 +20,8 @@ struct crew {
     size_t n;
 };
 
-MUST_USE int crew_init(struct crew *c, const struct agent *a, uint32_t without); /* -1: memory is out; c is empty then */
+MUST_USE int crew_init(struct crew *c, const struct agent *a,
+                       uint32_t without); /* -1: memory is out; c is empty then */
 void crew_release(struct crew *c);
 
 #endif

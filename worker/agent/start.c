@@ -126,7 +126,8 @@ static char *rank_env(struct slice env, const char *visible)
 static int order_rank(struct starting *s, struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
                       const char *visible, struct err *err)
 {
-    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16), (uint8_t)(it->rank >> 24) };
+    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16),
+                              (uint8_t)(it->rank >> 24) };
     struct span one = *m;
     char *env = visible ? rank_env(m->v[F_START_ENV].s, visible) : NULL;
     int rc;
@@ -144,7 +145,8 @@ static int order_rank(struct starting *s, struct worker *z, struct worker *w, st
 }
 
 /* What CUDA_VISIBLE_DEVICES is to be for w; NULL: leave it alone. -1: memory is out. */
-static int visible_of(const struct agent *a, const struct worker *w, uint64_t gpus, struct buf *text, const char **visible)
+static int visible_of(const struct agent *a, const struct worker *w, uint64_t gpus, struct buf *text,
+                      const char **visible)
 {
     *visible = NULL;
     if (gpus == 0 && !gpu_likely(a->gpus))
@@ -204,7 +206,8 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     for (size_t i = 0; i < s->n; i++)
         if (agent_worker(s->agent, s->v[i].worker))
             living[n++] = s->v[i].worker;
-    rc = gpu_take(s->agent->gpus, living, n, m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
+    rc = gpu_take(s->agent->gpus, living, n,
+                  m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
                   m->v[F_START_SHARE].u64 == 1, err);
     free(living);
     return rc;
@@ -252,7 +255,8 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == 1)
         start_ranks(a, m, python, workers);
-    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) && !agent_worker(a, u32_at(workers, 0)))
+    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) &&
+             !agent_worker(a, u32_at(workers, 0)))
         start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else
         log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);

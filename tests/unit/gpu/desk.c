@@ -126,7 +126,8 @@ static void each_rank_has_its_own(struct gpu_desk *d, struct loop *loop)
     take(d, 8, 1, 1, false, "this node has 8, of which 0 are free");
     ok(!gpu_has(d, 8), "who gets none has none");
     gpu_give(d, 3);
-    take(d, 8, 2, 1, false, "1 is free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by other ranks of this notebook");
+    take(d, 8, 2, 1, false,
+         "1 is free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by other ranks of this notebook");
     take(d, 8, 1, 1, false, NULL);
     sees(d, 8, "1");
     take(d, 20, 9, 1, false, "use at most 8 ranks, --share");
@@ -181,7 +182,8 @@ static void gauges_are_told(struct gpu_desk *d, struct loop *loop, const struct 
     gpu_gauges(d, me, 2, json, ask(loop));
     said = await(&q);
     ok(strstr(said, "\"use\":42") && strstr(said, "\"pid\":999999") && strstr(said, "{\"worker\":1,\"memory\":") &&
-           strstr(said, "\"gpus\":[\"GPU-a0001234"), "memory, use, others, workers: %.200s", said);
+           strstr(said, "\"gpus\":[\"GPU-a0001234"),
+       "memory, use, others, workers: %.200s", said);
     gpu_give(d, 2);
 }
 
@@ -201,12 +203,16 @@ static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const st
     take(d, 2, 2, 1, false, NULL);
     look(d, loop); /* and so the marks are made */
     is_text(autopsy(d, loop, 2, "killed"), "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB)", "nothing happened");
-    snprintf(facts, sizeof facts, "xid 1 79\nmemory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n", (long)getpid());
+    snprintf(facts, sizeof facts, "xid 1 79\nmemory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n",
+             (long)getpid());
     stage_set(s, facts);
     snprintf(want, sizeof want,
-            "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB): Xid 79: GPU has fallen off the bus: it is gone until this node is restarted "
-            "(heat, power or PCIe); its memory ran out; now in use: 79.1 GiB of 80.0 GiB, 29.3 GiB by pid 999999, 48.8 GiB by rank 1 "
-            "(pid %ld)", (long)getpid());
+             "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB): Xid 79: GPU has fallen off the bus: it is gone until this node "
+             "is restarted "
+             "(heat, power or PCIe); its memory ran out; now in use: 79.1 GiB of 80.0 GiB, 29.3 GiB by pid 999999, "
+             "48.8 GiB by rank 1 "
+             "(pid %ld)",
+             (long)getpid());
     is_text(autopsy(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory."), want, "an Xid, and whose memory it is");
     is_text(autopsy(d, loop, 77, "x"), "", "who has none has nothing to tell");
     gpu_give(d, 2);
@@ -222,7 +228,8 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *lo
     look(d, loop);
     stage_set(s, "hang nvmlEventSetWait_v2 3000\n");
     said = autopsy(d, loop, 2, "x");
-    is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) (the GPU driver does not answer)", "a death is told without it");
+    is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) (the GPU driver does not answer)",
+            "a death is told without it");
     gpu_gauges(d, NULL, 0, json, ask(loop));
     said = await(&q);
     ok(strstr(said, "does not answer"), "and nothing else waits: %s", said);

@@ -44,8 +44,8 @@ static void eight_are_found(const struct stage *s)
     g = &d.gpus.v[3];
     ok(strcmp(g->name, "NVIDIA A100-SXM4-80GB") == 0 && g->memory == 80ull << 30 && g->index == 3 && g->instance == -1,
        "name, memory, index");
-    ok(g->numa == 1 && strcmp(g->cpus, "4-7") == 0 && strcmp(g->pci, "0dad:3e:00.0") == 0, "node, processors, address: %d %s %s",
-       g->numa, g->cpus, g->pci);
+    ok(g->numa == 1 && strcmp(g->cpus, "4-7") == 0 && strcmp(g->pci, "0dad:3e:00.0") == 0,
+       "node, processors, address: %d %s %s", g->numa, g->cpus, g->pci);
     find("2,1");
     has("GPU-a00 GPU-a00", "those that are visible");
     ok(d.gpus.v[0].index == 2 && d.gpus.all == 8, "in that order");
@@ -74,10 +74,12 @@ static void broken_drivers_are_explained(const struct stage *s)
     setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/libnvidia-ml.so", 1);
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
     find(NULL);
-    ok(d.gpus.n == 0 && strstr(d.gpus.why, "no driver") && strstr(d.gpus.why, "/nowhere/"), "no library: %s", d.gpus.why);
+    ok(d.gpus.n == 0 && strstr(d.gpus.why, "no driver") && strstr(d.gpus.why, "/nowhere/"), "no library: %s",
+       d.gpus.why);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml-broken.so");
     find(NULL);
-    ok(d.gpus.n == 0 && strstr(d.gpus.why, "nvmlDeviceGetUUID is missing"), "a function that must be there: %s", d.gpus.why);
+    ok(d.gpus.n == 0 && strstr(d.gpus.why, "nvmlDeviceGetUUID is missing"), "a function that must be there: %s",
+       d.gpus.why);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml.so");
     fresh(s, "fail nvmlInit_v2 9\n");
     find(NULL);
@@ -115,9 +117,11 @@ static void cuda_alone_will_do(const struct stage *s)
     find(NULL);
     has("GPU-a00 GPU-a00", "two GPUs by the CUDA driver");
     ok(strcmp(d.gpus.v[1].uuid, "GPU-a0011234-0000-4000-8000-0123456789ab") == 0 && d.gpus.v[1].memory == 80ull << 30 &&
-           !d.gpus.why[0] && strcmp(d.gpus.driver, "CUDA 12.4") == 0, "with the names that NVML has: %s", d.gpus.v[1].uuid);
+           !d.gpus.why[0] && strcmp(d.gpus.driver, "CUDA 12.4") == 0,
+       "with the names that NVML has: %s", d.gpus.v[1].uuid);
     list = driver_read(&d, NULL, NULL, &nobody);
-    ok(json_array_size(list) == 2 && json_is_null(json_object_get(json_array_get(list, 0), "used")), "what it can't tell is null");
+    ok(json_array_size(list) == 2 && json_is_null(json_object_get(json_array_get(list, 0), "used")),
+       "what it can't tell is null");
     json_decref(list);
     fresh(s, "fail cuInit 100\n");
     find(NULL);
@@ -156,20 +160,26 @@ static void readings_are_taken(const struct stage *s)
 
     fresh(s, "count 2\nmemory 1 2048\nuse 1 97\nprocess 1 999999 1024\nprocess 0 1 -1\necc 0 3 1\n");
     find(NULL);
-    snprintf(question, sizeof question, "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"rank 0\", "
-             "\"gpus\": [\"x\"]}]}", (long)getpid());
+    snprintf(question, sizeof question,
+             "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"rank 0\", "
+             "\"gpus\": [\"x\"]}]}",
+             (long)getpid());
     said = ask(question);
-    has_text(said, "\"used\":2147483648,\"total\":85899345920,\"use\":97,\"lost\":false", "memory without what the driver keeps, and use");
+    has_text(said, "\"used\":2147483648,\"total\":85899345920,\"use\":97,\"lost\":false",
+             "memory without what the driver keeps, and use");
     has_text(said, "\"others\":[{\"pid\":999999,\"memory\":1073741824,\"who\":\"\"}]", "processes of others");
     has_text(said, "\"pid\":1,\"memory\":null", "whose memory may be unknown");
     has_text(said, "\"corrected\":3,\"uncorrected\":1", "ECC counts");
     has_text(said, "\"workers\":[{\"worker\":2,\"memory\":", "memory of workers");
-    ok(!strstr(said, "\"memory\":0,\"gpus\":[\"x\"]") && strstr(said, "\"gpus\":[\"x\"]"), "more than none, and their GPUs");
+    ok(!strstr(said, "\"memory\":0,\"gpus\":[\"x\"]") && strstr(said, "\"gpus\":[\"x\"]"),
+       "more than none, and their GPUs");
     snprintf(question, sizeof question, "count 1\nprocess 0 %ld 10\n", (long)getpid());
     fresh(s, question);
     find(NULL);
-    snprintf(question, sizeof question, "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"rank 0\", "
-             "\"gpus\": []}]}", (long)getpid());
+    snprintf(question, sizeof question,
+             "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"rank 0\", "
+             "\"gpus\": []}]}",
+             (long)getpid());
     has_text(ask(question), "\"ours\":[{\"worker\":2,", "a worker's own process is ours");
     has_text(ask("{\"ask\": \"nothing\"}"), "error", "nonsense is refused");
     has_text(ask("nonsense"), "error", "whatever it is");
@@ -187,24 +197,27 @@ static void many_processes_are_read(const struct stage *s)
     fresh(s, facts);
     find(NULL);
     list = driver_read(&d, NULL, NULL, &nobody);
-    is_int(json_array_size(json_object_get(json_array_get(list, 0), "others")), 100, "a list that is longer than we thought");
+    is_int(json_array_size(json_object_get(json_array_get(list, 0), "others")), 100,
+           "a list that is longer than we thought");
     json_decref(list);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml-old.so");
     fresh(s, facts);
     find(NULL);
     list = driver_read(&d, NULL, NULL, &nobody);
     ok(json_array_size(json_object_get(json_array_get(list, 0), "others")) == 100 &&
-           json_integer_value(json_object_get(json_array_get(json_object_get(json_array_get(list, 0), "others"), 99), "pid")) == 1000099,
+           json_integer_value(json_object_get(json_array_get(json_object_get(json_array_get(list, 0), "others"), 99),
+                                              "pid")) == 1000099,
        "and of an old driver, whose entries are shorter");
     has_text(ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"GPU-a0001234-0000-4000-8000-0123456789ab\"]}"), "{}",
              "which tells no events");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"), "\"xids\":[]", "so there are none");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"), "\"xids\":[]",
+             "so there are none");
     json_decref(list);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml.so");
 }
 
 #define ZERO "GPU-a0001234-0000-4000-8000-0123456789ab"
-#define ONE "GPU-a0011234-0000-4000-8000-0123456789ab"
+#define ONE  "GPU-a0011234-0000-4000-8000-0123456789ab"
 
 static void errors_belong_to_whom_they_hit(const struct stage *s)
 {
@@ -216,17 +229,20 @@ static void errors_belong_to_whom_they_hit(const struct stage *s)
     stage_set(s, "xid 0 13\nxid 0 31\nxid 1 79\nxid 0 31\nxid 7 74\necc 0 4 2\n");
     is_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"),
             "{\"xids\":[{\"uuid\":\"" ZERO "\",\"xid\":31,\"times\":2}],\"ecc\":[{\"uuid\":\"" ZERO
-            "\",\"corrected\":3,\"uncorrected\":2}],\"gpus\":[]}", "what came since it started, on its GPU");
+            "\",\"corrected\":3,\"uncorrected\":2}],\"gpus\":[]}",
+            "what came since it started, on its GPU");
     is_text(ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"),
             "{\"xids\":[{\"uuid\":\"" ZERO "\",\"xid\":31,\"times\":1}],\"ecc\":[{\"uuid\":\"" ZERO
-            "\",\"corrected\":0,\"uncorrected\":2}],\"gpus\":[]}", "and for another one that shares it and started later");
-    is_text(ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"), "{\"xids\":[],\"ecc\":[],\"gpus\":[]}",
-            "it is told once");
+            "\",\"corrected\":0,\"uncorrected\":2}],\"gpus\":[]}",
+            "and for another one that shares it and started later");
+    is_text(ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"),
+            "{\"xids\":[],\"ecc\":[],\"gpus\":[]}", "it is told once");
     ask("{\"ask\": \"mark\", \"worker\": 4, \"gpus\": [\"" ONE "\"]}");
     stage_set(s, "xid 0 13\nxid 0 31\nxid 1 79\nxid 0 31\nxid 7 74\nxid 1 79\nlost 1\n");
     has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"), "\"xid\":79",
              "one that fell off the bus is known by its handle");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"), "\"lost\":true", "and is lost");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"), "\"lost\":true",
+             "and is lost");
 }
 
 static void instances_have_their_own_errors(const struct stage *s)
@@ -237,7 +253,8 @@ static void instances_have_their_own_errors(const struct stage *s)
     ask("{\"ask\": \"mark\", \"worker\": 3, \"gpus\": [\"MIG-b2015678-0000-4000-8000-0123456789ab\"]}");
     stage_set(s, "count 2\nmig 1 2\nxid 1 31 7\nxid 1 48\n");
     is_text(ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"),
-            "{\"xids\":[{\"uuid\":\"MIG-b2015678-0000-4000-8000-0123456789ab\",\"xid\":48,\"times\":1}],\"ecc\":[],\"gpus\":[]}",
+            "{\"xids\":[{\"uuid\":\"MIG-b2015678-0000-4000-8000-0123456789ab\",\"xid\":48,\"times\":1}],\"ecc\":[],"
+            "\"gpus\":[]}",
             "another instance's error is not one's own, the GPU's is");
     has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"), "\"xid\":31", "one's own is");
 }

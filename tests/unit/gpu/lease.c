@@ -75,12 +75,14 @@ static void sharing_must_be_asked_for(int folder)
     int fd, second;
 
     ok(take(folder, false, &fd) == LEASE_HELD, "what is shared can't be had alone");
-    ok(take(folder, true, &fd) == LEASE_TAKEN && take(folder, true, &second) == LEASE_TAKEN, "who shares as well gets it, twice");
+    ok(take(folder, true, &fd) == LEASE_TAKEN && take(folder, true, &second) == LEASE_TAKEN,
+       "who shares as well gets it, twice");
     ok(!lease_holder(folder, UUID, true, holder) && lease_holder(folder, UUID, false, holder), "both can be seen");
     lease_give(&fd);
     lease_give(&second);
     end(pid);
-    ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD, "not even to ourselves twice");
+    ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
+       "not even to ourselves twice");
     ok(take(folder, true, &second) == LEASE_TAKEN, "who asks for it shares what another one holds alone");
     lease_give(&fd);
     lease_give(&second);
@@ -91,7 +93,8 @@ static void refuses(int folder, const char *name, const char *says)
     struct err err = { "" };
     int fd;
 
-    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 && strstr(err.text, says), "%s: %s", name, err.text);
+    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 && strstr(err.text, says), "%s: %s",
+       name, err.text);
 }
 
 /* What a user of the same machine may have prepared. */
@@ -106,14 +109,16 @@ static void traps_are_avoided(const struct stage *s, int folder)
     fputs("precious", f);
     fclose(f);
     ok(symlinkat(victim, folder, "GPU-link") == 0 && linkat(AT_FDCWD, victim, folder, "GPU-hard", 0) == 0 &&
-           mkfifoat(folder, "GPU-fifo", 0666) == 0 && mkdirat(folder, "GPU-dir", 0777) == 0, "traps are set");
+           mkfifoat(folder, "GPU-fifo", 0666) == 0 && mkdirat(folder, "GPU-dir", 0777) == 0,
+       "traps are set");
     refuses(folder, "GPU-link", "GPU-link");
     refuses(folder, "GPU-hard", "not a plain file");
     refuses(folder, "GPU-fifo", "not a plain file");
     refuses(folder, "GPU-dir", "GPU-dir");
     refuses(folder, "../victim", "not the UUID");
     refuses(folder, "", "not the UUID");
-    ok(!lease_holder(folder, "GPU-link", false, holder) && !lease_holder(folder, "../victim", false, holder), "nor are they looked at");
+    ok(!lease_holder(folder, "GPU-link", false, holder) && !lease_holder(folder, "../victim", false, holder),
+       "nor are they looked at");
     ok(stat(victim, &st) == 0 && st.st_size == 8, "the victim is as it was");
     snprintf(at, sizeof at, "%s/%s", s->leases, UUID);
     f = fopen(at, "we");
@@ -122,7 +127,8 @@ static void traps_are_avoided(const struct stage *s, int folder)
     {
         const pid_t pid = other(false, "\a\n");
 
-        ok(lease_holder(folder, UUID, false, holder) && !strpbrk(holder, "\a\n\033"), "what others write is shown cleaned: %s", holder);
+        ok(lease_holder(folder, UUID, false, holder) && !strpbrk(holder, "\a\n\033"),
+           "what others write is shown cleaned: %s", holder);
         end(pid);
     }
 }
@@ -135,12 +141,12 @@ static void folder_is_checked(const struct stage *s)
 
     ok(stat(s->leases, &st) == 0 && (st.st_mode & 07777) == 01777, "the folder is for all");
     snprintf(path, sizeof path, "%s/link", s->dir);
-    ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0, "a link is none: %s",
-       err.text);
+    ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0,
+       "a link is none: %s", err.text);
     err.text[0] = '\0';
     snprintf(path, sizeof path, "%s/no/where", s->dir);
-    ok(setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0 && strstr(err.text, path), "nor one that can't be made: %s",
-       err.text);
+    ok(setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0 && strstr(err.text, path),
+       "nor one that can't be made: %s", err.text);
     setenv("CELLSPAN_GPU_LEASES", s->leases, 1);
 }
 

@@ -86,7 +86,8 @@ static void mask_survives_any_failed_allocation(void)
         alloc_fail_at(nth);
         rc = gpus_mask(&g, "1,0,2", &err);
         alloc_fail_at(-1);
-        ok(rc == 0 ? g.n == 4 && strcmp(g.v[0].uuid, "GPU-aa22") == 0 : g.n == 4 && err.text[0], "allocation %ld: %s", nth, err.text);
+        ok(rc == 0 ? g.n == 4 && strcmp(g.v[0].uuid, "GPU-aa22") == 0 : g.n == 4 && err.text[0], "allocation %ld: %s",
+           nth, err.text);
         gpus_release(&g);
     }
 }
@@ -104,10 +105,12 @@ static void list_survives_json(void)
     snprintf(g.driver, sizeof g.driver, "550.54");
     json = gpus_to_json(&g);
     ok(json && gpus_from_json(&back, json, &err) == 0 && back.n == 4, "the list comes back: %s", err.text);
-    ok(back.v[0].memory == 80ull << 30 && strcmp(back.v[0].cpus, "0-3") == 0 && strcmp(back.driver, "550.54") == 0, "whole");
+    ok(back.v[0].memory == 80ull << 30 && strcmp(back.v[0].cpus, "0-3") == 0 && strcmp(back.driver, "550.54") == 0,
+       "whole");
     is_text(gpu_label(&back.v[1], label), "GPU 1 (GPU-aa22…, A100)", "a GPU's name");
     is_text(gpu_label(&back.v[3], label), "GPU 2 MIG 1 (MIG-c2…, A100)", "an instance's");
-    ok(gpus_from_json(&back, json_object_get(json, "driver"), &err) < 0 && back.n == 4, "what is no list is refused: %s", err.text);
+    ok(gpus_from_json(&back, json_object_get(json, "driver"), &err) < 0 && back.n == 4,
+       "what is no list is refused: %s", err.text);
     json_decref(json);
     gpus_release(&g);
     gpus_release(&back);

@@ -21,7 +21,8 @@ static inline void stage_library(const char *env, const char *name)
     const char *top = getenv("top_builddir");
     char path[1024], cwd[512];
 
-    snprintf(path, sizeof path, "%s/%s/tests/doubles/%s", top && top[0] == '/' ? "" : getcwd(cwd, sizeof cwd), top ? top : ".", name);
+    snprintf(path, sizeof path, "%s/%s/tests/doubles/%s", top && top[0] == '/' ? "" : getcwd(cwd, sizeof cwd),
+             top ? top : ".", name);
     setenv(env, path, 1);
 }
 

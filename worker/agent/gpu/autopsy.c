@@ -62,8 +62,8 @@ static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct sea
     return a;
 }
 
-void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n, gpu_text_f f,
-                 void *arg)
+void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
+                 gpu_text_f f, void *arg)
 {
     const struct seat *s = desk_seat(d, worker);
     struct autopsy *a = s ? autopsy_create(d, s) : NULL;
@@ -79,7 +79,8 @@ void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const s
     workers = desk_workers(d, others, n);
     uuids = seat_uuids(s);
     if (workers && uuids)
-        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", "since", "worker", (json_int_t)worker, "gpus", uuids, "workers", workers);
+        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", "since", "worker", (json_int_t)worker, "gpus", uuids, "workers",
+                        workers);
     else
         json_decref(workers), json_decref(uuids);
     if (client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)

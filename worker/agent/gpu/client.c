@@ -1,4 +1,5 @@
-/* client.c - see client.h. Answers come in the order of the questions; a question whose time is over keeps its place. */
+/* client.c - see client.h. Answers come in the order of the questions; a question whose time is over keeps its place.
+ */
 #include "worker/agent/gpu/client.h"
 
 #include <errno.h>
@@ -13,10 +14,10 @@
 #include "base/process.h"
 #include "base/runtime.h"
 
-#define PROGRAM "cellspan-gpus"
+#define PROGRAM     "cellspan-gpus"
 #define WAITING_MAX 64u
-#define ANSWER_MAX (4u << 20) /* bytes */
-#define READ_SIZE 16384
+#define ANSWER_MAX  (4u << 20) /* bytes */
+#define READ_SIZE   16384
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -199,7 +200,8 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
         (void)err_set(err, "out of memory");
     } else if (send(c->fd, line.p, line.n, MSG_NOSIGNAL) != (ssize_t)line.n) {
         (void)err_set(err, "the process that asks the GPU driver takes no questions: %s", strerror(errno));
-        (void)shutdown(c->fd, SHUT_RDWR); /* half a question may be in it: its end is noticed, and another one started */
+        (void)shutdown(c->fd,
+                       SHUT_RDWR); /* half a question may be in it: its end is noticed, and another one started */
     } else {
         rc = 0;
     }

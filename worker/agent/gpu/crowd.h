@@ -21,7 +21,10 @@ struct crowd {
     size_t n;
 };
 
-#define CROWD_INIT { NULL, 0 }
+#define CROWD_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0                                                                                                        \
+    }
 
 void crowd_release(struct crowd *c);
 /* workers: [{"worker", "pid"}, …]; elements without them have no processes. */

@@ -11,8 +11,14 @@
 
 _Static_assert(sizeof(CUuuid) == 16 && sizeof(CUdevice) == sizeof(int) && sizeof(CUresult) == sizeof(int), "cuda.h");
 
-#define REQUIRED(member, ...) { { __VA_ARGS__ }, offsetof(struct cuda, member), true }
-#define OPTIONAL(member, ...) { { __VA_ARGS__ }, offsetof(struct cuda, member), false }
+#define REQUIRED(member, ...)                                                                                          \
+    {                                                                                                                  \
+        { __VA_ARGS__ }, offsetof(struct cuda, member), true                                                           \
+    }
+#define OPTIONAL(member, ...)                                                                                          \
+    {                                                                                                                  \
+        { __VA_ARGS__ }, offsetof(struct cuda, member), false                                                          \
+    }
 
 static const struct symbol symbols[] = {
     REQUIRED(init, "cuInit"),

@@ -16,7 +16,7 @@ typedef int CUresult; /* an enum whose values fit an int: the same to a caller *
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
-#define CUDA_SUCCESS 0
+#define CUDA_SUCCESS         0
 #define CUDA_ERROR_NO_DEVICE 100
 #endif
 

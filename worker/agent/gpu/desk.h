@@ -21,7 +21,7 @@ struct seat {
 struct gpu_desk {
     struct loop *loop; /* borrowed */
     struct client *client;
-    struct gpus gpus;  /* as of the last look */
+    struct gpus gpus; /* as of the last look */
     bool known;
     struct seat *seat; /* a list */
     int folder;        /* of the leases; -1: not opened yet */

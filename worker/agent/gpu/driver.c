@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/ranks.h"
 
-#define CPU_WORDS 64u /* 4096 CPUs */
+#define CPU_WORDS  64u /* 4096 CPUs */
 #define NODE_WORDS 16u
-#define BITS (8u * (unsigned)sizeof(unsigned long))
+#define BITS       (8u * (unsigned)sizeof(unsigned long))
 
 void driver_init(struct driver *d)
 {
@@ -238,7 +238,8 @@ static void write_uuid(const CUuuid *id, bool mig, char out[static GPU_TEXT])
 
     for (unsigned i = 0; i < 16; i++)
         snprintf(hex + 2 * i, 3, "%02x", (unsigned)(unsigned char)id->bytes[i]);
-    snprintf(out, GPU_TEXT, "%s-%.8s-%.4s-%.4s-%.4s-%.12s", mig ? "MIG" : "GPU", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+    snprintf(out, GPU_TEXT, "%s-%.8s-%.4s-%.4s-%.4s-%.12s", mig ? "MIG" : "GPU", hex, hex + 8, hex + 12, hex + 16,
+             hex + 20);
 }
 
 static int add_cuda(struct driver *d, const struct cuda *c, unsigned index, struct err *err)

@@ -1,5 +1,6 @@
-/* events.c - Xids and ECC errors since a worker got its GPUs; see driver.h. The driver keeps events for us from the first mark
- * on; they are fetched when a mark is made and when a death is looked into, so nothing has to wait for them. */
+/* events.c - Xids and ECC errors since a worker got its GPUs; see driver.h. The driver keeps events for us from the
+ * first mark on; they are fetched when a mark is made and when a death is looked into, so nothing has to wait for them.
+ */
 #include "worker/agent/gpu/driver.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "base/log.h"
 
-#define WAIT_MS 1u
+#define WAIT_MS   1u
 #define PER_DRAIN 1024 /* a GPU that raises errors without end must not keep us here */
 
 /* What is not supported (ECC on many cards) is left out; without any the set stays empty. */
@@ -111,7 +112,9 @@ int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct e
         if (!f)
             continue;
         mark = &d->mark[d->n_marks++];
-        *mark = (struct mark){ .worker = worker, .after = d->n_events, .corrected = driver_ecc(d, f, NVML_ECC_CORRECTED),
+        *mark = (struct mark){ .worker = worker,
+                               .after = d->n_events,
+                               .corrected = driver_ecc(d, f, NVML_ECC_CORRECTED),
                                .uncorrected = driver_ecc(d, f, NVML_ECC_UNCORRECTED) };
         memcpy(mark->uuid, f->uuid, sizeof mark->uuid);
     }

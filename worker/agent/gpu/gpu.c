@@ -11,7 +11,7 @@
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/lease.h"
 
-#define LOOK_NS (60 * NS_PER_S) /* eight GPUs without persistence mode take some 20 s to wake */
+#define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take some 20 s to wake */
 #define GAUGE_NS (5 * NS_PER_S)
 
 struct gpu_desk *gpu_open(struct loop *loop, struct err *err)

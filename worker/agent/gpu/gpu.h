@@ -1,7 +1,9 @@
-/* gpu.h - the GPUs of a node, for its agent: which there are, which worker has which, how they do, and what killed whom.
+/* gpu.h - the GPUs of a node, for its agent: which there are, which worker has which, how they do, and what killed
+ * whom.
  *
- * The driver is asked by a process of its own (client.h), at the first question and not before: nothing here blocks, and an
- * agent on a node without GPUs, or whose driver hangs, is as quick as any. Leases (lease.h) are the agent's own. */
+ * The driver is asked by a process of its own (client.h), at the first question and not before: nothing here blocks,
+ * and an agent on a node without GPUs, or whose driver hangs, is as quick as any. Leases (lease.h) are the agent's own.
+ */
 #ifndef WORKER_AGENT_GPU_GPU_H
 #define WORKER_AGENT_GPU_GPU_H
 
@@ -14,7 +16,7 @@
 #include "base/slice.h"
 
 #define GPU_GAUGE_MAX 2048u /* workers whose memory is told */
-#define GPU_TEXT_MAX 1024u  /* bytes of EXITED's `gpu` */
+#define GPU_TEXT_MAX  1024u /* bytes of EXITED's `gpu` */
 
 struct gpu_desk;
 
@@ -40,8 +42,9 @@ MUST_USE int gpu_look(struct gpu_desk *d, gpu_known_f f, void *arg, struct err *
 /* May there be GPUs here? A guess that asks nobody: for telling ranks without GPUs that they have none. */
 bool gpu_likely(const struct gpu_desk *d);
 
-/* After gpu_look: `each` GPUs for every one of n workers, all or none, in the order of both. share: several workers, and others
- * on this machine, may have the same. -1: *err says how many there are, who holds them, and what can be done. */
+/* After gpu_look: `each` GPUs for every one of n workers, all or none, in the order of both. share: several workers,
+ * and others on this machine, may have the same. -1: *err says how many there are, who holds them, and what can be
+ * done. */
 MUST_USE int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share, struct err *err);
 void gpu_give(struct gpu_desk *d, uint32_t worker); /* any worker: most have none */
 bool gpu_has(const struct gpu_desk *d, uint32_t worker);
@@ -50,11 +53,12 @@ MUST_USE int gpu_visible(const struct gpu_desk *d, uint32_t worker, struct buf *
 /* Its process is known now: keeps it to the processors near its GPU. */
 void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid);
 
-/* What EXITED says of a dead worker's GPUs: "GPU 1 (GPU-8f2c…, NVIDIA A100)", then Xids and ECC errors since it got them, and,
- * when `said` (its last lines) complains of it, whose memory is on them. f is called once, from the loop or at once; a driver
- * that does not answer costs no more than a moment. `others`: those that live. The GPUs are given back by gpu_give. */
+/* What EXITED says of a dead worker's GPUs: "GPU 1 (GPU-8f2c…, NVIDIA A100)", then Xids and ECC errors since it got
+ * them, and, when `said` (its last lines) complains of it, whose memory is on them. f is called once, from the loop or
+ * at once; a driver that does not answer costs no more than a moment. `others`: those that live. The GPUs are given
+ * back by gpu_give. */
 typedef void (*gpu_text_f)(void *arg, const char *text);
-void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n, gpu_text_f f,
-                 void *arg);
+void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
+                 gpu_text_f f, void *arg);
 
 #endif

@@ -55,8 +55,8 @@ const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL])
 
 static json_t *to_json(const struct gpu *one)
 {
-    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i}", "uuid", one->uuid, "name", one->name, "index",
-                     (int)one->index, "memory", (json_int_t)one->memory, "numa",
+    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i}", "uuid", one->uuid, "name", one->name,
+                     "index", (int)one->index, "memory", (json_int_t)one->memory, "numa",
                      one->numa < 0 ? json_null() : json_integer(one->numa), "mig", one->instance >= 0, "pci", one->pci,
                      "cpus", one->cpus, "parent", one->parent, "instance", one->instance);
 }
@@ -93,8 +93,11 @@ static int int_of(const json_t *object, const char *name, int missing)
 
 static void from_json(struct gpu *one, const json_t *o)
 {
-    *one = (struct gpu){ .index = (unsigned)int_of(o, "index", 0), .instance = int_of(o, "instance", -1), .gi = -1,
-                         .ci = -1, .numa = int_of(o, "numa", -1) };
+    *one = (struct gpu){ .index = (unsigned)int_of(o, "index", 0),
+                         .instance = int_of(o, "instance", -1),
+                         .gi = -1,
+                         .ci = -1,
+                         .numa = int_of(o, "numa", -1) };
     one->memory = (uint64_t)json_integer_value(json_object_get(o, "memory"));
     copy_text(one->uuid, sizeof one->uuid, o, "uuid");
     copy_text(one->name, sizeof one->name, o, "name");

@@ -1,8 +1,9 @@
-/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be looked at without being
- * taken, so that looking never makes somebody else's attempt fail. Elsewhere, and where the system has none, flock().
+/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be looked at without
+ * being taken, so that looking never makes somebody else's attempt fail. Elsewhere, and where the system has none,
+ * flock().
  *
- * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may write what a file says, so
- * it is shown cleaned, and only the lock counts; links, and files with a second name, are not touched. */
+ * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may write what a file
+ * says, so it is shown cleaned, and only the lock counts; links, and files with a second name, are not touched. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -22,8 +23,8 @@
 
 #include "base/process.h"
 
-#define NAME "cellspan-gpu"
-#define FILE_MODE 0666
+#define NAME        "cellspan-gpu"
+#define FILE_MODE   0666
 #define FOLDER_MODE 01777
 
 /* ---- the folder ---- */
@@ -38,8 +39,9 @@ static int check_folder(int fd, const char *path, struct err *err)
     if (s.st_uid == geteuid() && (s.st_mode & 07777) != FOLDER_MODE)
         (void)fchmod(fd, FOLDER_MODE); /* the umask took some away */
     if (fstat(fd, &s) == 0 && (s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
-        return err_set(err, "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share", path,
-                       path);
+        return err_set(err,
+                       "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share",
+                       path, path);
     return 0;
 }
 
@@ -50,8 +52,11 @@ static int open_folder(const char *path, struct err *err)
     if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST)
         return err_set(err, "%s, where GPUs are leased, can't be made: %s", path, strerror(errno));
     if ((fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-        return err_set(err, "%s, where GPUs are leased, can't be opened: %s; remove it, or set CELLSPAN_GPU_LEASES to another "
-                            "folder for all users", path, strerror(errno));
+        return err_set(
+            err,
+            "%s, where GPUs are leased, can't be opened: %s; remove it, or set CELLSPAN_GPU_LEASES to another "
+            "folder for all users",
+            path, strerror(errno));
     if (check_folder(fd, path, err) == 0)
         return fd;
     close(fd);
@@ -158,8 +163,8 @@ static void write_holder(int fd, const char *what)
 
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
-    n = snprintf(text, sizeof text, "%.40s%s%.40s (pid %ld, since %s)", p ? p->pw_name : "somebody", what[0] ? ", " : "", what,
-                 (long)getpid(), when);
+    n = snprintf(text, sizeof text, "%.40s%s%.40s (pid %ld, since %s)", p ? p->pw_name : "somebody",
+                 what[0] ? ", " : "", what, (long)getpid(), when);
     /* What it says is for people; on a full file system it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
@@ -175,8 +180,8 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
         return LEASE_FAILED;
     }
     if ((*fd = open_file(folder, uuid, true)) < 0 || !is_plain(*fd)) {
-        (void)err_set(err, "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share", uuid,
-                      *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
+        (void)err_set(err, "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
+                      uuid, *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
         lease_give(fd);
         return LEASE_FAILED;
     }

@@ -18,8 +18,14 @@ _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
 _Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 24 + sizeof(void *), "nvmlEventData_t");
 
-#define REQUIRED(member, ...) { { __VA_ARGS__ }, offsetof(struct nvml, member), true }
-#define OPTIONAL(member, ...) { { __VA_ARGS__ }, offsetof(struct nvml, member), false }
+#define REQUIRED(member, ...)                                                                                          \
+    {                                                                                                                  \
+        { __VA_ARGS__ }, offsetof(struct nvml, member), true                                                           \
+    }
+#define OPTIONAL(member, ...)                                                                                          \
+    {                                                                                                                  \
+        { __VA_ARGS__ }, offsetof(struct nvml, member), false                                                          \
+    }
 
 static const struct symbol symbols[] = {
     REQUIRED(init, "nvmlInit_v2"),
@@ -62,14 +68,18 @@ const char *nvml_words(const struct nvml *n, int result)
 static int explain(const struct nvml *n, int result, struct err *err)
 {
     if (result == NVML_DRIVER_NOT_LOADED)
-        return err_set(err, "no driver: NVIDIA's library is there, but its kernel module is not loaded (modprobe nvidia; "
-                            "in a container: start it with --gpus all)");
+        return err_set(err,
+                       "no driver: NVIDIA's library is there, but its kernel module is not loaded (modprobe nvidia; "
+                       "in a container: start it with --gpus all)");
     if (result == NVML_VERSION_MISMATCH)
-        return err_set(err, "the NVIDIA driver was updated while it was loaded (%s): reboot this node, or load its kernel "
-                            "module anew", nvml_words(n, result));
+        return err_set(err,
+                       "the NVIDIA driver was updated while it was loaded (%s): reboot this node, or load its kernel "
+                       "module anew",
+                       nvml_words(n, result));
     if (result == NVML_NO_PERMISSION)
         return err_set(err, "NVML: no permission to use the GPUs: look at who may open /dev/nvidia*");
-    return err_set(err, "NVML can't be initialised: %s (error %d); does nvidia-smi work here?", nvml_words(n, result), result);
+    return err_set(err, "NVML can't be initialised: %s (error %d); does nvidia-smi work here?", nvml_words(n, result),
+                   result);
 }
 
 int nvml_open(struct nvml *n, bool *absent, struct err *err)

@@ -1,5 +1,6 @@
-/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded when a program runs. Its header comes with the toolkit,
- * not with the driver, so what is used of it is declared here; the layouts are those of every NVML since R450. */
+/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded when a program runs. Its header comes with the
+ * toolkit, not with the driver, so what is used of it is declared here; the layouts are those of every NVML since R450.
+ */
 #ifndef WORKER_AGENT_GPU_NVML_H
 #define WORKER_AGENT_GPU_NVML_H
 
@@ -8,25 +9,33 @@
 
 #include "base/err.h"
 
-#define NVML_UUID_SIZE 96u /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
-#define NVML_NAME_SIZE 96u
+#define NVML_UUID_SIZE    96u /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+#define NVML_NAME_SIZE    96u
 #define NVML_VERSION_SIZE 80u
 
 enum nvml_result {
-    NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NO_PERMISSION = 4, NVML_NOT_FOUND = 6,
-    NVML_INSUFFICIENT_SIZE = 7, NVML_DRIVER_NOT_LOADED = 9, NVML_TIMEOUT = 10, NVML_GPU_IS_LOST = 15,
-    NVML_RESET_REQUIRED = 16, NVML_VERSION_MISMATCH = 18,
+    NVML_OK = 0,
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_DRIVER_NOT_LOADED = 9,
+    NVML_TIMEOUT = 10,
+    NVML_GPU_IS_LOST = 15,
+    NVML_RESET_REQUIRED = 16,
+    NVML_VERSION_MISMATCH = 18,
 };
 
 #define NVML_EVENT_SINGLE_BIT UINT64_C(1) /* ECC: corrected */
 #define NVML_EVENT_DOUBLE_BIT UINT64_C(2) /* ECC: not corrected */
-#define NVML_EVENT_XID UINT64_C(8)
-#define NVML_ECC_CORRECTED 0
-#define NVML_ECC_UNCORRECTED 1
-#define NVML_ECC_VOLATILE 0 /* counts since the driver was loaded */
-#define NVML_SCOPE_NODE 0u
-#define NVML_MIG_ENABLED 1u
-#define NVML_NOT_AVAILABLE UINT64_MAX /* of a process's memory */
+#define NVML_EVENT_XID        UINT64_C(8)
+#define NVML_ECC_CORRECTED    0
+#define NVML_ECC_UNCORRECTED  1
+#define NVML_ECC_VOLATILE     0 /* counts since the driver was loaded */
+#define NVML_SCOPE_NODE       0u
+#define NVML_MIG_ENABLED      1u
+#define NVML_NOT_AVAILABLE    UINT64_MAX /* of a process's memory */
 
 struct nvml_device;    /* opaque; NVML's own until shutdown */
 struct nvml_event_set; /* opaque */
@@ -103,8 +112,8 @@ struct nvml {
     int (*event_free)(struct nvml_event_set *set);
 };
 
-/* Loads it ($CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1) and initialises it, which may take seconds. *absent: there is no
- * library, or no driver: a node without GPUs. -1: *err says why, for users. */
+/* Loads it ($CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1) and initialises it, which may take seconds. *absent: there
+ * is no library, or no driver: a node without GPUs. -1: *err says why, for users. */
 MUST_USE int nvml_open(struct nvml *n, bool *absent, struct err *err);
 void nvml_close(struct nvml *n); /* fine for one that is not open */
 const char *nvml_words(const struct nvml *n, int result);

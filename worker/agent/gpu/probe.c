@@ -8,7 +8,8 @@
 
 #include "base/log.h"
 
-/* Of the GPUs that were found last; the agent asks for a list before anything else, but another process may have died. */
+/* Of the GPUs that were found last; the agent asks for a list before anything else, but another process may have died.
+ */
 static int find_once(struct driver *d, const char *visible, struct err *err)
 {
     return d->gpus.n || d->open ? 0 : driver_find(d, visible, err);
@@ -28,7 +29,8 @@ static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
         const json_t *w = json_array_get(workers, i);
 
         if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker", json_object_get(w, "worker"), "memory",
-                                                  (json_int_t)crowd_memory(crowd, i), "gpus", json_object_get(w, "gpus"))) < 0) {
+                                                  (json_int_t)crowd_memory(crowd, i), "gpus",
+                                                  json_object_get(w, "gpus"))) < 0) {
             json_decref(list);
             list = NULL;
         }

@@ -1,7 +1,8 @@
 /* probe.h - the process that asks the driver on the agent's behalf: one line of JSON in, one out, in that order.
  *
  *   {"ask": "list"}                              {"gpus": […], "all", "driver", "why"}; see gpus.h
- *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory", "gpus"}], "why"}: GAUGES
+ *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory", "gpus"}], "why"}:
+ * GAUGES
  *   {"ask": "mark", "worker": 5, "gpus": [uuid]} {}
  *   {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}   {"xids": […], "ecc": […], "gpus": […]}
  *

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define PROCESSES_MAX 4096u
-#define TRIES 4 /* the list may have grown since its length was told */
-#define SLACK 16u
+#define TRIES         4 /* the list may have grown since its length was told */
+#define SLACK         16u
 
 int64_t driver_ecc(const struct driver *d, const struct found *f, int type)
 {
@@ -91,7 +91,8 @@ static long ask_processes(const struct nvml *n, struct nvml_device *device, stru
 static json_t *ours_to_json(const json_t *worker, const struct nvml_process *p)
 {
     return json_pack("{s:O, s:i, s:o, s:O*}", "worker", json_object_get(worker, "worker"), "pid", (int)p->pid, "memory",
-                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who", json_object_get(worker, "who"));
+                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who",
+                     json_object_get(worker, "who"));
 }
 
 static json_t *other_to_json(const struct nvml_process *p)
@@ -99,12 +100,13 @@ static json_t *other_to_json(const struct nvml_process *p)
     char who[CROWD_WHO];
 
     return json_pack("{s:i, s:o, s:s}", "pid", (int)p->pid, "memory",
-                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who", crowd_who((long)p->pid, who));
+                     number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who",
+                     crowd_who((long)p->pid, who));
 }
 
 /* Both lists stay empty where the driver doesn't tell. */
-static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers, const struct crowd *crowd,
-                          json_t *ours, json_t *others)
+static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers,
+                          const struct crowd *crowd, json_t *ours, json_t *others)
 {
     struct nvml_process *p = NULL;
     const long count = ask_processes(n, device, &p);
@@ -139,8 +141,9 @@ static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const
         result = read_memory(&d->nvml, f->device, &used, &total);
         use = read_use(&d->nvml, f->device);
     }
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o}", "uuid", gpu->uuid, "index", (int)gpu->index, "used", number(used),
-                     "total", number(total), "use", number(use), "lost", result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED, "corrected",
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o}", "uuid", gpu->uuid, "index", (int)gpu->index, "used",
+                     number(used), "total", number(total), "use", number(use), "lost",
+                     result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED, "corrected",
                      number(f ? driver_ecc(d, f, NVML_ECC_CORRECTED) : -1), "uncorrected",
                      number(f ? driver_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
 }
@@ -178,7 +181,8 @@ json_t *driver_read(const struct driver *d, const json_t *only, const json_t *wo
     json_t *list = json_array();
 
     for (size_t i = 0; list && i < d->gpus.n; i++)
-        if (is_wanted(&d->gpus.v[i], only) && json_array_append_new(list, read_one(d, &d->gpus.v[i], workers, crowd)) < 0) {
+        if (is_wanted(&d->gpus.v[i], only) &&
+            json_array_append_new(list, read_one(d, &d->gpus.v[i], workers, crowd)) < 0) {
             json_decref(list);
             list = NULL;
         }

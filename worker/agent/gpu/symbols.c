@@ -32,7 +32,8 @@ int symbols_fill(void *library, const struct symbol *symbol, size_t n, void *tab
 
         if (!found && symbol[i].required)
             return err_set(err, "%s is missing in the driver's library: it is too old or broken", symbol[i].name[0]);
-        memcpy((char *)table + symbol[i].at, &found, sizeof found); /* ISO C has no cast from object to function pointers */
+        memcpy((char *)table + symbol[i].at, &found,
+               sizeof found); /* ISO C has no cast from object to function pointers */
     }
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "worker/agent/gpu/lease.h"
 #include "worker/agent/gpu/words.h"
 
-#define MARK_NS (5 * NS_PER_S)
+#define MARK_NS       (5 * NS_PER_S)
 #define HOLDERS_SHOWN 8u
 
 struct seat *desk_seat(const struct gpu_desk *d, uint32_t worker)
@@ -194,11 +194,15 @@ static int add_holders(struct gpu_desk *d, struct buf *out)
 
 static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *err)
 {
-    const struct words_shortage s = { .ranks = (unsigned)ranks, .each = each, .all = (unsigned)d->gpus.n,
-                                      .free = d->gpus.n ? count_free(d) : 0, .why = d->gpus.why };
+    const struct words_shortage s = { .ranks = (unsigned)ranks,
+                                      .each = each,
+                                      .all = (unsigned)d->gpus.n,
+                                      .free = d->gpus.n ? count_free(d) : 0,
+                                      .why = d->gpus.why };
     struct buf text = BUF_INIT;
 
-    if (words_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) || words_add_remedies(&s, &text) < 0)
+    if (words_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) ||
+        words_add_remedies(&s, &text) < 0)
         (void)err_set(err, "too few GPUs are free, and memory is out");
     else
         (void)err_set(err, "%s", text.p);
@@ -223,7 +227,8 @@ static void mark(struct gpu_desk *d, const struct seat *s)
 {
     struct err err = { "" };
     json_t *uuids = seat_uuids(s);
-    json_t *ask = uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker", (json_int_t)s->worker, "gpus", uuids) : NULL;
+    json_t *ask =
+        uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker", (json_int_t)s->worker, "gpus", uuids) : NULL;
 
     if (client_ask(d->client, ask, MARK_NS, NULL, NULL, &err) < 0)
         log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);

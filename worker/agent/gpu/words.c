@@ -61,10 +61,16 @@ const char *bytes_words(uint64_t bytes, char out[static 32])
 bool words_say_oom(struct slice text)
 {
     /* torch, the driver's own error, the runtime's, XLA, CuPy */
-    static const char *const signs[] = { "CUDA out of memory", "CUDA error: out of memory", "torch.OutOfMemoryError",
-                                         "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "HIP out of memory",
-                                         "RESOURCE_EXHAUSTED: Out of memory", "cudaErrorOutOfMemory",
-                                         "cupy.cuda.memory.OutOfMemoryError", "CUDNN_STATUS_ALLOC_FAILED" };
+    static const char *const signs[] = { "CUDA out of memory",
+                                         "CUDA error: out of memory",
+                                         "torch.OutOfMemoryError",
+                                         "CUDA_ERROR_OUT_OF_MEMORY",
+                                         "cudaErrorMemoryAllocation",
+                                         "HIP out of memory",
+                                         "RESOURCE_EXHAUSTED: Out of memory",
+                                         "cudaErrorOutOfMemory",
+                                         "cupy.cuda.memory.OutOfMemoryError",
+                                         "CUDNN_STATUS_ALLOC_FAILED" };
 
     for (size_t k = 0; k < sizeof signs / sizeof *signs; k++)
         for (size_t i = 0, n = strlen(signs[k]); i + n <= text.n; i++)
@@ -120,7 +126,8 @@ static int add_ecc(struct facts *f, const json_t *o)
 
     if (begin_fact(f) < 0)
         return -1;
-    return buf_addf(f->out, "%lld %s ECC memory error%s", (long long)n, bad > 0 ? "uncorrected" : "corrected", n == 1 ? "" : "s");
+    return buf_addf(f->out, "%lld %s ECC memory error%s", (long long)n, bad > 0 ? "uncorrected" : "corrected",
+                    n == 1 ? "" : "s");
 }
 
 static int add_process(struct facts *f, const json_t *o)
@@ -143,8 +150,8 @@ static int add_oom(struct facts *f, const json_t *o)
 
     if (begin_fact(f) < 0 || buf_add_text(f->out, "its memory ran out") < 0)
         return -1;
-    if (used >= 0 && total >= 0 && buf_addf(f->out, "; now in use: %s of %s", bytes_words((uint64_t)used, a),
-                                            bytes_words((uint64_t)total, b)) < 0)
+    if (used >= 0 && total >= 0 &&
+        buf_addf(f->out, "; now in use: %s of %s", bytes_words((uint64_t)used, a), bytes_words((uint64_t)total, b)) < 0)
         return -1;
     for (size_t k = 0; k < 2; k++) {
         const json_t *list = json_object_get(o, lists[k]);
@@ -197,8 +204,8 @@ int words_add_shortage(const struct words_shortage *s, struct buf *out)
     const unsigned wanted = s->ranks * s->each;
 
     if (s->all == 0)
-        return buf_addf(out, "%u GPU%s asked for (%u rank%s with %u each), and this node has none: %s", wanted, plural(wanted),
-                        s->ranks, plural(s->ranks), s->each, s->why[0] ? s->why : "no GPU was found");
+        return buf_addf(out, "%u GPU%s asked for (%u rank%s with %u each), and this node has none: %s", wanted,
+                        plural(wanted), s->ranks, plural(s->ranks), s->each, s->why[0] ? s->why : "no GPU was found");
     return buf_addf(out, "%u GPU%s asked for (%u rank%s with %u each); this node has %u, of which %u %s free", wanted,
                     plural(wanted), s->ranks, plural(s->ranks), s->each, s->all, s->free, s->free == 1 ? "is" : "are");
 }
@@ -208,8 +215,9 @@ int words_add_remedies(const struct words_shortage *s, struct buf *out)
     if (s->all == 0)
         return buf_add_text(out, "; use --no-gpu to run without");
     if (s->ranks * s->each <= s->all)
-        return buf_add_text(out, "; use fewer ranks, --gpus with a smaller number, --share to use GPUs that others hold, or "
-                                 "--no-gpu to run without");
+        return buf_add_text(out,
+                            "; use fewer ranks, --gpus with a smaller number, --share to use GPUs that others hold, or "
+                            "--no-gpu to run without");
     if (s->each > s->all)
         return buf_addf(out, "; use --gpus %u or fewer, or --no-gpu to run without", s->all);
     return buf_addf(out, "; use at most %u rank%s%s, --share to put several ranks on a GPU, or --no-gpu to run without",
