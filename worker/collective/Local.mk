@@ -13,6 +13,7 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/mesh.h worker/collective/mesh.c \
 	worker/collective/nccl.h worker/collective/nccl.c \
 	worker/collective/nccl_transport.h worker/collective/nccl_transport.c \
+	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
 	worker/collective/stream.h worker/collective/stream.c \
 	worker/collective/tcp.h worker/collective/tcp.c \
 	worker/collective/transport.h
@@ -40,3 +41,7 @@ check_PROGRAMS += tests/unit/collective/nccl.t
 tests_unit_collective_nccl_t_SOURCES = tests/unit/collective/nccl.c
 tests_unit_collective_nccl_t_LDADD = $(COLLECTIVE_LIBS)
 EXTRA_tests_unit_collective_nccl_t_DEPENDENCIES = tests/doubles/libnccl.so
+check_PROGRAMS += tests/unit/collective/ras.t
+tests_unit_collective_ras_t_SOURCES = tests/unit/collective/ras.c
+tests_unit_collective_ras_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_collective_ras_t_LDADD = $(COLLECTIVE_LIBS)

@@ -1,0 +1,240 @@
+/* ras_ask.c - the socket of ras.h. */
+#include "worker/collective/ras.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/process.h"
+
+static const char hello[] = "CLIENT PROTOCOL 2\n";
+static const char greeting[] = "SERVER PROTOCOL ";
+static const char question[] = "VERBOSE STATUS\n";
+
+struct door {
+    int fd;
+    uint64_t until_ns;
+    const char *where;
+};
+
+static int wait_for(const struct door *d, short events, struct err *err)
+{
+    for (;;) {
+        const uint64_t now = clock_now(&clock_system);
+        struct pollfd watch = { .fd = d->fd, .events = events };
+        int rc;
+
+        if (now >= d->until_ns)
+            return err_set(err, "NCCL's RAS at %s does not answer", d->where);
+        rc = poll(&watch, 1, (int)((d->until_ns - now) / NS_PER_MS) + 1);
+        if (rc > 0)
+            return 0;
+        if (rc < 0 && errno != EINTR)
+            return err_set(err, "can't wait for NCCL's RAS: %s", strerror(errno));
+    }
+}
+
+static int say(const struct door *d, const char *text, struct err *err)
+{
+    size_t left = strlen(text);
+
+    while (left) {
+        const ssize_t n = send(d->fd, text, left, MSG_NOSIGNAL);
+
+        if (n > 0) {
+            text += n;
+            left -= (size_t)n;
+        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            return err_set(err, "NCCL's RAS at %s hung up: %s", d->where, strerror(errno));
+        } else if (wait_for(d, POLLOUT, err) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Reads until a line (or all of it) is there. */
+static int hear(const struct door *d, bool line, struct buf *out, struct err *err)
+{
+    char part[4096];
+
+    while (out->n < RAS_ANSWER_MAX) {
+        /* A byte at a time up to the end of a line: what follows is the answer, and is read as such. */
+        const ssize_t n = recv(d->fd, part, line ? 1 : sizeof part, 0);
+
+        if (n == 0)
+            return line ? err_set(err, "what listens at %s is not NCCL's RAS", d->where) : 0;
+        if (n > 0) {
+            if (buf_add(out, part, (size_t)n) < 0)
+                return err_set(err, "out of memory");
+            if (line && part[0] == '\n')
+                return 0;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return err_set(err, "NCCL's RAS at %s hung up: %s", d->where, strerror(errno));
+        } else if (wait_for(d, POLLIN, err) < 0) {
+            return -1;
+        }
+    }
+    return line ? err_set(err, "what listens at %s is not NCCL's RAS", d->where) : 0;
+}
+
+static int connect_one(struct door *d, const struct addrinfo *at, struct err *err)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    d->fd = socket(at->ai_family, SOCK_STREAM, 0);
+    if (d->fd < 0 || fd_nonblock(d->fd, true) < 0 || fd_cloexec(d->fd) < 0)
+        error = errno;
+    else if (connect(d->fd, at->ai_addr, at->ai_addrlen) < 0 && (error = errno) == EINPROGRESS) {
+        if (wait_for(d, POLLOUT, err) < 0 || getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
+            fd_close(&d->fd);
+            return -1;
+        }
+    }
+    if (!error)
+        return 0;
+    fd_close(&d->fd);
+    return err_set(err, "no NCCL RAS at %s: %s", d->where, strerror(error));
+}
+
+/* The last reason counts: localhost may be ::1 first, where nobody listens. */
+static int reach(struct door *d, struct err *err)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    char host[256];
+    const char *colon = strrchr(d->where, ':');
+    struct addrinfo *found;
+    size_t n = colon ? (size_t)(colon - d->where) : 0;
+    const char *from = d->where;
+    int rc;
+
+    if (n >= 2 && from[0] == '[' && from[n - 1] == ']') {
+        from++;
+        n -= 2;
+    }
+    if (!n || n >= sizeof host || !colon[1])
+        return err_set(err, "NCCL_RAS_ADDR=%s is not host:port", d->where);
+    memcpy(host, from, n);
+    host[n] = '\0';
+    if ((rc = getaddrinfo(host, colon + 1, &hints, &found)) != 0)
+        return err_set(err, "NCCL's RAS at %s: %s", d->where, gai_strerror(rc));
+    rc = -1;
+    for (const struct addrinfo *at = found; at && rc < 0; at = at->ai_next) {
+        struct err why = { "" };
+
+        rc = connect_one(d, at, &why);
+        if (rc < 0 && !at->ai_next)
+            (void)err_set(err, "%s", why.text);
+    }
+    freeaddrinfo(found);
+    return rc;
+}
+
+int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct err *err)
+{
+    const char *told = getenv("NCCL_RAS_ADDR");
+    struct door d = { -1, clock_now(&clock_system) + timeout_ms * NS_PER_MS, NULL };
+    struct buf line = BUF_INIT;
+    int rc;
+
+    d.where = address && address[0] ? address : told && told[0] ? told : RAS_ADDRESS;
+    rc = reach(&d, err);
+    if (rc == 0)
+        rc = say(&d, hello, err);
+    if (rc == 0)
+        rc = hear(&d, true, &line, err);
+    if (rc == 0 && strncmp(line.p, greeting, strlen(greeting)) != 0)
+        rc = err_set(err, "what listens at %s is not NCCL's RAS", d.where);
+    if (rc == 0)
+        rc = say(&d, question, err);
+    if (rc == 0)
+        rc = hear(&d, false, out, err);
+    buf_release(&line);
+    fd_close(&d.fd);
+    return rc;
+}
+
+/* --- from an event loop ---------------------------------------------------------------------------------------------- */
+
+struct asking {
+    int out;
+    unsigned timeout_ms;
+    char address[256]; /* "": the usual one */
+};
+
+static void tell(int fd, const struct buf *words)
+{
+    for (size_t at = 0; at < words->n;) {
+        const ssize_t n = write(fd, words->p + at, words->n - at);
+
+        if (n <= 0 && errno != EINTR)
+            return;
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void *asking_main(void *arg)
+{
+    struct asking *a = arg;
+    struct buf answer = BUF_INIT, words = BUF_INIT;
+    struct ras_status status;
+    struct err err = { "" };
+
+    if (ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 && ras_parse(buf_slice(&answer), &status, &err) == 0) {
+        if (ras_words(&status, &words) == 0)
+            tell(a->out, &words);
+        ras_status_release(&status);
+    }
+    buf_release(&answer);
+    buf_release(&words);
+    fd_close(&a->out);
+    free(a);
+    return NULL;
+}
+
+/* All signals are the loop's. SIGPIPE too: who closed the pipe does not want to know. */
+static int thread_start(struct asking *a)
+{
+    pthread_t thread;
+    sigset_t all, old;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&thread, NULL, asking_main, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        pthread_detach(thread);
+    return rc;
+}
+
+int ras_begin(const char *address, unsigned timeout_ms, struct err *err)
+{
+    struct asking *a = calloc(1, sizeof *a);
+    int fd[2], rc;
+
+    if (!a)
+        return err_set(err, "out of memory");
+    if (fd_pipe(fd) < 0) {
+        free(a);
+        return err_set(err, "no pipe: %s", strerror(errno));
+    }
+    snprintf(a->address, sizeof a->address, "%s", address ? address : "");
+    a->out = fd[1];
+    a->timeout_ms = timeout_ms;
+    if ((rc = thread_start(a)) == 0)
+        return fd[0];
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    free(a);
+    return err_set(err, "no thread: %s", strerror(rc));
+}
