@@ -23,3 +23,17 @@ cellspan_launch_slurm_SOURCES = launchers/slurm/ask.h launchers/slurm/ask.c laun
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 EXTRA_DIST += launchers/README.md
+
+check_PROGRAMS += \
+	tests/unit/launchers/words.t \
+	tests/unit/launchers/ssh.t \
+	tests/unit/launchers/slurm.t
+tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
+tests_unit_launchers_words_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_launchers_words_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_ssh_t_SOURCES = tests/unit/launchers/ssh.c
+tests_unit_launchers_ssh_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_launchers_ssh_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_slurm_t_SOURCES = tests/unit/launchers/slurm.c
+tests_unit_launchers_slurm_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -10,21 +10,11 @@
 #include "launchers/arguments.h"
 #include "launchers/report.h"
 
-/* The kernel of the checkout still passes it. */
-static char **skip_agents(char **argv)
-{
-    if (argv[1] && strcmp(argv[1], "--agents") == 0 && argv[2]) {
-        argv[2] = argv[0];
-        return argv + 2;
-    }
-    return argv;
-}
-
 int main(int argc, char **argv)
 {
     struct launch_arguments a;
     struct err err = { "" };
-    const int read = launch_arguments_read(&a, skip_agents(argv), "Runs one cellspan agent on this machine.", &err);
+    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on this machine.", &err);
     char *program = NULL;
 
     (void)argc;

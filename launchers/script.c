@@ -42,7 +42,7 @@ static int add_search(struct buf *out, const char *name)
     int rc = buf_add_text(out, "[ \"$a\" ] || a=$(command -v ") < 0 || words_quote(out, name) < 0 ||
              buf_add_text(out, ") || { c=$(command -v cellspan) && c=$(readlink -f \"$c\") && "
                                "a=${c%/*}/../libexec/cellspan/") < 0 ||
-             words_quote(out, name) < 0 || buf_add_text(out, " && [ -x \"$a\" ] || a=; }; ") < 0;
+             words_quote(out, name) < 0 || buf_add_text(out, "; }; ") < 0;
 
     return rc ? -1 : 0;
 }
@@ -59,7 +59,7 @@ static int add_all(struct buf *out, const struct script_spec *spec)
     if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") < 0 ||
         add_search(out, name) < 0 ||
-        buf_add_text(out, "[ \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") < 0)
+        buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") < 0)
         return -1;
     if (strcmp(name, AGENT) == 0 &&
         buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)

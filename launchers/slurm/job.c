@@ -82,13 +82,20 @@ static void flush(struct loop *loop, void *arg)
         }
 }
 
-/* Those that never said who they are, a good while after the first did. */
+/* Those that never said who they are, a good while after the first did, or after the job had its nodes. */
 static void too_late(struct loop *loop, void *arg)
 {
     struct job *j = arg;
     char text[256];
 
     (void)loop;
+    if (!j->n) {
+        fprintf(stderr, "cellspan-launch-slurm: job %lu has its nodes, but no agent has come up within %u s\n", j->id,
+                (unsigned)(j->patience_ns / NS_PER_S));
+        j->failed = true;
+        job_end(j);
+        return;
+    }
     for (unsigned i = 0; i < j->n; i++)
         if (!j->task[i].up) {
             snprintf(text, sizeof text, "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
@@ -190,7 +197,7 @@ static void task_up(struct job *j, const char *words)
     if (count_up(j) == j->n) {
         watch_stop(j->late);
         j->late = NULL;
-    } else if (!j->late)
+    } else if (count_up(j) == 1)
         set_timer(j, &j->late, j->patience_ns, too_late);
 }
 
@@ -241,9 +248,10 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
                    dated ? start : "", dated ? ")" : "");
     else if (strcmp(state, "CONFIGURING") == 0)
         report_say("job %lu has its nodes; they are starting", j->id);
-    else if (strcmp(state, "RUNNING") == 0)
+    else if (strcmp(state, "RUNNING") == 0) {
         report_say("job %lu runs; its agents are starting", j->id);
-    else
+        set_timer(j, &j->late, j->patience_ns, too_late);
+    } else
         report_say("job %lu: %s: %s", j->id, state, reason);
 }
 

@@ -56,8 +56,10 @@ static int read_ended(struct says *s, const char *line)
         return 0;
     if (read_tasks(&s->tasks, at, &end) < 0)
         return -1;
-    if (strncmp(end, ": ", 2) != 0)
+    if (strncmp(end, ": ", 2) != 0) {
+        ranks_clear(&s->tasks);
         return 0;
+    }
     s->kind = SAYS_TASKS;
     s->text = end + 2;
     return 0;

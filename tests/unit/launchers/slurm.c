@@ -1,0 +1,258 @@
+/* Tests of launchers/slurm: options.h, step.h, says.h, gpus.h; and of launchers/arguments.h. */
+#include "launchers/slurm/options.h"
+
+#include <stdlib.h>
+
+#include "launchers/arguments.h"
+#include "launchers/slurm/gpus.h"
+#include "launchers/slurm/says.h"
+#include "launchers/slurm/step.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/tap.h"
+
+struct options_case {
+    const char *spec;
+    const char *want; /* of "nodes=N cpus gpus name job", those that are set; NULL: refused, */
+    const char *says; /* in words that hold this */
+};
+
+static const struct options_case options_cases[] = {
+    { "", "", NULL },
+    { "--partition=gpu --nodes=2 --gres=gpu:2 --time=10:00 -A acct", "nodes=2 gpus job ", NULL },
+    { "--partition gpu -N 2 -t 10", "nodes=2 job ", NULL },
+    { "-N2 -pgpu", "nodes=2 job ", NULL },
+    { "-N 1-4", "nodes=0 ", NULL },
+    { "-w n[1-2] -J mine -c 4", "nodes=0 cpus name ", NULL },
+    { "-G8", "nodes=0 gpus ", NULL },
+    { "--exclusive --gpus-per-node=4", "cpus gpus ", NULL },
+    { "--exclusive=user -vv", "cpus ", NULL },
+    { "--unknown-to-us value --comment='two words'", "", NULL },
+    { "--export=ALL,A=1", "", NULL },
+    { "--part=gpu", "job ", NULL },
+    { "--export=NONE", NULL, "--export=ALL" },
+    { "--export=ALLES", NULL, "--export=ALLES" },
+    { "--ntasks=3", NULL, "--ntasks=3" },
+    { "-n3", NULL, "-n3" },
+    { "-N2 -n 3", NULL, "-n can't" },
+    { "--ntasks-per-node=3", NULL, "--ntasks-per-node=3" },
+    { "--ntask=3", NULL, "--ntask=3" },
+    { "--outp=x", NULL, "--outp=x" },
+    { "--pty", NULL, "--pty" },
+    { "--input=none", NULL, "--input=none" },
+    { "--label", NULL, "--label" },
+    { "-vl", NULL, "-vl" },
+    { "-o file", NULL, "-o" },
+    { "-K1", NULL, "-K1" },
+    { "-W 5", NULL, "-W" },
+    { "--test-only", NULL, "nothing runs" },
+    { "gpu", NULL, "'gpu' is no option" },
+    { "--overlap hostname", NULL, "'hostname' is no option" },
+    { "--nodes=2 -- hostname", NULL, "'--' is no option" },
+    { "-", NULL, "'-' is no option" },
+    { "--partition", NULL, "--partition needs a value" },
+    { "--partition --nodes=2", NULL, "--partition needs a value" },
+};
+
+static void described(const struct slurm_options *o, char text[static 128])
+{
+    char nodes[32] = "";
+
+    if (o->nodes)
+        snprintf(nodes, sizeof nodes, "nodes=%u ", o->n_nodes);
+    snprintf(text, 128, "%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "", o->name ? "name " : "",
+             o->own_job ? "job " : "");
+}
+
+static void options_are_read_or_refused(void)
+{
+    for (size_t i = 0; i < sizeof options_cases / sizeof *options_cases; i++) {
+        const struct options_case *c = &options_cases[i];
+        struct words words = WORDS_INIT;
+        struct slurm_options o;
+        struct err err = { "" };
+        char text[128];
+        int rc = words_split(&words, c->spec, &err);
+
+        if (rc == 0)
+            rc = slurm_options_read(&o, &words, &err);
+        if (rc == 0)
+            described(&o, text);
+        if (c->want)
+            ok(rc == 0 && strcmp(text, c->want) == 0, "<%s> says %s", c->spec, c->want);
+        else
+            ok(rc < 0 && strstr(err.text, c->says), "<%s> is refused: %s", c->spec, err.text);
+        words_release(&words);
+    }
+}
+
+/* ---- step ---- */
+
+struct step_case {
+    struct step_plan plan;
+    const char *spec;
+    const char *has[3]; /* words that are there */
+    const char *lacks;  /* none begins like this; NULL: unasked */
+};
+
+static char *agent[] = { (char *)(uintptr_t)"/x/cellspan-agent", (char *)(uintptr_t)"--connect", NULL };
+
+static const struct step_case step_cases[] = {
+    { { .ranks = 3 }, "", { "--nodes=1", "--cpus-per-task=3", "--job-name=cellspan" }, "--overlap" },
+    { { .ranks = 5 }, "--nodes=2", { "--cpus-per-task=3", "--nodes=2" }, "--nodes=1" },
+    { { .ranks = 5 }, "-N2 -c 1", { "-c" }, "--cpus-per-task" },
+    { { .ranks = 5 }, "-N 1-2", { "-N" }, "--cpus-per-task" },
+    { { .ranks = 0 }, "-J mine", { "--nodes=1", "mine" }, "--job-name" },
+    { { .ranks = 4 }, "--gpus=4", { "--gpus=4" }, "--nodes" },
+    { { .inside = true, .nodes = "4", .ranks = 8 }, "", { "--overlap", "--nodes=4" }, "--cpus-per-task" },
+    { { .inside = true, .nodes = "4", .gpus = 2 }, "", { "--gpus-per-node=2" }, "--job-name" },
+    { { .inside = true, .nodes = "4", .gpus = 2 }, "--gres=gpu:1", { "--gres=gpu:1" }, "--gpus-per-node" },
+    { { .inside = true }, "--nodes=2", { "--nodes=2", "--ntasks-per-node=1", "--export=ALL" }, "--gpus-per-node" },
+};
+
+static bool has_word(const struct words *w, const char *word, size_t n)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strncmp(w->v[i], word, n) == 0)
+            return true;
+    return false;
+}
+
+static void a_step_has_one_task_a_node_and_what_the_spec_leaves_open(void)
+{
+    for (size_t i = 0; i < sizeof step_cases / sizeof *step_cases; i++) {
+        const struct step_case *c = &step_cases[i];
+        struct words spec = WORDS_INIT, argv = WORDS_INIT;
+        struct step_plan plan = c->plan;
+        struct slurm_options o;
+        struct err err = { "" };
+        bool good;
+
+        plan.command = agent;
+        good = words_split(&spec, c->spec, &err) == 0 && slurm_options_read(&o, &spec, &err) == 0 &&
+               step_compose(&argv, &plan, &o, &spec, &err) == 0;
+        for (unsigned k = 0; good && k < 3 && c->has[k]; k++)
+            good = has_word(&argv, c->has[k], strlen(c->has[k]) + 1);
+        if (good && c->lacks)
+            good = !has_word(&argv, c->lacks, strlen(c->lacks));
+        ok(good, "step %zu: -n %u %s <%s> %s", i, plan.ranks, plan.inside ? "within" : "of its own", c->spec, err.text);
+        words_release(&spec);
+        words_release(&argv);
+    }
+}
+
+static void any_allocation_of_a_step_may_fail(void)
+{
+    struct step_plan plan = { .ranks = 4, .command = agent };
+    struct slurm_options o = { .nodes = false };
+    struct words spec = WORDS_INIT, argv = WORDS_INIT;
+    struct err err = { "" };
+    int rc = -1;
+
+    for (long nth = 0; rc < 0 && nth < 500; nth++) {
+        words_release(&argv);
+        alloc_fail_at(nth);
+        rc = step_compose(&argv, &plan, &o, &spec, &err);
+        alloc_fail_at(-1);
+    }
+    ok(rc == 0, "and the next attempt works");
+    words_release(&argv);
+}
+
+static void variables_that_srun_takes_for_options_are_hidden(void)
+{
+    ok(step_hides("SLURM_NTASKS", false, false) && step_hides("SLURM_LABELIO", false, false), "those that change its tasks or streams");
+    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false), "within a job, its tasks' shares");
+    ok(!step_hides("SLURM_JOB_ID", true, false) && step_hides("SLURM_JOB_ID", true, true), "the job itself, only to leave it");
+    ok(!step_hides("SLURM_CONF", false, true) && !step_hides("CELLSPAN_SECRET", true, true) && !step_hides("PATH", true, true), "and no more");
+}
+
+/* ---- says ---- */
+
+struct says_case {
+    const char *line;
+    enum says_kind kind;
+    unsigned long job;
+    const char *tasks;
+    const char *text;
+};
+
+static const struct says_case says_cases[] = {
+    { "srun: job 12 queued and waiting for resources", SAYS_QUEUED, 12, "", NULL },
+    { "srun: job 12 has been allocated resources", SAYS_ALLOCATED, 12, "", NULL },
+    { "srun: error: n2: task 1: Exited with exit code 3", SAYS_TASKS, 0, "1", "Exited with exit code 3" },
+    { "srun: error: n[1-2]: tasks 0-1,4: Killed", SAYS_TASKS, 0, "0-1,4", "Killed" },
+    { "srun: error: Node failure on n2", SAYS_NODE, 0, "", "n2" },
+    { "srun: cluster configuration lacks support for cpu binding", SAYS_NOISE, 0, "", NULL },
+    { "srun: Force Terminated JobId=9", SAYS_TEXT, 9, "", NULL },
+    { "srun: Job allocation 9 has been revoked", SAYS_TEXT, 9, "", NULL },
+    { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure", SAYS_TEXT, 0, "", NULL },
+    { "srun: error: n2: task x: y", SAYS_TEXT, 0, "", NULL },
+    { "srun: error: n2: task 1", SAYS_TEXT, 0, "", NULL },
+    { "srun: error: n2: task 99999999999: Killed", SAYS_TASKS, 0, "", "Killed" },
+    { "my job 7 queued and waiting for resources", SAYS_TEXT, 7, "", NULL },
+    { "", SAYS_TEXT, 0, "", NULL },
+};
+
+static void what_srun_says_is_understood(void)
+{
+    for (size_t i = 0; i < sizeof says_cases / sizeof *says_cases; i++) {
+        const struct says_case *c = &says_cases[i];
+        struct buf tasks = BUF_INIT;
+        struct says s;
+        const bool read = says_read(&s, c->line) == 0 && ranks_format(&s.tasks, &tasks) == 0;
+
+        ok(read && s.kind == c->kind && s.job == c->job && strcmp(tasks.p ? tasks.p : "", c->tasks) == 0 &&
+           (c->text ? s.text && strcmp(s.text, c->text) == 0 : true), "<%s>", c->line);
+        buf_release(&tasks);
+        says_release(&s);
+    }
+    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") && !says_hopeless("Priority"), "what waits in vain is known");
+}
+
+static void gpus_are_counted_where_all_nodes_have_alike(void)
+{
+    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1"), 2, "one group of nodes");
+    is_int(gpus_per_node("x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)\n"), 2, "two groups");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)"), 0, "not alike");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES="), 0, "one without");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2"), 0, "one that doesn't say");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3"), 3, "of several types");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8"), 8, "behind others");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999"), 0, "no nonsense");
+    is_int(gpus_per_node(""), 0, "nothing");
+}
+
+static void arguments_are_read_or_refused(void)
+{
+    static const char *const bad[][6] = {
+        { "x" }, { "x", "--" }, { "x", "--spec" }, { "x", "--ranks", "0", "--", "c" }, { "x", "--ranks", "2x", "--", "c" },
+        { "x", "--agents", "1", "--", "c" }, { "x", "command" },
+    };
+    char *good[] = { (char *)(uintptr_t)"/y/x", (char *)(uintptr_t)"--ranks", (char *)(uintptr_t)"4", (char *)(uintptr_t)"--spec",
+                     (char *)(uintptr_t)"--nodes=2", (char *)(uintptr_t)"--", (char *)(uintptr_t)"c", (char *)(uintptr_t)"--", NULL };
+    struct launch_arguments a;
+    struct err err = { "" };
+
+    ok(launch_arguments_read(&a, good, "", &err) == 0 && a.ranks == 4 && strcmp(a.spec, "--nodes=2") == 0 &&
+       strcmp(a.command[0], "c") == 0 && strcmp(a.command[1], "--") == 0, "as the kernel writes them");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *argv[7] = { NULL };
+
+        for (unsigned k = 0; k < 6; k++)
+            argv[k] = (char *)(uintptr_t)bad[i][k];
+        err.text[0] = '\0';
+        ok(launch_arguments_read(&a, argv, "", &err) < 0 && err.text[0], "%s", err.text);
+    }
+}
+
+int main(void)
+{
+    options_are_read_or_refused();
+    a_step_has_one_task_a_node_and_what_the_spec_leaves_open();
+    any_allocation_of_a_step_may_fail();
+    variables_that_srun_takes_for_options_are_hidden();
+    what_srun_says_is_understood();
+    gpus_are_counted_where_all_nodes_have_alike();
+    arguments_are_read_or_refused();
+    return plan_done();
+}
