@@ -156,7 +156,8 @@ void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_t
     {
         const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
         const json_t *gpu = gpu_of(g->said, name);
-        const int others = number(gpu, "others");
+        const json_t *list = json_object_get(gpu, "others");
+        const int others = json_is_array(list) ? (int)json_array_size(list) : number(gpu, "others");
 
         name_gpu(gpu, name, text->gpu, sizeof text->gpu);
         row->gpu_used += bytes(gpu, "used");

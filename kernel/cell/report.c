@@ -110,7 +110,7 @@ json_t *report_death(const struct notebook *nb, const struct rank *r, const stru
 
     snprintf(who, sizeof who, r->node == NODE_HERE ? "rank %u" : "rank %u on %.255s", r->number, host);
     snprintf(where, sizeof where, "host %.255s, pid %ld%s%.*s", host, (long)m->v[F_EXITED_PID].u64,
-             gpu.n ? ", GPU " : "", SLICE_ARG(gpu));
+             gpu.n ? ", " : "", SLICE_ARG(gpu));
     return death("RankDied", who, where, m);
 }
 
