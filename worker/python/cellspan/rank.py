@@ -26,6 +26,8 @@ INITIALISED, INTERRUPTED, UNBOUND = 1, 2, 4  # flags of DONE
 SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
+# Processors of the node that are ours. Counted in the zygote, which imports this: a rank may be kept to those near its GPU.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Rank(Worker):
@@ -124,7 +126,7 @@ class Rank(Worker):
             given.get("MASTER_PORT", "0"),
             given.get("TORCHELASTIC_RUN_ID", ""),
             self._error_file,
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            CORES,
             given=given,
         )
         self._before_env = {name: os.environ.get(name) for name in values}
