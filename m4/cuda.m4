@@ -1,5 +1,5 @@
 dnl --with-cuda[=DIR]: headers only. The driver is loaded when a program runs, so one build serves hosts with and without GPUs.
-dnl Nothing includes the headers yet: HAVE_CUDA_H in config.h and a line of the summary are all that comes of it.
+dnl Without them the few declarations that are needed are our own (worker/agent/gpu/cuda.h).
 AC_DEFUN([CELLSPAN_CUDA], [
   AC_ARG_WITH([cuda],
     [AS_HELP_STRING([--with-cuda=DIR], [CUDA toolkit whose headers are used @<:@look in CUDA_HOME, /usr/local/cuda, /usr@:>@])],
@@ -7,7 +7,7 @@ AC_DEFUN([CELLSPAN_CUDA], [
   CUDA_CPPFLAGS= cellspan_cuda=no
   AS_IF([test "$with_cuda" != no], [
     AC_MSG_CHECKING([for CUDA's headers])
-    AS_CASE([$with_cuda], [auto|yes], [cellspan_dirs="$CUDA_HOME /usr/local/cuda /opt/cuda /usr"], [cellspan_dirs=$with_cuda])
+    AS_CASE([$with_cuda], [auto|yes], [cellspan_dirs="$CUDA_HOME /usr/local/cuda /opt/cuda /usr/local/cuda-* /usr"], [cellspan_dirs=$with_cuda])
     for cellspan_dir in $cellspan_dirs; do
       AS_IF([test -f "$cellspan_dir/include/cuda.h"], [cellspan_cuda=$cellspan_dir; break])
     done
