@@ -35,8 +35,9 @@ void cargo_destroy(struct cargo *c);                                          /*
 
 /* A message from a worker brought it (blob and blob_size not 0): before the message is passed on to anybody. */
 MUST_USE int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node, struct err *err);
-/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these nodes: those that lack it
- * are told to EXPECT it, and it is on its way. One that nobody has any more is not sent: its messages arrive without. */
+/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these nodes, none of which is lost:
+ * those that lack it are told to EXPECT it, and it is on its way. One that nobody has any more is not sent: its messages
+ * arrive without. */
 MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n, struct err *err);
 /* Is m, from a node's agent, for cargo? OPENED, DIALED with a node that cargo asked, TAKEN, HELD, CHUNK: true, and it is
  * dealt with. (DIALED for role 0, agents of agents, is false.) */

@@ -72,7 +72,7 @@ static void refuse_version(struct agents *a, const struct arrival *arrival, unsi
 
 static int introduce(struct link *l, const struct arrival *arrival, const struct span *m)
 {
-    if (l->number != NODE_HERE && ((m->v[F_HELLO_NODE].s.n && link_name(l, m->v[F_HELLO_NODE].s) < 0) ||
+    if (l->number != NODE_HERE && ((!l->named && m->v[F_HELLO_NODE].s.n && link_name(l, m->v[F_HELLO_NODE].s) < 0) ||
                                    link_addresses(l, m->v[F_HELLO_ADDRESSES].s) < 0))
         return -1;
     l->info.pid = (long)m->v[F_HELLO_PID].u64;

@@ -30,6 +30,7 @@ struct link {
     unsigned number;
     struct node_info info;   /* its texts are the link's own */
     char *name, *address, *addresses;
+    bool named;              /* by its engine: so the user knows it */
     struct router *router;   /* the socket that it came by; NULL: nothing came yet */
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;

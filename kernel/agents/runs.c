@@ -206,8 +206,7 @@ static void came_said(void *arg, struct launch *e, const struct said *said)
     case SAID_NODE:
         if ((l = node_at(run, said->n)) && l->info.state != NODE_LOST) {
             l->info.slots = said->slots;
-            if (link_name(l, said->text) < 0)
-                log_warn("agents", "out of memory for a node's name");
+            l->named = link_name(l, said->text) == 0;
             clock_start(run);
         }
         break;
@@ -443,6 +442,7 @@ size_t runs_end(struct agents *a, int signo)
         if (!run || launch_pid(run->launch) <= 0)
             continue;
         n++;
+        run->stopped = true;
         if (signo)
             launch_signal(run->launch, signo);
         else
