@@ -21,3 +21,12 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/tree.h kernel/agents/tree.c \
 	kernel/agents/ways.h kernel/agents/ways.c \
 	kernel/agents/wire.h kernel/agents/wire.c
+
+check_PROGRAMS += tests/unit/kernel/agents/cargo.t tests/unit/kernel/agents/loads.t
+tests_unit_kernel_agents_cargo_t_SOURCES = tests/unit/kernel/agents/cargo.c \
+	tests/unit/kernel/agents/yard.h tests/unit/kernel/agents/yard.c
+tests_unit_kernel_agents_cargo_t_LDADD = kernel/agents/libagents.a worker/agent/libagent.a worker/link/liblink.a \
+	protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_kernel_agents_loads_t_SOURCES = tests/unit/kernel/agents/loads.c
+tests_unit_kernel_agents_loads_t_LDADD = kernel/agents/libagents.a protocol/libprotocol.a base/libbase.a $(SODIUM_LIBS)
+tests_unit_kernel_agents_loads_t_LDFLAGS = $(CHAOS_LINK)

@@ -1,0 +1,335 @@
+/* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of messages and failures. */
+#include "kernel/agents/lanes.h"
+#include "protocol/span_fields.h"
+#include "tests/unit/kernel/agents/yard.h"
+#include "tests/unit/tap.h"
+
+#define SMALL 5000u
+#define BIG ((3u << 20) + 77)
+#define LONGER ((6u << 20) - 1)   /* than a window */
+#define ENOUGH 1000000u
+
+static bool all_have(const struct yard *y, unsigned first, unsigned last, uint64_t blob, uint64_t size)
+{
+    while (first <= last) {
+        if (y->node[first].alive && !yard_has(y, first, blob, size))
+            return false;
+        first++;
+    }
+    return true;
+}
+
+static bool nobody_waits(const struct yard *y, uint64_t blob)
+{
+    for (unsigned i = 0; i < y->n; i++)
+        if (y->node[i].alive && yard_waits(y, i, blob))
+            return false;
+    return true;
+}
+
+static void small_ones_go_in_one_stream(void)
+{
+    struct yard y;
+
+    yard_init(&y, 50, 1);
+    yard_put(&y, 0, 7, SMALL);
+    yard_need(&y, 7, SMALL, 0, 49);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 49, 7, SMALL), "a small blob gets to 49 nodes");
+    is_int(y.k_chunks, 1, "as one message of the kernel's");
+    is_int(y.ships, 1, "that the giver sent once");
+    yard_need(&y, 7, SMALL, 0, 49);
+    is_int(yard_run(&y, ENOUGH), 0, "who has it gets nothing more");
+    cargo_drop(y.cargo, 7);
+    yard_run(&y, ENOUGH);
+    ok(cargo_count(y.cargo) == 0 && y.drops == 1 && y.node[0].blobs.n == 0 && y.node[49].blobs.n == 0,
+       "and is dropped everywhere by one message");
+    yard_release(&y);
+}
+
+static void one_node_gets_it_by_way_of_the_kernel(void)
+{
+    struct yard y;
+
+    yard_init(&y, 3, 2);
+    yard_put(&y, 2, 9, LONGER);
+    yard_need(&y, 9, LONGER, 0, 0);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 0, 9, LONGER), "a result comes home");
+    ok(y.queue[YARD_K][0].most < CARRIER_WINDOW + 65536 && y.queue[2][YARD_K].most < CARRIER_WINDOW + 65536,
+       "the kernel holds a window of it at most (%zu and %zu bytes)", y.queue[YARD_K][0].most, y.queue[2][YARD_K].most);
+    is_int(y.peer_chunks, 0, "no link was made for it");
+    yard_release(&y);
+}
+
+static void large_ones_go_along_a_chain(void)
+{
+    const unsigned chunks = (LONGER + CARRIER_CHUNK - 1) / CARRIER_CHUNK;
+    struct yard y;
+
+    yard_init(&y, 5, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 0, 4);
+    ok(yard_waits(&y, 1, 1) == false, "nothing has arrived yet");
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 4, 1, LONGER), "a large blob gets to four nodes");
+    is_int(y.k_chunks, chunks, "the kernel sends it once");
+    is_int(y.peer_chunks, 3 * chunks, "and each link between nodes carries it once");
+    yard_put(&y, 0, 2, BIG);
+    y.k_chunks = 0;
+    yard_need(&y, 2, BIG, 1, 4);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 4, 2, BIG) && y.k_chunks == (BIG + CARRIER_CHUNK - 1) / CARRIER_CHUNK, "the links are used again");
+    yard_put(&y, 2, 3, BIG);
+    y.k_chunks = 0;
+    yard_need(&y, 3, BIG, 3, 3);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 3, 3, BIG) && y.k_chunks == 0, "also for one node alone");
+    yard_release(&y);
+}
+
+static void a_link_that_cannot_be_made(void)
+{
+    struct yard y;
+
+    yard_init(&y, 6, 4);
+    y.node[1].refuses_open = true;
+    y.node[4].refuses_dial = true;
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 5);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 5, 1, BIG), "nodes without a link get it by way of the kernel");
+    yard_put(&y, 0, 2, BIG);
+    yard_need(&y, 2, BIG, 1, 5);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 5, 2, BIG), "and again");
+    yard_release(&y);
+}
+
+/* The chain 0-K-1-2-3-4 is under way when node `dead` goes. */
+static void somebody_dies(unsigned dead, unsigned after)
+{
+    struct yard y;
+
+    yard_init(&y, 5, after + 7);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 4);
+    yard_run(&y, after);
+    yard_kill(&y, dead);
+    yard_run(&y, ENOUGH);
+    if (dead)
+        ok(all_have(&y, 1, 4, 1, LONGER), "node %u dies after %u messages: the others get it", dead, after);
+    else
+        ok(nobody_waits(&y, 1) && (all_have(&y, 1, 4, 1, LONGER) || cargo_count(y.cargo) == 0 || after > 100),
+           "the source dies after %u messages: nobody waits", after);
+    cargo_drop(y.cargo, 1);
+    yard_run(&y, ENOUGH);
+    is_int(cargo_count(y.cargo), 0, "and it is forgotten");
+    yard_release(&y);
+}
+
+static void deaths(void)
+{
+    for (unsigned dead = 0; dead < 5; dead++)
+        for (unsigned after = 0; after < 120; after += 29)
+            somebody_dies(dead, after);
+}
+
+static void no_room_on_a_node(void)
+{
+    struct yard y;
+
+    yard_init(&y, 5, 5);
+    y.node[2].space = 1u << 20;
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 4);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 1, 1, BIG) && all_have(&y, 3, 4, 1, BIG), "the nodes behind it get it all the same");
+    ok(y.node[2].failed == 1 && !yard_waits(&y, 2, 1), "what waits there is let go");
+    is_text(y.node[2].why, "node has no room for 4 MiB: 1 MiB are free (memory); free memory there, send less, or choose a node "
+                           "with more", "with a reason");
+    cargo_drop(y.cargo, 1);
+    yard_run(&y, ENOUGH);
+    ok(cargo_count(y.cargo) == 0 && y.node[4].blobs.n == 0, "and the blob is dropped where it is");
+    yard_release(&y);
+}
+
+static void a_blob_that_its_holder_lost(void)
+{
+    struct yard y;
+
+    yard_init(&y, 3, 6);
+    yard_put(&y, 1, 1, SMALL);
+    blobs_drop(&y.node[1].blobs, 1);
+    yard_need(&y, 1, SMALL, 0, 2);
+    yard_run(&y, ENOUGH);
+    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && cargo_count(y.cargo) == 0, "nobody waits for what is nowhere");
+    yard_need(&y, 1, SMALL, 2, 2);
+    is_int(yard_run(&y, ENOUGH), 0, "and what nobody has is not asked for");
+    yard_release(&y);
+}
+
+static void drop_while_it_is_on_its_way(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 8);
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 3);
+    yard_run(&y, 20);
+    cargo_drop(y.cargo, 1);
+    is_int(y.drops, 0, "DROP waits until those that expect it have it");
+    yard_run(&y, ENOUGH);
+    ok(y.node[3].settled == 1 && y.node[3].failed == 0, "who waits for it gets it");
+    ok(cargo_count(y.cargo) == 0 && y.drops == 1 && y.node[3].blobs.n == 0, "then it is dropped everywhere");
+    yard_release(&y);
+}
+
+static void needed_again_while_it_moves(void)
+{
+    struct yard y;
+
+    yard_init(&y, 12, 9);
+    yard_put(&y, 0, 1, SMALL);
+    yard_need(&y, 1, SMALL, 1, 5);
+    yard_run(&y, 3);
+    yard_need(&y, 1, SMALL, 1, 8);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 8, 1, SMALL), "more nodes need a small blob while it is on its way");
+    yard_put(&y, 0, 2, BIG);
+    yard_need(&y, 2, BIG, 1, 3);
+    yard_run(&y, 30);
+    yard_need(&y, 2, BIG, 2, 8);
+    yard_run(&y, 10);
+    yard_need(&y, 2, BIG, 9, 9);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 9, 2, BIG), "and a large one");
+    yard_release(&y);
+}
+
+static void a_link_goes_dead(bool silently)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 10);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    for (unsigned i = 0; i < 500 && y.peer_chunks < 10; i++)
+        yard_run(&y, 1);
+    if (silently)
+        y.node[1].is_mute = true;
+    else
+        yard_cut(&y, 1, 2);
+    yard_run(&y, ENOUGH);
+    if (silently) {
+        ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1), "what is lost on a link is not noticed by anybody at first");
+        carrier_check(y.node[1].carrier, 10 * NS_PER_S);
+        is_int(yard_run(&y, ENOUGH), 0, "nor before its time");
+        y.now_ns += 11 * NS_PER_S;
+        carrier_check(y.node[1].carrier, 10 * NS_PER_S);
+        yard_run(&y, ENOUGH);
+    }
+    ok(all_have(&y, 1, 3, 1, LONGER), "a link that %s is replaced by way of the kernel", silently ? "goes silent" : "ends");
+    yard_release(&y);
+}
+
+/* Nodes die, links end, memory is short, in any order: whoever is left has it or knows that it won't come. */
+static bool mishaps(uint64_t seed)
+{
+    const uint64_t size = seed % 3 ? BIG : SMALL;
+    struct yard y;
+    bool good;
+
+    yard_init(&y, 9, seed);
+    yard_put(&y, (unsigned)(seed % 2), 1, size);
+    for (unsigned i = 2; i < 9; i++) {
+        y.node[i].refuses_open = (seed >> i) % 5 == 0;
+        y.node[i].refuses_dial = (seed >> (i + 1)) % 7 == 0;
+        y.node[i].space = (seed >> (i + 2)) % 6 == 0 ? 100 : UINT64_MAX;
+    }
+    yard_need(&y, 1, size, 2, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        const unsigned who = 1 + (unsigned)(seed * (i + 3) % 8), other = 1 + (unsigned)(seed * (i + 5) / 3 % 8);
+
+        yard_run(&y, (unsigned)(seed * (i + 7) % 60));
+        if (i % 3 == 2 && y.node[who].alive)
+            yard_kill(&y, who);
+        else if (i == 4)
+            yard_need(&y, 1, size, 0, 8);
+        else if (who != other)
+            yard_cut(&y, who, other);
+    }
+    if (seed % 2)
+        cargo_drop(y.cargo, 1);
+    yard_run(&y, ENOUGH);
+    good = nobody_waits(&y, 1);
+    for (unsigned i = 2; i <= 6; i++)
+        if (!(seed % 2) && cargo_count(y.cargo) && y.node[i].alive && !y.node[i].failed)
+            good = good && yard_has(&y, i, 1, size);
+    cargo_drop(y.cargo, 1);
+    yard_run(&y, ENOUGH);
+    good = good && cargo_count(y.cargo) == 0;
+    for (unsigned i = 0; i < 9; i++)
+        good = good && (!y.node[i].alive || (y.node[i].blobs.n == 0 && carrier_is_idle(y.node[i].carrier)));
+    yard_release(&y);
+    return good;
+}
+
+static void any_mishap(void)
+{
+    const unsigned files = yard_open_files();
+    uint64_t bad = 0;
+
+    for (uint64_t seed = 1; seed <= 150 && !bad; seed++)
+        bad = mishaps(seed * 7919) ? 0 : seed;
+    is_int(bad, 0, "150 rounds of mishaps: whoever is left has it, or knows that it won't come, and nothing is left over");
+    is_int(yard_open_files(), files, "no descriptor is left");
+}
+
+static void what_is_no_business_of_cargo(void)
+{
+    struct span m = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = 1 };
+    struct yard y;
+
+    yard_init(&y, 3, 11);
+    ok(!cargo_message(y.cargo, 2, &m), "DIALED of a link that cargo did not ask for");
+    m = (struct span){ .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = 1 };
+    ok(!cargo_message(y.cargo, 2, &m), "OPENED likewise");
+    m = (struct span){ .kind = SPAN_HELD, .blob = 99, .blob_size = 5 };
+    ok(cargo_message(y.cargo, 2, &m) && cargo_count(y.cargo) == 0, "HELD of a blob that nobody knows");
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 99, .blob_size = 5, .v[F_CHUNK_TO].u64 = 1 };
+    ok(cargo_message(y.cargo, 2, &m) && y.k_chunks == 0, "a CHUNK of one goes nowhere");
+    yard_put(&y, 1, 5, SMALL);
+    yard_need(&y, 5, SMALL, 2, 2);
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = SMALL, .v[F_CHUNK_TO].u64 = 2 };
+    ok(cargo_message(y.cargo, 0, &m) && y.k_chunks == 0, "nor does one of a node that is not its giver");
+    yard_release(&y);
+}
+
+static void endpoints(void)
+{
+    struct buf out = BUF_INIT;
+
+    ok(lane_endpoints(slice_text("eth0=10.0.0.1,,ib0=fd00::1,10.2.0.1"), 77, &out) == 0, "HELLO's addresses");
+    is_text(out.p, "tcp://10.0.0.1:77,tcp://[fd00::1]:77,tcp://10.2.0.1:77", "become endpoints");
+    buf_release(&out);
+}
+
+int main(void)
+{
+    small_ones_go_in_one_stream();
+    one_node_gets_it_by_way_of_the_kernel();
+    large_ones_go_along_a_chain();
+    a_link_that_cannot_be_made();
+    deaths();
+    no_room_on_a_node();
+    a_blob_that_its_holder_lost();
+    drop_while_it_is_on_its_way();
+    needed_again_while_it_moves();
+    a_link_goes_dead(false);
+    a_link_goes_dead(true);
+    any_mishap();
+    what_is_no_business_of_cargo();
+    endpoints();
+    return plan_done();
+}

@@ -1,0 +1,83 @@
+/* The kernel's table of blobs when memory is short: a call that fails leaves no trace. */
+#include "kernel/agents/cargo.h"
+#include "kernel/agents/loads.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/tap.h"
+
+static void count_messages(void *arg, const unsigned *nodes, size_t n, const struct span *m)
+{
+    (void)nodes;
+    (void)n;
+    (void)m;
+    ++*(unsigned *)arg;
+}
+
+static bool no_peer(void *arg, unsigned node, struct cargo_peer *out)
+{
+    (void)arg;
+    (void)node;
+    (void)out;
+    return false;
+}
+
+static bool arrive_and_need(long nth, bool *failed)
+{
+    static const unsigned nodes[] = { 1, 2, 3, 4, 5, 6, 7 };
+    unsigned sent = 0;
+    const struct cargo_doors doors = { count_messages, no_peer, &sent };
+    struct err err = { "" };
+    struct cargo *c;
+    bool good;
+
+    alloc_fail_at(nth);
+    c = cargo_create(&doors, &err);
+    if (c && cargo_arrived(c, 3, 1000, 0, &err) == 0 && cargo_need(c, 3, 1000, nodes, 7, &err) == 0)
+        good = cargo_has(c, 3, 0) && sent == 2 && !err.text[0];
+    else
+        good = sent == 0 && err.text[0];
+    *failed = alloc_failed();
+    alloc_fail_at(-1);
+    if (c && err.text[0] && cargo_has(c, 3, 0)) { /* what failed works when it is tried again */
+        good = good && cargo_need(c, 3, 1000, nodes, 7, &err) == 0 && sent == 2;
+        cargo_drop(c, 3);
+    }
+    cargo_destroy(c);
+    return good;
+}
+
+static void any_allocation_fails(void)
+{
+    bool failed = true, good = true;
+    long nth = 0;
+
+    for (; failed && nth < 100; nth++)
+        good = arrive_and_need(nth, &failed) && good;
+    ok(good && nth > 3, "each of %ld allocations fails: an error, and nothing was sent", nth - 1);
+}
+
+static void many_blobs_are_found(void)
+{
+    struct loads t = LOADS_INIT;
+    bool good = true;
+
+    for (uint64_t i = 0; i < 500; i++)
+        good = good && loads_add(&t, i * 37 % 501, i) != NULL;
+    for (uint64_t i = 0; i < 500; i++)
+        good = good && loads_get(&t, i * 37 % 501) && loads_get(&t, i * 37 % 501)->size == i;
+    ok(good && !loads_get(&t, 1000) && t.n == 500, "each of five hundred");
+    for (unsigned i = 0; i < 100; i++)
+        good = good && load_add(loads_get(&t, 37), i * 7 % 101) != NULL;
+    ok(good && load_at(loads_get(&t, 37), 7) && !load_at(loads_get(&t, 37), 200), "each of a hundred places");
+    load_remove(loads_get(&t, 37), load_at(loads_get(&t, 37), 7));
+    ok(!load_at(loads_get(&t, 37), 7) && load_at(loads_get(&t, 37), 14), "one is taken away");
+    loads_remove(&t, loads_get(&t, 37));
+    ok(!loads_get(&t, 37) && t.n == 499, "and so is a blob");
+    loads_release(&t);
+}
+
+int main(void)
+{
+    any_allocation_fails();
+    many_blobs_are_found();
+    return plan_done();
+}

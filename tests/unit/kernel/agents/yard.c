@@ -1,0 +1,357 @@
+/* yard.c - see yard.h. */
+#include "tests/unit/kernel/agents/yard.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "protocol/span_fields.h"
+#include "worker/link/blob.h"
+
+static const unsigned char key[32] = { 1 };
+
+/* ---- links ---- */
+
+static void queue_add(struct queue *q, struct slice msg)
+{
+    struct parcel *p = malloc(sizeof *p + msg.n);
+
+    if (!p)
+        return;
+    p->next = NULL;
+    p->n = msg.n;
+    memcpy(p->p, msg.p, msg.n);
+    *q->last = p;
+    q->last = &p->next;
+    q->bytes += msg.n;
+    q->most = q->bytes > q->most ? q->bytes : q->most;
+}
+
+static struct parcel *queue_take(struct queue *q)
+{
+    struct parcel *p = q->first;
+
+    if (!p)
+        return NULL;
+    if (!(q->first = p->next))
+        q->last = &q->first;
+    q->bytes -= p->n;
+    return p;
+}
+
+static void queue_clear(struct queue *q)
+{
+    struct parcel *p;
+
+    while ((p = queue_take(q)))
+        free(p);
+}
+
+static void say(struct yard *y, unsigned from, unsigned to, const struct span *m)
+{
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(m, &msg, &err) == 0)
+        queue_add(&y->queue[from][to], buf_slice(&msg));
+    buf_release(&msg);
+}
+
+/* ---- the kernel's doors ---- */
+
+static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span *m)
+{
+    struct yard *y = arg;
+
+    y->k_chunks += m->kind == SPAN_CHUNK;
+    y->ships += m->kind == SPAN_SHIP;
+    y->drops += m->kind == SPAN_DROP;
+    for (size_t i = 0; i < n; i++)
+        if (y->node[nodes[i]].alive)
+            say(y, YARD_K, nodes[i], m);
+}
+
+static bool k_peer(void *arg, unsigned node, struct cargo_peer *out)
+{
+    (void)arg;
+    *out = (struct cargo_peer){ "eth0=10.0.0.1,ib0=fd00::1", key };
+    return node != 0;
+}
+
+/* ---- a node's doors ---- */
+
+static int a_send(void *arg, uint32_t link, struct slice msg)
+{
+    const struct yard_node *n = arg;
+    struct yard *y = n->yard;
+
+    if (link == CARRIER_KERNEL) {
+        queue_add(&y->queue[n->number][YARD_K], msg);
+        return 0;
+    }
+    if (link >= y->n || !y->linked[n->number][link])
+        return -1;
+    y->peer_chunks += (unsigned char)msg.p[1] == SPAN_CHUNK;
+    if (!n->is_mute)
+        queue_add(&y->queue[n->number][link], msg);
+    return 0;
+}
+
+static void a_settled(void *arg, uint64_t blob, const char *error)
+{
+    struct yard_node *n = arg;
+
+    (void)blob;
+    n->settled += !error;
+    n->failed += error != NULL;
+    if (error)
+        snprintf(n->why, sizeof n->why, "%s", error);
+}
+
+static uint64_t a_space(void *arg, const char **why)
+{
+    *why = "memory";
+    return ((const struct yard_node *)arg)->space;
+}
+
+static uint64_t now_ns(void *arg)
+{
+    return ((struct yard *)arg)->now_ns;
+}
+
+/* ---- what an agent does beside carrying ---- */
+
+static void on_open(struct yard *y, unsigned node, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_OPENED, .v[F_OPENED_NODE] = m->v[F_OPEN_NODE], .v[F_OPENED_PORT].u64 = 4321 };
+
+    if (y->node[node].refuses_open)
+        answer.v[F_OPENED_ERROR].s = slice_text("no port");
+    say(y, node, YARD_K, &answer);
+}
+
+static void on_dial(struct yard *y, unsigned node, const struct span *m)
+{
+    const unsigned giver = (unsigned)m->v[F_DIAL_NODE].u64;
+    struct span answer = { .kind = SPAN_DIALED, .v[F_DIALED_NODE] = m->v[F_DIAL_NODE] };
+
+    if (y->node[node].refuses_dial || !y->node[giver].alive ||
+        !slice_is(m->v[F_DIAL_ENDPOINTS].s, "tcp://10.0.0.1:4321,tcp://[fd00::1]:4321"))
+        answer.v[F_DIALED_ERROR].s = slice_text("no route");
+    else
+        y->linked[giver][node] = y->linked[node][giver] = true;
+    say(y, node, YARD_K, &answer);
+}
+
+static void on_drop(struct yard_node *n, struct slice numbers)
+{
+    for (size_t i = 0; i + 8 <= numbers.n; i += 8) {
+        uint64_t blob = 0;
+
+        for (unsigned k = 0; k < 8; k++)
+            blob |= (uint64_t)(unsigned char)numbers.p[i + k] << (8 * k);
+        carrier_drop(n->carrier, blob);
+        blobs_drop(&n->blobs, blob);
+    }
+}
+
+static void node_takes(struct yard *y, unsigned from, unsigned node, const struct span *m)
+{
+    switch (m->kind) {
+    case SPAN_OPEN: on_open(y, node, m); break;
+    case SPAN_DIAL: on_dial(y, node, m); break;
+    case SPAN_DROP: on_drop(&y->node[node], m->v[F_DROP_BLOBS].s); break;
+    default: carrier_message(y->node[node].carrier, from == YARD_K ? CARRIER_KERNEL : from, m); break;
+    }
+}
+
+/* ---- the whole ---- */
+
+void yard_init(struct yard *y, unsigned n, uint64_t seed)
+{
+    const struct cargo_doors k = { k_send, k_peer, y };
+
+    memset(y, 0, sizeof *y);
+    y->n = n;
+    y->random = seed * 2 + 1;
+    y->now_ns = NS_PER_S;
+    y->clock = (struct clock){ now_ns, y };
+    for (unsigned a = 0; a <= YARD_NODES; a++)
+        for (unsigned b = 0; b <= YARD_NODES; b++)
+            y->queue[a][b].last = &y->queue[a][b].first;
+    y->cargo = cargo_create(&k, NULL);
+    for (unsigned i = 0; i < n; i++) {
+        const struct carrier_doors a = { a_send, a_settled, a_space, &y->clock, "node", &y->node[i] };
+
+        y->node[i].yard = y;
+        y->node[i].number = i;
+        y->node[i].alive = true;
+        y->node[i].space = UINT64_MAX;
+        y->node[i].carrier = carrier_create(&y->node[i].blobs, &a, NULL);
+    }
+}
+
+void yard_release(struct yard *y)
+{
+    for (unsigned i = 0; i < y->n; i++) {
+        carrier_destroy(y->node[i].carrier);
+        blobs_release(&y->node[i].blobs);
+    }
+    for (unsigned a = 0; a <= YARD_NODES; a++)
+        for (unsigned b = 0; b <= YARD_NODES; b++)
+            queue_clear(&y->queue[a][b]);
+    cargo_destroy(y->cargo);
+}
+
+static char byte_at(uint64_t blob, uint64_t i)
+{
+    return (char)((i * 2654435761u + blob * 97) >> 16 & 0xff);
+}
+
+void yard_put(struct yard *y, unsigned node, uint64_t blob, uint64_t size)
+{
+    char *p = malloc(size);
+    struct err err = { "" };
+    int fd;
+
+    if (!p)
+        return;
+    for (uint64_t i = 0; i < size; i++)
+        p[i] = byte_at(blob, i);
+    fd = blob_of("test", p, size, &err);
+    free(p);
+    if (fd < 0 || blobs_put(&y->node[node].blobs, blob, size, fd) < 0 ||
+        cargo_arrived(y->cargo, blob, size, node, &err) < 0)
+        printf("# a blob is lost: %s\n", err.text);
+}
+
+void yard_need(struct yard *y, uint64_t blob, uint64_t size, unsigned first, unsigned last)
+{
+    unsigned nodes[YARD_NODES], n = 0;
+    struct err err = { "" };
+
+    for (; first <= last; first++)
+        if (y->node[first].alive)
+            nodes[n++] = first;
+    if (cargo_need(y->cargo, blob, size, nodes, n, &err) < 0)
+        printf("# %s\n", err.text);
+}
+
+static unsigned roll(struct yard *y, unsigned sides)
+{
+    y->random = y->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(y->random >> 33) % sides;
+}
+
+static void deliver(struct yard *y, unsigned from, unsigned to)
+{
+    struct parcel *p = queue_take(&y->queue[from][to]);
+    struct err err = { "" };
+    struct span m;
+
+    if (span_decode(&m, p->p, p->n, &err) < 0) {
+        printf("# %s\n", err.text);
+    } else {
+        if (to == YARD_K)
+            (void)cargo_message(y->cargo, from, &m);
+        else
+            node_takes(y, from, to, &m);
+        span_release(&m);
+    }
+    free(p);
+}
+
+/* One message, from a link that has one; false: none has. */
+static bool deliver_any(struct yard *y)
+{
+    unsigned full[(YARD_NODES + 1) * 4][2], n = 0;
+
+    for (unsigned a = 0; a <= YARD_NODES; a++)
+        for (unsigned b = 0; b <= YARD_NODES && n < sizeof full / sizeof *full; b++)
+            if (y->queue[a][b].first) {
+                full[n][0] = a;
+                full[n++][1] = b;
+            }
+    if (!n)
+        return false;
+    n = roll(y, n);
+    deliver(y, full[n][0], full[n][1]);
+    return true;
+}
+
+unsigned yard_run(struct yard *y, unsigned most)
+{
+    unsigned n = 0;
+
+    while (n < most) {
+        bool more = false;
+
+        for (unsigned i = 0; i < y->n; i++)
+            if (y->node[i].alive)
+                more = carrier_work(y->node[i].carrier) || more;
+        if (!deliver_any(y) && !more)
+            break;
+        n++;
+    }
+    return n;
+}
+
+void yard_cut(struct yard *y, unsigned a, unsigned b)
+{
+    queue_clear(&y->queue[a][b]);
+    queue_clear(&y->queue[b][a]);
+    if (!y->linked[a][b])
+        return;
+    y->linked[a][b] = y->linked[b][a] = false;
+    if (y->node[a].alive)
+        carrier_unlinked(y->node[a].carrier, b, "the link has ended");
+    if (y->node[b].alive)
+        carrier_unlinked(y->node[b].carrier, a, "the link has ended");
+}
+
+void yard_kill(struct yard *y, unsigned node)
+{
+    y->node[node].alive = false;
+    for (unsigned i = 0; i <= YARD_NODES; i++) {
+        queue_clear(&y->queue[node][i]);
+        queue_clear(&y->queue[i][node]);
+    }
+    for (unsigned i = 0; i < y->n; i++)
+        if (i != node)
+            yard_cut(y, node, i);
+    cargo_lost(y->cargo, node);
+}
+
+bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size)
+{
+    const struct blob *b = blobs_get(&y->node[node].blobs, blob);
+    char *p = b && b->size == size ? malloc(size) : NULL;
+    struct err err = { "" };
+    bool same = p && blob_read(b->fd, p, size, &err) == 0;
+
+    for (uint64_t i = 0; same && i < size; i++)
+        same = p[i] == byte_at(blob, i);
+    free(p);
+    return same;
+}
+
+bool yard_waits(const struct yard *y, unsigned node, uint64_t blob)
+{
+    return carrier_expects(y->node[node].carrier, blob);
+}
+
+unsigned yard_open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    while (folder && readdir(folder))
+        n++;
+    if (folder)
+        closedir(folder);
+    return n;
+}
