@@ -22,6 +22,22 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/ways.h kernel/agents/ways.c \
 	kernel/agents/wire.h kernel/agents/wire.c
 
+agents_test_libs = kernel/agents/libagents.a magics/libmagics.a protocol/libprotocol.a base/libbase.a \
+	$(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+check_PROGRAMS += tests/unit/kernel/agents/said.t tests/unit/kernel/agents/beat.t tests/unit/kernel/agents/admit.t \
+	tests/unit/kernel/agents/fan.t
+tests_unit_kernel_agents_said_t_SOURCES = tests/unit/kernel/agents/said.c
+tests_unit_kernel_agents_said_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_said_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_agents_beat_t_SOURCES = tests/unit/kernel/agents/beat.c
+tests_unit_kernel_agents_beat_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_admit_t_SOURCES = tests/unit/kernel/agents/admit.c
+tests_unit_kernel_agents_admit_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_admit_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_agents_fan_t_SOURCES = tests/unit/kernel/agents/fan.c
+tests_unit_kernel_agents_fan_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_fan_t_LDFLAGS = $(CHAOS_LINK)
+
 check_PROGRAMS += tests/unit/kernel/agents/cargo.t tests/unit/kernel/agents/loads.t
 tests_unit_kernel_agents_cargo_t_SOURCES = tests/unit/kernel/agents/cargo.c \
 	tests/unit/kernel/agents/yard.h tests/unit/kernel/agents/yard.c

@@ -1,0 +1,150 @@
+/* Who is silent for too long, with a set clock; and who is whose parent in a tree. */
+#include "base/clock.h"
+#include "kernel/agents/beat.h"
+#include "kernel/agents/tree.h"
+#include "tests/unit/tap.h"
+
+static struct beat beat_of(const char *text)
+{
+    struct beat b = { 0 };
+    struct err err = { "" };
+
+    ok(beat_init(&b, text, 0, &err) == 0, "a timeout of %s s", text ? text : "no");
+    return b;
+}
+
+static void the_timeout_is_read(void)
+{
+    static const char *const bad[] = { "0", "-1", "ten", "5s", "nan", "inf", "1e9", "0.01" };
+
+    is_int(beat_of(NULL).timeout_ns, 10 * NS_PER_S, "ten seconds by default");
+    is_int(beat_of("").timeout_ns, 10 * NS_PER_S, "empty is unset");
+    is_int(beat_of("2.5").timeout_ns, 2500 * NS_PER_MS, "decimals");
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        struct beat b;
+        struct err err = { "" };
+
+        ok(beat_init(&b, bad[k], 0, &err) < 0 && strstr(err.text, "CELLSPAN_HEARTBEAT_TIMEOUT") && strstr(err.text, bad[k]),
+           "%s is refused: %s", bad[k], err.text);
+    }
+}
+
+/* Looks whenever the beat wants it, from `now` on; the node hears each beat and, until `until`, answers at once. */
+struct course {
+    uint64_t now, lost_ns;
+    unsigned beats;
+};
+
+static struct course follow(struct beat *b, struct pulse *p, uint64_t now, uint64_t until, uint64_t end)
+{
+    struct course c = { now, 0, 0 };
+
+    while (c.now < end && !c.lost_ns) {
+        c.now += beat_wait(b);
+        if (beat_look(b, c.now))
+            pulse_start(p, c.now);
+        if (pulse_is_lost(b, p, c.now))
+            c.lost_ns = c.now;
+        if (pulse_is_due(b, p, c.now)) {
+            c.beats++;
+            p->sent = c.now;
+            if (c.now < until)
+                p->heard = c.now;
+        }
+    }
+    return c;
+}
+
+static void silence_is_loss(void)
+{
+    static const char *const timeouts[] = { "0.5", "2", "10", "60" };
+
+    for (size_t k = 0; k < sizeof timeouts / sizeof *timeouts; k++) {
+        struct beat b = beat_of(timeouts[k]);
+        const uint64_t silent = 100 * NS_PER_S, t = b.timeout_ns;
+        struct pulse p;
+        struct course c;
+
+        beat_start(&b, 0);
+        pulse_start(&p, 0);
+        c = follow(&b, &p, 0, silent, silent + 3 * t);
+        ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S, "%s s: lost within the timeout and a second (%.2f s)",
+           timeouts[k], (double)(c.lost_ns - silent) / (double)NS_PER_S);
+        ok(c.beats >= (unsigned)(silent / (t / 5)), "%s s: a beat at least each fifth of it (%u)", timeouts[k], c.beats);
+    }
+}
+
+static void what_goes_both_ways_saves_beats(void)
+{
+    struct beat b = beat_of("10");
+    struct pulse p = { .heard = 100 * NS_PER_S, .sent = 100 * NS_PER_S };
+
+    ok(!pulse_is_due(&b, &p, 101 * NS_PER_S), "no beat where both sides have just spoken");
+    p.heard = 90 * NS_PER_S;
+    ok(pulse_is_due(&b, &p, 101 * NS_PER_S), "what we send without an answer saves none");
+    p = (struct pulse){ .heard = 101 * NS_PER_S, .sent = 90 * NS_PER_S };
+    ok(pulse_is_due(&b, &p, 101 * NS_PER_S), "nor does what only comes in");
+}
+
+static void who_slept_blames_nobody(void)
+{
+    struct beat b = beat_of("10");
+    const uint64_t hour = 3600 * NS_PER_S;
+    struct pulse p;
+    struct course c;
+
+    beat_start(&b, 0);
+    pulse_start(&p, 0);
+    c = follow(&b, &p, 0, UINT64_MAX, 20 * NS_PER_S);
+    ok(!c.lost_ns, "all is well");
+    c = follow(&b, &p, c.now + hour, UINT64_MAX, c.now + hour + 30 * NS_PER_S);
+    ok(!c.lost_ns, "an hour's sleep: nobody is lost");
+    c = follow(&b, &p, c.now + hour, 0, c.now + hour + 30 * NS_PER_S);
+    ok(c.lost_ns && c.lost_ns - c.now < NS_PER_S, "who does not come back after the next one is");
+    beat_start(&b, 0);
+    ok(!beat_look(&b, beat_wait(&b) + 300 * NS_PER_MS), "a busy moment is no sleep");
+    ok(beat_look(&b, b.due_ns + 5 * NS_PER_S), "five seconds are");
+}
+
+static void clocks_may_disagree(void)
+{
+    struct beat b = beat_of("10");
+    const struct pulse later = { .heard = 50 * NS_PER_S, .sent = 50 * NS_PER_S };
+
+    ok(!pulse_is_lost(&b, &later, 49 * NS_PER_S), "what was heard after the look began is not ages ago");
+}
+
+static void trees_are_balanced(void)
+{
+    static unsigned children[40000];
+    unsigned most = 0, wrong = 0;
+
+    for (unsigned i = 0; i < 40000; i++) {
+        const unsigned parent = tree_parent(i);
+
+        if (i < TREE_FAN) {
+            wrong += parent != TREE_NONE;
+            continue;
+        }
+        wrong += parent >= i || tree_child(parent, children[parent]) != i;
+        if (++children[parent] > most)
+            most = children[parent];
+    }
+    is_int(wrong, 0, "the first 32 have none, every other one has a parent of lower index, who counts it in order");
+    is_int(most, TREE_FAN, "nobody has more than 32 children");
+    is_int(children[0], TREE_FAN, "node 0 has 32 in a large run");
+    is_int(tree_parent(33), 1, "33 is below 1");
+    is_int(tree_parent(32 + 1024), 32, "the third level begins below the second");
+    is_int(tree_child(5, TREE_FAN), TREE_NONE, "there is no 33rd child");
+}
+
+int main(void)
+{
+    the_timeout_is_read();
+    silence_is_loss();
+    what_goes_both_ways_saves_beats();
+    who_slept_blames_nobody();
+    clocks_may_disagree();
+    trees_are_balanced();
+    return plan_done();
+}
