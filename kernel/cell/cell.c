@@ -88,7 +88,7 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
         c->failed_name = strdup(ename);
     }
     if (c->state == CELL_ENGINE)
-        engine_leave(c->nb);
+        engine_give_up(c->nb);
     if (c->state == CELL_RUNNING && cell_unfinished(c))
         judge_stop(c);
     else

@@ -80,6 +80,15 @@ void engine_end(struct notebook *nb)
     nb->group->on = NULL;
 }
 
+/* A place where no cell has ever run is none to come back to. */
+void engine_give_up(struct notebook *nb)
+{
+    if (nb->group->asked)
+        engine_leave(nb);
+    else
+        engine_end(nb);
+}
+
 /* ---- which one a cell wants ---- */
 
 static bool group_is_somewhere(const struct group *g)

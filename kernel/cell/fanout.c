@@ -231,6 +231,14 @@ static int run_all(struct cell *c, struct span *m)
     return rc;
 }
 
+/* Of a script: its text, for machines where the file is not. */
+static struct slice code_of(const struct cell *c)
+{
+    if (c->plan.kind == PLAN_SCRIPT)
+        return slice_text(text_field(c->captured, "script"));
+    return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
+}
+
 void fanout_run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
@@ -243,7 +251,7 @@ void fanout_run(struct cell *c)
         add_layout(c, &layout) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
-        m.v[F_RUN_CODE].s = slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
+        m.v[F_RUN_CODE].s = code_of(c);
         m.v[F_RUN_COUNT].u64 = c->count;
         m.v[F_RUN_ENV].s = buf_slice(&env);
         m.v[F_RUN_INIT].s = slice_text(c->plan.init);

@@ -17,25 +17,41 @@ static int join(struct buf *out, char **names)
     return 0;
 }
 
+/* A script goes along with its text where ranks may not have the file. Its path, as home finds it. */
+static int add_script(const struct cell *c, struct buf *out)
+{
+    const char *script = c->plan.argv ? c->plan.argv[0] : NULL;
+
+    if (c->plan.kind != PLAN_SCRIPT || !script || strcmp(script, "-m") == 0 || !c->nb->group->on)
+        return 0;
+    if (script[0] != '/' && c->plan.cwd && buf_addf(out, "%s/", c->plan.cwd) < 0)
+        return -1;
+    return buf_add_text(out, script);
+}
+
 /* -1: the cell has failed. */
 static int ask_capture(struct cell *c)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
     const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
-    struct buf names = BUF_INIT;
+    struct buf names = BUF_INIT, script = BUF_INIT;
     int rc = join(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
 
+    if (rc == 0)
+        rc = add_script(c, &script);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    m.v[F_CAPTURE_CODE].s = slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
+    m.v[F_CAPTURE_CODE].s = script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
-    m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0);
+    m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0) |
+                                (script.n ? CAPTURE_SCRIPT : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
     c->wants_capture = c->recorded = true;
     if (rc == 0)
         rc = cell_send_home(c, &m);
     buf_release(&names);
+    buf_release(&script);
     return rc;
 }
 

@@ -223,6 +223,14 @@ static void home_input(struct notebook *nb, const struct span *m)
 
 static void home_ready(struct notebook *nb, const struct span *m)
 {
+    json_t *info = text_parse(m->v[F_READY_INFO].s);
+    char *cwd = strdup(text_field(info, "cwd"));
+
+    if (cwd) {
+        free(nb->cwd);
+        nb->cwd = cwd;
+    }
+    json_decref(info);
     nb->home = HOME_READY;
     info_ready(nb, m);
 }

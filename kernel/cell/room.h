@@ -59,6 +59,7 @@
 #define DONE_UNBOUND 4u
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
+#define CAPTURE_SCRIPT 4u
 #define BIND_DICT 0u
 #define BIND_VALUE 1u
 #define BIND_MORE 2u
@@ -287,6 +288,7 @@ void engine_begin(struct cell *c);            /* goes on with gather_there() whe
 void engine_look(struct cell *c);
 void engine_leave(struct notebook *nb);       /* ends the run, and with it the ranks that are left there */
 void engine_end(struct notebook *nb);         /* that too, and the group is nowhere any more */
+void engine_give_up(struct notebook *nb);     /* it did not come up */
 bool engine_is_torn(const struct notebook *nb); /* it has lost machines */
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */

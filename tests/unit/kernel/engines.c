@@ -105,6 +105,7 @@ static void refusals(void)
     w.no_engine = true;
     run(&w, "%%distribute --on nosuch\npass");
     ok(is_over(&w, "EngineError") && logged(&w, "there is no engine nosuch"), "an engine that is not there is named");
+    ok(!w.nb->group->on, "and is not where the next cell is");
     w.no_engine = false;
     buf_clear(&w.log);
     run(&w, "%%distribute --on slurm:--partition=x\npass");
@@ -186,6 +187,19 @@ static void moves(void)
     buf_clear(&w.log);
     run(&w, "%%distribute -n 1\npass");
     ok(logged(&w, "send START 10\n") && !times(&w, "engine ") && !times(&w, "place "), "and the next ranks are here");
+    world_close(&w);
+}
+
+static void scripts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%distribute --cwd sub train.py 3");
+    captured(&w, "{\"names\": [], \"script\": \"print(1)\"}");
+    port(&w);
+    ok(times(&w, "send RUN") == 2 && sent(&w, "print(1)") && sent(&w, "[\"train.py\",\"3\"]"), "the text of a script goes along");
     world_close(&w);
 }
 
@@ -482,6 +496,7 @@ int main(void)
     refusals();
     interrupts();
     moves();
+    scripts();
     slots();
     gpus();
     grows();

@@ -100,6 +100,42 @@ static void walk(struct world *w)
     notebook_lost(w->nb, NODE_HERE, "it fell over");
 }
 
+/* Machines of an engine come, one is lost, and all of them are. */
+static void walk_away(struct world *w)
+{
+    w->gpus[1] = "{\"gpus\":[{\"uuid\":\"a\"},{\"uuid\":\"b\"}]}";
+    w->gpus[2] = "{\"gpus\":[{\"uuid\":\"c\"}]}";
+    ready(w, SPAN_WORKER_HOME);
+    run(w, "%%distribute -n gpu --on ssh:h1,h2\nx");
+    if (w->engine) {
+        engine(w, ENGINE_SAYS, "it waits");
+        all_up(w, 2);
+    }
+    provide(w);
+    if (running(w)) {
+        pass(w, NS_PER_S);
+        notebook_interrupt(w->nb);
+        pass(w, 2 * NS_PER_S);
+        said_ends(w, 1, "ends");
+        said_ends(w, 2, "ends");
+    }
+    answer(w, "ok", "", "");
+    run(w, "%%distribute --no-gpu\nx");
+    provide(w);
+    if (w->engine)
+        lost(w, 2, "it was not heard of");
+    answer(w, "error", FAILURE, "");
+    run(w, "%distribute train.py");
+    provide(w);
+    answer(w, "ok", "", "");
+    if (w->engine)
+        engine(w, ENGINE_FAILED, "the job is over");
+    run(w, "%%distribute -n 2 --fresh --on slurm\nx");
+    provide(w);
+    if (w->engine)
+        engine(w, ENGINE_FAILED, "there is no such partition");
+}
+
 /* The user ends what waits; what was killed for it dies. */
 static void give_up(struct world *w)
 {
@@ -118,7 +154,7 @@ static unsigned unanswered(struct world *w)
 }
 
 /* The nth allocation fails. Returns false when there are not so many. */
-static bool try_failing(long nth, unsigned *lost)
+static bool try_failing(long nth, void (*way)(struct world *w), unsigned *n_lost)
 {
     struct clock clock;
     struct world w;
@@ -127,13 +163,13 @@ static bool try_failing(long nth, unsigned *lost)
     world_open(&w, &clock);
     w.own = doubles_own;
     alloc_fail_at(nth);
-    walk(&w);
+    way(&w);
     came = alloc_failed();
     alloc_fail_at(-1);
     kept = -1;
     give_up(&w);
     if (w.nb->cell || w.nb->executing || unanswered(&w))
-        ++*lost;
+        ++*n_lost;
     world_close(&w);
     return came;
 }
@@ -141,16 +177,19 @@ static bool try_failing(long nth, unsigned *lost)
 int main(void)
 {
     struct err err = { "" };
-    unsigned lost = 0;
-    long n = 0;
+    unsigned n_lost = 0;
+    long n = 0, away = 0;
 
     if (random_open(&err) < 0)
         abort();
     json_set_alloc_funcs(json_alloc, json_free);
-    while (n < 100000 && try_failing(n, &lost))
+    while (n < 100000 && try_failing(n, walk, &n_lost))
         n++;
+    while (away < 100000 && try_failing(away, walk_away, &n_lost))
+        away++;
     ok(n > 200 && n < 100000, "every allocation of a notebook's way may fail");
-    diag("%ld of them", n);
-    is_int(lost, 0, "and every cell is answered");
+    ok(away > 200 && away < 100000, "also where ranks are on other machines");
+    diag("%ld and %ld of them", n, away);
+    is_int(n_lost, 0, "and every cell is answered");
     return plan_done();
 }

@@ -133,3 +133,41 @@ def test_what_torch_records_can_be_read(tmp_path):
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCHELASTIC_ERROR_FILE": str(path)}, capture_output=True)
     found = torchenv.read_error_file(path)
     assert "on purpose" in found["message"] and "Traceback" in found["traceback"] and found["time"] > 1.7e9
+
+
+@pytest.mark.parametrize(
+    "layout, rank, place",
+    [
+        ("0*4", 2, (0, 1, 2, 4)),
+        ("0*2,1*2", 2, (1, 2, 0, 2)),
+        ("0*1,1*3", 3, (1, 2, 2, 3)),
+        ("0,1,0,1", 3, (1, 2, 1, 2)),
+        ("0*2,1*2,0*1,1*1", 4, (0, 2, 2, 3)),
+    ],
+)
+def test_a_layout_says_who_is_where(layout, rank, place):
+    assert tuple(torchenv.place_of(rank, layout)) == place
+
+
+@pytest.mark.parametrize("layout", ["", "x", "0*2", "0*two"])
+def test_a_layout_without_the_rank_is_an_error(layout):
+    with pytest.raises(ValueError):
+        torchenv.place_of(2, layout)
+
+
+def test_interfaces_are_named_where_a_world_spans_nodes():
+    named = environment(environ={"CELLSPAN_IFNAME": "eth1"})
+    assert (named["NCCL_SOCKET_IFNAME"], named["GLOO_SOCKET_IFNAME"]) == ("eth1", "eth1")
+    users = environment(environ={"CELLSPAN_IFNAME": "eth1", "GLOO_SOCKET_IFNAME": "eth9"})
+    assert (users["NCCL_SOCKET_IFNAME"], users["GLOO_SOCKET_IFNAME"]) == ("eth1", "eth9")
+    assert "NCCL_SOCKET_IFNAME" not in environment(nodes=1, environ={"CELLSPAN_IFNAME": "eth1"})
+
+
+def test_auto_takes_nccl_where_the_kernel_gave_each_rank_a_gpu(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setenv("CELLSPAN_GPUS", "1")
+    assert torchenv.choose_backend("auto", torch) == "nccl"

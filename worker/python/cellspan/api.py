@@ -17,20 +17,44 @@ class NotAtHomeError(RuntimeError):
     """cellspan's functions were called where there is no notebook on the cellspan kernel."""
 
 
-def run(fn, *args, n=None, ranks=None, merge=None, init=None, env=None, cwd=None, timeout=None, grace=None, fresh=False, gather=False, **kw):
+def run(
+    fn,
+    *args,
+    n=None,
+    on=None,
+    ranks=None,
+    merge=None,
+    init=None,
+    gpus=None,
+    no_gpu=False,
+    share=False,
+    env=None,
+    cwd=None,
+    timeout=None,
+    grace=None,
+    fresh=False,
+    gather=False,
+    **kw,
+):
     """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
 
-    n: world size, or "gpu"; ranks: text such as "0,2-3", a number or a list; merge: "fold", "prefix", "rank0", "raw"; init:
-    True, "nccl" or "gloo"; env: {name: text}; cwd: the ranks' folder; timeout, grace: seconds, or text such as "1.5m";
-    fresh: start the group afresh first. To give fn an argument of one of these names, use functools.partial.
+    n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
+    number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: of each rank; no_gpu:
+    ranks see none; share: GPUs that others hold will do; env: {name: text}; cwd: the ranks' folder; timeout, grace:
+    seconds, or text such as "1.5m"; fresh: start the group afresh first. To give fn an argument of one of these names,
+    use functools.partial.
 
     Raises what the first failing rank raised; RuntimeError when the value is too large or does not pickle.
     """
     options = {
         "nproc": n,
+        "on": on,
         "ranks": ranks,
         "merge": merge,
         "init": init,
+        "gpus": gpus,
+        "no-gpu": no_gpu,
+        "share": share,
         "env": env,
         "cwd": cwd,
         "timeout": timeout,
@@ -41,19 +65,22 @@ def run(fn, *args, n=None, ranks=None, merge=None, init=None, env=None, cwd=None
     return _run(_home(), fn, args, kw, options)
 
 
-def group():
-    """This notebook's group of ranks."""
-    return Group(_home())
+def group(on=None):
+    """This notebook's group of ranks. on: where its ranks are to be, as run() takes it; None: where they are."""
+    return Group(_home(), on)
 
 
 class Group:
     """The ranks of this notebook. They start when something first runs on them."""
 
-    def __init__(self, home):
+    def __init__(self, home, on=None):
         self._home = home
+        self._on = on
 
     def run(self, fn, *args, **kw):
         """As cellspan.run(fn, *args, **kw), on the group as it is."""
+        if self._on is not None:
+            kw.setdefault("on", self._on)
         return run(fn, *args, **kw)
 
     def push(self, ranks=None, **values):

@@ -15,6 +15,7 @@ from .worker import Cell, Waiting, Worker, _current, begin_process, loads
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
 VERSION = ".".join(map(str, sys.version_info[:3]))
+SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
 
 
 class Kernel:
@@ -80,6 +81,7 @@ class Home(Worker):
             "prefix": sys.prefix,
             "executable": sys.executable,
             "hostname": os.uname().nodename,
+            "cwd": folder(),
             "language_info": language_info(),
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
@@ -224,6 +226,8 @@ class Home(Worker):
         try:
             if flags & 2:
                 self._record(fields["count"], fields["raw"])
+            if flags & 4:
+                code, found["script"] = "", script_text(code)
             only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
             found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
             found["assigned"] = self._captures().assigned(code, transform)
@@ -274,6 +278,8 @@ class Home(Worker):
         _, number, _, _, _, _, fields = message
         try:
             has, value = self._unpack(message)
+            if message[3] and message[4] < 0:  # there should be one: the agent could not get it, and says why
+                raise OSError(fields["names"])
             content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
             content = failure(type(error).__name__, text_of(error))
@@ -385,6 +391,24 @@ def language_info():
         "codemirror_mode": {"name": "ipython", "version": version[0]},
         "nbconvert_exporter": "python",
     }
+
+
+def folder():
+    """The working directory, or "" where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def script_text(path):
+    """The text of a script, for ranks that may not have the file; "" when it is no text, can't be read or is too long."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(SCRIPT_MAX + 1)
+    except (OSError, ValueError):
+        return ""
+    return text if len(text) <= SCRIPT_MAX else ""
 
 
 def main(fd):

@@ -78,7 +78,7 @@ class Rank(Worker):
         cell.before = lambda: self._set_up(fields)
         if flags & SCRIPT:
             cell.code = ""
-            cell.instead = lambda: self._script(argv)
+            cell.instead = lambda: self._script(argv, fields["code"])
         self.execute(cell, self._done)
 
     def _set_up(self, fields):
@@ -142,9 +142,15 @@ class Rank(Worker):
         self._threads = text
         torch.set_num_threads(max(1, int(text)))
 
-    def _script(self, argv):
-        """Runs a file or a module as `python file` or `python -m module` would."""
+    def _script(self, argv, text):
+        """Runs a file or a module as `python file` or `python -m module` would. text: the file's, for where it is not."""
         __tracebackhide__ = True
+        if text and argv[0] != "-m" and not os.path.exists(argv[0]):
+            with tempfile.TemporaryDirectory(prefix="cellspan-script-") as place:
+                path = os.path.join(place, os.path.basename(argv[0]))
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                return self._script([path, *argv[1:]], "")
         _must_exist(argv)
         kept_argv, kept_path = sys.argv, list(sys.path)
         try:
@@ -263,7 +269,11 @@ class Rank(Worker):
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def _bind(self, message):
-        _, number, _, _, fd, size, fields = message
+        _, number, _, blob, fd, size, fields = message
+        if fd < 0 and blob:  # there should be one: the agent could not get it, and says why
+            self._bind_error = OSError(fields["names"])
+            self._unbound = UNBOUND
+            return
         if fd < 0 and not fields["cast"]:
             return
         try:
