@@ -18,7 +18,7 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/tcp.h worker/collective/tcp.c \
 	worker/collective/transport.h
 worker_collective_libcollective_a_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS) $(CUDA_CPPFLAGS)
-EXTRA_DIST += worker/collective/README.md
+EXTRA_DIST += worker/collective/README.md worker/collective/plain/cuda_runtime.h worker/collective/plain/cuda_fp16.h
 
 COLLECTIVE_LIBS = worker/collective/libcollective.a base/libbase.a
 check_PROGRAMS += \
