@@ -23,6 +23,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/ferry.h worker/agent/ferry.c \
 	worker/agent/gauge.h worker/agent/gauge.c \
 	worker/agent/haul.h worker/agent/haul.c \
+	worker/agent/instead.h worker/agent/instead.c \
 	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/oom.h worker/agent/oom.c \

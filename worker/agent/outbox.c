@@ -81,19 +81,41 @@ bool outbox_is_empty(const struct outbox *o)
     return !o->first[0] && !o->first[1];
 }
 
-void outbox_pop(struct outbox *o)
+static void take_out(struct outbox *o, unsigned box, struct letter *l)
 {
-    const unsigned box = o->first[0] ? 0 : 1;
-    struct letter *l = o->first[box];
+    struct letter **at = &o->first[box];
 
-    if (!l)
-        return;
-    if (!(o->first[box] = l->next))
-        o->end[box] = &o->first[box];
+    while (*at != l)
+        at = &(*at)->next;
+    if (!(*at = l->next))
+        o->end[box] = at;
     o->bytes -= l->n;
     if (l->blob_fd >= 0)
         close(l->blob_fd);
     free(l);
+}
+
+void outbox_pop(struct outbox *o)
+{
+    const unsigned box = o->first[0] ? 0 : 1;
+
+    if (o->first[box])
+        take_out(o, box, o->first[box]);
+}
+
+struct letter *outbox_find(const struct outbox *o, enum span_kind kind, uint64_t cell)
+{
+    struct span head;
+
+    for (struct letter *l = o->first[1]; l; l = l->next)
+        if (span_peek(&head, l->p, l->n, NULL) == 0 && head.kind == kind && head.cell == cell)
+            return l;
+    return NULL;
+}
+
+void outbox_remove(struct outbox *o, struct letter *l)
+{
+    take_out(o, 1, l);
 }
 
 /* ---- blobs on their way ---- */

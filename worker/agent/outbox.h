@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "protocol/span.h"
 
 struct letter {
     struct letter *next;
@@ -42,5 +43,9 @@ struct letter *outbox_waiting(const struct outbox *o, uint64_t blob);
 void letter_ready(struct letter *l, int blob_fd); /* it waits no more; takes blob_fd (-1: it goes without) */
 /* Puts msg in its place, which waits no more. -1: memory is out, and it is as it was. */
 MUST_USE int outbox_replace(struct outbox *o, struct letter *l, struct slice msg);
+
+/* The message of that kind and cell, if it waits and is not urgent; NULL: it does not. */
+struct letter *outbox_find(const struct outbox *o, enum span_kind kind, uint64_t cell);
+void outbox_remove(struct outbox *o, struct letter *l); /* destroys one that is not urgent */
 
 #endif

@@ -2,16 +2,15 @@
 #include "worker/agent/relay.h"
 
 #include <fcntl.h>
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/full.h"
 #include "worker/agent/ferry.h"
+#include "worker/agent/instead.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/reap.h"
 #include "worker/agent/uplink.h"
@@ -20,7 +19,6 @@
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64
-#define SPAN_BLOB_SIZE_AT 24 /* where a header holds blob_size */
 #define PACKETS_AT_END 4096 /* what a socket can hold is less */
 
 /* ---- down ---- */
@@ -90,47 +88,13 @@ static void post_waiting(struct worker *w)
 
 /* ---- blobs that are not here ---- */
 
-/* RETURN's content when its value is lost. */
-static int failure(const char *why, struct buf *out)
-{
-    json_t *content = json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError", "evalue", why, "traceback", why);
-    char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
-    const int rc = text ? buf_add_text(out, text) : -1;
-
-    free(text);
-    json_decref(content);
-    return rc;
-}
-
-/* The same message as the worker gets it without the blob that its header names: blob_size is 0, and it says why. */
-static int without_blob(struct slice msg, const char *why, struct buf *out, struct err *err)
-{
-    struct buf content = BUF_INIT;
-    struct span m;
-    int rc;
-
-    if (span_decode(&m, msg.p, msg.n, err) < 0)
-        return -1;
-    m.blob_size = 0;
-    if (m.kind == SPAN_BIND)
-        m.v[F_BIND_NAMES].s = slice_text(why);
-    if (m.kind == SPAN_RETURN && failure(why, &content) == 0) {
-        m.v[F_RETURN_STATUS].s = slice_text("error");
-        m.v[F_RETURN_CONTENT].s = buf_slice(&content);
-    }
-    rc = span_encode(&m, out, err);
-    buf_release(&content);
-    span_release(&m);
-    return rc;
-}
-
 static void post_without(struct worker *w, const struct span *head, struct slice msg, const char *why)
 {
     struct buf now = BUF_INIT;
     struct err err = { "" };
 
     log_warn("relay", "blob %llu is not here: %s", (unsigned long long)head->blob, why);
-    if (without_blob(msg, why, &now, &err) < 0)
+    if (instead_of_blob(msg, why, &now, &err) < 0)
         log_error("relay", "%s", err.text);
     else
         post(w, is_urgent(head->kind), buf_slice(&now), -1);
@@ -147,8 +111,8 @@ static void let_go(struct worker *w, struct letter *l, const struct blob *b, con
         error = "there was no descriptor left for its bytes";
     if (fd >= 0)
         letter_ready(l, fd);
-    else if (without_blob(slice_of(l->p, l->n), error, &now, &err) < 0 || outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
-        memset(l->p + SPAN_BLOB_SIZE_AT, 0, 8); /* at least no more is promised than comes */
+    else if (instead_of_blob(slice_of(l->p, l->n), error, &now, &err) < 0 || outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
+        instead_patch(l->p);
         letter_ready(l, -1);
     }
     buf_release(&now);
@@ -175,6 +139,26 @@ static void wait_for_blob(struct worker *w, const struct span *head, struct slic
         lose(w, msg.n);
 }
 
+/* The cell waits for a blob, or for room: an interrupt would come too early for the worker, and be lost. */
+static bool interrupt_waiting(struct worker *w, const struct span *head)
+{
+    struct letter *l = outbox_find(&w->outbox, SPAN_RUN, head->cell);
+    struct buf done = BUF_INIT;
+    struct err err = { "" };
+    bool answered;
+
+    if (!l)
+        return false;
+    answered = instead_of_cell(w->id, head->cell, &done, &err) == 0 &&
+               uplink_send(w->agent->uplink, w->id, buf_slice(&done), &err) == 0;
+    if (answered)
+        outbox_remove(&w->outbox, l);
+    else
+        log_error("relay", "%s", err.text);
+    buf_release(&done);
+    return answered;
+}
+
 static void begin_cell(struct worker *w, const struct span *head)
 {
     w->cell = head->cell;
@@ -189,6 +173,8 @@ void relay_down(struct worker *w, const struct span *head, struct slice msg)
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
         begin_cell(w, head);
+    if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
+        return;
     if (rides && !b && ferry_expects(w->agent->ferry, head->blob))
         wait_for_blob(w, head, msg);
     else if (rides && (!b || b->size != head->blob_size))
@@ -280,6 +266,8 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
     if (is_after_text(head->kind))
         pipes_drain(w);
     pipes_flush(w);
+    if (head->kind == SPAN_DONE && full_takes(w, msg))
+        return;
     if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
         log_error("relay", "%s", err.text);
     credit_take(&w->credit, (uint64_t)counts);

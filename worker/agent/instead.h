@@ -1,0 +1,19 @@
+/* instead.h - messages that the agent writes in the place of others: a worker's message without the blob that could not be had,
+ * and the answer of a worker that was interrupted before its cell had reached it. Pure. */
+#ifndef WORKER_AGENT_INSTEAD_H
+#define WORKER_AGENT_INSTEAD_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+/* msg with blob_size 0: a BIND has the reason in `names`, a RETURN is an error. */
+MUST_USE int instead_of_blob(struct slice msg, const char *why, struct buf *out, struct err *err);
+/* No memory for that: at least no more is promised than comes. p: an encoded message, whole. */
+void instead_patch(char *p);
+/* DONE: the cell was interrupted before it ran. */
+MUST_USE int instead_of_cell(uint32_t worker, uint64_t cell, struct buf *out, struct err *err);
+
+#endif
