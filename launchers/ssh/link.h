@@ -44,7 +44,7 @@ struct link {
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
     char *found, *version; /* see cause.h */
-    char *said[4];         /* the last lines of stderr, the latest last */
+    char *said[16];        /* the last lines of stderr, the latest last */
     struct buf send;       /* what stdin is still to get */
     struct pour out_lines, err_lines;
     struct watch *out_watch, *err_watch, *in_watch, *timer;

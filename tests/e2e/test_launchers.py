@@ -17,7 +17,7 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 LIMIT = 30  # seconds for what takes one; far off, to catch what hangs
 
 # Writes "AGENT HOST SECRET FOLDER ARGUMENTS" to a file of its own, and lives until its stdin ends.
-AGENT = """#!/bin/sh
+AGENT = r"""#!/bin/sh
 while [ -z "$CELLSPAN_SECRET" ] && IFS= read -r line; do
     case $line in
     CELLSPAN_AGENT=*) CELLSPAN_AGENT=${line#*=} ;;
@@ -26,10 +26,11 @@ while [ -z "$CELLSPAN_SECRET" ] && IFS= read -r line; do
 done
 [ "$CELLSPAN_SECRET" = "%(secret)s" ] && secret=yes || secret=no
 file=%(folder)s/$CELLSPAN_AGENT
-echo "$CELLSPAN_AGENT ${SLURMD_NODENAME:-$(hostname)} $secret $PWD gpus=$CUDA_VISIBLE_DEVICES $*" >"$file.new"
+printf '%%s\n' "$CELLSPAN_AGENT ${SLURMD_NODENAME:-$(hostname)} $secret $PWD gpus=$CUDA_VISIBLE_DEVICES $*" >"$file.new"
 mv "$file.new" "$file"
 echo "hello from $CELLSPAN_AGENT" >&2
-cat >/dev/null
+trap 'rm -f "$file"; exit 0' TERM
+while read -r line; do :; done
 rm -f "$file"
 """
 
@@ -205,7 +206,7 @@ def test_ssh_starts_one_agent_on_each_host(launch, hosts, tmp_path):
     assert one.out == ["nodes 3", "node 0 h1", "node 1 h2 4", "node 2 h3"]
     for number, host in enumerate(("h1", "h2", "h3")):
         assert agents[number][:4] == [str(number), host, "yes", str(tmp_path)], agents
-        assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new"], agents
+        assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new", "line"], agents
     one.wait_line("^h2: hello from 1$")
     assert one.end() == 0 and not one.failed()
     one.gone()
@@ -272,9 +273,9 @@ def test_ssh_names_each_host_that_does_not_come_and_why(launch, hosts, tmp_path)
 
 
 def test_ssh_says_how_cellspan_is_installed_where_it_is_not(launch, hosts):
-    one = launch("ssh", spec="h1", env=hosts.variables(), command="/nowhere/libexec/cellspan/cellspan-agent")
+    one = launch("ssh", spec="h1", env=hosts.variables(), command="/nowhere/no-agent")
     assert one.wait() == 1
-    assert "h1: there is no cellspan-agent" in one.failed()[0] and "pip install cellspan" in one.failed()[0]
+    assert "h1: there is no no-agent" in one.failed()[0] and "pip install cellspan" in one.failed()[0]
     assert "CELLSPAN_REMOTE_PREFIX" in one.failed()[0]
 
 
@@ -510,10 +511,10 @@ def test_slurm_goes_on_when_a_node_is_lost(launch, idle):
 
 
 def test_slurm_names_the_nodes_without_cellspan(launch, idle):
-    one = launch("slurm", spec="--nodes=2", env=idle.variables(), command="/nowhere/cellspan-agent")
+    one = launch("slurm", spec="--nodes=2", env=idle.variables(), command="/nowhere/no-agent")
     assert one.wait() == 1
     assert {text.split(":")[0] for text in one.failed().values()} == {"n1", "n2"}
-    assert all("pip install cellspan" in text for text in one.failed().values())
+    assert all("pip install cellspan" in text for text in one.failed().values()), one.said()
 
 
 @pytest.mark.limit(240)
