@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#define SLOW_BANDWIDTH 0.5
-#define SLOW_LATENCY 3.0
+#define SLOW_BANDWIDTH   0.5
+#define SLOW_LATENCY     3.0
 #define LATENCY_NOISE_US 200.0
 
 unsigned links_rounds(unsigned n)

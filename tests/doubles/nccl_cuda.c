@@ -1,5 +1,5 @@
-/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c names: "GPU memory" is the host's, a
- * stream is a thread that does one thing after the other. See nccl_double.h for its settings. */
+/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c names: "GPU memory" is the
+ * host's, a stream is a thread that does one thing after the other. See nccl_double.h for its settings. */
 #include "tests/doubles/nccl_double.h"
 
 #include <stdio.h>
@@ -42,7 +42,8 @@ static long setting(const char *name, long otherwise)
     return text && text[0] ? atol(text) : otherwise;
 }
 
-/* --- devices and contexts ------------------------------------------------------------------------------------------ */
+/* --- devices and contexts ------------------------------------------------------------------------------------------
+ */
 
 EXPORT cu_result cuInit(unsigned flags)
 {
@@ -51,7 +52,9 @@ EXPORT cu_result cuInit(unsigned flags)
 
 EXPORT cu_result cuGetErrorString(cu_result result, const char **words)
 {
-    *words = result == DRIVER_OUT_OF_MEMORY ? "out of memory" : result == DRIVER_NO_DEVICE ? "no CUDA-capable device" : "an error";
+    *words = result == DRIVER_OUT_OF_MEMORY ? "out of memory"
+             : result == DRIVER_NO_DEVICE   ? "no CUDA-capable device"
+                                            : "an error";
     return DRIVER_OK;
 }
 
@@ -124,7 +127,8 @@ EXPORT cu_result cuCtxGetDevice(cu_device *device)
     return depth > 0 ? DRIVER_OK : 201;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
 
 EXPORT cu_result cuMemAlloc_v2(cu_pointer *p, size_t size)
 {
@@ -172,7 +176,8 @@ EXPORT cu_result cuMemFreeHost(void *p)
     return DRIVER_OK;
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------------------------------
+ */
 
 static void *stream_main(void *arg)
 {
@@ -280,7 +285,8 @@ EXPORT cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t size, cu
     return copy(to, (const void *)(uintptr_t)from, size, stream);
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------------------------
+ */
 
 EXPORT cu_result cuEventCreate(cu_event *event, unsigned flags)
 {

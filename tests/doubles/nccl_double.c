@@ -1,5 +1,6 @@
-/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets; operations run in the
- * stream's thread, and look now and then whether they were aborted. Some calls return "in progress", as the real ones do. */
+/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets; operations run in
+ * the stream's thread, and look now and then whether they were aborted. Some calls return "in progress", as the real
+ * ones do. */
 #include "tests/doubles/nccl_double.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 #define RANKS_MAX 64
-#define SLICE_MS 10
+#define SLICE_MS  10
 
 struct nccl_comm_s {
     int rank, ranks;
@@ -23,7 +24,7 @@ struct nccl_comm_s {
     int fd[RANKS_MAX];
     pthread_t joiner;
     bool joining;
-    atomic_int state;    /* of GetAsyncError */
+    atomic_int state;     /* of GetAsyncError */
     atomic_int launching; /* calls that said "in progress" and whose work has not begun */
     atomic_int jobs;
     atomic_bool aborted;
@@ -44,7 +45,8 @@ static void sleep_ms(long ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- bytes --------------------------------------------------------------------------------------------------------- */
+/* --- bytes ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Whole or not: false when it was aborted or the peer is gone. */
 static bool move(struct nccl_comm_s *c, int peer, char *p, size_t n, bool out)
@@ -99,7 +101,8 @@ static bool swap_bytes(struct nccl_comm_s *c, int to, char *out, int from, char 
     return true;
 }
 
-/* --- joining ------------------------------------------------------------------------------------------------------- */
+/* --- joining -------------------------------------------------------------------------------------------------------
+ */
 
 static socklen_t name_of(const struct nccl_comm_s *c, int rank, struct sockaddr_un *at)
 {
@@ -192,8 +195,8 @@ EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *comm, int ranks, struct ncc
     struct nccl_comm_s *c;
     cu_context context = NULL;
 
-    if (ranks > RANKS_MAX || rank < 0 || rank >= ranks || config->magic != NCCL_MAGIC || config->size != sizeof *config
-        || config->version < 21400 || config->blocking != 0)
+    if (ranks > RANKS_MAX || rank < 0 || rank >= ranks || config->magic != NCCL_MAGIC ||
+        config->size != sizeof *config || config->version < 21400 || config->blocking != 0)
         return 4; /* ncclInvalidArgument */
     if (cuCtxGetCurrent(&context) || !context || !(c = calloc(1, sizeof *c)))
         return 1; /* ncclUnhandledCudaError */
@@ -208,7 +211,8 @@ EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *comm, int ranks, struct ncc
     return NCCL_IN_PROGRESS;
 }
 
-/* --- ends ---------------------------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------------------------------
+ */
 
 static void end(struct nccl_comm_s *c)
 {
@@ -251,7 +255,8 @@ EXPORT nccl_result ncclCommGetAsyncError(nccl_comm c, nccl_result *state)
 
 EXPORT const char *ncclGetErrorString(nccl_result result)
 {
-    return result == NCCL_REMOTE_ERROR ? "remote process exited or there was a network error" : "unhandled system error";
+    return result == NCCL_REMOTE_ERROR ? "remote process exited or there was a network error"
+                                       : "unhandled system error";
 }
 
 EXPORT const char *ncclGetLastError(nccl_comm c)
@@ -259,7 +264,8 @@ EXPORT const char *ncclGetLastError(nccl_comm c)
     return c ? "as the double was told" : "";
 }
 
-/* --- operations ---------------------------------------------------------------------------------------------------- */
+/* --- operations ----------------------------------------------------------------------------------------------------
+ */
 
 enum kind { ALL_REDUCE, BROADCAST, SWAP };
 
@@ -358,14 +364,16 @@ EXPORT nccl_result ncclAllReduce(const void *in, void *out, size_t n, int type, 
 {
     if (type != NCCL_FLOAT32 || op != NCCL_SUM)
         return 4;
-    return launch(c, (struct work){ .kind = ALL_REDUCE, .in = (char *)(uintptr_t)in, .out = out, .bytes = n * 4 }, stream);
+    return launch(c, (struct work){ .kind = ALL_REDUCE, .in = (char *)(uintptr_t)in, .out = out, .bytes = n * 4 },
+                  stream);
 }
 
 EXPORT nccl_result ncclBroadcast(const void *in, void *out, size_t n, int type, int root, nccl_comm c, cu_stream stream)
 {
     if (type != NCCL_UINT8 || root < 0 || root >= c->ranks)
         return 4;
-    return launch(c, (struct work){ .kind = BROADCAST, .in = (char *)(uintptr_t)in, .out = out, .bytes = n, .root = root },
+    return launch(c,
+                  (struct work){ .kind = BROADCAST, .in = (char *)(uintptr_t)in, .out = out, .bytes = n, .root = root },
                   stream);
 }
 

@@ -13,7 +13,7 @@ struct slot {
     cu_pointer device; /* where it passes through */
     cu_event done;
     bool busy;
-    int fd;            /* >= 0: its bytes are to be written there once it is done */
+    int fd; /* >= 0: its bytes are to be written there once it is done */
     uint64_t offset, size;
 };
 
@@ -77,9 +77,8 @@ static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, ui
     const bool root = c->rank == c->root;
     cu_stream stream = comm_stream(c->comm);
 
-    if (root
-        && (read_all(fd, s->host, size, offset, err) < 0
-            || driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
+    if (root && (read_all(fd, s->host, size, offset, err) < 0 ||
+                 driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
         return -1;
     if (comm_broadcast(c->comm, where, where, size, c->root, c->limit, err) < 0)
         return -1;
@@ -114,8 +113,8 @@ static int slot_init(struct cast *c, struct slot *s, struct err *err)
 {
     const struct driver *d = c->driver;
 
-    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) < 0
-        || driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way", err) < 0)
+    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) < 0 ||
+        driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way", err) < 0)
         return -1;
     return driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
 }

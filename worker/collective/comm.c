@@ -7,7 +7,7 @@
 #include <time.h>
 
 #define OTHERS_CALL_MS 2000u /* how long an abort waits for a call of the owner's to return */
-#define SPIN 200u                     /* looks without a sleep: a short message is done by then */
+#define SPIN           200u  /* looks without a sleep: a short message is done by then */
 
 struct comm {
     struct comms *list;
@@ -18,8 +18,8 @@ struct comm {
     cu_context context;
     cu_stream stream;
     bool retained, pushed;
-    pthread_mutex_t lock;          /* held around each call of NCCL's with this communicator, none of which waits */
-    _Atomic(nccl_comm) comm;       /* NULL: not made, or aborted */
+    pthread_mutex_t lock;    /* held around each call of NCCL's with this communicator, none of which waits */
+    _Atomic(nccl_comm) comm; /* NULL: not made, or aborted */
     atomic_bool aborted;
 };
 
@@ -62,8 +62,8 @@ static void comms_remove(struct comms *cs, struct comm *c)
     pthread_mutex_unlock(&cs->lock);
 }
 
-/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there, and NCCL wants the abort
- * from another thread just then. */
+/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there, and NCCL wants the
+ * abort from another thread just then. */
 static bool lock_soon(struct comm *c)
 {
     const struct timespec ts = { 0, 1000 * 1000 };
@@ -100,8 +100,8 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that. Without a thread for it
- * the owners see the mark, and abort their own. */
+/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that. Without a thread for
+ * it the owners see the mark, and abort their own. */
 unsigned comms_abort(struct comms *cs)
 {
     pthread_t thread;
@@ -128,7 +128,8 @@ unsigned comms_abort(struct comms *cs)
     return n;
 }
 
-/* --- calls --------------------------------------------------------------------------------------------------------- */
+/* --- calls ---------------------------------------------------------------------------------------------------------
+ */
 
 static int lost(struct err *err)
 {
@@ -245,8 +246,8 @@ int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out,
     rc = f->group_start();
     sent = f->send(at(in), n, NCCL_UINT8, (int)next, comm, c->stream);
     got = f->recv(at(out), n, NCCL_UINT8, (int)previous, comm, c->stream);
-    if (nccl_check(f, comm, rc, "ncclGroupStart", err) < 0 || nccl_check(f, comm, sent, "ncclSend", err) < 0
-        || nccl_check(f, comm, got, "ncclRecv", err) < 0) {
+    if (nccl_check(f, comm, rc, "ncclGroupStart", err) < 0 || nccl_check(f, comm, sent, "ncclSend", err) < 0 ||
+        nccl_check(f, comm, got, "ncclRecv", err) < 0) {
         (void)f->group_end();
         give(c);
         return -1;
@@ -285,14 +286,15 @@ bool comm_broken(const struct comm *c)
     return atomic_load(&c->aborted);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------------------------------
+ */
 
 static int enter(struct comm *c, int device, struct err *err)
 {
     const struct driver *d = c->driver;
 
-    if (driver_check(d, d->device(&c->device, device), "cuDeviceGet", err) < 0
-        || driver_check(d, d->primary_retain(&c->context, c->device), "the GPU's context", err) < 0)
+    if (driver_check(d, d->device(&c->device, device), "cuDeviceGet", err) < 0 ||
+        driver_check(d, d->primary_retain(&c->context, c->device), "the GPU's context", err) < 0)
         return -1;
     c->retained = true;
     if (driver_check(d, d->context_push(c->context), "cuCtxPushCurrent", err) < 0)
@@ -342,7 +344,8 @@ static bool finalize(struct comm *c, const struct limit *l)
     if (!comm)
         return false;
     rc = c->nccl->finalize(comm);
-    return enqueued(c, comm, rc, "ncclCommFinalize", l, &ignored) == 0 && settle(c, "ncclCommFinalize", l, &ignored) == 0;
+    return enqueued(c, comm, rc, "ncclCommFinalize", l, &ignored) == 0 &&
+           settle(c, "ncclCommFinalize", l, &ignored) == 0;
 }
 
 void comm_end(struct comm *c, bool well, const struct limit *l)

@@ -1,7 +1,7 @@
 /* comm.h - one NCCL communicator of ours, on one GPU: made, used, ended and aborted without ever waiting unbounded.
  *
- * All are listed in a `struct comms`, so that another thread can abort them when a rank has failed: what their owner waits
- * for then returns with an error. */
+ * All are listed in a `struct comms`, so that another thread can abort them when a rank has failed: what their owner
+ * waits for then returns with an error. */
 #ifndef WORKER_COLLECTIVE_COMM_H
 #define WORKER_COLLECTIVE_COMM_H
 
@@ -27,13 +27,13 @@ void comms_forked(struct comms *cs);
 /* Aborts them all, from any thread; returns at once. Harmless where there are none. How many there were. */
 unsigned comms_abort(struct comms *cs);
 
-/* Joins a communicator of `ranks` as `rank`; GPU `device` by its index in this process. Makes its primary context (torch's
- * own) the calling thread's until comm_close. `nccl` and `driver` are borrowed. NULL: *err says why. */
+/* Joins a communicator of `ranks` as `rank`; GPU `device` by its index in this process. Makes its primary context
+ * (torch's own) the calling thread's until comm_close. `nccl` and `driver` are borrowed. NULL: *err says why. */
 struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver, int device,
                        const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l, struct err *err);
-/* Ends the communication, but not the context: to be followed by freeing what was allocated in it (which waits for kernels,
- * and one that waits for a dead peer ends only by an abort), then by comm_close. `well`: nothing failed, so the others end it
- * too; else it is aborted. */
+/* Ends the communication, but not the context: to be followed by freeing what was allocated in it (which waits for
+ * kernels, and one that waits for a dead peer ends only by an abort), then by comm_close. `well`: nothing failed, so
+ * the others end it too; else it is aborted. */
 void comm_end(struct comm *c, bool well, const struct limit *l);
 /* NULL is fine. Ends it first if comm_end has not. From the thread that opened it. */
 void comm_close(struct comm *c, bool well, const struct limit *l);

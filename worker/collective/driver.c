@@ -50,8 +50,8 @@ int driver_open(struct driver *d, struct err *err)
     memset(d, 0, sizeof *d);
     if (!(d->library = library_open(names, 1, &used, &why)))
         return err_set(err, "no NVIDIA driver here (%s)", why.text);
-    if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0
-        && driver_check(d, d->init(0), "cuInit", err) == 0)
+    if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0 &&
+        driver_check(d, d->init(0), "cuInit", err) == 0)
         return 0;
     library_close(d->library);
     memset(d, 0, sizeof *d);

@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 
-typedef int cu_result;             /* CUresult */
-typedef int cu_device;             /* CUdevice */
-typedef uint64_t cu_pointer;       /* CUdeviceptr of 64-bit systems */
+typedef int cu_result;       /* CUresult */
+typedef int cu_device;       /* CUdevice */
+typedef uint64_t cu_pointer; /* CUdeviceptr of 64-bit systems */
 typedef struct cu_context_s *cu_context;
 typedef struct cu_stream_s *cu_stream;
 typedef struct cu_event_s *cu_event;

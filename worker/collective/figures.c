@@ -1,7 +1,7 @@
 #include "worker/collective/figures.h"
 
-#define PERIOD 251u /* prime: a shift by any power of two shows */
-#define RANK_STEP 8u
+#define PERIOD         251u /* prime: a shift by any power of two shows */
+#define RANK_STEP      8u
 #define ITERATIONS_MAX 20u
 
 const char *coll_name(enum coll_op op)
@@ -23,7 +23,8 @@ double figure_bus_factor(enum coll_op op, unsigned ranks)
     return ranks ? 2.0 * (double)(ranks - 1) / (double)ranks : 0;
 }
 
-void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations, double total_us)
+void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations,
+                 double total_us)
 {
     f->op = op;
     f->bytes = bytes;

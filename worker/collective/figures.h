@@ -17,10 +17,10 @@ struct figure {
     enum coll_op op;
     uint64_t bytes;
     unsigned iterations;
-    double us;        /* of one iteration, seen from this rank */
-    double algbw;     /* GB/s (1e9 bytes): bytes by time */
-    double busbw;     /* GB/s that the busiest link carried, whatever the number of ranks */
-    uint64_t bad;     /* elements that are not what they should be */
+    double us;    /* of one iteration, seen from this rank */
+    double algbw; /* GB/s (1e9 bytes): bytes by time */
+    double busbw; /* GB/s that the busiest link carried, whatever the number of ranks */
+    uint64_t bad; /* elements that are not what they should be */
 };
 
 const char *coll_name(enum coll_op op); /* "all_reduce", … */
@@ -28,7 +28,8 @@ const char *coll_name(enum coll_op op); /* "all_reduce", … */
 double figure_algbw(uint64_t bytes, double us);
 /* The factor between algorithm and bus bandwidth: 2(n-1)/n for all_reduce, else 1. */
 double figure_bus_factor(enum coll_op op, unsigned ranks);
-void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations, double total_us);
+void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations,
+                 double total_us);
 /* How many iterations fit into budget_ns when one takes one_ns: 1 to 20. */
 unsigned figure_iterations(uint64_t one_ns, uint64_t budget_ns);
 

@@ -20,13 +20,15 @@ _Static_assert((int)CU_STREAM_NON_BLOCKING == DRIVER_STREAM_ALONE, "flags");
 #include <nccl.h>
 _Static_assert(sizeof(ncclResult_t) == sizeof(nccl_result) && sizeof(ncclUniqueId) == sizeof(struct nccl_id), "sizes");
 _Static_assert(NCCL_UNIQUE_ID_BYTES == NCCL_ID, "ids");
-_Static_assert((int)ncclSuccess == NCCL_SUCCESS && (int)ncclInProgress == NCCL_IN_PROGRESS
-                   && (int)ncclRemoteError == NCCL_REMOTE_ERROR, "results");
+_Static_assert((int)ncclSuccess == NCCL_SUCCESS && (int)ncclInProgress == NCCL_IN_PROGRESS &&
+                   (int)ncclRemoteError == NCCL_REMOTE_ERROR,
+               "results");
 _Static_assert((int)ncclUint8 == NCCL_UINT8 && (int)ncclFloat32 == NCCL_FLOAT32 && (int)ncclSum == NCCL_SUM, "types");
-_Static_assert(offsetof(ncclConfig_t, magic) == offsetof(struct nccl_config, magic)
-                   && offsetof(ncclConfig_t, version) == offsetof(struct nccl_config, version)
-                   && offsetof(ncclConfig_t, blocking) == offsetof(struct nccl_config, blocking)
-                   && sizeof(ncclConfig_t) >= sizeof(struct nccl_config), "the configuration begins as 2.14's did");
+_Static_assert(offsetof(ncclConfig_t, magic) == offsetof(struct nccl_config, magic) &&
+                   offsetof(ncclConfig_t, version) == offsetof(struct nccl_config, version) &&
+                   offsetof(ncclConfig_t, blocking) == offsetof(struct nccl_config, blocking) &&
+                   sizeof(ncclConfig_t) >= sizeof(struct nccl_config),
+               "the configuration begins as 2.14's did");
 #endif
 
 typedef int headers_were_compared;

@@ -44,7 +44,8 @@ void *library_open(const char *const *names, size_t n, const char **used, struct
     return err_null(err, "%s", reasons[0] ? reasons : "no library is named");
 }
 
-int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions, struct err *err)
+int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions,
+                 struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         void *symbol = dlsym(library, row[i].name);

@@ -13,11 +13,18 @@ struct library_row {
     size_t at;
     bool required; /* else its pointer is NULL where the library lacks it */
 };
-#define LIBRARY_NEEDS(type, member, symbol) { symbol, offsetof(type, member), true }
-#define LIBRARY_LIKES(type, member, symbol) { symbol, offsetof(type, member), false }
+#define LIBRARY_NEEDS(type, member, symbol)                                                                            \
+    {                                                                                                                  \
+        symbol, offsetof(type, member), true                                                                           \
+    }
+#define LIBRARY_LIKES(type, member, symbol)                                                                            \
+    {                                                                                                                  \
+        symbol, offsetof(type, member), false                                                                          \
+    }
 
-/* Opens the first of `names` that can be: sonames as the system finds them, or paths; NULL and empty ones are passed over.
- * Prefers one that this process has loaded already over another version of it. *used: which. NULL: *err has every reason. */
+/* Opens the first of `names` that can be: sonames as the system finds them, or paths; NULL and empty ones are passed
+ * over. Prefers one that this process has loaded already over another version of it. *used: which. NULL: *err has every
+ * reason. */
 void *library_open(const char *const *names, size_t n, const char **used, struct err *err);
 MUST_USE int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions,
                           struct err *err);

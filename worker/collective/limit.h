@@ -11,9 +11,9 @@
 #define LIMIT_SLICE_MS 50 /* the longest sleep between two looks at `stopped` */
 
 struct limit {
-    uint64_t until_ns;           /* of clock_system */
-    double seconds;              /* what it was set to, for words */
-    bool (*stopped)(void *arg);  /* asked between sleeps; NULL: nobody calls it off */
+    uint64_t until_ns;          /* of clock_system */
+    double seconds;             /* what it was set to, for words */
+    bool (*stopped)(void *arg); /* asked between sleeps; NULL: nobody calls it off */
     void *arg;
 };
 

@@ -1,7 +1,7 @@
 #include "worker/collective/measure.h"
 
-#define WARM_UP 2u            /* iterations: connections are made in the first, the second one is timed */
-#define STOP UINT64_C(0)      /* what rank 0 shares when the time is over */
+#define WARM_UP 2u          /* iterations: connections are made in the first, the second one is timed */
+#define STOP    UINT64_C(0) /* what rank 0 shares when the time is over */
 
 struct loop {
     struct transport *t;
@@ -63,8 +63,8 @@ static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, str
     return err_set(err, "%s of %llu bytes: %s", coll_name(op), (unsigned long long)bytes, why->text);
 }
 
-int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s, const struct limit *l,
-            struct figure *rows, unsigned *n_rows, struct err *err)
+int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
+            const struct limit *l, struct figure *rows, unsigned *n_rows, struct err *err)
 {
     struct loop m = { t, l, 0, n * COLL_OPS, 0 };
     uint64_t most = 4;

@@ -13,9 +13,9 @@
 
 #include "base/process.h"
 
-#define HELLO 40u       /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
+#define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
 #define GUESTS_MAX 256u /* connections that have not said hello yet */
-#define BACKLOG 4096
+#define BACKLOG    4096
 static const char magic[8] = "CSMESH1";
 
 struct line {
@@ -113,7 +113,8 @@ static int listen_at(const struct addrinfo *where, const char *address, struct e
 {
     int fd = socket(where->ai_family, SOCK_STREAM, 0);
 
-    if (fd < 0 || prepare_socket(fd) < 0 || bind(fd, where->ai_addr, where->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+    if (fd < 0 || prepare_socket(fd) < 0 || bind(fd, where->ai_addr, where->ai_addrlen) < 0 ||
+        listen(fd, BACKLOG) < 0) {
         err_set(err, "can't listen at %s: %s", address, strerror(errno));
         fd_close(&fd);
         return -1;
@@ -270,8 +271,8 @@ static void dial_start(struct meeting *g, struct dial *d)
     put32(d->hello + 32, d->peer->rank);
     put32(d->hello + 36, 0);
     d->fd = socket(where->ai_family, SOCK_STREAM, 0);
-    if (d->fd < 0 || prepare_socket(d->fd) < 0
-        || (connect(d->fd, where->ai_addr, where->ai_addrlen) < 0 && errno != EINPROGRESS))
+    if (d->fd < 0 || prepare_socket(d->fd) < 0 ||
+        (connect(d->fd, where->ai_addr, where->ai_addrlen) < 0 && errno != EINPROGRESS))
         dial_fail(d, "", errno);
     freeaddrinfo(where);
 }
@@ -379,8 +380,7 @@ static int meet_once(struct meeting *g, const struct limit *l)
 
     g->watch[n++] = (struct pollfd){ .fd = g->n_guests < GUESTS_MAX ? g->mesh->listener : -1, .events = POLLIN };
     for (size_t i = 0; i < g->n; i++)
-        g->watch[n++] =
-            (struct pollfd){ .fd = g->dial[i].fd, .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };
+        g->watch[n++] = (struct pollfd){ .fd = g->dial[i].fd, .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };
     for (size_t i = 0; i < guests; i++)
         g->watch[n++] = (struct pollfd){ .fd = g->guest[i].fd, .events = POLLIN };
     if (poll(g->watch, n, limit_sleep_ms(l)) < 0)
@@ -408,7 +408,9 @@ static void part(struct meeting *g)
         struct dial *d = &g->dial[i];
 
         if (d->fd >= 0)
-            dial_fail(d, d->sent ? "it took the connection, but does not answer" : "no answer (a firewall, or a host that is down)",
+            dial_fail(d,
+                      d->sent ? "it took the connection, but does not answer"
+                              : "no answer (a firewall, or a host that is down)",
                       0);
         if (d->line->in < 0)
             snprintf(d->peer->silent, sizeof d->peer->silent, "no connection from rank %u came", d->peer->rank);
@@ -447,8 +449,8 @@ static int meet(struct meeting *g, struct mesh_peer *peers, const struct limit *
     return 0;
 }
 
-int mesh_connect(struct mesh *m, unsigned self, unsigned attempt, struct mesh_peer *peers, size_t n, const struct limit *l,
-                 struct err *err)
+int mesh_connect(struct mesh *m, unsigned self, unsigned attempt, struct mesh_peer *peers, size_t n,
+                 const struct limit *l, struct err *err)
 {
     struct meeting *g = calloc(1, sizeof *g);
     int rc = -1;

@@ -1,9 +1,10 @@
-/* mesh.h - plain tcp connections between the ranks of a check, each rank listening at the one address that the kernel chose
- * for its node. They carry test patterns and communicator ids, never a user's data, and live as long as the check.
+/* mesh.h - plain tcp connections between the ranks of a check, each rank listening at the one address that the kernel
+ * chose for its node. They carry test patterns and communicator ids, never a user's data, and live as long as the
+ * check.
  *
- * Who connects says hello (in clear): the check's token, which attempt this is, who it is and whom it wants; who does not know
- * the token is turned away and counted. The answer is one byte, so that a connection that only the system (or a firewall)
- * accepted does not pass for one. */
+ * Who connects says hello (in clear): the check's token, which attempt this is, who it is and whom it wants; who does
+ * not know the token is turned away and counted. The answer is one byte, so that a connection that only the system (or
+ * a firewall) accepted does not pass for one. */
 #ifndef WORKER_COLLECTIVE_MESH_H
 #define WORKER_COLLECTIVE_MESH_H
 
@@ -13,17 +14,17 @@
 #include "base/err.h"
 #include "worker/collective/limit.h"
 
-#define MESH_TOKEN 16u         /* bytes */
+#define MESH_TOKEN     16u /* bytes */
 #define MESH_PEERS_MAX 65536u
-#define MESH_WHERE 72u         /* bytes of "[address]:port" with its NUL */
+#define MESH_WHERE     72u /* bytes of "[address]:port" with its NUL */
 
 struct mesh;
 
 struct mesh_peer {
     unsigned rank;
-    char where[MESH_WHERE];    /* "10.0.0.3:4242", "[fe80::1]:4242" */
-    char error[256];           /* filled by mesh_connect: why it can't be reached from here; "" where it can */
-    char silent[256];          /* and why nothing came from it; "" where it did */
+    char where[MESH_WHERE]; /* "10.0.0.3:4242", "[fe80::1]:4242" */
+    char error[256];        /* filled by mesh_connect: why it can't be reached from here; "" where it can */
+    char silent[256];       /* and why nothing came from it; "" where it did */
 };
 
 /* Listens at `address` (numeric), at a port that the system chooses. NULL: *err says why. */
@@ -38,8 +39,8 @@ unsigned mesh_strangers(const struct mesh *m); /* connections that were turned a
 MUST_USE int mesh_connect(struct mesh *m, unsigned self, unsigned attempt, struct mesh_peer *peers, size_t n,
                           const struct limit *l, struct err *err);
 
-/* The connection to a rank, borrowed; -1: there is none. Of the two ways, the one that the higher rank opened, unless that
- * one is not there (`closed`: the ways [from, to] that didn't work, which all ranks must give alike). */
+/* The connection to a rank, borrowed; -1: there is none. Of the two ways, the one that the higher rank opened, unless
+ * that one is not there (`closed`: the ways [from, to] that didn't work, which all ranks must give alike). */
 struct mesh_way {
     unsigned from, to;
 };

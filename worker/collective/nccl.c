@@ -6,7 +6,7 @@
 
 #include "worker/collective/library.h"
 
-#define PLACES_MAX 16u
+#define PLACES_MAX            16u
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct nccl, member, symbol)
 #define LIKES(member, symbol) LIBRARY_LIKES(struct nccl, member, symbol)
 

@@ -1,7 +1,9 @@
-/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast wants it: the one that torch brought along, else the system's.
+/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast wants it: the one that torch brought along, else the
+ * system's.
  *
- * Types are this file's own, as NCCL's binary interface has had them since 2.14, so that one build serves every version;
- * where configure found nccl.h, headers.c compares them with it. Communicators are nonblocking: no call waits for a peer. */
+ * Types are this file's own, as NCCL's binary interface has had them since 2.14, so that one build serves every
+ * version; where configure found nccl.h, headers.c compares them with it. Communicators are nonblocking: no call waits
+ * for a peer. */
 #ifndef WORKER_COLLECTIVE_NCCL_H
 #define WORKER_COLLECTIVE_NCCL_H
 
@@ -11,11 +13,11 @@
 #include "base/err.h"
 #include "worker/collective/driver.h"
 
-#define NCCL_ID 128u             /* bytes */
-#define NCCL_LEAST 21400         /* 2.14: the first with nonblocking communicators */
+#define NCCL_ID    128u  /* bytes */
+#define NCCL_LEAST 21400 /* 2.14: the first with nonblocking communicators */
 #define NCCL_MAGIC 0xcafebeefu
 
-typedef int nccl_result;         /* ncclResult_t */
+typedef int nccl_result; /* ncclResult_t */
 typedef struct nccl_comm_s *nccl_comm;
 struct nccl_id {
     char bytes[NCCL_ID];
@@ -34,8 +36,8 @@ struct nccl_config {
 
 struct nccl {
     void *library;
-    int version;                 /* 22403: 2.24.3 */
-    char path[256];              /* the name under which it was found */
+    int version;    /* 22403: 2.24.3 */
+    char path[256]; /* the name under which it was found */
     nccl_result (*get_version)(int *version);
     nccl_result (*get_id)(struct nccl_id *id);
     nccl_result (*init)(nccl_comm *comm, int ranks, struct nccl_id id, int rank, struct nccl_config *config);
@@ -53,7 +55,8 @@ struct nccl {
     nccl_result (*group_end)(void);
 };
 
-/* Loads $CELLSPAN_NCCL_LIBRARY, else the one that is loaded already, else the first of `places` (paths), else the system's. */
+/* Loads $CELLSPAN_NCCL_LIBRARY, else the one that is loaded already, else the first of `places` (paths), else the
+ * system's. */
 MUST_USE int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct err *err);
 /* -1 with "what: NCCL's words" unless the result is success or in progress. */
 MUST_USE int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what, struct err *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define BOUNCE (4u << 20) /* bytes of host memory between a pattern and the GPU */
-#define WORD 16u          /* bytes of device memory for share() */
+#define WORD   16u        /* bytes of device memory for share() */
 
 struct way {
     struct transport base;
@@ -67,8 +67,8 @@ static int fill(struct way *w, uint64_t bytes, struct err *err)
 
         for (size_t i = 0; i < part / sizeof *p; i++)
             p[i] = pattern_input(w->base.rank, at / sizeof *p + i);
-        if (gpu(w, w->driver->to_device(w->in + at, p, part, comm_stream(w->comm)), "cuMemcpyHtoDAsync", err) < 0
-            || comm_wait(w->comm, NULL, w->limit, err) < 0)
+        if (gpu(w, w->driver->to_device(w->in + at, p, part, comm_stream(w->comm)), "cuMemcpyHtoDAsync", err) < 0 ||
+            comm_wait(w->comm, NULL, w->limit, err) < 0)
             return fault(w);
         at += part;
     }
@@ -84,7 +84,8 @@ static int prepare(struct transport *base, uint64_t bytes, struct err *err)
         return 0;
     release(w);
     snprintf(what, sizeof what, "GPU memory for 2 x %llu bytes", (unsigned long long)bytes);
-    if (gpu(w, w->driver->alloc(&w->in, bytes), what, err) < 0 || gpu(w, w->driver->alloc(&w->out, bytes), what, err) < 0)
+    if (gpu(w, w->driver->alloc(&w->in, bytes), what, err) < 0 ||
+        gpu(w, w->driver->alloc(&w->out, bytes), what, err) < 0)
         return -1;
     w->room = bytes;
     return fill(w, bytes, err);
@@ -105,8 +106,8 @@ static int once(struct way *w, enum coll_op op, uint64_t bytes, const struct lim
     return err_set(err, "there is no operation %d", (int)op);
 }
 
-static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns, const struct limit *l,
-               struct err *err)
+static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
+               const struct limit *l, struct err *err)
 {
     struct way *w = (struct way *)base;
     float ms = 0;
@@ -136,8 +137,9 @@ static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint6
         const uint64_t part = bytes - at < BOUNCE ? bytes - at : BOUNCE;
         const float *p = w->bounce;
 
-        if (gpu(w, w->driver->to_host(w->bounce, w->out + at, part, comm_stream(w->comm)), "cuMemcpyDtoHAsync", err) < 0
-            || comm_wait(w->comm, NULL, l, err) < 0)
+        if (gpu(w, w->driver->to_host(w->bounce, w->out + at, part, comm_stream(w->comm)), "cuMemcpyDtoHAsync", err) <
+                0 ||
+            comm_wait(w->comm, NULL, l, err) < 0)
             return fault(w);
         *bad += pattern_bad(p, part / sizeof *p, at / sizeof *p, op, base->rank, base->ranks);
         at += part;
@@ -152,10 +154,10 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
     cu_stream stream = comm_stream(w->comm);
 
     *p = *value;
-    if (gpu(w, w->driver->to_device(w->word, p, sizeof *p, stream), "cuMemcpyHtoDAsync", err) < 0
-        || comm_broadcast(w->comm, w->word, w->word, sizeof *p, 0, l, err) < 0
-        || gpu(w, w->driver->to_host(p, w->word, sizeof *p, stream), "cuMemcpyDtoHAsync", err) < 0
-        || comm_wait(w->comm, NULL, l, err) < 0)
+    if (gpu(w, w->driver->to_device(w->word, p, sizeof *p, stream), "cuMemcpyHtoDAsync", err) < 0 ||
+        comm_broadcast(w->comm, w->word, w->word, sizeof *p, 0, l, err) < 0 ||
+        gpu(w, w->driver->to_host(p, w->word, sizeof *p, stream), "cuMemcpyDtoHAsync", err) < 0 ||
+        comm_wait(w->comm, NULL, l, err) < 0)
         return fault(w);
     *value = *p;
     return 0;
@@ -176,10 +178,10 @@ struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsign
     w->comm = comm;
     w->driver = comm_driver(comm);
     w->limit = l;
-    if (gpu(w, w->driver->alloc(&w->word, WORD), "GPU memory", err) < 0
-        || gpu(w, w->driver->alloc_host(&w->bounce, BOUNCE), "pinned memory", err) < 0
-        || gpu(w, w->driver->event_create(&w->begin, 0), "cuEventCreate", err) < 0
-        || gpu(w, w->driver->event_create(&w->end, 0), "cuEventCreate", err) < 0) {
+    if (gpu(w, w->driver->alloc(&w->word, WORD), "GPU memory", err) < 0 ||
+        gpu(w, w->driver->alloc_host(&w->bounce, BOUNCE), "pinned memory", err) < 0 ||
+        gpu(w, w->driver->event_create(&w->begin, 0), "cuEventCreate", err) < 0 ||
+        gpu(w, w->driver->event_create(&w->end, 0), "cuEventCreate", err) < 0) {
         destroy(&w->base);
         return NULL;
     }

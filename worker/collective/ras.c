@@ -92,8 +92,8 @@ static int take_count(struct reading *r, const char *line)
         return count_add(r, n, launched) ? 1 : -1;
     if (sscanf(line, "%u ranks have not launched any operations%n", &n, &end) == 1 && end)
         return count_add(r, n, 0) ? 1 : -1;
-    if (sscanf(line, "Rank %u has launched up to operation %llu", &n, &launched) == 2
-        || (sscanf(line, "Rank %u has not launched any operations%n", &n, &end) == 1 && end)) {
+    if (sscanf(line, "Rank %u has launched up to operation %llu", &n, &launched) == 2 ||
+        (sscanf(line, "Rank %u has not launched any operations%n", &n, &end) == 1 && end)) {
         if (!(c = count_add(r, 1, launched)) || buf_addf(&c->who, "%u", n) < 0)
             return -1;
         r->open = 0;

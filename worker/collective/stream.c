@@ -45,8 +45,8 @@ static int get(const struct stream_end *from, char *p, size_t n, size_t *done, s
 }
 
 /* Sleeps until one of the ends is ready or the limit wants a look. The two may be the same descriptor. */
-static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes, const struct limit *l,
-                struct err *err)
+static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes,
+                const struct limit *l, struct err *err)
 {
     struct pollfd watch[2] = { { .fd = sends ? to->fd : -1, .events = POLLOUT },
                                { .fd = takes ? from->fd : -1, .events = POLLIN } };
@@ -92,7 +92,8 @@ int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct 
     return 0;
 }
 
-int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n, const struct limit *l, struct err *err)
+int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n, const struct limit *l,
+                 struct err *err)
 {
     char *p = bytes;
     size_t got = from.fd < 0 ? n : 0, sent = to.fd < 0 ? n : 0;

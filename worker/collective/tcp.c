@@ -109,7 +109,8 @@ static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct lim
     return err_set(err, "there is no operation %d", (int)op);
 }
 
-/* A broadcast is over when the last rank has it, not when the system took it from the first one: so a word goes round. */
+/* A broadcast is over when the last rank has it, not when the system took it from the first one: so a word goes round.
+ */
 static int arrived(struct tcp *t, const struct limit *l, struct err *err)
 {
     const struct stream_end nobody = { -1, 0 };
@@ -119,7 +120,8 @@ static int arrived(struct tcp *t, const struct limit *l, struct err *err)
         return 0;
     for (int round = 0; round < 2; round++) {
         if (t->base.rank == 0) {
-            if (stream_relay(nobody, t->next, &word, 1, l, err) < 0 || stream_relay(t->previous, nobody, &word, 1, l, err) < 0)
+            if (stream_relay(nobody, t->next, &word, 1, l, err) < 0 ||
+                stream_relay(t->previous, nobody, &word, 1, l, err) < 0)
                 return -1;
         } else if (stream_relay(t->previous, t->next, &word, 1, l, err) < 0) {
             return -1;
@@ -128,8 +130,8 @@ static int arrived(struct tcp *t, const struct limit *l, struct err *err)
     return 0;
 }
 
-static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns, const struct limit *l,
-               struct err *err)
+static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
+               const struct limit *l, struct err *err)
 {
     struct tcp *t = (struct tcp *)base;
     uint64_t begin;

@@ -30,7 +30,8 @@ static PyObject *fail(const struct err *err)
     return NULL;
 }
 
-/* --- lists in and out ----------------------------------------------------------------------------------------------- */
+/* --- lists in and out -----------------------------------------------------------------------------------------------
+ */
 
 /* A sequence of pairs of numbers; *out is the caller's to free. -1 with an exception. */
 static int pairs_from(PyObject *list, struct mesh_way **out, size_t *n)
@@ -90,8 +91,9 @@ static PyObject *rows_to(const struct figure *rows, unsigned n)
     PyObject *list = PyList_New((Py_ssize_t)n);
 
     for (unsigned i = 0; list && i < n; i++) {
-        PyObject *row = Py_BuildValue("sKdddKI", coll_name(rows[i].op), (unsigned long long)rows[i].bytes, rows[i].us,
-                                      rows[i].algbw, rows[i].busbw, (unsigned long long)rows[i].bad, rows[i].iterations);
+        PyObject *row =
+            Py_BuildValue("sKdddKI", coll_name(rows[i].op), (unsigned long long)rows[i].bytes, rows[i].us,
+                          rows[i].algbw, rows[i].busbw, (unsigned long long)rows[i].bad, rows[i].iterations);
 
         if (!row) {
             Py_DECREF(list);
@@ -102,7 +104,8 @@ static PyObject *rows_to(const struct figure *rows, unsigned n)
     return list;
 }
 
-/* --- connections ---------------------------------------------------------------------------------------------------- */
+/* --- connections ----------------------------------------------------------------------------------------------------
+ */
 
 static struct mesh *mesh_of(PyObject *capsule)
 {
@@ -215,7 +218,8 @@ static PyObject *connect_mesh(PyObject *module, PyObject *args)
     return out;
 }
 
-/* --- checks --------------------------------------------------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------------------------------------------------
+ */
 
 struct job {
     unsigned ops, n_sizes;
@@ -229,8 +233,8 @@ struct job {
 /* Takes the transport (NULL: it could not be made, and job->err says why). No Python in here. */
 static void job_run(struct job *job, struct transport *t, const struct limit *l)
 {
-    if (t && measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows, &job->err) < 0
-        && !job->err.text[0])
+    if (t && measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows, &job->err) < 0 &&
+        !job->err.text[0])
         (void)err_set(&job->err, "failed");
     transport_destroy(t);
 }
@@ -272,11 +276,11 @@ static PyObject *check_tcp(PyObject *module, PyObject *args)
 
     (void)module;
     if (!PyArg_ParseTuple(args, "OOIIOddO", &capsule, &order_list, &at, &job.ops, &size_list, &job.budget, &seconds,
-                          &closed_list)
-        || !(m = mesh_of(capsule)))
+                          &closed_list) ||
+        !(m = mesh_of(capsule)))
         return NULL;
-    if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) < 0
-        || numbers_from(order_list, MESH_PEERS_MAX, &order, &ranks) < 0 || pairs_from(closed_list, &closed, &n_closed) < 0)
+    if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) < 0 ||
+        numbers_from(order_list, MESH_PEERS_MAX, &order, &ranks) < 0 || pairs_from(closed_list, &closed, &n_closed) < 0)
         goto done;
     if (at >= ranks) {
         PyErr_SetString(PyExc_ValueError, "this rank is none of the world's");
@@ -295,7 +299,8 @@ done:
     return out;
 }
 
-/* --- GPUs ----------------------------------------------------------------------------------------------------------- */
+/* --- GPUs -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Loads the driver once. The first call makes CUDA of this process: never before a fork. */
 static int need_driver(struct collective *c)
@@ -305,11 +310,8 @@ static int need_driver(struct collective *c)
 
     if (c->driver.library)
         return 0;
-    Py_BEGIN_ALLOW_THREADS
-    rc = driver_open(&c->driver, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        fail(&err);
+    Py_BEGIN_ALLOW_THREADS rc = driver_open(&c->driver, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) fail(&err);
     return rc;
 }
 
@@ -333,9 +335,9 @@ static PyObject *device_to(const struct driver *d, int index)
     char name[256] = "", uuid[41] = "";
     cu_device device;
 
-    if (driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0
-        || driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0
-        || driver_uuid(d, device, uuid, &err) < 0)
+    if (driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
+        driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
+        driver_uuid(d, device, uuid, &err) < 0)
         return fail(&err);
     return Py_BuildValue("ss", uuid, name);
 }
@@ -386,11 +388,8 @@ static PyObject *load_nccl(PyObject *module, PyObject *args)
     if (rc < 0) {
         PyErr_SetString(PyExc_TypeError, "places are bytes");
     } else if (!c->nccl.library) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = nccl_open(&c->nccl, place, PLACES_MAX, &err);
-        Py_END_ALLOW_THREADS
-        if (rc < 0)
-            fail(&err);
+        Py_BEGIN_ALLOW_THREADS rc = nccl_open(&c->nccl, place, PLACES_MAX, &err);
+        Py_END_ALLOW_THREADS if (rc < 0) fail(&err);
     }
     Py_DECREF(tuple);
     return rc < 0 ? NULL : Py_BuildValue("is", c->nccl.version, c->nccl.path);
@@ -414,10 +413,8 @@ static PyObject *nccl_id(PyObject *module, PyObject *none)
     (void)none;
     if (need_nccl(c) < 0 || need_driver(c) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId", &err);
-    Py_END_ALLOW_THREADS
-    return rc < 0 ? fail(&err) : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
+    Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId", &err);
+    Py_END_ALLOW_THREADS return rc < 0 ? fail(&err) : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
 }
 
 static int id_from(const char *p, Py_ssize_t n, struct nccl_id *id)
@@ -455,8 +452,8 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
     double seconds;
 
     if (!PyArg_ParseTuple(args, "iy#IIIOdd", &device, &bytes, &n, &rank, &ranks, &job.ops, &size_list, &job.budget,
-                          &seconds)
-        || need_nccl(c) < 0 || need_driver(c) < 0 || id_from(bytes, n, &id) < 0)
+                          &seconds) ||
+        need_nccl(c) < 0 || need_driver(c) < 0 || id_from(bytes, n, &id) < 0)
         return NULL;
     if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) == 0) {
         job.sizes = sizes;
@@ -490,8 +487,8 @@ static PyObject *pass(PyObject *module, PyObject *args)
     double seconds;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n, &seconds, &closed_list)
-        || !(m = mesh_of(capsule)))
+    if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n, &seconds, &closed_list) ||
+        !(m = mesh_of(capsule)))
         return NULL;
     if (n > (Py_ssize_t)sizeof room) {
         PyErr_SetString(PyExc_ValueError, "too many bytes");
@@ -514,7 +511,8 @@ static PyObject *pass(PyObject *module, PyObject *args)
     return rc < 0 ? fail(&err) : PyBytes_FromStringAndSize(room, n);
 }
 
-/* --- casts ---------------------------------------------------------------------------------------------------------- */
+/* --- casts ----------------------------------------------------------------------------------------------------------
+ */
 
 /* What one open cast needs. Its limit holds the pause of the call that is under way. */
 struct open_cast {
@@ -564,8 +562,8 @@ static PyObject *cast_open_(PyObject *module, PyObject *args)
     int device;
     double seconds;
 
-    if (!PyArg_ParseTuple(args, "iy#IIId", &device, &bytes, &n, &rank, &ranks, &root, &seconds) || need_nccl(c) < 0
-        || need_driver(c) < 0 || id_from(bytes, n, &id) < 0)
+    if (!PyArg_ParseTuple(args, "iy#IIId", &device, &bytes, &n, &rank, &ranks, &root, &seconds) || need_nccl(c) < 0 ||
+        need_driver(c) < 0 || id_from(bytes, n, &id) < 0)
         return NULL;
     if (!(o = calloc(1, sizeof *o)))
         return PyErr_NoMemory();
@@ -596,8 +594,8 @@ static PyObject *cast_bytes_(PyObject *module, PyObject *args)
     int fd, rc;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OiKKK", &capsule, &fd, &offset, &size, &device)
-        || !(o = PyCapsule_GetPointer(capsule, CAST)))
+    if (!PyArg_ParseTuple(args, "OiKKK", &capsule, &fd, &offset, &size, &device) ||
+        !(o = PyCapsule_GetPointer(capsule, CAST)))
         return NULL;
     if (!o->cast || o->failed) {
         PyErr_SetString(PyExc_ValueError, "the cast is over");
@@ -630,7 +628,8 @@ static PyObject *cast_close_(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* --- aborts --------------------------------------------------------------------------------------------------------- */
+/* --- aborts ---------------------------------------------------------------------------------------------------------
+ */
 
 void collective_abort(void *collective)
 {
@@ -663,13 +662,12 @@ static PyObject *abort_fd(PyObject *module, PyObject *none)
 static PyObject *abort_now(PyObject *module, PyObject *none)
 {
     (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    collective_abort(collective_of(module));
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS collective_abort(collective_of(module));
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-/* --- addresses ------------------------------------------------------------------------------------------------------ */
+/* --- addresses ------------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *address_to(const struct ifaddrs *i)
 {
@@ -728,13 +726,15 @@ static PyMethodDef methods[] = {
       "mesh_open(address, token) -> listens there for the other ranks of a check, until the object goes." },
     { "mesh_port", port, METH_O, "mesh_port(mesh) -> (port, connections that were turned away)." },
     { "mesh_connect", connect_mesh, METH_VARARGS,
-      "mesh_connect(mesh, self, attempt, [(rank, 'address:port')], seconds) -> [(rank, why not to it, why not from it)]." },
+      "mesh_connect(mesh, self, attempt, [(rank, 'address:port')], seconds) -> [(rank, why not to it, why not from "
+      "it)]." },
     { "mesh_drop", drop, METH_VARARGS, "mesh_drop(mesh, rank): close the connections to it." },
     { "check_tcp", check_tcp, METH_VARARGS,
       "check_tcp(mesh, [rank], at, ops, sizes, budget, seconds, [(from, to)]) -> (rows, error)." },
     { "mesh_pass", pass, METH_VARARGS,
       "mesh_pass(mesh, self, rank, gives, bytes, seconds, [(from, to)]) -> the bytes, or as many of the other's." },
-    { "cuda_driver", driver, METH_NOARGS, "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
+    { "cuda_driver", driver, METH_NOARGS,
+      "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
     { "cuda_devices", devices, METH_NOARGS, "cuda_devices() -> [(uuid, name)]." },
     { "nccl_load", load_nccl, METH_VARARGS, "nccl_load([path]) -> (version, path); OSError where there is none." },
     { "nccl_id", nccl_id, METH_NOARGS, "nccl_id() -> bytes that the ranks of one communicator are to share." },
@@ -743,7 +743,8 @@ static PyMethodDef methods[] = {
     { "cast_open", cast_open_, METH_VARARGS, "cast_open(device, id, rank, ranks, root, seconds) -> a cast." },
     { "cast_bytes", cast_bytes_, METH_VARARGS, "cast_bytes(cast, fd, offset, size, device_pointer or 0)." },
     { "cast_close", cast_close_, METH_VARARGS, "cast_close(cast, well)." },
-    { "abort_fd", abort_fd, METH_NOARGS, "abort_fd() -> a descriptor that has a byte for each time that a rank has failed." },
+    { "abort_fd", abort_fd, METH_NOARGS,
+      "abort_fd() -> a descriptor that has a byte for each time that a rank has failed." },
     { "abort_now", abort_now, METH_NOARGS, "abort_now(): as the agent asks for it." },
     { "addresses", addresses, METH_NOARGS, "addresses() -> [(interface, address)] of interfaces that are up." },
     { NULL, NULL, 0, NULL },

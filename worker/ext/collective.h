@@ -9,16 +9,17 @@
 
 /* The first member of the module's state. */
 struct collective {
-    struct nccl nccl;     /* library NULL: not loaded yet */
+    struct nccl nccl; /* library NULL: not loaded yet */
     struct driver driver;
     struct comms comms;
-    int aborted[2];       /* a pipe that Python's watching thread reads; -1 until it is asked for */
+    int aborted[2]; /* a pipe that Python's watching thread reads; -1 until it is asked for */
 };
 
 /* Adds the functions to the module. -1 with a Python exception. */
 MUST_USE int collective_add(PyObject *module, struct collective *c);
 void collective_forked(struct collective *c);
-/* A rank has failed: from any thread, without the interpreter's lock. Aborts our communicators and tells Python's thread. */
+/* A rank has failed: from any thread, without the interpreter's lock. Aborts our communicators and tells Python's
+ * thread. */
 void collective_abort(void *collective);
 
 #endif

@@ -38,8 +38,8 @@ static void every_pair_is_measured_once(void)
 
 static void a_slow_link_is_named(void)
 {
-    struct link_figure f[6] = { { { 0, 1 }, 50, 1.0, false, 0 }, { { 0, 2 }, 52, 1.1, false, 0 },
-                                { { 0, 3 }, 50, 0.3, false, 0 }, { { 1, 2 }, 49, 0.9, false, 0 },
+    struct link_figure f[6] = { { { 0, 1 }, 50, 1.0, false, 0 },  { { 0, 2 }, 52, 1.1, false, 0 },
+                                { { 0, 3 }, 50, 0.3, false, 0 },  { { 1, 2 }, 49, 0.9, false, 0 },
                                 { { 1, 3 }, 900, 0.8, false, 0 }, { { 2, 3 }, 0, 0, true, 0 } };
     struct link_medians m;
 

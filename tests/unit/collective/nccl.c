@@ -1,5 +1,5 @@
-/* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,cast}.h over the double of tests/doubles/nccl_double.h:
- * each rank is a process. */
+/* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,cast}.h over the double of
+ * tests/doubles/nccl_double.h: each rank is a process. */
 #include "worker/collective/nccl_transport.h"
 
 #include <dlfcn.h>
@@ -47,8 +47,8 @@ static void rank_main(struct rank *r, int out, play_f play)
     long (*allocated)(void);
     const double begin = seconds_now();
 
-    if (driver_open(&r->driver, &r->told.err) < 0 || nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0
-        || comms_init(&r->comms, &r->told.err) < 0)
+    if (driver_open(&r->driver, &r->told.err) < 0 || nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0 ||
+        comms_init(&r->comms, &r->told.err) < 0)
         _exit(3);
     play(r);
     r->told.seconds = seconds_now() - begin;
@@ -186,7 +186,8 @@ static void another_thread_aborts(void)
     }
 }
 
-/* --- casts --------------------------------------------------------------------------------------------------------- */
+/* --- casts ---------------------------------------------------------------------------------------------------------
+ */
 
 #define PARCEL (20u * 1000 * 1000 + 7)
 
@@ -246,7 +247,8 @@ static void parcels_are_cast(void)
     run(4, 4, "", 20, play_cast, told);
     ok(told[1].sum != 0, "a parcel is cast (%s)", told[1].err.text);
     for (unsigned i = 0; i < 4; i++) {
-        ok(told[i].sum == told[1].sum, "rank %u has the root's bytes, in memory and on its GPU (%s)", i, told[i].err.text);
+        ok(told[i].sum == told[1].sum, "rank %u has the root's bytes, in memory and on its GPU (%s)", i,
+           told[i].err.text);
         is_int(told[i].allocated, 0, "and keeps no GPU memory");
     }
     run(3, 2, "hang", 0.5, play_cast, told);
@@ -254,7 +256,8 @@ static void parcels_are_cast(void)
        told[0].err.text);
 }
 
-/* --- libraries ----------------------------------------------------------------------------------------------------- */
+/* --- libraries -----------------------------------------------------------------------------------------------------
+ */
 
 static void what_is_not_there_is_said(void)
 {
@@ -267,7 +270,8 @@ static void what_is_not_there_is_said(void)
 
     snprintf(kept, sizeof kept, "%s", getenv("CELLSPAN_NCCL_LIBRARY"));
     ok(!library_open(names, 4, &used, &err), "a library that is nowhere");
-    ok(strstr(err.text, "/nowhere/libnccl.so.2") && strstr(err.text, "libno-such"), "is told with all places (%s)", err.text);
+    ok(strstr(err.text, "/nowhere/libnccl.so.2") && strstr(err.text, "libno-such"), "is told with all places (%s)",
+       err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
     ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "no NCCL here"), "no NCCL (%s)", err.text);
@@ -282,11 +286,13 @@ static void what_is_not_there_is_said(void)
     err.text[0] = '\0';
     setenv("CELLSPAN_NCCL_LIBRARY", kept, 1);
     setenv("CELLSPAN_DOUBLE_NCCL", "old", 1);
-    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "2.14 or newer"), "an NCCL that is too old (%s)", err.text);
+    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "2.14 or newer"), "an NCCL that is too old (%s)",
+       err.text);
     err.text[0] = '\0';
     unsetenv("CELLSPAN_DOUBLE_NCCL");
     setenv("CELLSPAN_DOUBLE_GPUS", "0", 1);
-    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"), "a driver without a GPU (%s)", err.text);
+    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"), "a driver without a GPU (%s)",
+       err.text);
     unsetenv("CELLSPAN_DOUBLE_GPUS");
 }
 

@@ -26,17 +26,18 @@ static const char head[] = "NCCL version 2.24.3 compiled with CUDA 12.4\n"
                            "Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors\n"
                            "    #  in group   per comm  per node  per comm  in group\n";
 static const char fine[] = "    0         1          2         4         8         8  RUNNING      OK\n";
-static const char behind[] = "    0         1          2         4         8         8  RUNNING  MISMATCH\n"
-                             "\nErrors\n======\n\n\nWarnings\n========\n\n"
-                             "#0-0 (78db921d1c117b4a) MISMATCH\n"
-                             "  Communicator ranks have different AllReduce operation counts\n"
-                             "  7 ranks have launched up to operation 64\n"
-                             "  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n"
-                             "  Communicator ranks have different Broadcast operation counts\n"
-                             "  6 ranks have not launched any operations\n"
-                             "  2 ranks have launched up to operation 3\n"
-                             "  Rank 1 -- GPU 1 managed by process 11 on node node0\n"
-                             "  Rank 4 -- GPU 0 managed by process 14 on node node1\n";
+static const char behind[] =
+    "    0         1          2         4         8         8  RUNNING  MISMATCH\n"
+    "\nErrors\n======\n\n\nWarnings\n========\n\n"
+    "#0-0 (78db921d1c117b4a) MISMATCH\n"
+    "  Communicator ranks have different AllReduce operation counts\n"
+    "  7 ranks have launched up to operation 64\n"
+    "  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n"
+    "  Communicator ranks have different Broadcast operation counts\n"
+    "  6 ranks have not launched any operations\n"
+    "  2 ranks have launched up to operation 3\n"
+    "  Rank 1 -- GPU 1 managed by process 11 on node node0\n"
+    "  Rank 4 -- GPU 0 managed by process 14 on node node1\n";
 static const char older[] = "\nWarnings\n========\n\n#1-2 (27a079b828ff1a75) MISMATCH\n"
                             "  Communicator ranks have different collective operation counts\n"
                             "  26 ranks have launched up to operation 6650\n"
@@ -74,12 +75,14 @@ static void says(const char *first, const char *second, const char *want, const 
 
 static void answers_are_told(void)
 {
-    says(head, fine, "NCCL: in each communicator all ranks have launched equally many operations\n", "a job that goes on");
+    says(head, fine, "NCCL: in each communicator all ranks have launched equally many operations\n",
+         "a job that goes on");
     says(head, behind,
          "NCCL #0-0 (78db921d1c117b4a): 7 ranks launched 64 AllReduce; rank 7 launched 60 AllReduce\n"
          "NCCL #0-0 (78db921d1c117b4a): 6 ranks launched no Broadcast; ranks 1,4 launched 3 Broadcast\n",
          "a rank that is behind");
-    says(head, older, "NCCL #1-2 (27a079b828ff1a75): 26 ranks launched 6650 operations; rank 0 launched no operations\n",
+    says(head, older,
+         "NCCL #1-2 (27a079b828ff1a75): 26 ranks launched 6650 operations; rank 0 launched no operations\n",
          "an older NCCL, which counts all operations together");
     says(head, dead,
          "NCCL #0-0 (cf264af53edbe986): 6 ranks launched 4 AllReduce; rank 2 launched 3 AllReduce\n"
@@ -145,8 +148,8 @@ static pid_t serve(unsigned *port, const char *greeting, const char *answer)
     pid_t pid;
 
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(listener, (struct sockaddr *)&at, size) < 0 || listen(listener, 1) < 0
-        || getsockname(listener, (struct sockaddr *)&at, &size) < 0)
+    if (bind(listener, (struct sockaddr *)&at, size) < 0 || listen(listener, 1) < 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &size) < 0)
         exit(1);
     *port = ntohs(at.sin_port);
     fflush(stdout);
@@ -187,11 +190,13 @@ static void servers_are_asked(void)
     is_int(ras_ask(where, 10000, &out, &err), 0, "RAS is asked (%s)", err.text);
     is_text(out.p, fine, "and answers");
     waitpid(pid, NULL, 0);
-    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "no NCCL RAS at 127.0.0.1"), "nobody is there (%s)", err.text);
+    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "no NCCL RAS at 127.0.0.1"), "nobody is there (%s)",
+       err.text);
     err.text[0] = '\0';
     pid = serve(&port, "HTTP/1.1 400 Bad Request\r\n", NULL);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
-    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "is not NCCL's RAS"), "somebody else is there (%s)", err.text);
+    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "is not NCCL's RAS"), "somebody else is there (%s)",
+       err.text);
     waitpid(pid, NULL, 0);
     err.text[0] = '\0';
     pid = serve(&port, NULL, NULL);
@@ -199,7 +204,8 @@ static void servers_are_asked(void)
     ok(ras_ask(where, 200, &out, &err) < 0 && strstr(err.text, "does not answer"), "somebody is silent (%s)", err.text);
     waitpid(pid, NULL, 0);
     err.text[0] = '\0';
-    ok(ras_ask("nonsense", 200, &out, &err) < 0 && strstr(err.text, "not host:port"), "an address is checked (%s)", err.text);
+    ok(ras_ask("nonsense", 200, &out, &err) < 0 && strstr(err.text, "not host:port"), "an address is checked (%s)",
+       err.text);
     pid = serve(&port, "SERVER PROTOCOL 2\n", behind);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
     setenv("NCCL_RAS_ADDR", where, 1);

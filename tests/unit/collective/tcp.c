@@ -45,8 +45,8 @@ static void rank_main(struct world *w, unsigned self, double seconds, play_f pla
     struct limit l = limit_in(seconds, NULL, NULL);
 
     memset(peer, 0, sizeof peer);
-    if (write(w->pipe[self][1], &port, sizeof port) != sizeof port
-        || read(w->go[self][0], w->port, sizeof w->port) != sizeof w->port)
+    if (write(w->pipe[self][1], &port, sizeof port) != sizeof port ||
+        read(w->go[self][0], w->port, sizeof w->port) != sizeof w->port)
         _exit(1);
     for (unsigned i = 0; i < w->ranks; i++) {
         if (i == self)
@@ -140,7 +140,8 @@ static void worlds_are_measured(void)
         is_int(errors, 0, "%u ranks: nothing fails (%s)", ranks, told[0].err.text);
         is_int(rows, ranks, "%u ranks: all have the same rows", ranks);
         is_int(bad, 0, "%u ranks: every element arrives as it should", ranks);
-        is_int((int64_t)told[0].rows[told[0].n - 1].bytes % 4, 0, "%u ranks: sizes are whole numbers of float32", ranks);
+        is_int((int64_t)told[0].rows[told[0].n - 1].bytes % 4, 0, "%u ranks: sizes are whole numbers of float32",
+               ranks);
     }
 }
 
@@ -188,8 +189,8 @@ static void a_hanging_rank_holds_nobody(void)
     world_start(&w, 2, 10, play_hang);
     world_go(&w);
     world_end(&w, told);
-    ok(strstr(told[0].err.text, "rank 1 did not answer within 0.3 s") != NULL, "who waits for a rank that hangs says so (%s)",
-       told[0].err.text);
+    ok(strstr(told[0].err.text, "rank 1 did not answer within 0.3 s") != NULL,
+       "who waits for a rank that hangs says so (%s)", told[0].err.text);
 }
 
 static void play_nothing(struct mesh *m, const struct world *w, unsigned self, struct told *told)
@@ -240,7 +241,8 @@ static void strangers_are_turned_away(void)
     knock(w.port[0], "", 0);
     world_go(&w);
     world_end(&w, told);
-    is_int(told[0].errors + told[0].silent + told[1].errors + told[1].silent, 0, "strangers don't keep the ranks from meeting");
+    is_int(told[0].errors + told[0].silent + told[1].errors + told[1].silent, 0,
+           "strangers don't keep the ranks from meeting");
     is_int(told[0].n, 2, "and those that said something are counted");
 }
 
