@@ -21,6 +21,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/credit.h worker/agent/credit.c \
 	worker/agent/env.h worker/agent/env.c \
 	worker/agent/ferry.h worker/agent/ferry.c \
+	worker/agent/full.h worker/agent/full.c \
 	worker/agent/gauge.h worker/agent/gauge.c \
 	worker/agent/haul.h worker/agent/haul.c \
 	worker/agent/instead.h worker/agent/instead.c \

@@ -29,6 +29,7 @@ struct fake {
     int blob_fd;   /* what it brings; -1: nothing */
     uint64_t blob_size;
     bool cut_waits;
+    const char *raised; /* the error that the answer is to have; NULL: ok */
 };
 
 static int stack_fd = -1; /* for the signal handler */
@@ -223,6 +224,7 @@ static void run_line(struct fake *f, char *line)
     else if (strcmp(line, "pub") == 0) publish(f, arg);
     else if (strcmp(line, "sync") == 0) sync_pipes(f);
     else if (strcmp(line, "sleep") == 0) nap(number);
+    else if (strcmp(line, "oom") == 0) f->raised = "{\"ename\":\"OutOfMemoryError\",\"evalue\":\"CUDA out of memory.\",\"traceback\":[\"a\"]}";
     else if (strcmp(line, "exit") == 0) _exit((int)number);
     else if (strcmp(line, "kill") == 0) raise((int)number);
     else if (strcmp(line, "close") == 0) close(f->link);
@@ -250,7 +252,10 @@ static void answer(struct fake *f, enum span_kind kind, uint64_t cell)
 {
     struct span m = { .kind = kind, .cell = cell };
 
-    m.v[0].s = slice_text("ok");
+    m.v[0].s = slice_text(f->raised ? "error" : "ok");
+    if (f->raised)
+        m.v[F_DONE_CONTENT].s = slice_text(f->raised);
+    f->raised = NULL;
     if (f->blob_fd >= 0) {
         m.blob = f->blob;
         m.blob_size = f->blob_size;

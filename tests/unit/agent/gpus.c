@@ -126,6 +126,19 @@ static void deaths_name_gpus(struct kernel *k, const char *self, const struct st
     stage_set(s, "");
 }
 
+static void full_gpus_are_explained(struct kernel *k, const struct stage *s)
+{
+    stage_set(s, "memory 2 80000\nprocess 2 999999 70000\n");
+    kernel_run(k, 4, 5, "oom");
+    ok(kernel_until(k, SPAN_DONE, 4) && k->last.cell == 5, "a cell whose GPU was full is over");
+    ok(says(k->last.v[F_DONE_CONTENT].s, "\"evalue\":\"CUDA out of memory.\"") &&
+           says(k->last.v[F_DONE_CONTENT].s,
+                "GPU 2 (GPU-a002…, NVIDIA A100-SXM4-80GB): its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "
+                "68.4 GiB by pid 999999"),
+       "and says who fills it");
+    stage_set(s, "");
+}
+
 /* Another notebook on this machine. */
 static void notebooks_do_not_share(struct kernel *one, const char *self)
 {
@@ -207,6 +220,7 @@ int main(int argc, char **argv)
     ranks_get_gpus(&k, argv[0]);
     gauges_are_answered(&k);
     deaths_name_gpus(&k, argv[0], &s);
+    full_gpus_are_explained(&k, &s);
     notebooks_do_not_share(&k, argv[0]);
     slow_drivers_hold_up_nobody(argv[0], &s);
     nodes_without_gpus_say_so(argv[0]);

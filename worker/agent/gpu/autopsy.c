@@ -62,27 +62,46 @@ static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct sea
     return a;
 }
 
-void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
-                 gpu_text_f f, void *arg)
+/* Takes a. what: the question; "since" is for the dead. */
+static void question(struct gpu_desk *d, struct autopsy *a, const char *what, uint32_t worker,
+                     const struct gpu_worker *others, size_t n)
+{
+    json_t *workers = desk_workers(d, others, n), *uuids = seat_uuids(desk_seat(d, worker)), *ask = NULL;
+    struct err err = { "" };
+
+    if (workers && uuids) {
+        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", what, "worker", (json_int_t)worker, "gpus", uuids, "workers",
+                        workers);
+    } else {
+        json_decref(workers);
+        json_decref(uuids);
+    }
+    if (client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)
+        answered(a, NULL, err.text);
+}
+
+static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool oom, const struct gpu_worker *others,
+                    size_t n, gpu_text_f f, void *arg)
 {
     const struct seat *s = desk_seat(d, worker);
     struct autopsy *a = s ? autopsy_create(d, s) : NULL;
-    struct err err = { "" };
-    json_t *workers, *uuids, *ask = NULL;
 
     if (!a) {
         f(arg, "");
         return;
     }
     a->to = (struct gpu_text_to){ f, arg };
-    a->oom = words_say_oom(said);
-    workers = desk_workers(d, others, n);
-    uuids = seat_uuids(s);
-    if (workers && uuids)
-        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", "since", "worker", (json_int_t)worker, "gpus", uuids, "workers",
-                        workers);
-    else
-        json_decref(workers), json_decref(uuids);
-    if (client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)
-        answered(a, NULL, err.text);
+    a->oom = oom;
+    question(d, a, what, worker, others, n);
+}
+
+void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
+                 gpu_text_f f, void *arg)
+{
+    examine(d, "since", worker, words_say_oom(said), others, n, f, arg);
+}
+
+void gpu_full(struct gpu_desk *d, uint32_t worker, const struct gpu_worker *all, size_t n, gpu_text_f f, void *arg)
+{
+    examine(d, "read", worker, true, all, n, f, arg);
 }

@@ -61,4 +61,7 @@ typedef void (*gpu_text_f)(void *arg, const char *text);
 void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
                  gpu_text_f f, void *arg);
 
+/* As gpu_autopsy, of a worker that lives and complains: whose memory is on its GPUs now. `all`: with itself. */
+void gpu_full(struct gpu_desk *d, uint32_t worker, const struct gpu_worker *all, size_t n, gpu_text_f f, void *arg);
+
 #endif
