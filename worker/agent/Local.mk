@@ -6,6 +6,7 @@ worker_agent_libuplink_a_SOURCES = \
 	worker/agent/call.h worker/agent/call.c \
 	worker/agent/dial.h worker/agent/dial.c \
 	worker/agent/gather.h worker/agent/gather.c \
+	worker/agent/knock.h worker/agent/knock.c \
 	worker/agent/peers.h worker/agent/peers.c \
 	worker/agent/silence.h worker/agent/silence.c \
 	worker/agent/socket.h worker/agent/socket.c \

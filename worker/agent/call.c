@@ -12,9 +12,6 @@
 
 struct call {
     struct loop *loop;
-    void *context;
-    struct keys keys;
-    unsigned char peer[KEY_SIZE];
     uint32_t own, node;
     uint64_t role;
     struct dial *dial;
@@ -39,7 +36,6 @@ static void close_all(struct call *c)
     dial_stop(c->dial);
     watch_stop(c->watch);
     watch_stop(c->limit);
-    keys_wipe(&c->keys);
     (void)!loop_later(c->loop, free_later, c); /* callers up the stack still look at it */
 }
 
@@ -114,21 +110,19 @@ static int introduce(struct call *c, struct err *err)
     return rc;
 }
 
-static void answered(void *arg, const char *endpoint, const struct address *own, const char *why)
+static void answered(void *arg, const struct dial_found *found, const char *why)
 {
     struct call *c = arg;
     struct err err = { "" };
 
-    c->dial = NULL;
-    if (!endpoint) {
+    if (!found) {
         fail(c, why);
         return;
     }
-    snprintf(c->endpoint, sizeof c->endpoint, "%s", endpoint);
-    address_text(own, c->from);
-    if ((c->socket = socket_dialer(c->context, &c->keys, c->peer, &err)) && zmq_connect(c->socket, endpoint) < 0)
-        (void)err_set(&err, "%s: %s", endpoint, zmq_strerror(zmq_errno()));
-    if (err.text[0] || introduce(c, &err) < 0 || !(c->watch = loop_zmq(c->loop, c->socket, call_ready, c, &err)))
+    snprintf(c->endpoint, sizeof c->endpoint, "%s", found->endpoint);
+    address_text(&found->own, c->from);
+    c->socket = found->socket;
+    if (introduce(c, &err) < 0 || !(c->watch = loop_zmq(c->loop, c->socket, call_ready, c, &err)))
         fail(c, err.text);
 }
 
@@ -138,28 +132,27 @@ static void limit_is_over(struct loop *loop, void *arg)
     char why[DIAL_ENDPOINT_SIZE + ADDRESS_TEXT_SIZE + 128];
 
     (void)loop;
-    snprintf(why, sizeof why, "%s (connected, but the agent there does not answer; from %s)", c->endpoint, c->from);
+    snprintf(why, sizeof why, "%s (connected, but the agent there does not answer; from %s)", c->socket ? c->endpoint : "DIAL", c->from);
     fail(c, why);
 }
 
 struct call *call_start(struct loop *loop, void *context, const struct keys *keys, uint32_t own, const struct span *dial,
                         call_f f, void *arg, struct err *err)
 {
+    const struct dial_to to = { .endpoints = dial->v[F_DIAL_ENDPOINTS].s, .context = context, .own = keys,
+                                .server = (const unsigned char *)dial->v[F_DIAL_KEY].s.p, .limit_ns = CALL_LIMIT_NS * 9 / 10 };
     struct call *c = calloc(1, sizeof *c);
 
     if (!c)
         return err_null(err, "out of memory");
     c->loop = loop;
-    c->context = context;
-    c->keys = *keys;
     c->own = own;
     c->node = (uint32_t)dial->v[F_DIAL_NODE].u64;
     c->role = dial->v[F_DIAL_ROLE].u64;
     c->f = f;
     c->arg = arg;
-    memcpy(c->peer, dial->v[F_DIAL_KEY].s.p, KEY_SIZE);
     if ((c->limit = loop_timer(loop, CALL_LIMIT_NS, 0, limit_is_over, c, err)) &&
-        (c->dial = dial_start(loop, dial->v[F_DIAL_ENDPOINTS].s, CALL_LIMIT_NS * 9 / 10, answered, c, err)))
+        (c->dial = dial_start(loop, &to, answered, c, err)))
         return c;
     call_stop(c);
     return NULL;

@@ -5,31 +5,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <zmq.h>
 
-#include "base/process.h"
+#include "worker/agent/knock.h"
+#include "worker/agent/socket.h"
 
-#define AGAIN_NS (200 * NS_PER_MS)
+#define NEXT_NS (150 * NS_PER_MS)  /* until the next endpoint is tried beside those that have not answered */
+#define KNOCK_NS (500 * NS_PER_MS) /* for finding out why none did */
+#define EVENTS_PER_TURN 16
 
 struct try {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
-    struct address to;
-    bool known;          /* `to` is */
-    int fd;              /* -1: between two tries */
+    char words[160];   /* why it can't be tried; "": it can */
+    void *socket;      /* NULL: not yet, or not any more */
+    void *monitor;
     struct watch *watch;
-    int error;           /* of the last try; 0: it never answered */
-    char words[160];     /* why there is no address */
+    int fd;            /* of the connection; borrowed from ZeroMQ, -1: there is none */
+    bool connected;    /* once, at least */
+    bool refused;      /* our key is not wanted there */
+    bool strange;      /* what listens there is not whom we look for */
+    struct knock *knock;
+    int error;         /* what knocking gave; 0: nothing */
 };
 
 struct dial {
     struct loop *loop;
+    void *context;
+    struct keys own;
+    unsigned char server[KEY_SIZE];
     struct try try[DIAL_MAX];
-    unsigned n;
-    struct watch *again, *limit;
+    unsigned n, next; /* how many there are; which is to be tried next */
+    struct watch *timer, *limit;
     dial_f f;
     void *arg;
-    bool over;
+    bool told;    /* f was called */
+    bool stopped;
 };
 
 /* ---- pure ---- */
@@ -38,10 +49,11 @@ bool dial_next(struct slice *endpoints, struct slice *endpoint)
 {
     while (endpoints->n > 0) {
         const char *comma = memchr(endpoints->p, ',', endpoints->n);
+        const size_t n = comma ? (size_t)(comma - endpoints->p) : endpoints->n;
 
-        *endpoint = slice_of(endpoints->p, comma ? (size_t)(comma - endpoints->p) : endpoints->n);
-        *endpoints = slice_of(endpoint->p + endpoint->n + (comma ? 1 : 0), endpoints->n - endpoint->n - (comma ? 1 : 0));
-        if (endpoint->n > 0)
+        *endpoint = slice_of(endpoints->p, n);
+        *endpoints = slice_of(endpoints->p + n + (comma ? 1 : 0), endpoints->n - n - (comma ? 1 : 0));
+        if (n > 0)
             return true;
     }
     return false;
@@ -60,18 +72,20 @@ const char *dial_words(int error)
     }
 }
 
-bool dial_may_change(int error)
-{
-    return error != EAFNOSUPPORT && error != EINVAL && error != EACCES && error != EPERM;
-}
-
-/* ---- trying ---- */
+/* ---- one endpoint ---- */
 
 static void try_close(struct try *t)
 {
     watch_stop(t->watch);
     t->watch = NULL;
-    fd_close(&t->fd);
+    if (t->monitor) {
+        (void)zmq_socket_monitor(t->socket, NULL, 0);
+        zmq_close(t->monitor);
+    }
+    if (t->socket)
+        zmq_close(t->socket);
+    t->monitor = t->socket = NULL;
+    t->fd = -1;
 }
 
 static void free_later(struct loop *loop, void *arg)
@@ -82,78 +96,128 @@ static void free_later(struct loop *loop, void *arg)
 
 void dial_stop(struct dial *d)
 {
-    if (!d || d->over)
+    if (!d || d->stopped)
         return;
-    d->over = true;
-    for (unsigned i = 0; i < d->n; i++)
+    d->stopped = true;
+    for (unsigned i = 0; i < d->n; i++) {
         try_close(&d->try[i]);
-    watch_stop(d->again);
+        knock_stop(d->try[i].knock);
+    }
+    watch_stop(d->timer);
     watch_stop(d->limit);
+    keys_wipe(&d->own);
     (void)!loop_later(d->loop, free_later, d); /* callers up the stack still look at it: without memory it stays */
 }
 
-static void reached(struct try *t)
+/* The others are closed: those that are in the middle of a handshake when it is over, for a server counts torn ones. */
+static void succeed(struct try *t)
 {
     struct dial *d = t->dial;
-    struct address own = { .size = sizeof own.socket };
+    struct dial_found found = { .endpoint = t->endpoint, .socket = t->socket, .own = { .size = sizeof found.own.socket } };
 
-    if (getsockname(t->fd, (struct sockaddr *)&own.socket, &own.size) < 0)
-        own = (struct address){ .size = 0 };
-    try_close(t);
-    dial_f f = d->f;
-    void *arg = d->arg;
-    char endpoint[DIAL_ENDPOINT_SIZE];
-
-    memcpy(endpoint, t->endpoint, sizeof endpoint);
-    dial_stop(d);
-    f(arg, endpoint, &own, NULL);
+    if (t->fd < 0 || getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
+        found.own.size = 0;
+    watch_stop(t->watch);
+    (void)zmq_socket_monitor(t->socket, NULL, 0);
+    zmq_close(t->monitor);
+    t->watch = NULL;
+    t->socket = t->monitor = NULL;
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->try[i].fd < 0)
+            try_close(&d->try[i]);
+    d->told = true;
+    watch_stop(d->timer);
+    d->timer = NULL;
+    d->f(d->arg, &found, NULL);
 }
 
-static void try_answered(struct loop *loop, int fd, unsigned events, void *arg)
+static void try_next(struct loop *loop, void *arg);
+
+static void try_event(struct try *t, uint16_t event, uint32_t value)
+{
+    struct dial *d = t->dial;
+
+    if (event == ZMQ_EVENT_CONNECTED) {
+        t->fd = (int)value;
+        t->connected = true;
+    } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+        if (d->told)
+            try_close(t);
+        else
+            succeed(t);
+    } else {
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) { /* it has the right key, and time won't change its mind */
+            t->refused = true;
+            loop_timer_again(d->limit, 0);
+        }
+        t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+        t->fd = -1;
+        if (d->told)
+            try_close(t);
+        else
+            try_next(d->loop, d);
+    }
+}
+
+/* An event is two frames: number:u16 value:u32, as this machine writes them, and the endpoint. */
+static void try_ready(struct loop *loop, void *arg)
 {
     struct try *t = arg;
-    int error = 0;
-    socklen_t size = sizeof error;
+    uint16_t event;
+    uint32_t value;
+    char frame[6];
 
     (void)loop;
-    (void)events;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-        error = errno;
-    if (error == 0) {
-        reached(t);
-        return;
+    for (int i = 0; i < EVENTS_PER_TURN && t->monitor; i++) {
+        if (zmq_recv(t->monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
+            return;
+        socket_skip(t->monitor);
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
+        try_event(t, event, value);
     }
-    t->error = error;
-    try_close(t);
+}
+
+static int try_watch(struct try *t, struct err *err)
+{
+    const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    char name[64];
+
+    snprintf(name, sizeof name, "inproc://dial-%p", (void *)t);
+    if (zmq_socket_monitor(t->socket, name, events) < 0 || !(t->monitor = zmq_socket(t->dial->context, ZMQ_PAIR)) ||
+        zmq_connect(t->monitor, name) < 0)
+        return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    return (t->watch = loop_zmq(t->dial->loop, t->monitor, try_ready, t, err)) ? 0 : -1;
 }
 
 static void try_start(struct try *t)
 {
     struct err err = { "" };
 
-    if ((t->fd = socket(t->to.socket.ss_family, SOCK_STREAM, 0)) < 0 || fd_cloexec(t->fd) < 0 ||
-        fd_nonblock(t->fd, true) < 0)
-        goto failed;
-    if (connect(t->fd, (const struct sockaddr *)&t->to.socket, t->to.size) < 0 && errno != EINPROGRESS)
-        goto failed;
-    if (!(t->watch = loop_fd(t->dial->loop, t->fd, LOOP_WRITE, try_answered, t, &err))) {
-        errno = ENOMEM;
-        goto failed;
+    if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) && try_watch(t, &err) == 0) {
+        if (zmq_connect(t->socket, t->endpoint) == 0)
+            return;
+        (void)err_set(&err, "%s", zmq_strerror(zmq_errno()));
     }
-    return;
-failed:
-    t->error = errno;
-    fd_close(&t->fd);
+    snprintf(t->words, sizeof t->words, "%.150s", err.text);
+    try_close(t);
 }
 
-static void try_all(struct loop *loop, void *arg)
+/* The next endpoint, if there is one left. */
+static void try_next(struct loop *loop, void *arg)
 {
     struct dial *d = arg;
 
     (void)loop;
-    for (unsigned i = 0; i < d->n && !d->over; i++)
-        if (d->try[i].known && d->try[i].fd < 0 && dial_may_change(d->try[i].error))
-            try_start(&d->try[i]);
+    while (d->next < d->n && d->try[d->next].words[0])
+        d->next++;
+    if (d->next == d->n || d->told)
+        return;
+    try_start(&d->try[d->next++]);
+    if (d->timer)
+        loop_timer_again(d->timer, NEXT_NS);
 }
 
 /* ---- the end without success ---- */
@@ -177,7 +241,18 @@ static int tell_from(struct buf *out)
     return rc;
 }
 
-static void limit_is_over(struct loop *loop, void *arg)
+static const char *words_of(const struct try *t)
+{
+    if (t->words[0])
+        return t->words;
+    if (t->refused)
+        return "it does not let this agent in: its run is over, or its key was used before";
+    if (t->strange)
+        return "something else listens there";
+    return t->connected ? "connected, but it does not answer" : dial_words(t->error);
+}
+
+static void fail(struct loop *loop, void *arg)
 {
     struct dial *d = arg;
     struct buf why = BUF_INIT;
@@ -185,13 +260,44 @@ static void limit_is_over(struct loop *loop, void *arg)
 
     (void)loop;
     for (unsigned i = 0; i < d->n && rc == 0; i++)
-        rc = buf_addf(&why, "%s%s (%s)", i ? ", " : "", d->try[i].endpoint,
-                      d->try[i].known ? dial_words(d->try[i].error) : d->try[i].words);
+        rc = buf_addf(&why, "%s%s (%s)", i ? ", " : "", d->try[i].endpoint, words_of(&d->try[i]));
     if (rc == 0)
         rc = tell_from(&why);
-    dial_stop(d);
-    d->f(d->arg, NULL, NULL, rc == 0 ? why.p : "out of memory");
+    d->f(d->arg, NULL, rc == 0 ? why.p : "out of memory");
     buf_release(&why);
+}
+
+static void knocked(void *arg, int error)
+{
+    struct try *t = arg;
+
+    t->knock = NULL;
+    t->error = error;
+}
+
+/* ZeroMQ does not tell why it can't connect; plain tcp does. */
+static void limit_is_over(struct loop *loop, void *arg)
+{
+    struct dial *d = arg;
+    struct err err = { "" };
+    bool waits = false;
+
+    if (d->told) {
+        for (unsigned i = 0; i < d->n; i++)
+            try_close(&d->try[i]);
+        return;
+    }
+    d->told = true;
+    for (unsigned i = 0; i < d->n; i++) {
+        struct try *t = &d->try[i];
+
+        try_close(t);
+        if (!t->words[0] && !t->connected && (t->knock = knock_start(loop, slice_text(t->endpoint), knocked, t, &err)))
+            waits = true;
+    }
+    watch_stop(d->timer);
+    if (!(d->timer = loop_timer(loop, waits ? KNOCK_NS : 0, 0, fail, d, &err)))
+        fail(loop, d);
 }
 
 /* ---- start ---- */
@@ -200,11 +306,13 @@ static void add(struct dial *d, struct slice endpoint)
 {
     struct try *t = &d->try[d->n++];
     struct err err = { "" };
+    struct address a;
     const char *colon;
 
     *t = (struct try){ .dial = d, .fd = -1 };
     snprintf(t->endpoint, sizeof t->endpoint, "%.*s", SLICE_ARG(endpoint));
-    t->known = address_parse(endpoint, &t->to, &err) == 0;
+    if (address_parse(endpoint, &a, &err) == 0)
+        return;
     colon = strstr(err.text, ": ");
     snprintf(t->words, sizeof t->words, "%.150s", colon ? colon + 2 : err.text);
 }
@@ -212,31 +320,31 @@ static void add(struct dial *d, struct slice endpoint)
 static bool any_known(const struct dial *d)
 {
     for (unsigned i = 0; i < d->n; i++)
-        if (d->try[i].known)
+        if (!d->try[i].words[0])
             return true;
     return false;
 }
 
-struct dial *dial_start(struct loop *loop, struct slice endpoints, uint64_t limit_ns, dial_f f, void *arg, struct err *err)
+struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg, struct err *err)
 {
     struct dial *d = calloc(1, sizeof *d);
-    struct slice rest = endpoints, one;
+    struct slice rest = to->endpoints, one;
 
     if (!d)
         return err_null(err, "out of memory");
     d->loop = loop;
+    d->context = to->context;
+    d->own = *to->own;
+    memcpy(d->server, to->server, KEY_SIZE);
     d->f = f;
     d->arg = arg;
     while (d->n < DIAL_MAX && dial_next(&rest, &one))
         add(d, one);
-    if (d->n == 0) {
-        free(d);
-        return err_null(err, "there is no endpoint to dial");
-    }
-    if (!(d->limit = loop_timer(loop, any_known(d) ? limit_ns : 0, 0, limit_is_over, d, err)) ||
-        !(d->again = loop_timer(loop, 0, AGAIN_NS, try_all, d, err))) {
-        dial_stop(d);
-        return NULL;
-    }
-    return d;
+    if (d->n == 0)
+        (void)err_set(err, "there is no endpoint to dial");
+    else if ((d->limit = loop_timer(loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d, err)) &&
+             (d->timer = loop_timer(loop, 0, NEXT_NS, try_next, d, err)))
+        return d;
+    dial_stop(d);
+    return NULL;
 }

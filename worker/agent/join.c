@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "base/log.h"
 #include "protocol/span_fields.h"
@@ -19,6 +20,7 @@
 #include "worker/agent/uplink.h"
 
 #define LIMIT_S 20.0
+#define NEVER_NS (UINT64_MAX / 2)
 #define LIMIT_MAX_S 86400.0
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 
@@ -135,10 +137,12 @@ static void on_lost(void *arg, const char *why)
     agent_stop(a, "kernel unreachable");
 }
 
-static int open_line(struct join *j, const char *endpoint, struct err *err)
+/* socket: the one that reached the kernel; NULL: the endpoint is dialed. */
+static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
 {
     struct uplink_config c = {
-        .endpoint = endpoint, .keys = j->has_keys ? &j->keys : NULL, .kernel = j->kernel,
+        .endpoint = endpoint, .socket = socket, .context = j->context,
+        .keys = j->has_keys ? &j->keys : NULL, .kernel = j->kernel,
         .handler = { on_message, ferry_peer, ferry_unlinked, on_lost, j->agent },
     };
 
@@ -151,62 +155,82 @@ static int open_line(struct join *j, const char *endpoint, struct err *err)
 static void no_welcome(struct loop *loop, void *arg)
 {
     struct join *j = arg;
-    char why[DIAL_ENDPOINT_SIZE + 320];
+    char why[DIAL_ENDPOINT_SIZE + 128];
 
     (void)loop;
-    if (uplink_is_welcome(j->agent->uplink))
+    if (!j->agent->uplink || uplink_is_welcome(j->agent->uplink))
         return;
-    snprintf(why, sizeof why, "reached %s, but the kernel does not let it in: the run it belongs to is over, its key was used "
-                              "before, or something else listens there; run the cell again", j->endpoint);
+    snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again", j->endpoint);
     give_up(j, why);
 }
 
-static void reached(void *arg, const char *endpoint, const struct address *own, const char *why)
+static void unreached(struct join *j, const char *why)
+{
+    struct buf text = BUF_INIT;
+
+    if (buf_addf(&text, "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs", why) < 0)
+        give_up(j, "can't reach the kernel, and memory is out");
+    else
+        give_up(j, text.p);
+    buf_release(&text);
+}
+
+static void reached(void *arg, const struct dial_found *found, const char *why)
 {
     struct join *j = arg;
     struct buf text = BUF_INIT;
     struct err err = { "" };
 
-    j->dial = NULL;
-    if (!endpoint) {
-        if (buf_addf(&text, "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs", why) < 0)
-            give_up(j, "can't reach the kernel, and memory is out");
-        else
-            give_up(j, text.p);
-    } else if (!(j->endpoint = strdup(endpoint)) || open_line(j, endpoint, &err) < 0) {
-        give_up(j, err.text[0] ? err.text : "is out of memory");
-    } else {
-        if (address_list(own, &text) < 0)
-            log_error("agent", "out of memory: the kernel hears of no addresses");
-        tell_ranks(buf_slice(&text));
-        say_hello(j->agent, cut(buf_slice(&text)));
+    if (!found) {
+        unreached(j, why);
+        return;
     }
+    if (open_line(j, found->endpoint, found->socket, &err) < 0 || !(j->endpoint = strdup(found->endpoint))) {
+        give_up(j, err.text[0] ? err.text : "is out of memory");
+        return;
+    }
+    if (address_list(found->own.size ? &found->own : NULL, &text) < 0)
+        log_error("agent", "out of memory: the kernel hears of no addresses");
+    tell_ranks(buf_slice(&text));
+    say_hello(j->agent, cut(buf_slice(&text)));
     buf_release(&text);
+    loop_timer_again(j->limit, j->limit_ns);
+}
+
+static int dial(struct join *j, struct err *err)
+{
+    const struct dial_to to = { slice_text(j->agent->args.connect), j->context, &j->keys, j->kernel, j->limit_ns };
+
+    return (j->dial = dial_start(j->agent->loop, &to, reached, j, err)) ? 0 : -1;
 }
 
 int join_start(struct join *j, struct err *err)
 {
     struct agent *a = j->agent;
-    uint64_t limit_ns = 0;
 
     if (!j->has_keys) {
-        if (open_line(j, a->args.connect, err) < 0)
+        if (open_line(j, a->args.connect, NULL, err) < 0)
             return -1;
         say_hello(a, slice_text(""));
         return 0;
     }
-    if (read_limit(&limit_ns, err) < 0)
+    if (read_limit(&j->limit_ns, err) < 0)
         return -1;
-    if (!(j->dial = dial_start(a->loop, slice_text(a->args.connect), limit_ns, reached, j, err)))
+    if (!(j->context = zmq_ctx_new()))
+        return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    if (!(j->limit = loop_timer(a->loop, NEVER_NS, 0, no_welcome, j, err)))
         return -1;
-    return (j->limit = loop_timer(a->loop, 2 * limit_ns, 0, no_welcome, j, err)) ? 0 : -1;
+    return dial(j, err);
 }
 
 void join_release(struct join *j)
 {
     dial_stop(j->dial);
     watch_stop(j->limit);
+    if (j->context)
+        zmq_ctx_term(j->context);
     keys_wipe(&j->keys);
     free(j->endpoint);
     j->endpoint = NULL;
+    j->context = NULL;
 }

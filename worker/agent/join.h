@@ -17,8 +17,10 @@ struct join {
     unsigned char kernel[KEY_SIZE];
     bool has_keys;        /* else the kernel is on this machine (ipc) */
     char *endpoint;       /* that the line was opened to */
+    void *context;        /* of ZeroMQ, when the kernel is elsewhere: it outlives the line */
     struct dial *dial;
-    struct watch *limit;
+    struct watch *limit;  /* for WELCOME */
+    uint64_t limit_ns;
 };
 
 /* Does this --connect need a secret? */
@@ -28,6 +30,6 @@ void join_init(struct join *j, struct agent *agent);
 void join_keys(struct join *j, const struct secret *s, uint32_t index);
 /* Begins. What fails later stops the agent, with its status set and a line on stderr. */
 MUST_USE int join_start(struct join *j, struct err *err);
-void join_release(struct join *j);
+void join_release(struct join *j); /* after uplink_close */
 
 #endif

@@ -292,9 +292,9 @@ static void on_unlinked(void *arg, uint32_t node, const char *why)
 
 static int dial(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    if (!(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL, c->kernel, err)))
+    if (!c->socket && !(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL, c->kernel, err)))
         return -1;
-    if (zmq_connect(u->line.socket, c->endpoint) < 0)
+    if (!c->socket && zmq_connect(u->line.socket, c->endpoint) < 0)
         return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
     gather_socket(u->gather, u->line.socket);
     return (u->line.watch = loop_zmq(u->loop, u->line.socket, line_ready, u, err)) ? 0 : -1;
@@ -305,9 +305,13 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     struct uplink *u = calloc(1, sizeof *u);
     const struct peers_doors doors = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
 
-    if (!u)
+    if (!u) {
+        if (config->socket)
+            zmq_close(config->socket);
         return err_null(err, "out of memory");
+    }
     u->loop = loop;
+    u->line.socket = config->socket;
     u->handler = config->handler;
     u->own_context = !config->context;
     u->context = config->context ? config->context : zmq_ctx_new();

@@ -26,7 +26,8 @@ struct uplink_handler {
 };
 
 struct uplink_config {
-    const char *endpoint;        /* which is known to answer, or ipc */
+    const char *endpoint;        /* to dial */
+    void *socket;                /* instead: a DEALER that has been connected already, of `context`; taken, also on failure */
     const struct keys *keys;     /* ours, for tcp; NULL: ipc, where there are neither CURVE nor beats. Copied */
     const unsigned char *kernel; /* the kernel's public key, with keys */
     void *context;               /* a ZeroMQ context, borrowed; NULL: one of its own. Agents that are told to OPEN can't share one */
