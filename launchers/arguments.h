@@ -8,12 +8,13 @@
 #define LAUNCH_FAILED 1
 
 struct launch_arguments {
-    const char *spec;  /* "" when it was not given; borrowed from argv, as all here */
-    unsigned ranks;    /* 0: not given */
-    char **command;    /* NULL-terminated, at least one word */
+    const char *spec; /* "" when it was not given; borrowed from argv, as all here */
+    unsigned ranks;   /* 0: not given */
+    char **command;   /* NULL-terminated, at least one word */
 };
 
-/* Reads main's arguments. 0; or 1: --help was printed; or -1: *err says what is wrong. `what` is one sentence for --help. */
+/* Reads main's arguments. 0; or 1: --help was printed; or -1: *err says what is wrong. `what` is one sentence for
+ * --help. */
 MUST_USE int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what, struct err *err);
 
 #endif

@@ -12,7 +12,10 @@ struct pour {
     struct buf rest;
 };
 
-#define POUR_INIT { BUF_INIT }
+#define POUR_INIT                                                                                                      \
+    {                                                                                                                  \
+        BUF_INIT                                                                                                       \
+    }
 
 void pour_release(struct pour *p);
 /* Passes on every line that the bytes complete. A '\r' ends a line too; empty lines are left out. */

@@ -10,11 +10,11 @@
  * from it, and what they read from stdin is not ours. */
 #define SCRIPT_COMMAND "exec sh -c 'echo " SCRIPT_MARK "ready; IFS= read -r line && eval \"$line\"'"
 /* Lines of its stdout that begin with this are the script's: */
-#define SCRIPT_MARK "cellspan-launch: "
-#define SCRIPT_READY "ready"      /* it waits for its line */
+#define SCRIPT_MARK    "cellspan-launch: "
+#define SCRIPT_READY   "ready"    /* it waits for its line */
 #define SCRIPT_MISSING "missing"  /* there is no agent; exit status 127 follows */
 #define SCRIPT_VERSION "version " /* and what the agent says of itself */
-#define SCRIPT_FOUND "found "     /* and its path: it is executed now; what follows is its own */
+#define SCRIPT_FOUND   "found "   /* and its path: it is executed now; what follows is its own */
 
 struct script_spec {
     char *const *command; /* NULL-terminated: the agent as it is called here */

@@ -129,9 +129,14 @@ int words_quote(struct buf *out, const char *word)
     rc = buf_add_text(out, "'");
     for (; rc == 0 && *word; word++)
         switch (*word) {
-        case '\'': rc = buf_add_text(out, "'\\''"); break;
-        case '\n': rc = buf_add_text(out, "'\"$n\"'"); break;
-        default: rc = buf_add(out, word, 1);
+        case '\'':
+            rc = buf_add_text(out, "'\\''");
+            break;
+        case '\n':
+            rc = buf_add_text(out, "'\"$n\"'");
+            break;
+        default:
+            rc = buf_add(out, word, 1);
         }
     if (rc == 0 && buf_add_text(out, "'") == 0)
         return 0;

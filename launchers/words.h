@@ -1,4 +1,5 @@
-/* words.h - command lines: texts split into words as a shell does, and words written so that a shell reads them back. */
+/* words.h - command lines: texts split into words as a shell does, and words written so that a shell reads them back.
+ */
 #ifndef LAUNCHERS_WORDS_H
 #define LAUNCHERS_WORDS_H
 
@@ -12,7 +13,10 @@ struct words {
     size_t n;
 };
 
-#define WORDS_INIT { NULL, 0 }
+#define WORDS_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0                                                                                                        \
+    }
 
 void words_release(struct words *w);
 /* Appends a copy. -1: memory is out, *w is as it was. */

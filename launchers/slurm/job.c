@@ -17,14 +17,14 @@
 #include "launchers/slurm/step.h"
 
 #define FIRST_LOOK_NS (NS_PER_S / 2)
-#define PAUSE_NS (2 * NS_PER_S)      /* between looks; grows to: */
-#define PAUSE_MAX_NS (30 * NS_PER_S)
-#define FLUSH_NS (2 * NS_PER_S)      /* Slurm's reason may come this much later than what it did */
-#define POLITE_NS (8 * NS_PER_S)     /* agents end when their stdin does; then the job is cancelled */
-#define PRESS_NS (3 * NS_PER_S)
-#define LOOKS_MAX 20u
-#define LOOK_NS (300 * NS_PER_MS)
-#define TASKS_MAX 65536u
+#define PAUSE_NS      (2 * NS_PER_S) /* between looks; grows to: */
+#define PAUSE_MAX_NS  (30 * NS_PER_S)
+#define FLUSH_NS      (2 * NS_PER_S) /* Slurm's reason may come this much later than what it did */
+#define POLITE_NS     (8 * NS_PER_S) /* agents end when their stdin does; then the job is cancelled */
+#define PRESS_NS      (3 * NS_PER_S)
+#define LOOKS_MAX     20u
+#define LOOK_NS       (300 * NS_PER_MS)
+#define TASKS_MAX     65536u
 
 static void look(struct loop *loop, void *arg);
 
@@ -98,8 +98,10 @@ static void too_late(struct loop *loop, void *arg)
     }
     for (unsigned i = 0; i < j->n; i++)
         if (!j->task[i].up) {
-            snprintf(text, sizeof text, "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
-                     "and sinfo tell of its node", i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
+            snprintf(text, sizeof text,
+                     "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
+                     "and sinfo tell of its node",
+                     i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
             fail(j, i, text);
         }
 }
@@ -111,8 +113,10 @@ static void note_end(struct job *j, unsigned i, const char *how)
     if (i >= j->n)
         return;
     if (strstr(how, "exit code 127"))
-        snprintf(text, sizeof text, "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder "
-                 "that holds libexec/cellspan/%s on the nodes", j->program, j->program);
+        snprintf(text, sizeof text,
+                 "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder "
+                 "that holds libexec/cellspan/%s on the nodes",
+                 j->program, j->program);
     else
         snprintf(text, sizeof text, "%s ended: %s", j->program, how);
     replace(&j->task[i].end, text);
@@ -259,7 +263,8 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
 static void queue_answered(void *arg, const char *line)
 {
     struct job *j = arg;
-    char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL, *start = reason ? strchr(reason + 1, '|') : NULL;
+    char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL,
+         *start = reason ? strchr(reason + 1, '|') : NULL;
 
     if (start && j->pid > 0 && !j->told && !count_up(j)) {
         *start++ = '\0';

@@ -20,10 +20,10 @@ struct task {
 
 struct job {
     struct loop *loop;
-    const char *program;  /* the agent's own name; borrowed */
-    bool own;             /* srun makes the job: we may cancel it */
-    bool told;            /* to end */
-    bool over;            /* srun has ended, and all was reported */
+    const char *program; /* the agent's own name; borrowed */
+    bool own;            /* srun makes the job: we may cancel it */
+    bool told;           /* to end */
+    bool over;           /* srun has ended, and all was reported */
     bool failed;
     unsigned long id;     /* 0: not known yet */
     uint64_t patience_ns; /* for agents, once the first is up */
@@ -33,10 +33,10 @@ struct job {
     int signo;            /* the last sent to it */
     int in, out, errs;
     struct task *task;
-    unsigned n; /* tasks; 0: not known yet */
+    unsigned n;     /* tasks; 0: not known yet */
     unsigned looks; /* at the job after srun's end */
-    char *state; /* the last that was said of the queue */
-    char *why;   /* the last line in which Slurm says that it ended the job */
+    char *state;    /* the last that was said of the queue */
+    char *why;      /* the last line in which Slurm says that it ended the job */
     struct pour out_lines, err_lines;
     struct ask ask;
     struct watch *out_watch, *err_watch, *look, *late, *flush, *press;

@@ -88,8 +88,10 @@ static int find_srun(struct err *err)
         if ((size_t)snprintf(file, sizeof file, "%s/srun", folder) < sizeof file && access(file, X_OK) == 0)
             rc = 0;
     free(path);
-    return rc == 0 ? 0 : err_set(err, "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
-                                 "(a login node, or in a job), or load Slurm's module before Jupyter starts");
+    return rc == 0
+               ? 0
+               : err_set(err, "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
+                              "(a login node, or in a job), or load Slurm's module before Jupyter starts");
 }
 
 static int read_patience(uint64_t *ns, struct err *err)
@@ -201,8 +203,10 @@ int main(int argc, char **argv)
     struct launch_arguments a;
     struct err err = { "" };
     int status = LAUNCH_CANNOT;
-    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
-                                           "srun.", &err);
+    const int read = launch_arguments_read(&a, argv,
+                                           "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
+                                           "srun.",
+                                           &err);
 
     (void)argc;
     if (read > 0)

@@ -5,7 +5,17 @@
 #include <string.h>
 
 enum value { VALUE_NONE, VALUE_MAYBE, VALUE_NEEDED }; /* MAYBE: only as --option=value */
-enum means { MEANS_NOTHING, MEANS_NODES, MEANS_NODE_COUNT, MEANS_CPUS, MEANS_GPUS, MEANS_ALL_GPUS, MEANS_NAME, MEANS_JOB, MEANS_EXPORT };
+enum means {
+    MEANS_NOTHING,
+    MEANS_NODES,
+    MEANS_NODE_COUNT,
+    MEANS_CPUS,
+    MEANS_GPUS,
+    MEANS_ALL_GPUS,
+    MEANS_NAME,
+    MEANS_JOB,
+    MEANS_EXPORT
+};
 
 struct row {
     const char *name; /* without the dashes */
@@ -29,7 +39,8 @@ static const struct row rows[] = {
     { "tasks-per-node", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
     { "multi-prog", 0, VALUE_NONE, MEANS_NOTHING, one_task },
     { "het-group", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "gpus-per-task", 0, VALUE_NEEDED, MEANS_NOTHING, "one agent runs on each node; --gpus-per-node says how many GPUs it has" },
+    { "gpus-per-task", 0, VALUE_NEEDED, MEANS_NOTHING,
+      "one agent runs on each node; --gpus-per-node says how many GPUs it has" },
     { "pty", 0, VALUE_MAYBE, MEANS_NOTHING, streams },
     { "input", 'i', VALUE_NEEDED, MEANS_NOTHING, streams },
     { "output", 'o', VALUE_NEEDED, MEANS_NOTHING, streams },
@@ -108,7 +119,8 @@ static const struct row *find_letter(char letter)
     return NULL;
 }
 
-static int note_value(struct slurm_options *o, const struct row *row, const char *word, const char *value, struct err *err)
+static int note_value(struct slurm_options *o, const struct row *row, const char *word, const char *value,
+                      struct err *err)
 {
     char *end;
     unsigned long n;
@@ -119,17 +131,30 @@ static int note_value(struct slurm_options *o, const struct row *row, const char
         o->n_nodes = value && end != value && !*end && n <= 65536 ? (unsigned)n : 0;
         o->nodes = true;
         break;
-    case MEANS_NODES: o->nodes = true; break;
-    case MEANS_ALL_GPUS: o->nodes = o->gpus = true; break;
-    case MEANS_GPUS: o->gpus = true; break;
-    case MEANS_CPUS: o->cpus = true; break;
-    case MEANS_NAME: o->name = true; break;
-    case MEANS_JOB: o->own_job = true; break;
+    case MEANS_NODES:
+        o->nodes = true;
+        break;
+    case MEANS_ALL_GPUS:
+        o->nodes = o->gpus = true;
+        break;
+    case MEANS_GPUS:
+        o->gpus = true;
+        break;
+    case MEANS_CPUS:
+        o->cpus = true;
+        break;
+    case MEANS_NAME:
+        o->name = true;
+        break;
+    case MEANS_JOB:
+        o->own_job = true;
+        break;
     case MEANS_EXPORT:
         if (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0))
             return err_set(err, "%s: agents need the environment; write --export=ALL,NAME=VALUE", word);
         break;
-    case MEANS_NOTHING: break;
+    case MEANS_NOTHING:
+        break;
     }
     return 0;
 }
@@ -167,8 +192,10 @@ int slurm_options_read(struct slurm_options *o, const struct words *words, struc
         const char *word = words->v[i];
 
         if (word[0] != '-' || !word[1] || strcmp(word, "--") == 0)
-            return err_set(err, "'%s' is no option of srun; wanted are those, as in "
-                           "--on \"slurm:--partition=gpu --nodes=2\"", word);
+            return err_set(err,
+                           "'%s' is no option of srun; wanted are those, as in "
+                           "--on \"slurm:--partition=gpu --nodes=2\"",
+                           word);
         if (read_option(o, words, &i, err) < 0)
             return -1;
     }

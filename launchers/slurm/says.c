@@ -90,8 +90,8 @@ int says_read(struct says *s, const char *line)
 bool says_hopeless(const char *reason)
 {
     static const char *const hopeless[] = {
-        "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed",
-        "InvalidAccount", "InvalidQOS",
+        "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed",
+        "QOSNotAllowed",      "InvalidAccount",     "InvalidQOS",
     };
 
     for (size_t i = 0; i < sizeof hopeless / sizeof *hopeless; i++)

@@ -10,8 +10,8 @@ enum says_kind {
     SAYS_NOISE,  /* of no use to anybody */
     SAYS_QUEUED, /* the job waits */
     SAYS_ALLOCATED,
-    SAYS_TASKS,  /* tasks ended badly */
-    SAYS_NODE,   /* a node is gone */
+    SAYS_TASKS, /* tasks ended badly */
+    SAYS_NODE,  /* a node is gone */
 };
 
 struct says {

@@ -7,8 +7,9 @@
 #include "launchers/script.h"
 
 /* Each agent's shell: says who it is, and gives the agent its number. The environment itself travels. */
-#define PRELUDE "echo \"" SCRIPT_MARK STEP_TASK "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; " \
-                "CELLSPAN_AGENT=$SLURM_PROCID; export CELLSPAN_AGENT; "
+#define PRELUDE                                                                                                        \
+    "echo \"" SCRIPT_MARK STEP_TASK "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; "    \
+    "CELLSPAN_AGENT=$SLURM_PROCID; export CELLSPAN_AGENT; "
 
 static int add_all(struct words *argv, const char *const *word)
 {
@@ -42,7 +43,8 @@ static int add_job(struct words *argv, const struct step_plan *plan, const struc
     return add_format(argv, "--cpus-per-task=%s", number);
 }
 
-/* All that the job has, overlapping with its other steps. A step gets the GPUs of one of the job's tasks, unless told. */
+/* All that the job has, overlapping with its other steps. A step gets the GPUs of one of the job's tasks, unless told.
+ */
 static int add_step(struct words *argv, const struct step_plan *plan, const struct slurm_options *options)
 {
     char number[16];
@@ -69,9 +71,10 @@ int step_compose(struct words *argv, const struct step_plan *plan, const struct 
                  const struct words *spec, struct err *err)
 {
     /* --wait, --kill-on-bad-exit, --no-kill: that one agent or node ends is no reason for the others to. */
-    static const char *const always[] = { "srun", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--no-kill",
-                                          "--unbuffered", "--input=all", "--mpi=none", "--cpu-bind=none",
-                                          "--export=ALL", NULL };
+    static const char *const always[] = {
+        "srun",        "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0",     "--no-kill", "--unbuffered",
+        "--input=all", "--mpi=none",          "--cpu-bind=none",      "--export=ALL", NULL
+    };
     int rc = add_all(argv, always);
 
     if (rc == 0)
@@ -86,16 +89,19 @@ int step_compose(struct words *argv, const struct step_plan *plan, const struct 
 bool step_hides(const char *name, bool inside, bool leave)
 {
     static const char *const streams[] = {
-        "SLURM_LABELIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_OPEN_MODE", "SLURM_MULTI_PROG",
-        "SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV", "SLURM_WAIT", "SLURM_KILL_BAD_EXIT", "SLURM_NTASKS", "SLURM_NPROCS",
-        "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET",
-        "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK",
+        "SLURM_LABELIO",           "SLURM_STDINMODE",      "SLURM_STDOUTMODE",
+        "SLURM_STDERRMODE",        "SLURM_OPEN_MODE",      "SLURM_MULTI_PROG",
+        "SLURM_EXPORT_ENV",        "SRUN_EXPORT_ENV",      "SLURM_WAIT",
+        "SLURM_KILL_BAD_EXIT",     "SLURM_NTASKS",         "SLURM_NPROCS",
+        "SLURM_NTASKS_PER_NODE",   "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE",
+        "SLURM_NTASKS_PER_SOCKET", "SLURM_GPUS_PER_TASK",  "SLURM_TRES_PER_TASK",
     };
     /* How the tasks of the job's own script were cut; the agent is to have all that the job has on its node. */
     static const char *const shares[] = {
-        "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_GPU_BIND", "SLURM_GPUS",
-        "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET", "SLURM_CPUS_PER_GPU", "SLURM_CPU_BIND", "SLURM_MEM_BIND",
-        "SLURM_DISTRIBUTION", "SLURM_THREADS", "SLURM_STEP_GRES", "SLURM_GRES", "SLURM_ARBITRARY_NODELIST",
+        "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_EXACT",         "SLURM_EXCLUSIVE",
+        "SLURM_GPU_BIND",      "SLURM_GPUS",         "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET",
+        "SLURM_CPUS_PER_GPU",  "SLURM_CPU_BIND",     "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",
+        "SLURM_THREADS",       "SLURM_STEP_GRES",    "SLURM_GRES",          "SLURM_ARBITRARY_NODELIST",
     };
     static const char *const kept[] = { "SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_CONF_SERVER" };
 

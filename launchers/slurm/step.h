@@ -21,7 +21,8 @@ struct step_plan {
 
 MUST_USE int step_compose(struct words *argv, const struct step_plan *plan, const struct slurm_options *options,
                           const struct words *spec, struct err *err);
-/* Whether srun must not see this variable (a name), which it would take for an option. `leave`: we run in a job, but make one. */
+/* Whether srun must not see this variable (a name), which it would take for an option. `leave`: we run in a job, but
+ * make one. */
 bool step_hides(const char *name, bool inside, bool leave);
 
 #endif

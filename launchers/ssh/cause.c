@@ -14,14 +14,17 @@ struct pattern {
 static const struct pattern patterns[] = {
     { "Could not resolve hostname", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "Name or service not known", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
-    { "REMOTE HOST IDENTIFICATION HAS CHANGED",
-      "its host key is not the one in known_hosts; if it was installed anew, `ssh-keygen -R HOST`, then log in once by hand" },
-    { "host key is known for", "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
+    { "REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one in known_hosts; if it was installed anew, "
+                                                "`ssh-keygen -R HOST`, then log in once by hand" },
+    { "host key is known for",
+      "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
     { "Host key verification failed",
       "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
-    { "Permission denied", "it refuses the login; no password can be typed here, so put a key there (`ssh-copy-id HOST`) or into "
-                           "an agent, or name user and key in ~/.ssh/config" },
-    { "Too many authentication failures", "it refuses the login; name the key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes)" },
+    { "Permission denied",
+      "it refuses the login; no password can be typed here, so put a key there (`ssh-copy-id HOST`) or into "
+      "an agent, or name user and key in ~/.ssh/config" },
+    { "Too many authentication failures",
+      "it refuses the login; name the key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes)" },
     { "Connection refused", "nothing listens for ssh there; is sshd running, and on the port of ~/.ssh/config?" },
     { "No route to host", "it can't be reached; is it on, and on this network?" },
     { "Network is unreachable", "it can't be reached; is it on, and on this network?" },
@@ -32,7 +35,10 @@ static const struct pattern patterns[] = {
 };
 
 static const char *const passing[] = {
-    "kex_exchange_identification", "ssh_exchange_identification", "Connection reset by", "Connection closed by",
+    "kex_exchange_identification",
+    "ssh_exchange_identification",
+    "Connection reset by",
+    "Connection closed by",
 };
 
 /* The last of the lines, or "". Not a copy. */
@@ -100,8 +106,10 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
     char end[64], other[256] = "";
 
     if (is_other_version(c))
-        snprintf(other, sizeof other, "; it is %.60s, and here is " CELLSPAN_VERSION
-                 ": `pip install cellspan==" CELLSPAN_VERSION "` there, or update here", c->version);
+        snprintf(other, sizeof other,
+                 "; it is %.60s, and here is " CELLSPAN_VERSION ": `pip install cellspan==" CELLSPAN_VERSION
+                 "` there, or update here",
+                 c->version);
     end_text(c->status, end);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host, *line ? ": " : "", line, other);
@@ -112,8 +120,10 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
 void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     if (c->missing)
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX "
-                 "to the folder that holds libexec/cellspan/%s on that host", c->host, c->program, c->program);
+        snprintf(text, CAUSE_TEXT_SIZE,
+                 "%s: there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX "
+                 "to the folder that holds libexec/cellspan/%s on that host",
+                 c->host, c->program, c->program);
     else if (c->stage == CAUSE_CONNECTING)
         connecting_text(c, text);
     else

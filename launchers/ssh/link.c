@@ -12,8 +12,8 @@
 #include "launchers/report.h"
 #include "launchers/script.h"
 
-#define SAID (sizeof ((struct link *)0)->said / sizeof (char *))
-#define TRIES 5u
+#define SAID     (sizeof((struct link *)0)->said / sizeof(char *))
+#define TRIES    5u
 #define AGAIN_NS (300 * NS_PER_MS) /* doubled with each try */
 
 void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host, unsigned agent)
@@ -309,9 +309,16 @@ static void report_end(struct link *l, int status)
     char *said = join_said(l);
     char text[CAUSE_TEXT_SIZE];
     struct cause cause = {
-        .host = l->host->name, .program = l->plan->program, .found = l->found, .version = l->version,
-        .said = said ? said : "", .missing = l->missing, .status = status,
-        .stage = l->found ? CAUSE_RUNNING : l->state == LINK_UP ? CAUSE_SEARCHING : CAUSE_CONNECTING,
+        .host = l->host->name,
+        .program = l->plan->program,
+        .found = l->found,
+        .version = l->version,
+        .said = said ? said : "",
+        .missing = l->missing,
+        .status = status,
+        .stage = l->found              ? CAUSE_RUNNING
+                 : l->state == LINK_UP ? CAUSE_SEARCHING
+                                       : CAUSE_CONNECTING,
     };
     struct err err = { "" };
 
@@ -319,9 +326,11 @@ static void report_end(struct link *l, int status)
         (l->timer = loop_timer(l->plan->loop, AGAIN_NS << (l->tries - 1), 0, again, l, &err)))
         goto out;
     if (l->late)
-        snprintf(text, sizeof text, "%s: no shell answered within %u s%s%s; is it on, and what do its start files do? "
-                 "CELLSPAN_SSH_TIMEOUT gives more seconds", l->host->name, (unsigned)(l->plan->patience_ns / NS_PER_S),
-                 cause.said[0] ? "; ssh said: " : "", cause.said);
+        snprintf(text, sizeof text,
+                 "%s: no shell answered within %u s%s%s; is it on, and what do its start files do? "
+                 "CELLSPAN_SSH_TIMEOUT gives more seconds",
+                 l->host->name, (unsigned)(l->plan->patience_ns / NS_PER_S), cause.said[0] ? "; ssh said: " : "",
+                 cause.said);
     else
         cause_text(&cause, text);
     fail(l, text);

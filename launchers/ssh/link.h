@@ -15,11 +15,11 @@
 /* What all links share; borrowed by each. */
 struct link_plan {
     struct loop *loop;
-    const struct words *ssh; /* the command, with our options behind it */
-    struct slice line;       /* script_line's */
-    const char *secret;      /* NULL: there is none */
-    const char *program;     /* the agent's own name */
-    uint64_t patience_ns;    /* from ssh's start to its shell's first word */
+    const struct words *ssh;    /* the command, with our options behind it */
+    struct slice line;          /* script_line's */
+    const char *secret;         /* NULL: there is none */
+    const char *program;        /* the agent's own name */
+    uint64_t patience_ns;       /* from ssh's start to its shell's first word */
     void (*settled)(void *arg); /* a link is up, or over: another may connect. May be followed by more calls */
     void *arg;
 };

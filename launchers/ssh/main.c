@@ -15,9 +15,9 @@
 #include "launchers/ssh/link.h"
 #include "launchers/script.h"
 
-#define CONNECTING_MAX 32u /* logins at once */
-#define PATIENCE_S 30ul    /* see CELLSPAN_SSH_TIMEOUT */
-#define POLITE_NS (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
+#define CONNECTING_MAX 32u            /* logins at once */
+#define PATIENCE_S     30ul           /* see CELLSPAN_SSH_TIMEOUT */
+#define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
 
 struct fleet {
     struct loop *loop;
@@ -130,8 +130,16 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 static int compose_ssh(struct words *ssh, struct err *err)
 {
     static const char *const ours[] = {
-        "-T", "-x", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3", "-oTCPKeepAlive=yes",
-        "-oControlMaster=no", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none",
+        "-T",
+        "-x",
+        "-oBatchMode=yes",
+        "-oServerAliveInterval=5",
+        "-oServerAliveCountMax=3",
+        "-oTCPKeepAlive=yes",
+        "-oControlMaster=no",
+        "-oClearAllForwardings=yes",
+        "-oPermitLocalCommand=no",
+        "-oRemoteCommand=none",
     };
     const char *command = getenv("CELLSPAN_SSH");
     struct err why = { "" };
@@ -265,8 +273,10 @@ int main(int argc, char **argv)
     struct fleet f = { .hosts = SSH_HOSTS_INIT };
     struct launch_arguments a;
     struct err err = { "" };
-    int status = LAUNCH_CANNOT, read = launch_arguments_read(&a, argv, "Runs one cellspan agent on each of the hosts "
-                                                             "of SPEC (host1,host2*4,user@host3), over ssh.", &err);
+    int status = LAUNCH_CANNOT, read = launch_arguments_read(&a, argv,
+                                                             "Runs one cellspan agent on each of the hosts "
+                                                             "of SPEC (host1,host2*4,user@host3), over ssh.",
+                                                             &err);
 
     (void)argc;
     if (read > 0)

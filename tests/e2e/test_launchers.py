@@ -319,6 +319,16 @@ def test_ssh_works_whatever_the_login_shell_is(launch, hosts, tmp_path, shell):
         hosts.exec("h3", "umount", "/etc/passwd")
 
 
+def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path):
+    hosts.exec("h3", "mount", "-t", "tmpfs", "tmpfs", str(tmp_path.parent))
+    try:
+        one = launch("ssh", spec="h3", env=hosts.variables(), command="/bin/pwd")
+        assert one.wait() == 0
+    finally:
+        hosts.exec("h3", "umount", str(tmp_path.parent))
+    assert one.errors == ["h3: " + os.path.expanduser("~")]
+
+
 def test_ssh_goes_through_a_jump_host(launch, hosts, tmp_path):
     with open(hosts.ssh_config, encoding="utf-8") as file:
         rest = file.read()

@@ -94,7 +94,7 @@ struct step_case {
     const char *lacks;  /* none begins like this; NULL: unasked */
 };
 
-static char *agent[] = { (char *)(uintptr_t)"/x/cellspan-agent", (char *)(uintptr_t)"--connect", NULL };
+static char *agent[] = { (char *)(uintptr_t) "/x/cellspan-agent", (char *)(uintptr_t) "--connect", NULL };
 
 static const struct step_case step_cases[] = {
     { { .ranks = 3 }, "", { "--nodes=1", "--cpus-per-task=3", "--job-name=cellspan" }, "--overlap" },
@@ -160,10 +160,15 @@ static void any_allocation_of_a_step_may_fail(void)
 
 static void variables_that_srun_takes_for_options_are_hidden(void)
 {
-    ok(step_hides("SLURM_NTASKS", false, false) && step_hides("SLURM_LABELIO", false, false), "those that change its tasks or streams");
-    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false), "within a job, its tasks' shares");
-    ok(!step_hides("SLURM_JOB_ID", true, false) && step_hides("SLURM_JOB_ID", true, true), "the job itself, only to leave it");
-    ok(!step_hides("SLURM_CONF", false, true) && !step_hides("CELLSPAN_SECRET", true, true) && !step_hides("PATH", true, true), "and no more");
+    ok(step_hides("SLURM_NTASKS", false, false) && step_hides("SLURM_LABELIO", false, false),
+       "those that change its tasks or streams");
+    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false),
+       "within a job, its tasks' shares");
+    ok(!step_hides("SLURM_JOB_ID", true, false) && step_hides("SLURM_JOB_ID", true, true),
+       "the job itself, only to leave it");
+    ok(!step_hides("SLURM_CONF", false, true) && !step_hides("CELLSPAN_SECRET", true, true) &&
+           !step_hides("PATH", true, true),
+       "and no more");
 }
 
 /* ---- says ---- */
@@ -185,7 +190,8 @@ static const struct says_case says_cases[] = {
     { "srun: cluster configuration lacks support for cpu binding", SAYS_NOISE, 0, "", NULL },
     { "srun: Force Terminated JobId=9", SAYS_TEXT, 9, "", NULL },
     { "srun: Job allocation 9 has been revoked", SAYS_TEXT, 9, "", NULL },
-    { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure", SAYS_TEXT, 0, "", NULL },
+    { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure", SAYS_TEXT, 0, "",
+      NULL },
     { "srun: error: n2: task x: y", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task 1", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task 99999999999: Killed", SAYS_TASKS, 0, "", "Killed" },
@@ -202,21 +208,29 @@ static void what_srun_says_is_understood(void)
         const bool read = says_read(&s, c->line) == 0 && ranks_format(&s.tasks, &tasks) == 0;
 
         ok(read && s.kind == c->kind && s.job == c->job && strcmp(tasks.p ? tasks.p : "", c->tasks) == 0 &&
-           (c->text ? s.text && strcmp(s.text, c->text) == 0 : true), "<%s>", c->line);
+               (c->text ? s.text && strcmp(s.text, c->text) == 0 : true),
+           "<%s>", c->line);
         buf_release(&tasks);
         says_release(&s);
     }
-    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") && !says_hopeless("Priority"), "what waits in vain is known");
+    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") && !says_hopeless("Priority"),
+       "what waits in vain is known");
 }
 
 static void gpus_are_counted_where_all_nodes_have_alike(void)
 {
-    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1"), 2, "one group of nodes");
-    is_int(gpus_per_node("x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)\n"), 2, "two groups");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)"), 0, "not alike");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES="), 0, "one without");
+    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1"), 2,
+           "one group of nodes");
+    is_int(gpus_per_node("x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 "
+                         "GRES=gpu:2(IDX:0-1)\n"),
+           2, "two groups");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)"),
+           0, "not alike");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES="), 0,
+           "one without");
     is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2"), 0, "one that doesn't say");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3"), 3, "of several types");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3"), 3,
+           "of several types");
     is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8"), 8, "behind others");
     is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999"), 0, "no nonsense");
     is_int(gpus_per_node(""), 0, "nothing");
@@ -225,16 +239,23 @@ static void gpus_are_counted_where_all_nodes_have_alike(void)
 static void arguments_are_read_or_refused(void)
 {
     static const char *const bad[][6] = {
-        { "x" }, { "x", "--" }, { "x", "--spec" }, { "x", "--ranks", "0", "--", "c" }, { "x", "--ranks", "2x", "--", "c" },
-        { "x", "--agents", "1", "--", "c" }, { "x", "command" },
+        { "x" },
+        { "x", "--" },
+        { "x", "--spec" },
+        { "x", "--ranks", "0", "--", "c" },
+        { "x", "--ranks", "2x", "--", "c" },
+        { "x", "--agents", "1", "--", "c" },
+        { "x", "command" },
     };
-    char *good[] = { (char *)(uintptr_t)"/y/x", (char *)(uintptr_t)"--ranks", (char *)(uintptr_t)"4", (char *)(uintptr_t)"--spec",
-                     (char *)(uintptr_t)"--nodes=2", (char *)(uintptr_t)"--", (char *)(uintptr_t)"c", (char *)(uintptr_t)"--", NULL };
+    char *good[] = { (char *)(uintptr_t) "/y/x",   (char *)(uintptr_t) "--ranks",   (char *)(uintptr_t) "4",
+                     (char *)(uintptr_t) "--spec", (char *)(uintptr_t) "--nodes=2", (char *)(uintptr_t) "--",
+                     (char *)(uintptr_t) "c",      (char *)(uintptr_t) "--",        NULL };
     struct launch_arguments a;
     struct err err = { "" };
 
     ok(launch_arguments_read(&a, good, "", &err) == 0 && a.ranks == 4 && strcmp(a.spec, "--nodes=2") == 0 &&
-       strcmp(a.command[0], "c") == 0 && strcmp(a.command[1], "--") == 0, "as the kernel writes them");
+           strcmp(a.command[0], "c") == 0 && strcmp(a.command[1], "--") == 0,
+       "as the kernel writes them");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *argv[7] = { NULL };
 

@@ -93,7 +93,8 @@ static void too_many_ranks_are_refused_where_all_hosts_have_numbers(void)
     ok(ssh_hosts_parse(&all, "h1*2,h2*4", &err) == 0 && ssh_hosts_parse(&some, "h1*2,h2", &err) == 0, "two lists");
     ok(ssh_hosts_check(&all, 6, &err) == 0 && ssh_hosts_check(&all, 0, &err) == 0, "as many as they take are fine");
     ok(ssh_hosts_check(&some, 60, &err) == 0, "a host without a number takes any");
-    ok(ssh_hosts_check(&all, 7, &err) < 0 && strstr(err.text, "-n 7") && strstr(err.text, "take 6 ranks"), "%s", err.text);
+    ok(ssh_hosts_check(&all, 7, &err) < 0 && strstr(err.text, "-n 7") && strstr(err.text, "take 6 ranks"), "%s",
+       err.text);
     ssh_hosts_release(&all);
     ssh_hosts_release(&some);
 }
@@ -109,19 +110,59 @@ struct cause_case {
 #define EXIT(n) ((n) << 8)
 
 static const struct cause_case cause_cases[] = {
-    { CAUSE_CONNECTING, EXIT(255), "ssh: Could not resolve hostname h9: Name or service not known", { "h9: the name does not resolve", "~/.ssh/config" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "ssh: connect to host h9 port 22: Connection refused", { "nothing listens", "port 22" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "ssh: connect to host h9 port 22: Connection timed out", { "does not answer", "firewall" }, false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "ssh: Could not resolve hostname h9: Name or service not known",
+      { "h9: the name does not resolve", "~/.ssh/config" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "ssh: connect to host h9 port 22: Connection refused",
+      { "nothing listens", "port 22" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "ssh: connect to host h9 port 22: Connection timed out",
+      { "does not answer", "firewall" },
+      false },
     { CAUSE_CONNECTING, EXIT(255), "ssh: connect to host h9 port 22: No route to host", { "can't be reached" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "banner\nroot@h9: Permission denied (publickey).", { "refuses the login", "ssh-copy-id", "(ssh: root@h9: Permission denied (publickey).)" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "No ED25519 host key is known for h9 and you have requested strict checking.\nHost key verification failed.", { "host key is unknown", "by hand" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", { "not the one in known_hosts", "ssh-keygen -R" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "Can't open user config file /x: No such file or directory", { "CELLSPAN_SSH" }, false },
-    { CAUSE_CONNECTING, EXIT(255), "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535", { "can't log in: Connection closed" }, true },
-    { CAUSE_CONNECTING, EXIT(255), "ssh: connect to host jump port 22: Connection refused\nConnection closed by UNKNOWN port 65535", { "nothing listens" }, false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "banner\nroot@h9: Permission denied (publickey).",
+      { "refuses the login", "ssh-copy-id", "(ssh: root@h9: Permission denied (publickey).)" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "No ED25519 host key is known for h9 and you have requested strict checking.\nHost key verification failed.",
+      { "host key is unknown", "by hand" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+      { "not the one in known_hosts", "ssh-keygen -R" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "Can't open user config file /x: No such file or directory",
+      { "CELLSPAN_SSH" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535",
+      { "can't log in: Connection closed" },
+      true },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "ssh: connect to host jump port 22: Connection refused\nConnection closed by UNKNOWN port 65535",
+      { "nothing listens" },
+      false },
     { CAUSE_CONNECTING, EXIT(255), "", { "ended with status 255", "ssh -v h9 true" }, false },
     { CAUSE_CONNECTING, 9, "", { "killed by signal 9" }, false },
-    { CAUSE_RUNNING, EXIT(255), "Timeout, server h9 not responding.", { "the connection broke: Timeout, server h9" }, false },
+    { CAUSE_RUNNING,
+      EXIT(255),
+      "Timeout, server h9 not responding.",
+      { "the connection broke: Timeout, server h9" },
+      false },
     { CAUSE_RUNNING, EXIT(1), "first\nlast words", { "cellspan-agent ended with status 1: last words" }, false },
     { CAUSE_RUNNING, EXIT(137), "", { "cellspan-agent ended with status 137" }, false },
 };
@@ -130,8 +171,9 @@ static void causes_name_the_host_and_the_fix(void)
 {
     for (size_t i = 0; i < sizeof cause_cases / sizeof *cause_cases; i++) {
         const struct cause_case *c = &cause_cases[i];
-        const struct cause cause = { .host = "h9", .program = "cellspan-agent", .said = c->said, .stage = c->stage,
-                                     .status = c->status };
+        const struct cause cause = {
+            .host = "h9", .program = "cellspan-agent", .said = c->said, .stage = c->stage, .status = c->status
+        };
         char text[CAUSE_TEXT_SIZE];
         bool all = true;
 
@@ -145,16 +187,27 @@ static void causes_name_the_host_and_the_fix(void)
 
 static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(void)
 {
-    struct cause cause = { .host = "h9", .program = "cellspan-agent", .said = "", .stage = CAUSE_SEARCHING, .missing = true,
+    struct cause cause = { .host = "h9",
+                           .program = "cellspan-agent",
+                           .said = "",
+                           .stage = CAUSE_SEARCHING,
+                           .missing = true,
                            .status = EXIT(127) };
     char text[CAUSE_TEXT_SIZE];
 
     cause_text(&cause, text);
     ok(strstr(text, "pip install cellspan") && strstr(text, "CELLSPAN_REMOTE_PREFIX"), "%s", text);
-    cause = (struct cause){ .host = "h9", .program = "cellspan-agent", .said = "usage: x", .stage = CAUSE_RUNNING,
-                            .status = EXIT(2), .found = "/x", .version = "cellspan-agent 0.0.1" };
+    cause = (struct cause){ .host = "h9",
+                            .program = "cellspan-agent",
+                            .said = "usage: x",
+                            .stage = CAUSE_RUNNING,
+                            .status = EXIT(2),
+                            .found = "/x",
+                            .version = "cellspan-agent 0.0.1" };
     cause_text(&cause, text);
-    ok(strstr(text, "it is cellspan-agent 0.0.1, and here is " CELLSPAN_VERSION) && strstr(text, "pip install cellspan=="), "%s", text);
+    ok(strstr(text, "it is cellspan-agent 0.0.1, and here is " CELLSPAN_VERSION) &&
+           strstr(text, "pip install cellspan=="),
+       "%s", text);
     cause.version = "cellspan-agent " CELLSPAN_VERSION;
     cause_text(&cause, text);
     ok(!strstr(text, "and here is"), "of the same version nothing is said of versions");

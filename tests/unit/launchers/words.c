@@ -99,7 +99,8 @@ static char *shell_says(const char *line)
 
 static void a_shell_reads_back_what_was_quoted(void)
 {
-    static const char *const word[] = { "plain", "", "two words", "it's", "\"$HOME\" `id` \\ !x", "new\nline", "*?[a]~#;&|<>()", "ä" };
+    static const char *const word[] = { "plain",          "", "two words", "it's", "\"$HOME\" `id` \\ !x", "new\nline",
+                                        "*?[a]~#;&|<>()", "ä" };
 
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         struct buf line = BUF_INIT;
@@ -117,7 +118,7 @@ static void a_shell_reads_back_what_was_quoted(void)
 /* The line, run by a shell with PATH set to an empty folder. */
 static char *script_says(const char *program, const char *prefix, const char *path)
 {
-    char *command[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)"a b", (char *)(uintptr_t)"it's", NULL };
+    char *command[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "a b", (char *)(uintptr_t) "it's", NULL };
     const struct script_spec spec = { .command = command, .prefix = prefix, .cwd = "/" };
     struct buf line = BUF_INIT;
     struct err err = { "" };
@@ -177,7 +178,8 @@ static void the_command_suits_any_shell(void)
 {
     const char *quote = strchr(SCRIPT_COMMAND, '\'');
 
-    ok(quote && strchr(quote + 1, '\'') == SCRIPT_COMMAND + strlen(SCRIPT_COMMAND) - 1, "it is one word in single quotes");
+    ok(quote && strchr(quote + 1, '\'') == SCRIPT_COMMAND + strlen(SCRIPT_COMMAND) - 1,
+       "it is one word in single quotes");
     ok(!strpbrk(SCRIPT_COMMAND, "\\!\n"), "within which fish and csh read nothing otherwise");
 }
 
