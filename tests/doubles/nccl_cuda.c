@@ -42,8 +42,7 @@ static long setting(const char *name, long otherwise)
     return text && text[0] ? atol(text) : otherwise;
 }
 
-/* --- devices and contexts ------------------------------------------------------------------------------------------
- */
+/* --- devices and contexts -------------------------------------------------------------------------------- */
 
 EXPORT cu_result cuInit(unsigned flags)
 {
@@ -127,8 +126,7 @@ EXPORT cu_result cuCtxGetDevice(cu_device *device)
     return depth > 0 ? DRIVER_OK : 201;
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------------------- */
 
 EXPORT cu_result cuMemAlloc_v2(cu_pointer *p, size_t size)
 {
@@ -176,8 +174,7 @@ EXPORT cu_result cuMemFreeHost(void *p)
     return DRIVER_OK;
 }
 
-/* --- streams -------------------------------------------------------------------------------------------------------
- */
+/* --- streams --------------------------------------------------------------------------------------------- */
 
 static void *stream_main(void *arg)
 {
@@ -285,8 +282,7 @@ EXPORT cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t size, cu
     return copy(to, (const void *)(uintptr_t)from, size, stream);
 }
 
-/* --- events --------------------------------------------------------------------------------------------------------
- */
+/* --- events ---------------------------------------------------------------------------------------------- */
 
 EXPORT cu_result cuEventCreate(cu_event *event, unsigned flags)
 {

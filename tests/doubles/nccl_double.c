@@ -45,8 +45,7 @@ static void sleep_ms(long ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------------------
- */
+/* --- bytes ----------------------------------------------------------------------------------------------- */
 
 /* Whole or not: false when it was aborted or the peer is gone. */
 static bool move(struct nccl_comm_s *c, int peer, char *p, size_t n, bool out)
@@ -101,8 +100,7 @@ static bool swap_bytes(struct nccl_comm_s *c, int to, char *out, int from, char 
     return true;
 }
 
-/* --- joining -------------------------------------------------------------------------------------------------------
- */
+/* --- joining --------------------------------------------------------------------------------------------- */
 
 static socklen_t name_of(const struct nccl_comm_s *c, int rank, struct sockaddr_un *at)
 {
@@ -211,8 +209,7 @@ EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *comm, int ranks, struct ncc
     return NCCL_IN_PROGRESS;
 }
 
-/* --- ends ----------------------------------------------------------------------------------------------------------
- */
+/* --- ends ------------------------------------------------------------------------------------------------ */
 
 static void end(struct nccl_comm_s *c)
 {
@@ -264,8 +261,7 @@ EXPORT const char *ncclGetLastError(nccl_comm c)
     return c ? "as the double was told" : "";
 }
 
-/* --- operations ----------------------------------------------------------------------------------------------------
- */
+/* --- operations ------------------------------------------------------------------------------------------ */
 
 enum kind { ALL_REDUCE, BROADCAST, SWAP };
 

@@ -163,8 +163,7 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
     return rc;
 }
 
-/* --- from an event loop ----------------------------------------------------------------------------------------------
- */
+/* --- from an event loop ---------------------------------------------------------------------------------- */
 
 struct asking {
     int out;

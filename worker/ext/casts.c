@@ -1,0 +1,133 @@
+/* casts.c - ncclBroadcast of a parcel, for Python. */
+#include "worker/ext/convey.h"
+
+#include <stdlib.h>
+
+#include "worker/collective/cast.h"
+#include "worker/ext/pause.h"
+
+/* What one open cast needs. Its limit holds the pause of the call that is under way. */
+struct open_cast {
+    struct cast *cast;
+    struct pause pause;
+    struct limit limit;
+    uint64_t until_ns;
+    bool failed;
+};
+
+#define CAST "cellspan.cast"
+
+static void end_cast(struct open_cast *o)
+{
+    cast_close(o->cast, !o->failed);
+    o->cast = NULL;
+}
+
+static void cast_gone(PyObject *capsule)
+{
+    struct open_cast *o = PyCapsule_GetPointer(capsule, CAST);
+
+    o->failed = true; /* nobody closed it */
+    o->limit = limit_in(0, NULL, NULL);
+    end_cast(o);
+    free(o);
+}
+
+/* Between the lock's release and its taking the limit looks at signals; its end stays that of the whole cast. */
+static void cast_resume(struct open_cast *o)
+{
+    o->limit = pause_begin(&o->pause, o->limit.seconds);
+    o->limit.until_ns = o->until_ns;
+}
+
+static PyObject *cast_open_(PyObject *module, PyObject *args)
+{
+    struct collective *c = collective_of(module);
+    struct err err = { "" };
+    struct open_cast *o;
+    struct nccl_id id;
+    struct comm *comm;
+    PyObject *capsule;
+    const char *bytes;
+    Py_ssize_t n;
+    unsigned rank, ranks, root;
+    int device;
+    double seconds;
+
+    if (!PyArg_ParseTuple(args, "iy#IIId", &device, &bytes, &n, &rank, &ranks, &root, &seconds) ||
+        gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0 || gpus_id(bytes, n, &id) < 0)
+        return NULL;
+    if (!(o = calloc(1, sizeof *o)))
+        return PyErr_NoMemory();
+    o->limit = pause_begin(&o->pause, seconds);
+    o->until_ns = o->limit.until_ns;
+    if ((comm = comm_open(&c->comms, &c->nccl, &c->driver, device, &id, rank, ranks, &o->limit, &err)))
+        o->cast = cast_create(comm, rank, root, &o->limit, &err);
+    if (pause_end(&o->pause) || !o->cast) {
+        o->failed = true;
+        o->limit = limit_in(0, NULL, NULL);
+        end_cast(o);
+        free(o);
+        return PyErr_Occurred() ? NULL : collective_fail(&err);
+    }
+    if (!(capsule = PyCapsule_New(o, CAST, cast_gone))) {
+        end_cast(o);
+        free(o);
+    }
+    return capsule;
+}
+
+static PyObject *cast_bytes_(PyObject *module, PyObject *args)
+{
+    struct err err = { "" };
+    struct open_cast *o;
+    PyObject *capsule;
+    unsigned long long offset, size, device;
+    int fd, rc;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OiKKK", &capsule, &fd, &offset, &size, &device) ||
+        !(o = PyCapsule_GetPointer(capsule, CAST)))
+        return NULL;
+    if (!o->cast || o->failed) {
+        PyErr_SetString(PyExc_ValueError, "the cast is over");
+        return NULL;
+    }
+    cast_resume(o);
+    rc = cast_bytes(o->cast, fd, offset, size, device, &err);
+    o->failed = rc < 0;
+    if (pause_end(&o->pause))
+        return NULL;
+    if (rc < 0)
+        return collective_fail(&err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *cast_close_(PyObject *module, PyObject *args)
+{
+    struct open_cast *o;
+    PyObject *capsule;
+    int well;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Op", &capsule, &well) || !(o = PyCapsule_GetPointer(capsule, CAST)))
+        return NULL;
+    cast_resume(o);
+    o->failed = o->failed || !well;
+    end_cast(o);
+    if (pause_end(&o->pause))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    { "cast_open", cast_open_, METH_VARARGS, "cast_open(device, id, rank, ranks, root, seconds) -> a cast." },
+    { "cast_bytes", cast_bytes_, METH_VARARGS, "cast_bytes(cast, fd, offset, size, device_pointer or 0)." },
+    { "cast_close", cast_close_, METH_VARARGS, "cast_close(cast, well)." },
+    { NULL, NULL, 0, NULL },
+};
+
+int casts_add(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,189 @@
+/* gpus.c - the CUDA driver and NCCL, for Python. */
+#include "worker/ext/convey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/collective/nccl_transport.h"
+#include "worker/ext/pause.h"
+
+/* Loads the driver once. The first call makes CUDA of this process: never before a fork. */
+int gpus_need_driver(struct collective *c)
+{
+    struct err err = { "" };
+    int rc;
+
+    if (c->driver.library)
+        return 0;
+    Py_BEGIN_ALLOW_THREADS rc = driver_open(&c->driver, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) collective_fail(&err);
+    return rc;
+}
+
+static PyObject *driver(PyObject *module, PyObject *none)
+{
+    struct collective *c = collective_of(module);
+    struct err err = { "" };
+    int version = 0;
+
+    (void)none;
+    if (gpus_need_driver(c) < 0)
+        return NULL;
+    if (driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) < 0)
+        return collective_fail(&err);
+    return PyLong_FromLong(version);
+}
+
+static PyObject *device_to(const struct driver *d, int index)
+{
+    struct err err = { "" };
+    char name[256] = "", uuid[41] = "";
+    cu_device device;
+
+    if (driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
+        driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
+        driver_uuid(d, device, uuid, &err) < 0)
+        return collective_fail(&err);
+    return Py_BuildValue("ss", uuid, name);
+}
+
+static PyObject *devices(PyObject *module, PyObject *none)
+{
+    struct collective *c = collective_of(module);
+    struct err err = { "" };
+    PyObject *list;
+    int n = 0;
+
+    (void)none;
+    if (gpus_need_driver(c) < 0)
+        return NULL;
+    if (driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
+        return collective_fail(&err);
+    list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) {
+        PyObject *one = device_to(&c->driver, i);
+
+        if (!one) {
+            Py_DECREF(list);
+            return NULL;
+        }
+        PyList_SetItem(list, i, one); /* takes one */
+    }
+    return list;
+}
+
+#define PLACES_MAX 8
+
+static PyObject *load_nccl(PyObject *module, PyObject *args)
+{
+    struct collective *c = collective_of(module);
+    const char *place[PLACES_MAX] = { NULL };
+    struct err err = { "" };
+    PyObject *list, *tuple;
+    int rc = 0;
+
+    if (!PyArg_ParseTuple(args, "O", &list) || !(tuple = PySequence_Tuple(list)))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple) && i < PLACES_MAX && rc == 0; i++) {
+        PyObject *one = PyTuple_GetItem(tuple, i); /* borrowed */
+
+        if (!PyBytes_Check(one) || !(place[i] = PyBytes_AsString(one)))
+            rc = -1;
+    }
+    if (rc < 0) {
+        PyErr_SetString(PyExc_TypeError, "places are bytes");
+    } else if (!c->nccl.library) {
+        Py_BEGIN_ALLOW_THREADS rc = nccl_open(&c->nccl, place, PLACES_MAX, &err);
+        Py_END_ALLOW_THREADS if (rc < 0) collective_fail(&err);
+    }
+    Py_DECREF(tuple);
+    return rc < 0 ? NULL : Py_BuildValue("is", c->nccl.version, c->nccl.path);
+}
+
+int gpus_need_nccl(const struct collective *c)
+{
+    if (c->nccl.library)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "nccl_load() comes first");
+    return -1;
+}
+
+static PyObject *nccl_id(PyObject *module, PyObject *none)
+{
+    struct collective *c = collective_of(module);
+    struct err err = { "" };
+    struct nccl_id id;
+    int rc;
+
+    (void)none;
+    if (gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId", &err);
+    Py_END_ALLOW_THREADS return rc < 0 ? collective_fail(&err) : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
+}
+
+int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id)
+{
+    if (n != (Py_ssize_t)sizeof id->bytes) {
+        PyErr_Format(PyExc_ValueError, "an id has %u bytes", NCCL_ID);
+        return -1;
+    }
+    memcpy(id->bytes, p, sizeof id->bytes);
+    return 0;
+}
+
+static struct transport *gpu_ring(struct collective *c, int device, const struct nccl_id *id, unsigned rank,
+                                  unsigned ranks, const struct limit *l, struct err *err)
+{
+    struct comm *comm = comm_open(&c->comms, &c->nccl, &c->driver, device, id, rank, ranks, l, err);
+
+    return comm ? nccl_transport_create(comm, rank, ranks, l, err) : NULL;
+}
+
+static PyObject *check_nccl(PyObject *module, PyObject *args)
+{
+    struct collective *c = collective_of(module);
+    struct job job = { 0 };
+    struct nccl_id id;
+    struct pause pause;
+    struct limit limit;
+    PyObject *size_list, *out = NULL;
+    uint64_t *sizes = NULL;
+    const char *bytes;
+    Py_ssize_t n;
+    size_t n_sizes = 0;
+    unsigned rank, ranks;
+    int device;
+    double seconds;
+
+    if (!PyArg_ParseTuple(args, "iy#IIIOdd", &device, &bytes, &n, &rank, &ranks, &job.ops, &size_list, &job.budget,
+                          &seconds) ||
+        gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0 || gpus_id(bytes, n, &id) < 0)
+        return NULL;
+    if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) == 0) {
+        job.sizes = sizes;
+        job.n_sizes = (unsigned)n_sizes;
+        limit = pause_begin(&pause, seconds);
+        job_run(&job, gpu_ring(c, device, &id, rank, ranks, &limit, &job.err), &limit);
+        if (!pause_end(&pause))
+            out = job_result(&job);
+    }
+    free(sizes);
+    return out;
+}
+
+static PyMethodDef methods[] = {
+    { "cuda_driver", driver, METH_NOARGS,
+      "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
+    { "cuda_devices", devices, METH_NOARGS, "cuda_devices() -> [(uuid, name)]." },
+    { "nccl_load", load_nccl, METH_VARARGS, "nccl_load([path]) -> (version, path); OSError where there is none." },
+    { "nccl_id", nccl_id, METH_NOARGS, "nccl_id() -> bytes that the ranks of one communicator are to share." },
+    { "check_nccl", check_nccl, METH_VARARGS,
+      "check_nccl(device, id, rank, ranks, ops, sizes, budget, seconds) -> (rows, error)." },
+    { NULL, NULL, 0, NULL },
+};
+
+int gpus_add(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}

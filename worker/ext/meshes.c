@@ -1,0 +1,250 @@
+/* meshes.c - connections between the ranks of a check, for Python. */
+#include "worker/ext/convey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/collective/tcp.h"
+#include "worker/ext/pause.h"
+
+#define MESH "cellspan.mesh"
+
+static struct mesh *mesh_of(PyObject *capsule)
+{
+    return PyCapsule_GetPointer(capsule, MESH);
+}
+
+static void mesh_gone(PyObject *capsule)
+{
+    mesh_close(mesh_of(capsule));
+}
+
+static PyObject *open_mesh(PyObject *module, PyObject *args)
+{
+    struct err err = { "" };
+    const char *address, *token;
+    Py_ssize_t n;
+    struct mesh *m;
+    PyObject *capsule;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sy#", &address, &token, &n))
+        return NULL;
+    if (n != (Py_ssize_t)MESH_TOKEN) {
+        PyErr_Format(PyExc_ValueError, "a token has %u bytes", MESH_TOKEN);
+        return NULL;
+    }
+    if (!(m = mesh_open(address, (const uint8_t *)token, &err)))
+        return collective_fail(&err);
+    if (!(capsule = PyCapsule_New(m, MESH, mesh_gone)))
+        mesh_close(m);
+    return capsule;
+}
+
+static PyObject *port(PyObject *module, PyObject *capsule)
+{
+    struct mesh *m = mesh_of(capsule);
+
+    (void)module;
+    return m ? Py_BuildValue("II", mesh_port(m), mesh_strangers(m)) : NULL;
+}
+
+static int peers_from(PyObject *list, struct mesh_peer **out, size_t *n)
+{
+    const Py_ssize_t size = PySequence_Size(list);
+
+    *out = NULL;
+    if (size < 0)
+        return -1;
+    if (!(*out = calloc((size_t)size + 1, sizeof **out))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *item = PySequence_GetItem(list, i), *pair = item ? PySequence_Tuple(item) : NULL;
+        const char *where = NULL;
+        const int good = pair && PyArg_ParseTuple(pair, "Is", &(*out)[i].rank, &where);
+
+        if (good) {
+            strncpy((*out)[i].where, where, MESH_WHERE - 1); /* what is cut is no address, and that is said */
+            (*out)[i].where[MESH_WHERE - 1] = '\0';
+        }
+        Py_XDECREF(item);
+        Py_XDECREF(pair);
+        if (!good)
+            return -1;
+    }
+    *n = (size_t)size;
+    return 0;
+}
+
+static PyObject *peers_to(const struct mesh_peer *peers, size_t n)
+{
+    PyObject *list = PyList_New((Py_ssize_t)n);
+
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *one = Py_BuildValue("Iss", peers[i].rank, peers[i].error, peers[i].silent);
+
+        if (!one) {
+            Py_DECREF(list);
+            return NULL;
+        }
+        PyList_SetItem(list, (Py_ssize_t)i, one); /* takes one */
+    }
+    return list;
+}
+
+static PyObject *connect_mesh(PyObject *module, PyObject *args)
+{
+    struct err err = { "" };
+    struct mesh_peer *peers = NULL;
+    struct mesh *m;
+    struct pause pause;
+    struct limit limit;
+    PyObject *capsule, *list, *out = NULL;
+    unsigned self, attempt;
+    double seconds;
+    size_t n = 0;
+    int rc;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OIIOd", &capsule, &self, &attempt, &list, &seconds) || !(m = mesh_of(capsule)))
+        return NULL;
+    if (peers_from(list, &peers, &n) == 0) {
+        limit = pause_begin(&pause, seconds);
+        rc = mesh_connect(m, self, attempt, peers, n, &limit, &err);
+        if (!pause_end(&pause))
+            out = rc < 0 ? collective_fail(&err) : peers_to(peers, n);
+    }
+    free(peers);
+    return out;
+}
+
+static struct transport *ring(struct mesh *m, const uint64_t *order, unsigned ranks, unsigned at,
+                              const struct mesh_way *closed, size_t n_closed, struct err *err)
+{
+    const unsigned self = (unsigned)order[at];
+    struct stream_end previous = { -1, (unsigned)order[(at + ranks - 1) % ranks] };
+    struct stream_end next = { -1, (unsigned)order[(at + 1) % ranks] };
+
+    if (ranks > 1) {
+        previous.fd = mesh_to(m, self, previous.rank, closed, n_closed);
+        next.fd = mesh_to(m, self, next.rank, closed, n_closed);
+    }
+    return tcp_create(at, ranks, previous, next, err);
+}
+
+static PyObject *check_tcp(PyObject *module, PyObject *args)
+{
+    struct job job = { 0 };
+    uint64_t *order = NULL, *sizes = NULL;
+    struct mesh_way *closed = NULL;
+    struct pause pause;
+    struct limit limit;
+    struct mesh *m;
+    PyObject *capsule, *order_list, *size_list, *closed_list, *out = NULL;
+    size_t ranks = 0, n_closed = 0, n_sizes = 0;
+    unsigned at;
+    double seconds;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOIIOddO", &capsule, &order_list, &at, &job.ops, &size_list, &job.budget, &seconds,
+                          &closed_list) ||
+        !(m = mesh_of(capsule)))
+        return NULL;
+    if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) < 0 ||
+        numbers_from(order_list, MESH_PEERS_MAX, &order, &ranks) < 0 || pairs_from(closed_list, &closed, &n_closed) < 0)
+        goto done;
+    if (at >= ranks) {
+        PyErr_SetString(PyExc_ValueError, "this rank is none of the world's");
+        goto done;
+    }
+    job.sizes = sizes;
+    job.n_sizes = (unsigned)n_sizes;
+    limit = pause_begin(&pause, seconds);
+    job_run(&job, ring(m, order, (unsigned)ranks, at, closed, n_closed, &job.err), &limit);
+    if (!pause_end(&pause))
+        out = job_result(&job);
+done:
+    free(order);
+    free(sizes);
+    free(closed);
+    return out;
+}
+
+/* A few bytes from one end of a connection to the other. */
+static PyObject *pass(PyObject *module, PyObject *args)
+{
+    const struct stream_end nobody = { -1, 0 };
+    struct stream_end peer = { -1, 0 };
+    struct err err = { "" };
+    struct mesh_way *closed = NULL;
+    struct pause pause;
+    struct limit limit;
+    struct mesh *m;
+    PyObject *capsule, *closed_list;
+    const char *bytes;
+    char room[1024];
+    Py_ssize_t n;
+    size_t n_closed = 0;
+    unsigned self;
+    int gives, rc = 0;
+    double seconds;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n, &seconds, &closed_list) ||
+        !(m = mesh_of(capsule)))
+        return NULL;
+    if (n > (Py_ssize_t)sizeof room) {
+        PyErr_SetString(PyExc_ValueError, "too many bytes");
+        return NULL;
+    }
+    if (pairs_from(closed_list, &closed, &n_closed) < 0) {
+        free(closed);
+        return NULL;
+    }
+    peer.fd = mesh_to(m, self, peer.rank, closed, n_closed);
+    free(closed);
+    memcpy(room, bytes, (size_t)n);
+    limit = pause_begin(&pause, seconds);
+    if (gives)
+        rc = stream_exchange(peer, room, (size_t)n, nobody, NULL, 0, &limit, &err);
+    else
+        rc = stream_exchange(nobody, NULL, 0, peer, room, (size_t)n, &limit, &err);
+    if (pause_end(&pause))
+        return NULL;
+    return rc < 0 ? collective_fail(&err) : PyBytes_FromStringAndSize(room, n);
+}
+
+static PyObject *drop(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    struct mesh *m;
+    unsigned rank;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OI", &capsule, &rank) || !(m = mesh_of(capsule)))
+        return NULL;
+    mesh_drop(m, rank);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    { "mesh_open", open_mesh, METH_VARARGS,
+      "mesh_open(address, token) -> listens there for the other ranks of a check, until the object goes." },
+    { "mesh_port", port, METH_O, "mesh_port(mesh) -> (port, connections that were turned away)." },
+    { "mesh_connect", connect_mesh, METH_VARARGS,
+      "mesh_connect(mesh, self, attempt, [(rank, 'address:port')], seconds) -> [(rank, why not to it, why not from "
+      "it)]." },
+    { "mesh_drop", drop, METH_VARARGS, "mesh_drop(mesh, rank): close the connections to it." },
+    { "mesh_pass", pass, METH_VARARGS,
+      "mesh_pass(mesh, self, rank, gives, bytes, seconds, [(from, to)]) -> the bytes, or as many of the other's." },
+    { "check_tcp", check_tcp, METH_VARARGS,
+      "check_tcp(mesh, [rank], at, ops, sizes, budget, seconds, [(from, to)]) -> (rows, error)." },
+    { NULL, NULL, 0, NULL },
+};
+
+int meshes_add(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}
