@@ -282,15 +282,32 @@ static void start_afresh(struct cell *c, const struct err *why)
     ranks_release(&living);
 }
 
+/* The ranks of a machine that is lost which start on the one with this index. */
+static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing, const struct site *s,
+                      const unsigned *at, size_t to)
+{
+    const struct rank *rank = c->nb->group->rank;
+    struct ranks who = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
+        if (rank[k].lives && rank[k].node == from->node && at[k] == to && ranks_add(&who, (unsigned)k) < 0)
+            break;
+    if (ranks_count(&who) && ranks_format(&who, &text) == 0)
+        stream_note(c, ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s" : "%s is lost: rank %s starts on %s",
+                    notebook_node_name(c->nb, from->node), text.p, s->node[to].name);
+    ranks_release(&who);
+    buf_release(&text);
+}
+
 static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct site *s, const unsigned *at)
 {
-    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1)) {
-        const struct rank *r = &c->nb->group->rank[k];
-        const struct machine *was = machine_of(c->nb, r->node);
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
 
-        if (r->lives && was && was->lost)
-            stream_note(c, "%s is lost: rank %ld starts on %s", notebook_node_name(c->nb, r->node), k, s->node[at[k]].name);
-    }
+    for (size_t k = 0; k < n; k++)
+        for (size_t to = 0; m[k].lost && to < s->n; to++)
+            note_move(c, &m[k], missing, s, at, to);
 }
 
 /* at and before: by rank, of the whole group. -1: memory is out. */

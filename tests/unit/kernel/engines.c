@@ -338,7 +338,7 @@ static void lost_while_running(void)
     run(&w, "%%distribute\npass");
     ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1") && !times(&w, "engine "), "the next one starts them where there is room");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "h2 is lost: rank 2 starts on h1"), "and says so");
+    ok(logged(&w, "h2 is lost: ranks 2-3 start on h1"), "and says so");
     world_close(&w);
 }
 

@@ -194,6 +194,12 @@ def test_a_script_runs_as_main_with_its_arguments_and_its_folder(ranks, tmp_path
     assert (content["ename"], content["evalue"]) == ("SystemExit", "3")
 
 
+def test_a_script_that_is_not_here_runs_from_the_text_that_came_along(ranks):
+    text = "import sys\nprint(__name__, sys.argv[0].split('/')[-1], sys.argv[1:])"
+    done = run_on(ranks, text, flags=8, argv=json.dumps(["there/train.py", "1"]))
+    assert done[0].fields["status"] == "ok" and ranks[0].text[1] == b"__main__ train.py ['1']\n"
+
+
 def test_a_module_runs_as_main(ranks):
     run_on(ranks, "", flags=8, argv=json.dumps(["-m", "json.tool", "--help"]))
     assert b"usage" in ranks[0].text[1]

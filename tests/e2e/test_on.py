@@ -1,0 +1,173 @@
+"""%%distribute --on: an engine of our own, whose two agents are both on this machine, each with ranks of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+
+import processes
+import pytest
+
+ENGINE = r"""#!/bin/sh
+spec=2
+while [ "$1" != -- ]; do
+    [ "$1" = --spec ] && spec=$2
+    shift
+done
+shift
+case $spec in
+queue) echo "say job 7 waits in the queue"; exec sleep 1000 ;;
+bad) echo "there is no partition bad" >&2; exit 2 ;;
+esac
+slots=${spec#*x}
+spec=${spec%x*}
+echo "nodes $spec"
+exec 3<&0
+trap 'kill $pids 2>/dev/null' TERM
+i=0
+while [ $i -lt $spec ]; do
+    [ "$slots" = "$spec" ] && echo "node $i m$i" || echo "node $i m$i $slots"
+    CELLSPAN_AGENT=$i "$@" <&3 3<&- &
+    pids="$pids $!"
+    i=$((i + 1))
+done
+exec 3<&-
+wait
+"""
+TELL = "%%distribute --gather\nimport os\n' '.join(os.environ[n] for n in ('RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'GROUP_RANK', 'GROUP_WORLD_SIZE'))"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine(tmp_path_factory):
+    """cellspan-launch-pair on PATH."""
+    folder = tmp_path_factory.mktemp("engine")
+    script = folder / "cellspan-launch-pair"
+    script.write_text(ENGINE)
+    script.chmod(0o755)
+    old = os.environ["PATH"]
+    os.environ["PATH"] = "%s:%s" % (folder, old)
+    yield
+    os.environ["PATH"] = old
+
+
+def agents(notebook):
+    """The engine's agents of this notebook."""
+    return [pid for pid in processes.named(notebook.marker, "cellspan-agent") if b"tcp://" in processes.read(pid, "cmdline")
+            and b"cellspan-launch" not in processes.read(pid, "cmdline")]
+
+
+def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(nb):
+    nb.ok("base = 10")
+    assert nb.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
+    assert nb.ok(TELL).value == "['0 0 2 0 2', '1 1 2 0 2', '2 0 2 1 2', '3 1 2 1 2']"
+    assert len(agents(nb)) == 2
+
+
+def test_values_travel_between_here_and_there(nb):
+    nb.ok("import numpy\nbig = numpy.arange(500_000.0)")
+    assert nb.ok("%%distribute -n 4 --on pair:2 --gather\nrank = int(os.environ['RANK'])\nfloat(big[rank])").value == "[0.0, 1.0, 2.0, 3.0]"
+    nb.ok("%pull rank --into pulled")
+    assert nb.ok("pulled").value == "[0, 1, 2, 3]"
+    nb.ok("%push pulled")
+    assert nb.ok("%%distribute -r -1\npulled[rank]").value == "3"
+    assert nb.ok("import cellspan\ncellspan.run(sum, [1, 2], on='pair:2', gather=True)").value == "[3, 3, 3, 3]"
+
+
+def test_lines_of_all_machines_are_merged(nb):
+    assert nb.ok("%%distribute -n 4 --on pair:2\nprint('hello')").stdout == "[0-3] hello\n"
+
+
+def test_another_place_is_refused_with_the_way_out(nb):
+    nb.ok("%%distribute -n 2 --on pair:2\n1")
+    error = nb.run("%%distribute --on pair:3\n1")
+    error.assert_error("UsageError")
+    assert "--on pair:3: the ranks are on pair:2 (--fresh" in error.error["evalue"]
+
+
+def test_collectives_span_the_machines_and_end_when_a_rank_fails(nb, torch):
+    nb.ok("%%distribute -n 4 --on pair:2 --init gloo\nimport os, torch, torch.distributed as dist")
+    nb.ok("%%distribute\nt = torch.ones(1)\ndist.all_reduce(t)\nassert t == 4")
+    nb.run("%%distribute\nif os.environ['RANK'] == '3':\n    raise ValueError('out')\ndist.all_reduce(t)").assert_error("ValueError")
+    assert nb.ok("%%distribute --init gloo\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)").value == "4"
+
+
+@pytest.mark.limit(180)
+def test_a_machine_that_is_lost_takes_its_ranks_along_and_the_next_cell_works(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 4 --on pair:2\nkept = 1\nimport os, time")
+    cell = nb.start("%%distribute\nprint('here', flush=True)\ntime.sleep(60)")
+    nb.wait_shown(cell, "here")
+    os.kill(agents(nb)[-1], signal.SIGKILL)
+    nb.wait(cell, 60)
+    cell.assert_error("RankDied")
+    assert "is gone" in cell.error["evalue"] and " on m" in cell.error["evalue"], cell.error
+    again = nb.ok("%%distribute --gather\n'kept' in globals()", limit=60)
+    assert sorted(again.value.strip("[]").split(", ")) == ["False", "False", "True", "True"]
+    assert "is lost: ranks" in again.stderr and "their variables are gone" in again.stderr
+
+
+@pytest.mark.limit(180)
+def test_without_room_for_its_ranks_all_start_afresh(fresh):
+    nb = fresh()
+    assert nb.ok("%%distribute --on pair:2x1 --gather\nimport os\nos.environ['GROUP_RANK']").value == "['0', '1']"
+    nb.run("%%distribute -n 3\n1").assert_error("UsageError")
+    old = agents(nb)
+    os.kill(old[-1], signal.SIGKILL)
+    assert processes.wait_until(lambda: not processes.alive(old[-1]), 10)
+    processes.wait_until(lambda: "is gone" in nb.ok("%ranks").shown or "dead" in nb.ok("%ranks").shown, 30)
+    cell = nb.ok("%%distribute\nimport os\nos.environ['WORLD_SIZE']", limit=90)
+    assert cell.value == "'2'" and "starts afresh" in cell.stderr, cell.stderr
+    assert not set(old) & set(agents(nb))
+
+
+def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
+    nb = fresh()
+    refused = nb.run("%%distribute --on pair:bad\n1")
+    refused.assert_error("EngineError")
+    assert "there is no partition bad" in refused.error["evalue"]
+    nb.run("%%distribute --on nosuch\n1").assert_error("EngineError")
+    assert nb.ok("%%distribute -n 1\n'here'").value == "'here'"
+
+
+def test_the_queue_is_shown_and_can_be_left(fresh):
+    nb = fresh()
+    cell = nb.start("%%distribute --on pair:queue\n1")
+    nb.wait_shown(cell, "job 7 waits in the queue")
+    nb.control("interrupt_request")
+    nb.wait(cell)
+    cell.assert_error("KeyboardInterrupt")
+    assert processes.wait_until(lambda: not processes.named(nb.marker, "sleep 1000"), 20), "the engine was left running"
+    assert nb.ok("1 + 1").value == "2"
+
+
+def test_stop_gives_the_machines_back_and_fresh_moves(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2 --on pair:2\n1")
+    nb.ok("%ranks stop")
+    assert processes.wait_until(lambda: not agents(nb), 20), processes.described(agents(nb))
+    nb.ok("%%distribute -n 2 --on pair:2\n1")
+    assert nb.ok("%%distribute -n 2 --fresh --on local\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'1'"
+    assert processes.wait_until(lambda: not agents(nb), 20), processes.described(agents(nb))
+
+
+def test_nobody_is_left_when_the_kernel_is_killed(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 4 --on pair:2\n1")
+    os.kill(nb.pid, signal.SIGKILL)
+    assert processes.gone(nb.marker, 20) == [], processes.described(processes.marked(nb.marker))
+
+
+def test_the_command_takes_on(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import os, sys\nprint(os.environ['GROUP_RANK'], sys.argv[1:])")
+    marker = uuid.uuid4().hex
+    done = subprocess.run(
+        [shutil.which("cellspan"), "run", "-n", "2", "--on", "pair:2", "--python", sys.executable, str(script), "a"],
+        env=dict(os.environ, **{processes.MARKER: marker}), capture_output=True, text=True, timeout=100,
+    )
+    assert (done.returncode, sorted(done.stdout.split("\n"))) == (0, ["", "[0] 0 ['a']", "[1] 1 ['a']"]), done
+    assert processes.gone(marker, 20) == []
