@@ -14,14 +14,16 @@
 #define MESSAGE_MAX       (INT64_C(320) << 20) /* the longest message (300 MiB), and what is around it */
 #define BACKLOG           1024 /* a thousand agents may dial at once */
 #define HANDSHAKE_MS      10000 /* who is not through by then is cut off */
-#define PARTED            (ZMQ_EVENT_DISCONNECTED | REFUSED)
-#define REFUSED           (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+#define NUMBERS_MAX       32768 /* descriptors above are not watched for strangers */
+#define EVENTS            (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED)
 
 struct router {
     void *socket, *monitor;
     struct watch *readable, *news;
     struct router_handler handler;
     unsigned port;
+    unsigned char *silent; /* by descriptor: has sent nothing yet */
+    unsigned judged;       /* connections that end for their key, which others count */
 };
 
 /* ---- in ---- */
@@ -29,6 +31,12 @@ struct router {
 static int number_of(zmq_msg_t *m)
 {
     return zmq_msg_get(m, ZMQ_SRCFD);
+}
+
+static void mark(struct router *r, uint32_t fd, bool silent)
+{
+    if (r->silent && fd < NUMBERS_MAX)
+        r->silent[fd] = silent;
 }
 
 static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
@@ -44,6 +52,7 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
         .frames = n - 1,
     };
 
+    mark(r, (uint32_t)a.fd, false);
     r->handler.arrived(r->handler.arg, &a);
 }
 
@@ -117,16 +126,31 @@ static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
     return true;
 }
 
+static void ended(struct router *r, uint32_t fd)
+{
+    const bool silent = fd < NUMBERS_MAX && r->silent[fd];
+
+    mark(r, fd, false);
+    if (!silent)
+        r->handler.parted(r->handler.arg, r, (int)fd);
+    else if (r->judged > 0)
+        r->judged--;
+    else
+        r->handler.refused(r->handler.arg, r, "ended before it had said who it is, as agents do that look for a way");
+}
+
 void router_settle(struct router *r)
 {
     uint16_t event;
     uint32_t value;
 
     while (r->monitor && news_take(r->monitor, &event, &value)) {
-        if (event == ZMQ_EVENT_DISCONNECTED)
-            r->handler.parted(r->handler.arg, r, (int)value);
-        else if (event & REFUSED)
-            r->handler.refused(r->handler.arg, r, "does not speak ZeroMQ with CURVE");
+        if (event == ZMQ_EVENT_ACCEPTED)
+            mark(r, value, true);
+        else if (event == ZMQ_EVENT_DISCONNECTED)
+            ended(r, value);
+        else
+            r->judged++;
     }
 }
 
@@ -141,7 +165,9 @@ static int watch_connections(struct router *r, struct loop *loop, void *context,
     char name[64];
 
     snprintf(name, sizeof name, "inproc://connections-%p", (void *)r);
-    if (zmq_socket_monitor(r->socket, name, PARTED) < 0 || !(r->monitor = zmq_socket(context, ZMQ_PAIR)) ||
+    if (!(r->silent = calloc(NUMBERS_MAX, 1)))
+        return err_set(err, "out of memory");
+    if (zmq_socket_monitor(r->socket, name, EVENTS) < 0 || !(r->monitor = zmq_socket(context, ZMQ_PAIR)) ||
         zmq_connect(r->monitor, name) < 0)
         return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(errno));
     return (r->news = loop_zmq(loop, r->monitor, news, r, err)) ? 0 : -1;
@@ -245,5 +271,6 @@ void router_destroy(struct router *r)
         zmq_close(r->monitor);
     if (r->socket)
         zmq_close(r->socket);
+    free(r->silent);
     free(r);
 }

@@ -1,0 +1,281 @@
+/* stage.c - see stage.h. */
+#include "tests/unit/kernel/agents/stage.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/runtime.h"
+
+#define STEP_MS  5
+#define LIMIT_MS 10000
+
+static void on_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
+{
+    struct stage *s = arg;
+
+    s->messages++;
+    s->from_node = node;
+    s->from_worker = worker;
+    s->kind = m->kind;
+}
+
+static void on_up(void *arg, unsigned node)
+{
+    ((struct stage *)arg)->up[node]++;
+}
+
+static void on_lost(void *arg, unsigned node, const char *why)
+{
+    struct stage *s = arg;
+
+    s->lost[node]++;
+    s->order[s->n_lost++] = node;
+    snprintf(s->why[node], sizeof s->why[node], "%s", why);
+}
+
+static void on_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
+{
+    struct stage *s = arg;
+
+    (void)engine;
+    if (event == ENGINE_SAYS)
+        snprintf(s->says, sizeof s->says, "%s", text);
+    else if (event == ENGINE_NODES)
+        s->nodes_said++;
+    else {
+        s->failed++;
+        snprintf(s->failure, sizeof s->failure, "%s", text);
+    }
+}
+
+/* ---- the stage ---- */
+
+static void put_script(const struct stage *s, const char *name, const char *text)
+{
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", s->folder, name);
+    if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700)) < 0 || dprintf(fd, "#!/bin/sh\n%s\n", text) < 0)
+        abort();
+    close(fd);
+}
+
+void stage_open(struct stage *s)
+{
+    const struct agents_config config = {
+        .folder = s->folder,
+        .python = "python",
+        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .engine = on_engine, .arg = s },
+    };
+    struct err err = { "" };
+
+    *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX" };
+    if (!mkdtemp(s->folder) || setenv("CELLSPAN_LIBEXECDIR", s->folder, 1) < 0)
+        abort();
+    put_script(s, "cellspan-launch-local", "exec cat >/dev/null");
+    put_script(s, "cellspan-agent", "exit 0");
+    put_script(s, "cellspan-launch-fake",
+               "printf '%s' \"$CELLSPAN_SECRET\" >\"$CELLSPAN_LIBEXECDIR/part\"\n"
+               "mv \"$CELLSPAN_LIBEXECDIR/part\" \"$CELLSPAN_LIBEXECDIR/secret\"\n"
+               "printf '%s\\n' \"$@\" >\"$CELLSPAN_LIBEXECDIR/argv\"\n"
+               "eval \"$FAKE\"\n"
+               "exec cat >/dev/null");
+    s->zmq = zmq_ctx_new();
+    s->loop = loop_create(&clock_system, &err);
+    s->agents = s->loop ? agents_create(s->loop, &config, &err) : NULL;
+    if (!s->agents) {
+        fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
+}
+
+void stage_close(struct stage *s)
+{
+    struct err err = { "" };
+
+    agents_destroy(s->agents);
+    loop_destroy(s->loop);
+    zmq_ctx_term(s->zmq);
+    secret_wipe(&s->secret);
+    if (runtime_dir_remove(s->folder, &err) < 0)
+        abort();
+}
+
+static void stop(struct loop *loop, void *arg)
+{
+    (void)arg;
+    loop_stop(loop);
+}
+
+void stage_pass(struct stage *s, unsigned ms)
+{
+    struct err err = { "" };
+    struct watch *w = loop_timer(s->loop, ms * NS_PER_MS, 0, stop, s, &err);
+
+    if (!w || loop_run(s->loop, &err) < 0)
+        abort();
+    watch_stop(w);
+}
+
+bool stage_until(struct stage *s, const unsigned *count, unsigned want)
+{
+    for (unsigned ms = 0; *count < want && ms < LIMIT_MS; ms += STEP_MS)
+        stage_pass(s, STEP_MS);
+    return *count >= want;
+}
+
+static bool read_secret(struct stage *s)
+{
+    char path[128], text[SECRET_TEXT_SIZE + 1];
+    struct err err = { "" };
+    int fd;
+    ssize_t n;
+
+    snprintf(path, sizeof path, "%s/secret", s->folder);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    n = read(fd, text, sizeof text);
+    close(fd);
+    unlink(path);
+    return n > 0 && secret_parse(&s->secret, slice_of(text, (size_t)n), &err) == 0;
+}
+
+unsigned stage_engine(struct stage *s, const char *shell)
+{
+    struct err err = { "" };
+    unsigned engine;
+
+    setenv("FAKE", shell, 1);
+    if (agents_engine_start(s->agents, "fake", "a b", 7, &engine, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 0;
+    }
+    for (unsigned ms = 0; !read_secret(s) && ms < LIMIT_MS; ms += STEP_MS)
+        stage_pass(s, STEP_MS);
+    snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%u", router_port(s->agents->wire));
+    return engine;
+}
+
+unsigned stage_first(struct stage *s, unsigned engine)
+{
+    unsigned first = 0, n = 0;
+
+    for (unsigned ms = 0; !n && ms < LIMIT_MS; ms += STEP_MS) {
+        stage_pass(s, STEP_MS);
+        agents_engine_nodes(s->agents, engine, &first, &n);
+    }
+    return first;
+}
+
+/* ---- peers ---- */
+
+static void set_keys(void *socket, const struct keys *own, const unsigned char *server)
+{
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, own->public, KEY_SIZE);
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own->secret, KEY_SIZE);
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE);
+}
+
+void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key key)
+{
+    const int none = 0, quick = 10;
+    struct keys keys;
+
+    *p = (struct peer){ .socket = zmq_socket(s->zmq, ZMQ_DEALER) };
+    zmq_setsockopt(p->socket, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt(p->socket, ZMQ_RECONNECT_IVL, &quick, sizeof quick);
+    keys_derive(&keys, &s->secret, index);
+    if (key == PEER_WRONG)
+        keys_create(&keys);
+    if (key != PEER_NULL)
+        set_keys(p->socket, &keys, s->secret.kernel);
+    if (zmq_connect(p->socket, s->endpoint) < 0)
+        abort();
+}
+
+static void drop_last(struct peer *p)
+{
+    if (!p->has)
+        return;
+    span_release(&p->last);
+    zmq_msg_close(&p->route);
+    zmq_msg_close(&p->body);
+    p->has = false;
+}
+
+void peer_close(struct peer *p)
+{
+    drop_last(p);
+    if (p->socket)
+        zmq_close(p->socket);
+    p->socket = NULL;
+}
+
+void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m)
+{
+    struct buf message = BUF_INIT, bundle = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(m, &message, &err) < 0 || bundle_add(&bundle, node, worker, buf_slice(&message)) < 0 ||
+        zmq_send(p->socket, bundle.p, bundle.n, ZMQ_DONTWAIT) < 0)
+        abort();
+    buf_release(&message);
+    buf_release(&bundle);
+}
+
+void peer_hello(struct peer *p)
+{
+    struct span m = { .kind = SPAN_HELLO, .v[F_HELLO_VERSION].u64 = SPAN_VERSION, .v[F_HELLO_PID].u64 = 4711 };
+
+    m.v[F_HELLO_CORES].u64 = 3;
+    m.v[F_HELLO_NODE].s = slice_text("peer");
+    m.v[F_HELLO_ADDRESSES].s = slice_text("lo=127.0.0.1,eth0=fd00::1");
+    peer_say(p, ROUTE_KERNEL, 0, &m);
+}
+
+static bool take(struct peer *p)
+{
+    struct err err = { "" };
+
+    drop_last(p);
+    zmq_msg_init(&p->route);
+    zmq_msg_init(&p->body);
+    if (zmq_msg_recv(&p->route, p->socket, ZMQ_DONTWAIT) < 0 || zmq_msg_recv(&p->body, p->socket, ZMQ_DONTWAIT) < 0 ||
+        span_decode(&p->last, zmq_msg_data(&p->body), zmq_msg_size(&p->body), &err) < 0) {
+        zmq_msg_close(&p->route);
+        zmq_msg_close(&p->body);
+        return false;
+    }
+    return p->has = true;
+}
+
+bool peer_gets(struct stage *s, struct peer *p, enum span_kind kind)
+{
+    for (unsigned ms = 0; ms < LIMIT_MS; ms += STEP_MS) {
+        while (take(p))
+            if (p->last.kind == kind)
+                return true;
+        stage_pass(s, STEP_MS);
+    }
+    return false;
+}
+
+const char *peer_route(struct peer *p, char *out, size_t size)
+{
+    struct slice route = slice_of(zmq_msg_data(&p->route), zmq_msg_size(&p->route));
+    struct route_section s;
+    size_t n = 0;
+
+    *out = '\0';
+    while (route_next(&route, &s)) {
+        n += (size_t)snprintf(out + n, size - n, "%s%u:", n ? " " : "", s.node);
+        for (size_t k = 0; k < s.workers.n / 4; k++)
+            n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "", route_worker(s.workers, k));
+    }
+    return out;
+}

@@ -1,0 +1,56 @@
+/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine that does as told, and peers
+ * that play agents on real sockets with CURVE. */
+#ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H
+#define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
+
+#include "kernel/agents/room.h"
+
+#define STAGE_NODES 64u
+
+struct stage {
+    struct loop *loop;
+    struct agents *agents;
+    void *zmq; /* the peers' */
+    char folder[64];
+    struct secret secret;      /* of the last engine */
+    char endpoint[128];        /* on loopback, of the last engine */
+    unsigned up[STAGE_NODES];  /* times */
+    unsigned lost[STAGE_NODES], order[STAGE_NODES], n_lost;
+    char why[STAGE_NODES][1024];
+    unsigned nodes_said, failed;
+    char says[4096], failure[32768];
+    unsigned messages, from_node, from_worker;
+    enum span_kind kind;
+    bool pumped;
+};
+
+enum peer_key { PEER_CURVE, PEER_WRONG, PEER_NULL };
+
+struct peer {
+    void *socket;
+    zmq_msg_t route, body; /* of the last message */
+    struct span last;      /* borrows from body */
+    bool has;
+};
+
+void stage_open(struct stage *s);
+void stage_close(struct stage *s);
+/* Runs the loop until the count is at least `want`, or 10 s have passed. */
+bool stage_until(struct stage *s, const unsigned *count, unsigned want);
+void stage_pass(struct stage *s, unsigned ms);
+/* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its secret is in s->secret. */
+unsigned stage_engine(struct stage *s, const char *shell);
+
+/* The number of its first node, once it has said how many there are. */
+unsigned stage_first(struct stage *s, unsigned engine);
+
+void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key key);
+void peer_close(struct peer *p);
+void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m);
+void peer_hello(struct peer *p);
+/* Runs the loop until the peer gets a message of that kind: false after 10 s. */
+bool peer_gets(struct stage *s, struct peer *p, enum span_kind kind);
+/* Its last message's route, as "1:2,3 4:". */
+const char *peer_route(struct peer *p, char *out, size_t size);
+
+#endif
