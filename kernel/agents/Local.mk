@@ -25,7 +25,8 @@ kernel_agents_libagents_a_SOURCES = \
 agents_test_libs = kernel/agents/libagents.a magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 check_PROGRAMS += tests/unit/kernel/agents/said.t tests/unit/kernel/agents/beat.t tests/unit/kernel/agents/admit.t \
-	tests/unit/kernel/agents/fan.t tests/unit/kernel/agents/door.t
+	tests/unit/kernel/agents/fan.t tests/unit/kernel/agents/door.t \
+	tests/unit/kernel/agents/engines.t
 tests_unit_kernel_agents_said_t_SOURCES = tests/unit/kernel/agents/said.c
 tests_unit_kernel_agents_said_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_said_t_LDFLAGS = $(CHAOS_LINK)
@@ -49,3 +50,5 @@ tests_unit_kernel_agents_loads_t_LDFLAGS = $(CHAOS_LINK)
 agents_stage = tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 tests_unit_kernel_agents_door_t_SOURCES = tests/unit/kernel/agents/door.c $(agents_stage)
 tests_unit_kernel_agents_door_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_engines_t_SOURCES = tests/unit/kernel/agents/engines.c $(agents_stage)
+tests_unit_kernel_agents_engines_t_LDADD = $(agents_test_libs)

@@ -99,6 +99,8 @@ static void not_found(const char *name, struct err *err)
     meant = suggest_nearest(name, (const char *const *)s.name, s.n);
     if (meant)
         err_set(err, "--on %.64s: there is no such engine; did you mean %s? There are: %s", name, meant, list.p);
+    else if (!is_name(name))
+        err_set(err, "--on %.64s: that is no engine's name. There are: %s", name, list.n ? list.p : "none");
     else
         err_set(err, "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one", name,
                 list.n ? list.p : "none", PREFIX, name);

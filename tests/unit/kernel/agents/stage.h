@@ -5,7 +5,7 @@
 
 #include "kernel/agents/room.h"
 
-#define STAGE_NODES 64u
+#define STAGE_NODES 128u
 
 struct stage {
     struct loop *loop;
