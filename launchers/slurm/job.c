@@ -135,6 +135,16 @@ static void job_known(struct job *j, unsigned long id)
     set_timer(j, &j->look, FIRST_LOOK_NS, look);
 }
 
+/* The connections of agents that Slurm ends close at the same moment: the reason is not to come behind that. */
+static void cut_short(struct job *j)
+{
+    char text[128];
+
+    snprintf(text, sizeof text, j->own ? "Slurm ended job %lu" : "Slurm ended the step in job %lu", j->id);
+    for (unsigned i = 0; i < j->n && !j->told; i++)
+        fail(j, i, text);
+}
+
 static void note_why(struct job *j, const char *line)
 {
     static const char *const whys[] = { "DUE TO", "CANCELLED AT", "Node failure on", "oom_kill", "has been revoked" };
@@ -142,8 +152,10 @@ static void note_why(struct job *j, const char *line)
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++)
         if (strstr(line, whys[i]) && !(j->why && strstr(j->why, "DUE TO"))) {
             replace(&j->why, line);
-            return;
+            break;
         }
+    if (strstr(line, " CANCELLED AT ") && strncmp(line, "slurmstepd", 10) == 0)
+        cut_short(j);
 }
 
 static void node_failed(struct job *j, const char *node)
