@@ -156,26 +156,18 @@ static json_t *closed_ways(const struct check *k)
     return closed;
 }
 
-/* The pairs of a round have no rank in common; the rounds together have every pair, as in a tournament. */
+/* The pairs of a round have no rank in common. */
 static json_t *pairs_of_round(const struct check *k)
 {
-    const size_t even = k->paired + k->paired % 2, odd = even - 1;
-    json_t *pairs = json_array();
+    struct link_pair *pair = calloc(k->paired / 2 + 1, sizeof *pair);
+    const size_t n = pair ? links_round((unsigned)k->paired, (unsigned)k->round, pair) : 0;
+    json_t *pairs = pair ? json_array() : NULL;
 
-    for (size_t i = 0; pairs && i < even; i++) {
-        const size_t j = i == odd ? k->round * (even / 2) % odd : (k->round + odd - i) % odd;
-        const size_t with = i != odd && j == i ? odd : j;
-
-        if (i < with && with < k->paired)
-            json_array_append_new(pairs, json_pack("[i, i]", (int)k->rank[k->in_pairs[i]].rank,
-                                                   (int)k->rank[k->in_pairs[with]].rank));
-    }
+    for (size_t i = 0; pairs && i < n; i++)
+        json_array_append_new(pairs, json_pack("[i, i]", (int)k->rank[k->in_pairs[pair[i].a]].rank,
+                                               (int)k->rank[k->in_pairs[pair[i].b]].rank));
+    free(pair);
     return pairs;
-}
-
-static size_t rounds_of(const struct check *k)
-{
-    return k->paired < 2 ? 0 : k->paired + k->paired % 2 - 1;
 }
 
 static json_t *order_of(const struct check *k)
@@ -468,7 +460,7 @@ static void pairs_next(struct cell *c)
 {
     struct check *k = c->check;
 
-    if (k->round < rounds_of(k)) {
+    if (k->round < links_rounds((unsigned)k->paired)) {
         ask_all(c, CHECK_PAIRS);
         return;
     }

@@ -2,6 +2,7 @@
 #ifndef KERNEL_CELL_CHECK_H
 #define KERNEL_CELL_CHECK_H
 
+#include "base/links.h"
 #include "kernel/cell/room.h"
 
 #define CHECK_RANKS_MAX 64u /* of more, only one rank of each node is in the pairs */
@@ -23,7 +24,8 @@ struct check_rank {
 
 struct check_pair {
     size_t a, b; /* of check->rank */
-    bool measured, slow;
+    bool measured;
+    enum link_state state;
     double us, gbps; /* of the slower end */
     json_int_t bad;
     char *error; /* owned, or NULL: it is dead, and why */
@@ -48,6 +50,7 @@ struct check {
     size_t n;
     size_t *in_pairs; /* owned: indices of those that pairs are made of */
     size_t paired;
+    struct link_medians medians[2]; /* of links between nodes, and of those within */
     struct check_pair *pair; /* owned */
     size_t pairs, round;
     struct check_way *way; /* owned */

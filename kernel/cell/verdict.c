@@ -14,8 +14,6 @@
 #define SHM_LITTLE    (INT64_C(64) << 20)
 #define MATRIX_MAX    16u /* ranks */
 #define NAMED_MAX     8u  /* links that are named one by one */
-#define SLOW_PART     0.5 /* of the median bandwidth of links of its kind */
-#define SLOW_TIMES    3.0 /* the median latency */
 
 /* ---- what is shown ---- */
 
@@ -91,9 +89,14 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
     size_t i;
 
     json_array_foreach(list, i, one)
-        if (buf_addf(out, "%s%s=%s", i ? " " : "", json_string_value(json_array_get(one, 0)) ? json_string_value(json_array_get(one, 0)) : "?",
-                     json_string_value(json_array_get(one, 1)) ? json_string_value(json_array_get(one, 1)) : "?") < 0)
+    {
+        const char *name = json_string_value(json_array_get(one, 0)), *address = json_string_value(json_array_get(one, 1));
+
+        if (!name || !address || strncmp(address, "fe80:", 5) == 0) /* links' own addresses say nothing */
+            continue;
+        if (buf_addf(out, "%s%s=%s", out->n ? " " : "", name, address) < 0)
             return;
+    }
 }
 
 static void add_size(struct grid *g, const json_t *bytes)
@@ -281,28 +284,53 @@ static bool is_fine(const struct check_pair *p)
     return p->measured && !p->error && !p->bad;
 }
 
-static int compare(const void *a, const void *b)
+/* Links within nodes are judged among themselves, and so are those between nodes. */
+static void judge(struct check *k, bool local)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of the links within nodes, or of those between them. */
-static double median(const struct check *k, bool local, bool of_us)
-{
-    double *v = calloc(k->pairs + 1, sizeof *v), middle = 0;
+    struct link_figure *figure = calloc(k->pairs + 1, sizeof *figure);
     size_t n = 0;
 
-    for (size_t i = 0; v && i < k->pairs; i++)
-        if (is_fine(&k->pair[i]) && is_local(k, &k->pair[i]) == local)
-            v[n++] = of_us ? k->pair[i].us : k->pair[i].gbps;
-    if (n) {
-        qsort(v, n, sizeof *v, compare);
-        middle = v[n / 2];
+    for (size_t i = 0; figure && i < k->pairs; i++) {
+        const struct check_pair *p = &k->pair[i];
+
+        if (is_local(k, p) == local)
+            figure[n++] = (struct link_figure){ .pair = { k->rank[p->a].rank, k->rank[p->b].rank },
+                                                .us = p->us,
+                                                .gbps = p->gbps,
+                                                .failed = !is_fine(p) };
     }
-    free(v);
-    return middle;
+    if (!figure || links_judge(figure, n, &k->medians[local]) < 0)
+        log_error("check", "out of memory: links are not judged");
+    n = 0;
+    for (size_t i = 0; figure && i < k->pairs; i++)
+        if (is_local(k, &k->pair[i]) == local)
+            k->pair[i].state = figure[n++].state;
+    free(figure);
+}
+
+/* The one rank that is in every link that is not good. */
+static long culprit(const struct check *k)
+{
+    struct link_figure *figure = calloc(k->pairs + 1, sizeof *figure);
+    long found = -1;
+
+    for (size_t i = 0; figure && i < k->pairs; i++)
+        figure[i] = (struct link_figure){ .pair = { k->rank[k->pair[i].a].rank, k->rank[k->pair[i].b].rank },
+                                          .failed = !is_fine(&k->pair[i]),
+                                          .state = k->pair[i].state };
+    if (figure)
+        found = links_culprit(figure, k->pairs);
+    free(figure);
+    return found;
+}
+
+static void note_culprit(const struct check *k, struct buf *notes)
+{
+    const long rank = culprit(k);
+
+    for (size_t i = 0; rank >= 0 && i < k->n; i++)
+        if ((long)k->rank[i].rank == rank)
+            note(notes, "all of them have rank %ld in common, on %s", rank, k->rank[i].node_name);
 }
 
 static void name_pair(const struct check *k, const struct check_pair *p, char *out, size_t size)
@@ -314,23 +342,20 @@ static void name_pair(const struct check *k, const struct check_pair *p, char *o
                  k->rank[p->b].node_name);
 }
 
-static void note_slow(struct check *k, bool local, struct buf *notes)
+static void note_slow(const struct check *k, struct buf *notes)
 {
-    const double gbps = median(k, local, false), us = median(k, local, true);
     unsigned named = 0;
 
     for (size_t i = 0; i < k->pairs; i++) {
-        struct check_pair *p = &k->pair[i];
+        const struct check_pair *p = &k->pair[i];
+        const struct link_medians *usual = &k->medians[is_local(k, p)];
         char who[600];
 
-        if (!is_fine(p) || is_local(k, p) != local)
-            continue;
-        p->slow = p->gbps < SLOW_PART * gbps || p->us > SLOW_TIMES * us;
-        if (!p->slow || named++ >= NAMED_MAX)
+        if (p->state != LINK_SLOW || named++ >= NAMED_MAX)
             continue;
         name_pair(k, p, who, sizeof who);
-        note(notes, "slow: %s: %.3g GB/s and %.0f us, where half of the links %s have %.3g GB/s or more and %.0f us or less", who,
-             p->gbps, p->us, local ? "within nodes" : "between nodes", gbps, us);
+        note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who, p->gbps,
+             p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
     }
     if (named > NAMED_MAX)
         note(notes, "slow: %u links more", named - NAMED_MAX);
@@ -377,9 +402,9 @@ static void add_matrix(struct grid *g, const struct check *k)
             else if (p->error)
                 grid_add(g, "dead");
             else if (i < j)
-                grid_add(g, "%.3g%s", p->gbps, p->slow ? " !" : "");
+                grid_add(g, "%.3g%s", p->gbps, p->state == LINK_SLOW ? " !" : "");
             else
-                grid_add(g, "%.0f%s", p->us, p->slow ? " !" : "");
+                grid_add(g, "%.0f%s", p->us, p->state == LINK_SLOW ? " !" : "");
         }
     }
 }
@@ -399,7 +424,7 @@ static void note_kind(const struct check *k, bool local, struct buf *notes)
         return;
     name_pair(k, worst, who, sizeof who);
     note(notes, "%zu %s nodes: median %.3g GB/s, %.0f us; the slowest: %s with %.3g GB/s", n,
-         local ? "within" : "between", median(k, local, false), median(k, local, true), who, worst->gbps);
+         local ? "within" : "between", k->medians[local].gbps, k->medians[local].us, who, worst->gbps);
 }
 
 void verdict_pairs(struct cell *c, struct check *k)
@@ -412,11 +437,13 @@ void verdict_pairs(struct cell *c, struct check *k)
 
     if (k->paired < 2)
         return;
+    judge(k, true);
+    judge(k, false);
     note_kind(k, true, &notes);
     note_kind(k, false, &notes);
-    note_slow(k, true, &notes);
-    note_slow(k, false, &notes);
+    note_slow(k, &notes);
     note_dead(k, &notes);
+    note_culprit(k, &notes);
     if (k->paired <= MATRIX_MAX)
         add_matrix(&g, k);
     snprintf(heading, sizeof heading, "%zu pairs of ranks over %s", k->pairs, k->nccl ? "NCCL" : "tcp");

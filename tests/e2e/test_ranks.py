@@ -1,0 +1,196 @@
+"""%ranks in its forms, and the display under a cell that runs for a while."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+
+import nbformat
+import processes
+import pytest
+from client import KERNEL, Notebook, TooSlow
+from nbclient import NotebookClient
+
+RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
+
+
+def status_of(cell):
+    """The messages of the cell's status display."""
+    return [m for m in cell.of("display_data", "update_display_data") if "cellspan-status" in m["content"].get("transient", {}).get("display_id", "")]
+
+
+def until(nb, cell, hold, what, limit=30):
+    try:
+        return nb.wait(cell, limit, hold)
+    except TooSlow as error:
+        raise AssertionError("%s: %s" % (what, error)) from None
+
+
+# ---- the table
+
+
+def test_the_table_tells_memory_in_text_html_and_python(nb):
+    nb.rank_pids(2)
+    cell = nb.ok("%ranks")
+    bundle = cell.displays[0]
+    assert re.search(r"\d [KMG]iB", bundle["text/plain"]), bundle["text/plain"]
+    assert "<table>" in bundle["text/html"]
+    cell = nb.ok("import cellspan\nrows = cellspan.group().ranks()\n[row['memory'] > 1 << 20 and row['gpu'] is None for row in rows]")
+    assert cell.value == "[True, True]", nb.ok("rows").value
+
+
+# ---- the live status
+
+
+def test_a_long_cell_shows_where_its_ranks_stand_and_ends_in_one_line(nb, tmp_path):
+    nb.rank_pids(2)
+    go = tmp_path / "go"
+    code = "%%%%distribute -n 2\nimport os, time\nif os.environ['RANK'] == '1':\n    while not os.path.exists(%r):\n        time.sleep(0.05)\n'result'"
+    cell = nb.start(code % str(go))
+    until(nb, cell, lambda: len(status_of(cell)) >= 3, "no status")
+    first, *more = status_of(cell)
+    assert first["msg_type"] == "display_data" and {m["msg_type"] for m in more} == {"update_display_data"}
+    text = more[-1]["content"]["data"]["text/plain"]
+    assert "1 running, 1 done" in text.replace("1 done, 1 running", "1 running, 1 done"), text
+    assert re.search(r"1  running 0:0\d", text), text
+    assert "<table>" in more[-1]["content"]["data"]["text/html"]
+    go.write_text("")
+    nb.wait(cell).assert_ok()
+    assert re.fullmatch(r"ranks 0-1 done in 0:\d\d", cell.displays[0]["text/plain"]), cell.displays
+    assert "<table>" not in cell.displays[0]["text/html"]
+    assert len(cell.displays) == 1 and cell.value == "'result'"
+    assert len(status_of(cell)) <= cell.seconds + 1
+
+
+def test_a_short_cell_shows_no_status(nb):
+    nb.rank_pids(2)
+    assert not status_of(nb.ok("%%distribute -n 2\n1"))
+
+
+def test_the_status_of_a_failed_cell_says_who_failed(nb):
+    nb.rank_pids(2)
+    cell = nb.run("%%distribute -n 2\n" + RANK + "if rank == 1:\n    time.sleep(2.5)\n    1 / 0\ntime.sleep(60)")
+    cell.assert_error("ZeroDivisionError")
+    assert "1 failed" in cell.displays[0]["text/plain"], cell.displays
+
+
+@pytest.mark.limit(150)
+def test_a_stored_notebook_has_the_last_status_alone():
+    marker = uuid.uuid4().hex
+    cells = [nbformat.v4.new_code_cell("%%distribute -n 2\npass"), nbformat.v4.new_code_cell("%%distribute -n 2\nimport time; time.sleep(4)")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    try:
+        NotebookClient(notebook, kernel_name=KERNEL, timeout=100).execute(env=dict(os.environ, **{processes.MARKER: marker}))
+    finally:
+        left = processes.gone(marker)
+        processes.kill_all(marker)
+    assert not left, left
+    outputs = notebook.cells[1].outputs
+    assert [o.output_type for o in outputs] == ["display_data"], outputs
+    assert outputs[0].data["text/plain"].startswith("ranks 0-1 done in 0:0"), outputs
+    nbformat.validate(notebook)
+
+
+def test_the_status_can_be_switched_off():
+    notebook = Notebook(env={"CELLSPAN_STATUS": "off"})
+    try:
+        notebook.ok("%%distribute -n 2\npass")
+        assert not status_of(notebook.ok("%%distribute -n 2\nimport time; time.sleep(3)"))
+    finally:
+        notebook.close()
+
+
+# ---- where
+
+
+@pytest.mark.limit(180)
+def test_where_names_the_rank_that_the_others_wait_for(nb):
+    pytest.importorskip("torch")
+    nb.rank_pids(4)
+    code = (
+        "%%distribute -n 4 --init gloo --grace 2s\n" + RANK + "import torch, torch.distributed as dist\n"
+        "def load_data():\n    time.sleep(600)\nprint('begun', flush=True)\n"
+        "if rank == 3:\n    load_data()\ndist.all_reduce(torch.ones(1))"
+    )
+    cell = nb.start(code)
+    nb.wait(cell, 90, lambda: "[0-3] begun" in cell.stdout or cell.stdout.count("begun") >= 4)
+    for _ in range(100):
+        where = nb.ok("%ranks where", limit=20)
+        if re.search(r"^\[0-2\] all_reduce", where.stdout, re.M) and re.search(r"^\[3\] load_data", where.stdout, re.M):
+            break
+    else:
+        raise AssertionError(where.stdout)
+    assert not cell.ended, "the cell ended before it was asked"
+    assert "called in line 10 of cell" in where.stdout and "rank.py" not in where.stdout, where.stdout
+    count = where.reply["execution_count"]
+    waiting = nb.start("'queued'")
+    one = nb.ok("%ranks where -r 3", limit=20)
+    assert "[3] load_data" in one.stdout and "all_reduce" not in one.stdout, one.stdout
+    assert one.reply["execution_count"] == count + 1 and not waiting.ended
+    nb.control("interrupt_request", limit=5)
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+    nb.wait(waiting, 20)
+    assert "idle" in nb.ok("%ranks where").stdout
+
+
+def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):
+    nb.rank_pids(2)
+    cell = nb.run("%ranks where -r 4000").assert_error("UsageError")
+    assert "4000" in cell.traceback
+
+
+@pytest.mark.limit(180)
+def test_ranks_that_wait_for_another_are_told_about_it():
+    pytest.importorskip("torch")
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
+    try:
+        notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=90)
+        cell = notebook.start(
+            "%%distribute -n 2 --init gloo --grace 2s\n" + RANK + "if rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
+        )
+        notebook.wait(cell, 60, lambda: "waited in all_reduce" in cell.stderr)
+        assert "rank 0 waited in" in cell.stderr and "but rank 1 is" in cell.stderr, cell.stderr
+        notebook.control("interrupt_request", limit=5)
+        notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
+        assert cell.stderr.count("waited in") == 1
+    finally:
+        notebook.close()
+
+
+# ---- check
+
+
+@pytest.mark.limit(240)
+def test_check_measures_every_pair_and_the_world(nb):
+    pids = nb.rank_pids(4)
+    cell = nb.ok("%ranks check", limit=150)
+    nodes, pairs, world = [d["text/plain"] for d in cell.displays]
+    assert "python" in nodes and "clock" in nodes and "differs" not in nodes, nodes
+    assert pairs.startswith("6 pairs of ranks over tcp") and "dead" not in pairs and "closed" not in pairs, pairs
+    for op in ("all_reduce", "broadcast", "send_recv"):
+        assert re.search(r"^%s +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +0$" % op, world, re.M), world
+    assert all("<table>" in d["text/html"] for d in cell.displays)
+    assert nb.rank_pids(4) == pids, "the ranks live"
+
+
+@pytest.mark.limit(120)
+def test_check_of_some_ranks(nb):
+    nb.rank_pids(4)
+    cell = nb.ok("%ranks check -r 1,2", limit=100)
+    assert cell.displays[1]["text/plain"].startswith("1 pairs of ranks"), cell.shown
+
+
+@pytest.mark.limit(120)
+def test_a_check_can_be_interrupted_and_the_next_cell_works(nb):
+    nb.rank_pids(4)
+    cell = nb.start("%ranks check")
+    until(nb, cell, lambda: len(cell.displays) >= 1 or cell.ended, "no facts", 60)
+    if not cell.ended:
+        nb.control("interrupt_request", limit=5)
+    begin = time.monotonic()
+    nb.wait(cell, 60)
+    assert time.monotonic() - begin < 30
+    assert cell.status == "ok" or cell.ename == "KeyboardInterrupt", cell.shown
+    assert nb.ok("%%distribute -n 4 --gather\nimport os\nint(os.environ['RANK'])").value == "[0, 1, 2, 3]"
