@@ -148,8 +148,7 @@ void cast_close(struct cast *c, bool well)
     if (!c)
         return;
     d = c->driver;
-    comm_end(c->comm, well, c->limit);
-    for (unsigned i = 0; i < SLOTS; i++) {
+    for (unsigned i = 0, frees = comm_end(c->comm, well, c->limit) ? SLOTS : 0; i < frees; i++) {
         if (c->slot[i].host)
             d->release_host(c->slot[i].host);
         if (c->slot[i].device)

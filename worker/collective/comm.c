@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#define OTHERS_CALL_MS 2000u /* how long an abort waits for a call of the owner's to return */
-#define SPIN           200u  /* looks without a sleep: a short message is done by then */
+#define OTHERS_CALL_MS 2000u          /* how long an abort waits for a call of the owner's to return */
+#define DRAIN_NS       (5 * NS_PER_S) /* how long what was enqueued may take to end after an abort */
+#define SPIN           200u           /* looks without a sleep: a short message is done by then */
 
 struct comm {
     struct comms *list;
@@ -346,7 +347,20 @@ static bool finalize(struct comm *c, const struct limit *l)
            settle(c, "ncclCommFinalize", l, &ignored) == 0;
 }
 
-void comm_end(struct comm *c, bool well, const struct limit *l)
+/* An abort ends kernels; copies that stood behind them are done then. */
+static bool quiet(const struct comm *c)
+{
+    const uint64_t end = clock_now(&clock_system) + DRAIN_NS;
+
+    for (unsigned looks = 0; c->stream && c->driver->stream_query(c->stream) == DRIVER_NOT_READY; looks++) {
+        if (clock_now(&clock_system) >= end)
+            return false;
+        rest(looks);
+    }
+    return true;
+}
+
+bool comm_end(struct comm *c, bool well, const struct limit *l)
 {
     nccl_comm comm;
 
@@ -357,13 +371,14 @@ void comm_end(struct comm *c, bool well, const struct limit *l)
     comm = atomic_exchange(&c->comm, NULL);
     if (comm)
         (well ? c->nccl->destroy : c->nccl->abort)(comm);
+    return quiet(c);
 }
 
 void comm_close(struct comm *c, bool well, const struct limit *l)
 {
     if (!c)
         return;
-    comm_end(c, well, l);
+    (void)!comm_end(c, well, l);
     if (c->stream)
         c->driver->stream_destroy(c->stream);
     if (c->pushed)

@@ -31,10 +31,10 @@ unsigned comms_abort(struct comms *cs);
  * (torch's own) the calling thread's until comm_close. `nccl` and `driver` are borrowed. NULL: *err says why. */
 struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver, int device,
                        const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l, struct err *err);
-/* Ends the communication, but not the context: to be followed by freeing what was allocated in it (which waits for
- * kernels, and one that waits for a dead peer ends only by an abort), then by comm_close. `well`: nothing failed, so
- * the others end it too; else it is aborted. */
-void comm_end(struct comm *c, bool well, const struct limit *l);
+/* Ends the communication, but not the context: to be followed by freeing what was allocated in it, then by comm_close.
+ * `well`: nothing failed, so the others end it too; else it is aborted. false: the GPU is still at it after seconds, so
+ * that what its copies touch must not be freed: better lost than overwritten. */
+MUST_USE bool comm_end(struct comm *c, bool well, const struct limit *l);
 /* NULL is fine. Ends it first if comm_end has not. From the thread that opened it. */
 void comm_close(struct comm *c, bool well, const struct limit *l);
 

@@ -39,12 +39,10 @@ static void release(struct way *w)
     w->room = 0;
 }
 
-static void destroy(struct transport *base)
+static void release_all(struct way *w)
 {
-    struct way *w = (struct way *)base;
     const struct driver *d = w->driver;
 
-    comm_end(w->comm, !w->failed, w->limit);
     release(w);
     if (w->word)
         d->release(w->word);
@@ -54,6 +52,14 @@ static void destroy(struct transport *base)
         d->event_destroy(w->begin);
     if (w->end)
         d->event_destroy(w->end);
+}
+
+static void destroy(struct transport *base)
+{
+    struct way *w = (struct way *)base;
+
+    if (comm_end(w->comm, !w->failed, w->limit))
+        release_all(w);
     comm_close(w->comm, false, w->limit);
     free(w);
 }

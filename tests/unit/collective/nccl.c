@@ -63,6 +63,7 @@ static void run(unsigned ranks, unsigned odd, const char *fault, double seconds,
     int pipes[RANKS][2];
     pid_t pid[RANKS];
     struct rank r;
+    int status;
 
     memset(&r, 0, sizeof r);
     fflush(stdout);
@@ -84,7 +85,8 @@ static void run(unsigned ranks, unsigned odd, const char *fault, double seconds,
         memset(&told[i], 0, sizeof told[i]);
         if (read(pipes[i][0], &told[i], sizeof told[i]) != sizeof told[i])
             err_set(&told[i].err, "told nothing");
-        waitpid(pid[i], NULL, 0);
+        if (waitpid(pid[i], &status, 0) != pid[i] || status != 0)
+            ok(false, "rank %u of %u lives (fault: %s)", i, ranks, fault);
         close(pipes[i][0]);
     }
 }
