@@ -28,9 +28,11 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/instead.h worker/agent/instead.c \
 	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
+	worker/agent/nccl.h worker/agent/nccl.c worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
 	worker/agent/oom.h worker/agent/oom.c \
 	worker/agent/outbox.h worker/agent/outbox.c \
 	worker/agent/pipes.h worker/agent/pipes.c \
+	worker/agent/place.h worker/agent/place.c \
 	worker/agent/port.h worker/agent/port.c \
 	worker/agent/reap.h worker/agent/reap.c \
 	worker/agent/relay.h worker/agent/relay.c \

@@ -12,6 +12,8 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/ferry.h"
 #include "worker/agent/gauge.h"
+#include "worker/agent/join.h"
+#include "worker/agent/place.h"
 #include "worker/agent/port.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/sever.h"
@@ -133,9 +135,15 @@ static char *text_of(struct slice s)
 static void on_warm(struct agent *a, const struct span *m)
 {
     char *python = text_of(m->v[F_WARM_PYTHON].s);
+    char found[PATH_MAX];
     struct err err = { "" };
+    bool good = python != NULL;
 
-    if (!python || !zygote_get(a, python, &err))
+    if (good && join_is_remote(a->args.connect))
+        good = place_python(python, getenv("CELLSPAN_REMOTE_PYTHON"), getenv("PATH"), a->args.node, found, &err) == 0;
+    else if (good)
+        good = snprintf(found, sizeof found, "%s", python) < (int)sizeof found;
+    if (!good || !zygote_get(a, found, &err))
         log_warn("agent", "WARM: %s", err.text);
     free(python);
 }

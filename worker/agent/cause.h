@@ -13,6 +13,7 @@ enum cause_oom { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 struct cause {
     const char *who;    /* NULL: the worker itself; else who was to make it: "the process that ranks are forked from" */
     const char *python; /* what it was started with */
+    const char *node;   /* the host, where that is not the notebook's; NULL: it is */
     bool ready;         /* it had said READY */
     bool known;         /* code and status are known */
     enum death_code code;

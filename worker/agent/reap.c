@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/join.h"
 #include "worker/agent/gauge.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/relay.h"
@@ -46,7 +47,7 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
 {
     struct cause c = {
         .who = w->role == WORKER_ZYGOTE ? "the process that ranks are forked from" : NULL,
-        .python = w->python, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
+        .python = w->python, .node = join_is_remote(w->agent->args.connect) ? w->agent->args.node : NULL, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
         .ours = sent_by_us(w, d), .oom = OOM_NONE, .said = said, .broke = w->broke[0] ? w->broke : NULL,
     };
 

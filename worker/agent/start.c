@@ -10,6 +10,8 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
+#include "worker/agent/join.h"
+#include "worker/agent/place.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/worker.h"
 #include "worker/agent/zygote.h"
@@ -246,6 +248,27 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
     starting_destroy(s);
 }
 
+/* The notebook's paths, as another machine has them: the Python that is there, and the agent's folder for one that is not. */
+static void start_ranks_here(struct agent *a, const struct span *m, const char *python, const char *cwd, struct slice workers)
+{
+    struct span here = *m;
+    struct err err = { "" };
+    char found[PATH_MAX];
+
+    if (!join_is_remote(a->args.connect)) {
+        start_ranks(a, m, python, workers);
+        return;
+    }
+    if (cwd[0] && !place_has_folder(cwd)) {
+        log_info("agent", "there is no folder %s here: ranks start in the agent's", cwd);
+        here.v[F_START_CWD].s = slice_text("");
+    }
+    if (place_python(python, getenv("CELLSPAN_REMOTE_PYTHON"), getenv("PATH"), a->args.node, found, &err) < 0)
+        start_nobody(a, workers, err.text);
+    else
+        start_ranks(a, &here, found, workers);
+}
+
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
 {
     char *python = text_of(m->v[F_START_PYTHON].s);
@@ -254,7 +277,7 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == 1)
-        start_ranks(a, m, python, workers);
+        start_ranks_here(a, m, python, cwd, workers);
     else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) &&
              !agent_worker(a, u32_at(workers, 0)))
         start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);

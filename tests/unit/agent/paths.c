@@ -10,6 +10,7 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/address.h"
 #include "worker/agent/dial.h"
+#include "worker/agent/place.h"
 #include "worker/agent/secret.h"
 #include "worker/agent/silence.h"
 #include "worker/agent/tree.h"
@@ -156,6 +157,31 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
+static void pythons_are_looked_for(void)
+{
+    char folder[] = "/tmp/cellspan-test-XXXXXX", path[PATH_MAX], python[64], out[PATH_MAX], version[32];
+    struct err err = { "" };
+
+    ok(place_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 && !place_version("/usr/bin/python3", version) &&
+           place_version("/usr/lib/python3.9/site-packages", version) && strcmp(version, "python3.9") == 0, "versions in paths");
+    if (!mkdtemp(folder))
+        return;
+    snprintf(python, sizeof python, "%s/python3", folder);
+    snprintf(path, sizeof path, "/nowhere::%s", folder);
+    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) < 0 && strstr(err.text, "h2 has no /nowhere/python") &&
+           strstr(err.text, "CELLSPAN_REMOTE_PYTHON"), "none: %s", err.text);
+    if (symlink("/bin/sh", python) < 0)
+        return;
+    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) == 0 && strcmp(out, python) == 0, "the one on PATH will do");
+    ok(place_python("/bin/sh", "/nowhere/else", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0, "the one that was named is best");
+    ok(place_python("/nowhere/python", "/bin/sh", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0, "then the one that was set");
+    err.text[0] = '\0';
+    ok(place_python("/nowhere/python", "/nowhere/else", path, "h2", out, &err) < 0 && strstr(err.text, "/nowhere/else"), "which must be there");
+    ok(place_has_folder(folder) && !place_has_folder(python) && !place_has_folder("/nowhere"), "folders");
+    unlink(python);
+    rmdir(folder);
+}
+
 int main(void)
 {
     struct err err = { "" };
@@ -169,5 +195,6 @@ int main(void)
     lists_begin_with_what_was_used();
     secrets_are_lines();
     secrets_are_waited_for();
+    pythons_are_looked_for();
     return plan_done();
 }

@@ -66,8 +66,18 @@ static void causes_are_named(void)
     cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .ours = true }, "",
              "our own SIGKILL");
     cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .said = slice_text("No module named 'IPython'") },
-             "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython",
+             "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
              "a python without IPython");
+    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2", .said = slice_text("py has no cloudpickle: x") },
+             "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
+             "one on another host");
+    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2", .said = slice_text("No module named 'cellspan'") },
+             "py exited with status 1 before it was ready: no cellspan for py on h2: pip install cellspan there, or set "
+             "CELLSPAN_REMOTE_PREFIX", "cellspan is missing there");
+    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2",
+                             .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
+             "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
+             "there anew", "or was built elsewhere");
     cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied", "what we ended ourselves");
 }
 
