@@ -16,16 +16,28 @@ static inline void memory_return(void)
 #endif
 }
 
-/* While on, freed blocks of up to 8 MiB stay with malloc; off: those over 128 KiB go back to the system at once. */
-static inline void memory_keep(bool on)
+/* From now on freed blocks of up to 8 MiB stay with malloc: while many large ones come and go, giving their pages back and
+ * taking them anew costs more time than what is done with them. */
+static inline void memory_keep(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, on ? 8 << 20 : 128 << 10);
-    (void)mallopt(M_TRIM_THRESHOLD, on ? 64 << 20 : 128 << 10);
-    (void)mallopt(M_TOP_PAD, on ? 16 << 20 : 128 << 10);
-#else
-    (void)on;
+    (void)mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    (void)mallopt(M_TOP_PAD, 16 << 20);
 #endif
+}
+
+/* Freed blocks of `large` bytes and more go back to the system at once again, and so does what was kept. */
+static inline void memory_keep_no_more(int large)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, large);
+    (void)mallopt(M_TRIM_THRESHOLD, 2 * large);
+    (void)mallopt(M_TOP_PAD, 128 << 10);
+#else
+    (void)large;
+#endif
+    memory_return();
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/orphans.h"
 #include "base/runtime.h"
 #include "kernel/agents/room.h"
@@ -17,6 +18,8 @@
 #define END_WAIT_MS 1900 /* for all of them to end by themselves */
 #define TERM_MS     1000 /* then engines are asked by a signal */
 #define NAP_MS      5
+#define IO_THREADS  2 /* what comes by ipc is read while what leaves is encrypted */
+#define KERNEL_LARGE (256 << 10) /* bytes; as the kernel sets malloc up before its first thread */
 
 uint64_t agents_now(const struct agents *a)
 {
@@ -171,6 +174,16 @@ static bool cargo_peers(void *arg, unsigned node, struct cargo_peer *out)
     return true;
 }
 
+/* Large ones pass through as many messages of half a MiB. */
+static void cargo_moves(void *arg, bool on)
+{
+    (void)arg;
+    if (on)
+        memory_keep();
+    else
+        memory_keep_no_more(KERNEL_LARGE);
+}
+
 void agents_drop(struct agents *a, uint64_t blob)
 {
     cargo_drop(a->cargo, blob);
@@ -251,7 +264,8 @@ static int bind_here(struct agents *a, const char *folder, struct err *err)
     if (a->endpoint)
         sprintf(a->endpoint, "ipc://%s", path);
     free(path);
-    if (!a->endpoint || !(a->zmq = zmq_ctx_new()))
+    if (!a->endpoint || !(a->zmq = zmq_ctx_new()) ||
+        zmq_ctx_set(a->zmq, ZMQ_IO_THREADS, IO_THREADS) < 0)
         return err_set(err, "no socket for the agents: out of memory");
     a->here = router_create(a->loop, a->zmq, NULL, NULL, &handler, err);
     return a->here ? router_bind(a->here, a->endpoint, err) : -1;
@@ -273,7 +287,7 @@ static int know_here(struct agents *a, const struct agents_config *config, struc
 
 struct agents *agents_create(struct loop *loop, const struct agents_config *config, struct err *err)
 {
-    struct cargo_doors doors = { .send = cargo_sends, .peer = cargo_peers };
+    struct cargo_doors doors = { .send = cargo_sends, .peer = cargo_peers, .busy = cargo_moves };
     struct agents *a = calloc(1, sizeof *a);
 
     if (!a)

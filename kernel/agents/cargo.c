@@ -1,5 +1,5 @@
-/* cargo.c - see cargo.h. A place that expects a blob has a giver; whatever happens to the giver, to the link between the two or
- * to the blob ends in another giver, or in DROP. */
+/* cargo.c - see cargo.h. A place that expects a blob has a giver; whatever happens to the giver, to the link between
+ * the two or to the blob ends in another giver, or in DROP. */
 #include "kernel/agents/cargo.h"
 
 #include <inttypes.h>
@@ -57,6 +57,18 @@ int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node, 
     return 0;
 }
 
+/* To be called when a large blob begins to move, and when one may have ceased to. */
+static void look_busy(struct cargo *c)
+{
+    bool busy = false;
+
+    for (size_t i = 0; i < c->loads.n && !busy; i++)
+        busy = c->loads.load[i].size >= CARGO_CHAIN_SIZE && load_is_moving(&c->loads.load[i]);
+    if (busy != c->busy && c->doors.busy)
+        c->doors.busy(c->doors.arg, busy);
+    c->busy = busy;
+}
+
 /* -1: memory is out, and no place was added. */
 static int add_places(struct cargo *c, struct load *l, const unsigned *nodes, size_t n, size_t *added, struct err *err)
 {
@@ -96,6 +108,8 @@ int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *no
     /* By a link it is a question, whose answer lets the giver begin: it may come before this message otherwise. */
     say_expect(c, l, c->node, added, size >= CARGO_CHAIN_SIZE ? giver : CARGO_ALL);
     way_all(c, l, added, giver);
+    if (size >= CARGO_CHAIN_SIZE)
+        look_busy(c);
     return 0;
 }
 
@@ -195,6 +209,8 @@ void cargo_lost(struct cargo *c, unsigned node)
     for (size_t i = c->loads.n; i-- > 0;)
         if (load_at(&c->loads.load[i], node))
             (void)leave(c, &c->loads.load[i], node);
+    if (c->busy)
+        look_busy(c);
 }
 
 /* ---- messages ---- */
@@ -268,7 +284,8 @@ static void lane_bad(struct cargo *c, struct lane *lane, struct slice why)
 {
     const unsigned giver = lane->giver, taker = lane->taker;
 
-    log_warn("cargo", "no link from node %u to node %u, so the kernel passes blobs on: %.*s", giver, taker, SLICE_ARG(why));
+    log_warn("cargo", "no link from node %u to node %u, so the kernel passes blobs on: %.*s", giver, taker,
+             SLICE_ARG(why));
     lane->state = LANE_BAD;
     for (size_t i = 0; i < c->loads.n; i++) {
         struct load *l = &c->loads.load[i];
@@ -342,11 +359,22 @@ static bool on_dialed(struct cargo *c, unsigned node, const struct span *m)
 bool cargo_message(struct cargo *c, unsigned node, const struct span *m)
 {
     switch (m->kind) {
-    case SPAN_OPENED: return on_opened(c, node, m);
-    case SPAN_DIALED: return on_dialed(c, node, m);
-    case SPAN_HELD: on_held(c, node, m); return true;
-    case SPAN_TAKEN: on_taken(c, node, m); return true;
-    case SPAN_CHUNK: on_chunk(c, node, m); return true;
-    default: return false;
+    case SPAN_OPENED:
+        return on_opened(c, node, m);
+    case SPAN_DIALED:
+        return on_dialed(c, node, m);
+    case SPAN_HELD:
+        on_held(c, node, m);
+        if (c->busy)
+            look_busy(c);
+        return true;
+    case SPAN_TAKEN:
+        on_taken(c, node, m);
+        return true;
+    case SPAN_CHUNK:
+        on_chunk(c, node, m);
+        return true;
+    default:
+        return false;
     }
 }

@@ -1,6 +1,7 @@
-/* cargo.h - which nodes have which blob, and how it gets to those that need it: from its holder by way of the kernel, or,
- * when it is large and several need it, along a chain of nodes, each of which passes on what comes while it comes.
- * Pure: what is to be sent goes out through cargo_doors. protocol/README.md, "Blobs between nodes", has the messages. */
+/* cargo.h - which nodes have which blob, and how it gets to those that need it: from its holder by way of the kernel,
+ * or, when it is large and several need it, along a chain of nodes, each of which passes on what comes while it comes.
+ * Pure: what is to be sent goes out through cargo_doors. protocol/README.md, "Blobs between nodes", has the messages.
+ */
 #ifndef KERNEL_AGENTS_CARGO_H
 #define KERNEL_AGENTS_CARGO_H
 
@@ -11,7 +12,8 @@
 #include "base/err.h"
 #include "protocol/span.h"
 
-#define CARGO_CHAIN_SIZE (UINT64_C(1) << 20) /* smaller blobs are not worth a link between nodes: K hands them to all */
+#define CARGO_CHAIN_SIZE (UINT64_C(1) << 20) /* smaller blobs are not worth a link between nodes: K hands them to all  \
+                                              */
 
 struct cargo;
 
@@ -27,6 +29,8 @@ struct cargo_doors {
     void (*send)(void *arg, const unsigned *nodes, size_t n, const struct span *m);
     /* false: no agent can dial that node, or be dialed by it (NODE_HERE has no CURVE socket). */
     bool (*peer)(void *arg, unsigned node, struct cargo_peer *out);
+    /* Large blobs begin to pass through the kernel, or have all passed. NULL: not wanted. */
+    void (*busy)(void *arg, bool on);
     void *arg;
 };
 
@@ -35,16 +39,18 @@ void cargo_destroy(struct cargo *c);                                          /*
 
 /* A message from a worker brought it (blob and blob_size not 0): before the message is passed on to anybody. */
 MUST_USE int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node, struct err *err);
-/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these nodes, none of which is lost:
- * those that lack it are told to EXPECT it, and it is on its way. One that nobody has any more is not sent: its messages
- * arrive without. */
-MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n, struct err *err);
-/* Is m, from a node's agent, for cargo? OPENED, DIALED with a node that cargo asked, TAKEN, HELD, CHUNK: true, and it is
- * dealt with. (DIALED for role 0, agents of agents, is false.) */
+/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these nodes, none of which is
+ * lost: those that lack it are told to EXPECT it, and it is on its way. One that nobody has any more is not sent: its
+ * messages arrive without. */
+MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n,
+                        struct err *err);
+/* Is m, from a node's agent, for cargo? OPENED, DIALED with a node that cargo asked, TAKEN, HELD, CHUNK: true, and it
+ * is dealt with. (DIALED for role 0, agents of agents, is false.) */
 bool cargo_message(struct cargo *c, unsigned node, const struct span *m);
 /* Nobody will ask for it any more: DROP goes to all that have it, once those that expect it have it as well. */
 void cargo_drop(struct cargo *c, uint64_t blob);
-/* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told that it won't come. */
+/* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told that it won't come.
+ */
 void cargo_lost(struct cargo *c, unsigned node);
 
 /* Does anybody know of it? For tests and the curious. */

@@ -19,7 +19,10 @@ struct lanes {
     size_t n, room;
 };
 
-#define LANES_INIT { NULL, 0, 0 }
+#define LANES_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0, 0                                                                                                     \
+    }
 
 void lanes_release(struct lanes *t);
 struct lane *lanes_get(const struct lanes *t, unsigned giver, unsigned taker); /* NULL: none */

@@ -24,8 +24,8 @@ struct load {
     uint64_t blob, size;
     struct place *place; /* in the order of nodes; owned */
     size_t n, room;
-    uint64_t passed;     /* of the stream for many: what its giver knows that all have */
-    bool dropped;        /* nobody will ask for it any more */
+    uint64_t passed; /* of the stream for many: what its giver knows that all have */
+    bool dropped;    /* nobody will ask for it any more */
 };
 
 struct loads {
@@ -33,7 +33,10 @@ struct loads {
     size_t n, room;
 };
 
-#define LOADS_INIT { NULL, 0, 0 }
+#define LOADS_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0, 0                                                                                                     \
+    }
 
 void loads_release(struct loads *t);
 /* Both: NULL when there is none. Valid until something is added or removed. */

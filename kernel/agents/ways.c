@@ -127,7 +127,8 @@ static void by_stream(struct cargo *c, struct load *l, unsigned giver)
     say_ship(c, l, giver, CARGO_ALL, true);
 }
 
-/* Each from the one before it, the first from the giver; where there is no link between two, from the giver by way of K. */
+/* Each from the one before it, the first from the giver; where there is no link between two, from the giver by way of
+ * K. */
 static void by_chain(struct cargo *c, struct load *l, unsigned giver)
 {
     unsigned before = giver;

@@ -1,5 +1,5 @@
-/* ways.h - by which way a blob gets to a node that expects it: by way of the kernel, alone or with others, or over a link from
- * another node. Inner header of cargo. */
+/* ways.h - by which way a blob gets to a node that expects it: by way of the kernel, alone or with others, or over a
+ * link from another node. Inner header of cargo. */
 #ifndef KERNEL_AGENTS_WAYS_H
 #define KERNEL_AGENTS_WAYS_H
 
@@ -15,6 +15,7 @@ struct cargo {
     struct lanes lanes;
     unsigned *node; /* of the message that is being sent; n_nodes of them fit */
     size_t n_nodes;
+    bool busy; /* large blobs move */
 };
 
 /* Room for the nodes of one message, so that what has been decided can't fail in the middle. */

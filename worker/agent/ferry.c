@@ -15,6 +15,7 @@
 #define CHECK_NS NS_PER_S
 #define SILENT_NS (10 * NS_PER_S) /* a taker that has answered nothing for so long is cut off, and gets it by another way */
 
+#define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
 #define REFUSALS 8u
 
 /* What came to nothing, for the messages that come after it. */
@@ -69,14 +70,14 @@ static uint64_t space_left(void *arg, const char **why)
 /* ---- turns ---- */
 
 /* Something has changed: what there is to do is done after this turn's messages. While blobs move, malloc keeps the pages
- * of chunks: giving them back and taking them anew for each costs more time than the cipher. */
+ * of chunks. */
 static void stir(struct ferry *f)
 {
     loop_timer_again(f->work, 0);
     if (f->busy || carrier_is_idle(f->carrier))
         return;
     f->busy = true;
-    memory_keep(true);
+    memory_keep();
     loop_timer_again(f->check, CHECK_NS);
 }
 
@@ -100,8 +101,7 @@ static void check(struct loop *loop, void *arg)
         return;
     }
     f->busy = false;
-    memory_keep(false);
-    memory_return();
+    memory_keep_no_more(AGENT_LARGE);
 }
 
 /* ---- messages ---- */

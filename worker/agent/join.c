@@ -20,6 +20,7 @@
 #include "worker/agent/uplink.h"
 
 #define LIMIT_S 20.0
+#define IO_THREADS 2 /* a blob that goes through is decrypted and encrypted side by side */
 #define NEVER_NS (UINT64_MAX / 2)
 #define LIMIT_MAX_S 86400.0
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
@@ -216,7 +217,7 @@ int join_start(struct join *j, struct err *err)
     }
     if (read_limit(&j->limit_ns, err) < 0)
         return -1;
-    if (!(j->context = zmq_ctx_new()))
+    if (!(j->context = zmq_ctx_new()) || zmq_ctx_set(j->context, ZMQ_IO_THREADS, IO_THREADS) < 0)
         return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     if (!(j->limit = loop_timer(a->loop, NEVER_NS, 0, no_welcome, j, err)))
         return -1;

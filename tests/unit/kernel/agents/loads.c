@@ -24,7 +24,7 @@ static bool arrive_and_need(long nth, bool *failed)
 {
     static const unsigned nodes[] = { 1, 2, 3, 4, 5, 6, 7 };
     unsigned sent = 0;
-    const struct cargo_doors doors = { count_messages, no_peer, &sent };
+    const struct cargo_doors doors = { .send = count_messages, .peer = no_peer, .arg = &sent };
     struct err err = { "" };
     struct cargo *c;
     bool good;

@@ -82,6 +82,14 @@ static bool k_peer(void *arg, unsigned node, struct cargo_peer *out)
     return node != 0;
 }
 
+static void k_busy(void *arg, bool on)
+{
+    struct yard *y = arg;
+
+    y->wrong = y->wrong || y->busy == on; /* it tells changes */
+    y->busy = on;
+}
+
 /* ---- a node's doors ---- */
 
 static int a_send(void *arg, uint32_t link, struct slice msg)
@@ -162,10 +170,18 @@ static void on_drop(struct yard_node *n, struct slice numbers)
 static void node_takes(struct yard *y, unsigned from, unsigned node, const struct span *m)
 {
     switch (m->kind) {
-    case SPAN_OPEN: on_open(y, node, m); break;
-    case SPAN_DIAL: on_dial(y, node, m); break;
-    case SPAN_DROP: on_drop(&y->node[node], m->v[F_DROP_BLOBS].s); break;
-    default: carrier_message(y->node[node].carrier, from == YARD_K ? CARRIER_KERNEL : from, m); break;
+    case SPAN_OPEN:
+        on_open(y, node, m);
+        break;
+    case SPAN_DIAL:
+        on_dial(y, node, m);
+        break;
+    case SPAN_DROP:
+        on_drop(&y->node[node], m->v[F_DROP_BLOBS].s);
+        break;
+    default:
+        carrier_message(y->node[node].carrier, from == YARD_K ? CARRIER_KERNEL : from, m);
+        break;
     }
 }
 
@@ -173,7 +189,7 @@ static void node_takes(struct yard *y, unsigned from, unsigned node, const struc
 
 void yard_init(struct yard *y, unsigned n, uint64_t seed)
 {
-    const struct cargo_doors k = { k_send, k_peer, y };
+    const struct cargo_doors k = { .send = k_send, .peer = k_peer, .busy = k_busy, .arg = y };
 
     memset(y, 0, sizeof *y);
     y->n = n;

@@ -1,5 +1,6 @@
-/* yard.h - a kernel's cargo and the carriers of a few nodes, with the links between them played: messages are queued per link,
- * in order, and delivered one at a time from a link that is chosen at random. Links and nodes fail when the test says so. */
+/* yard.h - a kernel's cargo and the carriers of a few nodes, with the links between them played: messages are queued
+ * per link, in order, and delivered one at a time from a link that is chosen at random. Links and nodes fail when the
+ * test says so. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_YARD_H
 #define TESTS_UNIT_KERNEL_AGENTS_YARD_H
 
@@ -11,7 +12,7 @@
 #include "worker/agent/carrier.h"
 
 #define YARD_NODES 64u
-#define YARD_K YARD_NODES /* the kernel's place among the ends of links */
+#define YARD_K     YARD_NODES /* the kernel's place among the ends of links */
 
 struct parcel {
     struct parcel *next;
@@ -33,8 +34,8 @@ struct yard_node {
     struct blobs blobs;
     struct carrier *carrier;
     uint64_t space;
-    unsigned settled, failed; /* how often the carrier said so */
-    char why[256];            /* the last failure */
+    unsigned settled, failed;                 /* how often the carrier said so */
+    char why[256];                            /* the last failure */
     bool refuses_open, refuses_dial, is_mute; /* mute: what goes out over links to other nodes is lost */
 };
 
@@ -46,8 +47,10 @@ struct yard {
     bool linked[YARD_NODES][YARD_NODES];
     uint64_t now_ns;
     uint64_t random;
-    /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between nodes, SHIPs, DROPs */
+    /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between nodes, SHIPs, DROPs
+     */
     unsigned k_chunks, peer_chunks, ships, drops;
+    bool busy, wrong; /* as the kernel's door was told; it was told what it knew */
     struct clock clock;
 };
 
@@ -56,7 +59,8 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed);
 void yard_release(struct yard *y);
 /* A worker of the node has sent a blob of this size; its bytes follow from its number. */
 void yard_put(struct yard *y, unsigned node, uint64_t blob, uint64_t size);
-void yard_need(struct yard *y, uint64_t blob, uint64_t size, unsigned first, unsigned last); /* nodes first to last, of those that are alive */
+void yard_need(struct yard *y, uint64_t blob, uint64_t size, unsigned first,
+               unsigned last); /* nodes first to last, of those that are alive */
 /* Delivers at most `most` messages. How many there were. */
 unsigned yard_run(struct yard *y, unsigned most);
 void yard_kill(struct yard *y, unsigned node);
