@@ -342,18 +342,19 @@ static void work_run(struct double_job *job)
 static nccl_result launch(nccl_comm c, struct work work, cu_stream stream)
 {
     struct work *w = malloc(sizeof *w);
+    const bool announced = c->calls++ % 3 == 0;
 
     if (!w)
         return 2;
     *w = work;
     w->job.run = work_run;
     w->comm = c;
-    w->was_announced = c->calls++ % 3 == 0;
-    if (w->was_announced)
+    w->was_announced = announced;
+    if (announced)
         atomic_fetch_add(&c->launching, 1);
     atomic_fetch_add(&c->jobs, 1);
-    double_enqueue(stream, &w->job);
-    return w->was_announced ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
+    double_enqueue(stream, &w->job); /* frees it, at once perhaps */
+    return announced ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
 EXPORT nccl_result ncclAllReduce(const void *in, void *out, size_t n, int type, int op, nccl_comm c, cu_stream stream)

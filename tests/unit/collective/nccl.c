@@ -98,7 +98,7 @@ static void play_measure(struct rank *r)
     struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l, &r->told.err);
     struct transport *t = comm ? nccl_transport_create(comm, r->self, r->ranks, &l, &r->told.err) : NULL;
 
-    if (t && measure(t, 7, sizes, 2, 1.0, &l, r->told.rows, &r->told.n, &r->told.err) < 0 && !r->told.err.text[0])
+    if (t && measure(t, 7, sizes, 2, 10.0, &l, r->told.rows, &r->told.n, &r->told.err) < 0 && !r->told.err.text[0])
         (void)err_set(&r->told.err, "failed without words");
     transport_destroy(t);
 }

@@ -169,6 +169,14 @@ def test_a_dead_rank_is_named_by_those_who_wait(fork):
     assert all(one["error"] for one in told)
 
 
+def test_a_check_that_nobody_closed_ends_with_the_next_cell(fork):
+    ranks = fork(range(2))
+    world = meet(ranks)
+    run_on(ranks, "1", cell=8)
+    ask(ranks, "check", world)
+    assert ["listen comes first" in t.json()["error"] for t in answers(ranks)] == [True, True]
+
+
 def test_an_interrupt_ends_a_step_and_the_rank_lives_on(fork):
     ranks = fork(range(2))
     world = meet(ranks)
