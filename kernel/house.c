@@ -312,11 +312,7 @@ static int start_agents(struct house *h, const struct arguments *o, struct err *
     const struct agents_config config = {
         .folder = h->folder,
         .python = o->python,
-        .handler = { .message = came_message,
-                     .up = came_up,
-                     .lost = came_lost,
-                     .engine = came_engine,
-                     .arg = h },
+        .handler = { .message = came_message, .up = came_up, .lost = came_lost, .engine = came_engine, .arg = h },
     };
 
     h->agents = agents_create(h->loop, &config, err);

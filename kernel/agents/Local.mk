@@ -11,7 +11,8 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/fan.h kernel/agents/fan.c \
 	kernel/agents/find.h kernel/agents/find.c \
 	kernel/agents/gate.h kernel/agents/gate.c \
-	kernel/agents/intake.c kernel/agents/losses.c kernel/agents/moves.c kernel/agents/runs.c \
+	kernel/agents/intake.c kernel/agents/losses.c kernel/agents/moves.c \
+	kernel/agents/nodes.c kernel/agents/runs.c \
 	kernel/agents/lanes.h kernel/agents/lanes.c \
 	kernel/agents/link.h kernel/agents/link.c \
 	kernel/agents/loads.h kernel/agents/loads.c \

@@ -1,5 +1,5 @@
-/* admit.h - which keys may connect: those that this kernel made for the agents of runs that it asked for, each until it has
- * said HELLO. Pure: gate.c asks. */
+/* admit.h - which keys may connect: those that this kernel made for the agents of runs that it asked for, each until it
+ * has said HELLO. Pure: gate.c asks. */
 #ifndef KERNEL_AGENTS_ADMIT_H
 #define KERNEL_AGENTS_ADMIT_H
 

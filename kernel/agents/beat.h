@@ -1,5 +1,5 @@
-/* beat.h - who was silent for too long. The time is given. A host that slept, or was frozen, sees it by its own timers, which
- * come late; then nobody is to blame, and all start anew. Pure. */
+/* beat.h - who was silent for too long. The time is given. A host that slept, or was frozen, sees it by its own timers,
+ * which come late; then nobody is to blame, and all start anew. Pure. */
 #ifndef KERNEL_AGENTS_BEAT_H
 #define KERNEL_AGENTS_BEAT_H
 

@@ -14,10 +14,10 @@ struct credit_row {
 
 struct credit {
     struct credit_row *row; /* owned */
-    size_t n;
+    size_t n, room;
 };
 
-#define CREDIT_INIT { NULL, 0 }
+#define CREDIT_INIT { NULL, 0, 0 }
 
 void credit_release(struct credit *c);
 /* Adds bytes to what is owed; the sum goes to *owed. */

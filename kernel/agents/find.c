@@ -102,8 +102,8 @@ static void not_found(const char *name, struct err *err)
     else if (!is_name(name))
         err_set(err, "--on %.64s: that is no engine's name. There are: %s", name, list.n ? list.p : "none");
     else
-        err_set(err, "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one", name,
-                list.n ? list.p : "none", PREFIX, name);
+        err_set(err, "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one",
+                name, list.n ? list.p : "none", PREFIX, name);
     buf_release(&list);
     while (s.n > 0)
         free(s.name[--s.n]);

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 
-/* The path of the engine's executable, the caller's (free()). NULL: the err says which there are, and which was probably
- * meant. */
+/* The path of the engine's executable, the caller's (free()). NULL: the err says which there are, and which was
+ * probably meant. */
 char *find_engine(const char *name, struct err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* gate.c - see gate.h. ZeroMQ's I/O thread asks over an inproc socket before it admits a connection; others go on meanwhile. */
+/* gate.c - see gate.h. ZeroMQ's I/O thread asks over an inproc socket before it admits a connection; others go on
+ * meanwhile. */
 #include "kernel/agents/gate.h"
 
 #include <stdbool.h>

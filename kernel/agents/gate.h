@@ -1,5 +1,5 @@
-/* gate.h - the door to admit.h: answers ZeroMQ's questions who may connect (ZAP, RFC 27), counts who may not, and says so
- * once for each reason. */
+/* gate.h - the door to admit.h: answers ZeroMQ's questions who may connect (ZAP, RFC 27), counts who may not, and says
+ * so once for each reason. */
 #ifndef KERNEL_AGENTS_GATE_H
 #define KERNEL_AGENTS_GATE_H
 

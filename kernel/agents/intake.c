@@ -1,6 +1,6 @@
-/* intake.c - what arrives: the first word of an agent, bundles of messages, and what strangers send. Nothing is believed of a
- * connection but what it may say: who it is comes from ZAP (or from the private folder), and it speaks for its own node and
- * for those below. */
+/* intake.c - what arrives: the first word of an agent, bundles of messages, and what strangers send. Nothing is
+ * believed of a connection but what it may say: who it is comes from ZAP (or from the private folder), and it speaks
+ * for its own node and for those below. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void refuse(const struct arrival *a, unsigned version, const char *why)
 /* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked for. */
 static struct link *caller(struct agents *a, const struct arrival *arrival)
 {
-    return arrival->router == a->wire ? runs_link(a, arrival->user) : links_get(&a->links, NODE_HERE);
+    return arrival->router == a->wire ? nodes_link(a, arrival->user) : links_get(&a->links, NODE_HERE);
 }
 
 static void refuse_version(struct agents *a, const struct arrival *arrival, unsigned version)
@@ -60,11 +60,15 @@ static void refuse_version(struct agents *a, const struct arrival *arrival, unsi
     char why[256];
 
     if (version < SPAN_VERSION)
-        snprintf(why, sizeof why, "the agent's cellspan is older than the kernel's (it speaks version %u of the protocol, "
-                 "the kernel %u): update cellspan where the agent runs", version, SPAN_VERSION);
+        snprintf(why, sizeof why,
+                 "the agent's cellspan is older than the kernel's (it speaks version %u of the protocol, "
+                 "the kernel %u): update cellspan where the agent runs",
+                 version, SPAN_VERSION);
     else
-        snprintf(why, sizeof why, "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
-                 "the agent %u): update cellspan where the notebook runs", SPAN_VERSION, version);
+        snprintf(why, sizeof why,
+                 "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
+                 "the agent %u): update cellspan where the notebook runs",
+                 SPAN_VERSION, version);
     refuse(arrival, version, why);
     if (l && arrival->router == a->wire && l->info.state == NODE_ASKED)
         losses_node(a, l, why);
@@ -96,7 +100,7 @@ static void welcome(struct agents *a, struct link *l)
     agents_flush(l);
     if (l->number == NODE_HERE)
         return;
-    runs_up(a, l);
+    nodes_up(a, l);
     moves_up(a, l);
     a->handler.up(a->handler.arg, l->number);
 }

@@ -44,7 +44,8 @@ static void take_line(void *arg, struct slice line)
     const struct said said = said_parse(line);
 
     if (said.kind == SAID_NONSENSE)
-        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n, line.p);
+        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n,
+                 line.p);
     else if (!e->ending)
         e->said(e->arg, e, &said);
 }

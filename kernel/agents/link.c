@@ -155,7 +155,8 @@ int links_add(struct links *t, unsigned n, unsigned engine, struct err *err)
     struct link **node;
 
     if (n > ROUTE_NODES_MAX || old + n > ROUTE_NODES_MAX)
-        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n, old, ROUTE_NODES_MAX);
+        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n, old,
+                       ROUTE_NODES_MAX);
     if (!(node = realloc(t->node, (old + n) * sizeof *node)))
         return err_set(err, "out of memory for %u nodes", n);
     t->node = node;

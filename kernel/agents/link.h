@@ -1,5 +1,5 @@
-/* link.h - what the kernel knows of each node: who it is, by which way it is reached, and what waits until it can be. Nodes
- * are never freed before the table: who holds a pointer to one may go on reading it. Pure. */
+/* link.h - what the kernel knows of each node: who it is, by which way it is reached, and what waits until it can be.
+ * Nodes are never freed before the table: who holds a pointer to one may go on reading it. Pure. */
 #ifndef KERNEL_AGENTS_LINK_H
 #define KERNEL_AGENTS_LINK_H
 
@@ -23,25 +23,26 @@ struct letter {
     zmq_msg_t body;
 };
 
-/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing is sent to it; done. */
+/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing is sent to it;
+ * done. */
 enum move { MOVE_NONE, MOVE_WAITS, MOVE_OPENING, MOVE_DIALING, MOVE_DONE };
 
 struct link {
     unsigned number;
-    struct node_info info;   /* its texts are the link's own */
+    struct node_info info; /* its texts are the link's own */
     char *name, *address, *addresses;
-    bool named;              /* by its engine: so the user knows it */
-    struct router *router;   /* the socket that it came by; NULL: nothing came yet */
+    bool named;            /* by its engine: so the user knows it */
+    struct router *router; /* the socket that it came by; NULL: nothing came yet */
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
-    int fd;                  /* of its connection, to recognise it when it ends; -1: not known */
+    int fd;                      /* of its connection, to recognise it when it ends; -1: not known */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
-    struct link *parent;     /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
+    struct link *parent; /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
     enum move move;
     struct pulse pulse;
-    uint64_t doomed_ns;      /* its connection has ended, and until then its engine may say why; 0: no */
+    uint64_t doomed_ns;           /* its connection has ended, and until then its engine may say why; 0: no */
     struct letter *first, **last; /* what waits */
-    uint32_t *worker;        /* of the message that is being sent: fan.c's */
+    uint32_t *worker;             /* of the message that is being sent: fan.c's */
     size_t n_workers, room;
     struct buf route;
     bool touched, topped, going; /* marks, of whoever walks over them */
@@ -50,7 +51,7 @@ struct link {
 struct links {
     struct link **node; /* by number */
     size_t n;
-    uint16_t *home;     /* the node of each worker, by its number */
+    uint16_t *home; /* the node of each worker, by its number */
     size_t n_homes;
 };
 

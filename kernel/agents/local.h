@@ -1,5 +1,5 @@
-/* local.h - this machine's agent, a child of the kernel: started, watched, ended, and what it leaves swept up. It starts
- * home by itself. Its stdin is a pipe: the pipe's end tells it that the kernel is gone. */
+/* local.h - this machine's agent, a child of the kernel: started, watched, ended, and what it leaves swept up. It
+ * starts home by itself. Its stdin is a pipe: the pipe's end tells it that the kernel is gone. */
 #ifndef KERNEL_AGENTS_LOCAL_H
 #define KERNEL_AGENTS_LOCAL_H
 

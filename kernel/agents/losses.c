@@ -29,7 +29,7 @@ void losses_quiet(struct agents *a, struct link *l)
 {
     if (l->info.state == NODE_LOST)
         return;
-    runs_lost(a, l);
+    nodes_lost(a, l);
     link_lost(l);
     cargo_lost(a->cargo, l->number);
     forget_credit(a, l->number);
@@ -105,8 +105,8 @@ static void silent(struct agents *a, struct link *l)
 {
     char why[160];
 
-    snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s", *l->info.address ? " at " : "", l->info.address,
-             (double)a->beat.timeout_ns / (double)NS_PER_S);
+    snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s", *l->info.address ? " at " : "",
+             l->info.address, (double)a->beat.timeout_ns / (double)NS_PER_S);
     losses_node(a, l, why);
 }
 

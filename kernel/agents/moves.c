@@ -1,7 +1,7 @@
-/* moves.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is reached by way of another one:
- * the parent is told to OPEN, the child to DIAL. Nothing is overtaken: from DIAL until DIALED what is for the child waits, and
- * the child holds back what follows DIALED until something comes by way of the parent (protocol/README.md). A move that fails
- * leaves all as it was. */
+/* moves.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is reached by way of
+ * another one: the parent is told to OPEN, the child to DIAL. Nothing is overtaken: from DIAL until DIALED what is for
+ * the child waits, and the child holds back what follows DIALED until something comes by way of the parent
+ * (protocol/README.md). A move that fails leaves all as it was. */
 #include <string.h>
 
 #include "base/log.h"
@@ -146,6 +146,7 @@ static bool on_dialed(struct agents *a, struct link *child, const struct span *m
     } else {
         child->move = MOVE_DONE;
         child->fd = -1;
+        log_info("agents", "%s is reached by way of %s", child->info.name, child->parent->info.name);
         agents_tell(a, child, &beat); /* at this it lets go of its connection to us */
         agents_flush(child);
         settled(a, child);

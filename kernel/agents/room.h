@@ -1,10 +1,14 @@
 /* room.h - what the files of this room share: the agents' whole state, and who does which part. For this room only.
  *
- *   agents.c  the face: made, destroyed, sending               intake.c  what arrives: HELLO, bundles, strangers
- *   runs.c    engines' runs: their start, nodes, end           losses.c  nodes that are gone, beats, children that ended
- *   moves.c   past TREE_FAN nodes, agents become agents' children
- *   doors:    router (sockets), gate (who may connect), wire (addresses), launch and local (processes), find
- *   pure:     link (nodes, and what waits for them), fan (from workers to connections), admit, beat, tree, said, credit, cargo */
+ *   agents.c   the face: made, destroyed, sending
+ *   intake.c   what arrives: HELLO, bundles, strangers
+ *   runs.c     engines' runs: started, stopped, failed
+ *   nodes.c    what engines say of their nodes, and which are up
+ *   losses.c   nodes that are gone, beats, children that ended
+ *   moves.c    past TREE_FAN nodes, agents become agents' children
+ *
+ * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes), find. Pure: link (nodes,
+ * and what waits for them), fan (from workers to connections), admit, beat, tree, said, credit, cargo and its parts. */
 #ifndef KERNEL_AGENTS_ROOM_H
 #define KERNEL_AGENTS_ROOM_H
 
@@ -28,15 +32,15 @@
 /* One run of an engine. */
 struct run {
     unsigned number;
-    char *name;             /* of the engine */
+    char *name; /* of the engine */
     struct launch *launch;
     struct agents *agents;
     struct secret secret;
-    unsigned first, n;      /* its nodes; n 0: not said yet */
-    unsigned missing;       /* of them, those that are neither up nor lost */
-    uint64_t deadline_ns;   /* until when its nodes must be up; UINT64_MAX: they are, or it waits in a queue */
-    bool stopped;           /* nobody wants to hear of it any more */
-    bool over;              /* its process has ended */
+    unsigned first, n;    /* its nodes; n 0: not said yet */
+    unsigned missing;     /* of them, those that are neither up nor lost */
+    uint64_t deadline_ns; /* until when its nodes must be up; UINT64_MAX: they are, or it waits in a queue */
+    bool stopped;         /* nobody wants to hear of it any more */
+    bool over;            /* its process has ended */
 };
 
 struct agents {
@@ -47,20 +51,20 @@ struct agents {
     struct router *wire; /* on tcp, for all others; NULL until there is a first run */
     struct gate *gate;
     struct admit admit;
-    struct keys keys;      /* of the wire */
-    struct buf endpoints;  /* where agents dial */
+    struct keys keys;     /* of the wire */
+    struct buf endpoints; /* where agents dial */
     char *endpoint, *python, name[256];
     struct local local;
     struct links links;
-    struct run **run;      /* by number, from 1 at 0; NULL: it is gone */
+    struct run **run; /* by number, from 1 at 0; NULL: it is gone */
     size_t runs;
     struct fan fan;
     struct cargo *cargo;
     struct credit credit;
     bool held;
     struct beat beat;
-    uint64_t start_ns;     /* how long nodes may take to come up */
-    unsigned *list;        /* node numbers, with room for all: of whoever needs it for a moment */
+    uint64_t start_ns; /* how long nodes may take to come up */
+    unsigned *list;    /* node numbers, with room for all: of whoever needs it for a moment */
     size_t list_room;
     struct watch *child, *sweep, *look;
     int sweeps; /* that are still to come after a lost agent */
@@ -81,15 +85,22 @@ unsigned *agents_list(struct agents *a);
 void intake_arrived(void *agents, const struct arrival *arrival);
 void intake_refused(void *agents, struct router *r, const char *why);
 
+/* ---- nodes.c ---- */
+
+void nodes_said(void *run, struct launch *l, const struct said *said);
+/* Whose user id it is; NULL: of none that this kernel asked for. */
+struct link *nodes_link(const struct agents *a, const char *user);
+void nodes_up(struct agents *a, struct link *l);   /* it has said HELLO */
+void nodes_lost(struct agents *a, struct link *l); /* it is gone */
+
 /* ---- runs.c ---- */
 
 MUST_USE int runs_init(struct agents *a, struct err *err);
 void runs_release(struct agents *a);
 struct run *runs_get(const struct agents *a, unsigned number); /* NULL: there is none any more */
-/* Whose user id it is; NULL: of none that this kernel asked for. */
-struct link *runs_link(const struct agents *a, const char *user);
-void runs_up(struct agents *a, struct link *l);   /* it has said HELLO */
-void runs_lost(struct agents *a, struct link *l); /* it is gone */
+void run_clock(struct run *run); /* the time in which its nodes must come up begins now, or there is none to wait for */
+void run_tell(struct run *run, enum engine_event event, const char *text);
+void run_fail(struct run *run, const char *why); /* before its nodes were up */
 /* A child has ended: was it an engine? */
 bool runs_child(struct agents *a, pid_t pid, int status);
 /* Nodes that are not up in time. */

@@ -1,5 +1,5 @@
-/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells send, so that no high-water
- * mark may drop any of it. */
+/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells send, so that no
+ * high-water mark may drop any of it. */
 #include "kernel/agents/router.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)
 #define MESSAGE_MAX       (INT64_C(320) << 20) /* the longest message (300 MiB), and what is around it */
-#define BACKLOG           1024 /* a thousand agents may dial at once */
-#define HANDSHAKE_MS      10000 /* who is not through by then is cut off */
-#define NUMBERS_MAX       32768 /* descriptors above are not watched for strangers */
+#define BACKLOG           1024                 /* a thousand agents may dial at once */
+#define HANDSHAKE_MS      10000                /* who is not through by then is cut off */
+#define NUMBERS_MAX       32768                /* descriptors above are not watched for strangers */
 #define EVENTS            (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED)
 
 struct router {
@@ -180,8 +180,7 @@ int router_send(struct router *r, struct slice identity, struct slice route, zmq
     zmq_msg_t copy;
 
     (void)zmq_msg_init(&copy);
-    if (zmq_msg_copy(&copy, body) < 0 ||
-        zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+    if (zmq_msg_copy(&copy, body) < 0 || zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         zmq_send(r->socket, route.p, route.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         zmq_msg_send(&copy, r->socket, ZMQ_DONTWAIT) < 0) {
         const int error = zmq_errno();

@@ -1,5 +1,5 @@
-/* router.h - a ROUTER socket: what agents dial. A door: bytes in and out, bounded work per turn; what they mean is others'
- * business. */
+/* router.h - a ROUTER socket: what agents dial. A door: bytes in and out, bounded work per turn; what they mean is
+ * others' business. */
 #ifndef KERNEL_AGENTS_ROUTER_H
 #define KERNEL_AGENTS_ROUTER_H
 
@@ -26,12 +26,13 @@ struct arrival {
 
 struct router_handler {
     void (*arrived)(void *arg, const struct arrival *a);
-    void (*parted)(void *arg, struct router *r, int fd);          /* a connection has ended */
+    void (*parted)(void *arg, struct router *r, int fd);           /* a connection has ended */
     void (*refused)(void *arg, struct router *r, const char *why); /* a stranger's: not even a handshake */
     void *arg;
 };
 
-/* keys: of a CURVE server, borrowed for the call, with ZAP's domain; NULL: in clear, for a socket in a private folder. */
+/* keys: of a CURVE server, borrowed for the call, with ZAP's domain; NULL: in clear, for a socket in a private folder.
+ */
 struct router *router_create(struct loop *loop, void *context, const struct keys *keys, const char *domain,
                              const struct router_handler *handler, struct err *err);
 void router_destroy(struct router *r); /* NULL is fine */

@@ -159,4 +159,3 @@ int said_tail_show(const struct buf *tail, struct buf *out)
         out->p[--out->n] = '\0';
     return 0;
 }
-

@@ -1,5 +1,5 @@
-/* said.h - what an engine writes: lines of its stdout, as launchers/README.md has them, and the end of its stderr, kept for
- * when it fails. Pure. */
+/* said.h - what an engine writes: lines of its stdout, as launchers/README.md has them, and the end of its stderr, kept
+ * for when it fails. Pure. */
 #ifndef KERNEL_AGENTS_SAID_H
 #define KERNEL_AGENTS_SAID_H
 
@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-#define SAID_LINE_MAX  4096u  /* bytes; a longer line is nonsense */
-#define SAID_NODES_MAX 65535u
+#define SAID_LINE_MAX   4096u /* bytes; a longer line is nonsense */
+#define SAID_NODES_MAX  65535u
 #define SAID_TAIL_LINES 40u
 #define SAID_TAIL_BYTES 16384u
 

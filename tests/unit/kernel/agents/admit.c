@@ -96,7 +96,8 @@ static void runs_end(void)
     ok(add(&a, 1, 100) == 0 && add(&a, 2, 100) == 0 && add(&a, 3, 100) == 0, "three runs");
     admit_end(&a, 2);
     for (unsigned i = 0; i < 100; i++)
-        wrong += verdict(&a, 1, i) != ADMIT_YES || verdict(&a, 2, i) != ADMIT_STRANGER || verdict(&a, 3, i) != ADMIT_YES;
+        wrong +=
+            verdict(&a, 1, i) != ADMIT_YES || verdict(&a, 2, i) != ADMIT_STRANGER || verdict(&a, 3, i) != ADMIT_YES;
     is_int(wrong, 0, "one ends: its keys are strangers', the others' are not");
     admit_end(&a, 2);
     admit_end(&a, 1);

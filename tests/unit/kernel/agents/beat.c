@@ -24,7 +24,8 @@ static void the_timeout_is_read(void)
         struct beat b;
         struct err err = { "" };
 
-        ok(beat_init(&b, bad[k], 0, &err) < 0 && strstr(err.text, "CELLSPAN_HEARTBEAT_TIMEOUT") && strstr(err.text, bad[k]),
+        ok(beat_init(&b, bad[k], 0, &err) < 0 && strstr(err.text, "CELLSPAN_HEARTBEAT_TIMEOUT") &&
+               strstr(err.text, bad[k]),
            "%s is refused: %s", bad[k], err.text);
     }
 }
@@ -68,9 +69,11 @@ static void silence_is_loss(void)
         beat_start(&b, 0);
         pulse_start(&p, 0);
         c = follow(&b, &p, 0, silent, silent + 3 * t);
-        ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S, "%s s: lost within the timeout and a second (%.2f s)",
-           timeouts[k], (double)(c.lost_ns - silent) / (double)NS_PER_S);
-        ok(c.beats >= (unsigned)(silent / (t / 5)), "%s s: a beat at least each fifth of it (%u)", timeouts[k], c.beats);
+        ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S,
+           "%s s: lost within the timeout and a second (%.2f s)", timeouts[k],
+           (double)(c.lost_ns - silent) / (double)NS_PER_S);
+        ok(c.beats >= (unsigned)(silent / (t / 5)), "%s s: a beat at least each fifth of it (%u)", timeouts[k],
+           c.beats);
     }
 }
 

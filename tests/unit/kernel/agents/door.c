@@ -68,7 +68,8 @@ static void agents_are_welcome(struct stage *s)
        "a message for them %s", err.text);
     is_text(peer_route(&peer[1], text, sizeof text), "2:6,5", "arrives where they are");
     peer_say(&peer[1], 2, 5, &ready);
-    ok(stage_until(s, &s->messages, 1) && s->from_node == 2 && s->from_worker == 5 && s->kind == SPAN_READY, "and the answer");
+    ok(stage_until(s, &s->messages, 1) && s->from_node == 2 && s->from_worker == 5 && s->kind == SPAN_READY,
+       "and the answer");
     peer_close(&peer[0]);
     ok(stage_until(s, &s->lost[1], 1), "a connection that ends is a lost node: %s", s->why[1]);
     ok(agents_send(s->agents, (const uint32_t[]){ 5 }, 1, &stacks, &err) == 0, "the other one goes on");
@@ -87,8 +88,7 @@ static void only_for_themselves(struct stage *s)
     struct span m = ready;
 
     agents_engine_nodes(s->agents, engine, &first, &n);
-    ok(agents_place(s->agents, 10, first) == 0 &&
-           agents_place(s->agents, 11, first + 1) == 0,
+    ok(agents_place(s->agents, 10, first) == 0 && agents_place(s->agents, 11, first + 1) == 0,
        "two nodes with a worker each");
     peer_say(&peer[0], first + 1, 11, &m);
     peer_say(&peer[0], first, 11, &m);
@@ -210,7 +210,8 @@ static void two_at_once_are_one(struct stage *s)
 static void early_agents_try_again(struct stage *s)
 {
     struct peer peer;
-    const unsigned engine = stage_engine(s, "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done; echo nodes 1");
+    const unsigned engine =
+        stage_engine(s, "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done; echo nodes 1");
     const unsigned node = (unsigned)s->agents->links.n, count = refusals(s);
     char path[128];
     int fd;
@@ -240,7 +241,8 @@ static void other_versions_are_told(struct stage *s)
     if (span_encode_as(3, &m, &message, &err) < 0 || bundle_add(&bundle, ROUTE_KERNEL, 0, buf_slice(&message)) < 0)
         abort();
     zmq_send(peer.socket, bundle.p, bundle.n, 0);
-    ok(stage_until(s, &s->lost[node], 1) && strstr(s->why[node], "where the notebook runs"), "a newer agent: %s", s->why[node]);
+    ok(stage_until(s, &s->lost[node], 1) && strstr(s->why[node], "where the notebook runs"), "a newer agent: %s",
+       s->why[node]);
     zmq_msg_init(&got);
     ok(zmq_msg_recv(&got, peer.socket, 0) == 8 && zmq_msg_recv(&got, peer.socket, 0) > 32 &&
            memcmp(zmq_msg_data(&got), "\3\3", 2) == 0,
@@ -253,8 +255,8 @@ static void other_versions_are_told(struct stage *s)
         abort();
     zmq_send(peer.socket, "", 0, ZMQ_SNDMORE);
     zmq_send(peer.socket, message.p, message.n, 0);
-    ok(stage_until(s, &s->lost[node + 1], 1) && strstr(s->why[node + 1], "where the agent runs"), "an older one, in its frames: %s",
-       s->why[node + 1]);
+    ok(stage_until(s, &s->lost[node + 1], 1) && strstr(s->why[node + 1], "where the agent runs"),
+       "an older one, in its frames: %s", s->why[node + 1]);
     buf_release(&message);
     buf_release(&bundle);
     agents_engine_stop(s->agents, engine);

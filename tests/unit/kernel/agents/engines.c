@@ -36,7 +36,8 @@ static void what_it_is_told(struct stage *s)
     read_file(s, "argv", argv, sizeof argv);
     ok(strncmp(argv, "--spec\na b\n--ranks\n7\n--\n", 24) == 0, "spec and ranks as the user wrote them");
     ok(strstr(argv, "/cellspan-agent\n--connect\ntcp://") != NULL, "the command: an agent, and where it is to dial");
-    ok(strstr(argv, ",tcp://127.0.0.1:") != NULL || strstr(argv, "\ntcp://127.0.0.1:") != NULL, "loopback is the last resort");
+    ok(strstr(argv, ",tcp://127.0.0.1:") != NULL || strstr(argv, "\ntcp://127.0.0.1:") != NULL,
+       "loopback is the last resort");
     secret_format(&s->secret, secret);
     ok(!strstr(argv, secret + 2) && !strstr(argv, secret + 67), "neither half of the secret is on a command line");
     ok(getenv("CELLSPAN_SECRET") == NULL, "nor in the kernel's environment");
@@ -60,15 +61,18 @@ static void failures_have_words(struct stage *s)
     unsigned failed = s->failed, engine;
 
     (void)stage_engine(s, "echo 'it hurts here' >&2; exit 3");
-    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "exit status 3:\nit hurts here"), "it fails: %s", s->failure);
+    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "exit status 3:\nit hurts here"), "it fails: %s",
+       s->failure);
     failed = s->failed;
     (void)stage_engine(s, "echo nodes 4; echo 'partition x: there is none' >&2; exit 2");
     ok(stage_until(s, &s->failed, failed + 1), "it was asked for what it can't do");
     is_text(s->failure, "partition x: there is none", "its own words are enough then");
     failed = s->failed;
     (void)stage_engine(s, "kill -9 $$");
-    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "killed by signal 9"), "it is killed: %s", s->failure);
-    engine = stage_engine(s, "echo nonsense; echo nodes 2; echo nodes 3; echo failed 1 h7 refuses the key; echo failed 9");
+    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "killed by signal 9"), "it is killed: %s",
+       s->failure);
+    engine =
+        stage_engine(s, "echo nonsense; echo nodes 2; echo nodes 3; echo failed 1 h7 refuses the key; echo failed 9");
     {
         const unsigned first = stage_first(s, engine);
 
@@ -97,7 +101,8 @@ static void nodes_that_never_come(struct stage *s)
 
 static void they_end(struct stage *s)
 {
-    const unsigned engine = stage_engine(s, "echo nodes 1; trap '' TERM; sleep 1000 & echo $! >$CELLSPAN_LIBEXECDIR/pid; wait");
+    const unsigned engine =
+        stage_engine(s, "echo nodes 1; trap '' TERM; sleep 1000 & echo $! >$CELLSPAN_LIBEXECDIR/pid; wait");
     const struct run *run;
     char text[32];
     pid_t child = 0;
@@ -136,7 +141,8 @@ static bool everybody_up(struct stage *s, struct peer *peer, unsigned first)
     return true;
 }
 
-static void move(struct stage *s, struct peer *parent, struct peer *child, unsigned first, unsigned index, const char *error)
+static void move(struct stage *s, struct peer *parent, struct peer *child, unsigned first, unsigned index,
+                 const char *error)
 {
     struct span opened = { .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = first + index, .v[F_OPENED_PORT].u64 = 4711 };
     struct span dialed = { .kind = SPAN_DIALED };
@@ -225,8 +231,8 @@ static void interfaces_are_chosen(void)
 
     stage_open(&s);
     setenv("CELLSPAN_INTERFACE", "nowhere7", 1);
-    ok(agents_engine_start(s.agents, "fake", "", 0, &engine, &err) < 0 && strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") &&
-           strstr(err.text, "127.0.0.1"),
+    ok(agents_engine_start(s.agents, "fake", "", 0, &engine, &err) < 0 &&
+           strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") && strstr(err.text, "127.0.0.1"),
        "%s", err.text);
     setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
     (void)stage_engine(&s, "echo nodes 1");

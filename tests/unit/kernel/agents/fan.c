@@ -1,4 +1,5 @@
-/* From a list of workers to one route for each connection: order, waiting, trees, the dead; and any allocation may fail. */
+/* From a list of workers to one route for each connection: order, waiting, trees, the dead; and any allocation may
+ * fail. */
 #include <stdlib.h>
 
 #include "kernel/agents/fan.h"
@@ -99,7 +100,8 @@ static void a_tree_has_one_route_a_connection(void)
     is_text(route_of(&w, 0, text, sizeof text), "11:42", "its own section, to the connection above");
     ok(w.fan.top[0] == w.links.node[1], "which is that of its grandparent");
     ok(link_is_under(w.links.node[11], w.links.node[1]) && !link_is_under(w.links.node[1], w.links.node[11]) &&
-           !link_is_under(w.links.node[11], w.links.node[2]), "who is under whom");
+           !link_is_under(w.links.node[11], w.links.node[2]),
+       "who is under whom");
     w.links.node[3]->move = MOVE_DIALING;
     ok(!link_is_under(w.links.node[3], w.links.node[1]), "while it dials it speaks for itself");
     world_close(&w);
@@ -114,7 +116,8 @@ static void who_can_not_take_it_has_it_wait(void)
 
     world_open(&w);
     w.links.node[1]->move = MOVE_DIALING;
-    ok(fan_workers(&w.fan, list, 3, &w.body) == 0 && fan_workers(&w.fan, list, 1, &w.body) == 0, "one node is on its way");
+    ok(fan_workers(&w.fan, list, 3, &w.body) == 0 && fan_workers(&w.fan, list, 1, &w.body) == 0,
+       "one node is on its way");
     is_int(w.fan.n_top, 0, "nothing leaves to it");
     letter = link_take(w.links.node[1]);
     is_text(words(buf_slice(&letter->route), text, sizeof text), "1:2,3", "the first waits");

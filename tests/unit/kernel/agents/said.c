@@ -20,7 +20,8 @@ static void lines_are_understood(void)
     s = parse("node 0 gpu-1.example.org 8");
     ok(s.kind == SAID_NODE && slice_is(s.text, "gpu-1.example.org") && s.slots == 8, "a node with slots");
     s = parse("say job 17 waits: Resources \r");
-    ok(s.kind == SAID_SAY && slice_is(s.text, "job 17 waits: Resources"), "say keeps the text, without blanks around it");
+    ok(s.kind == SAID_SAY && slice_is(s.text, "job 17 waits: Resources"),
+       "say keeps the text, without blanks around it");
     s = parse("failed 2 h3: no route to host");
     ok(s.kind == SAID_FAILED && s.n == 2 && slice_is(s.text, "h3: no route to host"), "failed keeps its text");
     s = parse("failed 2");
@@ -32,10 +33,26 @@ static void lines_are_understood(void)
 static void all_else_is_nonsense(void)
 {
     static const char *const bad[] = {
-        "",           "nodes",        "nodes 0",    "nodes -1",       "nodes 1 2",        "nodes 65536",
-        "nodes 1e3",  "nodes 99999999999999999999", "node 1",         "node x h1",        "node 1 h1 x",
-        "node 1 h1 2 3", "failed",    "failed x",   "NODES 2",        "hello world",      "node 1 \xff",
-        "say \xc3",   "nodes4",       "\x01",
+        "",
+        "nodes",
+        "nodes 0",
+        "nodes -1",
+        "nodes 1 2",
+        "nodes 65536",
+        "nodes 1e3",
+        "nodes 99999999999999999999",
+        "node 1",
+        "node x h1",
+        "node 1 h1 x",
+        "node 1 h1 2 3",
+        "failed",
+        "failed x",
+        "NODES 2",
+        "hello world",
+        "node 1 \xff",
+        "say \xc3",
+        "nodes4",
+        "\x01",
     };
 
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)

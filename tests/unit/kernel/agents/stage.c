@@ -60,7 +60,8 @@ static void put_script(const struct stage *s, const char *name, const char *text
     int fd;
 
     snprintf(path, sizeof path, "%s/%s", s->folder, name);
-    if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700)) < 0 || dprintf(fd, "#!/bin/sh\n%s\n", text) < 0)
+    if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700)) < 0 ||
+        dprintf(fd, "#!/bin/sh\n%s\n", text) < 0)
         abort();
     close(fd);
 }

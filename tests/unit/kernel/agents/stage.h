@@ -1,5 +1,5 @@
-/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine that does as told, and peers
- * that play agents on real sockets with CURVE. */
+/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine that does as told, and
+ * peers that play agents on real sockets with CURVE. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 #define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 
@@ -12,9 +12,9 @@ struct stage {
     struct agents *agents;
     void *zmq; /* the peers' */
     char folder[64];
-    struct secret secret;      /* of the last engine */
-    char endpoint[128];        /* on loopback, of the last engine */
-    unsigned up[STAGE_NODES];  /* times */
+    struct secret secret;     /* of the last engine */
+    char endpoint[128];       /* on loopback, of the last engine */
+    unsigned up[STAGE_NODES]; /* times */
     unsigned lost[STAGE_NODES], order[STAGE_NODES], n_lost;
     char why[STAGE_NODES][1024];
     unsigned nodes_said, failed;
@@ -38,7 +38,8 @@ void stage_close(struct stage *s);
 /* Runs the loop until the count is at least `want`, or 10 s have passed. */
 bool stage_until(struct stage *s, const unsigned *count, unsigned want);
 void stage_pass(struct stage *s, unsigned ms);
-/* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its secret is in s->secret. */
+/* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its secret is in
+ * s->secret. */
 unsigned stage_engine(struct stage *s, const char *shell);
 
 /* The number of its first node, once it has said how many there are. */
