@@ -85,29 +85,39 @@ static size_t frames_of(const char *stack, struct slice *frame)
     return n;
 }
 
-/* What follows a stack: how far it is in NCCL, where the agent could ask. */
-static struct slice notes_of(const char *stack)
+/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each communicator are. All nodes
+ * know the same, so each line is told once, below the stacks. */
+static int add_nccl(const char *stack, struct buf *out)
 {
-    const char *at = strstr(stack, "\nNCCL: ");
+    static const char says[] = "\nNCCL says:\n";
+    const char *at = strstr(stack, says);
+    struct slice text = slice_text(at ? at + sizeof says - 1 : "");
+    int rc = 0;
 
-    return at ? slice_text(at + 1) : slice_of("", 0);
+    while (rc == 0 && text.n) {
+        const struct slice line = line_next(&text);
+        struct buf whole = BUF_INIT;
+
+        rc = buf_addf(&whole, "%.*s\n", SLICE_ARG(line));
+        if (rc == 0 && line.n && !(out->p && strstr(out->p, whole.p)))
+            rc = buf_add_slice(out, buf_slice(&whole));
+        buf_release(&whole);
+    }
+    return rc;
 }
 
 /* "all_reduce (distributed_c10d.py:2810), called in line 5 of cell 3" and the frames below it. */
 static int describe_stack(const char *stack, struct buf *out)
 {
-    struct slice frame[FRAMES_MAX], notes = notes_of(stack);
+    struct slice frame[FRAMES_MAX], whole = slice_text(stack);
     const size_t n = stack[0] == '(' ? 0 : frames_of(stack, frame);
     int rc = 0;
 
     if (n == 0) {
-        notes = slice_text(stack);
-        return buf_add_slice(out, line_next(&notes)) < 0 ? -1 : buf_add_text(out, "\n");
+        return buf_add_slice(out, line_next(&whole)) < 0 ? -1 : buf_add_text(out, "\n");
     }
     if (report_place(stack, out) < 0 || buf_add_text(out, "\n") < 0)
         return -1;
-    while (rc == 0 && notes.n)
-        rc = buf_addf(out, "      %.*s\n", SLICE_ARG(line_next(&notes)));
     for (size_t k = 0; rc == 0 && k < n; k++)
         rc = buf_addf(out, "    %.*s\n", SLICE_ARG(frame[k]));
     return rc;
@@ -152,11 +162,12 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
 {
     struct buf *text = calloc(w->n + 1, sizeof *text);
     bool *told = calloc(w->n + 1, sizeof *told);
+    struct buf nccl = BUF_INIT;
     size_t left = 0;
     int rc = text && told ? 0 : -1;
 
     for (size_t k = 0; rc == 0 && k < w->n; k++)
-        rc = describe(nb, &w->spot[k], &text[k]);
+        rc = describe(nb, &w->spot[k], &text[k]) < 0 || (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0) ? -1 : 0;
     for (size_t k = 0; rc == 0 && k < w->n; k++) {
         if (told[k])
             continue;
@@ -167,6 +178,9 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     }
     if (rc == 0 && left)
         rc = buf_addf(out, "(and %zu ranks more: %%ranks where -r asks for some)\n", left);
+    if (rc == 0)
+        rc = buf_add_slice(out, buf_slice(&nccl));
+    buf_release(&nccl);
     if (rc == 0 && w->n == 0)
         rc = buf_add_text(out, "there are no ranks\n");
     for (size_t k = 0; text && k < w->n; k++)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import _ctypes
 import os
 import re
+import shutil
+import socket
+import threading
 import time
 import uuid
 
@@ -133,6 +137,74 @@ def test_where_names_the_rank_that_the_others_wait_for(nb):
     nb.wait(cell, 60).assert_error("KeyboardInterrupt")
     nb.wait(waiting, 20)
     assert "idle" in nb.ok("%ranks where").stdout
+
+
+RAS = """NCCL version 2.24.3 compiled with CUDA 12.4
+
+Communicators... (0.00s)
+=============
+
+Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors
+    #  in group   per comm  per node  per comm  in group
+    0         1          1         2         2         2  RUNNING  MISMATCH
+
+Errors
+======
+
+Warnings
+========
+
+#0-0 (78db921d1c117b4a) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  3 ranks have launched up to operation 64
+  Rank 1 has launched up to operation 60 -- GPU 1 managed by process 11 on node here
+"""
+
+
+class Ras(threading.Thread):
+    """What NCCL's RAS threads are to those who ask them: hears the version and the question, answers, hangs up."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.asked = 0
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                one, _ = self.socket.accept()
+            except OSError:
+                return
+            with one, one.makefile("rwb") as stream:
+                stream.readline()
+                stream.write(b"SERVER PROTOCOL 2\n")
+                stream.flush()
+                stream.readline()
+                stream.write(RAS.encode())
+                self.asked += 1
+
+
+def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
+    """A file of NCCL's name is enough for the agent to ask what a double of its RAS answers."""
+    ras = Ras()
+    shutil.copy(_ctypes.__file__, tmp_path / "libnccl.so.2")
+    notebook = Notebook(env={"NCCL_RAS_ADDR": ras.address})
+    try:
+        cell = notebook.start(
+            "%%%%distribute -n 2\nimport ctypes, time\n_ = ctypes.CDLL(%r)\nprint('begun', flush=True)\ntime.sleep(600)" % str(tmp_path / "libnccl.so.2")
+        )
+        notebook.wait(cell, 60, lambda: "[0-1] begun" in cell.stdout or cell.stdout.count("begun") == 2)
+        where = notebook.ok("%ranks where", limit=20)
+        said = "NCCL #0-0 (78db921d1c117b4a): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce"
+        assert where.stdout.count(said) == 1 and where.stdout.startswith("[0-1] "), where.stdout
+        assert ras.asked == 1
+        notebook.control("interrupt_request", limit=5)
+        notebook.wait(cell, 60)
+    finally:
+        notebook.close()
+        ras.socket.close()
 
 
 def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):

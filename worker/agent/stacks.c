@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/nccl.h"
 #include "worker/agent/worker.h"
 
 #define QUIET_NS (20 * NS_PER_MS)
@@ -35,13 +36,35 @@ static void answer(struct worker *w, struct slice text)
     buf_release(&clean);
 }
 
-static void finish(struct worker *w)
+/* What there is, now. */
+static void conclude(struct worker *w, const char *nothing)
 {
+    struct nccl_asking *nccl = w->nccl;
+
     if (!w->stack_asked)
         return;
     w->stack_asked = false;
-    answer(w, w->stack_text.n ? buf_slice(&w->stack_text) : slice_text("(no answer: it may be stopped or deep in the system)\n"));
+    w->nccl = NULL;
+    if (w->stack_text.n == 0 && buf_add_text(&w->stack_text, nothing) < 0)
+        log_error("stacks", "out of memory: a stack is lost");
+    if (nccl_words(nccl, &w->stack_text) < 0)
+        log_error("stacks", "out of memory: what NCCL said is lost");
+    nccl_end(nccl);
+    answer(w, buf_slice(&w->stack_text));
     buf_release(&w->stack_text);
+}
+
+static void finish(struct worker *w)
+{
+    w->stack_over = true;
+    if (!nccl_waits(w->nccl))
+        conclude(w, "(no answer: it may be stopped or deep in the system)\n");
+}
+
+static void nccl_said(struct worker *w)
+{
+    if (w->stack_over)
+        finish(w);
 }
 
 static void wait_over(struct loop *loop, void *arg)
@@ -84,8 +107,7 @@ static bool is_caught(pid_t pid, int signo)
 
 void stacks_ask(struct worker *w, uint64_t cell)
 {
-    if (w->stack_asked)
-        finish(w); /* one answer for each question */
+    conclude(w, "(it was asked again)\n"); /* one answer for each question */
     w->stack_cell = cell;
     if (!w->ready || w->pid <= 0 || SIGNAL_STACK == 0 || !is_caught(w->pid, SIGNAL_STACK)) {
         answer(w, slice_text("(it is starting, or runs another program)\n"));
@@ -93,6 +115,9 @@ void stacks_ask(struct worker *w, uint64_t cell)
     }
     buf_clear(&w->stack_text);
     w->stack_asked = true;
+    w->stack_over = false;
+    if (w->agent->nccl_cell != cell && (w->nccl = nccl_ask(w, nccl_said)))
+        w->agent->nccl_cell = cell; /* one of the node's ranks is enough */
     w->stack_limit_ns = clock_now(loop_clock(w->agent->loop)) + LIMIT_NS;
     if (kill(w->pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
         finish(w);
@@ -144,7 +169,7 @@ void stacks_rest(struct worker *w)
     while (w->stack_fd >= 0 && read_some(w) > 0)
         ;
     if (w->stack_asked) {
-        w->stack_asked = false;
-        answer(w, slice_text("(it has ended)\n"));
+        buf_clear(&w->stack_text);
+        conclude(w, "(it has ended)\n");
     }
 }

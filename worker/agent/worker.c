@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
+#include "worker/agent/nccl.h"
 #include "worker/agent/pipes.h"
 #include "worker/agent/reap.h"
 #include "worker/agent/relay.h"
@@ -144,6 +145,7 @@ void worker_destroy(struct worker *w)
     lines_release(&w->stream[1].lines);
     tail_release(&w->errors);
     buf_release(&w->stack_text);
+    nccl_end(w->nccl);
     free(w->python);
     free(w);
 }

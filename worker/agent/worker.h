@@ -16,6 +16,7 @@
 
 struct agent;
 struct order;
+struct nccl_asking;
 
 enum worker_role { WORKER_HOME, WORKER_RANK, WORKER_ZYGOTE };
 
@@ -61,6 +62,8 @@ struct worker {
     struct watch *stack;
     struct buf stack_text;
     bool stack_asked;    /* STACKS waits for an answer */
+    bool stack_over;     /* it has; what NCCL says may be missing */
+    struct nccl_asking *nccl; /* owned: asked beside it, or NULL */
     uint64_t stack_cell;
     uint64_t stack_limit_ns;
     struct watch *stack_timer;

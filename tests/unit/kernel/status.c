@@ -216,8 +216,14 @@ static void where_is_answered_while_a_cell_runs(void)
     ok(logged(&w, "[0] step (train.py:7)\\n") && logged(&w, "line 9 in <module>\\n[1] idle\\n") && !strstr(w.log.p, "runpy"),
        "ranks between cells, and scripts");
     buf_clear(&w.log);
+    run(&w, "%ranks where -r 0");
+    stack(&w, 2, w.last.cell, "Current thread 0x02 (most recent call first):\n  File \"train.py\", line 7 in step\n"
+                              "\nNCCL says:\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\n");
+    ok(logged(&w, "[0] step (train.py:7)\\n      File \\\"train.py\\\", line 7 in step\\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\\n\""),
+       "what NCCL says stands below");
+    buf_clear(&w.log);
     run(&w, "%ranks where -r 7");
-    ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":4"), "a rank that is not there");
+    ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":5"), "a rank that is not there");
     buf_clear(&w.log);
     run(&w, "%ranks where");
     pass(&w, 3 * NS_PER_S);

@@ -1,0 +1,109 @@
+/* nccl.c - see nccl.h. */
+#include "worker/agent/nccl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/worker.h"
+#include "worker/collective/ras.h"
+
+#define WAIT_MS  1000u
+#define WORDS_MAX 16384u /* bytes: there is a stack above them */
+
+struct nccl_asking {
+    struct worker *worker; /* borrowed */
+    void (*f)(struct worker *w);
+    int fd;
+    struct watch *watch;
+    struct buf words;
+};
+
+/* Where the system doesn't tell what is loaded, nobody is asked. */
+static bool has_nccl(pid_t pid)
+{
+    char path[64], *line = NULL;
+    bool found = false;
+    size_t size = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/maps", (long)pid);
+    if (!(f = fopen(path, "re")))
+        return false;
+    while (!found && getline(&line, &size, f) > 0)
+        found = strstr(line, "libnccl") != NULL;
+    free(line);
+    fclose(f);
+    return found;
+}
+
+static void over(struct nccl_asking *n)
+{
+    watch_stop(n->watch);
+    n->watch = NULL;
+    fd_close(&n->fd);
+    n->f(n->worker);
+}
+
+static void said(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct nccl_asking *n = arg;
+    char text[4096];
+    const ssize_t got = read(fd, text, sizeof text);
+    const size_t room = WORDS_MAX - n->words.n;
+
+    (void)loop;
+    (void)events;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0)
+        over(n);
+    else if (buf_add(&n->words, text, (size_t)got < room ? (size_t)got : room) < 0)
+        log_error("nccl", "out of memory: what NCCL said is lost");
+}
+
+struct nccl_asking *nccl_ask(struct worker *w, void (*f)(struct worker *w))
+{
+    struct err err = { "" };
+    struct nccl_asking *n;
+
+    if (w->pid <= 0 || !has_nccl(w->pid) || !(n = calloc(1, sizeof *n)))
+        return NULL;
+    n->worker = w;
+    n->f = f;
+    n->fd = ras_begin(NULL, WAIT_MS, &err);
+    if (n->fd >= 0 && fd_nonblock(n->fd, true) == 0)
+        n->watch = loop_fd(w->agent->loop, n->fd, LOOP_READ, said, n, &err);
+    if (n->watch)
+        return n;
+    log_info("nccl", "%s", err.text[0] ? err.text : "its pipe can't be watched");
+    nccl_end(n);
+    return NULL;
+}
+
+bool nccl_waits(const struct nccl_asking *n)
+{
+    return n && n->watch;
+}
+
+int nccl_words(const struct nccl_asking *n, struct buf *out)
+{
+    if (!n || n->words.n == 0)
+        return 0;
+    return buf_addf(out, "\n%s\n", NCCL_SAYS) < 0 ? -1 : buf_add_slice(out, buf_slice(&n->words));
+}
+
+void nccl_end(struct nccl_asking *n)
+{
+    if (!n)
+        return;
+    watch_stop(n->watch);
+    fd_close(&n->fd);
+    buf_release(&n->words);
+    free(n);
+}
