@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 
-#define ENDPOINT "inproc://zeromq.zap.01"
-#define VERSION "1.0"
-#define PARTS 7u /* version, request id, domain, address, identity, mechanism, key */
-#define PART_MAX 256u
+#define ENDPOINT          "inproc://zeromq.zap.01"
+#define VERSION           "1.0"
+#define PARTS             7u /* version, request id, domain, address, identity, mechanism, key */
+#define PART_MAX          256u
 #define REQUESTS_PER_TURN 32
 
 struct admit {

@@ -1,4 +1,5 @@
-/* admit.h - who may connect to this agent: ZeroMQ's authentication (ZAP, RFC 27) for one context, answered from the loop. */
+/* admit.h - who may connect to this agent: ZeroMQ's authentication (ZAP, RFC 27) for one context, answered from the
+ * loop. */
 #ifndef WORKER_AGENT_ADMIT_H
 #define WORKER_AGENT_ADMIT_H
 
@@ -14,7 +15,7 @@ typedef bool (*admit_f)(void *arg, const unsigned char key[KEY_SIZE], char name[
 
 /* Before any socket of the context is bound as a CURVE server. A context has one of these. NULL: *err says why. */
 struct admit *admit_open(struct loop *loop, void *context, admit_f f, void *arg, struct err *err);
-void admit_close(struct admit *a); /* NULL is fine */
+void admit_close(struct admit *a);                  /* NULL is fine */
 unsigned long admit_refused(const struct admit *a); /* how many were not let in */
 
 #endif

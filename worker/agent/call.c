@@ -68,8 +68,8 @@ static void take_answer(struct call *c, struct slice msg)
         return;
     }
     if (m.v[F_DIALED_ERROR].s.n > 0) {
-        snprintf(why, sizeof why, "%s: %.*s", c->endpoint, (int)(m.v[F_DIALED_ERROR].s.n < 200 ? m.v[F_DIALED_ERROR].s.n : 200),
-                 m.v[F_DIALED_ERROR].s.p);
+        snprintf(why, sizeof why, "%s: %.*s", c->endpoint,
+                 (int)(m.v[F_DIALED_ERROR].s.n < 200 ? m.v[F_DIALED_ERROR].s.n : 200), m.v[F_DIALED_ERROR].s.p);
         span_release(&m);
         fail(c, why);
         return;
@@ -132,15 +132,19 @@ static void limit_is_over(struct loop *loop, void *arg)
     char why[DIAL_ENDPOINT_SIZE + ADDRESS_TEXT_SIZE + 128];
 
     (void)loop;
-    snprintf(why, sizeof why, "%s (connected, but the agent there does not answer; from %s)", c->socket ? c->endpoint : "DIAL", c->from);
+    snprintf(why, sizeof why, "%s (connected, but the agent there does not answer; from %s)",
+             c->socket ? c->endpoint : "DIAL", c->from);
     fail(c, why);
 }
 
-struct call *call_start(struct loop *loop, void *context, const struct keys *keys, uint32_t own, const struct span *dial,
-                        call_f f, void *arg, struct err *err)
+struct call *call_start(struct loop *loop, void *context, const struct keys *keys, uint32_t own,
+                        const struct span *dial, call_f f, void *arg, struct err *err)
 {
-    const struct dial_to to = { .endpoints = dial->v[F_DIAL_ENDPOINTS].s, .context = context, .own = keys,
-                                .server = (const unsigned char *)dial->v[F_DIAL_KEY].s.p, .limit_ns = CALL_LIMIT_NS * 9 / 10 };
+    const struct dial_to to = { .endpoints = dial->v[F_DIAL_ENDPOINTS].s,
+                                .context = context,
+                                .own = keys,
+                                .server = (const unsigned char *)dial->v[F_DIAL_KEY].s.p,
+                                .limit_ns = CALL_LIMIT_NS * 9 / 10 };
     struct call *c = calloc(1, sizeof *c);
 
     if (!c)

@@ -10,23 +10,24 @@
 #include "worker/agent/knock.h"
 #include "worker/agent/socket.h"
 
-#define NEXT_NS (150 * NS_PER_MS)  /* until the next endpoint is tried beside those that have not answered */
-#define KNOCK_NS (500 * NS_PER_MS) /* for finding out why none did */
+#define NEXT_NS         (150 * NS_PER_MS) /* until the next endpoint is tried beside those that have not answered */
+#define KNOCK_NS        (500 * NS_PER_MS) /* for finding out why none did */
 #define EVENTS_PER_TURN 16
 
-struct try {
+struct
+try {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
-    char words[160];   /* why it can't be tried; "": it can */
-    void *socket;      /* NULL: not yet, or not any more */
+    char words[160]; /* why it can't be tried; "": it can */
+    void *socket;    /* NULL: not yet, or not any more */
     void *monitor;
     struct watch *watch;
-    int fd;            /* of the connection; borrowed from ZeroMQ, -1: there is none */
-    bool connected;    /* once, at least */
-    bool refused;      /* our key is not wanted there */
-    bool strange;      /* what listens there is not whom we look for */
+    int fd;         /* of the connection; borrowed from ZeroMQ, -1: there is none */
+    bool connected; /* once, at least */
+    bool refused;   /* our key is not wanted there */
+    bool strange;   /* what listens there is not whom we look for */
     struct knock *knock;
-    int error;         /* what knocking gave; 0: nothing */
+    int error; /* what knocking gave; 0: nothing */
 };
 
 struct dial {
@@ -39,7 +40,7 @@ struct dial {
     struct watch *timer, *limit;
     dial_f f;
     void *arg;
-    bool told;    /* f was called */
+    bool told; /* f was called */
     bool stopped;
 };
 
@@ -63,12 +64,18 @@ const char *dial_words(int error)
 {
     switch (error) {
     case 0:
-    case ETIMEDOUT: return "timed out";
-    case ECONNREFUSED: return "connection refused";
-    case EHOSTUNREACH: return "no route to host";
-    case ENETUNREACH: return "network is unreachable";
-    case ECONNRESET: return "connection reset";
-    default: return strerror(error);
+    case ETIMEDOUT:
+        return "timed out";
+    case ECONNREFUSED:
+        return "connection refused";
+    case EHOSTUNREACH:
+        return "no route to host";
+    case ENETUNREACH:
+        return "network is unreachable";
+    case ECONNRESET:
+        return "connection reset";
+    default:
+        return strerror(error);
     }
 }
 
@@ -113,7 +120,9 @@ void dial_stop(struct dial *d)
 static void succeed(struct try *t)
 {
     struct dial *d = t->dial;
-    struct dial_found found = { .endpoint = t->endpoint, .socket = t->socket, .own = { .size = sizeof found.own.socket } };
+    struct dial_found found = { .endpoint = t->endpoint,
+                                .socket = t->socket,
+                                .own = { .size = sizeof found.own.socket } };
 
     if (t->fd < 0 || getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
         found.own.size = 0;
@@ -150,7 +159,8 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
             t->refused = true;
             loop_timer_again(d->limit, 0);
         }
-        t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+        t->strange =
+            t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
         t->fd = -1;
         if (d->told)
             try_close(t);
@@ -196,7 +206,8 @@ static void try_start(struct try *t)
 {
     struct err err = { "" };
 
-    if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) && try_watch(t, &err) == 0) {
+    if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) &&
+        try_watch(t, &err) == 0) {
         if (zmq_connect(t->socket, t->endpoint) == 0)
             return;
         (void)err_set(&err, "%s", zmq_strerror(zmq_errno()));

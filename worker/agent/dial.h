@@ -1,7 +1,7 @@
-/* dial.h - which of several tcp endpoints leads to the holder of a key: they are tried one shortly after the other, and the first
- * on which CURVE succeeds wins. So neither a port that somebody else has on this host nor a bridge's address that every
- * host has is taken for the right one. What refuses is tried again until the limit, for networks come up late and links
- * lose packets. */
+/* dial.h - which of several tcp endpoints leads to the holder of a key: they are tried one shortly after the other, and
+ * the first on which CURVE succeeds wins. So neither a port that somebody else has on this host nor a bridge's address
+ * that every host has is taken for the right one. What refuses is tried again until the limit, for networks come up
+ * late and links lose packets. */
 #ifndef WORKER_AGENT_DIAL_H
 #define WORKER_AGENT_DIAL_H
 
@@ -12,7 +12,7 @@
 #include "protocol/keys.h"
 #include "worker/agent/address.h"
 
-#define DIAL_MAX 64u /* endpoints; what is beyond them is not tried */
+#define DIAL_MAX           64u /* endpoints; what is beyond them is not tried */
 #define DIAL_ENDPOINT_SIZE 300u
 
 struct dial;

@@ -1,4 +1,5 @@
-/* gather.c - see gather.h. What is on its way is bounded by the workers' credit, so no high-water mark drops any of it. */
+/* gather.c - see gather.h. What is on its way is bounded by the workers' credit, so no high-water mark drops any of it.
+ */
 #include "worker/agent/gather.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 struct gather {
     struct loop *loop;
-    void *socket;    /* borrowed; NULL: what comes waits */
+    void *socket; /* borrowed; NULL: what comes waits */
     uint32_t node;
     struct buf wait; /* entries */
     bool due;        /* they leave when the turn is over */

@@ -24,8 +24,8 @@ void gather_socket(struct gather *g, void *socket);
 void gather_number(struct gather *g, uint32_t node);
 uint32_t gather_node(const struct gather *g); /* ROUTE_KERNEL: none yet */
 
-/* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. -1: it can't be
- * sent. */
+/* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. -1: it can't
+ * be sent. */
 MUST_USE int gather_add(struct gather *g, uint32_t worker, struct slice msg, struct err *err);
 /* An entry of a node below, as it came. */
 MUST_USE int gather_pass(struct gather *g, struct slice whole, struct err *err);

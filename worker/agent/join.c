@@ -19,10 +19,10 @@
 #include "worker/agent/ferry.h"
 #include "worker/agent/uplink.h"
 
-#define LIMIT_S 20.0
-#define IO_THREADS 2 /* a blob that goes through is decrypted and encrypted side by side */
-#define NEVER_NS (UINT64_MAX / 2)
-#define LIMIT_MAX_S 86400.0
+#define LIMIT_S       20.0
+#define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
+#define NEVER_NS      (UINT64_MAX / 2)
+#define LIMIT_MAX_S   86400.0
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 
 bool join_is_remote(const char *connect)
@@ -61,7 +61,8 @@ static int read_limit(uint64_t *limit_ns, struct err *err)
         errno = 0;
         seconds = strtod(text, &end);
         if (errno || *end || !(seconds > 0 && seconds <= LIMIT_MAX_S))
-            return err_set(err, "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f", text, LIMIT_MAX_S);
+            return err_set(err, "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f", text,
+                           LIMIT_MAX_S);
     }
     *limit_ns = (uint64_t)(seconds * (double)NS_PER_S);
     return 0;
@@ -142,8 +143,11 @@ static void on_lost(void *arg, const char *why)
 static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
 {
     struct uplink_config c = {
-        .endpoint = endpoint, .socket = socket, .context = j->context,
-        .keys = j->has_keys ? &j->keys : NULL, .kernel = j->kernel,
+        .endpoint = endpoint,
+        .socket = socket,
+        .context = j->context,
+        .keys = j->has_keys ? &j->keys : NULL,
+        .kernel = j->kernel,
         .handler = { on_message, ferry_peer, ferry_unlinked, on_lost, j->agent },
     };
 
@@ -169,7 +173,8 @@ static void unreached(struct join *j, const char *why)
 {
     struct buf text = BUF_INIT;
 
-    if (buf_addf(&text, "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs", why) < 0)
+    if (buf_addf(&text, "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs",
+                 why) < 0)
         give_up(j, "can't reach the kernel, and memory is out");
     else
         give_up(j, text.p);

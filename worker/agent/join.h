@@ -1,4 +1,5 @@
-/* join.h - how the agent gets to its kernel: which endpoint answers, the line, HELLO, and what is said when it can't. */
+/* join.h - how the agent gets to its kernel: which endpoint answers, the line, HELLO, and what is said when it can't.
+ */
 #ifndef WORKER_AGENT_JOIN_H
 #define WORKER_AGENT_JOIN_H
 
@@ -12,14 +13,14 @@ struct agent;
 struct dial;
 
 struct join {
-    struct agent *agent;  /* borrowed */
-    struct keys keys;     /* ours; keys_wipe() when the line is open */
+    struct agent *agent; /* borrowed */
+    struct keys keys;    /* ours; keys_wipe() when the line is open */
     unsigned char kernel[KEY_SIZE];
-    bool has_keys;        /* else the kernel is on this machine (ipc) */
-    char *endpoint;       /* that the line was opened to */
-    void *context;        /* of ZeroMQ, when the kernel is elsewhere: it outlives the line */
+    bool has_keys;  /* else the kernel is on this machine (ipc) */
+    char *endpoint; /* that the line was opened to */
+    void *context;  /* of ZeroMQ, when the kernel is elsewhere: it outlives the line */
     struct dial *dial;
-    struct watch *limit;  /* for WELCOME */
+    struct watch *limit; /* for WELCOME */
     uint64_t limit_ns;
 };
 

@@ -69,7 +69,8 @@ struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, v
     k->fd = -1;
     if (address_parse(endpoint, &to, err) < 0)
         goto fail;
-    if ((k->fd = socket(to.socket.ss_family, SOCK_STREAM, 0)) < 0 || fd_cloexec(k->fd) < 0 || fd_nonblock(k->fd, true) < 0 ||
+    if ((k->fd = socket(to.socket.ss_family, SOCK_STREAM, 0)) < 0 || fd_cloexec(k->fd) < 0 ||
+        fd_nonblock(k->fd, true) < 0 ||
         (connect(k->fd, (const struct sockaddr *)&to.socket, to.size) < 0 && errno != EINPROGRESS)) {
         k->error = errno;
         if ((k->later = loop_timer(loop, 0, 0, answered, k, err)))

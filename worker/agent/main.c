@@ -21,10 +21,10 @@
 #include "worker/agent/spawn.h"
 #include "worker/agent/worker.h"
 
-#define LARGE 131072 /* bytes */
-#define PARENT_LOOK_NS (2 * NS_PER_S)
+#define LARGE           131072 /* bytes */
+#define PARENT_LOOK_NS  (2 * NS_PER_S)
 #define HANDED_LIMIT_MS 30000 /* until the engine has written the secret to our stdin */
-#define NAME_SIZE 257u        /* HELLO's limit, and the NUL */
+#define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
 
 struct house {
     struct agent agent;
@@ -35,8 +35,10 @@ struct house {
 static int usage(FILE *to, int status)
 {
     fputs("usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
-          "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It ends when its\n"
-          "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as the first\n"
+          "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
+          "ends when its\n"
+          "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
+          "the first\n"
           "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n",
           to);
     return status;
@@ -46,9 +48,12 @@ static int usage(FILE *to, int status)
 static int read_args(int argc, char **argv, struct agent_args *args, int *status)
 {
     static const struct option options[] = {
-        { "connect", required_argument, NULL, 'c' }, { "node", required_argument, NULL, 'n' },
-        { "python", required_argument, NULL, 'p' },  { "cwd", required_argument, NULL, 'd' },
-        { "help", no_argument, NULL, 'h' },          { "version", no_argument, NULL, 'v' },
+        { "connect", required_argument, NULL, 'c' },
+        { "node", required_argument, NULL, 'n' },
+        { "python", required_argument, NULL, 'p' },
+        { "cwd", required_argument, NULL, 'd' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'v' },
         { NULL, 0, NULL, 0 },
     };
     int option;
@@ -56,13 +61,28 @@ static int read_args(int argc, char **argv, struct agent_args *args, int *status
     *args = (struct agent_args){ .node = "" };
     while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
         switch (option) {
-        case 'c': args->connect = optarg; break;
-        case 'n': args->node = optarg; break;
-        case 'p': args->python = optarg; break;
-        case 'd': args->cwd = optarg; break;
-        case 'h': *status = usage(stdout, 0); return -1;
-        case 'v': puts("cellspan-agent " CELLSPAN_VERSION); *status = 0; return -1;
-        default: *status = usage(stderr, 2); return -1;
+        case 'c':
+            args->connect = optarg;
+            break;
+        case 'n':
+            args->node = optarg;
+            break;
+        case 'p':
+            args->python = optarg;
+            break;
+        case 'd':
+            args->cwd = optarg;
+            break;
+        case 'h':
+            *status = usage(stdout, 0);
+            return -1;
+        case 'v':
+            puts("cellspan-agent " CELLSPAN_VERSION);
+            *status = 0;
+            return -1;
+        default:
+            *status = usage(stderr, 2);
+            return -1;
         }
     if (args->connect && optind == argc)
         return 0;
@@ -180,8 +200,7 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
 
     if (!loop)
         return -1;
-    if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 &&
-        start(h, err) == 0)
+    if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 && start(h, err) == 0)
         rc = loop_run(loop, err);
     reap_everybody(&h->agent);
     tidy_after_kernel(h);
@@ -203,7 +222,7 @@ int main(int argc, char **argv)
         return status;
     name_node(&args, name);
 #ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
+    (void)mallopt(M_ARENA_MAX, 1);          /* ZeroMQ's threads need no heaps of their own */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE); /* what one large message took goes back to the system */
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif

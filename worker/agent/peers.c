@@ -15,8 +15,8 @@
 #include "worker/agent/tree.h"
 
 #define MESSAGES_PER_TURN 32
-#define IDENTITY_MAX 32u
-#define SAME_NODE_MAX 8u /* links, expected ones too, with one node */
+#define IDENTITY_MAX      32u
+#define SAME_NODE_MAX     8u /* links, expected ones too, with one node */
 
 enum peer_state { PEER_EXPECTED, PEER_CALLED, PEER_CHILD, PEER_LINKED };
 
@@ -29,11 +29,11 @@ struct peer {
     unsigned char key[KEY_SIZE];
     uint8_t id[IDENTITY_MAX]; /* on the router, of who dialed us */
     size_t id_size;
-    struct call *call;        /* while we dial */
-    void *socket;             /* that we dialed; NULL: it dialed us */
+    struct call *call; /* while we dial */
+    void *socket;      /* that we dialed; NULL: it dialed us */
     struct watch *watch;
-    struct buf route;         /* what is being sent down */
-    bool gone;                /* freed when the turn is over */
+    struct buf route; /* what is being sent down */
+    bool gone;        /* freed when the turn is over */
 };
 
 struct peers {
@@ -392,7 +392,8 @@ void peers_dial(struct peers *p, const struct span *m)
     struct err err = { "" };
     struct peer *one = NULL;
 
-    if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX || m->v[F_DIAL_ROLE].u64 > PEER_BLOBS || node == p->own)
+    if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX || m->v[F_DIAL_ROLE].u64 > PEER_BLOBS ||
+        node == p->own)
         (void)err_set(&err, "DIAL names node %" PRIu64 ", role %" PRIu64, m->v[F_DIAL_NODE].u64, m->v[F_DIAL_ROLE].u64);
     else if (!p->keys)
         (void)err_set(&err, "this machine's own agent has no keys, and can't dial another");
@@ -459,7 +460,8 @@ int peers_send(struct peers *p, uint32_t node, struct slice msg, struct err *err
 
 /* ---- the whole ---- */
 
-struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys, const struct peers_doors *doors, struct err *err)
+struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys, const struct peers_doors *doors,
+                           struct err *err)
 {
     struct peers *p = calloc(1, sizeof *p);
 

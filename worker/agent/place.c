@@ -72,8 +72,11 @@ int place_python(const char *wanted, const char *told, const char *path, const c
         goto found;
     if (on_path("python3", path, out) || on_path("python", path, out))
         goto found;
-    return err_set(err, "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON "
-                        "in the environment of that host's agent", node, wanted, version, version[0] ? ", " : "");
+    return err_set(
+        err,
+        "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON "
+        "in the environment of that host's agent",
+        node, wanted, version, version[0] ? ", " : "");
 found:
     log_info("agent", "there is no %s here: ranks run %s", wanted, out);
     return 0;

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECRET "CELLSPAN_SECRET"
-#define AGENT "CELLSPAN_AGENT"
+#define SECRET     "CELLSPAN_SECRET"
+#define AGENT      "CELLSPAN_AGENT"
 #define DIGITS_MAX 9u
 
 static int take_index(struct handed *h, struct slice text, struct err *err)
@@ -57,15 +57,16 @@ int secret_take_line(struct handed *h, struct slice line, struct err *err)
         return take_secret(h, value, err);
     if (begins(line, AGENT, &value))
         return take_index(h, value, err);
-    return err_set(err, "stdin does not begin with the lines " AGENT "=… and " SECRET "=…: the engine must write them there, "
+    return err_set(err, "stdin does not begin with the lines " AGENT "=… and " SECRET
+                        "=…: the engine must write them there, "
                         "or set both in the agent's environment");
 }
 
 /* ---- the environment ---- */
 
 /* The value is overwritten where the system put it, which is what /proc/self/environ shows. */
-static int take_from_environment(struct handed *h, const char *name, int (*take)(struct handed *, struct slice, struct err *),
-                                 struct err *err)
+static int take_from_environment(struct handed *h, const char *name,
+                                 int (*take)(struct handed *, struct slice, struct err *), struct err *err)
 {
     char *value = getenv(name);
     int rc;
@@ -106,14 +107,16 @@ static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
         ssize_t n;
 
         if (rc == 0)
-            return err_set(err, "the engine handed over no " AGENT " and " SECRET ", neither in the environment nor on stdin");
+            return err_set(err, "the engine handed over no " AGENT " and " SECRET
+                                ", neither in the environment nor on stdin");
         if (rc < 0 && errno == EINTR)
             continue;
         n = read(fd, c, 1);
         if (n == 1)
             return 0;
         if (n == 0)
-            return err_set(err, "stdin ended before " AGENT " and " SECRET " were there: they are the engine's to hand over");
+            return err_set(err, "stdin ended before " AGENT " and " SECRET
+                                " were there: they are the engine's to hand over");
         if (errno != EINTR && errno != EAGAIN)
             return err_set(err, "can't read " AGENT " and " SECRET " from stdin: %s", strerror(errno));
     }
@@ -127,7 +130,8 @@ static int read_line(struct handed *h, int fd, int64_t until_ms, struct err *err
 
     while ((rc = read_byte(fd, until_ms, &line[n], err)) == 0 && line[n] != '\n')
         if (++n == sizeof line) {
-            rc = err_set(err, "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET "=… belongs", SECRET_LINE_MAX);
+            rc = err_set(err, "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET "=… belongs",
+                         SECRET_LINE_MAX);
             break;
         }
     if (rc == 0)

@@ -14,8 +14,8 @@
 #include "worker/agent/worker.h"
 
 #define ESTABLISHED 1u
-#define INODES_MAX (65536u / 8u) /* CUT's limit */
-#define ENDS_MAX 1048576u        /* bytes; ENDS' limit */
+#define INODES_MAX  (65536u / 8u) /* CUT's limit */
+#define ENDS_MAX    1048576u      /* bytes; ENDS' limit */
 
 struct socket_of {
     uint64_t inode;
@@ -167,7 +167,8 @@ static int by_inode(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Keeps the connections that belong to one of the workers. A socket that several hold (forked) counts as the first's. */
+/* Keeps the connections that belong to one of the workers. A socket that several hold (forked) counts as the first's.
+ */
 static int find_rows(struct sever *s, const char *path)
 {
     FILE *f = fopen(path, "re");

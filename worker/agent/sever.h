@@ -10,8 +10,8 @@
 struct agent;
 struct span;
 
-/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to shut (perhaps none), and to abort
- * its communicators. */
+/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to shut (perhaps none),
+ * and to abort its communicators. */
 void sever_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */

@@ -1,7 +1,7 @@
 /* silence.c - see silence.h. */
 #include "worker/agent/silence.h"
 
-#define LOOKS 10u /* within the timeout */
+#define LOOKS       10u /* within the timeout */
 #define LOOK_MAX_NS (500 * NS_PER_MS)
 
 uint64_t silence_wait(const struct silence *s)

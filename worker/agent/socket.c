@@ -7,12 +7,12 @@
 #include <string.h>
 #include <zmq.h>
 
-#define LINGER_MS 500
-#define AGAIN_MS 50
+#define LINGER_MS    500
+#define AGAIN_MS     50
 #define AGAIN_MAX_MS 1000
-#define HANDSHAKE_MS 10000                  /* who is not through by then is cut off */
-#define FRAME_MAX (INT64_C(320) << 20)      /* a message has at most 300 MiB; a bundle little more */
-#define DOMAIN "cellspan.peers"
+#define HANDSHAKE_MS 10000                /* who is not through by then is cut off */
+#define FRAME_MAX    (INT64_C(320) << 20) /* a message has at most 300 MiB; a bundle little more */
+#define DOMAIN       "cellspan.peers"
 
 static bool set_int(void *socket, int option, int value)
 {
@@ -56,7 +56,8 @@ static bool bind_any(void *socket, unsigned *port)
     size_t size = sizeof endpoint;
     const char *colon;
 
-    if (zmq_bind(socket, "tcp://[::]:*") < 0 && (!set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
+    if (zmq_bind(socket, "tcp://[::]:*") < 0 &&
+        (!set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
         return false;
     if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 || !(colon = strrchr(endpoint, ':')))
         return false;

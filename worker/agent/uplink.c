@@ -320,7 +320,8 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     if (!u->context)
         (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     else if ((u->gather = gather_create(loop, err)) &&
-             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &doors, err)) && dial(u, config, err) == 0)
+             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &doors, err)) &&
+             dial(u, config, err) == 0)
         return u;
     uplink_close(u);
     return NULL;

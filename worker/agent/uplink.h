@@ -1,6 +1,6 @@
-/* uplink.h - the agent's line to the kernel: a ZeroMQ DEALER, which dials the kernel or, in a tree, another agent; the envelopes
- * on it (protocol/README.md); and what of the kernel's messages concerns lines alone: WELCOME's number, BEAT, OPEN, DIAL. It
- * knows nothing of workers, so that whoever plays an agent can use it. */
+/* uplink.h - the agent's line to the kernel: a ZeroMQ DEALER, which dials the kernel or, in a tree, another agent; the
+ * envelopes on it (protocol/README.md); and what of the kernel's messages concerns lines alone: WELCOME's number, BEAT,
+ * OPEN, DIAL. It knows nothing of workers, so that whoever plays an agent can use it. */
 #ifndef WORKER_AGENT_UPLINK_H
 #define WORKER_AGENT_UPLINK_H
 
@@ -26,11 +26,11 @@ struct uplink_handler {
 };
 
 struct uplink_config {
-    const char *endpoint;        /* to dial */
-    void *socket;                /* instead: a DEALER that has been connected already, of `context`; taken, also on failure */
+    const char *endpoint; /* to dial */
+    void *socket;         /* instead: a DEALER that has been connected already, of `context`; taken, also on failure */
     const struct keys *keys;     /* ours, for tcp; NULL: ipc, where there are neither CURVE nor beats. Copied */
     const unsigned char *kernel; /* the kernel's public key, with keys */
-    void *context;               /* a ZeroMQ context, borrowed; NULL: one of its own. Agents that are told to OPEN can't share one */
+    void *context; /* a ZeroMQ context, borrowed; NULL: one of its own. Agents that are told to OPEN can't share one */
     struct uplink_handler handler;
 };
 
@@ -38,13 +38,13 @@ struct uplink_config {
 struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config, struct err *err);
 void uplink_close(struct uplink *u); /* what was sent still leaves, for a moment; NULL is fine */
 
-/* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. All that is sent in
- * one turn of the loop leaves together at its end; before WELCOME only HELLO leaves. */
+/* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. All that is
+ * sent in one turn of the loop leaves together at its end; before WELCOME only HELLO leaves. */
 MUST_USE int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err);
 /* On the link for blobs with that node. -1: there is none. Copies msg. */
 MUST_USE int uplink_send_peer(struct uplink *u, uint32_t node, struct slice msg, struct err *err);
 
-uint32_t uplink_node(const struct uplink *u); /* this node's number; ROUTE_KERNEL: none yet */
+uint32_t uplink_node(const struct uplink *u);   /* this node's number; ROUTE_KERNEL: none yet */
 bool uplink_is_welcome(const struct uplink *u); /* the kernel has answered HELLO, with WELCOME or REFUSE */
 
 #endif

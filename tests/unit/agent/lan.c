@@ -50,7 +50,8 @@ void lan_open(struct lan *l)
     secret_create(&l->secret, &l->keys);
     must((l->context = zmq_ctx_new()) && (l->router = zmq_socket(l->context, ZMQ_ROUTER)), "zmq");
     must(zmq_setsockopt(l->router, ZMQ_CURVE_SERVER, &yes, sizeof yes) == 0 &&
-             zmq_setsockopt(l->router, ZMQ_CURVE_SECRETKEY, l->keys.secret, KEY_SIZE) == 0, "curve");
+             zmq_setsockopt(l->router, ZMQ_CURVE_SECRETKEY, l->keys.secret, KEY_SIZE) == 0,
+         "curve");
     must(zmq_bind(l->router, "tcp://127.0.0.1:*") == 0, "bind");
     must(zmq_getsockopt(l->router, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0, "endpoint");
     l->port = (unsigned)strtoul(strrchr(endpoint, ':') + 1, NULL, 10);
@@ -161,7 +162,8 @@ void lan_close(struct lan *l)
 
 /* ---- messages ---- */
 
-void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n, const struct span *m)
+void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n,
+              const struct span *m)
 {
     const struct member *to = &l->member[via];
     struct buf msg = BUF_INIT, route = BUF_INIT;
@@ -170,8 +172,9 @@ void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t
     must(span_encode(m, &msg, &err) == 0, err.text);
     for (size_t i = 0; i < n; i++)
         must(route_add(&route, nodes[i], workers ? &workers[i] : NULL, workers ? 1 : 0) == 0, "memory");
-    must(zmq_send(l->router, to->id, to->id_size, ZMQ_SNDMORE) >= 0 && zmq_send(l->router, route.p, route.n, ZMQ_SNDMORE) >= 0 &&
-             zmq_send(l->router, msg.p, msg.n, 0) >= 0, "send");
+    must(zmq_send(l->router, to->id, to->id_size, ZMQ_SNDMORE) >= 0 &&
+             zmq_send(l->router, route.p, route.n, ZMQ_SNDMORE) >= 0 && zmq_send(l->router, msg.p, msg.n, 0) >= 0,
+         "send");
     buf_release(&msg);
     buf_release(&route);
 }

@@ -13,11 +13,11 @@
 
 struct member {
     pid_t pid;
-    int in;             /* its stdin */
-    char errors[80];    /* the file of its stderr */
-    char id[64];        /* on the router, of the link that it dialed */
+    int in;          /* its stdin */
+    char errors[80]; /* the file of its stderr */
+    char id[64];     /* on the router, of the link that it dialed */
     size_t id_size;
-    uint32_t by;        /* by way of which node its last message came; 0: none has */
+    uint32_t by; /* by way of which node its last message came; 0: none has */
 };
 
 struct lan {
@@ -31,10 +31,10 @@ struct lan {
     bool mute;                     /* HELLO gets no answer */
     struct buf bundle, msg;
     size_t taken;
-    uint32_t via;                  /* whose link the bundle came by */
-    uint32_t node;                 /* of the last message */
-    struct span last;              /* borrows from msg */
-    struct buf addresses;          /* of the last HELLO */
+    uint32_t via;         /* whose link the bundle came by */
+    uint32_t node;        /* of the last message */
+    struct span last;     /* borrows from msg */
+    struct buf addresses; /* of the last HELLO */
 };
 
 enum lan_how { LAN_ENVIRONMENT, LAN_STDIN };
@@ -50,7 +50,8 @@ bool lan_wrote(const struct lan *l, uint32_t node, const char *text); /* to stde
 void lan_close(struct lan *l);
 
 /* m to the agents of these nodes (n_workers 0), or to one worker of each, by way of the member `via`. */
-void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n, const struct span *m);
+void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n,
+              const struct span *m);
 void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m); /* to one agent */
 /* Takes messages until one of this kind from this node (0: any) is there; false after 10 s. */
 bool lan_until(struct lan *l, enum span_kind kind, uint32_t node);

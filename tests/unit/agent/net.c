@@ -51,9 +51,12 @@ static void secrets_leave_no_trace(void)
     lan_open(&l);
     secret_format(&l.secret, text);
     lan_join(&l, 1, LAN_ENVIRONMENT);
-    ok(slice_is(l.last.v[F_HELLO_NODE].s, "n1") && l.last.v[F_HELLO_VERSION].u64 == 2, "an agent dials with what its environment hands over");
-    ok(l.addresses.n > 13 && memcmp(l.addresses.p, "lo=127.0.0.1", 12) == 0, "the address that it used comes first: %s", l.addresses.p);
-    ok(access("/proc/self/environ", R_OK) < 0 || !environ_shows(l.member[1].pid, text + 70), "its environment shows no secret");
+    ok(slice_is(l.last.v[F_HELLO_NODE].s, "n1") && l.last.v[F_HELLO_VERSION].u64 == 2,
+       "an agent dials with what its environment hands over");
+    ok(l.addresses.n > 13 && memcmp(l.addresses.p, "lo=127.0.0.1", 12) == 0, "the address that it used comes first: %s",
+       l.addresses.p);
+    ok(access("/proc/self/environ", R_OK) < 0 || !environ_shows(l.member[1].pid, text + 70),
+       "its environment shows no secret");
     ok(access("/proc/self/environ", R_OK) < 0 || environ_shows(l.member[1].pid, "PATH="), "and the rest");
     is_int(lan_end(&l, 1), 0, "it ends with its stdin");
     lan_join(&l, 2, LAN_STDIN);
@@ -121,7 +124,8 @@ static void reachable_endpoints_are_found(void)
     snprintf(list, sizeof list, "%s,tcp://host.invalid:1", closed);
     lan_start(&l, 2, LAN_STDIN, list, text);
     is_int(lan_wait(&l, 2), 3, "if none does it ends");
-    snprintf(list, sizeof list, "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (", closed);
+    snprintf(list, sizeof list,
+             "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (", closed);
     ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"), "and says where it tried, and why not");
     unsetenv("CELLSPAN_DIAL_TIMEOUT");
     lan_close(&l);
@@ -204,7 +208,9 @@ static unsigned open_for(struct lan *l, uint32_t via, uint32_t node, uint32_t ch
     m.v[F_OPEN_NODE].u64 = child;
     m.v[F_OPEN_KEY].s = slice_of(key, KEY_SIZE);
     lan_tell(l, via, node, &m);
-    return lan_until(l, SPAN_OPENED, node) && l->last.v[F_OPENED_NODE].u64 == child ? (unsigned)l->last.v[F_OPENED_PORT].u64 : 0;
+    return lan_until(l, SPAN_OPENED, node) && l->last.v[F_OPENED_NODE].u64 == child
+               ? (unsigned)l->last.v[F_OPENED_PORT].u64
+               : 0;
 }
 
 static void announce(struct lan *l, uint32_t via, uint32_t node, uint32_t under, uint32_t deep)
@@ -248,7 +254,8 @@ static void make_tree(struct lan *l)
 {
     for (uint32_t node = 1; node <= 4; node++)
         lan_join(l, node, LAN_STDIN);
-    ok(dial(l, 2, 2, 1, open_for(l, 1, 1, 2), 0) && l->member[2].by == 2, "an agent dials its parent, and says so on its own link");
+    ok(dial(l, 2, 2, 1, open_for(l, 1, 1, 2), 0) && l->member[2].by == 2,
+       "an agent dials its parent, and says so on its own link");
     ok(answers_by(l, 2, 1), "from then on it is reached by way of that");
     ok(dial(l, 4, 4, 1, open_for(l, 1, 1, 4), 0) && answers_by(l, 4, 1), "so is a second");
     announce(l, 1, 1, 2, 3);
@@ -299,13 +306,15 @@ static void links_for_blobs(struct lan *l)
     ok(dial(l, 1, 3, 1, open_for(l, 1, 1, 3), 1), "an agent dials another for blobs");
     ok(dial(l, 1, 3, 1, 1, 1), "to dial it again is nothing");
     ok(dial(l, 1, 2, 1, open_for(l, 1, 1, 2), 1), "also its parent");
-    ok(!dial(l, 1, 4, 2, closed_port(), 1) && memmem(l->last.v[F_DIALED_ERROR].s.p, l->last.v[F_DIALED_ERROR].s.n, "refused", 7),
+    ok(!dial(l, 1, 4, 2, closed_port(), 1) &&
+           memmem(l->last.v[F_DIALED_ERROR].s.p, l->last.v[F_DIALED_ERROR].s.n, "refused", 7),
        "one that does not listen is reported");
 }
 
 /* ---- strangers ---- */
 
-static bool hears(void *context, const struct keys *own, const unsigned char *server, unsigned port, const struct span *m)
+static bool hears(void *context, const struct keys *own, const unsigned char *server, unsigned port,
+                  const struct span *m)
 {
     void *s = zmq_socket(context, ZMQ_DEALER);
     zmq_pollitem_t item = { s, 0, ZMQ_POLLIN, 0 };

@@ -63,7 +63,8 @@ static void the_tree_knows_who_is_where(void)
     is_int(tree_get(&t, 4000000000u), TREE_NONE, "nor what is no node");
     ok(tree_put(&t, ROUTE_NODES_MAX + 1, 3) < 0, "a number that no node has is refused");
     tree_drop(&t, 7);
-    ok(tree_get(&t, 40) == TREE_NONE && tree_get(&t, 7) == TREE_NONE && tree_get(&t, 3) == 3, "a child goes with all that is under it");
+    ok(tree_get(&t, 40) == TREE_NONE && tree_get(&t, 7) == TREE_NONE && tree_get(&t, 3) == 3,
+       "a child goes with all that is under it");
     tree_release(&t);
 }
 
@@ -74,7 +75,8 @@ static void endpoints_are_taken_apart(void)
     struct err err = { "" };
     char text[ADDRESS_TEXT_SIZE];
 
-    ok(dial_next(&list, &one) && slice_is(one, "tcp://a:1") && dial_next(&list, &one) && slice_is(one, "tcp://b:2") && !dial_next(&list, &one),
+    ok(dial_next(&list, &one) && slice_is(one, "tcp://a:1") && dial_next(&list, &one) && slice_is(one, "tcp://b:2") &&
+           !dial_next(&list, &one),
        "a list of endpoints");
     ok(address_parse(slice_text("tcp://10.1.2.3:4321"), &a, &err) == 0, "IPv4");
     address_text(&a, text);
@@ -85,8 +87,10 @@ static void endpoints_are_taken_apart(void)
     ok(address_parse(slice_text("tcp://[::ffff:10.0.0.9]:1"), &a, &err) == 0, "IPv4 in IPv6");
     address_text(&a, text);
     is_text(text, "10.0.0.9", "is IPv4");
-    static const char *const wrong[] = { "", "tcp://", "tcp://:1", "tcp://10.0.0.1", "tcp://10.0.0.1:", "tcp://10.0.0.1:123456", "ipc:///x",
-                                         "10.0.0.1:1", "tcp://10.0.0.1:x" };
+    static const char *const wrong[] = {
+        "",         "tcp://",     "tcp://:1",        "tcp://10.0.0.1", "tcp://10.0.0.1:", "tcp://10.0.0.1:123456",
+        "ipc:///x", "10.0.0.1:1", "tcp://10.0.0.1:x"
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ok(address_parse(slice_text(wrong[i]), &a, &err) < 0, "no endpoint: \"%s\"", wrong[i]);
     is_text(dial_words(ECONNREFUSED), "connection refused", "errors are in words");
@@ -106,7 +110,8 @@ static void lists_begin_with_what_was_used(void)
     ok(slice_is(ifname, "eth0") && slice_is(ip, "fd00::1"), "the only one");
     address_first(slice_text(""), &ifname, &ip);
     ok(ifname.n == 0 && ip.n == 0, "none");
-    ok(address_parse(slice_text("tcp://127.0.0.1:1"), &a, &err) == 0 && address_list(&a, &list) == 0 && strstr(list.p, "=127.0.0.1") != NULL,
+    ok(address_parse(slice_text("tcp://127.0.0.1:1"), &a, &err) == 0 && address_list(&a, &list) == 0 &&
+           strstr(list.p, "=127.0.0.1") != NULL,
        "the loopback is named when it was used");
     buf_clear(&list);
     ok(address_list(NULL, &list) == 0 && (list.n == 0 || !strstr(list.p, "=127.0.0.1")), "and else not");
@@ -125,21 +130,26 @@ static void secrets_are_lines(void)
     secret_create(&s, &k);
     secret_format(&s, text);
     snprintf(line, sizeof line, "CELLSPAN_SECRET=%s\r", text);
-    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret && memcmp(&h.secret, &s, sizeof s) == 0, "a secret, even from Windows");
+    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret && memcmp(&h.secret, &s, sizeof s) == 0,
+       "a secret, even from Windows");
     ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41"), &err) == 0 && h.has_index && h.index == 41, "a number");
-    static const char *const wrong[] = { "CELLSPAN_AGENT=", "CELLSPAN_AGENT=-1", "CELLSPAN_AGENT=1x", "CELLSPAN_AGENT=12345678901", "",
-                                         "Welcome to host h1", "CELLSPAN_SECRET=2:00" };
+    static const char *const wrong[] = {
+        "CELLSPAN_AGENT=",    "CELLSPAN_AGENT=-1",   "CELLSPAN_AGENT=1x", "CELLSPAN_AGENT=12345678901", "",
+        "Welcome to host h1", "CELLSPAN_SECRET=2:00"
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct err why = { "" };
 
-        ok(secret_take_line(&h, slice_text(wrong[i]), &why) < 0 && why.text[0] && !strstr(why.text, "h1"), "not: %s", wrong[i]);
+        ok(secret_take_line(&h, slice_text(wrong[i]), &why) < 0 && why.text[0] && !strstr(why.text, "h1"), "not: %s",
+           wrong[i]);
     }
     setenv("CELLSPAN_SECRET", text, 1);
     setenv("CELLSPAN_AGENT", "3", 1);
     char *where = getenv("CELLSPAN_SECRET");
     h = (struct handed){ .index = 0 };
     ok(secret_from_environment(&h, &err) == 0 && h.has_secret && h.index == 3, "both from the environment");
-    ok(!getenv("CELLSPAN_SECRET") && !getenv("CELLSPAN_AGENT") && where[0] == '\0' && where[60] == '\0', "where they are wiped and unset");
+    ok(!getenv("CELLSPAN_SECRET") && !getenv("CELLSPAN_AGENT") && where[0] == '\0' && where[60] == '\0',
+       "where they are wiped and unset");
     secret_wipe(&h.secret);
 }
 
@@ -151,9 +161,11 @@ static void secrets_are_waited_for(void)
 
     if (pipe(fd) < 0)
         return;
-    ok(secret_from_stdin(&h, fd[0], 20, &err) < 0 && strstr(err.text, "neither in the environment"), "not for ever: %s", err.text);
+    ok(secret_from_stdin(&h, fd[0], 20, &err) < 0 && strstr(err.text, "neither in the environment"), "not for ever: %s",
+       err.text);
     close(fd[1]);
-    ok(secret_from_stdin(&h, fd[0], 20, &end) < 0 && strstr(end.text, "ended before"), "an end is an end: %s", end.text);
+    ok(secret_from_stdin(&h, fd[0], 20, &end) < 0 && strstr(end.text, "ended before"), "an end is an end: %s",
+       end.text);
     close(fd[0]);
 }
 
@@ -162,21 +174,28 @@ static void pythons_are_looked_for(void)
     char folder[] = "/tmp/cellspan-test-XXXXXX", path[PATH_MAX], python[64], out[PATH_MAX], version[32];
     struct err err = { "" };
 
-    ok(place_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 && !place_version("/usr/bin/python3", version) &&
-           place_version("/usr/lib/python3.9/site-packages", version) && strcmp(version, "python3.9") == 0, "versions in paths");
+    ok(place_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 &&
+           !place_version("/usr/bin/python3", version) && place_version("/usr/lib/python3.9/site-packages", version) &&
+           strcmp(version, "python3.9") == 0,
+       "versions in paths");
     if (!mkdtemp(folder))
         return;
     snprintf(python, sizeof python, "%s/python3", folder);
     snprintf(path, sizeof path, "/nowhere::%s", folder);
-    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) < 0 && strstr(err.text, "h2 has no /nowhere/python") &&
-           strstr(err.text, "CELLSPAN_REMOTE_PYTHON"), "none: %s", err.text);
+    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) < 0 &&
+           strstr(err.text, "h2 has no /nowhere/python") && strstr(err.text, "CELLSPAN_REMOTE_PYTHON"),
+       "none: %s", err.text);
     if (symlink("/bin/sh", python) < 0)
         return;
-    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) == 0 && strcmp(out, python) == 0, "the one on PATH will do");
-    ok(place_python("/bin/sh", "/nowhere/else", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0, "the one that was named is best");
-    ok(place_python("/nowhere/python", "/bin/sh", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0, "then the one that was set");
+    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) == 0 && strcmp(out, python) == 0,
+       "the one on PATH will do");
+    ok(place_python("/bin/sh", "/nowhere/else", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0,
+       "the one that was named is best");
+    ok(place_python("/nowhere/python", "/bin/sh", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0,
+       "then the one that was set");
     err.text[0] = '\0';
-    ok(place_python("/nowhere/python", "/nowhere/else", path, "h2", out, &err) < 0 && strstr(err.text, "/nowhere/else"), "which must be there");
+    ok(place_python("/nowhere/python", "/nowhere/else", path, "h2", out, &err) < 0 && strstr(err.text, "/nowhere/else"),
+       "which must be there");
     ok(place_has_folder(folder) && !place_has_folder(python) && !place_has_folder("/nowhere"), "folders");
     unlink(python);
     rmdir(folder);
