@@ -26,6 +26,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/gauge.h worker/agent/gauge.c \
 	worker/agent/haul.h worker/agent/haul.c \
 	worker/agent/instead.h worker/agent/instead.c \
+	worker/agent/guard.h worker/agent/guard.c \
 	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
 	worker/agent/nccl.h worker/agent/nccl.c worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
@@ -57,6 +58,7 @@ AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
 check_PROGRAMS += \
+	tests/unit/agent/cargo.t \
 	tests/unit/agent/home.t \
 	tests/unit/agent/lines.t \
 	tests/unit/agent/net.t \
@@ -64,6 +66,9 @@ check_PROGRAMS += \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
+tests_unit_agent_cargo_t_SOURCES = tests/unit/agent/cargo.c $(AGENT_TEST_DOUBLES) tests/unit/agent/lan.h tests/unit/agent/lan.c
+tests_unit_agent_cargo_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_cargo_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_home_t_SOURCES = tests/unit/agent/home.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_home_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_home_t_LDADD = $(AGENT_TEST_LIBS)

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/guard.h"
 #include "worker/agent/join.h"
 #include "worker/agent/secret.h"
 #include "worker/agent/spawn.h"
@@ -228,8 +229,20 @@ int main(int argc, char **argv)
 #endif
     log_open("agent");
     join_init(&h.join, &h.agent);
-    if (random_open(&err) == 0 && take_secret(&h, args.connect, &err) == 0 && run(&h, &args, &err) == 0)
+    if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
+        goto failed;
+    if (join_is_remote(args.connect)) {
+        const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);
+
+        if (rc == 1)
+            return status;
+        if (rc < 0)
+            goto failed;
+        h.parent = getppid();
+    }
+    if (run(&h, &args, &err) == 0)
         return h.agent.status;
+failed:
     keys_wipe(&h.join.keys);
     if (err.text[0])
         fprintf(stderr, "cellspan-agent on %s: %s\n", args.node, err.text);

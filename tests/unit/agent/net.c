@@ -189,6 +189,47 @@ static void a_silent_kernel_ends_it(void)
     lan_close(&l);
 }
 
+/* What a rank left is nobody's child when the agent is gone. */
+static void a_killed_agent_leaves_nobody(void)
+{
+    const uint32_t node = 1, worker = 2;
+    struct span m = { .kind = SPAN_RUN, .cell = 1 };
+    struct lan l;
+    pid_t rank, daemon, agent;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    agent = (pid_t)l.last.v[F_HELLO_PID].u64;
+    start_rank(&l, 1, 1, 2);
+    ok(agent > 1 && lan_until(&l, SPAN_READY, 1), "a rank comes up");
+    rank = (pid_t)l.last.v[F_READY_PID].u64;
+    m.v[F_RUN_CODE].s = slice_text("daemon\nsleep 0");
+    lan_send(&l, 1, &node, &worker, 1, &m);
+    ok(lan_until(&l, SPAN_LINES, 1), "and leaves a daemon");
+    daemon = (pid_t)strtol(l.last.v[F_LINES_DATA].s.p, NULL, 10);
+    kill(agent, SIGKILL);
+    ok(lan_wait(&l, 1) == 137 && lan_wrote(&l, 1, "was killed by signal 9"), "an agent that is killed is told of");
+    ok(is_gone(rank) && daemon > 1 && is_gone(daemon), "and nobody is left");
+    lan_close(&l);
+}
+
+static void the_end_of_a_guard_is_the_agents(void)
+{
+    struct lan l;
+    pid_t agent;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    agent = (pid_t)l.last.v[F_HELLO_PID].u64;
+    kill(l.member[1].pid, SIGTERM);
+    ok(lan_wait(&l, 1) == 0 && is_gone(agent), "SIGTERM is passed on");
+    lan_join(&l, 2, LAN_STDIN);
+    agent = (pid_t)l.last.v[F_HELLO_PID].u64;
+    kill(l.member[2].pid, SIGKILL);
+    ok(is_gone(agent), "SIGKILL ends both");
+    lan_close(&l);
+}
+
 /* ---- agents of agents ---- */
 
 static void key_of(const struct lan *l, uint32_t node, unsigned char out[KEY_SIZE])
@@ -418,6 +459,8 @@ int main(int argc, char **argv)
     refusals_are_told();
     beats_are_answered();
     a_silent_kernel_ends_it();
+    a_killed_agent_leaves_nobody();
+    the_end_of_a_guard_is_the_agents();
     trees_of_agents();
     return plan_done();
 }
