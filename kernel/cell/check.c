@@ -1,5 +1,6 @@
-/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole world. The steps and their
- * fields are those of worker/collective/README.md; each is sent to all ranks at once, and the next when all have answered. */
+/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole world. The steps and
+ * their fields are those of worker/collective/README.md; each is sent to all ranks at once, and the next when all have
+ * answered. */
 #include "kernel/cell/check.h"
 
 #include <stdio.h>
@@ -265,8 +266,8 @@ void check_begin(struct cell *c)
 
 static json_t *interrupted(void)
 {
-    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue", "the check was interrupted", "traceback",
-                     "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
+    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue", "the check was interrupted",
+                     "traceback", "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
 }
 
 /* When the answer is here, its clock had shown `clock` some time between the question and now. */
@@ -373,7 +374,8 @@ static void take_pair(struct check *k, const json_t *said)
 {
     const long a = index_of(k, json_integer_value(json_object_get(said, "a")));
     const long b = index_of(k, json_integer_value(json_object_get(said, "b")));
-    const double us = json_number_value(json_object_get(said, "us")), gbps = json_number_value(json_object_get(said, "gbps"));
+    const double us = json_number_value(json_object_get(said, "us")),
+                 gbps = json_number_value(json_object_get(said, "gbps"));
     struct check_pair *p;
 
     if (a < 0 || b < 0 || a == b || k->pairs > k->paired * k->paired)
@@ -392,8 +394,7 @@ static void take_pairs(struct check *k)
     size_t p;
 
     for (size_t i = 0; i < k->n; i++) {
-        json_array_foreach(json_object_get(k->rank[i].said, "pairs"), p, one)
-            take_pair(k, one);
+        json_array_foreach(json_object_get(k->rank[i].said, "pairs"), p, one) take_pair(k, one);
     }
 }
 
@@ -428,8 +429,7 @@ static void take_world(struct check *k)
 
     for (size_t i = 0; i < k->n; i++) {
         set_error(&k->world_error, text_field(k->rank[i].said, "error"));
-        json_array_foreach(json_object_get(k->rank[i].said, "rows"), p, one)
-            take_row(k, one);
+        json_array_foreach(json_object_get(k->rank[i].said, "rows"), p, one) take_row(k, one);
     }
 }
 

@@ -51,7 +51,7 @@ struct check {
     size_t *in_pairs; /* owned: indices of those that pairs are made of */
     size_t paired;
     struct link_medians medians[2]; /* of links between nodes, and of those within */
-    struct check_pair *pair; /* owned */
+    struct check_pair *pair;        /* owned */
     size_t pairs, round;
     struct check_way *way; /* owned */
     size_t ways;

@@ -14,7 +14,7 @@
 #define PATIENCE_NS (10 * NS_PER_S) /* nor asked again before that: a driver may be stuck */
 
 struct gauge {
-    bool waiting;      /* it was asked, and has not answered */
+    bool waiting; /* it was asked, and has not answered */
     uint64_t asked_ns;
     uint64_t taken_ns; /* when it answered */
     json_t *said;      /* owned: the last answer, or NULL */
@@ -35,25 +35,32 @@ static struct gauge *gauge_at(struct notebook *nb, unsigned node)
     return &more[node];
 }
 
-static void ask(struct notebook *nb, unsigned node)
+/* Is it to be asked? Then it counts as asked. */
+static bool is_due(struct notebook *nb, unsigned node)
 {
-    const struct span m = { .kind = SPAN_GAUGES };
     struct gauge *g = gauge_at(nb, node);
-    struct err err = { "" };
 
-    if (!g || (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
-        return;
+    if (!g || (node == NODE_HERE && nb->away) || (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
+        return false;
     g->asked_ns = notebook_now(nb);
-    g->waiting = notebook_send_node(nb, node, &m, &err) == 0;
+    g->waiting = true;
+    return true;
 }
 
 void gauges_ask(struct notebook *nb)
 {
+    const struct span m = { .kind = SPAN_GAUGES };
     const struct group *g = nb->group;
+    unsigned *nodes = calloc(g->size + 1, sizeof *nodes);
+    struct err err = { "" };
+    size_t n = 0;
 
-    for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].worker && (k == 0 || g->rank[k].node != g->rank[k - 1].node))
-            ask(nb, g->rank[k].node);
+    for (unsigned k = 0; nodes && k < g->size; k++)
+        if (g->rank[k].worker && is_due(nb, g->rank[k].node))
+            nodes[n++] = g->rank[k].node;
+    if (n && nb->doors.send_nodes(nb->doors.arg, nodes, n, &m, &err) < 0)
+        log_info("gauges", "%s", err.text); /* some have been asked, and answer */
+    free(nodes);
 }
 
 bool gauges_wait(const struct notebook *nb)
@@ -92,9 +99,8 @@ static const json_t *worker_of(const json_t *said, uint32_t worker)
     const json_t *list = json_object_get(said, "workers"), *entry;
     size_t k;
 
-    json_array_foreach(list, k, entry)
-        if (json_integer_value(json_object_get(entry, "worker")) == (json_int_t)worker)
-            return entry;
+    json_array_foreach(list, k, entry) if (json_integer_value(json_object_get(entry, "worker")) ==
+                                           (json_int_t)worker) return entry;
     return NULL;
 }
 
@@ -103,9 +109,7 @@ static const json_t *gpu_of(const json_t *said, const char *uuid)
     const json_t *list = json_object_get(said, "gpus"), *entry;
     size_t k;
 
-    json_array_foreach(list, k, entry)
-        if (strcmp(text_field(entry, "uuid"), uuid) == 0)
-            return entry;
+    json_array_foreach(list, k, entry) if (strcmp(text_field(entry, "uuid"), uuid) == 0) return entry;
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* A cell whose ranks wait for one another: said once, with the rank that the others wait for. Stacks are looked at now and
- * then, and ranks that stay at one place for all of the time, while another one is elsewhere, are told. */
+/* A cell whose ranks wait for one another: said once, with the rank that the others wait for. Stacks are looked at now
+ * and then, and ranks that stay at one place for all of the time, while another one is elsewhere, are told. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,8 @@ static void take(struct cell *c, struct member *m, const char *stack)
 /* It has been where it is for all of the time, or is over. */
 static bool is_still(const struct cell *c, const struct member *m)
 {
-    return m->state != MEMBER_RUNNING || (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang_limit_ns);
+    return m->state != MEMBER_RUNNING ||
+           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang_limit_ns);
 }
 
 static bool same_place(const struct member *a, const struct member *b)

@@ -10,10 +10,10 @@
 #include "kernel/cell/text.h"
 #include "kernel/status/grid.h"
 
-#define CLOCK_OFF_S   2.0 /* more is named */
-#define SHM_LITTLE    (INT64_C(64) << 20)
-#define MATRIX_MAX    16u /* ranks */
-#define NAMED_MAX     8u  /* links that are named one by one */
+#define CLOCK_OFF_S 2.0 /* more is named */
+#define SHM_LITTLE  (INT64_C(64) << 20)
+#define MATRIX_MAX  16u /* ranks */
+#define NAMED_MAX   8u  /* links that are named one by one */
 
 /* ---- what is shown ---- */
 
@@ -90,7 +90,8 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
 
     json_array_foreach(list, i, one)
     {
-        const char *name = json_string_value(json_array_get(one, 0)), *address = json_string_value(json_array_get(one, 1));
+        const char *name = json_string_value(json_array_get(one, 0)),
+                   *address = json_string_value(json_array_get(one, 1));
 
         if (!name || !address || strncmp(address, "fe80:", 5) == 0) /* links' own addresses say nothing */
             continue;
@@ -177,7 +178,8 @@ static void note_node(const struct check_rank *r, struct buf *notes)
 
     if (fabs(r->offset_s) > CLOCK_OFF_S + r->doubt_s) {
         duration(off, fabs(r->offset_s));
-        note(notes, "the clock of %s is %s %s the kernel's", r->node_name, off, r->offset_s > 0 ? "ahead of" : "behind");
+        note(notes, "the clock of %s is %s %s the kernel's", r->node_name, off,
+             r->offset_s > 0 ? "ahead of" : "behind");
     }
     if (!json_is_integer(free))
         note(notes, "%s has no /dev/shm: big variables can't be shared there", r->node_name);
@@ -206,9 +208,9 @@ static bool has_interface(const struct check_rank *r, const char *name)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(r->facts, "addresses"), i, one)
-        if (json_string_value(json_array_get(one, 0)) && strcmp(json_string_value(json_array_get(one, 0)), name) == 0)
-            return true;
+    json_array_foreach(json_object_get(r->facts, "addresses"), i,
+                       one) if (json_string_value(json_array_get(one, 0)) &&
+                                strcmp(json_string_value(json_array_get(one, 0)), name) == 0) return true;
     return false;
 }
 
@@ -220,9 +222,9 @@ static void note_interfaces(const struct check *k, struct buf *notes)
     for (size_t i = 1; i < k->n; i++) {
         bool any = false;
 
-        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one)
-            any = any || (json_string_value(json_array_get(one, 0)) &&
-                          has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
+        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one) any =
+            any || (json_string_value(json_array_get(one, 0)) &&
+                    has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
         if (!any && is_first(k, i) && json_array_size(json_object_get(k->rank[0].facts, "addresses")))
             note(notes, "%s and %s have no interface of the same name: NCCL_SOCKET_IFNAME can't be the same for both",
                  k->rank[0].node_name, k->rank[i].node_name);
@@ -232,7 +234,8 @@ static void note_interfaces(const struct check *k, struct buf *notes)
 void verdict_facts(struct cell *c, struct check *k)
 {
     static const bool right[] = { false, false, false, false, false, false, true, true, false };
-    static const char *const heads[] = { "node", "ranks", "python", "torch", "nccl", "cuda", "clock", "/dev/shm free", "addresses" };
+    static const char *const heads[] = { "node", "ranks", "python",        "torch",    "nccl",
+                                         "cuda", "clock", "/dev/shm free", "addresses" };
     struct grid g = { .columns = sizeof heads / sizeof *heads, .right = right };
     struct buf notes = BUF_INIT;
 
@@ -294,10 +297,9 @@ static void judge(struct check *k, bool local)
         const struct check_pair *p = &k->pair[i];
 
         if (is_local(k, p) == local)
-            figure[n++] = (struct link_figure){ .pair = { k->rank[p->a].rank, k->rank[p->b].rank },
-                                                .us = p->us,
-                                                .gbps = p->gbps,
-                                                .failed = !is_fine(p) };
+            figure[n++] = (struct link_figure){
+                .pair = { k->rank[p->a].rank, k->rank[p->b].rank }, .us = p->us, .gbps = p->gbps, .failed = !is_fine(p)
+            };
     }
     if (!figure || links_judge(figure, n, &k->medians[local]) < 0)
         log_error("check", "out of memory: links are not judged");
@@ -354,8 +356,8 @@ static void note_slow(const struct check *k, struct buf *notes)
         if (p->state != LINK_SLOW || named++ >= NAMED_MAX)
             continue;
         name_pair(k, p, who, sizeof who);
-        note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who, p->gbps,
-             p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
+        note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who,
+             p->gbps, p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
     }
     if (named > NAMED_MAX)
         note(notes, "slow: %u links more", named - NAMED_MAX);
@@ -502,9 +504,11 @@ bool verdict_is_bad(const struct check *k, struct buf *out)
         return false;
     if (first)
         name_pair(k, first, who, sizeof who);
-    if ((first && buf_addf(out, "%s: %s", who, first->error ? first->error : "what arrived was not what was sent") < 0) ||
+    if ((first &&
+         buf_addf(out, "%s: %s", who, first->error ? first->error : "what arrived was not what was sent") < 0) ||
         (n > 1 && buf_addf(out, " (and %zu links more, see above)", n - 1) < 0) ||
-        (!first && buf_addf(out, "the whole world: %s", k->world_error ? k->world_error : "what arrived was not what was sent") < 0))
+        (!first && buf_addf(out, "the whole world: %s",
+                            k->world_error ? k->world_error : "what arrived was not what was sent") < 0))
         log_error("check", "out of memory: the check's failure is not told");
     return true;
 }

@@ -85,8 +85,8 @@ static size_t frames_of(const char *stack, struct slice *frame)
     return n;
 }
 
-/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each communicator are. All nodes
- * know the same, so each line is told once, below the stacks. */
+/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each communicator are. All
+ * nodes know the same, so each line is told once, below the stacks. */
 static int add_nccl(const char *stack, struct buf *out)
 {
     static const char says[] = "\nNCCL says:\n";
@@ -167,7 +167,8 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     int rc = text && told ? 0 : -1;
 
     for (size_t k = 0; rc == 0 && k < w->n; k++)
-        rc = describe(nb, &w->spot[k], &text[k]) < 0 || (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0) ? -1 : 0;
+        rc = describe(nb, &w->spot[k], &text[k]) < 0 || (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0) ? -1
+                                                                                                                  : 0;
     for (size_t k = 0; rc == 0 && k < w->n; k++) {
         if (told[k])
             continue;
@@ -376,9 +377,8 @@ bool where_request(struct notebook *nb, struct request *r)
     struct slice line;
     bool ours;
 
-    if (!nb->cell || nb->aborting || !code || plan_peek(slice_text(code), &line) != 1 ||
-        memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n) ||
-        plan_parse(slice_text(code), line, &plan, &err) < 0)
+    if (!nb->cell || nb->aborting || !code || plan_peek(slice_text(code), &line) != 1 || memchr(line.p, '{', line.n) ||
+        memchr(line.p, '$', line.n) || plan_parse(slice_text(code), line, &plan, &err) < 0)
         return false;
     ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
     if (ours)

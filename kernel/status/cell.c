@@ -16,8 +16,8 @@ static bool same_name(const struct status_rank *a, const struct status_rank *b)
 }
 
 /* The ranks from `first` on that are alike; false: one before it was, so they have been told. */
-static int alike(const struct status_cell *s, size_t first, bool (*same)(const struct status_rank *, const struct status_rank *),
-                 struct ranks *found)
+static int alike(const struct status_cell *s, size_t first,
+                 bool (*same)(const struct status_rank *, const struct status_rank *), struct ranks *found)
 {
     ranks_clear(found);
     for (size_t i = 0; i < first; i++)

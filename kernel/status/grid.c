@@ -104,7 +104,8 @@ int grid_html(const struct grid *g, struct buf *out)
         const size_t c = i % g->columns;
         const char *tag = i < g->columns ? "th" : "td";
 
-        rc = buf_addf(out, "%s<%s style=\"text-align:%s\">", c ? "" : "<tr>", tag, g->right && g->right[c] ? "right" : "left");
+        rc = buf_addf(out, "%s<%s style=\"text-align:%s\">", c ? "" : "<tr>", tag,
+                      g->right && g->right[c] ? "right" : "left");
         rc = rc < 0 ? rc : html_add(out, g->cell[i]);
         rc = rc < 0 ? rc : buf_addf(out, "</%s>%s", tag, c + 1 == g->columns ? "</tr>\n" : "");
     }

@@ -11,7 +11,7 @@ struct grid {
     const bool *right; /* borrowed, one for each column: it stands at the right; NULL: none does */
     char **cell;       /* owned, n of them: row after row, the headings first */
     size_t n;
-    bool failed;       /* memory was out: what is written of it fails, too */
+    bool failed; /* memory was out: what is written of it fails, too */
 };
 
 void grid_add(struct grid *g, const char *format, ...) PRINTF_LIKE(2, 3); /* the next cell */

@@ -1,5 +1,5 @@
-/* status.h - the ranks of a group, for %ranks, and those of a running cell, for the display under it; as text and as HTML.
- * Pure. */
+/* status.h - the ranks of a group, for %ranks, and those of a running cell, for the display under it; as text and as
+ * HTML. Pure. */
 #ifndef KERNEL_STATUS_STATUS_H
 #define KERNEL_STATUS_STATUS_H
 
@@ -12,11 +12,11 @@ struct status_rank {
     unsigned rank;
     const char *state; /* "running", "waiting", "dead" … */
     const char *node;
-    long pid;            /* 0: there is no process */
-    uint64_t memory;     /* bytes that are the rank's own share (PSS where known, else RSS); 0: unknown */
-    uint64_t in_cell_ns; /* how long it has been running the current cell; 0: it is not */
-    const char *gpu;     /* which GPUs it has; NULL: none. Without it the rest is not looked at */
-    unsigned cells;      /* that it ran since it started */
+    long pid;                     /* 0: there is no process */
+    uint64_t memory;              /* bytes that are the rank's own share (PSS where known, else RSS); 0: unknown */
+    uint64_t in_cell_ns;          /* how long it has been running the current cell; 0: it is not */
+    const char *gpu;              /* which GPUs it has; NULL: none. Without it the rest is not looked at */
+    unsigned cells;               /* that it ran since it started */
     uint64_t gpu_used, gpu_total; /* bytes, of all its GPUs; total 0: unknown */
     int gpu_use;                  /* percent, their mean; -1: unknown */
     int gpu_others;               /* processes on them that are not this notebook's; -1: unknown */

@@ -13,7 +13,7 @@
 #include "worker/agent/worker.h"
 #include "worker/collective/ras.h"
 
-#define WAIT_MS  1000u
+#define WAIT_MS   1000u
 #define WORDS_MAX 16384u /* bytes: there is a stack above them */
 
 struct nccl_asking {
