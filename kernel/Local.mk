@@ -10,7 +10,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/engine.c kernel/cell/start.c kernel/cell/sever.c \
 	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
 	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c kernel/cell/hang.c \
-	kernel/cell/check.h kernel/cell/check.c kernel/cell/verdict.c \
+	kernel/cell/check.h kernel/cell/check.c kernel/cell/answers.c kernel/cell/facts.c kernel/cell/verdict.c \
 	kernel/cell/text.h kernel/cell/text.c
 
 bin_PROGRAMS += cellspan-kernel

@@ -303,143 +303,6 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
     return true;
 }
 
-const struct check_way *check_way_between(const struct check *k, unsigned from, unsigned to)
-{
-    for (size_t i = 0; i < k->ways; i++)
-        if (k->way[i].from == from && k->way[i].to == to)
-            return &k->way[i];
-    return NULL;
-}
-
-static void add_way(struct check *k, unsigned from, unsigned to, const char *why)
-{
-    struct check_way *more;
-    char *copy;
-
-    if (!why[0] || check_way_between(k, from, to) || !(copy = strdup(why)))
-        return;
-    if (!(more = realloc(k->way, (k->ways + 1) * sizeof *more))) {
-        free(copy);
-        return;
-    }
-    k->way = more;
-    more[k->ways++] = (struct check_way){ from, to, copy };
-}
-
-/* Who could not be reached says more than who heard nothing. */
-static void take_ways(struct check *k)
-{
-    for (unsigned pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < k->n; i++) {
-            const json_t *peers = json_object_get(k->rank[i].said, "peers"), *one;
-            size_t p;
-
-            json_array_foreach(peers, p, one)
-            {
-                const unsigned other = (unsigned)json_integer_value(json_object_get(one, "rank"));
-
-                if (pass == 0)
-                    add_way(k, k->rank[i].rank, other, text_field(one, "error"));
-                else
-                    add_way(k, other, k->rank[i].rank, text_field(one, "silent"));
-            }
-        }
-}
-
-static struct check_pair *pair_of(struct check *k, size_t a, size_t b)
-{
-    for (size_t p = 0; p < k->pairs; p++)
-        if (k->pair[p].a == a && k->pair[p].b == b)
-            return &k->pair[p];
-    k->pair[k->pairs] = (struct check_pair){ .a = a, .b = b };
-    return &k->pair[k->pairs++];
-}
-
-static long index_of(const struct check *k, json_int_t rank)
-{
-    for (size_t i = 0; i < k->n; i++)
-        if ((json_int_t)k->rank[i].rank == rank)
-            return (long)i;
-    return -1;
-}
-
-static void set_error(char **to, const char *text)
-{
-    if (!*to && text[0])
-        *to = strdup(text);
-}
-
-/* One end's word on its pair. */
-static void take_pair(struct check *k, const json_t *said)
-{
-    const long a = index_of(k, json_integer_value(json_object_get(said, "a")));
-    const long b = index_of(k, json_integer_value(json_object_get(said, "b")));
-    const double us = json_number_value(json_object_get(said, "us")),
-                 gbps = json_number_value(json_object_get(said, "gbps"));
-    struct check_pair *p;
-
-    if (a < 0 || b < 0 || a == b || k->pairs > k->paired * k->paired)
-        return;
-    p = pair_of(k, (size_t)(a < b ? a : b), (size_t)(a < b ? b : a));
-    set_error(&p->error, text_field(said, "error"));
-    p->us = us > p->us ? us : p->us;
-    p->gbps = !p->measured || gbps < p->gbps ? gbps : p->gbps;
-    p->bad += json_integer_value(json_object_get(said, "bad"));
-    p->measured = true;
-}
-
-static void take_pairs(struct check *k)
-{
-    const json_t *one;
-    size_t p;
-
-    for (size_t i = 0; i < k->n; i++) {
-        json_array_foreach(json_object_get(k->rank[i].said, "pairs"), p, one) take_pair(k, one);
-    }
-}
-
-static void take_row(struct check *k, const json_t *said)
-{
-    const char *op = text_field(said, "op");
-    const json_int_t bytes = json_integer_value(json_object_get(said, "bytes"));
-    struct check_row *row = NULL, *more;
-
-    for (size_t i = 0; i < k->rows; i++)
-        if (strcmp(k->row[i].op, op) == 0 && k->row[i].bytes == bytes)
-            row = &k->row[i];
-    if (!row) {
-        if (k->rows >= 256 || !(more = realloc(k->row, (k->rows + 1) * sizeof *more)))
-            return;
-        k->row = more;
-        row = &more[k->rows++];
-        *row = (struct check_row){ .bytes = bytes };
-        snprintf(row->op, sizeof row->op, "%s", op);
-    }
-    row->us += json_number_value(json_object_get(said, "us"));
-    row->algbw += json_number_value(json_object_get(said, "algbw"));
-    row->busbw += json_number_value(json_object_get(said, "busbw"));
-    row->bad += json_integer_value(json_object_get(said, "bad"));
-    row->ranks++;
-}
-
-static void take_world(struct check *k)
-{
-    const json_t *one;
-    size_t p;
-
-    for (size_t i = 0; i < k->n; i++) {
-        set_error(&k->world_error, text_field(k->rank[i].said, "error"));
-        json_array_foreach(json_object_get(k->rank[i].said, "rows"), p, one) take_row(k, one);
-    }
-}
-
-static void take_listen(struct check *k)
-{
-    for (size_t i = 0; i < k->n; i++)
-        k->rank[i].port = (unsigned)json_integer_value(json_object_get(k->rank[i].said, "port"));
-    set_error(&k->nccl_id, text_field(k->rank[0].said, "nccl_id"));
-}
-
 /* ---- from step to step ---- */
 
 static bool is_reached(const struct check *k, size_t i, size_t j)
@@ -468,7 +331,7 @@ static void pairs_next(struct cell *c)
     if (ring_is_whole(k)) {
         ask_all(c, CHECK_WORLD);
     } else {
-        set_error(&k->world_error, "it needs every rank's neighbours, and not all of them are reached");
+        check_set_error(&k->world_error, "it needs every rank's neighbours, and not all of them are reached");
         verdict_world(c, k);
         ask_all(c, CHECK_CLOSE);
     }
@@ -498,20 +361,20 @@ static void step_over(struct cell *c)
         ask_all(c, CHECK_LISTEN);
         break;
     case CHECK_LISTEN:
-        take_listen(k);
+        answers_take_listen(k);
         ask_all(c, k->n > 1 ? CHECK_CONNECT : CHECK_WORLD);
         break;
     case CHECK_CONNECT:
-        take_ways(k);
+        answers_take_ways(k);
         pairs_next(c);
         break;
     case CHECK_PAIRS:
-        take_pairs(k);
+        answers_take_pairs(k);
         k->round++;
         pairs_next(c);
         break;
     case CHECK_WORLD:
-        take_world(k);
+        answers_take_world(k);
         verdict_world(c, k);
         ask_all(c, CHECK_CLOSE);
         break;

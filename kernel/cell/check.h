@@ -69,10 +69,24 @@ bool check_message(struct cell *c, struct member *member, const struct span *m);
 void check_look(struct cell *c);                                                 /* a rank has answered, or died */
 void check_free(struct check *k);
 
-/* ---- verdict.c ---- */
+/* ---- answers.c ---- */
+/* What the ranks said in the step that is over, into the check. */
+void answers_take_listen(struct check *k);
+void answers_take_ways(struct check *k);
+void answers_take_pairs(struct check *k);
+void answers_take_world(struct check *k);
+void check_set_error(char **to, const char *text); /* the first that is not empty stays */
+
+/* ---- facts.c ---- */
 /* What the facts say about the nodes: shown; whether all ranks have a GPU and an NCCL that fit together. */
 void verdict_facts(struct cell *c, struct check *k);
 bool verdict_nccl(const struct check *k);
+
+/* ---- verdict.c ---- */
+struct grid;
+/* A heading, a table, and sentences below it, a line each. */
+void check_show(struct cell *c, const char *heading, const struct grid *grid, const struct buf *notes);
+void check_note(struct buf *notes, const char *format, ...) PRINTF_LIKE(2, 3);
 void verdict_pairs(struct cell *c, struct check *k);
 void verdict_world(struct cell *c, struct check *k);
 /* The sentence that the check fails with; false: there is nothing to fail for. */

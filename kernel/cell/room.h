@@ -21,7 +21,7 @@
  *   live.c       the display under a cell that runs for a while
  *   where.c      %ranks where
  *   hang.c       ranks that wait for one another for long
- *   check.c      %ranks check (check.h), verdict.c what its answers mean
+ *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what that means
  */
 #ifndef KERNEL_CELL_ROOM_H
 #define KERNEL_CELL_ROOM_H

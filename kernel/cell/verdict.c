@@ -1,6 +1,4 @@
-/* What the answers of %ranks check mean, in tables and sentences: what differs between nodes, and which link is slow or
- * dead. */
-#include <math.h>
+/* What the answers of %ranks check mean, in tables and sentences: which link is slow or dead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +8,13 @@
 #include "kernel/cell/text.h"
 #include "kernel/status/grid.h"
 
-#define CLOCK_OFF_S 2.0 /* more is named */
-#define SHM_LITTLE  (INT64_C(64) << 20)
-#define MATRIX_MAX  16u /* ranks */
-#define NAMED_MAX   8u  /* links that are named one by one */
+#define MATRIX_MAX 16u /* ranks */
+#define NAMED_MAX  8u  /* links that are named one by one */
 
 /* ---- what is shown ---- */
 
 /* A heading, a table, and sentences below it, a line each. */
-static void show(struct cell *c, const char *heading, const struct grid *grid, const struct buf *notes)
+void check_show(struct cell *c, const char *heading, const struct grid *grid, const struct buf *notes)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
     const char *below = notes->p ? notes->p : "";
@@ -41,8 +37,7 @@ static void show(struct cell *c, const char *heading, const struct grid *grid, c
     buf_release(&html);
 }
 
-static void note(struct buf *notes, const char *format, ...) PRINTF_LIKE(2, 3);
-static void note(struct buf *notes, const char *format, ...)
+void check_note(struct buf *notes, const char *format, ...)
 {
     char line[2048];
     va_list args;
@@ -52,227 +47,6 @@ static void note(struct buf *notes, const char *format, ...)
     va_end(args);
     if (buf_addf(notes, "%s\n", line) < 0)
         log_error("check", "out of memory: not told: %s", line);
-}
-
-/* ---- facts ---- */
-
-static const char *fact(const struct check_rank *r, const char *name)
-{
-    return text_field(r->facts, name);
-}
-
-/* The ranks of node i's machine, by its first rank. */
-static int node_ranks(const struct check *k, size_t i, struct buf *out)
-{
-    struct ranks mine = RANKS_INIT;
-    int rc = 0;
-
-    for (size_t j = 0; rc == 0 && j < k->n; j++)
-        if (k->rank[j].node == k->rank[i].node)
-            rc = ranks_add(&mine, k->rank[j].rank);
-    rc = rc < 0 ? rc : ranks_format(&mine, out);
-    ranks_release(&mine);
-    return rc;
-}
-
-static bool is_first(const struct check *k, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (k->rank[j].node == k->rank[i].node)
-            return false;
-    return true;
-}
-
-static void add_addresses(const struct check_rank *r, struct buf *out)
-{
-    const json_t *list = json_object_get(r->facts, "addresses"), *one;
-    size_t i;
-
-    json_array_foreach(list, i, one)
-    {
-        const char *name = json_string_value(json_array_get(one, 0)),
-                   *address = json_string_value(json_array_get(one, 1));
-
-        if (!name || !address || strncmp(address, "fe80:", 5) == 0) /* links' own addresses say nothing */
-            continue;
-        if (buf_addf(out, "%s%s=%s", out->n ? " " : "", name, address) < 0)
-            return;
-    }
-}
-
-static void add_size(struct grid *g, const json_t *bytes)
-{
-    if (json_is_integer(bytes))
-        grid_add(g, "%.1f GiB", (double)json_integer_value(bytes) / (double)(1 << 30));
-    else
-        grid_add(g, "-");
-}
-
-static const char *or_dash(const char *text)
-{
-    return text[0] ? text : "-";
-}
-
-static void add_node(struct grid *g, const struct check *k, size_t i)
-{
-    const struct check_rank *r = &k->rank[i];
-    struct buf ranks = BUF_INIT, addresses = BUF_INIT;
-
-    add_addresses(r, &addresses);
-    grid_add(g, "%s", r->node_name);
-    grid_add(g, "%s", node_ranks(k, i, &ranks) == 0 ? ranks.p : "?");
-    grid_add(g, "%s", or_dash(fact(r, "python")));
-    grid_add(g, "%s", or_dash(fact(r, "torch")));
-    grid_add(g, "%s", or_dash(fact(r, "nccl")));
-    grid_add(g, "%s", or_dash(fact(r, "driver")));
-    grid_add(g, "%+.1f s", fabs(r->offset_s) < 0.05 ? 0.0 : r->offset_s);
-    add_size(g, json_object_get(r->facts, "shm_free"));
-    grid_add(g, "%s", addresses.p ? addresses.p : "-");
-    buf_release(&ranks);
-    buf_release(&addresses);
-}
-
-/* "2.5.1 on h1, 2.4.0 on h2": each value with the nodes that have it. */
-static void note_differing(const struct check *k, const char *name, const char *what, struct buf *notes)
-{
-    struct buf line = BUF_INIT;
-    bool differs = false;
-
-    for (size_t i = 1; i < k->n; i++)
-        differs = differs || strcmp(fact(&k->rank[i], name), fact(&k->rank[0], name)) != 0;
-    for (size_t i = 0; differs && i < k->n; i++) {
-        const char *value = fact(&k->rank[i], name);
-        bool told = false;
-
-        for (size_t j = 0; j < i; j++)
-            told = told || strcmp(fact(&k->rank[j], name), value) == 0;
-        if (told || buf_addf(&line, "%s%s on", line.n ? ", " : "", value[0] ? value : "none") < 0)
-            continue;
-        for (size_t j = i; j < k->n; j++)
-            if (strcmp(fact(&k->rank[j], name), value) == 0 && (is_first(k, j) || j == i) &&
-                buf_addf(&line, " %s", k->rank[j].node_name) < 0)
-                break;
-    }
-    if (differs)
-        note(notes, "%s differs: %s", what, line.p ? line.p : "");
-    buf_release(&line);
-}
-
-/* "1.2 days", "3.5 s" */
-static void duration(char out[static 32], double s)
-{
-    if (s >= 2 * 86400)
-        snprintf(out, 32, "%.1f days", s / 86400);
-    else if (s >= 2 * 3600)
-        snprintf(out, 32, "%.1f hours", s / 3600);
-    else if (s >= 120)
-        snprintf(out, 32, "%.0f minutes", s / 60);
-    else
-        snprintf(out, 32, "%.1f s", s);
-}
-
-static void note_node(const struct check_rank *r, struct buf *notes)
-{
-    const json_t *free = json_object_get(r->facts, "shm_free");
-    char off[32];
-
-    if (fabs(r->offset_s) > CLOCK_OFF_S + r->doubt_s) {
-        duration(off, fabs(r->offset_s));
-        note(notes, "the clock of %s is %s %s the kernel's", r->node_name, off,
-             r->offset_s > 0 ? "ahead of" : "behind");
-    }
-    if (!json_is_integer(free))
-        note(notes, "%s has no /dev/shm: big variables can't be shared there", r->node_name);
-    else if (json_integer_value(free) < SHM_LITTLE)
-        note(notes, "/dev/shm of %s has %.1f MiB left: big variables need it", r->node_name,
-             (double)json_integer_value(free) / (double)(1 << 20));
-}
-
-static void note_gpus(const struct check *k, struct buf *notes)
-{
-    size_t with = 0;
-
-    for (size_t i = 0; i < k->n; i++)
-        with += json_array_size(json_object_get(k->rank[i].facts, "gpus")) > 0;
-    for (size_t i = 0; with && i < k->n; i++)
-        if (json_array_size(json_object_get(k->rank[i].facts, "gpus")) == 0)
-            note(notes, "rank %u on %s has no GPU, others have%s%s", k->rank[i].rank, k->rank[i].node_name,
-                 fact(&k->rank[i], "gpu_error")[0] ? ": " : "", fact(&k->rank[i], "gpu_error"));
-    if (with == k->n && !verdict_nccl(k))
-        note(notes, "NCCL can't be checked: not every rank has one of the same version");
-}
-
-/* Interfaces' names matter: NCCL_SOCKET_IFNAME is one for all. */
-static bool has_interface(const struct check_rank *r, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(json_object_get(r->facts, "addresses"), i,
-                       one) if (json_string_value(json_array_get(one, 0)) &&
-                                strcmp(json_string_value(json_array_get(one, 0)), name) == 0) return true;
-    return false;
-}
-
-static void note_interfaces(const struct check *k, struct buf *notes)
-{
-    const json_t *one;
-    size_t p;
-
-    for (size_t i = 1; i < k->n; i++) {
-        bool any = false;
-
-        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one) any =
-            any || (json_string_value(json_array_get(one, 0)) &&
-                    has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
-        if (!any && is_first(k, i) && json_array_size(json_object_get(k->rank[0].facts, "addresses")))
-            note(notes, "%s and %s have no interface of the same name: NCCL_SOCKET_IFNAME can't be the same for both",
-                 k->rank[0].node_name, k->rank[i].node_name);
-    }
-}
-
-void verdict_facts(struct cell *c, struct check *k)
-{
-    static const bool right[] = { false, false, false, false, false, false, true, true, false };
-    static const char *const heads[] = { "node", "ranks", "python",        "torch",    "nccl",
-                                         "cuda", "clock", "/dev/shm free", "addresses" };
-    struct grid g = { .columns = sizeof heads / sizeof *heads, .right = right };
-    struct buf notes = BUF_INIT;
-
-    for (size_t i = 0; i < g.columns; i++)
-        grid_add(&g, "%s", heads[i]);
-    for (size_t i = 0; i < k->n; i++)
-        if (is_first(k, i)) {
-            add_node(&g, k, i);
-            note_node(&k->rank[i], &notes);
-        }
-    note_differing(k, "python", "Python", &notes);
-    note_differing(k, "cellspan", "cellspan", &notes);
-    note_differing(k, "torch", "torch", &notes);
-    note_differing(k, "torch_cuda", "torch's CUDA", &notes);
-    note_differing(k, "nccl", "NCCL", &notes);
-    note_differing(k, "driver", "the driver's CUDA", &notes);
-    note_gpus(k, &notes);
-    note_interfaces(k, &notes);
-    show(c, "nodes", &g, &notes);
-    grid_release(&g);
-    buf_release(&notes);
-}
-
-static bool same_nccl(const char *a, const char *b)
-{
-    unsigned a1 = 0, a2 = 0, b1 = 0, b2 = 0;
-
-    return sscanf(a, "%u.%u", &a1, &a2) == 2 && sscanf(b, "%u.%u", &b1, &b2) == 2 && a1 == b1 && a2 == b2;
-}
-
-bool verdict_nccl(const struct check *k)
-{
-    for (size_t i = 0; i < k->n; i++)
-        if (!json_array_size(json_object_get(k->rank[i].facts, "gpus")) ||
-            !same_nccl(fact(&k->rank[i], "nccl"), fact(&k->rank[0], "nccl")))
-            return false;
-    return k->n > 0;
 }
 
 /* ---- pairs ---- */
@@ -332,7 +106,7 @@ static void note_culprit(const struct check *k, struct buf *notes)
 
     for (size_t i = 0; rank >= 0 && i < k->n; i++)
         if ((long)k->rank[i].rank == rank)
-            note(notes, "all of them have rank %ld in common, on %s", rank, k->rank[i].node_name);
+            check_note(notes, "all of them have rank %ld in common, on %s", rank, k->rank[i].node_name);
 }
 
 static void name_pair(const struct check *k, const struct check_pair *p, char *out, size_t size)
@@ -356,11 +130,11 @@ static void note_slow(const struct check *k, struct buf *notes)
         if (p->state != LINK_SLOW || named++ >= NAMED_MAX)
             continue;
         name_pair(k, p, who, sizeof who);
-        note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who,
-             p->gbps, p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
+        check_note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who,
+                   p->gbps, p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
     }
     if (named > NAMED_MAX)
-        note(notes, "slow: %u links more", named - NAMED_MAX);
+        check_note(notes, "slow: %u links more", named - NAMED_MAX);
 }
 
 static void note_dead(const struct check *k, struct buf *notes)
@@ -372,12 +146,12 @@ static void note_dead(const struct check *k, struct buf *notes)
 
         name_pair(k, p, who, sizeof who);
         if (p->error)
-            note(notes, "dead: %s: %s", who, p->error);
+            check_note(notes, "dead: %s: %s", who, p->error);
         else if (p->bad)
-            note(notes, "wrong: %s: %lld numbers arrived changed", who, (long long)p->bad);
+            check_note(notes, "wrong: %s: %lld numbers arrived changed", who, (long long)p->bad);
     }
     for (size_t i = 0; i < k->ways; i++)
-        note(notes, "closed: from rank %u to rank %u: %s", k->way[i].from, k->way[i].to, k->way[i].why);
+        check_note(notes, "closed: from rank %u to rank %u: %s", k->way[i].from, k->way[i].to, k->way[i].why);
 }
 
 static const struct check_pair *find(const struct check *k, size_t a, size_t b)
@@ -425,8 +199,8 @@ static void note_kind(const struct check *k, bool local, struct buf *notes)
     if (!worst)
         return;
     name_pair(k, worst, who, sizeof who);
-    note(notes, "%zu %s nodes: median %.3g GB/s, %.0f us; the slowest: %s with %.3g GB/s", n,
-         local ? "within" : "between", k->medians[local].gbps, k->medians[local].us, who, worst->gbps);
+    check_note(notes, "%zu %s nodes: median %.3g GB/s, %.0f us; the slowest: %s with %.3g GB/s", n,
+               local ? "within" : "between", k->medians[local].gbps, k->medians[local].us, who, worst->gbps);
 }
 
 void verdict_pairs(struct cell *c, struct check *k)
@@ -449,7 +223,7 @@ void verdict_pairs(struct cell *c, struct check *k)
     if (k->paired <= MATRIX_MAX)
         add_matrix(&g, k);
     snprintf(heading, sizeof heading, "%zu pairs of ranks over %s", k->pairs, k->nccl ? "NCCL" : "tcp");
-    show(c, heading, &g, &notes);
+    check_show(c, heading, &g, &notes);
     grid_release(&g);
     buf_release(&notes);
 }
@@ -477,9 +251,9 @@ void verdict_world(struct cell *c, struct check *k)
         grid_add(&g, "%lld", (long long)r->bad);
     }
     if (k->world_error)
-        note(&notes, "the whole world was not measured: %s", k->world_error);
+        check_note(&notes, "the whole world was not measured: %s", k->world_error);
     snprintf(heading, sizeof heading, "all %zu ranks over %s", k->n, k->nccl_id ? "NCCL" : "tcp");
-    show(c, heading, &g, &notes);
+    check_show(c, heading, &g, &notes);
     grid_release(&g);
     buf_release(&notes);
 }
