@@ -15,7 +15,7 @@
 #include "worker/link/blob.h"
 
 #define CHUNKS_PER_TURN 4u
-#define MIB_OF(bytes) (((bytes) + (1u << 20) - 1) >> 20)
+#define MIB_OF(bytes)   (((bytes) + (1u << 20) - 1) >> 20)
 
 struct carrier {
     struct blobs *blobs; /* borrowed */
@@ -74,16 +74,20 @@ static int say(struct carrier *c, uint32_t link, const struct span *m)
 
 static void say_held(struct carrier *c, uint64_t blob, uint64_t size, const char *error)
 {
-    const struct span m = { .kind = SPAN_HELD, .blob = blob, .blob_size = size,
-                            .v[F_HELD_ERROR].s = slice_text(error) };
+    const struct span m = {
+        .kind = SPAN_HELD, .blob = blob, .blob_size = size, .v[F_HELD_ERROR].s = slice_text(error)
+    };
 
     (void)say(c, CARRIER_KERNEL, &m);
 }
 
 static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk, uint64_t to, uint64_t had)
 {
-    const struct span m = { .kind = SPAN_TAKEN, .blob = chunk->blob, .blob_size = chunk->blob_size,
-                            .v[F_TAKEN_TO].u64 = to, .v[F_TAKEN_BYTES].u64 = had };
+    const struct span m = { .kind = SPAN_TAKEN,
+                            .blob = chunk->blob,
+                            .blob_size = chunk->blob_size,
+                            .v[F_TAKEN_TO].u64 = to,
+                            .v[F_TAKEN_BYTES].u64 = had };
 
     (void)say(c, link, &m);
 }
@@ -114,9 +118,11 @@ static int check_space(struct carrier *c, uint64_t size, struct err *err)
 
     if (size <= space)
         return 0;
-    return err_set(err, "%s has no room for %" PRIu64 " MiB: %" PRIu64 " MiB are free (%s); free memory there, send less, or "
-                   "choose a node with more", c->doors.node, (uint64_t)MIB_OF(size), space >> 20,
-                   limit ? limit : "memory");
+    return err_set(err,
+                   "%s has no room for %" PRIu64 " MiB: %" PRIu64
+                   " MiB are free (%s); free memory there, send less, or "
+                   "choose a node with more",
+                   c->doors.node, (uint64_t)MIB_OF(size), space >> 20, limit ? limit : "memory");
 }
 
 static int make_file(struct carrier *c, uint64_t size, struct err *err)
@@ -214,7 +220,8 @@ static void on_chunk(struct carrier *c, uint32_t link, const struct span *m)
         return;
     }
     if (offset > h->had || data.n > h->size - offset) {
-        log_warn("carrier", "blob %" PRIu64 ": a chunk at %" PRIu64 " does not belong at %" PRIu64, m->blob, offset, h->had);
+        log_warn("carrier", "blob %" PRIu64 ": a chunk at %" PRIu64 " does not belong at %" PRIu64, m->blob, offset,
+                 h->had);
         return;
     }
     if (offset + data.n > h->had) {
@@ -305,7 +312,10 @@ static size_t due(const struct haul *h, const struct taker *t)
 /* The message with n bytes of the blob, read to where they belong in it. */
 static int make_chunk(struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct err *err)
 {
-    const struct span m = { .kind = SPAN_CHUNK, .blob = h->blob, .blob_size = h->size, .v[F_CHUNK_TO].u64 = t->to,
+    const struct span m = { .kind = SPAN_CHUNK,
+                            .blob = h->blob,
+                            .blob_size = h->size,
+                            .v[F_CHUNK_TO].u64 = t->to,
                             .v[F_CHUNK_OFFSET].u64 = t->sent };
     size_t at = 0;
 
@@ -320,7 +330,8 @@ static int make_chunk(struct carrier *c, const struct haul *h, const struct take
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return err_set(err, "%s: a blob can't be read: %s", c->doors.node, k < 0 ? strerror(errno) : "it is cut short");
+            return err_set(err, "%s: a blob can't be read: %s", c->doors.node,
+                           k < 0 ? strerror(errno) : "it is cut short");
         c->chunk.n += (size_t)k;
         at += (size_t)k;
     }
@@ -330,8 +341,11 @@ static int make_chunk(struct carrier *c, const struct haul *h, const struct take
 /* The taker gets it by another way, once the kernel knows. */
 static void cut_off(struct carrier *c, struct haul *h, struct taker *t, const char *why)
 {
-    const struct span m = { .kind = SPAN_OPENED, .blob = h->blob, .blob_size = h->size,
-                            .v[F_OPENED_NODE].u64 = t->link, .v[F_OPENED_ERROR].s = slice_text(why) };
+    const struct span m = { .kind = SPAN_OPENED,
+                            .blob = h->blob,
+                            .blob_size = h->size,
+                            .v[F_OPENED_NODE].u64 = t->link,
+                            .v[F_OPENED_ERROR].s = slice_text(why) };
 
     log_warn("carrier", "blob %" PRIu64 ": no way to node %u: %s", h->blob, t->to, why);
     taker_remove(&c->hauls, h, t);
@@ -390,11 +404,20 @@ void carrier_message(struct carrier *c, uint32_t link, const struct span *m)
     if (m->blob == 0 || m->blob_size == 0)
         return;
     switch (m->kind) {
-    case SPAN_CHUNK: on_chunk(c, link, m); break;
-    case SPAN_TAKEN: on_taken(c, m); break;
-    case SPAN_EXPECT: link == CARRIER_KERNEL ? on_expect(c, m) : (void)0; break;
-    case SPAN_SHIP: link == CARRIER_KERNEL ? on_ship(c, m) : (void)0; break;
-    default: break;
+    case SPAN_CHUNK:
+        on_chunk(c, link, m);
+        break;
+    case SPAN_TAKEN:
+        on_taken(c, m);
+        break;
+    case SPAN_EXPECT:
+        link == CARRIER_KERNEL ? on_expect(c, m) : (void)0;
+        break;
+    case SPAN_SHIP:
+        link == CARRIER_KERNEL ? on_ship(c, m) : (void)0;
+        break;
+    default:
+        break;
     }
 }
 

@@ -1,6 +1,6 @@
-/* carrier.h - blobs on their way into this node, out of it, or through it to the next: chunks come in and are written to a
- * memory file, and what is there goes on to the takers at once, within a window. Pure but for those files: what is to be
- * sent goes out through carrier_doors. protocol/README.md, "Blobs between nodes", is the specification. */
+/* carrier.h - blobs on their way into this node, out of it, or through it to the next: chunks come in and are written
+ * to a memory file, and what is there goes on to the takers at once, within a window. Pure but for those files: what is
+ * to be sent goes out through carrier_doors. protocol/README.md, "Blobs between nodes", is the specification. */
 #ifndef WORKER_AGENT_CARRIER_H
 #define WORKER_AGENT_CARRIER_H
 
@@ -16,13 +16,13 @@
 #define CARRIER_CHUNK  (UINT64_C(512) << 10) /* bytes of a blob in one message */
 #define CARRIER_WINDOW (UINT64_C(4) << 20)   /* bytes that may be on the way to one taker unanswered */
 #define CARRIER_KERNEL 0xffffffffu           /* the link to the kernel, where the number of a peer may stand */
-#define CARRIER_ALL    0xffffffffu           /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
+#define CARRIER_ALL    0xffffffffu /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
 
 struct carrier;
 
 struct carrier_doors {
-    /* An encoded message on the link to the kernel (CARRIER_KERNEL) or on the one to that node, whoever of the two dialed it
-     * (DIAL, role 1). -1: there is no such link. Copies msg. Must not call the carrier back. */
+    /* An encoded message on the link to the kernel (CARRIER_KERNEL) or on the one to that node, whoever of the two
+     * dialed it (DIAL, role 1). -1: there is no such link. Copies msg. Must not call the carrier back. */
     int (*send)(void *arg, uint32_t link, struct slice msg);
     /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why. Letters may leave. */
     void (*settled)(void *arg, uint64_t blob, const char *error);

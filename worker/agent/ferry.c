@@ -13,10 +13,11 @@
 #include "worker/agent/uplink.h"
 
 #define CHECK_NS NS_PER_S
-#define SILENT_NS (10 * NS_PER_S) /* a taker that has answered nothing for so long is cut off, and gets it by another way */
+#define SILENT_NS                                                                                                      \
+    (10 * NS_PER_S) /* a taker that has answered nothing for so long is cut off, and gets it by another way */
 
 #define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
-#define REFUSALS 8u
+#define REFUSALS    8u
 
 /* What came to nothing, for the messages that come after it. */
 struct refusal {
@@ -69,8 +70,8 @@ static uint64_t space_left(void *arg, const char **why)
 
 /* ---- turns ---- */
 
-/* Something has changed: what there is to do is done after this turn's messages. While blobs move, malloc keeps the pages
- * of chunks. */
+/* Something has changed: what there is to do is done after this turn's messages. While blobs move, malloc keeps the
+ * pages of chunks. */
 static void stir(struct ferry *f)
 {
     loop_timer_again(f->work, 0);

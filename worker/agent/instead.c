@@ -8,8 +8,8 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 
-#define BLOB_SIZE_AT 24u      /* where a header holds blob_size */
-#define DONE_INTERRUPTED 2u   /* a flag of DONE */
+#define BLOB_SIZE_AT     24u /* where a header holds blob_size */
+#define DONE_INTERRUPTED 2u  /* a flag of DONE */
 
 static int add_json(json_t *content, struct buf *out, struct err *err)
 {
@@ -33,8 +33,9 @@ int instead_of_blob(struct slice msg, const char *why, struct buf *out, struct e
     if (m.kind == SPAN_BIND)
         m.v[F_BIND_NAMES].s = slice_text(why);
     if (m.kind == SPAN_RETURN) {
-        rc = add_json(json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError", "evalue", why, "traceback", why),
-                      &content, err);
+        rc = add_json(
+            json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError", "evalue", why, "traceback", why),
+            &content, err);
         m.v[F_RETURN_STATUS].s = slice_text("error");
         m.v[F_RETURN_CONTENT].s = buf_slice(&content);
     }
@@ -55,8 +56,9 @@ int instead_of_cell(uint32_t worker, uint64_t cell, struct buf *out, struct err 
     static const char told[] = "KeyboardInterrupt: the cell had not begun to run";
     struct span m = { .kind = SPAN_DONE, .worker = worker, .cell = cell, .v[F_DONE_FLAGS].u64 = DONE_INTERRUPTED };
     struct buf content = BUF_INIT;
-    int rc = add_json(json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue", "the cell had not begun to run",
-                                "traceback", told), &content, err);
+    int rc = add_json(json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
+                                "the cell had not begun to run", "traceback", told),
+                      &content, err);
 
     m.v[F_DONE_STATUS].s = slice_text("error");
     m.v[F_DONE_CONTENT].s = buf_slice(&content);

@@ -1,5 +1,5 @@
-/* instead.h - messages that the agent writes in the place of others: a worker's message without the blob that could not be had,
- * and the answer of a worker that was interrupted before its cell had reached it. Pure. */
+/* instead.h - messages that the agent writes in the place of others: a worker's message without the blob that could not
+ * be had, and the answer of a worker that was interrupted before its cell had reached it. Pure. */
 #ifndef WORKER_AGENT_INSTEAD_H
 #define WORKER_AGENT_INSTEAD_H
 

@@ -1,5 +1,5 @@
-/* outbox.h - messages that wait until a worker's socket has room, or until the blob that rides on one of them is here. Pure but
- * for the descriptors that it closes.
+/* outbox.h - messages that wait until a worker's socket has room, or until the blob that rides on one of them is here.
+ * Pure but for the descriptors that it closes.
  *
  * What must not wait behind a large cell (INTERRUPT, EXIT) goes first; both kinds keep their own order. */
 #ifndef WORKER_AGENT_OUTBOX_H
@@ -24,7 +24,7 @@ struct letter {
 struct outbox {
     struct letter *first[2]; /* 0: urgent, 1: the rest */
     struct letter **end[2];
-    size_t bytes;            /* of all messages that wait */
+    size_t bytes; /* of all messages that wait */
 };
 
 void outbox_init(struct outbox *o);

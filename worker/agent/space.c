@@ -9,8 +9,8 @@
 
 #include "worker/agent/oom.h"
 
-#define RESERVE (UINT64_C(64) << 20) /* bytes that are left to others */
-#define NO_LIMIT (UINT64_C(1) << 60) /* what cgroup v1 shows where there is none is above this */
+#define RESERVE  (UINT64_C(64) << 20) /* bytes that are left to others */
+#define NO_LIMIT (UINT64_C(1) << 60)  /* what cgroup v1 shows where there is none is above this */
 
 static struct slice read_file(const char *path, char *to, size_t size)
 {

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Measures large variables on their way to ranks on other hosts, beside plain tcp on the same links and the cipher alone.
+
+    python bench/remote/bulk.py [--repeat N] [--mib M] [--rate 1gbit] [--prefix DIR] [--json FILE]
+
+Brings up four hosts (tests/engines/hosts.sh: root, network namespaces), limits each link to `rate` both ways, and in each repeat:
+
+    one link       M MiB by plain tcp from this side to the first host, which says when it has all
+    ranks          a cell on 8 ranks of 4 hosts that reads an array of M MiB which they don't have yet
+    unlimited one  the same tcp without limits
+    unlimited rank the same cell on one rank of one host, without limits: CURVE between two processes
+    cipher         crypto_secretbox (XSalsa20-Poly1305, CURVE's) of as many bytes in chunks of 512 KiB, on one core
+
+A cell's time is what the client sees, less that of the same cell when the ranks have the array already. Links are limited, but
+not processors: those of all hosts are this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import ctypes.util
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "tests", "e2e")]
+sys.dont_write_bytecode = True
+
+import common  # noqa: E402
+import engines  # noqa: E402
+
+CHUNK = 512 << 10
+HOSTS = 4
+RANKS = 8
+RECEIVE = """
+import socket, sys
+server = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+print("ready", flush=True)
+there = server.accept()[0]
+left, piece = int(sys.argv[2]), bytearray(1 << 20)
+while left:
+    left -= there.recv_into(piece) or sys.exit("cut short")
+there.sendall(b"x")
+"""
+
+
+def limit(hosts, rate):
+    """Limits every link to `rate`, both ways, this side's own too; None takes the limits away.
+
+    The bucket is larger than a packet before TCP's segmentation is left to the device: cut up by the limiter itself,
+    the packets would take more of the processors than all the rest.
+    """
+    ours = [[hosts.prefix + "-br"]] + [["%s-v%s" % (hosts.prefix, name[1:])] for name in hosts.names]
+    theirs = [["eth0", "ip", "netns", "exec", hosts.namespace(name)] for name in hosts.names]
+    for device, *where in ours + theirs:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([*where, "tc", "qdisc", "del", "dev", device, "root"], check=False, **quiet)
+        if rate:
+            bucket = ["tbf", "rate", rate, "burst", "512kb", "latency", "200ms"]
+            subprocess.run([*where, "tc", "qdisc", "add", "dev", device, "root", *bucket], check=True, **quiet)
+
+
+def plain_tcp(hosts, size):
+    """Seconds for `size` bytes to the first host, from the first byte until it says that it has all."""
+    port = 20000 + os.getpid() % 20000
+    words = ["ip", "netns", "exec", hosts.namespace("h1"), sys.executable, "-c", RECEIVE, str(port), str(size)]
+    receiver = subprocess.Popen(words, stdout=subprocess.PIPE)
+    try:
+        receiver.stdout.readline()
+        piece = bytes(1 << 20)
+        with socket.create_connection((hosts.address("h1"), port)) as there:
+            begin = time.perf_counter()
+            for _ in range(size >> 20):
+                there.sendall(piece)
+            there.recv(1)
+            return time.perf_counter() - begin
+    finally:
+        receiver.kill()
+        receiver.wait()
+
+
+def cipher(size):
+    """Seconds that the cipher alone takes."""
+    sodium = ctypes.CDLL(ctypes.util.find_library("sodium") or "libsodium.so.23")
+    out, text = ctypes.create_string_buffer(CHUNK + 16), bytes(CHUNK)
+    begin = time.perf_counter()
+    for _ in range(size // CHUNK):
+        sodium.crypto_secretbox_easy(out, text, ctypes.c_ulonglong(CHUNK), bytes(24), bytes(32))
+    return time.perf_counter() - begin
+
+
+def cell(kernel, ranks, where, code):
+    """Seconds that a cell takes on ranks; RuntimeError when it fails."""
+    return kernel.must("%%%%distribute -n %d --on ssh:%s\n%s" % (ranks, where, code), timeout=300).reply_at
+
+
+def to_ranks(kernel, ranks, where, mib):
+    """Seconds that the array takes to get to them."""
+    kernel.must("import numpy as np\na = np.random.default_rng().integers(0, 255, %d, dtype=np.uint8)" % (mib << 20))
+    first = cell(kernel, ranks, where, "assert len(a) == %d" % (mib << 20))
+    return first - cell(kernel, ranks, where, "assert len(a) == %d" % (mib << 20))
+
+
+def measure(hosts, args, values):
+    size, where = args.mib << 20, ",".join(hosts.names)
+
+    def add(name, seconds):
+        values.setdefault(name, []).append(seconds)
+        print("%-16s %7.3f s %8.1f MB/s" % (name, seconds, size / seconds / 1e6), flush=True)
+
+    os.environ.update(hosts.variables())
+    for repeat in range(args.repeat):
+        common.settle(20)
+        add("cipher", cipher(size))
+        for name, ranks, hosts_of, rate in (("ranks", RANKS, where, args.rate), ("unlimited rank", 1, hosts.names[0], None)):
+            with common.Kernel("cellspan") as kernel:
+                cell(kernel, ranks, hosts_of, "pass")
+                to_ranks(kernel, ranks, hosts_of, 4)  # the links between the hosts are made now
+                limit(hosts, rate)
+                add("one link" if rate else "unlimited one", plain_tcp(hosts, size))
+                add(name, to_ranks(kernel, ranks, hosts_of, args.mib))
+            limit(hosts, None)
+
+
+def report(values, args):
+    middle = {name: statistics.median(seconds) for name, seconds in values.items()}
+    print("\n%d MiB to %d ranks on %d hosts, links of %s: %.2f times one copy over one link" % (
+        args.mib, RANKS, HOSTS, args.rate, middle["ranks"] / middle["one link"]))
+    print("%d MiB to one rank without limits: %.2f of the cipher alone, %.2f of plain tcp" % (
+        args.mib, middle["cipher"] / middle["unlimited rank"], middle["unlimited one"] / middle["unlimited rank"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--mib", type=int, default=256)
+    parser.add_argument("--rate", default="1gbit", help="as tc writes it")
+    parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
+    parser.add_argument("--json", help="a file for all values, in seconds")
+    args = parser.parse_args()
+    why = engines.missing(engines.HOST_TOOLS + ("tc",))
+    if why:
+        sys.exit(why)
+    if args.prefix:
+        os.environ["JUPYTER_PATH"] = os.path.join(args.prefix, "share", "jupyter")
+    values = {}
+    with engines.Hosts(HOSTS) as hosts:
+        try:
+            measure(hosts, args, values)
+        finally:
+            with contextlib.suppress(Exception):
+                limit(hosts, None)
+    report(values, args)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(values, file)
+
+
+if __name__ == "__main__":
+    main()
