@@ -281,6 +281,14 @@ void notebook_up(struct notebook *nb, unsigned node)
     notebook_next(nb);
 }
 
+/* Engines put a host's name before what they say of it. */
+static const char *without_name(const char *why, const char *name)
+{
+    const size_t n = strlen(name);
+
+    return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+}
+
 /* One that does not come while others do leaves a run that is not what was asked for. */
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
 {
@@ -289,7 +297,8 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     struct cell *c = nb->cell;
 
     if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine) {
-        cell_fail(c, "RankNotStarted", "%s did not come up: %s", notebook_node_name(nb, node), why);
+        cell_fail(c, "RankNotStarted", "%s did not come up: %s", notebook_node_name(nb, node),
+                  without_name(why, notebook_node_name(nb, node)));
         return;
     }
     if (!m)
@@ -298,7 +307,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     m->asked = false;
     if (nb->asking && notebook_node_of(nb, nb->asker) == node)
         nb->asking = false;
-    group_lost(nb, node, nb->next_worker, why);
+    group_lost(nb, node, nb->next_worker, without_name(why, notebook_node_name(nb, node)));
     if (nb->cell)
         start_look(nb->cell);
 }

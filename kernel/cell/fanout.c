@@ -247,8 +247,7 @@ void fanout_run(struct cell *c)
     world_open(c);
     if (group_assigned(c->nb->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
-        add_layout(c, &layout) < 0) {
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = code_of(c);

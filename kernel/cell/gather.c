@@ -41,10 +41,11 @@ static int ask_capture(struct cell *c)
         rc = add_script(c, &script);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    m.v[F_CAPTURE_CODE].s = script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
+    m.v[F_CAPTURE_CODE].s =
+        script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0) |
-                                (script.n ? CAPTURE_SCRIPT : 0);
+                               (script.n ? CAPTURE_SCRIPT : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
     c->wants_capture = c->recorded = true;

@@ -178,7 +178,8 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 
 uint64_t judge_due(const struct cell *c)
 {
-    const uint64_t times[] = { c->judge_ns, c->sever_ns, c->ends.due_ns, c->kill_ns, c->list_ns, c->timeout_ns, c->start_ns };
+    const uint64_t times[] = { c->judge_ns, c->sever_ns,   c->ends.due_ns, c->kill_ns,
+                               c->list_ns,  c->timeout_ns, c->start_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

@@ -1,5 +1,5 @@
-/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a connection within its machine;
- * where ranks are on several, each first says the ends that are its own, and is told those of the others. */
+/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a connection within its
+ * machine; where ranks are on several, each first says the ends that are its own, and is told those of the others. */
 #include <stdlib.h>
 #include <string.h>
 

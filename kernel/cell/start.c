@@ -20,7 +20,8 @@ void start_gpus(struct notebook *nb, unsigned node, const struct span *m)
         machine->known = true;
         machine->asked = false;
         machine->gpus = machine->gpus_all = 0;
-        json_array_foreach(json_object_get(said, "gpus"), k, one) {
+        json_array_foreach(json_object_get(said, "gpus"), k, one)
+        {
             machine->gpus_all++;
             machine->gpus += !json_is_string(json_object_get(one, "leased_by"));
         }
@@ -180,8 +181,7 @@ static int choose(struct cell *c, const struct site *s)
         err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
     else if (c->plan.ranks && c->plan.kind != PLAN_RANKS && ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0)
         ;
-    else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) &&
-             ranks_add_range(&c->to, 0, c->world - 1) < 0)
+    else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) && ranks_add_range(&c->to, 0, c->world - 1) < 0)
         err_set(&err, "out of memory");
     else if (group_grow(g, c->world, &err) == 0)
         return 0;
@@ -200,7 +200,8 @@ static int add_u32(struct buf *out, uint32_t v)
 }
 
 /* The ranks of one machine: START's list of ranks is parallel to the workers of its envelope. */
-static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus, bool share, struct err *err)
+static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus, bool share,
+                    struct err *err)
 {
     struct notebook *nb = c->nb;
     uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
@@ -274,7 +275,9 @@ static void start_afresh(struct cell *c, const struct err *why)
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         log_info("start", "%s", why->text);
-        stream_note(c, "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks are gone",
+        stream_note(c,
+                    "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
+                    "are gone",
                     c->nb->group->on);
         c->moves = true;
         gather_stop(c, &living);
@@ -435,7 +438,8 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
     manage_kill(nb, &all, 9, 0);
     ranks_release(&all);
     cell_fail(c, "RankNotStarted",
-              "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set CELLSPAN_REMOTE_PYTHON to a "
+              "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
+              "CELLSPAN_REMOTE_PYTHON to a "
               "Python %.*s there)",
               r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
 }

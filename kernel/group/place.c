@@ -5,8 +5,8 @@
 
 #include "base/buf.h"
 
-#define CORES_MAX 4u  /* ranks of a world that nobody gave a size, where there are no GPUs */
-#define NAMED_MAX 8u  /* machines that an error names */
+#define CORES_MAX 4u /* ranks of a world that nobody gave a size, where there are no GPUs */
+#define NAMED_MAX 8u /* machines that an error names */
 #define ANY       UINT_MAX
 
 static unsigned sum(unsigned a, unsigned b)
@@ -86,7 +86,8 @@ unsigned place_world(const struct place_node *node, size_t n, const struct place
 
 /* ---- no room, in words ---- */
 
-static int add_machines(struct buf *out, const struct place_node *node, size_t n, const struct place_want *want, bool gpus)
+static int add_machines(struct buf *out, const struct place_node *node, size_t n, const struct place_want *want,
+                        bool gpus)
 {
     for (size_t k = 0; k < n; k++) {
         const char *gap = k ? ", " : "";
@@ -107,7 +108,8 @@ static int add_machines(struct buf *out, const struct place_node *node, size_t n
     return 0;
 }
 
-static int no_gpus(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, struct err *err)
+static int no_gpus(const struct place_node *node, size_t n, const struct place_want *want, unsigned world,
+                   struct err *err)
 {
     const unsigned each = place_gpus(node, n, want);
     struct buf where = BUF_INIT;
@@ -128,8 +130,8 @@ static int no_gpus(const struct place_node *node, size_t n, const struct place_w
     return -1;
 }
 
-static int no_slots(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned have,
-                    struct err *err)
+static int no_slots(const struct place_node *node, size_t n, const struct place_want *want, unsigned world,
+                    unsigned have, struct err *err)
 {
     struct buf where = BUF_INIT;
 
@@ -149,7 +151,8 @@ static int no_such_gpus(const struct place_node *node, size_t n, const struct pl
     for (size_t k = 0; k < n && k < NAMED_MAX; k++)
         if (buf_addf(&where, "%s%s", k ? ", " : "", node[k].name) < 0)
             break;
-    err_set(err, "--gpus %u: there is no GPU on %s (leave --gpus out to run without)", want->gpus, where.p ? where.p : "");
+    err_set(err, "--gpus %u: there is no GPU on %s (leave --gpus out to run without)", want->gpus,
+            where.p ? where.p : "");
     buf_release(&where);
     return -1;
 }
@@ -208,8 +211,8 @@ static size_t first_with_room(const unsigned *full, const unsigned *has, size_t 
     return n - 1;
 }
 
-int place_ranks(const struct place_node *node, size_t n, const struct place_want *want, unsigned *at, const unsigned *before,
-                unsigned world, unsigned size, struct err *err)
+int place_ranks(const struct place_node *node, size_t n, const struct place_want *want, unsigned *at,
+                const unsigned *before, unsigned world, unsigned size, struct err *err)
 {
     unsigned *full, *has, idle = 0;
     bool some = false;

@@ -12,18 +12,18 @@
 
 /* A machine on which ranks may be. */
 struct place_node {
-    unsigned node;    /* its number */
-    const char *name; /* for people; borrowed */
-    unsigned slots;   /* ranks that the engine or the user wants there; 0: not said */
-    unsigned gpus;    /* that ranks of this notebook may have there, with those that they have already */
+    unsigned node;     /* its number */
+    const char *name;  /* for people; borrowed */
+    unsigned slots;    /* ranks that the engine or the user wants there; 0: not said */
+    unsigned gpus;     /* that ranks of this notebook may have there, with those that they have already */
     unsigned gpus_all; /* the same with those that others hold */
-    long cores;       /* 0: not known */
+    long cores;        /* 0: not known */
 };
 
 struct place_want {
     unsigned gpus; /* of each rank; 0: one, where there are some */
     bool no_gpu;
-    bool share;    /* GPUs that others hold will do, and several ranks may hold one */
+    bool share; /* GPUs that others hold will do, and several ranks may hold one */
 };
 
 /* GPUs that each rank gets: 0 when there is none on these machines, or none is wanted. */
@@ -34,10 +34,10 @@ unsigned place_world_of_gpus(const struct place_node *node, size_t n, const stru
  * at least one for each machine. */
 unsigned place_world(const struct place_node *node, size_t n, const struct place_want *want);
 
-/* at: of each of the group's `size` ranks the index of its machine, or PLACE_NOWHERE of those that do not live; the ones of them that are
- * below `world` are placed, and filled in. before: where each was before, which is preferred where others still live; may
- * be NULL. Ranks follow the order of the machines: as many as have slots or GPUs, else evenly. -1: there is no room, and
- * *err says for how many there is; at is as it was. */
+/* at: of each of the group's `size` ranks the index of its machine, or PLACE_NOWHERE of those that do not live; the
+ * ones of them that are below `world` are placed, and filled in. before: where each was before, which is preferred
+ * where others still live; may be NULL. Ranks follow the order of the machines: as many as have slots or GPUs, else
+ * evenly. -1: there is no room, and *err says for how many there is; at is as it was. */
 MUST_USE int place_ranks(const struct place_node *node, size_t n, const struct place_want *want, unsigned *at,
                          const unsigned *before, unsigned world, unsigned size, struct err *err);
 

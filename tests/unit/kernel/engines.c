@@ -116,7 +116,7 @@ static void refusals(void)
     run(&w, ON_TWO);
     come(&w, 2);
     up(&w, 1);
-    lost(&w, 2, "Connection refused");
+    lost(&w, 2, "h2: Connection refused");
     ok(is_over(&w, "h2 did not come up: Connection refused") && logged(&w, "engine stop 2"), "a machine that never comes is named");
     buf_clear(&w.log);
     run(&w, "%%distribute --on local:here\npass");
