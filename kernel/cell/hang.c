@@ -50,6 +50,7 @@ void hang_tick(struct cell *c, uint64_t now)
             workers[n++] = c->member[k].worker;
         }
     m.cell = c->hang_id = c->nb->next_cell++;
+    c->hang_asked = n;
     if (n)
         (void)notebook_send_to(c->nb, workers, n, &m, NULL);
     free(workers);
@@ -72,6 +73,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 {
     struct buf place = BUF_INIT;
 
+    c->hang_asked -= !m->looked && c->hang_asked;
     m->looked = true;
     if (report_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
@@ -182,7 +184,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
     if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "", m->v[F_STACK_TEXT].s.n))) {
         take(c, member, text);
         free(text);
-        if (c->state == CELL_RUNNING && c->hang_ns != NEVER)
+        if (c->state == CELL_RUNNING && c->hang_ns != NEVER && c->hang_asked == 0)
             look(c);
     }
     return true;
