@@ -187,7 +187,7 @@ void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m)
 static void welcome(struct lan *l, const char *id, size_t n)
 {
     const struct slice name = l->last.v[F_HELLO_NODE].s;
-    const uint32_t node = (uint32_t)strtoul(name.p + 1, NULL, 10);
+    const uint32_t node = name.n == 2 ? (uint32_t)(name.p[1] - '0') : 0; /* what follows is another field */
     struct span m = { .kind = SPAN_WELCOME };
 
     memcpy(l->member[node].id, id, n);

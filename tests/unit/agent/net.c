@@ -206,7 +206,7 @@ static void a_killed_agent_leaves_nobody(void)
     m.v[F_RUN_CODE].s = slice_text("daemon\nsleep 0");
     lan_send(&l, 1, &node, &worker, 1, &m);
     ok(lan_until(&l, SPAN_LINES, 1), "and leaves a daemon");
-    daemon = (pid_t)strtol(l.last.v[F_LINES_DATA].s.p, NULL, 10);
+    daemon = (pid_t)strtol(l.last.v[F_LINES_DATA].s.p, NULL, 10); /* a newline ends it */
     kill(agent, SIGKILL);
     ok(lan_wait(&l, 1) == 137 && lan_wrote(&l, 1, "was killed by signal 9"), "an agent that is killed is told of");
     ok(is_gone(rank) && daemon > 1 && is_gone(daemon), "and nobody is left");
