@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 
 import pytest
+from processes import wait_until
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines")
 HOST_TOOLS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "pgrep", "iptables", "sysctl")
@@ -147,6 +148,25 @@ class Hosts(Engine):
             if not any(part in args for part in ("hosts-init.sh", "sshd -D", "sshd: /usr/sbin/sshd", "ps -e")):
                 found[int(pid)] = args.strip()
         return found
+
+    def workers(self, host):
+        """As processes(), without what sshd runs for a login: agents, ranks, and what those started."""
+        return {pid: args for pid, args in self.processes(host).items() if not args.startswith("sshd: ")}
+
+    def left(self, *names, limit=15):
+        """Waits until nobody but sshd runs on these hosts (all of them); gives who does, described: [] is good."""
+        found = []
+        for host in names or self.names:
+            wait_until(lambda host=host: not self.workers(host), limit)
+            found += ["%s: %d %s" % (host, pid, args[:120]) for pid, args in self.workers(host).items()]
+        return found
+
+    def signal(self, host, name, text=""):
+        """Sends a signal to those of workers() in whose command line `text` stands; gives how many they are."""
+        pids = [str(pid) for pid, args in self.workers(host).items() if text in args]
+        if pids:
+            self.exec(host, "kill", "-" + name, *pids, check=False)
+        return len(pids)
 
     def link(self, host, up):
         """Pulls the cable, or plugs it in again: no FIN, no RST."""
