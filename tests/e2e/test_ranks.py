@@ -266,3 +266,39 @@ def test_a_check_can_be_interrupted_and_the_next_cell_works(nb):
     assert time.monotonic() - begin < 30
     assert cell.status == "ok" or cell.ename == "KeyboardInterrupt", cell.shown
     assert nb.ok("%%distribute -n 4 --gather\nimport os\nint(os.environ['RANK'])").value == "[0, 1, 2, 3]"
+
+
+# ---- over hosts
+
+
+@pytest.fixture
+def on_two(hosts):
+    notebook = Notebook(env=hosts.variables())
+    notebook.ok("%%distribute --on ssh:h1,h2 -n 4\n" + RANK, limit=90)
+    yield notebook
+    notebook.close()
+    assert hosts.left() == []
+
+
+@pytest.mark.limit(300)
+def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, hosts):
+    nb = on_two
+    rows = nb.ok("%ranks").displays[0]["text/plain"].splitlines()[2:]
+    assert [re.split(r" +", row.strip())[2] for row in rows] == ["h1", "h1", "h2", "h2"], rows
+    assert all(re.search(r"[KMG]iB", row) for row in rows), "the hosts' agents tell of memory: %s" % rows
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(4)")
+    nb.wait_shown(cell, "begun")
+    assert "[0-3] <module>, line 3 of cell" in nb.ok("%ranks where").stdout
+    assert "ranks 0-3 done in" in nb.wait(cell, 30).assert_ok().displays[0]["text/plain"]
+    nodes, pairs, world = [d["text/plain"] for d in nb.ok("%ranks check", limit=150).displays]
+    assert re.search(r"^h1 +0-1 ", nodes, re.M) and re.search(r"^h2 +2-3 ", nodes, re.M) and "differs" not in nodes, nodes
+    assert "4 between nodes" in pairs and "2 within nodes" in pairs and "dead" not in pairs, pairs
+    assert "all_reduce" in world
+    hosts.exec("h2", "iptables", "-I", "INPUT", "-s", hosts.address("h1"), "-j", "DROP")
+    try:
+        cell = nb.run("%ranks check", limit=150).assert_error("LinkError")
+    finally:
+        hosts.exec("h2", "iptables", "-D", "INPUT", "-s", hosts.address("h1"), "-j", "DROP")
+    assert "(h1, h2)" in cell.traceback and "closed: from rank" in cell.shown, cell.shown
+    assert "dead: ranks 0 and 1" not in cell.shown and "dead: ranks 2 and 3" not in cell.shown, cell.shown
+    assert nb.ok("%%distribute --gather\nrank", limit=60).value == "[0, 1, 2, 3]"
