@@ -1,4 +1,5 @@
 /* What waits, what is held, what may be on the way. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,7 +8,9 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/blobs.h"
 #include "worker/agent/credit.h"
+#include "worker/agent/instead.h"
 #include "worker/agent/outbox.h"
+#include "worker/agent/space.h"
 
 static bool is_open(int fd)
 {
@@ -21,7 +24,8 @@ static int some_fd(void)
 
 static void urgent_messages_go_first(void)
 {
-    static const char want[] = "345" "12";
+    static const char want[] = "345"
+                               "12";
     struct outbox o;
     bool good = true;
     int fd;
@@ -54,11 +58,87 @@ static void blobs_are_found_by_number(void)
         good = good && blobs_get(&b, i * 37 % 101) && blobs_get(&b, i * 37 % 101)->size == i;
     ok(good, "each of a hundred");
     ok(!blobs_get(&b, 1000), "an unknown number is none");
-    ok(blobs_put(&b, 37, 5, fd) == 0 && blobs_get(&b, 37)->size == 5 && b.n == 100, "a number that comes again is replaced");
+    ok(blobs_put(&b, 37, 5, fd) == 0 && blobs_get(&b, 37)->size == 5 && b.n == 100,
+       "a number that comes again is replaced");
     blobs_drop(&b, 37);
     ok(!blobs_get(&b, 37) && !is_open(fd), "a dropped one is closed");
     blobs_drop(&b, 37);
     blobs_release(&b);
+}
+
+static void letters_wait_for_blobs(void)
+{
+    const struct span run = { .kind = SPAN_RUN, .cell = 4 };
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+    struct outbox o;
+    int fd = some_fd();
+
+    outbox_init(&o);
+    ok(outbox_add_waiting(&o, slice_text("first"), 7) == 0 && outbox_add(&o, false, slice_text("second"), -1) == 0,
+       "a letter waits for blob 7");
+    ok(!outbox_first(&o) && !outbox_is_empty(&o), "and the one behind it, too");
+    ok(outbox_add(&o, true, slice_text("urgent"), -1) == 0 &&
+           slice_equal(slice_text("urgent"), slice_of(outbox_first(&o)->p, 6)),
+       "what is urgent does not");
+    outbox_pop(&o);
+    ok(outbox_replace(&o, outbox_waiting(&o, 7), slice_text("instead of it")) == 0 && outbox_first(&o)->p[0] == 'i' &&
+           !outbox_waiting(&o, 7),
+       "another takes its place, and may leave");
+    outbox_pop(&o);
+    ok(outbox_first(&o)->p[0] == 's', "the next follows");
+    outbox_pop(&o);
+    ok(outbox_add_waiting(&o, slice_text("third"), 8) == 0, "one more");
+    letter_ready(outbox_waiting(&o, 8), fd);
+    ok(outbox_first(&o)->blob_fd == fd, "leaves with its blob");
+    ok(span_encode(&run, &msg, &err) == 0 && outbox_add(&o, false, buf_slice(&msg), -1) == 0 &&
+           outbox_find(&o, SPAN_RUN, 4) && !outbox_find(&o, SPAN_RUN, 5) && !outbox_find(&o, SPAN_BIND, 4),
+       "a cell that waits is found");
+    outbox_remove(&o, outbox_find(&o, SPAN_RUN, 4));
+    ok(!outbox_find(&o, SPAN_RUN, 4) && o.bytes == 5, "and taken away");
+    outbox_release(&o);
+    ok(!is_open(fd) && outbox_is_empty(&o), "nothing is left");
+    buf_release(&msg);
+}
+
+static void what_is_said_in_the_place_of_a_blob(void)
+{
+    struct span m = { .kind = SPAN_BIND, .worker = 3, .cell = 9, .blob = 5, .blob_size = 100 };
+    struct buf msg = BUF_INIT, now = BUF_INIT;
+    struct err err = { "" };
+
+    ok(span_encode(&m, &msg, &err) == 0 && instead_of_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
+           span_decode(&m, now.p, now.n, &err) == 0,
+       "a BIND without its blob");
+    ok(m.blob == 5 && m.blob_size == 0 && m.cell == 9 && slice_is(m.v[F_BIND_NAMES].s, "no room"), "says why");
+    instead_patch(msg.p);
+    ok(span_decode(&m, msg.p, msg.n, &err) == 0 && m.blob == 5 && m.blob_size == 0,
+       "without memory only that there is none");
+    buf_clear(&msg);
+    buf_clear(&now);
+    m = (struct span){ .kind = SPAN_RETURN, .blob = 5, .blob_size = 100, .v[F_RETURN_STATUS].s = slice_text("ok") };
+    ok(span_encode(&m, &msg, &err) == 0 && instead_of_blob(buf_slice(&msg), "no \"room\"", &now, &err) == 0 &&
+           span_decode(&m, now.p, now.n, &err) == 0 && slice_is(m.v[F_RETURN_STATUS].s, "error") &&
+           memmem(m.v[F_RETURN_CONTENT].s.p, m.v[F_RETURN_CONTENT].s.n, "no \\\"room\\\"", 11),
+       "a RETURN becomes an error");
+    buf_release(&msg);
+    buf_release(&now);
+}
+
+static void memory_that_is_left(void)
+{
+    static const char text[] = "MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   24183000 kB\nBuffers: x\n";
+    const char *why = NULL;
+
+    ok(space_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024, "the machine's");
+    ok(space_meminfo(slice_text(text), "Mem") == UINT64_MAX &&
+           space_meminfo(slice_text(text), "Buffers") == UINT64_MAX &&
+           space_meminfo(slice_text(""), "MemFree") == UINT64_MAX,
+       "only where it is told");
+    ok(space_number(slice_text("max\n")) == UINT64_MAX && space_number(slice_text("734003200\n")) == 734003200 &&
+           space_number(slice_text("99999999999999999999999")) > UINT64_MAX / 20,
+       "a control group's");
+    ok(space_free(&why) > 0 && why, "here: %s", why);
 }
 
 static void credit_is_bounded(void)
@@ -101,6 +181,9 @@ static void publish_counts_its_payload(void)
 int main(void)
 {
     urgent_messages_go_first();
+    letters_wait_for_blobs();
+    what_is_said_in_the_place_of_a_blob();
+    memory_that_is_left();
     blobs_are_found_by_number();
     credit_is_bounded();
     publish_counts_its_payload();

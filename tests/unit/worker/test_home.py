@@ -366,6 +366,12 @@ def test_what_cannot_be_packed_or_unpickled_is_said(home):
     assert home.expect("REPLY", 901).json()["status"] == "error"
 
 
+def test_a_value_that_did_not_come_is_an_error(home):
+    home.send("BIND", 902, {"how": 1, "names": "the node that had it is gone", "count": 5}, blob=6)
+    reply = home.expect("REPLY", 902).json()
+    assert reply["status"] == "error" and reply["evalue"] == "the node that had it is gone"
+
+
 def test_a_result_that_stayed_on_its_rank_shows_and_says_why(home):
     content = {"rank": 0, "repr": "<big>", "why": "too large", "count": 3}
     assert home.ask("cellspan_handle", **content)["status"] == "ok"

@@ -163,6 +163,14 @@ def test_names_are_bound_and_a_broken_parcel_fails_the_next_run_only(ranks):
     assert values(ranks, "x", cell=3) == ["[1, 2]"] * 2
 
 
+def test_variables_that_did_not_come_are_the_cells_error(ranks):
+    ranks[0].send("BIND", 1, {"how": 0, "names": "h2 has no room for 400 MiB"}, blob=9)
+    done = run_on(ranks, "print('never')", cell=1)
+    assert [d.fields["status"] for d in done] == ["error", "ok"]
+    assert done[0].json()["ename"] == "OSError" and done[0].json()["evalue"] == "h2 has no room for 400 MiB"
+    assert [d.fields["status"] for d in run_on(ranks, "1", cell=2)] == ["ok", "ok"]
+
+
 def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     run_on(ranks, "x = 5")
     ranks[1].send("FETCH", 2, {"names": "x"}, blob=9)
