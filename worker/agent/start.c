@@ -113,50 +113,102 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
     }
 }
 
-/* START's environment with the GPUs of one rank; the text is the caller's (free()). visible NULL: nothing is set. */
-static char *rank_env(struct slice env, const char *visible)
+/* What a rank's environment says of GPUs. */
+struct sight {
+    bool said;              /* false: nothing is set */
+    struct buf visible, own;
+};
+
+static const char *text_in(const struct buf *b)
+{
+    return b->n ? b->p : "";
+}
+
+/* START's environment with that; the text is the caller's (free()). */
+static char *rank_env(struct slice env, const struct sight *sight)
 {
     json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
     char *text = NULL;
 
-    if (object && (!visible || json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(visible)) == 0))
+    if (object && (!sight->said ||
+                   (json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(text_in(&sight->visible))) == 0 &&
+                    json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&sight->own))) == 0)))
         text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return text;
 }
 
 static int order_rank(struct starting *s, struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
-                      const char *visible, struct err *err)
+                      const struct sight *sight, struct err *err)
 {
     const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16),
                               (uint8_t)(it->rank >> 24) };
     struct span one = *m;
-    char *env = visible ? rank_env(m->v[F_START_ENV].s, visible) : NULL;
+    char *env = rank_env(m->v[F_START_ENV].s, sight);
     int rc;
 
-    if (visible && !env)
+    if (!env)
         return err_set(err, "the environment of START is not an object of strings, or memory is out");
     one.worker = w->id;
     one.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
-    if (env)
-        one.v[F_START_ENV].s = slice_text(env);
+    one.v[F_START_ENV].s = slice_text(env);
     rc = zygote_order(z, w, &it->ends, &one, err);
     free(env);
     (void)s;
     return rc;
 }
 
-/* What CUDA_VISIBLE_DEVICES is to be for w; NULL: leave it alone. -1: memory is out. */
-static int visible_of(const struct agent *a, const struct worker *w, uint64_t gpus, struct buf *text,
-                      const char **visible)
+static int by_rank(const void *a, const void *b)
 {
-    *visible = NULL;
-    if (gpus == 0 && !gpu_likely(a->gpus))
-        return 0;
-    if (buf_add_text(text, "") < 0 || gpu_visible(a->gpus, w->id, text) < 0)
+    const struct worker *const *x = a, *const *y = b;
+
+    if ((*x)->rank != (*y)->rank)
+        return (*x)->rank < (*y)->rank ? -1 : 1;
+    return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+}
+
+/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has one.
+ * -1: memory is out. */
+static int mates_of(const struct agent *a, uint32_t **mates, size_t *n)
+{
+    const struct worker **rank;
+    size_t most = 0;
+
+    for (const struct worker *w = a->worker; w; w = w->next)
+        most++;
+    *n = 0;
+    rank = malloc((most + 1) * sizeof *rank);
+    *mates = malloc((most + 1) * sizeof **mates);
+    if (!rank || !*mates) {
+        free(rank);
+        free(*mates);
         return -1;
-    *visible = text->n ? text->p : "";
+    }
+    for (const struct worker *w = a->worker; w; w = w->next)
+        if (w->role == WORKER_RANK && !w->gone)
+            rank[(*n)++] = w;
+    qsort(rank, *n, sizeof *rank, by_rank);
+    for (size_t i = 0; i < *n; i++)
+        (*mates)[i] = rank[i]->id;
+    free(rank);
     return 0;
+}
+
+/* -1: memory is out. */
+static int see(const struct agent *a, const struct worker *w, uint64_t gpus, struct sight *sight)
+{
+    uint32_t *mates;
+    size_t n;
+    int rc;
+
+    *sight = (struct sight){ gpus > 0 || gpu_likely(a->gpus), BUF_INIT, BUF_INIT };
+    if (!gpu_has(a->gpus, w->id))
+        return 0;
+    if (mates_of(a, &mates, &n) < 0)
+        return -1;
+    rc = gpu_visible(a->gpus, w->id, mates, n, &sight->visible, &sight->own);
+    free(mates);
+    return rc;
 }
 
 static void refuse(struct agent *a, struct worker *w, const char *why)
@@ -176,19 +228,21 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
 
     for (size_t i = 0; i < s->n; i++) {
         struct worker *w = agent_worker(a, s->v[i].worker);
-        struct buf text = BUF_INIT;
+        struct sight sight;
         struct err why = { "" };
-        const char *visible;
 
         if (!w)
             continue;
-        if (trouble || !z)
+        if (trouble || !z) {
             refuse(a, w, trouble ? trouble : err.text);
-        else if (visible_of(a, w, m->v[F_START_GPUS].u64, &text, &visible) < 0)
+            continue;
+        }
+        if (see(a, w, m->v[F_START_GPUS].u64, &sight) < 0)
             refuse(a, w, "out of memory");
-        else if (order_rank(s, z, w, &s->v[i], m, visible, &why) < 0)
+        else if (order_rank(s, z, w, &s->v[i], m, &sight, &why) < 0)
             refuse(a, w, why.text);
-        buf_release(&text);
+        buf_release(&sight.visible);
+        buf_release(&sight.own);
     }
     if (z && zygote_go(z, &err) < 0)
         log_error("agent", "START: %s", err.text);

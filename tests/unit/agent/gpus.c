@@ -39,10 +39,21 @@ static void all_ready(struct kernel *k, unsigned n)
     ok(ready, "%u ranks come up", n);
 }
 
+#define GPU_UUID(n) "GPU-a00" #n "1234-0000-4000-8000-0123456789ab"
+
 static void sees(struct kernel *k, uint32_t worker, const char *want, const char *name)
 {
     kernel_forget(k);
     kernel_run(k, worker, 3, "env CUDA_VISIBLE_DEVICES");
+    (void)kernel_until(k, SPAN_DONE, worker);
+    if (!ok(kernel_told(k, want), "%s", name))
+        diag("  %s", k->story.p);
+}
+
+static void owns(struct kernel *k, uint32_t worker, const char *want, const char *name)
+{
+    kernel_forget(k);
+    kernel_run(k, worker, 3, "env CELLSPAN_LOCAL_GPUS");
     (void)kernel_until(k, SPAN_DONE, worker);
     if (!ok(kernel_told(k, want), "%s", name))
         diag("  %s", k->story.p);
@@ -75,12 +86,14 @@ static void ranks_get_gpus(struct kernel *k, const char *self)
        "the kernel is told of eight GPUs");
     start_ranks(k, self, 2, 4, 1, false);
     all_ready(k, 4);
-    sees(k, 2, "1<GPU-a0001234-0000-4000-8000-0123456789ab\n>", "rank 0 has the first GPU");
-    sees(k, 5, "1<GPU-a0031234-0000-4000-8000-0123456789ab\n>", "rank 3 has the fourth");
+    sees(k, 2, "1<" GPU_UUID(0) "," GPU_UUID(1) "," GPU_UUID(2) "," GPU_UUID(3) "\n>", "rank 0 sees those of all ranks");
+    owns(k, 2, "1<0\n>", "and has the first");
+    sees(k, 5, "1<" GPU_UUID(0) "," GPU_UUID(1) "," GPU_UUID(2) "," GPU_UUID(3) "\n>", "so does rank 3");
+    owns(k, 5, "1<3\n>", "which has the fourth");
     start_ranks(k, self, 6, 2, 2, false);
     all_ready(k, 2);
-    sees(k, 7, "1<GPU-a0061234-0000-4000-8000-0123456789ab,GPU-a0071234-0000-4000-8000-0123456789ab\n>",
-         "two GPUs for each");
+    sees(k, 7, "," GPU_UUID(6) "," GPU_UUID(7) "\n>", "two GPUs for each");
+    owns(k, 7, "1<6,7\n>", "in the order of ranks");
     start_ranks(k, self, 8, 2, 1, false);
     refused(k, 8, "this node has 8, of which 0 are free", "there is none left");
     refused(k, 9, "--no-gpu", "and it says what can be done");
@@ -115,7 +128,7 @@ static void deaths_name_gpus(struct kernel *k, const char *self, const struct st
     gone(k, 12, "exit 0", "GPU", "both");
     start_ranks(k, self, 14, 1, 1, false);
     all_ready(k, 1);
-    sees(k, 14, "1<GPU-a0011234", "the dead rank's GPU is given to the next");
+    sees(k, 14, GPU_UUID(1), "the dead rank's GPU is given to the next");
     stage_set(s, "xid 1 79\nmemory 1 80000\nprocess 1 999999 70000\n");
     gone(k, 14, "err RuntimeError: CUDA error: out of memory\\n\nkill 6", "Xid 79: GPU has fallen off the bus",
          "an Xid is told");
@@ -154,7 +167,7 @@ static void notebooks_do_not_share(struct kernel *one, const char *self)
     (void)kernel_wait(one);
     start_ranks(&two, self, 5, 7, 1, false);
     all_ready(&two, 7);
-    sees(&two, 5, "1<GPU-a0001234", "and all others when their owner was killed");
+    sees(&two, 5, GPU_UUID(0), "and all others when their owner was killed");
     is_int(kernel_end(&two), 0, "the agent ends");
 }
 

@@ -100,18 +100,49 @@ static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, boo
     return rc;
 }
 
-/* The numbers of a worker's GPUs, "0,3". */
-static void sees(const struct gpu_desk *d, uint32_t worker, const char *want)
+/* The numbers of the GPUs that a worker sees, "0,3", and which of these are its own. */
+static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n, const char *want,
+                      const char *own)
 {
-    struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT, mine = BUF_INIT;
     char got[64] = "";
 
-    if (gpu_visible(d, worker, &text) < 0)
+    if (gpu_visible(d, worker, mate, n, &text, &mine) < 0)
         ok(false, "memory");
     for (char *at = text.p; at && (at = strstr(at, "GPU-a0")); at += 6)
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c", got[0] ? "," : "", at[7]);
     is_text(got, want, "worker %u", worker);
+    if (own)
+        is_text(mine.n ? mine.p : "", own, "its own among them");
     buf_release(&text);
+    buf_release(&mine);
+}
+
+static void sees(const struct gpu_desk *d, uint32_t worker, const char *want)
+{
+    sees_with(d, worker, &worker, 1, want, NULL);
+}
+
+/* As torchrun has it: the number of a rank on its machine is that of its GPU. */
+static void ranks_see_those_of_their_mates(struct gpu_desk *d, struct loop *loop)
+{
+    static const uint32_t mates[] = { 2, 3, 4 }, later[] = { 2, 9, 4, 5 };
+
+    look(d, loop);
+    take(d, 2, 3, 2, false, NULL);
+    sees_with(d, 2, mates, 3, "0,1,2,3,4,5", "0,1");
+    sees_with(d, 4, mates, 3, "0,1,2,3,4,5", "4,5");
+    gpu_give(d, 3);
+    take(d, 9, 1, 2, false, NULL);
+    take(d, 5, 1, 2, false, NULL);
+    sees_with(d, 9, later, 4, "0,1,2,3,4,5,6,7", "2,3");
+    gpu_give(d, 5);
+    take(d, 5, 1, 1, true, NULL);
+    sees_with(d, 5, later, 4, "6", "0");
+    sees_with(d, 4, later, 4, "0,1,2,3,4,5", "4,5");
+    sees_with(d, 77, later, 4, "", "");
+    for (uint32_t w = 2; w < 10; w++)
+        gpu_give(d, w);
 }
 
 static void each_rank_has_its_own(struct gpu_desk *d, struct loop *loop)
@@ -357,6 +388,7 @@ int main(void)
     stage_open(&s);
     d = gpu_open(loop, &err);
     ok(loop && d, "a desk is opened: %s", err.text);
+    ranks_see_those_of_their_mates(d, loop);
     each_rank_has_its_own(d, loop);
     shared_ones_are_spread(d);
     gauges_are_told(d, loop, &s);

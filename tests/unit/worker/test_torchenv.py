@@ -171,3 +171,59 @@ def test_auto_takes_nccl_where_the_kernel_gave_each_rank_a_gpu(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setenv("CELLSPAN_GPUS", "1")
     assert torchenv.choose_backend("auto", torch) == "nccl"
+
+
+def test_a_rank_takes_its_own_gpu_among_those_of_the_node(monkeypatch):
+    torch = pytest.importorskip("torch")
+    taken = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    torchenv._take_device(torch, "nccl")
+    monkeypatch.setenv("CELLSPAN_LOCAL_GPUS", "2,3")
+    torchenv._take_device(torch, "nccl")
+    assert taken == [1, 2]
+
+
+def test_jax_is_told_which_gpus_are_the_ranks_own():
+    env = environment(environ={"CELLSPAN_LOCAL_GPUS": "2,3", "JAX_LOCAL_DEVICE_IDS": "7"})
+    assert (env["JAX_CUDA_VISIBLE_DEVICES"], env["JAX_LOCAL_DEVICE_IDS"]) == ("2,3", "7")
+
+
+SETTLE = """
+import sys
+from cellspan import gpus
+{first}
+gpus.settle()
+gpus.settle()
+import torch
+print(torch.cuda.is_initialized())
+torch.cuda.set_device = print
+torch._C._cuda_init = lambda: None
+torch.cuda._lazy_init()
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import torch"])
+def test_plain_cuda_is_the_ranks_own_gpu_when_torch_first_uses_one(first):
+    """In a torch that was there before, and in one that comes later; CUDA is not touched before."""
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch._C, "_cuda_init"):
+        code = SETTLE.format(first=first).replace("torch.cuda._lazy_init()", "[call() for call, _ in torch.cuda._queued_calls[-1:]]")
+    else:
+        code = SETTLE.format(first=first)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ, CELLSPAN_LOCAL_GPUS="2,3"))
+    assert done.stdout.split() == ["False", "2"], done
+
+
+def test_a_rank_is_told_when_local_rank_is_not_its_gpu(monkeypatch):
+    from cellspan import gpus
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
+    monkeypatch.setenv("CELLSPAN_LOCAL_GPUS", "2,3")
+    assert gpus.misplaced(1) == ""
+    assert "cuda:2, though LOCAL_RANK is 0" in gpus.misplaced(0)
+    assert gpus.misplaced(0) == ""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
+    assert gpus.misplaced(3) == ""

@@ -14,6 +14,7 @@ struct hold {
 struct seat {
     struct seat *next;
     uint32_t worker;
+    bool share;
     unsigned n;
     struct hold hold[];
 };

@@ -55,13 +55,39 @@ void gpu_give(struct gpu_desk *d, uint32_t worker)
         }
 }
 
-int gpu_visible(const struct gpu_desk *d, uint32_t worker, struct buf *out)
+static bool is_alone(const struct gpu_desk *d, const struct seat *s)
 {
-    const struct seat *s = desk_seat(d, worker);
+    const struct gpu *one = s->n ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
 
-    for (unsigned i = 0; s && i < s->n; i++)
-        if (buf_addf(out, "%s%s", i ? "," : "", s->hold[i].uuid) < 0)
+    return s->share || (one && one->instance >= 0);
+}
+
+/* *at: how many stand there already. own: NULL for a mate's. */
+static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, struct buf *own)
+{
+    for (unsigned i = 0; i < s->n; i++, ++*at)
+        if (buf_addf(visible, "%s%s", *at ? "," : "", s->hold[i].uuid) < 0 ||
+            (own && buf_addf(own, "%s%u", i ? "," : "", *at) < 0))
             return -1;
+    return 0;
+}
+
+int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n, struct buf *visible,
+                struct buf *own)
+{
+    const struct seat *mine = desk_seat(d, worker);
+    unsigned at = 0;
+
+    if (!mine)
+        return 0;
+    if (is_alone(d, mine))
+        return add_seat(mine, &at, visible, own);
+    for (size_t i = 0; i < n; i++) {
+        const struct seat *s = desk_seat(d, mate[i]);
+
+        if (s && (s == mine || !is_alone(d, s)) && add_seat(s, &at, visible, s == mine ? own : NULL) < 0)
+            return -1;
+    }
     return 0;
 }
 
@@ -234,13 +260,14 @@ static void mark(struct gpu_desk *d, const struct seat *s)
         log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);
 }
 
-static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, struct err *err)
+static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, bool share, struct err *err)
 {
     struct seat *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
 
     if (!s)
         return err_null(err, "out of memory for the GPUs of %u ranks", each);
     s->worker = worker;
+    s->share = share;
     s->next = d->seat;
     d->seat = s;
     return s;
@@ -257,7 +284,7 @@ int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each
     if (check(d, n, each, share, err) < 0)
         return -1;
     for (done = 0; done < n; done++) {
-        struct seat *s = seat_create(d, worker[done], each, err);
+        struct seat *s = seat_create(d, worker[done], each, share, err);
 
         if (!s)
             goto fail;

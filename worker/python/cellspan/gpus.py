@@ -6,8 +6,10 @@ import importlib.util
 import os
 import sys
 
-from . import _link
+from . import _link, imports
 
+_settled = False
+_told = None  # the place that misplaced() last told
 
 class GpuError(Exception):
     """There is no GPU, no driver or no NCCL to work with; the text is for the user."""
@@ -55,8 +57,46 @@ def devices():
     return found
 
 
+def own(environ=None):
+    """[int]: which of the GPUs that this rank sees are its own; the others are those of the ranks beside it. [] where nobody
+    gave it any. The agent says it in CELLSPAN_LOCAL_GPUS."""
+    text = (os.environ if environ is None else environ).get("CELLSPAN_LOCAL_GPUS", "")
+    return [int(part) for part in text.split(",") if part.isdigit()]
+
+
+def settle():
+    """Makes plain "cuda" mean this rank's own GPU in torch, also in one that is imported later. Once in a process: what the
+    user chooses then stays. CUDA is not touched before the user's code does."""
+    global _settled
+    if not _settled and own():
+        imports.when_imported("torch", _prefer_own)
+    _settled = True
+
+
+def _prefer_own():
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    later = getattr(cuda, "_lazy_call", None)  # called when torch makes its first CUDA context
+    if later is not None:
+        first = own()[0]
+        later(lambda: cuda.set_device(first))
+
+
+def misplaced(local_rank):
+    """A sentence, once, where LOCAL_RANK is not the number of this rank's GPU: ranks came to this machine, or left it, after
+    this process began. Else ""."""
+    global _told
+    mine, seen = own(), os.environ.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
+    if not mine or seen == len(mine) or mine[0] == local_rank * len(mine) or _told == local_rank:
+        return ""
+    _told = local_rank
+    return (
+        f"its GPU is cuda:{mine[0]}, though LOCAL_RANK is {local_rank}, for ranks came to this machine or left it: "
+        'plain "cuda" is right, and --fresh puts the numbers in order'
+    )
+
+
 def device():
-    """The index of this rank's GPU: torch's current one, else the only one, else that of LOCAL_RANK."""
+    """The index of this rank's GPU: torch's current one, else its own, else the only one, else that of LOCAL_RANK."""
     count = len(devices())
     torch = sys.modules.get("torch")
     try:
@@ -64,6 +104,9 @@ def device():
             return int(torch.cuda.current_device())
     except Exception:  # noqa: BLE001 - a torch without CUDA
         pass
+    mine = own()
+    if mine and mine[0] < count:
+        return mine[0]
     local = os.environ.get("LOCAL_RANK", "")
     return int(local) if count > 1 and local.isdigit() and int(local) < count else 0
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 
-from . import _link, aborts, environment, torchenv
+from . import _link, aborts, environment, gpus, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config, text_of
@@ -134,6 +134,10 @@ class Rank(Worker):
         )
         self._before_env = {name: os.environ.get(name) for name in values}
         os.environ.update(values)
+        gpus.settle()
+        misplaced = gpus.misplaced(place.local_rank)
+        if misplaced:
+            print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
         torchenv.leave_broken()
         self._set_threads(values.get("OMP_NUM_THREADS", ""))
 

@@ -7,7 +7,10 @@ import os
 import sys
 from collections import namedtuple
 
+from . import gpus
+
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")  # which one to use among several
+JAX_GPUS = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
 _restarts = None  # TORCHELASTIC_RESTART_COUNT of the world in which torch.distributed was initialised; see look()
@@ -56,7 +59,7 @@ def rank_environment(
     """{name: text}: the environment that torchrun would give this rank, and what JAX and Lightning read beside it.
 
     cores: of this node. environ: what the process has already (default: os.environ); OMP_NUM_THREADS,
-    TORCH_NCCL_ASYNC_ERROR_HANDLING and the names of interfaces that stand there are left alone; CELLSPAN_IFNAME, by
+    TORCH_NCCL_ASYNC_ERROR_HANDLING, JAX_GPUS and the names of interfaces that stand there are left alone; CELLSPAN_IFNAME, by
     which this node reaches the others, becomes them where the world has several nodes. given: what the user set with
     --env; those win.
     """
@@ -86,10 +89,13 @@ def rank_environment(
         "JAX_PROCESS_ID": rank,
         "JAX_NUM_PROCESSES": world_size,
     }
+    mine = ",".join(map(str, gpus.own(environ)))
+    if mine:  # JAX would take all that it sees
+        values.update({name: mine for name in JAX_GPUS})
     interface = environ.get("CELLSPAN_IFNAME")
     if interface and int(nodes) > 1:
         values.update({name: interface for name in INTERFACES})
-    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", *INTERFACES):
+    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", *INTERFACES, *JAX_GPUS):
         if environ.get(name):
             values[name] = environ[name]
     values = {name: str(value) for name, value in values.items()}
@@ -204,13 +210,13 @@ def _import_torch():
 
 
 def _take_device(torch, backend):
-    """Makes the GPU of LOCAL_RANK the current one."""
+    """Makes this rank's GPU the current one: its own, or where nobody gave it one, that of LOCAL_RANK."""
     local = int(os.environ.get("LOCAL_RANK") or 0)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:
         raise TorchError(f"--init {backend}: torch sees no GPU here; --init gloo works without")
-    if count == 1 or os.environ.get("CELLSPAN_GPUS"):
-        local = 0  # this rank sees only its own
+    mine = gpus.own()
+    local = mine[0] if mine else 0 if count == 1 else local
     if local >= count:
         raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is the {local + 1}. on this node, which has {count} GPUs")
     torch.cuda.set_device(local)
