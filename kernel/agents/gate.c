@@ -83,6 +83,14 @@ unsigned long gate_count(const struct gate *g)
     return g->refused;
 }
 
+unsigned long gate_count_of(const struct gate *g, const char *what)
+{
+    for (unsigned k = 0; k < g->n_reasons; k++)
+        if (strcmp(g->reason[k].what, what) == 0)
+            return g->reason[k].count;
+    return 0;
+}
+
 /* 300 asks the agent to try again, 400 tells it not to. */
 static void answer(struct gate *g, const struct question *q)
 {

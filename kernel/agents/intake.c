@@ -185,6 +185,21 @@ static void take_message(struct agents *a, struct link *l, const struct bundle_e
     span_release(&m);
 }
 
+/* Late words of one that is not taken back: it is told so once, lest it wait for its own timeout. false: no such one.
+ */
+static bool is_late(struct agents *a, const struct arrival *arrival)
+{
+    struct link *l = caller(a, arrival);
+
+    if (arrival->router != a->wire || (l && l->info.state != NODE_LOST))
+        return false;
+    if (l && !l->told)
+        refuse(arrival, SPAN_VERSION, "the kernel took this agent for gone, and goes on without it");
+    if (l)
+        l->told = true;
+    return true;
+}
+
 /* An entry from one who has no number yet: HELLO, or nothing that concerns us. */
 static void take_first(struct agents *a, const struct arrival *arrival, const struct bundle_entry *e)
 {
@@ -205,6 +220,14 @@ static void take_first(struct agents *a, const struct arrival *arrival, const st
     else
         refused(a, arrival, "doesn't begin with HELLO");
     span_release(&m);
+}
+
+/* Is it from one that has no number yet? */
+static bool is_first(struct slice bundle)
+{
+    struct bundle_entry e;
+
+    return bundle_next(&bundle, &e) && e.node == ROUTE_KERNEL;
 }
 
 /* In version 1 a message had two frames. */
@@ -229,6 +252,8 @@ void intake_arrived(void *agents, const struct arrival *arrival)
         refused(a, arrival, "sends what is no bundle");
         return;
     }
+    if (!from && !is_first(bundle) && is_late(a, arrival))
+        return;
     while (bundle_next(&bundle, &e)) {
         struct link *l = links_get(&a->links, e.node);
 

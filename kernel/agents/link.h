@@ -45,6 +45,7 @@ struct link {
     uint32_t *worker;             /* of the message that is being sent: fan.c's */
     size_t n_workers, room;
     struct buf route;
+    bool told; /* that it is not taken back */
     bool touched, topped, going; /* marks, of whoever walks over them */
 };
 

@@ -15,7 +15,7 @@
 #define BACKLOG           1024                 /* a thousand agents may dial at once */
 #define HANDSHAKE_MS      10000                /* who is not through by then is cut off */
 #define NUMBERS_MAX       32768                /* descriptors above are not watched for strangers */
-#define EVENTS            (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED)
+#define EVENTS            (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
 
 struct router {
     void *socket, *monitor;
@@ -23,7 +23,6 @@ struct router {
     struct router_handler handler;
     unsigned port;
     unsigned char *silent; /* by descriptor: has sent nothing yet */
-    unsigned judged;       /* connections that end for their key, which others count */
 };
 
 /* ---- in ---- */
@@ -126,6 +125,20 @@ static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
     return true;
 }
 
+static void refused(struct router *r)
+{
+    r->handler.refused(r->handler.arg, r, "ended before it had said who it is, as agents do that look for a way");
+}
+
+/* Of what is not ZeroMQ at all, libzmq tells no end: that its descriptor is used again does. */
+static void began(struct router *r, uint32_t fd)
+{
+    if (fd < NUMBERS_MAX && r->silent[fd])
+        refused(r);
+    mark(r, fd, true);
+}
+
+/* One that was refused for its key ends in silence, too, and counts twice: no event says that it is the same. */
 static void ended(struct router *r, uint32_t fd)
 {
     const bool silent = fd < NUMBERS_MAX && r->silent[fd];
@@ -133,10 +146,8 @@ static void ended(struct router *r, uint32_t fd)
     mark(r, fd, false);
     if (!silent)
         r->handler.parted(r->handler.arg, r, (int)fd);
-    else if (r->judged > 0)
-        r->judged--;
     else
-        r->handler.refused(r->handler.arg, r, "ended before it had said who it is, as agents do that look for a way");
+        refused(r);
 }
 
 void router_settle(struct router *r)
@@ -146,11 +157,9 @@ void router_settle(struct router *r)
 
     while (r->monitor && news_take(r->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_ACCEPTED)
-            mark(r, value, true);
+            began(r, value);
         else if (event == ZMQ_EVENT_DISCONNECTED)
             ended(r, value);
-        else
-            r->judged++;
     }
 }
 

@@ -19,6 +19,11 @@ static unsigned refusals(const struct stage *s)
     return (unsigned)gate_count(s->agents->gate);
 }
 
+static unsigned strangers(const struct stage *s)
+{
+    return (unsigned)gate_count_of(s->agents->gate, admit_words(ADMIT_STRANGER));
+}
+
 /* One more was refused than `before`. */
 static bool refused_since(struct stage *s, unsigned before)
 {
@@ -160,15 +165,20 @@ static void strangers_stay_outside(struct stage *s)
     ok(refused_since(s, count), "the run's third agent, which there is not, is refused");
     peer_close(&other);
     count = refusals(s);
-    fd = raw(s, "GET / HTTP/1.1\r\nHost: here, and so on until a greeting would be over ....\r\n\r\n", 77);
-    ok(refused_since(s, count), "garbage is refused");
-    close(fd);
+    for (unsigned k = 0; refusals(s) == count && k < 100; k++) { /* the end of one is seen when the next one comes */
+        fd = raw(s, "GET / HTTP/1.1\r\nHost: here, and so on until a greeting would be over ....\r\n\r\n", 77);
+        stage_pass(s, 50);
+        close(fd);
+    }
+    ok(refusals(s) > count, "garbage is refused");
     count = refusals(s);
-    fd = raw(s, greeting, sizeof greeting);
-    if (write(fd, huge, sizeof huge) < 0)
-        diag("it was cut off at once");
-    ok(refused_since(s, count), "a command of a petabyte is refused");
-    close(fd);
+    for (unsigned k = 0; refusals(s) == count && k < 100; k++) {
+        fd = raw(s, greeting, sizeof greeting);
+        (void)send(fd, huge, sizeof huge, MSG_NOSIGNAL); /* it may have been cut off at once */
+        stage_pass(s, 50);
+        close(fd);
+    }
+    ok(refusals(s) > count, "a command of a petabyte is refused");
     peer_say(&peer[0], first, 0, &stacks);
     count = s->messages;
     ok(stage_until(s, &s->messages, count + 1), "and the agents never noticed");
@@ -212,7 +222,7 @@ static void early_agents_try_again(struct stage *s)
     struct peer peer;
     const unsigned engine =
         stage_engine(s, "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done; echo nodes 1");
-    const unsigned node = (unsigned)s->agents->links.n, count = refusals(s);
+    const unsigned node = (unsigned)s->agents->links.n, count = strangers(s);
     char path[128];
     int fd;
 
@@ -222,7 +232,7 @@ static void early_agents_try_again(struct stage *s)
     snprintf(path, sizeof path, "%s/go", s->folder);
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     ok(stage_until(s, &s->up[node], 1), "an agent that dials before its engine says how many there are comes in");
-    is_int(refusals(s), count, "and is not taken for a stranger");
+    is_int(strangers(s), count, "and is not taken for a stranger");
     close(fd);
     agents_engine_stop(s->agents, engine);
     peer_close(&peer);
@@ -278,6 +288,12 @@ static void silence_is_noticed(struct stage *s)
     ok(s->lost[first] == 1 && strstr(s->why[first], "for 2 s"), "who does not answer is lost: %s", s->why[first]);
     ok(clock_now(&clock_system) - start < 60 * NS_PER_S, "in time");
     is_int(s->lost[first + 1], 0, "who answers is not");
+    n = refusals(s);
+    peer_say(&peer[0], first, 0, &ready);
+    peer_say(&peer[0], first, 0, &ready);
+    ok(peer_gets(s, &peer[0], SPAN_REFUSE), "who wakes up afterwards is told that nobody waits for it");
+    is_int(refusals(s), n, "and is no stranger");
+    is_int(s->lost[first], 1, "nor lost again");
     agents_engine_stop(s->agents, engine);
     peer_close(&peer[0]);
     peer_close(&peer[1]);
