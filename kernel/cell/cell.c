@@ -257,12 +257,28 @@ bool cell_wants_value(const struct cell *c)
     return !c->is_call || (c->call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;
 }
 
+/* Members are in the order of their ranks. */
+static struct member *member_of(const struct cell *c, unsigned rank)
+{
+    size_t low = 0, high = c->n;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (c->member[mid].rank < rank)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < c->n && c->member[low].rank == rank ? &c->member[low] : NULL;
+}
+
 struct member *cell_worker(struct cell *c, uint32_t worker)
 {
-    for (size_t k = 0; worker && k < c->n; k++)
-        if (c->member[k].worker == worker)
-            return &c->member[k];
-    return NULL;
+    const struct rank *r = group_worker(c->nb->group, worker);
+    struct member *member = r ? member_of(c, r->number) : NULL;
+
+    return member && member->worker == worker ? member : NULL;
 }
 
 int cell_members(struct cell *c)
@@ -275,13 +291,16 @@ int cell_members(struct cell *c)
     return 0;
 }
 
-size_t cell_unfinished(const struct cell *c)
+/* Asked after each that ends: the walk goes on where the last one stopped. */
+bool cell_unfinished(struct cell *c)
 {
-    size_t n = 0;
-
-    for (size_t k = 0; k < c->n; k++)
-        n += c->member[k].state <= MEMBER_RUNNING;
-    return n;
+    for (size_t k = 0; k < c->n; k++, c->open++) {
+        if (c->open >= c->n)
+            c->open = 0;
+        if (c->member[c->open].state <= MEMBER_RUNNING)
+            return true;
+    }
+    return false;
 }
 
 void cell_tick(struct cell *c, uint64_t now)

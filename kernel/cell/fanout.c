@@ -46,20 +46,21 @@ static void set(json_t *env, const char *name, json_t *value)
 static int add_layout(const struct cell *c, struct buf *out)
 {
     const struct rank *rank = c->nb->group->rank;
-    unsigned *number = calloc(c->world + 1u, sizeof *number), nodes = 0;
-    int rc = number ? 0 : -1;
+    unsigned most = 0, nodes = 0, *number, run = 1;
+    int rc;
 
-    for (unsigned k = 0, run = 1; rc == 0 && k < c->world; k++) {
-        unsigned same = 0;
-
-        while (rank[same].node != rank[k].node)
-            same++;
-        number[k] = same < k ? number[same] : nodes++;
+    for (unsigned k = 0; k < c->world; k++)
+        most = rank[k].node > most ? rank[k].node : most;
+    number = calloc(most + 1u, sizeof *number); /* by node: its number in the world + 1; 0: it has none yet */
+    rc = number ? 0 : -1;
+    for (unsigned k = 0; rc == 0 && k < c->world; k++) {
+        if (!number[rank[k].node])
+            number[rank[k].node] = ++nodes;
         if (k + 1 < c->world && rank[k + 1].node == rank[k].node) {
             run++;
             continue;
         }
-        rc = buf_addf(out, "%s%u*%u", out->n ? "," : "", number[k], run);
+        rc = buf_addf(out, "%s%u*%u", out->n ? "," : "", number[rank[k].node] - 1, run);
         run = 1;
     }
     free(number);

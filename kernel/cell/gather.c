@@ -144,11 +144,15 @@ void gather_stopped(struct cell *c)
 
 /* ---- answers ---- */
 
-static bool ranks_ready(const struct cell *c)
+/* Asked after each that is ready: the walk goes on where the last one stopped. */
+static bool ranks_ready(struct cell *c)
 {
-    for (size_t k = 0; k < c->n; k++)
-        if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING)
+    for (size_t k = 0; k < c->n; k++, c->starting++) {
+        if (c->starting >= c->n)
+            c->starting = 0;
+        if (c->nb->group->rank[c->member[c->starting].rank].state == RANK_STARTING)
             return false;
+    }
     return true;
 }
 

@@ -49,7 +49,7 @@ static void fill(struct notebook *nb, const struct rank *r, struct gauges_text *
         .node = r->state == RANK_NONE ? NULL : notebook_node_name(nb, r->node),
         .pid = r->pid,
         .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,
-        .cells = (unsigned)json_array_size(r->cells),
+        .cells = rank_cells(r),
     };
     gauges_row(nb, r, text, row);
 }

@@ -140,6 +140,7 @@ struct cell {
     unsigned world;
     struct member *member;   /* owned, n of them, by rank */
     size_t n;
+    size_t open, starting;   /* where a member that is not over, a rank that starts, was found last */
     json_t *captured;        /* owned; NULL while home looks */
     bool wants_places, wants_port, wants_capture, wants_return;
     bool moves;              /* once its old ranks have ended, the engine's run ends too, and plan.on is where others start */
@@ -279,7 +280,7 @@ int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* one for each rank of c->to */
-size_t cell_unfinished(const struct cell *c);
+bool cell_unfinished(struct cell *c); /* a member waits or runs */
 void cell_tick(struct cell *c, uint64_t now);
 uint64_t cell_due(const struct cell *c);
 

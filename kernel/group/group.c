@@ -1,6 +1,7 @@
 #include "kernel/group/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct group *group_create(const char *name, struct err *err)
 {
@@ -20,7 +21,7 @@ struct group *group_create(const char *name, struct err *err)
 static void rank_release(struct rank *r)
 {
     json_decref(r->known);
-    json_decref(r->cells);
+    free(r->ran);
 }
 
 void group_destroy(struct group *g)
@@ -30,6 +31,7 @@ void group_destroy(struct group *g)
     for (unsigned k = 0; k < g->size; k++)
         rank_release(&g->rank[k]);
     free(g->rank);
+    free(g->seat);
     free(g->name);
     free(g->on);
     json_decref(g->cells);
@@ -38,11 +40,26 @@ void group_destroy(struct group *g)
 
 static int rank_init(struct rank *r, unsigned number)
 {
-    *r = (struct rank){ .number = number, .known = json_object(), .cells = json_array() };
-    if (r->known && r->cells)
+    *r = (struct rank){ .number = number, .known = json_object() };
+    return r->known ? 0 : -1;
+}
+
+/* Empty seats are filled when the next worker is looked for. */
+static int seats_grow(struct group *g, unsigned n)
+{
+    unsigned seats = g->seats ? g->seats : 16;
+    uint32_t *seat;
+
+    while (seats <= 2 * n)
+        seats *= 2;
+    if (seats == g->seats)
         return 0;
-    rank_release(r);
-    return -1;
+    if (!(seat = calloc(seats, sizeof *seat)))
+        return -1;
+    free(g->seat);
+    g->seat = seat;
+    g->seats = seats;
+    return 0;
 }
 
 int group_grow(struct group *g, unsigned n, struct err *err)
@@ -54,7 +71,7 @@ int group_grow(struct group *g, unsigned n, struct err *err)
         return 0;
     if (n > GROUP_MAX)
         return err_set(err, "-n %u: a group has at most %u ranks", n, GROUP_MAX);
-    if (!(slot = realloc(g->rank, n * sizeof *slot)))
+    if (seats_grow(g, n) < 0 || !(slot = realloc(g->rank, n * sizeof *slot)))
         return err_set(err, "-n %u: out of memory", n);
     g->rank = slot;
     for (; g->size < n; g->size++)
@@ -88,17 +105,44 @@ int group_living(const struct group *g, struct ranks *living)
     return 0;
 }
 
+/* Who sits where its hash says, or behind. */
+static struct rank *seated(const struct group *g, uint32_t worker)
+{
+    for (unsigned at = worker & (g->seats - 1); g->seats && g->seat[at]; at = (at + 1) & (g->seats - 1)) {
+        struct rank *r = &g->rank[g->seat[at] - 1];
+
+        if (r->worker == worker)
+            return r;
+    }
+    return NULL;
+}
+
+static void seat_all(const struct group *g)
+{
+    memset(g->seat, 0, g->seats * sizeof *g->seat);
+    for (unsigned k = 0; k < g->size; k++) {
+        unsigned at = g->rank[k].worker & (g->seats - 1);
+
+        while (g->rank[k].worker && g->seat[at])
+            at = (at + 1) & (g->seats - 1);
+        if (g->rank[k].worker)
+            g->seat[at] = k + 1;
+    }
+}
+
 struct rank *group_worker(const struct group *g, uint32_t worker)
 {
-    for (unsigned k = 0; worker && k < g->size; k++)
-        if (g->rank[k].worker == worker)
-            return &g->rank[k];
-    return NULL;
+    struct rank *r = worker ? seated(g, worker) : NULL;
+
+    if (r || !worker || !g->seats)
+        return r;
+    seat_all(g);
+    return seated(g, worker);
 }
 
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
-    if (json_object_clear(r->known) < 0 || json_array_clear(r->cells) < 0)
+    if (json_object_clear(r->known) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
     r->node = node;
@@ -106,6 +150,7 @@ int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
     r->pid = 0;
     r->since_ns = 0;
     r->is_new = true;
+    r->n_ran = 0;
     r->lives++;
     return 0;
 }
@@ -116,7 +161,7 @@ void rank_end(struct rank *r)
     r->worker = 0;
     r->pid = 0;
     json_object_clear(r->known);
-    json_array_clear(r->cells);
+    r->n_ran = 0;
 }
 
 void group_break(struct group *g)
@@ -154,41 +199,73 @@ void group_forget_versions(struct group *g)
         json_object_clear(g->rank[k].known);
 }
 
-static bool holds(const json_t *cells, json_int_t count)
+/* ---- the cells that ran ---- */
+
+unsigned rank_cells(const struct rank *r)
 {
-    for (size_t k = json_array_size(cells); k > 0; k--)
-        if (json_integer_value(json_array_get(cells, k - 1)) == count)
-            return true;
-    return false;
+    unsigned n = 0;
+
+    for (unsigned k = 0; k < r->n_ran; k++)
+        n += r->ran[k].n;
+    return n;
 }
 
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
 {
+    unsigned stretch = 0;
     int missed = 0;
 
-    for (size_t k = 0; k < json_array_size(g->cells); k++) {
-        const json_int_t count = json_integer_value(json_array_get(g->cells, k));
-
-        if (holds(r->cells, count))
+    for (unsigned at = 0; at < json_array_size(g->cells); at++) {
+        while (stretch < r->n_ran && at >= r->ran[stretch].first + r->ran[stretch].n)
+            stretch++;
+        if (stretch < r->n_ran && at >= r->ran[stretch].first)
             continue;
-        if (buf_addf(out, "%s%" JSON_INTEGER_FORMAT, missed ? ", " : "", count) < 0)
+        if (buf_addf(out, "%s%" JSON_INTEGER_FORMAT, missed ? ", " : "", json_integer_value(json_array_get(g->cells, at))) < 0)
             return -1;
         missed++;
     }
     return missed;
 }
 
-static int cells_add(json_t *cells, unsigned count)
+/* The cell's place in the group's list, which is in order. -1: memory is out. */
+static long place_of(struct group *g, unsigned count)
 {
-    return holds(cells, count) ? 0 : json_array_append_new(cells, json_integer(count));
+    size_t at = json_array_size(g->cells);
+
+    while (at > 0 && json_integer_value(json_array_get(g->cells, at - 1)) > (json_int_t)count)
+        at--;
+    if (at > 0 && json_integer_value(json_array_get(g->cells, at - 1)) == (json_int_t)count)
+        return (long)at - 1;
+    at = json_array_size(g->cells);
+    return json_array_append_new(g->cells, json_integer(count)) < 0 ? -1 : (long)at;
+}
+
+/* A rank that runs all of them needs one stretch, whatever their number. */
+static int ran_add(struct rank *r, unsigned at)
+{
+    struct stretch *last = r->n_ran ? &r->ran[r->n_ran - 1] : NULL, *more;
+
+    if (last && at < last->first + last->n)
+        return 0;
+    if (last && at == last->first + last->n) {
+        last->n++;
+        return 0;
+    }
+    if (!(more = realloc(r->ran, (r->n_ran + 1) * sizeof *more)))
+        return -1;
+    r->ran = more;
+    r->ran[r->n_ran++] = (struct stretch){ at, 1 };
+    return 0;
 }
 
 int group_ran(struct group *g, const struct ranks *where, unsigned count)
 {
-    if (cells_add(g->cells, count) < 0)
+    const long at = place_of(g, count);
+
+    if (at < 0)
         return -1;
     for (long k = ranks_next(where, 0); k >= 0; k = ranks_next(where, (unsigned)k + 1)) {
-        if ((unsigned)k >= g->size || cells_add(g->rank[k].cells, count) < 0)
+        if ((unsigned)k >= g->size || ran_add(&g->rank[k], (unsigned)at) < 0)
             return -1;
         g->rank[k].is_new = false;
     }

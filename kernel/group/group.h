@@ -10,7 +10,7 @@
 #include "base/ranks.h"
 #include "kernel/group/place.h"
 
-#define GROUP_MAX 4096u /* ranks of one group */
+#define GROUP_MAX RANKS_MAX /* ranks of one group */
 
 enum rank_state { RANK_NONE, RANK_STARTING, RANK_IDLE, RANK_BUSY, RANK_STOPPING, RANK_DEAD };
 
@@ -24,7 +24,12 @@ struct rank {
     bool is_new;       /* has not run a cell since its process started */
     unsigned lives;    /* processes that this rank has had */
     json_t *known;     /* owned: name -> version of what home shipped to it */
-    json_t *cells;     /* owned: the numbers of the cells that it ran, in order */
+    struct stretch *ran; /* owned, n_ran of them, in order: the cells that it ran, as places in the group's list */
+    unsigned n_ran;
+};
+
+struct stretch {
+    unsigned first, n;
 };
 
 struct group {
@@ -35,6 +40,8 @@ struct group {
     unsigned gpus;          /* that each of them got */
     struct rank *rank;
     unsigned size;       /* ranks that were ever asked for */
+    uint32_t *seat;      /* owned: rank + 1 by worker, hashed; a hint (see group_worker) */
+    unsigned seats;      /* a power of two, more than twice the size */
     unsigned asked;      /* the world that a cell without -n gets; 0: none was started, or all were stopped */
     unsigned world;      /* world size of the last cell; 0: none ran */
     unsigned port;       /* MASTER_PORT of that world; 0: none yet */
@@ -54,7 +61,7 @@ MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
 /* The ranks below n that have no living process: those that a cell with a world of n must start first. */
 MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
 MUST_USE int group_living(const struct group *g, struct ranks *living);
-/* NULL: no living rank has this worker. */
+/* NULL: no living rank has this worker. Takes the time of a walk only when ranks have started since the last. */
 struct rank *group_worker(const struct group *g, uint32_t worker);
 
 /* A process was asked for: RANK_STARTING, and everything that an earlier one knew is forgotten. */
@@ -72,6 +79,7 @@ bool group_open_world(struct group *g, unsigned world);
 void group_forget_versions(struct group *g);
 
 /* The cells that ran on the group and not on this rank, as "4, 7", appended to out; returns how many, or -1. */
+unsigned rank_cells(const struct rank *r); /* how many it ran */
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
 /* Cell `count` runs on these ranks. A cell run again is written down once. */
 MUST_USE int group_ran(struct group *g, const struct ranks *where, unsigned count);

@@ -29,8 +29,8 @@ static const struct bad {
     { "%%distribute -n abc\n1", "-n abc: not a number (give a count, or gpu)" },
     { "%%distribute -n 2.5\n1", "-n 2.5: not a number (give a count, or gpu)" },
     { "%%distribute --nproc=gpus\n1", "--nproc gpus: not a number; did you mean gpu? (give a count, or gpu)" },
-    { "%%distribute -n 4097\n1", "-n 4097: the largest world is 4096 ranks" },
-    { "%%distribute -n 99999999999999999999999\n1", "-n 99999999999999999999999: the largest world is 4096 ranks" },
+    { "%%distribute -n 65537\n1", "-n 65537: the largest world is 65536 ranks" },
+    { "%%distribute -n 99999999999999999999999\n1", "-n 99999999999999999999999: the largest world is 65536 ranks" },
     { "%%distribute -n\n1", "-n: needs a value (-n N|gpu)" },
     { "%%distribute -n ''\n1", "-n : not a number (give a count, or gpu)" },
     { "%%distribute -n 4 --ranks 7\n1", "-n 4 --ranks 7: there is no rank 7 in a world of 4 (ranks 0-3)" },
@@ -209,7 +209,7 @@ static void forms_of_one_option_mean_the_same(void)
     is_int(n_of("%%distribute\t-n\t4\r\n1"), 4, "tabs and a carriage return are blanks");
     ok(n_of("%%distribute -n gpu\n1") == PLAN_N_GPU, "-n gpu");
     ok(n_of("%%distribute -ngpu\n1") == PLAN_N_GPU, "-ngpu");
-    is_int(n_of("%%distribute -n 4096\n1"), 4096, "the largest world");
+    is_int(n_of("%%distribute -n 65536\n1"), 65536, "the largest world");
 }
 
 static void check_init(const char *cell, const char *init, const char *script)
