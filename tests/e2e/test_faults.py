@@ -1,0 +1,421 @@
+"""Networks and hosts that fail: what the user reads, that nobody is left anywhere, and that the next cell works.
+
+Each test has a notebook of its own, whose ranks 0 and 1 are on h1 and 2 and 3 on h2, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import processes
+import pytest
+from engines import HOST_TOOLS, Hosts, bring_up
+from processes import wait_until
+
+TIMEOUT = 3  # CELLSPAN_HEARTBEAT_TIMEOUT, seconds
+SOON = 30  # seconds; far off, to catch what hangs
+AGENT = "cellspan-agent"
+BOTH = "%%distribute -n 4 --on ssh:h1,h2\nimport os, sys, time\nrank = int(os.environ['RANK'])\nkept = rank * 2"
+TICKS = ("%%%%distribute --merge prefix\nfor k in range(%d):\n    print('tick', k, flush=True)\n    time.sleep(0.1)\n"
+         "print('done', flush=True)\nkept")
+
+
+@pytest.fixture(scope="module")
+def lan():
+    """Two hosts for all tests; each leaves them as they were."""
+    yield from bring_up(lambda: Hosts(2), HOST_TOOLS)
+
+
+@pytest.fixture
+def net(lan):
+    yield lan
+    for host in lan.names:
+        lan.start(host)
+        lan.signal(host, "CONT")
+        lan.link(host, True)
+        lan.net(host)
+    assert lan.left() == [], "left over on the hosts"
+
+
+@pytest.fixture
+def notebook(net, fresh):
+    """Makes notebooks that reach the hosts, with a short timeout; they are closed, and then nobody may be left there."""
+    def make(timeout=TIMEOUT, **env):
+        return fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT=str(timeout), **env))
+
+    return make
+
+
+@pytest.fixture
+def nb(net, notebook):
+    """One with its ranks up."""
+    made = notebook()
+    made.ok(BOTH, limit=90)
+    yield made
+    for host in net.names:  # so that the end does not wait for what the test broke
+        net.start(host)
+        net.signal(host, "CONT")
+        net.link(host, True)
+        net.net(host)
+    made.close()
+    assert made.left == []
+
+
+def values(cell):
+    return ast.literal_eval(cell.value)
+
+
+def begin(nb, code="time.sleep(120)", options=""):
+    """A cell that all four ranks have begun."""
+    cell = nb.start("%%%%distribute %s\nprint('begun', rank, flush=True)\n%s" % (options, code))
+    nb.wait(cell, SOON, lambda: all("begun %d" % rank in cell.stdout for rank in range(4)))
+    return cell
+
+
+def assert_lost(nb, cell, host, ranks):
+    """The cell ends soon with the ranks dead, and host and reason named."""
+    nb.wait(cell, SOON).assert_error("RankDied")
+    said = cell.traceback + cell.error["evalue"]
+    assert host in said and re.search(r"ranks? %s" % ranks, said), cell.shown
+    return said
+
+
+def assert_goes_on(nb, kept, limit=90):
+    """The next cell runs on four ranks, of which these kept their variables."""
+    cell = nb.ok("%%distribute --gather\n'kept' in globals()", limit=limit)
+    assert [rank for rank, there in enumerate(values(cell)) if there] == kept, cell.shown
+    if len(kept) < 4:
+        assert "are gone" in cell.stderr, cell.shown
+    return cell
+
+
+# -- links
+
+
+def test_a_link_that_is_down_for_3_s_loses_nothing(notebook, net):
+    nb = notebook(timeout=10)
+    nb.ok(BOTH, limit=90)
+    cell = nb.start(TICKS % 50)
+    nb.wait_shown(cell, "[2] tick 3")
+    net.link("h2", False)
+    third = len(re.findall(r"^\[0\] tick", cell.stdout, re.M)) + 30  # rank 0's ticks are the clock: 3 s
+    nb.wait(cell, SOON, lambda: "[0] tick %d\n" % min(third, 49) in cell.stdout)
+    net.link("h2", True)
+    nb.wait(cell, SOON).assert_ok()
+    for rank in range(4):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(50)], cell.shown[-2000:]
+    assert "lost" not in cell.stderr and cell.value == "0"
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.close()
+
+
+def test_a_link_that_stays_down_takes_the_hosts_ranks_along(nb, net):
+    cell = begin(nb)
+    net.link("h2", False)
+    said = assert_lost(nb, cell, "h2", "2")
+    assert "nothing was heard from it" in said and "for 3 s" in said, said
+    assert net.left("h2") == [], "its agent did not notice"
+    again = assert_goes_on(nb, [0, 1])
+    assert re.search(r"h2 is lost: ranks 2-3 start on h1", again.stderr), again.stderr
+
+
+def test_a_link_that_breaks_while_no_cell_runs(nb, net):
+    net.link("h2", False)
+    assert wait_until(lambda: re.search("lost|dead|gone", nb.ok("%ranks").shown), SOON)
+    assert net.left("h2") == []
+    assert_goes_on(nb, [0, 1])
+
+
+def test_collectives_end_when_a_host_is_lost(nb, net, torch):
+    nb.ok("%%distribute --init gloo\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)", limit=90)
+    cell = begin(nb, "if rank == 3:\n    time.sleep(120)\ndist.all_reduce(t)")
+    net.link("h2", False)
+    assert_lost(nb, cell, "h2", "2")
+    again = nb.ok("%%distribute --init gloo --gather\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)", limit=90)
+    assert values(again) == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("delay, loss", [(0, 30), (200, 0)])
+def test_a_bad_link_is_slow_and_nothing_else(notebook, net, delay, loss):
+    nb = notebook(timeout=10)
+    net.net("h2", delay, loss)
+    nb.ok(BOTH, limit=110)
+    nb.ok("import numpy\nbig = numpy.arange(100_000.0)")
+    assert values(nb.ok("%%distribute --gather\nfloat(big[rank]), kept", limit=90)) == [(float(r), 2 * r) for r in range(4)]
+    cell = nb.ok(TICKS % 10, limit=90)
+    for rank in range(4):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(10)], cell.shown
+    net.net("h2")
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.close()
+
+
+def test_a_link_that_turns_bad_while_a_cell_runs(notebook, net):
+    nb = notebook(timeout=10)
+    nb.ok(BOTH, limit=90)
+    cell = nb.start(TICKS % 40)
+    nb.wait_shown(cell, "[2] tick 3")
+    net.net("h2", 200, 20)
+    nb.wait(cell, 60).assert_ok()
+    for rank in range(4):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(40)], cell.shown[-2000:]
+    net.net("h2")
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.close()
+
+
+# -- agents and hosts
+
+
+def test_an_agent_that_is_killed(nb, net):
+    cell = begin(nb)
+    assert net.signal("h2", "KILL", AGENT)
+    assert_lost(nb, cell, "h2", "2")
+    assert net.left("h2") == []
+    assert_goes_on(nb, [0, 1])
+
+
+def test_an_ssh_that_is_killed(nb, net):
+    cell = begin(nb)
+    (ssh,) = [pid for pid in processes.named(nb.marker, " h2 ") if os.path.basename(processes.command(pid).split()[0]) == "ssh"]
+    os.kill(ssh, signal.SIGKILL)
+    assert_lost(nb, cell, "h2", "2")
+    assert net.left("h2") == []
+    assert_goes_on(nb, [0, 1])
+
+
+def test_a_host_that_is_frozen_for_less_than_the_timeout_goes_on(notebook, net):
+    nb = notebook(timeout=10)
+    nb.ok(BOTH, limit=90)
+    cell = nb.start(TICKS % 40)
+    nb.wait_shown(cell, "[2] tick 3")
+    assert net.signal("h2", "STOP")
+    seen = len(re.findall(r"^\[0\] tick", cell.stdout, re.M))
+    nb.wait(cell, SOON, lambda: "[0] tick %d\n" % min(seen + 20, 39) in cell.stdout)
+    net.signal("h2", "CONT")
+    nb.wait(cell, SOON).assert_ok()
+    assert "[3] done" in cell.stdout
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.close()
+
+
+def test_a_host_that_is_frozen_for_longer_is_lost_and_ends_by_itself_when_it_thaws(nb, net):
+    cell = begin(nb)
+    assert net.signal("h2", "STOP")
+    assert_lost(nb, cell, "h2", "2")
+    assert_goes_on(nb, [0, 1])
+    assert net.workers("h2")
+    net.signal("h2", "CONT")
+    assert net.left("h2") == [], "who was given up did not end"
+    assert values(nb.ok("%%distribute --gather\n'kept' in globals()")) == [True, True, False, False]
+
+
+def test_a_host_that_is_switched_off_and_on_again(nb, net):
+    cell = begin(nb)
+    net.kill("h2")
+    assert_lost(nb, cell, "h2", "2")
+    assert_goes_on(nb, [0, 1])
+    net.start("h2")
+    there = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh --gather\nimport os\nos.uname().nodename", limit=90)
+    assert values(there) == ["h1", "h1", "h2", "h2"]
+
+
+def test_all_hosts_switched_off_at_once(nb, net):
+    cell = begin(nb)
+    net.kill("h1")
+    net.kill("h2")
+    nb.wait(cell, SOON).assert_error("RankDied")
+    net.start("h1")
+    net.start("h2")
+    assert_goes_on(nb, [])
+
+
+# -- the kernel and its launcher
+
+
+def test_a_kernel_that_is_killed_leaves_nobody(nb, net):
+    begin(nb, "import subprocess\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(120)")
+    os.kill(nb.pid, signal.SIGKILL)
+    assert processes.gone(nb.marker, 10) == []
+    assert net.left(limit=10) == []
+
+
+def test_a_kernel_that_is_frozen_for_a_moment_goes_on(notebook, net):
+    nb = notebook(timeout=10)
+    nb.ok(BOTH, limit=90)
+    cell = nb.start(TICKS % 40)
+    nb.wait_shown(cell, "[2] tick 3")
+    os.kill(nb.pid, signal.SIGSTOP)
+    thaw = threading.Timer(2, os.kill, (nb.pid, signal.SIGCONT))
+    thaw.start()
+    nb.wait(cell, SOON).assert_ok()
+    thaw.join()
+    for rank in range(4):
+        assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(40)], cell.shown[-2000:]
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.close()
+
+
+def test_a_kernel_that_is_frozen_for_longer_than_the_timeout_finds_its_ranks_dead(nb, net):
+    cell = begin(nb)
+    os.kill(nb.pid, signal.SIGSTOP)
+    try:
+        assert net.left() == [], "agents did not notice"
+    finally:
+        os.kill(nb.pid, signal.SIGCONT)
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert_goes_on(nb, [])
+
+
+def test_a_launcher_that_is_killed(nb, net):
+    cell = begin(nb)
+    (launcher,) = processes.named(nb.marker, "cellspan-launch-ssh")
+    os.kill(launcher, signal.SIGKILL)
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert net.left() == []
+    assert not [pid for pid in processes.marked(nb.marker) if processes.command(pid).startswith("ssh ")]
+    assert_goes_on(nb, [])
+
+
+# -- what can't start
+
+
+def refused(nb, on, ename, *words, limit=60):
+    """A cell that can't start says so, and the notebook goes on."""
+    cell = nb.run("%%%%distribute -n 2 --on %s\n1" % on, limit=limit).assert_error(ename)
+    for word in words:
+        assert word in cell.error["evalue"], cell.shown
+    assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
+    nb.ok("%ranks stop")
+    return cell.error["evalue"]
+
+
+def test_a_host_that_is_not_there(notebook, net):
+    nb = notebook()
+    refused(nb, "ssh:h1,h9", "RankNotStarted", "h9 did not come up: the name does not resolve")
+    assert net.left() == []
+
+
+def test_a_host_that_is_off(notebook, net):
+    net.kill("h2")
+    refused(notebook(), "ssh:h1,h2", "RankNotStarted", "h2 did not come up: ")
+    assert net.left("h1") == []
+
+
+def test_a_host_that_refuses_the_key(notebook, net, tmp_path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    config = tmp_path / "config"
+    config.write_text(pathlib.Path(net.ssh_config).read_text().replace(net.key, str(tmp_path / "other")))
+    refused(notebook(CELLSPAN_SSH="ssh -F %s" % config), "ssh:h1", "RankNotStarted", "h1 did not come up: it refuses the login", "ssh-copy-id")
+
+
+@pytest.fixture
+def cover(net):
+    """Puts a file over another one, on one host; an empty one that is no program for None."""
+    done = []
+
+    def over(host, path, by):
+        net.exec(host, "mount", "--bind", str(by), path)
+        done.append((host, path))
+
+    yield over
+    for host, path in reversed(done):
+        net.exec(host, "umount", "-l", path, check=False)
+
+
+def test_a_host_without_cellspan(notebook, net, cover, tmp_path):
+    nothing = tmp_path / "nothing"
+    nothing.write_text("")
+    libexec = os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan"))), "..", "libexec", "cellspan", AGENT)
+    cover("h2", os.path.realpath(libexec), nothing)
+    refused(notebook(CELLSPAN_REMOTE_PREFIX="/nonexistent"), "ssh:h1,h2", "RankNotStarted",
+            "h2 did not come up: there is no cellspan-agent", "pip install cellspan")
+    assert net.left() == []
+
+
+def pythons(net, host):
+    """What a host could take for a Python of the notebook's."""
+    names = [sys.executable] + ["python%d.%d" % sys.version_info[:2], "python3", "python"]
+    path = net.exec(host, "ssh", "-F", net.ssh_config, host, "echo $PATH").stdout.strip()
+    found = {os.path.realpath(shutil.which(name, path=folder))
+             for name in names for folder in path.split(":") if shutil.which(name, path=folder)}
+    return found | {os.path.realpath(sys.executable)}
+
+
+def test_a_host_without_python(notebook, net, cover, tmp_path):
+    nothing = tmp_path / "nothing"
+    nothing.write_text("")
+    for python in pythons(net, "h2"):
+        cover("h2", python, nothing)
+    cell = notebook().run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).assert_error("RankNotStarted")
+    assert "h2 has no %s" % sys.executable in cell.error["evalue"] and "install it there" in cell.error["evalue"], cell.shown
+
+
+def test_a_host_with_another_python(notebook, net, cover, tmp_path):
+    """The same one that says it is another: what counts is what it says."""
+    real = os.path.realpath(sys.executable)
+    copy = tmp_path / os.path.basename(real)
+    shutil.copy2(real, str(copy))
+    (tmp_path / "sitecustomize.py").write_text("import platform\nplatform.python_version = lambda: '3.7.1'\n")
+    stand_in = tmp_path / "stand-in"
+    stand_in.write_text("#!/bin/bash\nexport PYTHONPATH=%s${PYTHONPATH:+:$PYTHONPATH}\nexec -a %s %s \"$@\"\n"
+                        % (tmp_path, sys.executable, copy))
+    stand_in.chmod(0o755)
+    cover("h2", real, stand_in)
+    nb = notebook()
+    cell = nb.run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).assert_error("RankNotStarted")
+    assert "Python on h2 is 3.7.1, the notebook's is %d.%d." % sys.version_info[:2] in cell.error["evalue"], cell.shown
+    assert "CELLSPAN_REMOTE_PYTHON" in cell.error["evalue"]
+    assert nb.ok("%%distribute -n 1 --on local --fresh\n'here'").value == "'here'"
+
+
+def test_a_full_dev_shm_does_not_matter(notebook, net):
+    net.exec("h2", "mount", "-o", "remount,size=1m", "/dev/shm")
+    net.exec("h2", "dd", "if=/dev/zero", "of=/dev/shm/full", "bs=64k", check=False)
+    try:
+        nb = notebook()
+        nb.ok(BOTH, limit=90)
+        nb.ok("import numpy\nbig = numpy.arange(2_500_000.0)")
+        assert values(nb.ok("%%distribute --gather\nfloat(big[rank])")) == [0.0, 1.0, 2.0, 3.0]
+        checked = nb.ok("%ranks check", limit=90).shown
+        assert re.search(r"/dev/shm of h2 has .* left", checked), checked
+    finally:
+        net.exec("h2", "rm", "-f", "/dev/shm/full")
+        net.exec("h2", "mount", "-o", "remount,size=50%", "/dev/shm")
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory):
+    """A driver's library that presents GPUs; the path."""
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    path = str(tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so")
+    sources = [os.path.join(top, "tests", "doubles", name) for name in ("nvml.c", "control.c")]
+    subprocess.run(["cc", "-I" + top, "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-o", path] + sources, check=True)
+    return path
+
+
+def test_more_ranks_than_gpus(notebook, net, nvml, tmp_path):
+    gpus = tmp_path / "gpus"
+    gpus.write_text("count 1\n")
+    libexec = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan"))), "..", "libexec", "cellspan"))
+    folder = tmp_path / "elsewhere" / "libexec" / "cellspan"
+    folder.mkdir(parents=True)
+    settings = folder / AGENT  # an ssh login passes no variables on
+    settings.write_text("#!/bin/sh\nexport CELLSPAN_NVML_LIBRARY=%s CELLSPAN_DOUBLE_GPUS=%s\nexec %s/%s \"$@\"\n" % (nvml, gpus, libexec, AGENT))
+    settings.chmod(0o755)
+    nb = notebook(CELLSPAN_REMOTE_PREFIX=str(tmp_path / "elsewhere"))
+    cell = nb.run("%%distribute -n 3 --on ssh:h1,h2\n1", limit=90).assert_error("UsageError")
+    assert "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks" in cell.error["evalue"] and "--no-gpu" in cell.error["evalue"]
+    assert nb.ok("%%distribute -n 3 --on ssh:h1,h2 --no-gpu\n7", limit=90).value == "7"
+    there = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --fresh --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['GROUP_RANK']", limit=90)
+    assert [group for _, group in values(there)] == ["0", "1"] and all(gpu.startswith("GPU-") for gpu, _ in values(there)), there.value

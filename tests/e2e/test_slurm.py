@@ -1,0 +1,209 @@
+"""Ranks on the nodes of a real Slurm: jobs made and used, the queue, refusals, the ends of jobs, and an empty queue after all."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import nbformat
+import processes
+import pytest
+from processes import wait_until
+from test_faults import nvml  # noqa: F401  (a fixture)
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+SOON = 40  # seconds; far off, to catch what hangs
+TELL = "import os\n' '.join(os.environ[n] for n in ('SLURMD_NODENAME', 'RANK', 'LOCAL_RANK', 'GROUP_RANK', 'GROUP_WORLD_SIZE'))"
+
+
+@pytest.fixture
+def idle(slurm):
+    """The cluster, with an empty queue before and after."""
+    slurm.run("scancel", "--user", "root")
+    assert wait_until(lambda: not slurm.queue() and slurm.idle(), SOON), slurm.run("sinfo", "-N") + slurm.run("squeue")
+    yield slurm
+    assert wait_until(lambda: not slurm.queue(), SOON), slurm.queue()
+
+
+@pytest.fixture
+def notebook(idle, fresh):
+    """Makes notebooks that reach Slurm; when the test is over they are closed, and the queue must be empty then."""
+    made = []
+
+    def make(**env):
+        made.append(fresh(env=dict(idle.variables(), **env)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def values(cell):
+    return ast.literal_eval(cell.value)
+
+
+def job_of(slurm):
+    (line,) = slurm.queue()
+    return line.split()[0]
+
+
+def begin(nb, on, n=4):
+    """A cell that all its ranks have begun, in a group where `kept` is bound."""
+    nb.ok("%%%%distribute -n %d --on %s\nimport os, sys, time\nkept = rank = int(os.environ['RANK'])" % (n, on), limit=90)
+    cell = nb.start("%%distribute\nprint('begun', rank, flush=True)\ntime.sleep(300)")
+    return nb.wait(cell, SOON, lambda: all("begun %d" % rank in cell.stdout for rank in range(n)))
+
+
+# -- jobs
+
+
+def test_a_job_is_made_and_ends_with_the_ranks(notebook, idle):
+    nb = notebook()
+    there = values(nb.ok("%%distribute -n 4 --on slurm:--nodes=2 --gather\n" + TELL, limit=90))
+    assert [line.split()[1:] for line in there] == [["0", "0", "0", "2"], ["1", "1", "0", "2"], ["2", "0", "1", "2"], ["3", "1", "1", "2"]]
+    nodes = [line.split()[0] for line in there]
+    assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
+    assert len(idle.queue()) == 1 and "cellspan" in idle.queue()[0] and " RUNNING " in idle.queue()[0]
+    nb.ok("factor = 3")
+    assert values(nb.ok("%%distribute --gather\nint(os.environ['RANK']) * factor")) == [0, 3, 6, 9]
+    assert nb.ok("%%distribute\nprint('alike')").stdout == "[0-3] alike\n"
+    nb.ok("%ranks stop")
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
+    assert values(nb.ok("%%distribute --on 'slurm:--nodes=1 --nodelist=n3' -n 2 --gather\n" + TELL, limit=90)) == ["n3 0 0 0 1", "n3 1 1 0 1"]
+    nb.close()
+    assert nb.left == [] and wait_until(lambda: not idle.queue(), SOON), idle.queue()
+
+
+def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
+    (tmp_path / "train.py").write_text("import os\nprint(os.environ['SLURMD_NODENAME'], os.environ['GROUP_RANK'], os.environ['SLURM_JOB_ID'])\n")
+    command = "%s run -n 4 --on slurm --python %s train.py; echo status $?" % (shutil.which("cellspan"), sys.executable)
+    said = idle.run("sbatch", "--nodes=2", "--exclusive", "--nodelist=n2,n4", "--output=out", "--wrap", command, cwd=str(tmp_path))
+    (job,) = re.findall(r"Submitted batch job (\d+)", said)
+    out = tmp_path / "out"
+    assert wait_until(lambda: out.exists() and "status" in out.read_text(), 90), idle.queue()
+    lines = sorted(out.read_text().splitlines())
+    assert lines == ["[0-1] n2 0 " + job, "[2-3] n4 1 " + job, "status 0"], lines
+
+
+def test_nodes_of_one_job_may_be_uneven(notebook, idle):
+    nb = notebook()
+    there = values(nb.ok("%%distribute -n 3 --on slurm:--nodes=2 --gather\n" + TELL, limit=90))
+    assert sorted(line.split()[1:4] for line in there) == [["0", "0", "0"], ["1", "1", "0"], ["2", "0", "1"]], there
+
+
+def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noqa: F811
+    gpus = tmp_path / "gpus"
+    gpus.write_text("count 2\n")
+    nb = notebook(CELLSPAN_NVML_LIBRARY=nvml, CELLSPAN_DOUBLE_GPUS=str(gpus), CELLSPAN_GPU_LEASES=str(tmp_path / "leases"))
+    on = "--on 'slurm:--nodes=1 --gres=gpu:1'"
+    cell = nb.ok("%%%%distribute -n gpu %s --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['WORLD_SIZE']" % on, limit=90)
+    ((gpu, world),) = values(cell)
+    assert gpu.startswith("GPU-") and world == "1"
+    nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=90).assert_error("UsageError")
+
+
+def test_the_example_runs_over_slurm(idle, torch, jupyter_env, tmp_path):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("papermill")
+    done = subprocess.run(
+        [sys.executable, "-m", "papermill", str(EXAMPLES / "two_nodes.ipynb"), str(tmp_path / "done.ipynb"), "-p", "on", "slurm:--nodes=2"],
+        env=dict(jupyter_env, **idle.variables()), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    notebook = nbformat.read(str(tmp_path / "done.ipynb"), 4)
+    said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "number 0 on node 0" in said and "number 1 on node 1" in said and "unseen digits" in said
+
+
+# -- the queue
+
+
+def test_the_wait_is_shown_and_ends(notebook, idle):
+    said = idle.run("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1000")
+    (filler,) = re.findall(r"Submitted batch job (\d+)", said)
+    assert wait_until(lambda: any(" RUNNING " in line for line in idle.queue()), SOON)
+    nb = notebook()
+    cell = nb.start("%%distribute -n 2 --on slurm:--nodes=2\nimport os\nos.environ['WORLD_SIZE']")
+    nb.wait(cell, SOON, lambda: re.search(r"job \d+ waits in the queue: (Resources|Priority)", cell.shown))
+    idle.run("scancel", filler)
+    assert nb.wait(cell, 90).assert_ok().value == "'2'"
+
+
+def test_an_interrupt_takes_the_job_out_of_the_queue(notebook, idle):
+    idle.run("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1000")
+    assert wait_until(lambda: any(" RUNNING " in line for line in idle.queue()), SOON)
+    nb = notebook()
+    cell = nb.start("%%distribute -n 2 --on slurm:--nodes=2\n1")
+    nb.wait_shown(cell, "waits in the queue", SOON)
+    assert len(idle.queue()) == 2
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+    assert wait_until(lambda: len(idle.queue()) == 1, SOON), idle.queue()
+    idle.run("scancel", "--user", "root")
+    assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
+
+
+@pytest.mark.parametrize("spec, words", [
+    ("--partition=nope", "invalid partition specified: nope"), ("--nodes=9", "can't start as it was asked for"), ("--ntasks=3", "--ntasks=3 can't be used here"),
+])
+def test_a_refusal_is_slurms_own(notebook, idle, spec, words):
+    nb = notebook()
+    cell = nb.run("%%%%distribute -n 2 --on slurm:%s\n1" % spec, limit=SOON).assert_error("EngineError")
+    assert words in cell.error["evalue"], cell.shown
+    assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
+
+
+def test_without_slurm_it_is_said(fresh, tmp_path):
+    (tmp_path / "bin").mkdir()
+    path = [folder for folder in os.environ["PATH"].split(":") if not os.path.exists(os.path.join(folder, "srun"))]
+    nb = fresh(env={"PATH": ":".join(path + [str(tmp_path / "bin")])})
+    cell = nb.run("%%distribute -n 2 --on slurm\n1").assert_error("EngineError")
+    assert "Slurm is not here" in cell.error["evalue"], cell.shown
+
+
+# -- ends
+
+
+def test_a_job_that_is_cancelled(notebook, idle):
+    nb = notebook()
+    cell = begin(nb, "slurm:--nodes=2")
+    idle.run("scancel", job_of(idle))
+    nb.wait(cell, SOON).assert_error("RankDied")
+    assert "Slurm ended job" in cell.shown and "CANCELLED" in cell.shown, cell.shown
+    assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)) == [False] * 4
+
+
+def test_a_node_that_goes_down(notebook, idle):
+    nb = notebook()
+    cell = begin(nb, "'slurm:--nodes=2 --nodelist=n3,n4'")
+    try:
+        idle.run("scontrol", "update", "nodename=n4", "state=down", "reason=test")
+        nb.wait(cell, SOON).assert_error("RankDied")
+        assert "n4" in cell.shown and not re.search("rank [01] ", cell.error["evalue"]), cell.shown
+        assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)) == [True, True, False, False]
+    finally:
+        idle.run("scontrol", "update", "nodename=n4", "state=resume")
+
+
+def test_nobody_is_left_when_the_kernel_is_killed(notebook, idle):
+    nb = notebook()
+    begin(nb, "slurm:--nodes=2")
+    os.kill(nb.pid, signal.SIGKILL)
+    assert wait_until(lambda: not idle.queue(), 15), idle.queue()
+    assert processes.gone(nb.marker, 10) == []
+
+
+@pytest.mark.soak
+@pytest.mark.limit(240)
+def test_a_job_whose_time_is_over(notebook, idle):
+    """Slurm counts minutes: one is the shortest limit, and it looks every 30 s."""
+    nb = notebook()
+    cell = begin(nb, "'slurm:--nodes=2 --time=0:01'")
+    nb.wait(cell, 180).assert_error("RankDied")
+    assert "TIME LIMIT" in cell.shown or "TIMEOUT" in cell.shown, cell.shown
