@@ -30,7 +30,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->nb = nb;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
-    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
+    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->absent.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
         c->progress_ns = c->live_ns = c->look_ns = c->hang_ns = NEVER;
     return c;
 }
@@ -66,6 +66,7 @@ void cell_destroy(struct cell *c)
     json_decref(c->expressions);
     json_decref(c->error);
     sever_release(c);
+    absent_release(c);
     free(c->said);
     free(c->failed);
     free(c->failed_name);

@@ -208,6 +208,10 @@ void engine_look(struct cell *c)
 
     if (c->state != CELL_ENGINE)
         return;
+    if (c->absent.n) {
+        absent_look(c);
+        return;
+    }
     nb->doors.engine_nodes(nb->doors.arg, nb->group->engine, &first, &n);
     if (n && machines_add(nb, first, n) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
@@ -250,7 +254,10 @@ static void failed(struct notebook *nb, const char *text)
 
     nb->group->engine = 0; /* it is gone by itself */
     if (nb->cell && nb->cell->state == CELL_ENGINE) {
-        cell_fail(nb->cell, "EngineError", "%s", text);
+        if (nb->cell->absent.n)
+            absent_fail(nb->cell);
+        else
+            cell_fail(nb->cell, "EngineError", "%s", text);
         return;
     }
     for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
@@ -289,7 +296,6 @@ static const char *without_name(const char *why, const char *name)
     return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
 }
 
-/* One that does not come while others do leaves a run that is not what was asked for. */
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
 {
     const struct node_info *info = nb->doors.node(nb->doors.arg, node);
@@ -297,8 +303,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     struct cell *c = nb->cell;
 
     if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine) {
-        cell_fail(c, "RankNotStarted", "%s did not come up: %s", notebook_node_name(nb, node),
-                  without_name(why, notebook_node_name(nb, node)));
+        absent_add(c, notebook_node_name(nb, node), without_name(why, notebook_node_name(nb, node)));
         return;
     }
     if (!m)

@@ -154,6 +154,8 @@ void judge_tick(struct cell *c, uint64_t now)
         judge(c);
     else if (now >= c->sever_ns)
         sever(c);
+    else if (now >= c->absent.due_ns)
+        absent_tick(c, now);
     else if (now >= c->ends.due_ns)
         sever_tick(c, now);
     else if (now >= c->kill_ns)
@@ -178,8 +180,8 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 
 uint64_t judge_due(const struct cell *c)
 {
-    const uint64_t times[] = { c->judge_ns, c->sever_ns,   c->ends.due_ns, c->kill_ns,
-                               c->list_ns,  c->timeout_ns, c->start_ns };
+    const uint64_t times[] = { c->judge_ns, c->sever_ns,   c->ends.due_ns,   c->kill_ns,
+                               c->list_ns,  c->timeout_ns, c->start_ns, c->absent.due_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

@@ -353,7 +353,7 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if (m->kind == SPAN_GAUGES)
         manage_gauges(nb, node, m);
     else if (m->kind == SPAN_GPUS)
-        start_gpus(nb, node, m);
+        sites_gpus(nb, node, m);
     else if (nb->cell && m->kind == SPAN_ENDS)
         sever_ends(nb->cell, node, m);
     else if (nb->cell)

@@ -7,6 +7,8 @@
  *   info.c       kernel_info, complete and inspect of the magics: answered here
  *   cell.c       a cell on ranks, from its text to its plan; its members
  *   engine.c     on which machines its ranks live; an engine's run comes, loses machines, and ends
+ *   absent.c     machines that did not come up, named in one error
+ *   sites.c      the machines as placement sees them, and their GPUs
  *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
  *   fanout.c     BIND and RUN, FETCH for %pull
@@ -100,6 +102,15 @@ struct member {
 };
 
 /* The other ends of connections that are to be cut. */
+/* Machines that did not come up. */
+struct absent {
+    unsigned n;
+    struct buf names, lines; /* of the first of them: "h7, h9"; a line for each, with its reason */
+    char *why;               /* owned: of the first */
+    bool unlike;             /* not all have the same reason */
+    uint64_t due_ns;         /* until then it waits for more; NEVER: for none */
+};
+
 struct ends {
     uint64_t due_ns;         /* until then answers are waited for; NEVER: nothing is */
     struct ends_node {
@@ -174,6 +185,7 @@ struct cell {
     struct ends ends;
     bool judged, stopping, timed_out, listed;
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
+    struct absent absent;
 };
 
 /* A machine on which the group's ranks may live. */
@@ -299,8 +311,27 @@ struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: 
 /* start.c */
 void start_begin(struct cell *c);             /* goes on with gather_look() */
 void start_look(struct cell *c);
-void start_gpus(struct notebook *nb, unsigned node, const struct span *m);
 void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
+/* absent.c */
+void absent_add(struct cell *c, const char *name, const char *why);
+void absent_look(struct cell *c); /* has each come, or not? */
+void absent_fail(struct cell *c); /* of those that are known to be absent */
+void absent_tick(struct cell *c, uint64_t now);
+void absent_release(struct cell *c);
+
+/* sites.c */
+struct sites {
+    struct place_node *node; /* owned, n of them: those that are not lost */
+    size_t n;
+};
+int sites_open(const struct notebook *nb, struct sites *s); /* -1: memory is out */
+unsigned sites_find(const struct sites *s, unsigned node);  /* index; PLACE_NOWHERE: it is none of them */
+void sites_gpus(struct notebook *nb, unsigned node, const struct span *m);
+struct place_want sites_want(const struct cell *c);         /* what its ranks want of GPUs */
+unsigned sites_world(const struct cell *c);                 /* its size; 0: that is for the machines to say */
+int sites_ask(struct cell *c);                              /* for their GPUs, if it depends on them; -1: the cell has failed */
+bool sites_wait(const struct cell *c);                      /* for an answer */
+
 void start_took_too_long(struct cell *c);
 
 /* gather.c */

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "kernel/cell/room.h"
 
-#define ENDS_NS (300 * NS_PER_MS) /* for all to say them; who is late is cut without */
+#define ENDS_NS (1200 * NS_PER_MS) /* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
 
 /* The living ranks on the node; n of them. NULL: memory is out. */
 static uint32_t *workers_on(const struct group *g, unsigned node, size_t *n)

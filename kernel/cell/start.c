@@ -2,153 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
 
-/* ---- GPUs of the machines ---- */
+/* ---- how many ranks there are ---- */
 
-void start_gpus(struct notebook *nb, unsigned node, const struct span *m)
-{
-    struct machine *machine = machine_of(nb, node);
-    json_t *said = text_parse(m->v[F_GPUS_GPUS].s), *one;
-    size_t k;
-
-    if (machine) {
-        machine->known = true;
-        machine->asked = false;
-        machine->gpus = machine->gpus_all = 0;
-        json_array_foreach(json_object_get(said, "gpus"), k, one)
-        {
-            machine->gpus_all++;
-            machine->gpus += !json_is_string(json_object_get(one, "leased_by"));
-        }
-    }
-    json_decref(said);
-    if (nb->cell)
-        start_look(nb->cell);
-}
-
-static struct place_want want_of(const struct cell *c)
-{
-    const struct group *g = c->nb->group;
-    struct place_want want = g->want;
-    bool any = false;
-
-    for (unsigned k = 0; k < g->size; k++)
-        any = any || rank_alive(&g->rank[k]);
-    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* a new world is as its cell says */
-        want = (struct place_want){ 0 };
-    if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
-        want.no_gpu = c->plan.no_gpu;
-        want.gpus = c->plan.gpus;
-    }
-    if (c->plan.n == PLAN_N_GPU)
-        want.no_gpu = false;
-    want.share = want.share || c->plan.share;
-    return want;
-}
-
-/* 0: that is for the machines to say. */
-static unsigned world_so_far(const struct cell *c)
-{
-    if (c->plan.kind == PLAN_RANKS)
-        return c->world;
-    return c->plan.n == PLAN_N_GPU ? 0 : c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
-}
-
-static bool depends_on_gpus(const struct cell *c)
-{
-    const unsigned world = world_so_far(c);
-
-    if (want_of(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
-        return false;
-    if (!world)
-        return true;
-    for (unsigned k = 0; k < world; k++)
-        if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
-            return true;
-    return false;
-}
-
-static bool waits_for_gpus(const struct notebook *nb)
-{
-    struct machine *m;
-    const size_t n = machines_of(nb, &m);
-
-    for (size_t k = 0; k < n; k++)
-        if (m[k].asked)
-            return true;
-    return false;
-}
-
-/* A machine without GPUs is asked once. */
-static int ask_gpus(struct cell *c)
-{
-    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
-    struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
-
-    for (size_t k = 0; k < n; k++) {
-        if (m[k].lost || m[k].asked || (m[k].known && m[k].gpus_all == 0))
-            continue;
-        m[k].asked = true;
-        if (cell_send_node(c, m[k].node, &q) < 0) {
-            m[k].asked = false;
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* ---- the machines as placement sees them ---- */
-
-struct site {
-    struct place_node *node; /* owned */
-    size_t n;
-};
-
-static long cores_of(const struct node_info *info, unsigned node)
-{
-    return info && info->cores > 0 ? info->cores : node == NODE_HERE ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
-}
-
-static int site_open(const struct notebook *nb, struct site *s)
-{
-    struct machine *m;
-    const size_t n = machines_of(nb, &m);
-
-    s->n = 0;
-    if (!(s->node = calloc(n + 1, sizeof *s->node)))
-        return -1;
-    for (size_t k = 0; k < n; k++) {
-        const struct node_info *info = nb->doors.node(nb->doors.arg, m[k].node);
-
-        if (m[k].lost)
-            continue;
-        s->node[s->n++] = (struct place_node){
-            .node = m[k].node,
-            .name = notebook_node_name(nb, m[k].node),
-            .slots = info ? info->slots : 0,
-            .gpus = m[k].gpus,
-            .gpus_all = m[k].gpus_all,
-            .cores = cores_of(info, m[k].node),
-        };
-    }
-    return 0;
-}
-
-static unsigned site_find(const struct site *s, unsigned node)
-{
-    for (size_t k = 0; k < s->n; k++)
-        if (s->node[k].node == node)
-            return (unsigned)k;
-    return PLACE_NOWHERE;
-}
-
-static int refuse_n_gpu(struct cell *c, const struct site *s)
+static int refuse_n_gpu(struct cell *c, const struct sites *s)
 {
     struct buf where = BUF_INIT;
     bool some = false;
@@ -165,13 +25,13 @@ static int refuse_n_gpu(struct cell *c, const struct site *s)
 }
 
 /* Which ranks take part, of how many; -1: that was refused. */
-static int choose(struct cell *c, const struct site *s)
+static int choose(struct cell *c, const struct sites *s)
 {
-    const struct place_want want = want_of(c);
+    const struct place_want want = sites_want(c);
     struct group *g = c->nb->group;
     struct err err = { "" };
 
-    c->world = world_so_far(c);
+    c->world = sites_world(c);
     if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(s->node, s->n, &want)))
         return refuse_n_gpu(c, s);
     if (c->plan.kind != PLAN_RANKS && !c->world)
@@ -241,7 +101,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 }
 
 /* at: index into the site, by rank. */
-static int start_all(struct cell *c, const struct site *s, const struct ranks *missing, const unsigned *at)
+static int start_all(struct cell *c, const struct sites *s, const struct ranks *missing, const unsigned *at)
 {
     const struct place_want *want = &c->nb->group->want;
     const unsigned gpus = place_gpus(s->node, s->n, want);
@@ -286,7 +146,7 @@ static void start_afresh(struct cell *c, const struct err *why)
 }
 
 /* The ranks of a machine that is lost which start on the one with this index. */
-static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing, const struct site *s,
+static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing, const struct sites *s,
                       const unsigned *at, size_t to)
 {
     const struct rank *rank = c->nb->group->rank;
@@ -303,7 +163,7 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
     buf_release(&text);
 }
 
-static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct site *s, const unsigned *at)
+static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct sites *s, const unsigned *at)
 {
     struct machine *m;
     const size_t n = machines_of(c->nb, &m);
@@ -314,7 +174,7 @@ static void note_elsewhere(struct cell *c, const struct ranks *missing, const st
 }
 
 /* at and before: by rank, of the whole group. -1: memory is out. */
-static int stand(const struct group *g, const struct site *s, unsigned **at, unsigned **before)
+static int stand(const struct group *g, const struct sites *s, unsigned **at, unsigned **before)
 {
     const size_t n = g->size + 1u;
 
@@ -323,7 +183,7 @@ static int stand(const struct group *g, const struct site *s, unsigned **at, uns
         return -1;
     *before = *at + n;
     for (unsigned k = 0; k < g->size; k++) {
-        const unsigned place = g->rank[k].lives ? site_find(s, g->rank[k].node) : PLACE_NOWHERE;
+        const unsigned place = g->rank[k].lives ? sites_find(s, g->rank[k].node) : PLACE_NOWHERE;
 
         (*before)[k] = place;
         (*at)[k] = rank_alive(&g->rank[k]) ? place : PLACE_NOWHERE;
@@ -332,14 +192,14 @@ static int stand(const struct group *g, const struct site *s, unsigned **at, uns
 }
 
 /* -1: the cell has failed, or starts its ranks elsewhere first. */
-static int place_missing(struct cell *c, const struct site *s, const struct ranks *missing)
+static int place_missing(struct cell *c, const struct sites *s, const struct ranks *missing)
 {
     struct group *g = c->nb->group;
     unsigned *at = NULL, *before = NULL;
     struct err err = { "" };
     int rc = -1;
 
-    g->want = want_of(c);
+    g->want = sites_want(c);
     if (stand(g, s, &at, &before) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, g->size, &err) < 0) {
@@ -357,7 +217,7 @@ static int place_missing(struct cell *c, const struct site *s, const struct rank
 }
 
 /* -1: it has failed, or its ranks start elsewhere first. */
-static int ensure(struct cell *c, const struct site *s)
+static int ensure(struct cell *c, const struct sites *s)
 {
     struct group *g = c->nb->group;
     struct ranks missing = RANKS_INIT;
@@ -378,10 +238,10 @@ static int ensure(struct cell *c, const struct site *s)
 
 static void go(struct cell *c)
 {
-    struct site s = { NULL, 0 };
+    struct sites s = { NULL, 0 };
     int rc;
 
-    if (site_open(c->nb, &s) < 0) {
+    if (sites_open(c->nb, &s) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
@@ -400,13 +260,13 @@ void start_begin(struct cell *c)
 {
     c->start_ns = notebook_now(c->nb) + START_LIMIT_NS; /* also for those that an earlier cell began to start */
     c->wants_places = true;
-    if (!depends_on_gpus(c) || ask_gpus(c) == 0)
+    if (sites_ask(c) == 0)
         start_look(c);
 }
 
 void start_look(struct cell *c)
 {
-    if (c->state == CELL_GATHERING && c->wants_places && !(depends_on_gpus(c) && waits_for_gpus(c->nb)))
+    if (c->state == CELL_GATHERING && c->wants_places && !sites_wait(c))
         go(c);
 }
 

@@ -356,6 +356,7 @@ void come(struct world *w, unsigned n)
                                                         "10.0.0.6", "10.0.0.7" };
 
     for (unsigned k = w->first; k < w->first + n && k < WORLD_NODES; k++) {
+        w->node[k].state = NODE_ASKED;
         w->node[k].engine = w->engine;
         w->node[k].name = names[k];
         w->node[k].address = addresses[k];

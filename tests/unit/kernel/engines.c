@@ -95,6 +95,39 @@ static void comes(void)
     world_close(&w);
 }
 
+static void absences(struct world *w)
+{
+    buf_clear(&w->log);
+    w->first += 2;
+    run(w, "%%distribute --on ssh:a,b,c,d\npass");
+    come(w, 4);
+    up(w, w->first);
+    lost(w, w->first + 1, "it does not answer");
+    lost(w, w->first + 2, "it does not answer");
+    ok(!times(w, "reply execute_reply"), "for a moment others may fail as well");
+    pass(w, 2 * NS_PER_S);
+    ok(is_over(w, "h4, h5 did not come up: it does not answer") && logged(w, "engine stop"), "and all are named, a reason once");
+    buf_clear(&w->log);
+    w->first -= 2;
+    run(w, "%%distribute --on ssh:a,b\npass");
+    come(w, 2);
+    lost(w, w->first, "it does not answer");
+    lost(w, w->first + 1, "it refuses the login");
+    ok(is_over(w, "did not come up:\\n  h1: it does not answer\\n  h2: it refuses the login"), "or each with its own, at once when none is left");
+    buf_clear(&w->log);
+    run(w, "%%distribute --on ssh:a,b\npass");
+    come(w, 2);
+    lost(w, w->first, "it does not answer");
+    notebook_interrupt(w->nb);
+    ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the wait");
+    buf_clear(&w->log);
+    run(w, "%%distribute --on ssh:a,b\npass");
+    come(w, 2);
+    lost(w, w->first, "it does not answer");
+    engine(w, ENGINE_FAILED, "exit status 1");
+    ok(is_over(w, "h1 did not come up: it does not answer"), "and so does the end of the engine");
+}
+
 static void refusals(void)
 {
     struct clock clock;
@@ -118,6 +151,7 @@ static void refusals(void)
     up(&w, 1);
     lost(&w, 2, "h2: Connection refused");
     ok(is_over(&w, "h2 did not come up: Connection refused") && logged(&w, "engine stop 2"), "a machine that never comes is named");
+    absences(&w);
     buf_clear(&w.log);
     run(&w, "%%distribute --on local:here\npass");
     ok(is_over(&w, "takes nothing after the colon"), "local takes no specification");
@@ -475,11 +509,14 @@ static void cuts(void)
     open_two(&w, &clock);
     run(&w, "%%distribute\npass");
     provide(&w);
-    notebook_interrupt(w.nb);
-    pass(&w, 1100 * NS_PER_MS);
+    done(&w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
+    pass(&w, 300 * NS_PER_MS);
+    pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
     said_ends(&w, 1, "ends-of-one");
-    pass(&w, 400 * NS_PER_MS);
+    pass(&w, 1000 * NS_PER_MS);
+    ok(times(&w, "send SEVER") == 0, "a slow network has its time");
+    pass(&w, 300 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 2 && sent(&w, "ends-of-one"), "not for long");
     said_ends(&w, 2, "ends-of-two");
     ok(times(&w, "send SEVER") == 2, "and who comes late comes to nothing");

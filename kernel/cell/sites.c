@@ -1,0 +1,151 @@
+/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what else placement looks
+ * at. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+/* ---- GPUs of the machines ---- */
+
+void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
+{
+    struct machine *machine = machine_of(nb, node);
+    json_t *said = text_parse(m->v[F_GPUS_GPUS].s), *one;
+    size_t k;
+
+    if (machine) {
+        machine->known = true;
+        machine->asked = false;
+        machine->gpus = machine->gpus_all = 0;
+        json_array_foreach(json_object_get(said, "gpus"), k, one)
+        {
+            machine->gpus_all++;
+            machine->gpus += !json_is_string(json_object_get(one, "leased_by"));
+        }
+    }
+    json_decref(said);
+    if (nb->cell)
+        start_look(nb->cell);
+}
+
+struct place_want sites_want(const struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    struct place_want want = g->want;
+    bool any = false;
+
+    for (unsigned k = 0; k < g->size; k++)
+        any = any || rank_alive(&g->rank[k]);
+    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* a new world is as its cell says */
+        want = (struct place_want){ 0 };
+    if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
+        want.no_gpu = c->plan.no_gpu;
+        want.gpus = c->plan.gpus;
+    }
+    if (c->plan.n == PLAN_N_GPU)
+        want.no_gpu = false;
+    want.share = want.share || c->plan.share;
+    return want;
+}
+
+unsigned sites_world(const struct cell *c)
+{
+    if (c->plan.kind == PLAN_RANKS)
+        return c->world;
+    return c->plan.n == PLAN_N_GPU ? 0 : c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
+}
+
+static bool depends_on_gpus(const struct cell *c)
+{
+    const unsigned world = sites_world(c);
+
+    if (sites_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
+        return false;
+    if (!world)
+        return true;
+    for (unsigned k = 0; k < world; k++)
+        if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
+            return true;
+    return false;
+}
+
+static bool waits_for_gpus(const struct notebook *nb)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+
+    for (size_t k = 0; k < n; k++)
+        if (m[k].asked)
+            return true;
+    return false;
+}
+
+/* A machine without GPUs is asked once. */
+static int ask_gpus(struct cell *c)
+{
+    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++) {
+        if (m[k].lost || m[k].asked || (m[k].known && m[k].gpus_all == 0))
+            continue;
+        m[k].asked = true;
+        if (cell_send_node(c, m[k].node, &q) < 0) {
+            m[k].asked = false;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int sites_ask(struct cell *c)
+{
+    return depends_on_gpus(c) ? ask_gpus(c) : 0;
+}
+
+bool sites_wait(const struct cell *c)
+{
+    return depends_on_gpus(c) && waits_for_gpus(c->nb);
+}
+
+/* ---- the machines as placement sees them ---- */
+
+static long cores_of(const struct node_info *info, unsigned node)
+{
+    return info && info->cores > 0 ? info->cores : node == NODE_HERE ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
+}
+
+int sites_open(const struct notebook *nb, struct sites *s)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+
+    s->n = 0;
+    if (!(s->node = calloc(n + 1, sizeof *s->node)))
+        return -1;
+    for (size_t k = 0; k < n; k++) {
+        const struct node_info *info = nb->doors.node(nb->doors.arg, m[k].node);
+
+        if (m[k].lost)
+            continue;
+        s->node[s->n++] = (struct place_node){
+            .node = m[k].node,
+            .name = notebook_node_name(nb, m[k].node),
+            .slots = info ? info->slots : 0,
+            .gpus = m[k].gpus,
+            .gpus_all = m[k].gpus_all,
+            .cores = cores_of(info, m[k].node),
+        };
+    }
+    return 0;
+}
+
+unsigned sites_find(const struct sites *s, unsigned node)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (s->node[k].node == node)
+            return (unsigned)k;
+    return PLACE_NOWHERE;
+}
