@@ -47,6 +47,15 @@ static int add_search(struct buf *out, const char *name)
     return rc ? -1 : 0;
 }
 
+static int add_settings(struct buf *out, const struct script_spec *spec)
+{
+    for (size_t i = 0; i < spec->settings; i++)
+        if (buf_addf(out, "export %s=", spec->setting[i].name) < 0 || words_quote(out, spec->setting[i].value) < 0 ||
+            buf_add_text(out, "; ") < 0)
+            return -1;
+    return 0;
+}
+
 static int add_all(struct buf *out, const struct script_spec *spec)
 {
     const char *const name = base_name(spec->command[0]);
@@ -55,6 +64,8 @@ static int add_all(struct buf *out, const struct script_spec *spec)
         return -1;
     if (spec->cwd && (buf_add_text(out, "cd -- ") < 0 || words_quote(out, spec->cwd) < 0 ||
                       buf_add_text(out, " >/dev/null 2>&1; ") < 0))
+        return -1;
+    if (add_settings(out, spec) < 0)
         return -1;
     if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") < 0 ||

@@ -16,10 +16,17 @@
 #define SCRIPT_VERSION "version " /* and what the agent says of itself */
 #define SCRIPT_FOUND   "found "   /* and its path: it is executed now; what follows is its own */
 
+/* A variable for the agent's environment there. */
+struct script_setting {
+    const char *name, *value;
+};
+
 struct script_spec {
     char *const *command; /* NULL-terminated: the agent as it is called here */
     const char *prefix;   /* CELLSPAN_REMOTE_PREFIX, or NULL */
     const char *cwd;      /* where to go, if that is there; NULL: nowhere */
+    const struct script_setting *setting;
+    size_t settings;
 };
 
 /* Appends one shell line, with its newline, that finds the agent and executes it in its own place. */

@@ -15,8 +15,9 @@
 #include "launchers/ssh/link.h"
 #include "launchers/script.h"
 
-#define CONNECTING_MAX 32u            /* logins at once */
-#define PATIENCE_S     30ul           /* see CELLSPAN_SSH_TIMEOUT */
+#define CONNECTING_MAX 32u  /* logins at once */
+#define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
+#define SETTINGS       6u
 #define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
 
 struct fleet {
@@ -168,10 +169,31 @@ static int read_patience(uint64_t *ns, struct err *err)
     return 0;
 }
 
+/* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file or a device of one
+ * machine. */
+static size_t settings(struct script_setting *set)
+{
+    static const char *const name[SETTINGS] = {
+        "CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG",
+        "CELLSPAN_PRELOAD",       "OMP_NUM_THREADS",       "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < SETTINGS; i++)
+        if ((set[n].value = getenv(name[i])))
+            set[n++].name = name[i];
+    return n;
+}
+
 static int compose_line(struct buf *line, char *const *command, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
-    const struct script_spec spec = { .command = command, .prefix = getenv("CELLSPAN_REMOTE_PREFIX"), .cwd = cwd };
+    struct script_setting set[SETTINGS];
+    const struct script_spec spec = { .command = command,
+                                      .prefix = getenv("CELLSPAN_REMOTE_PREFIX"),
+                                      .cwd = cwd,
+                                      .setting = set,
+                                      .settings = settings(set) };
     const int rc = script_line(line, &spec, err);
 
     free(cwd);

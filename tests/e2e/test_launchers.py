@@ -329,6 +329,17 @@ def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path)
     assert one.errors == ["h3: " + os.path.expanduser("~")]
 
 
+def test_ssh_takes_the_settings_of_the_notebook_along(launch, hosts):
+    """What names a file or a device of this machine stays here."""
+    there = {"CELLSPAN_REMOTE_PYTHON": "/opt/my python/bin/python", "OMP_NUM_THREADS": "3", "CELLSPAN_PRELOAD": "a,b"}
+    here = {"CUDA_VISIBLE_DEVICES": "5", "CELLSPAN_PYTHONPATH": "/only/here"}
+    one = launch("ssh", spec="h1", env=dict(hosts.variables(), **there, **here), command="/usr/bin/env")
+    assert one.wait() == 0
+    for name, value in there.items():
+        assert "h1: %s=%s" % (name, value) in one.errors, one.said()
+    assert not re.search("^h1: (%s)=" % "|".join(here), "\n".join(one.errors), re.MULTILINE), one.said()
+
+
 def test_ssh_goes_through_a_jump_host(launch, hosts, tmp_path):
     with open(hosts.ssh_config, encoding="utf-8") as file:
         rest = file.read()

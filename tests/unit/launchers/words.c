@@ -147,6 +147,22 @@ static void the_script_finds_the_agent(void)
     free(said);
 }
 
+static void the_agent_gets_its_settings(void)
+{
+    static const struct script_setting set[] = { { "OMP_NUM_THREADS", "3" }, { "CELLSPAN_REMOTE_PYTHON", "it's\n$HOME" } };
+    char *command[] = { (char *)(uintptr_t) "/usr/bin/printenv", (char *)(uintptr_t) "OMP_NUM_THREADS",
+                        (char *)(uintptr_t) "CELLSPAN_REMOTE_PYTHON", NULL };
+    const struct script_spec spec = { .command = command, .setting = set, .settings = 2 };
+    struct buf line = BUF_INIT;
+    struct err err = { "" };
+    char *said = script_line(&line, &spec, &err) == 0 ? shell_says(line.p) : NULL;
+
+    ok(said && strstr(said, "\n3\nit's\n$HOME\n"), "variables of the environment, whatever is in them");
+    ok(line.p && strchr(line.p, '\n') == line.p + line.n - 1, "and the script is one line");
+    free(said);
+    buf_release(&line);
+}
+
 static void the_prefix_comes_first(void)
 {
     char folder[] = "/tmp/cellspan-words-XXXXXX", path[64];
@@ -189,6 +205,7 @@ int main(void)
     a_failed_split_leaves_no_trace();
     a_shell_reads_back_what_was_quoted();
     the_script_finds_the_agent();
+    the_agent_gets_its_settings();
     the_prefix_comes_first();
     the_command_suits_any_shell();
     return plan_done();
