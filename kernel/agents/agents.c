@@ -298,8 +298,8 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     doors.arg = a;
     a->local = (struct local)LOCAL_INIT;
     if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 || runs_init(a, err) < 0 ||
-        !(a->cargo = cargo_create(&doors, err)) ||
-        know_here(a, config, err) < 0 || bind_here(a, config->folder, err) < 0 || losses_watch(a, err) < 0)
+        !(a->cargo = cargo_create(&doors, err)) || know_here(a, config, err) < 0 ||
+        bind_here(a, config->folder, err) < 0 || losses_watch(a, err) < 0)
         goto undo;
     a->local.endpoint = a->endpoint;
     a->local.node = a->name;

@@ -119,9 +119,14 @@ int link_addresses(struct link *l, struct slice list)
     return text_set(&l->address, &l->info.address, first);
 }
 
+/* Its parent may be lost already while it is not yet. */
 bool link_is_ready(const struct link *l)
 {
-    return l->identity_size && l->move != MOVE_DIALING;
+    if (!l->identity_size || l->move == MOVE_DIALING)
+        return false;
+    while (l->move == MOVE_DONE && l->parent)
+        l = l->parent;
+    return l->identity_size;
 }
 
 struct link *link_top(struct link *l)
