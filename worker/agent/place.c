@@ -61,21 +61,23 @@ int place_python(const char *wanted, const char *told, const char *path, const c
 {
     char version[32] = "";
 
-    if (on_path(wanted, path, out))
-        return 0;
     if (told && told[0]) {
         if (on_path(told, path, out))
             return 0;
-        return err_set(err, "%s has neither %s nor, as CELLSPAN_REMOTE_PYTHON says there, %s", node, wanted, told);
+        log_warn("agent", "CELLSPAN_REMOTE_PYTHON: there is no %s here", told);
     }
+    if (on_path(wanted, path, out))
+        return 0;
+    if (told && told[0])
+        return err_set(err, "%s has neither %s, as CELLSPAN_REMOTE_PYTHON says, nor %s", node, told, wanted);
     if ((place_version(wanted, version) || place_version(CELLSPAN_PYTHONDIR, version)) && on_path(version, path, out))
         goto found;
     if (on_path("python3", path, out) || on_path("python", path, out))
         goto found;
     return err_set(
         err,
-        "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON "
-        "in the environment of that host's agent",
+        "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON to "
+        "where it is there, in the notebook's environment",
         node, wanted, version, version[0] ? ", " : "");
 found:
     log_info("agent", "there is no %s here: ranks run %s", wanted, out);

@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 
-/* Looks for `wanted`; where it is not, for `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set); else on `path` (PATH)
- * for the same version's pythonX.Y, as far as that is known, python3, python. -1: there is none; the err names node,
+/* Looks for `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set), then for `wanted`; with neither told nor there, on
+ * `path` (PATH) for the same version's pythonX.Y, as far as that is known, python3, python. -1: there is none; the err names node,
  * path and fix. */
 MUST_USE int place_python(const char *wanted, const char *told, const char *path, const char *node,
                           char out[static PATH_MAX], struct err *err);
