@@ -56,11 +56,12 @@ static enum link_state judge(const struct link_figure *f, const struct link_medi
 
 int links_judge(struct link_figure *figure, size_t n, struct link_medians *medians)
 {
-    double *us = malloc((2 * n + 1) * sizeof *us), *gbps = us + n;
+    double *us = malloc((2 * n + 1) * sizeof *us), *gbps;
     size_t good = 0;
 
     if (!us)
         return -1;
+    gbps = us + n;
     for (size_t i = 0; i < n; i++) {
         if (figure[i].failed)
             continue;
