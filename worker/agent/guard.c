@@ -86,6 +86,7 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
 {
     const pid_t above = getppid(), self = getpid();
     sigset_t wanted, before;
+    char name[257]; /* node may be a part of argv, which is overwritten */
     pid_t agent;
 
     if (process_adopt_orphans() < 0)
@@ -105,10 +106,11 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
         return 0;
     }
     keys_wipe(keys);
+    snprintf(name, sizeof name, "%s", node);
     rename_self(argc, argv);
     let_go_of_streams();
     if (process_die_with_parent(SIGTERM, above) < 0 && errno == ESRCH)
         (void)kill(agent, SIGTERM);
-    *status = watch(agent, &wanted, node);
+    *status = watch(agent, &wanted, name);
     return 1;
 }
