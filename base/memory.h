@@ -1,4 +1,5 @@
-/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by itself. */
+/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by itself. And secrets
+ * that are overwritten before their memory is anybody's. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -8,6 +9,15 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+/* Also where a compiler sees that nobody reads it any more. */
+static inline void memory_wipe(void *p, size_t n)
+{
+    volatile unsigned char *byte = p;
+
+    while (n-- > 0)
+        *byte++ = 0;
+}
 
 static inline void memory_return(void)
 {

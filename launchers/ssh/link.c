@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/process.h"
 #include "launchers/report.h"
 #include "launchers/script.h"
@@ -35,7 +36,7 @@ static void close_in(struct link *l)
     l->in_watch = NULL;
     fd_close(&l->in);
     if (l->send.p)
-        memset(l->send.p, 0, l->send.cap); /* the secret */
+        memory_wipe(l->send.p, l->send.cap); /* the secret */
     buf_release(&l->send);
 }
 
@@ -108,7 +109,7 @@ static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
     watch_stop(l->in_watch);
     l->in_watch = NULL;
     if (l->send.p)
-        memset(l->send.p, 0, l->send.cap);
+        memory_wipe(l->send.p, l->send.cap);
     buf_release(&l->send);
     if (l->told)
         close_in(l);

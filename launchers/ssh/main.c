@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/process.h"
 #include "launchers/arguments.h"
 #include "launchers/report.h"
@@ -209,7 +210,7 @@ static int take_secret(struct fleet *f, struct err *err)
         return 0;
     if (!(f->secret = strdup(mine)))
         return err_set(err, "out of memory");
-    memset(mine, 0, strlen(mine));
+    memory_wipe(mine, strlen(mine));
     f->plan.secret = f->secret;
     return unsetenv("CELLSPAN_SECRET") < 0 ? err_set(err, "CELLSPAN_SECRET: %s", strerror(errno)) : 0;
 }
@@ -281,7 +282,7 @@ static int release(struct fleet *f)
     }
     free(f->link);
     if (f->secret)
-        memset(f->secret, 0, strlen(f->secret));
+        memory_wipe(f->secret, strlen(f->secret));
     free(f->secret);
     ssh_hosts_release(&f->hosts);
     words_release(&f->ssh);
