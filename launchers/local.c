@@ -1,5 +1,5 @@
 /* cellspan-launch-local - the engine "local": this machine is the one node, so the agent is executed in place. Its
- * stdin, pid and parent are the launcher's own; README.md says what every engine is told and must do. */
+ * stdin, pid and parent are the launcher's own; docs/launchers.md says what every engine is told and must do. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job that we run in or
- * in one of its own. ../README.md says what every engine is told and must do, docs/launchers.md what users are told.
- * Nobody is left when this process is killed: srun gets a SIGTERM, and cancels. */
+ * in one of its own. docs/launchers.md says what every engine is told and must do. Nobody is left when this process is
+ * killed: srun gets a SIGTERM, and cancels. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

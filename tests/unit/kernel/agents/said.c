@@ -1,4 +1,4 @@
-/* What engines write: every line of launchers/README.md, and all that is none. */
+/* What engines write: every line of docs/launchers.md, and all that is none. */
 #include <stdlib.h>
 
 #include "kernel/agents/said.h"
