@@ -232,13 +232,24 @@ static int ask(struct cell *c, size_t i)
     return rc;
 }
 
+/* Those that were not asked won't answer, and nobody is to wait for them. */
+static void leave_out(struct cell *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->member[i].state == MEMBER_WAITING)
+            c->member[i].state = MEMBER_INTERRUPTED;
+    check_look(c);
+}
+
 static void ask_all(struct cell *c, enum check_step step)
 {
     c->check->step = step;
     said_clear(c->check);
     for (size_t i = 0; i < c->n; i++)
-        if (ask(c, i) < 0)
+        if (ask(c, i) < 0) {
+            leave_out(c);
             return;
+        }
 }
 
 void check_begin(struct cell *c)

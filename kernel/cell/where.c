@@ -237,6 +237,7 @@ static void where_look(struct notebook *nb)
         }
         *at = w->next;
         where_end(nb, w);
+        at = &nb->where; /* the next cell may have begun, and asked or ended others */
     }
 }
 
