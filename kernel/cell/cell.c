@@ -83,6 +83,7 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text_trim(text);
     c->bad = true;
     if (!c->failed) {
         c->failed = strdup(text);

@@ -368,6 +368,7 @@ void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const ch
     char cause[1100];
 
     snprintf(cause, sizeof cause, "is gone: %s", why);
+    text_trim(cause);
     gone.v[F_EXITED_CAUSE].s = slice_text(cause);
     for (unsigned k = 0; k < nb->group->size; k++) {
         const uint32_t worker = nb->group->rank[k].worker;

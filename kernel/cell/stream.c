@@ -120,6 +120,7 @@ void stream_note(struct cell *c, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text_trim(text);
     if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->pace)
         complain(pace_add(c->pace, 2, buf_slice(&line), &err), &err);
     buf_release(&line);

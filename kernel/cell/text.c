@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
 
 int text_json(struct buf *out, json_t *value)
 {
@@ -24,6 +27,13 @@ const char *text_field(const json_t *object, const char *name)
     const char *text = json_string_value(json_object_get(object, name));
 
     return text ? text : "";
+}
+
+void text_trim(char *text)
+{
+    const size_t n = strlen(text);
+
+    text[n - utf8_torn_tail(slice_of(text, n))] = '\0';
 }
 
 const char *text_signal(unsigned long signo, char out[static 24])

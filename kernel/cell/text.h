@@ -12,6 +12,8 @@ MUST_USE int text_json(struct buf *out, json_t *value);
 json_t *text_parse(struct slice text);
 /* The string under this name, borrowed; "" when there is none. */
 const char *text_field(const json_t *object, const char *name);
+/* Text that snprintf() may have cut within a character, which JSON doesn't take: what is left of that goes. */
+void text_trim(char *text);
 /* SIGKILL as "SIGKILL"; unknown ones as "signal 77". Borrowed from out. */
 const char *text_signal(unsigned long signo, char out[static 24]);
 

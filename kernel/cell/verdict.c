@@ -45,6 +45,7 @@ void check_note(struct buf *notes, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    text_trim(line);
     if (buf_addf(notes, "%s\n", line) < 0)
         log_error("check", "out of memory: not told: %s", line);
 }

@@ -132,6 +132,7 @@ static void refusals(void)
 {
     struct clock clock;
     struct world w;
+    char words[8001] = "";
 
     world_open(&w, &clock);
     ready(&w, SPAN_WORKER_HOME);
@@ -155,6 +156,13 @@ static void refusals(void)
     buf_clear(&w.log);
     run(&w, "%%distribute --on local:here\npass");
     ok(is_over(&w, "takes nothing after the colon"), "local takes no specification");
+    buf_clear(&w.log);
+    memset(words, 'x', 1);
+    for (size_t k = 1; k + 2 < sizeof words; k += 2)
+        memcpy(words + k, "\u00e9", 2);
+    run(&w, "%%distribute --on slurm:--partition=x\npass");
+    engine(&w, ENGINE_FAILED, words);
+    ok(is_over(&w, "\"evalue\":\"x\u00e9"), "long words are cut, but within no character");
     world_close(&w);
 }
 
