@@ -17,6 +17,7 @@
 
 #define READ_SIZE      16384
 #define READS_PER_TURN 4
+#define READS_AT_END   64 /* a pipe holds less; what it left behind may go on writing */
 #define VARIABLE       "CELLSPAN_SECRET="
 #define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
 #define KILL_NS        (5 * NS_PER_S)     /* from there to SIGKILL: it may have an allocation to give back */
@@ -224,10 +225,10 @@ static void streams_close(struct launch *e)
 
 void launch_ended(struct launch *e, int status)
 {
-    while (e->out >= 0 && read_some(e, &e->out, &e->out_watch))
+    for (int k = 0; k < READS_AT_END && e->out >= 0 && read_some(e, &e->out, &e->out_watch); k++)
         ;
     said_lines_end(&e->lines, take_line, e);
-    while (e->errs >= 0 && read_some(e, &e->errs, &e->errs_watch))
+    for (int k = 0; k < READS_AT_END && e->errs >= 0 && read_some(e, &e->errs, &e->errs_watch); k++)
         ;
     (void)process_kill_group(e->pid, SIGKILL); /* whatever it left */
     e->status = status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/agents/lanes.h"
 #include "kernel/agents/room.h"
 #include "kernel/agents/tree.h"
 
@@ -76,22 +77,6 @@ void moves_up(struct agents *a, struct link *l)
         settled(a, l);
 }
 
-/* HELLO's "eth0=10.0.0.1,ib0=fd00::1" as "tcp://10.0.0.1:PORT,tcp://[fd00::1]:PORT". */
-static int endpoints_of(const char *addresses, unsigned port, struct buf *out)
-{
-    for (const char *at = addresses; *at;) {
-        const size_t n = strcspn(at, ",");
-        const char *equals = memchr(at, '=', n), *ip = equals ? equals + 1 : at;
-        const int size = (int)(at + n - ip);
-
-        if (size > 0 && buf_addf(out, memchr(ip, ':', (size_t)size) ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u",
-                                 out->n ? "," : "", size, ip, port) < 0)
-            return -1;
-        at += n + (at[n] == ',');
-    }
-    return 0;
-}
-
 /* Those above the parent learn by way of whom the child will be reached. */
 static void tell_above(struct agents *a, const struct link *child, const struct link *parent)
 {
@@ -104,7 +89,8 @@ static void dial(struct agents *a, struct link *child, struct link *parent, unsi
     struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = parent->number };
     struct buf endpoints = BUF_INIT;
 
-    if (endpoints_of(parent->addresses ? parent->addresses : "", port, &endpoints) < 0 || !endpoints.n) {
+    if (lane_endpoints(slice_text(parent->addresses ? parent->addresses : ""), port, &endpoints) < 0 ||
+        !endpoints.n) {
         stay(a, child, "no address is known of ", slice_text(parent->info.name));
         buf_release(&endpoints);
         return;

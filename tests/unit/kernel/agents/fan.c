@@ -105,6 +105,9 @@ static void a_tree_has_one_route_a_connection(void)
     link_lost(w.links.node[1]);
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 && w.links.node[11]->first,
        "nothing leaves by way of one that was lost a moment ago");
+    link_lost(w.links.node[1]);
+    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 && w.links.node[11]->first,
+       "once the grandparent is lost, nothing leaves by it");
     w.links.node[3]->move = MOVE_DIALING;
     ok(!link_is_under(w.links.node[3], w.links.node[1]), "while it dials it speaks for itself");
     world_close(&w);
