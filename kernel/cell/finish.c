@@ -169,11 +169,22 @@ static bool somebody(const struct cell *c, enum member_state state)
     return false;
 }
 
-static void note_killed(struct cell *c)
+/* The deaths that the error does not tell of. */
+static void note_dead(struct cell *c)
 {
+    struct ranks dead = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
     for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused)
-            stream_note(c, "rank %u was killed: its variables are gone", c->member[k].rank);
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused && ranks_add(&dead, c->member[k].rank) < 0)
+            break;
+    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0)
+        stream_note(c,
+                    ranks_count(&dead) > 1 ? "ranks %s are dead: their variables are gone"
+                                           : "rank %s is dead: its variables are gone",
+                    text.p);
+    ranks_release(&dead);
+    buf_release(&text);
 }
 
 void finish(struct cell *c)
@@ -185,7 +196,7 @@ void finish(struct cell *c)
     live_end(c);
     if (c->bad && !c->error)
         finish_show_error(c, report_error(c));
-    note_killed(c);
+    note_dead(c);
     if (c->bad)
         finish_now(c);
     else

@@ -30,6 +30,7 @@ static const struct pattern patterns[] = {
     { "Network is unreachable", "it can't be reached; is it on, and on this network?" },
     { "Connection timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
     { "Operation timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
+    { " timed out", "it does not answer; is it on, and does a firewall let ssh through?" }, /* "… port 22 timed out" */
     { "Bad configuration option", "ssh's configuration can't be read" },
     { "Can't open user config file", "ssh's configuration can't be read; is the path in CELLSPAN_SSH right?" },
 };

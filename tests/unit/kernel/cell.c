@@ -106,7 +106,7 @@ static void failures(void)
     pass(&w, NS_PER_S);
     ok(logged(&w, "send KILL 3"), "then killed");
     exited(&w, 3, 1, 9);
-    ok(in_order(&w, "rank 1 was killed: its variables are gone", "reply execute_reply") && !w.nb->cell, "and the cell is over");
+    ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell, "and the cell is over");
     world_close(&w);
 }
 
