@@ -51,8 +51,8 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
         .frames = n - 1,
     };
 
-    mark(r, (uint32_t)a.fd, false);
     r->handler.arrived(r->handler.arg, &a);
+    mark(r, (uint32_t)a.fd, false); /* after: what is said of the connection's start may be heard in between */
 }
 
 /* Takes one message, and of its frames the first three. Its size; -1: there is none. */
