@@ -31,7 +31,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
     c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->absent.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
-        c->progress_ns = c->live_ns = c->look_ns = c->hang_ns = NEVER;
+        c->progress_ns = c->live_ns = c->look_ns = c->hang_ns = c->gone_ns = NEVER;
     return c;
 }
 

@@ -15,6 +15,7 @@
 #define PATIENT_SEVER_NS (1 * NS_PER_S)    /* the same after the user's interrupt: nothing is broken then */
 #define IMPATIENT_NS     (1 * NS_PER_S)    /* a second interrupt before that is a double click, and kills nobody */
 #define STACKS_NS        (500 * NS_PER_MS) /* for stacks to arrive */
+#define STUCK_NS         (10 * NS_PER_S)   /* for who was killed to end */
 
 static uint64_t grace(const struct cell *c)
 {
@@ -55,6 +56,47 @@ static void kill_running(struct cell *c)
 
     c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = NEVER;
     send_running(c, &m);
+    judge_killed(c, 0);
+}
+
+/* ---- who does not even end when it is killed ---- */
+
+void judge_killed(struct cell *c, uint64_t after_ns)
+{
+    c->gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
+    c->gone_state = c->state;
+}
+
+static bool is_stuck(struct cell *c, const struct rank *r)
+{
+    const struct member *member = cell_worker(c, r->worker);
+
+    if (c->state == CELL_STOPPING)
+        return r->state == RANK_STOPPING;
+    return c->state == CELL_RUNNING && member && member->state == MEMBER_RUNNING;
+}
+
+/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits for that. */
+static void leave_behind(struct cell *c)
+{
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct group *g = c->nb->group;
+
+    c->gone_ns = NEVER;
+    gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
+    for (unsigned k = 0; k < g->size && c->state == c->gone_state; k++) {
+        const uint32_t worker = g->rank[k].worker;
+
+        if (!worker || !is_stuck(c, &g->rank[k]))
+            continue;
+        stream_note(c,
+                    "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
+                    "file system holds it",
+                    k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node), (unsigned)(STUCK_NS / NS_PER_S));
+        gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
+        c->nb->doors.forget(c->nb->doors.arg, worker);
+        collect_exited(c->nb, worker, &gone);
+    }
 }
 
 static void ask_stacks(struct cell *c)
@@ -96,7 +138,7 @@ void judge_stop(struct cell *c)
 
 void judge_rest(struct cell *c)
 {
-    c->judge_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = NEVER;
+    c->judge_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = c->gone_ns = NEVER;
 }
 
 static void judge(struct cell *c)
@@ -162,6 +204,8 @@ void judge_tick(struct cell *c, uint64_t now)
         ask_stacks(c);
     else if (now >= c->list_ns)
         list_and_kill(c);
+    else if (now >= c->gone_ns)
+        leave_behind(c);
 }
 
 void judge_stack(struct cell *c, uint32_t worker, struct slice text)
@@ -181,7 +225,8 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 uint64_t judge_due(const struct cell *c)
 {
     const uint64_t times[] = { c->judge_ns, c->sever_ns,   c->ends.due_ns,   c->kill_ns,
-                               c->list_ns,  c->timeout_ns, c->start_ns, c->absent.due_ns };
+                               c->list_ns,  c->timeout_ns, c->start_ns, c->absent.due_ns,
+                               c->gone_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

@@ -175,6 +175,8 @@ struct cell {
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
     uint64_t interrupted_ns; /* when the first came */
+    uint64_t gone_ns;        /* until then those that were killed end; NEVER: nobody was */
+    enum cell_state gone_state; /* of the cell, when they were */
     uint64_t began_ns;       /* when its ranks began to run it */
     bool live_shown, live_off;
     uint64_t live_ns, look_ns; /* when its status, the table of ranks, are due; NEVER: off */
@@ -368,6 +370,7 @@ void judge_rest(struct cell *c);      /* none runs any more: nothing is left to 
 void judge_failure(struct cell *c);   /* somebody failed: look again after a moment */
 void judge_tick(struct cell *c, uint64_t now);
 void judge_interrupt(struct cell *c); /* by the user */
+void judge_killed(struct cell *c, uint64_t after_ns); /* ranks are, in so long: who does not end then is left behind */
 void judge_stack(struct cell *c, uint32_t worker, struct slice text);
 uint64_t judge_due(const struct cell *c);
 

@@ -447,6 +447,42 @@ static void too_long(void)
     world_close(&w);
 }
 
+/* A driver or a file system may hold a process for ever. */
+static void stuck(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    notebook_interrupt(w.nb);
+    w.now += 2 * NS_PER_S;
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "send KILL 2 3"), "two ranks are killed");
+    exited(&w, 3, 1, 9);
+    pass(&w, 9 * NS_PER_S);
+    ok(w.nb->cell != NULL, "who does not end is waited for");
+    pass(&w, 2 * NS_PER_S);
+    ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"), "but not for ever");
+    exited(&w, 2, 1, 9);
+    buf_clear(&w.log);
+    run(&w, "%%distribute\npass");
+    ok(logged(&w, "send START 4 5"), "others take their place");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ready(&w, 4);
+    ready(&w, 5);
+    done(&w, 4, "ok", "", "");
+    done(&w, 5, "ok", "", "");
+    buf_clear(&w.log);
+    run(&w, "%ranks stop");
+    ok(logged(&w, "send KILL 4 5"), "they are stopped");
+    exited(&w, 4, 1, 15);
+    pass(&w, 13 * NS_PER_S);
+    ok(is_over(&w, "rank 1 (pid 1005 on here) did not end"), "there, too");
+    world_close(&w);
+}
+
 int main(void)
 {
     struct err err = { "" };
@@ -473,5 +509,6 @@ int main(void)
     late_and_twice();
     nobody_to_answer();
     too_long();
+    stuck();
     return plan_done();
 }
