@@ -26,8 +26,6 @@ void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal
     if (n)
         (void)notebook_send_to(nb, workers, n, &m, NULL);
     group_break(nb->group);
-    if (nb->cell && nb->cell->state == CELL_STOPPING)
-        judge_killed(nb->cell, grace_ms * NS_PER_MS);
     free(workers);
 }
 
@@ -76,14 +74,27 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     return table;
 }
 
-static int publish_table(struct cell *c, const struct status_rank *row)
+/* Those that belong to the world, and those that live beside it. Who died in a larger one, before this was made afresh,
+ * is no concern any more. */
+static unsigned shown(const struct group *g)
+{
+    unsigned n = g->size;
+
+    if (!g->asked)
+        return n;
+    while (n > g->asked && !g->rank[n - 1].worker)
+        n--;
+    return n;
+}
+
+static int publish_table(struct cell *c, const struct status_rank *row, unsigned n)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
-    const struct group *g = c->nb->group;
-    int rc = status_text(row, g->size, g->name, &text);
+    const char *name = c->nb->group->name;
+    int rc = status_text(row, n, name, &text);
 
     if (rc == 0)
-        rc = status_html(row, g->size, g->name, &html);
+        rc = status_html(row, n, name, &html);
 
     if (rc == 0)
         publish_json(c->nb, c->request, "display_data",
@@ -97,15 +108,16 @@ static int publish_table(struct cell *c, const struct status_rank *row)
 static void show_table(struct cell *c)
 {
     struct group *g = c->nb->group;
-    struct status_rank *row = calloc(g->size + 1, sizeof *row);
-    struct gauges_text *text = calloc(g->size + 1, sizeof *text);
+    const unsigned n = shown(g);
+    struct status_rank *row = calloc(n + 1u, sizeof *row);
+    struct gauges_text *text = calloc(n + 1u, sizeof *text);
 
     c->look_ns = NEVER;
-    for (unsigned k = 0; row && text && k < g->size; k++)
+    for (unsigned k = 0; row && text && k < n; k++)
         fill(c->nb, &g->rank[k], &text[k], &row[k]);
     if (row && text && c->is_call)
-        c->table = table_of(row, g->size);
-    if (!row || !text || (cell_is_shown(c) && publish_table(c, row) < 0))
+        c->table = table_of(row, n);
+    if (!row || !text || (cell_is_shown(c) && publish_table(c, row, n) < 0))
         log_error("cell", "out of memory: no table of ranks");
     free(row);
     free(text);

@@ -86,6 +86,10 @@ static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_S
             words = patterns[i].says;
         }
     pick_line(c->said, words, &n, &line);
+    if (n > 5 && strncmp(line, "ssh: ", 5) == 0) { /* which is said anyway */
+        line += 5;
+        n -= 5;
+    }
     if (fix)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: %s (ssh: %.*s)", c->host, fix, n, line);
     else if (n)

@@ -66,6 +66,29 @@ static void the_table_waits_for_nodes_but_not_long(void)
     world_close(&w);
 }
 
+static void the_table_forgets_a_larger_world(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    end_two(&w);
+    exited(&w, 3, 1, 9);
+    run(&w, "%ranks");
+    gauges(&w, gpus);
+    ok(logged(&w, "group default: 2 ranks") && logged(&w, "dead"), "a rank that died is shown as long as it is one of the world");
+    run(&w, "%%distribute --fresh -n 1\npass");
+    exited(&w, 2, 1, 15);
+    ready(&w, 4);
+    notebook_interrupt(w.nb);
+    buf_clear(&w.log);
+    run(&w, "%ranks");
+    gauges(&w, gpus);
+    ok(logged(&w, "group default: 1 rank") && !strstr(w.log.p, "dead"), "and not when that was made afresh without it");
+    world_close(&w);
+}
+
 static void an_interrupt_ends_the_wait(void)
 {
     struct clock clock;
@@ -327,6 +350,7 @@ int main(void)
     who_is_waited_for_is_told_once();
     what_is_no_hang();
     the_table_waits_for_nodes_but_not_long();
+    the_table_forgets_a_larger_world();
     an_interrupt_ends_the_wait();
     a_long_cell_shows_its_ranks();
     without_gpus_nobody_is_asked_again();

@@ -118,7 +118,7 @@ static const struct cause_case cause_cases[] = {
     { CAUSE_CONNECTING,
       EXIT(255),
       "ssh: connect to host h9 port 22: Connection refused",
-      { "nothing listens", "port 22" },
+      { "nothing listens", "(ssh: connect to host h9 port 22" },
       false },
     { CAUSE_CONNECTING,
       EXIT(255),
