@@ -428,7 +428,9 @@ void job_end(struct job *j)
     watch_stop(j->late);
     watch_stop(j->flush);
     j->look = j->late = j->flush = NULL;
-    if (count_up(j))
+    if (j->pid == 0) /* srun has ended, and all that was missing is Slurm's word for why */
+        finish(j);
+    else if (count_up(j))
         set_timer(j, &j->press, POLITE_NS, press);
     else
         press(j->loop, j);
