@@ -28,7 +28,7 @@ void intake_refused(void *agents, struct router *r, const char *why)
 
 /* ---- HELLO ---- */
 
-/* In words, so that the agent's log says which side is to be updated. */
+/* In words, which the agent's log shows: which side is to be updated. */
 static void refuse(const struct arrival *a, unsigned version, const char *why)
 {
     struct span m = { .kind = SPAN_REFUSE, .v[F_REFUSE_TEXT].s = slice_text(why) };
@@ -36,7 +36,6 @@ static void refuse(const struct arrival *a, unsigned version, const char *why)
     struct err err = { "" };
     zmq_msg_t body;
 
-    log_warn("agents", "%s", why);
     if ((version < FIRST_ROUTES || route_add(&route, ROUTE_KERNEL, NULL, 0) == 0) &&
         span_encode_as(version, &m, &bytes, &err) == 0 && zmq_msg_init_size(&body, bytes.n) == 0) {
         memcpy(zmq_msg_data(&body), bytes.p, bytes.n);
@@ -69,6 +68,14 @@ static void refuse_version(struct agents *a, const struct arrival *arrival, unsi
                  "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
                  "the agent %u): update cellspan where the notebook runs",
                  SPAN_VERSION, version);
+    if (!l || l->told) {
+        refused(a, arrival, "speaks another version of the protocol");
+        if (l)
+            return;
+    } else {
+        log_warn("agents", "%s", why);
+        l->told = arrival->router == a->wire;
+    }
     refuse(arrival, version, why);
     if (l && arrival->router == a->wire && l->info.state == NODE_ASKED)
         losses_node(a, l, why);
@@ -170,13 +177,26 @@ static bool is_believed(const struct agents *a, const struct link *from, const s
            (worker == SPAN_WORKER_NONE || links_where(&a->links, worker) == l->number);
 }
 
-static void take_message(struct agents *a, struct link *l, const struct bundle_entry *e)
+/* What can't be late words either: somebody speaks for others. */
+static bool is_foreign(const struct agents *a, const struct link *from, const struct link *l, uint32_t worker)
+{
+    const unsigned home = links_where(&a->links, worker);
+
+    if (!l)
+        return true;
+    if (l->info.state == NODE_LOST)
+        return false;
+    return !link_is_under(l, from) || (worker != SPAN_WORKER_NONE && home != l->number && home != LINK_NOWHERE);
+}
+
+static void take_message(struct agents *a, const struct arrival *arrival, struct link *l, const struct bundle_entry *e)
 {
     struct err err = { "" };
     struct span m;
 
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
-        log_warn("agents", "a message from %s is refused: %s", l->info.name, err.text);
+        refused(a, arrival, "sends messages that can't be read");
+        log_debug("agents", "a message from %s is refused: %s", l->info.name, err.text);
         return;
     }
     l->pulse.heard = agents_now(a);
@@ -193,8 +213,10 @@ static bool is_late(struct agents *a, const struct arrival *arrival)
 
     if (arrival->router != a->wire || (l && l->info.state != NODE_LOST))
         return false;
-    if (l && !l->told)
+    if (l && !l->told) {
+        log_warn("agents", "%s speaks again, and is not taken back", l->info.name);
         refuse(arrival, SPAN_VERSION, "the kernel took this agent for gone, and goes on without it");
+    }
     if (l)
         l->told = true;
     return true;
@@ -262,7 +284,9 @@ void intake_arrived(void *agents, const struct arrival *arrival)
         else if (e.node == ROUTE_KERNEL)
             refused(a, arrival, "says HELLO again");
         else if (is_believed(a, from, l, e.worker))
-            take_message(a, l, &e);
+            take_message(a, arrival, l, &e);
+        else if (is_foreign(a, from, l, e.worker))
+            refused(a, arrival, "speaks for a node or a worker that is not its own");
         else
             log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node, e.worker);
     }
