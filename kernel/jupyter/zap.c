@@ -21,6 +21,7 @@ struct zap {
     void *socket;
     struct watch *watch;
     unsigned char key[KEY_SIZE]; /* the client's public key that is admitted */
+    unsigned long refused;
 };
 
 struct question {
@@ -84,8 +85,9 @@ static void asked(struct loop *loop, void *arg)
     for (int i = 0; i < QUESTIONS_PER_TURN && question_read(z->socket, &q); i++) {
         const bool yes = admitted(z, &q);
 
-        if (!yes)
-            log_warn("jupyter", "a client with another key than the connection file's was turned away");
+        if (!yes && z->refused++ == 0)
+            log_warn("jupyter", "a client with another key than the connection file's was turned away (more are only "
+                                "counted)");
         answer(z->socket, &q, yes);
     }
 }
@@ -116,6 +118,8 @@ void zap_destroy(struct zap *z)
 {
     if (!z)
         return;
+    if (z->refused)
+        log_info("jupyter", "turned away in all: %lu clients with another key than the connection file's", z->refused);
     watch_stop(z->watch);
     if (z->socket)
         zmq_close(z->socket);
