@@ -1,6 +1,7 @@
 /* admit.c - see admit.h. */
 #include "worker/agent/admit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -12,13 +13,18 @@
 #define PARTS             7u /* version, request id, domain, address, identity, mechanism, key */
 #define PART_MAX          256u
 #define REQUESTS_PER_TURN 32
+#define NEWS_PER_TURN     256
+#define FAILURES          (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 
 struct admit {
-    void *socket;
+    struct loop *loop;
+    void *context, *socket;
     struct watch *watch;
     admit_f f;
     void *arg;
-    unsigned long refused;
+    unsigned long refused, failed; /* for their keys; before they had said any */
+    void *listener, *monitor;      /* the former is borrowed */
+    struct watch *news;
 };
 
 struct request {
@@ -90,6 +96,8 @@ struct admit *admit_open(struct loop *loop, void *context, admit_f f, void *arg,
 
     if (!a)
         return err_null(err, "out of memory");
+    a->loop = loop;
+    a->context = context;
     a->f = f;
     a->arg = arg;
     if (!(a->socket = zmq_socket(context, ZMQ_REP)) ||
@@ -104,10 +112,56 @@ fail:
     return NULL;
 }
 
+/* ---- who does not get as far as to show a key ---- */
+
+static bool news_skip(void *monitor)
+{
+    char frame[512];
+    int more = 1;
+    size_t size = sizeof more;
+
+    while (more)
+        if (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) < 0 ||
+            zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &size) < 0)
+            return false;
+    return true;
+}
+
+static void admit_news(struct loop *loop, void *arg)
+{
+    struct admit *a = arg;
+
+    (void)loop;
+    for (int i = 0; i < NEWS_PER_TURN && news_skip(a->monitor); i++)
+        if (a->failed++ == 0)
+            log_warn("peers", "a connection that does not speak as agents do was refused; more are not logged");
+}
+
+int admit_watch(struct admit *a, void *listener, struct err *err)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "inproc://strangers-%p", listener);
+    if (zmq_socket_monitor(listener, name, FAILURES) < 0)
+        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
+    a->listener = listener;
+    if (!(a->monitor = zmq_socket(a->context, ZMQ_PAIR)) || zmq_connect(a->monitor, name) < 0)
+        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
+    return (a->news = loop_zmq(a->loop, a->monitor, admit_news, a, err)) ? 0 : -1;
+}
+
 void admit_close(struct admit *a)
 {
     if (!a)
         return;
+    if (admit_refused(a) > 0)
+        log_info("peers", "refused in all: %lu connections for their key, %lu before they had shown one", a->refused,
+                 a->failed);
+    if (a->listener)
+        (void)zmq_socket_monitor(a->listener, NULL, 0);
+    watch_stop(a->news);
+    if (a->monitor)
+        zmq_close(a->monitor);
     watch_stop(a->watch);
     if (a->socket)
         zmq_close(a->socket);
@@ -116,5 +170,5 @@ void admit_close(struct admit *a)
 
 unsigned long admit_refused(const struct admit *a)
 {
-    return a ? a->refused : 0;
+    return a ? a->refused + a->failed : 0;
 }

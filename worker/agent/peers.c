@@ -283,7 +283,7 @@ static int open_router(struct peers *p, struct err *err)
         return err_set(err, "this machine's own agent has no keys, and no other agent may dial it");
     if (!(p->admit = admit_open(p->loop, p->context, may_come_in, p, err)))
         return -1;
-    if ((p->router = socket_router(p->context, p->keys, &p->port, err)) &&
+    if ((p->router = socket_router(p->context, p->keys, &p->port, err)) && admit_watch(p->admit, p->router, err) == 0 &&
         (p->watch = loop_zmq(p->loop, p->router, router_ready, p, err)))
         return 0;
     admit_close(p->admit);
@@ -482,9 +482,9 @@ void peers_destroy(struct peers *p)
     while (p->peer)
         peer_destroy(p->peer);
     watch_stop(p->watch);
+    admit_close(p->admit);
     if (p->router)
         zmq_close(p->router);
-    admit_close(p->admit);
     tree_release(&p->tree);
     free(p);
 }
