@@ -1,0 +1,626 @@
+"""Strangers at every port that listens, and on the same machine: refused, counted, logged once, and no secret anywhere.
+
+A real kernel, and real agents on this machine, that an engine of this test's own starts: it writes down the run's secret, as any
+process of the engine's could see it, and sends the agents' connections through a proxy that records them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import processes
+import pytest
+import zmq
+from client import Notebook
+from zmq.utils import z85
+
+LIMIT = 60  # seconds for what takes one or two; far off, to catch what hangs
+NOBODY = 65534
+ROUTE_KERNEL = 0xFFFFFFFF
+HELLO, WELCOME, REFUSE, LINES, BEAT = 1, 2, 3, 12, 16
+
+# `both`: two agents of this machine. `one`: one agent, and the other key is the test's.
+ENGINE = r"""#!%(python)s
+import json, os, re, signal, subprocess, sys
+words = sys.argv[1:]
+command = words[words.index("--") + 1:]
+spec = words[words.index("--spec") + 1]
+with open(os.path.join(%(folder)r, spec + ".new"), "w") as file:
+    json.dump({"secret": os.environ["CELLSPAN_SECRET"], "command": command, "pid": os.getpid()}, file)
+os.rename(file.name, os.path.join(%(folder)r, spec))
+print("nodes 2\nnode 0 m0 2\nnode 1 m1 2", flush=True)
+port = open(%(folder)r + "/proxy").read()
+through = [re.sub(r"tcp://.*", "tcp://127.0.0.1:" + port, word) for word in command]
+agents = [subprocess.Popen(through if i == 0 else command, env=dict(os.environ, CELLSPAN_AGENT=str(i)))
+          for i in range(2 if spec == "both" else 1)]
+signal.signal(signal.SIGTERM, lambda *_: [agent.terminate() for agent in agents])
+for agent in agents:
+    agent.wait()
+while spec == "one" and sys.stdin.readline():
+    pass
+"""
+
+# What another user can read of this machine: prints a line for each place in which one of the needles stands.
+SEEKER = r"""
+import os, sys
+needles = [bytes.fromhex(line) for line in sys.stdin.read().split()]
+paths = ["/proc/%s/%s" % (pid, name) for pid in os.listdir("/proc") if pid.isdigit()
+         for name in ("cmdline", "environ", "maps", "status", "comm", "mem")]
+for top in sys.argv[1:]:
+    paths += [top] + [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]
+seen = 0
+for path in paths:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(1 << 20)
+    except OSError:
+        continue
+    seen += 1
+    if any(needle in text for needle in needles):
+        print(path)
+print("seen", seen)
+"""
+
+
+# ---- what listens ----
+
+
+def sockets_of(pid):
+    found = set()
+    try:
+        for name in os.listdir("/proc/%d/fd" % pid):
+            target = os.readlink("/proc/%d/fd/%s" % (pid, name))
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    except OSError:
+        pass
+    return found
+
+
+def address_of(text):
+    ip, port = text.split(":")
+    if len(ip) == 8:
+        ip = socket.inet_ntop(socket.AF_INET, struct.pack("=I", int(ip, 16)))
+    else:
+        ip = socket.inet_ntop(socket.AF_INET6, struct.pack("=4I", *(int(ip[k : k + 8], 16) for k in range(0, 32, 8))))
+    return ip, int(port, 16)
+
+
+def listening(pids):
+    """(command's first word, ip, port) of each tcp port on which one of these processes listens."""
+    owner = {inode: pid for pid in pids for inode in sockets_of(pid)}
+    found = set()
+    for name in ("tcp", "tcp6"):
+        for line in processes.read(1, "net/" + name).decode().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in owner:
+                program = os.path.basename(processes.command(owner[words[9]]).split(" ")[0])
+                found.add((program,) + address_of(words[1]))
+    return found
+
+
+# ---- keys and messages, after protocol/README.md ----
+
+
+def agent_keys(secret, index):
+    """(public, secret) of agent `index`, in Z85."""
+    seed = bytes.fromhex(secret.split(":")[2])
+    own = hashlib.blake2b(struct.pack("<I", index), digest_size=32, key=seed).digest()
+    private = z85.encode(hashlib.sha512(own).digest()[:32])  # as crypto_box_seed_keypair makes it
+    return zmq.curve_public(private), private
+
+
+def kernel_key(secret):
+    return z85.encode(bytes.fromhex(secret.split(":")[1]))
+
+
+def text(value):
+    return struct.pack("<I", len(value)) + value
+
+
+def message(kind, fields=b"", version=2, cell=0):
+    return struct.pack("<BBHIQQQ", version, kind, 0, 0, cell, 0, 0) + fields
+
+
+def entry(node, worker, content):
+    return struct.pack("<III", node, worker, len(content)) + content
+
+
+def hello(version=2, node=b"stranger", addresses=b"lo=127.0.0.1"):
+    fields = struct.pack("<Q", version) + text(node) + struct.pack("<QQ", 1, 1) + text(addresses) + text(b"cellspan 9")
+    return message(HELLO, fields, version)
+
+
+def dial(context, port, server, keys, ip="127.0.0.1"):
+    """A DEALER with these keys, that doesn't try again."""
+    dealer = context.socket(zmq.DEALER)
+    dealer.linger = 0
+    dealer.reconnect_ivl = -1
+    if server:
+        dealer.curve_serverkey = server
+        dealer.curve_publickey, dealer.curve_secretkey = keys
+    dealer.connect("tcp://%s:%d" % (ip, port))
+    return dealer
+
+
+def answered(dealer, milliseconds=0):
+    return dealer.recv_multipart() if dealer.poll(milliseconds) else None
+
+
+def raw(port, content, wait=0.0):
+    """Writes bytes to a port; gives what came back, when the other side has closed or said something."""
+    back = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as stream:
+        try:
+            stream.sendall(content)
+            stream.settimeout(wait or 0.001)
+            back = stream.recv(65536)
+        except OSError:
+            pass
+    return back
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00"
+NASTY = {
+    "nothing": b"",
+    "http": b"GET / HTTP/1.1\r\nHost: kernel\r\n\r\n",
+    "zeros": bytes(4096),
+    "noise": bytes((i * 7919 + 13) % 256 for i in range(65536)),
+    "half a greeting": GREETING[:7],
+    "old protocol": b"\x01\x00" + b"\x7f" * 40,
+    "NULL": GREETING + b"NULL".ljust(20, b"\0") + bytes(32) + b"\x04\x26\x05READY\x0bSocket-Type\0\0\0\x06DEALER",
+    "PLAIN": GREETING + b"PLAIN".ljust(20, b"\0") + bytes(32) + b"\x04\x0c\x05HELLO\x01a\x01b",
+    "GSSAPI": GREETING + b"GSSAPI".ljust(20, b"\0") + bytes(32),
+    "CURVE, then noise": GREETING + b"CURVE".ljust(20, b"\0") + bytes(32) + b"\x04\xc8\x05HELLO\x01\x00" + b"\xaa" * 193,
+    "CURVE, then a frame of 8 EiB": GREETING + b"CURVE".ljust(20, b"\0") + bytes(32) + b"\x06" + b"\x7f" + b"\xff" * 7 + b"x" * 1000,
+    "CURVE, then a message": GREETING + b"CURVE".ljust(20, b"\0") + bytes(32) + b"\x00\x20" + bytes(32),
+}
+
+
+class Proxy:
+    """Passes tcp connections on, and records what came from who dialed. The port is known before the target is."""
+
+    def __init__(self, target):
+        self.target = target  # a function that gives the port, None until it is known
+        self.recorded = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                stream, _ = self.listener.accept()
+                processes.wait_until(self.target, LIMIT)
+                other = socket.create_connection(("127.0.0.1", self.target()))
+            except OSError:
+                return
+            tape = bytearray()
+            self.recorded.append(tape)
+            threading.Thread(target=self.pump, args=(stream, other, tape), daemon=True).start()
+            threading.Thread(target=self.pump, args=(other, stream, None), daemon=True).start()
+
+    @staticmethod
+    def pump(source, sink, tape):
+        try:
+            while True:
+                content = source.recv(65536)
+                if tape is not None:
+                    tape += content
+                if not content:
+                    break
+                sink.sendall(content)
+        except OSError:
+            pass
+        for stream in (source, sink):
+            try:
+                stream.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+
+
+class Place:
+    """The engine's folder, the log, and a notebook that uses them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.log_file = os.path.join(folder, "log")
+        self.context = zmq.Context()
+        self.proxy = Proxy(lambda: self.agents_port)
+        self.agents_port = None
+        with open(os.path.join(folder, "proxy"), "w", encoding="utf-8") as file:
+            file.write(str(self.proxy.port))
+        engine = os.path.join(folder, "cellspan-launch-odd")
+        with open(engine, "w", encoding="utf-8") as file:
+            file.write(ENGINE % {"python": sys.executable, "folder": folder})
+        os.chmod(engine, 0o755)
+        self.env = {"CELLSPAN_LOG": "info:" + self.log_file, "PATH": "%s:%s" % (folder, os.environ["PATH"]),
+                    "CELLSPAN_HEARTBEAT_TIMEOUT": "60"}
+
+    def handed(self, spec):
+        """What the engine was handed: secret, command, pid. Also learns the kernel's port."""
+        path = os.path.join(self.folder, spec)
+        assert processes.wait_until(lambda: os.path.exists(path), LIMIT), "the engine was not started"
+        with open(path, encoding="utf-8") as file:
+            handed = json.load(file)
+        self.agents_port = int(re.search(r"tcp://[^ ,]*:(\d+)", " ".join(handed["command"])).group(1))
+        return handed
+
+    def log(self):
+        with open(self.log_file, encoding="utf-8") as file:
+            return file.read()
+
+    def logged(self, words):
+        """The lines of the log in which these words stand."""
+        return [line for line in self.log().splitlines() if words in line]
+
+    def close(self):
+        self.proxy.close()
+        self.context.destroy(0)
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(str(tmp_path))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A notebook with ranks on two agents, between which a large variable has travelled. The tests share it, in their order."""
+    place = Place(str(tmp_path_factory.mktemp("run")))
+    nb = Notebook(env=place.env)
+    nb.place = place
+    nb.quiet_ports = listening(processes.marked(nb.marker))
+    nb.ok("big = bytes(3 << 20)\ndef size():\n    return len(big)")
+    starting = nb.start("%%distribute -n 4 --on odd:both --gather\nsize()")
+    nb.handed = place.handed("both")
+    nb.wait(starting, LIMIT).assert_ok()
+    assert starting.value == "[3145728, 3145728, 3145728, 3145728]"
+    nb.go = os.path.join(place.folder, "go")
+    yield nb
+    nb.close()
+    place.close()
+    assert not nb.left, "left over after shutdown:\n" + "\n".join(nb.left)
+
+
+def begin(nb):
+    """A cell that runs until finish()."""
+    if os.path.exists(nb.go):
+        os.unlink(nb.go)
+    cell = nb.start("%%%%distribute\nimport os, time\nprint('on', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(.05)" % nb.go)
+    nb.wait_shown(cell, "on")
+    return cell
+
+
+def finish(nb, cell):
+    with open(nb.go, "w", encoding="utf-8"):
+        pass
+    nb.wait(cell, LIMIT).assert_ok()
+    assert nb.ok("%%distribute --gather\nsize() + 1").value == "[3145729, 3145729, 3145729, 3145729]"
+
+
+def agents_of(nb):
+    return [pid for pid in processes.named(nb.marker, "cellspan-agent") if "tcp://" in processes.command(pid)
+            and "cellspan-launch" not in processes.command(pid)]
+
+
+# ---- what listens ----
+
+
+def test_only_jupyters_ports_listen_until_there_are_remote_ranks(run):
+    place = run.place
+    assert len(run.quiet_ports) == 5 and {ip for _, ip, _ in run.quiet_ports} == {"127.0.0.1"}, run.quiet_ports
+    now = listening(processes.marked(run.marker)) - run.quiet_ports
+    assert {(program, port) for program, _, port in now if program == "cellspan-kernel"} == {("cellspan-kernel", place.agents_port)}, now
+    others = {program for program, _, _ in now} - {"cellspan-kernel"}
+    assert others == {"cellspan-agent"}, "agents' ports, for variables that go from one to the other, and nobody else's: %s" % now
+
+
+# ---- strangers on every port ----
+
+
+def knock(port, context, keys):
+    """All that is no message: garbage, half a handshake, other mechanisms, keys that are not known or wrong."""
+    for name, content in NASTY.items():
+        assert b"MESSAGE" not in raw(port, content, 0.01), name
+    known, unknown = keys, zmq.curve_keypair()
+    dealers = [dial(context, port, None, None)]
+    plain = context.socket(zmq.DEALER)
+    plain.linger, plain.reconnect_ivl = 0, -1
+    plain.plain_username, plain.plain_password = b"kernel", b"secret"
+    plain.connect("tcp://127.0.0.1:%d" % port)
+    dealers.append(plain)
+    if known:
+        server, used = known
+        dealers += [dial(context, port, server, unknown), dial(context, port, zmq.curve_keypair()[0], used), dial(context, port, server, used)]
+    for dealer in dealers:
+        for frames in ([entry(ROUTE_KERNEL, 0, hello())], [b""], [b"\xff" * 300] * 3, [entry(1, 2, message(LINES, bytes(20)))]):
+            try:
+                dealer.send_multipart(frames, zmq.DONTWAIT)
+            except zmq.Again:
+                pass
+    return dealers
+
+
+def nobody_is_answered(dealers, milliseconds=300):
+    for dealer in dealers:
+        assert answered(dealer, milliseconds) is None
+        milliseconds = 0
+        dealer.close()
+
+
+def test_strangers_are_refused_everywhere_and_the_cell_goes_on(run):
+    place = run.place
+    secret = run.handed["secret"]
+    cell = begin(run)
+    dealers = []
+    for program, _, port in sorted(listening(processes.marked(run.marker)) - run.quiet_ports):
+        server = kernel_key(secret) if program == "cellspan-kernel" else agent_keys(secret, 0)[0]
+        dealers += knock(port, place.context, (server, agent_keys(secret, 0)))
+        dealers += knock(port, place.context, (server, agent_keys(secret, 1)))
+    for _, _, port in run.quiet_ports:
+        for name, content in NASTY.items():
+            assert b"MESSAGE" not in raw(port, content, 0.01), name
+        lost = dial(place.context, port, kernel_key(secret), agent_keys(secret, 0))
+        lost.send(b"x")
+        dealers.append(lost)
+    nobody_is_answered(dealers)
+    assert not cell.ended
+    finish(run, cell)
+    for words in ("has a key that this kernel gave nobody", "has the key of an agent that is here, or was", "ended before it had said who it is"):
+        assert len(place.logged("refused: a connection that " + words)) == 1, (words, place.log())
+    for words in ("a connection with a key that is not expected", "a connection that does not speak as agents do"):
+        assert 1 <= len(place.logged(words)) <= len(agents_of(run)), place.log()
+    no_secret_in(place.log(), run)
+
+
+def test_what_an_agent_sent_is_worth_nothing_a_second_time(run):
+    place = run.place
+    cell = begin(run)
+    tape = max((bytes(tape) for tape in place.proxy.recorded), key=len)
+    assert len(tape) > 500
+    for size in (64, 200, 264, 265, 400, len(tape)):
+        raw(place.agents_port, tape[:size], 0.05)
+    streams = [socket.create_connection(("127.0.0.1", place.agents_port)) for _ in range(8)]
+    for stream in streams:  # slowly, as an agent does: each part when the kernel has answered the one before
+        stream.settimeout(0.2)
+        for begins, ends in ((0, 64), (64, 266), (266, len(tape))):
+            try:
+                stream.sendall(tape[begins:ends])
+                stream.recv(4096)
+            except OSError:
+                pass
+        stream.close()
+    assert not cell.ended
+    finish(run, cell)
+    assert not place.logged("says HELLO for"), place.log()
+
+
+# ---- a key of one's own ----
+
+
+@pytest.fixture
+def spare(place, fresh):
+    """A notebook that waits for two agents: one has come, the other is the test's."""
+    nb = fresh(env=place.env)
+    nb.cell = nb.start("%%distribute -n 2 --on odd:one\nimport os\nos.environ['RANK']")
+    nb.handed = place.handed("one")
+    assert processes.wait_until(lambda: place.proxy.recorded and len(place.proxy.recorded[-1]) > 600, LIMIT)
+    nb.dial = lambda index=1: dial(place.context, place.agents_port, kernel_key(nb.handed["secret"]), agent_keys(nb.handed["secret"], index))
+    return nb
+
+
+def kinds(dealer, milliseconds):
+    """The kinds of the messages that come within this time after the last."""
+    found = []
+    while True:
+        frames = answered(dealer, milliseconds)
+        if frames is None:
+            return found
+        found.append((frames[-1][1], frames))
+
+
+def test_a_key_is_good_for_one_agent(spare, place):
+    first, second = spare.dial(), spare.dial()
+    second.send(b"")  # connected, and says nothing yet
+    first.send(entry(ROUTE_KERNEL, 0, hello()))
+    assert answered(first, LIMIT * 1000)[-1][1] == WELCOME
+    second.send(entry(ROUTE_KERNEL, 0, hello()))
+    third = spare.dial()
+    third.send(entry(ROUTE_KERNEL, 0, hello()))
+    first.send(entry(ROUTE_KERNEL, 0, hello()))
+    assert answered(second, 300) is None and answered(third, 0) is None
+    assert processes.wait_until(lambda: place.logged("says HELLO again"), LIMIT)
+    assert len(place.logged("says HELLO for an agent that is here")) == 1, place.log()
+    assert len(place.logged("has the key of an agent that is here, or was")) == 1, place.log()
+    first.close()
+    fourth = spare.dial()
+    fourth.send(entry(ROUTE_KERNEL, 0, hello()))
+    assert answered(fourth, 300) is None
+    second.close(), third.close(), fourth.close()
+
+
+def test_an_agent_that_misbehaves_harms_itself_only(spare, place):
+    agent = spare.dial()
+    wild = [b"", b"\0", b"\xff" * 64, entry(1, 0, b""), entry(1, 0, hello())[:-1], struct.pack("<III", 1, 0, 0xFFFFFFFF) + b"x"]
+    for bundle in wild:
+        agent.send(bundle)
+        agent.send_multipart([bundle, bundle, bundle])
+    agent.send(entry(ROUTE_KERNEL, 0, hello(node=b"n" * 100000)))
+    agent.send(entry(ROUTE_KERNEL, 0, hello(addresses=b"=,,=,\xff\xfe=1,eth0,eth0=" + b"9" * 4000)))
+    agent.send(entry(ROUTE_KERNEL, 0, message(BEAT, bytes(8))))
+    agent.send(entry(ROUTE_KERNEL, 0, hello(addresses=b"=,,=,eth0,eth0=tcp://[::]:1,=" + b"9" * 4000)))
+    assert answered(agent, LIMIT * 1000)[-1][1] == WELCOME
+    lines = message(LINES, struct.pack("<QQ", 1, 0) + text(b"I am another\n"))
+    for _ in range(50):
+        for node, worker in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 1), (2, 77), (3, 0), (65535, 9), (2, 0xFFFFFFFF)):
+            agent.send(entry(node, worker, lines))
+        for bundle in wild:
+            agent.send(bundle)
+        agent.send(entry(2, 0, b"\x02\xee" + bytes(60)) + entry(2, 0, message(BEAT)))
+        agent.send(entry(ROUTE_KERNEL, 0, hello()))
+        agent.send(entry(ROUTE_KERNEL, 0, hello(3)))
+    for kind in range(256):
+        agent.send(entry(2, 0, message(kind)))
+        agent.send(entry(2, 0, message(kind, bytes(64))))
+    assert spare.ok("1 + 1", limit=LIMIT).value == "2" if spare.cell.ended else True
+    agent.close()  # it is lost, and takes its ranks along; the notebook goes on
+    spare.wait(spare.cell, LIMIT)
+    assert "I am another" not in spare.cell.shown
+    assert spare.ok("1 + 1").value == "2"
+    repeated = [line.split("] ", 1)[-1] for line in place.log().splitlines() if " warn " in line or "warning" in line.lower()]
+    assert len(repeated) < 40, "a line for each reason:\n" + "\n".join(repeated[:60])
+    no_secret_in(place.log(), spare)
+
+
+@pytest.mark.parametrize("version, words", [(1, b"older than the kernel's"), (3, b"older than the agent's"), (255, b"older than the agent's")])
+def test_another_version_is_told_which_side_to_update(spare, place, version, words):
+    agent = spare.dial()
+    for _ in range(20):
+        if version == 1:
+            agent.send_multipart([bytes(12), hello(1)])
+        else:
+            agent.send(entry(ROUTE_KERNEL, 0, hello(version)))
+    frames = answered(agent, LIMIT * 1000)
+    assert frames[-1][:2] == bytes([version, REFUSE]) and words in frames[-1], frames
+    spare.wait(spare.cell, LIMIT)
+    assert words.decode() in spare.cell.shown, spare.cell.shown
+    assert len(place.logged(words.decode() + " (it speaks")) <= 2, place.log()
+    agent.close()
+
+
+def test_frames_over_the_limit_end_the_connection_and_take_no_memory(spare, place):
+    before = processes.pss(spare.pid)
+    agent = spare.dial()
+    agent.send(bytes(330 << 20), copy=False)
+    agent.send(entry(ROUTE_KERNEL, 0, hello()))
+    assert answered(agent, 500) is None
+    assert processes.pss(spare.pid) - before < 60, "it was refused before it was taken in"
+    agent.close()
+    good = spare.dial()
+    good.send(entry(ROUTE_KERNEL, 0, hello()))
+    assert answered(good, LIMIT * 1000)[-1][1] == WELCOME
+    good.close()
+
+
+# ---- secrets ----
+
+
+def needles(nb):
+    """What nobody else is to see, as bytes."""
+    handed = nb.handed["secret"]
+    private = [z85.decode(agent_keys(handed, k)[1]) for k in (0, 1)]
+    key = nb.km.session.key
+    found = [handed.split(":")[2].encode(), bytes.fromhex(handed.split(":")[2]), key]
+    for one in private:
+        found += [one, one.hex().encode(), z85.encode(one)]
+    return found
+
+
+def no_secret_in(content, nb):
+    for needle in needles(nb):
+        assert needle not in (content if isinstance(content, bytes) else content.encode())
+
+
+def test_other_users_of_this_machine_see_no_secret(run):
+    place = run.place
+    if os.getuid() != 0:
+        pytest.skip("only root can be another user")
+    os.chmod(place.folder, 0o755)
+    for parent in (os.path.dirname(place.folder), os.path.dirname(os.path.dirname(place.folder))):
+        os.chmod(parent, os.stat(parent).st_mode | 0o055)
+    os.chmod(os.path.join(place.folder, "both"), 0o600)
+    for folder in (os.path.dirname(run.km.connection_file), place.folder):
+        os.chmod(folder, 0o755)
+    runtime = {os.path.dirname(path) for path in re.findall(r"(/\S*/cellspan-[^/ ]+/[^ \0]+)", processes.read(1, "net/unix").decode())}
+    assert runtime
+    cell = begin(run)
+    said = subprocess.run(
+        ["/usr/bin/python3", "-S", "-c", SEEKER, run.km.connection_file, place.log_file, place.folder] + sorted(runtime), user=NOBODY, group=NOBODY,
+        extra_groups=[], input="\n".join(needle.hex() for needle in needles(run)), text=True, capture_output=True, cwd="/", check=True)
+    finish(run, cell)
+    assert said.stdout.splitlines()[:-1] == [] and int(said.stdout.split()[-1]) > 50, said.stdout + said.stderr
+    for folder in (os.path.dirname(run.km.connection_file), place.folder):
+        os.chmod(folder, 0o700)
+
+
+def test_no_process_shows_the_secret_in_arguments_or_after_it_was_taken(run):
+    place = run.place
+    secret = run.handed["secret"].encode()
+    engine = run.handed["pid"]
+    assert secret in processes.read(engine, "environ"), "that is how the engine gets it"
+    for pid in processes.marked(run.marker):
+        for needle in needles(run):
+            assert needle not in processes.read(pid, "cmdline"), processes.command(pid)
+            assert needle not in processes.read(pid, "environ") or pid == engine, processes.command(pid)
+    assert len(agents_of(run)) == 2
+    assert run.ok("import os\n[name for name in os.environ if 'SECRET' in name or name == 'CELLSPAN_AGENT']").value == "[]"
+    for where in ("os.environ", "[name.split('=')[0] for name in open('/proc/self/environ').read().split('\\0')]"):
+        assert run.ok("%%%%distribute --gather\nimport os\n[name for name in %s if 'SECRET' in name or name == 'CELLSPAN_AGENT']" % where).value == str([[]] * 4)
+    shown = run.ok("%ranks").shown + run.ok("%ranks where").shown
+    shown += run.run("%%distribute\nraise ValueError('x')").shown
+    no_secret_in(shown + place.log(), run)
+
+
+# ---- a flood, and the counts at the end ----
+
+
+def test_a_flood_of_strangers_does_not_keep_a_cell_from_running(run):
+    place = run.place
+    cell = begin(run)
+    agents = sorted(port for program, _, port in listening(processes.marked(run.marker)) - run.quiet_ports)
+    begun = time.monotonic()
+    for k in range(2000):
+        raw(agents[k % len(agents)], list(NASTY.values())[k % len(NASTY)])
+    unknown = [dial(place.context, place.agents_port, kernel_key(run.handed["secret"]), zmq.curve_keypair()) for _ in range(100)]
+    assert run.control("kernel_info_request", limit=LIMIT)["status"] == "ok"
+    nobody_is_answered(unknown)
+    assert not cell.ended and time.monotonic() - begun < LIMIT
+    finish(run, cell)
+    assert len(place.logged("ended before it had said who it is")) == 1
+    for pid in agents_of(run):
+        os.kill(pid, signal.SIGKILL)
+    lost = run.run("%%distribute\nsize()", limit=LIMIT)
+    no_secret_in(lost.shown + json.dumps(lost.reply), run)
+    run.km.shutdown_kernel()
+    no_secret_in(place.log(), run)
+    counts = [int(n) for n in re.findall(r"refused in all: (\d+) connections", place.log())]
+    assert sum(counts) >= 2000 / len(agents), place.log()[-2000:]
+
+
+# ---- Jupyter's channels with encryption ----
+
+
+def test_encrypted_channels_admit_the_clients_key_only(fresh, place):
+    nb = fresh(env=place.env, transport_encryption="required")
+    with open(nb.km.connection_file, encoding="utf-8") as file:
+        connection = json.load(file)
+    ours = connection["curve_publickey"].encode(), connection["curve_secretkey"].encode()
+    dealers = []
+    for name in ("shell", "control", "stdin", "iopub", "hb"):
+        dealers += knock(connection[name + "_port"], place.context, None)
+        for server, keys in ((ours[0], zmq.curve_keypair()), (zmq.curve_keypair()[0], ours)):
+            if name != "hb":
+                dealers.append(dial(place.context, connection[name + "_port"], server, keys))
+                dealers[-1].send(b"x")
+    for _ in range(50):
+        dealers.append(dial(place.context, connection["shell_port"], ours[0], zmq.curve_keypair()))
+    nobody_is_answered(dealers)
+    assert nb.ok("1 + 1").value == "2"
+    assert len(place.logged("turned away")) == 1, place.log()
+    assert connection["curve_secretkey"] not in place.log() and connection["key"] not in place.log()
