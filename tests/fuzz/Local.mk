@@ -1,7 +1,8 @@
 # Each target is a test of its own here, over the vectors; tests/fuzz/run hands it to libFuzzer.
-check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t
-EXTRA_PROGRAMS += tests/fuzz/dictionary tests/fuzz/span_decode.fuzz tests/fuzz/packet.fuzz
-EXTRA_DIST += tests/fuzz/run tests/fuzz/fuzz.h
+check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t tests/fuzz/route.t tests/fuzz/words.t tests/fuzz/gpus.t
+EXTRA_PROGRAMS += tests/fuzz/dictionary tests/fuzz/span_decode.fuzz tests/fuzz/packet.fuzz tests/fuzz/route.fuzz \
+	tests/fuzz/words.fuzz tests/fuzz/gpus.fuzz
+EXTRA_DIST += tests/fuzz/run tests/fuzz/fuzz.h tests/fuzz/seeds
 
 tests_fuzz_dictionary_SOURCES = tests/fuzz/dictionary.c
 tests_fuzz_dictionary_LDADD = protocol/libprotocol.a base/libbase.a
@@ -17,3 +18,24 @@ tests_fuzz_packet_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/li
 tests_fuzz_packet_fuzz_SOURCES = tests/fuzz/packet.c
 tests_fuzz_packet_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_packet_fuzz_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+
+tests_fuzz_route_t_SOURCES = tests/fuzz/driver.c tests/fuzz/route.c
+tests_fuzz_route_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_fuzz_route_fuzz_SOURCES = tests/fuzz/route.c
+tests_fuzz_route_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_route_fuzz_LDADD = protocol/libprotocol.a base/libbase.a
+
+words_fuzz_libs = kernel/agents/libagents.a $(AGENT_TEST_LIBS) magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) \
+	$(SODIUM_LIBS) $(UUID_LIBS)
+tests_fuzz_words_t_SOURCES = tests/fuzz/driver.c tests/fuzz/words.c
+tests_fuzz_words_t_LDADD = $(words_fuzz_libs)
+tests_fuzz_words_fuzz_SOURCES = tests/fuzz/words.c
+tests_fuzz_words_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_words_fuzz_LDADD = $(words_fuzz_libs)
+
+gpus_fuzz_libs = worker/agent/gpu/libgpu.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+tests_fuzz_gpus_t_SOURCES = tests/fuzz/driver.c tests/fuzz/gpus.c
+tests_fuzz_gpus_t_LDADD = $(gpus_fuzz_libs)
+tests_fuzz_gpus_fuzz_SOURCES = tests/fuzz/gpus.c
+tests_fuzz_gpus_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_gpus_fuzz_LDADD = $(gpus_fuzz_libs)

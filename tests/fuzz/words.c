@@ -1,0 +1,143 @@
+/* Any bytes as what engines, nodes and the system say in words: the first byte chooses the reader. Nothing is read
+ * beyond the end, what is refused is refused with words that don't repeat a secret, and what comes out keeps its
+ * limits. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "kernel/agents/lanes.h"
+#include "kernel/agents/said.h"
+#include "protocol/keys.h"
+#include "tests/fuzz/fuzz.h"
+#include "worker/agent/address.h"
+#include "worker/agent/secret.h"
+#include "worker/agent/sever.h"
+
+const char fuzz_corpus[] = "tests/fuzz/seeds/words-*.hex";
+const unsigned fuzz_prefixes = 0;
+
+enum reader { SAID, SAID_BYTES, SECRET, HANDED, ADDRESSES, SOCKETS, READERS };
+
+static void demand(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static bool within(struct slice part, struct slice whole)
+{
+    return part.n == 0 || (part.p >= whole.p && part.p + part.n <= whole.p + whole.n);
+}
+
+static void take_line(void *arg, struct slice line)
+{
+    const struct said s = said_parse(line);
+
+    (void)arg;
+    demand(line.n <= SAID_LINE_MAX && within(s.text, line));
+    demand(s.n <= SAID_NODES_MAX && s.slots <= SAID_NODES_MAX && utf8_is_valid(s.text));
+    demand(s.kind != SAID_NODE || s.text.n > 0);
+}
+
+/* In pieces: the first byte says how large. */
+static void read_said(struct slice text)
+{
+    const size_t step = text.n ? 1 + (unsigned char)text.p[0] : 1;
+    struct said_lines lines = { BUF_INIT, false };
+    struct buf tail = BUF_INIT, shown = BUF_INIT;
+
+    for (size_t at = 0; at < text.n; at += step) {
+        const struct slice piece = slice_of(text.p + at, text.n - at < step ? text.n - at : step);
+
+        demand(said_lines_add(&lines, piece, take_line, NULL) == 0 && said_tail_add(&tail, piece) == 0);
+    }
+    said_lines_end(&lines, take_line, NULL);
+    demand(tail.n <= SAID_TAIL_BYTES && said_tail_show(&tail, &shown) == 0 && utf8_is_valid(buf_slice(&shown)));
+    said_lines_release(&lines);
+    buf_release(&tail);
+    buf_release(&shown);
+}
+
+static void read_secret(struct slice text)
+{
+    char again[SECRET_TEXT_SIZE];
+    struct err err = { "" };
+    struct secret s;
+
+    if (secret_parse(&s, text, &err) < 0) {
+        demand(err.text[0] != '\0');
+        return;
+    }
+    secret_format(&s, again);
+    demand(strlen(again) == text.n);
+    secret_wipe(&s);
+}
+
+static void read_handed(struct slice line)
+{
+    struct handed h = { .index = 0 };
+    struct err err = { "" };
+
+    if (secret_take_line(&h, line, &err) < 0)
+        demand(err.text[0] && !h.has_secret && !h.has_index);
+    else
+        demand(h.has_secret != h.has_index);
+    secret_wipe(&h.secret);
+}
+
+static void read_addresses(struct slice list)
+{
+    struct slice ifname, ip;
+    struct buf out = BUF_INIT;
+
+    address_first(list, &ifname, &ip);
+    demand(within(ifname, list) && within(ip, list));
+    demand(lane_endpoints(list, 65535, &out) == 0);
+    buf_release(&out);
+}
+
+/* A line of /proc/net/tcp, and the rest as ENDS. */
+static void read_sockets(struct slice text)
+{
+    struct sever_row row;
+    char line[512];
+
+    snprintf(line, sizeof line, "%.*s", SLICE_ARG(text));
+    if (sever_parse(line, &row) < 0)
+        return;
+    demand(row.inode != 0);
+    (void)sever_is_listed(&row, text);
+    (void)sever_is_between(&row, &row, 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct slice text = slice_of((const char *)data + 1, size ? size - 1 : 0);
+
+    if (size == 0)
+        return 0;
+    switch ((enum reader)(data[0] % READERS)) {
+    case SAID:
+        if (text.n <= SAID_LINE_MAX)
+            take_line(NULL, text);
+        break;
+    case SAID_BYTES:
+        read_said(text);
+        break;
+    case SECRET:
+        read_secret(text);
+        break;
+    case HANDED:
+        read_handed(text);
+        break;
+    case ADDRESSES:
+        read_addresses(text);
+        break;
+    case SOCKETS:
+    case READERS:
+        read_sockets(text);
+        break;
+    }
+    return 0;
+}
