@@ -67,6 +67,7 @@ void cell_destroy(struct cell *c)
     json_decref(c->error);
     sever_release(c);
     absent_release(c);
+    cast_release(c);
     free(c->said);
     free(c->failed);
     free(c->failed_name);
@@ -311,12 +312,13 @@ void cell_tick(struct cell *c, uint64_t now)
     judge_tick(c, now);
     live_tick(c, now);
     hang_tick(c, now);
+    cast_tick(c, now);
     manage_look(c);
 }
 
 uint64_t cell_due(const struct cell *c)
 {
-    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns };
+    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns, cast_due(c) };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)

@@ -155,6 +155,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
         r->state = RANK_IDLE;
     if (m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) /* it could not take what was sent: it lacks the names again */
         json_object_clear(r->known);
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
+        cast_failed(c, m);
     if (!member || member->state != MEMBER_RUNNING) {
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
@@ -202,7 +204,8 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
         take_input(nb, r, m);
         break;
     case SPAN_PROBED:
-        if (!nb->cell || !check_message(nb->cell, cell_worker(nb->cell, worker), m))
+        if (!nb->cell ||
+            !(cast_message(nb->cell, worker, m) || check_message(nb->cell, cell_worker(nb->cell, worker), m)))
             log_debug("collect", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:

@@ -24,13 +24,38 @@ static int send_ranks(struct cell *c, const struct ranks *to, const struct span 
     return rc;
 }
 
-void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size)
+/* With a cast only the first has the blob, and the others get it from there. */
+static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
+{
+    const long root = ranks_next(to, 0);
+    struct ranks one = RANKS_INIT, others = RANKS_INIT;
+    int rc;
+
+    if (m->v[F_BIND_CAST].s.n == 0)
+        return send_ranks(c, to, m);
+    if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        rc = -1;
+    } else {
+        ranks_remove(&others, (unsigned)root);
+        rc = send_ranks(c, &one, m);
+        m->blob = m->blob_size = 0;
+        if (rc == 0)
+            rc = send_ranks(c, &others, m);
+    }
+    ranks_release(&one);
+    ranks_release(&others);
+    return rc;
+}
+
+void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
 {
     const struct shipment *s = &c->ships.item[c->packed];
     struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
 
     m.v[F_BIND_HOW].u64 = BIND_DICT;
-    if (send_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->nb->group, s, c->captured) < 0)
+    m.v[F_BIND_CAST].s = slice_text(cast);
+    if (bind_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->nb->group, s, c->captured) < 0)
         log_warn("fanout", "out of memory: names will be sent again");
     notebook_drop(c->nb, blob);
 }

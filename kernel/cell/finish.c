@@ -350,4 +350,5 @@ void finish_now(struct cell *c)
     else if (c->wants_return)
         send_return(c);
     drop_blobs(c);
+    cast_over(c);
 }

@@ -241,7 +241,7 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->state != CELL_SHIPPING || c->packed >= c->ships.n) {
+    if (c->state != CELL_SHIPPING) {
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
     }
@@ -249,7 +249,11 @@ static void take_packed(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, m->v[F_PACKED_ERROR].s);
         return;
     }
-    fanout_ship(c, m->blob, m->blob_size);
+    cast_packed(c, m->blob, m->blob_size);
+}
+
+void gather_shipped(struct cell *c)
+{
     if (c->state == CELL_SHIPPING && ++c->packed == c->ships.n)
         go_on(c);
 }

@@ -11,6 +11,7 @@
  *   sites.c      the machines as placement sees them, and their GPUs
  *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
+ *   cast.c       big variables from GPU to GPU
  *   fanout.c     BIND and RUN, FETCH for %pull
  *   collect.c    DONE, EXITED, displays, input of the ranks
  *   stream.c     lines of the ranks through merge and pace to the client
@@ -101,7 +102,6 @@ struct member {
     uint64_t blob, blob_size;
 };
 
-/* The other ends of connections that are to be cut. */
 /* Machines that did not come up. */
 struct absent {
     unsigned n;
@@ -111,6 +111,7 @@ struct absent {
     uint64_t due_ns;         /* until then it waits for more; NEVER: for none */
 };
 
+/* The other ends of connections that are to be cut. */
 struct ends {
     uint64_t due_ns;         /* until then answers are waited for; NEVER: nothing is */
     struct ends_node {
@@ -161,6 +162,7 @@ struct cell {
     size_t packed;
     unsigned pulled;         /* %pull: names done */
     size_t binds;            /* BINDs that home has not answered */
+    struct cast *cast;       /* owned: PACKED blobs on their way to ranks, or NULL */
     struct check *check;     /* owned: of %ranks check, or NULL */
     json_t *table;           /* owned: %ranks as rows, for RETURN; or NULL */
     json_t *expressions;     /* owned: user_expressions as home evaluated them, or NULL */
@@ -185,18 +187,20 @@ struct cell {
     size_t hang_asked;               /* ranks that it has still to hear from */
     uint64_t gauges_ns;        /* when its status asks nodes again; 0: it has not yet */
     struct ends ends;
+    struct absent absent;
     bool judged, stopping, timed_out, listed;
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
-    struct absent absent;
 };
 
 /* A machine on which the group's ranks may live. */
 struct machine {
     unsigned node;
     bool lost;
+    bool mig;                /* its GPUs are MIG instances */
     bool asked;              /* which GPUs it has, and has not answered yet */
     bool known;              /* it has said so */
     unsigned gpus, gpus_all; /* those that others don't hold; all */
+    char held[400];          /* who holds them: "held: GPU 1 by alice (pid 7, since 14:02)", or "" */
 };
 
 /* A home that is BROKEN could not start: the next that is asked of it is another try, for the user may have installed
@@ -232,6 +236,7 @@ struct notebook {
     struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
     unsigned n_gauges;
     struct where *where;      /* %ranks where that wait for stacks */
+    bool casts_fail;          /* one did: variables go the ordinary way, until --fresh */
     bool warmed;
     bool over;                /* shutdown was asked for */
     bool aborting;            /* requests are taken in to be aborted, and none begins */
@@ -310,10 +315,6 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
 struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
 
-/* start.c */
-void start_begin(struct cell *c);             /* goes on with gather_look() */
-void start_look(struct cell *c);
-void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
 /* absent.c */
 void absent_add(struct cell *c, const char *name, const char *why);
 void absent_look(struct cell *c); /* has each come, or not? */
@@ -334,6 +335,10 @@ unsigned sites_world(const struct cell *c);                 /* its size; 0: that
 int sites_ask(struct cell *c);                              /* for their GPUs, if it depends on them; -1: the cell has failed */
 bool sites_wait(const struct cell *c);                      /* for an answer */
 
+/* start.c */
+void start_begin(struct cell *c);             /* goes on with gather_look() */
+void start_look(struct cell *c);
+void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
 void start_took_too_long(struct cell *c);
 
 /* gather.c */
@@ -343,10 +348,20 @@ void gather_stop(struct cell *c, const struct ranks *living);
 int gather_ask_port(struct cell *c);                       /* -1: the cell has failed */
 void gather_message(struct cell *c, unsigned node, const struct span *m); /* CAPTURED, PACKED, PORT */
 void gather_look(struct cell *c);                          /* goes on when all is there */
+void gather_shipped(struct cell *c);                       /* the next of its shipments has left */
 void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
 
+/* cast.c */
+void cast_packed(struct cell *c, uint64_t blob, uint64_t blob_size);         /* takes the blob; ships it now or later */
+bool cast_message(struct cell *c, uint32_t worker, const struct span *m); /* a PROBED; false: not the one that is waited for */
+void cast_failed(struct cell *c, const struct span *done); /* a rank's DONE: it lacks the names */
+void cast_tick(struct cell *c, uint64_t now);
+uint64_t cast_due(const struct cell *c);
+void cast_over(struct cell *c);
+void cast_release(struct cell *c);
+
 /* fanout.c */
-void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size);
+void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
 void fanout_run(struct cell *c);
 void fanout_fetch(struct cell *c);
 

@@ -1,12 +1,22 @@
 /* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what else placement looks
  * at. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
 /* ---- GPUs of the machines ---- */
+
+static void note_held(struct machine *m, const json_t *gpu, const char *by)
+{
+    const size_t at = strlen(m->held);
+
+    snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s", at ? ", " : "held: ",
+             (long long)json_integer_value(json_object_get(gpu, "index")), by);
+}
 
 void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
 {
@@ -18,10 +28,16 @@ void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
         machine->known = true;
         machine->asked = false;
         machine->gpus = machine->gpus_all = 0;
+        machine->mig = false;
+        machine->held[0] = '\0';
         json_array_foreach(json_object_get(said, "gpus"), k, one)
         {
             machine->gpus_all++;
-            machine->gpus += !json_is_string(json_object_get(one, "leased_by"));
+            machine->mig = machine->mig || json_is_true(json_object_get(one, "mig"));
+            if (json_is_string(json_object_get(one, "leased_by")))
+                note_held(machine, one, text_field(one, "leased_by"));
+            else
+                machine->gpus++;
         }
     }
     json_decref(said);
@@ -100,8 +116,40 @@ static int ask_gpus(struct cell *c)
     return 0;
 }
 
+/* What ranks hold they keep as long as they live: CUDA reads once which there are. */
+static int refuse_change(struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    struct ranks living = RANKS_INIT;
+    struct buf who = BUF_INIT;
+    char have[80] = "", asked[40] = "";
+
+    if (c->plan.no_gpu && g->gpus) {
+        snprintf(asked, sizeof asked, "--no-gpu");
+        snprintf(have, sizeof have, "GPUs are held by");
+    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.gpus != g->gpus) {
+        snprintf(asked, sizeof asked, "--gpus %u", c->plan.gpus);
+        snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by", g->gpus,
+                 g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
+    } else if (c->plan.n == PLAN_N_GPU && g->want.no_gpu) {
+        snprintf(asked, sizeof asked, "-n gpu");
+        snprintf(have, sizeof have, "no GPUs are held by");
+    }
+    if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) && ranks_format(&living, &who) == 0)
+        cell_fail(c, "UsageError", "%s: %s %s %s, which %s (--fresh ends %s and starts anew)", asked, have,
+                  ranks_count(&living) > 1 ? "ranks" : "rank", who.p, ranks_count(&living) > 1 ? "live" : "lives",
+                  ranks_count(&living) > 1 ? "them" : "it");
+    else
+        asked[0] = '\0';
+    ranks_release(&living);
+    buf_release(&who);
+    return asked[0] ? -1 : 0;
+}
+
 int sites_ask(struct cell *c)
 {
+    if (refuse_change(c) < 0)
+        return -1;
     return depends_on_gpus(c) ? ask_gpus(c) : 0;
 }
 
@@ -136,6 +184,7 @@ int sites_open(const struct notebook *nb, struct sites *s)
             .slots = info ? info->slots : 0,
             .gpus = m[k].gpus,
             .gpus_all = m[k].gpus_all,
+            .held = m[k].held,
             .cores = cores_of(info, m[k].node),
         };
     }

@@ -15,7 +15,8 @@ static int refuse_n_gpu(struct cell *c, const struct sites *s)
 
     for (size_t k = 0; k < s->n && k < 8; k++) {
         some = some || s->node[k].gpus_all;
-        if (buf_addf(&where, "%s%s", k ? ", " : "", s->node[k].name) < 0)
+        if (buf_addf(&where, "%s%s%s%s", k ? ", " : "", s->node[k].name, s->node[k].held[0] ? "; " : "",
+                     s->node[k].held) < 0)
             break;
     }
     cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)", some ? "free " : "",

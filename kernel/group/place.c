@@ -99,7 +99,8 @@ static int add_machines(struct buf *out, const struct place_node *node, size_t n
             rc = node[k].slots ? buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].slots)
                                : buf_addf(out, "%s%s", gap, node[k].name);
         else if (usable(&node[k], want) < node[k].gpus_all)
-            rc = buf_addf(out, "%s%s: %u free of %u", gap, node[k].name, node[k].gpus, node[k].gpus_all);
+            rc = buf_addf(out, "%s%s: %u free of %u%s%s", gap, node[k].name, node[k].gpus, node[k].gpus_all,
+                          node[k].held && node[k].held[0] ? "; " : "", node[k].held ? node[k].held : "");
         else
             rc = buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].gpus_all);
         if (rc < 0)

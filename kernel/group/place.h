@@ -18,6 +18,7 @@ struct place_node {
     unsigned gpus;     /* that ranks of this notebook may have there, with those that they have already */
     unsigned gpus_all; /* the same with those that others hold */
     long cores;        /* 0: not known */
+    const char *held;  /* who else holds GPUs there, for people; borrowed; NULL or "": nobody */
 };
 
 struct place_want {

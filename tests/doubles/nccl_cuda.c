@@ -42,11 +42,26 @@ static long setting(const char *name, long otherwise)
     return text && text[0] ? atol(text) : otherwise;
 }
 
+/* A number; or the file of the other doubles (README.md): then all that CUDA_VISIBLE_DEVICES names. */
+static int devices(void)
+{
+    const char *text = getenv("CELLSPAN_DOUBLE_GPUS"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 1;
+
+    if (!text || text[0] != '/')
+        return (int)setting("CELLSPAN_DOUBLE_GPUS", 1);
+    if (!visible || !visible[0])
+        return 0;
+    for (; *visible; visible++)
+        n += *visible == ',';
+    return n;
+}
+
 /* --- devices and contexts -------------------------------------------------------------------------------- */
 
 EXPORT cu_result cuInit(unsigned flags)
 {
-    return flags ? 1 : setting("CELLSPAN_DOUBLE_GPUS", 1) > 0 ? DRIVER_OK : DRIVER_NO_DEVICE;
+    return flags ? 1 : devices() > 0 ? DRIVER_OK : DRIVER_NO_DEVICE;
 }
 
 EXPORT cu_result cuGetErrorString(cu_result result, const char **words)
@@ -65,14 +80,14 @@ EXPORT cu_result cuDriverGetVersion(int *version)
 
 EXPORT cu_result cuDeviceGetCount(int *count)
 {
-    *count = (int)setting("CELLSPAN_DOUBLE_GPUS", 1);
+    *count = devices();
     return DRIVER_OK;
 }
 
 EXPORT cu_result cuDeviceGet(cu_device *device, int index)
 {
     *device = index;
-    return index >= 0 && index < setting("CELLSPAN_DOUBLE_GPUS", 1) ? DRIVER_OK : 101;
+    return index >= 0 && index < devices() ? DRIVER_OK : 101;
 }
 
 EXPORT cu_result cuDeviceGetName(char *name, int size, cu_device device)

@@ -281,7 +281,7 @@ static void gpus(void)
     w.gpus[2] = "{\"gpus\":[" GPU "]}";
     run(&w, "%%distribute -n 3 --on ssh:h1,h2\npass");
     all_up(&w, 2);
-    ok(logged(&w, "-n 3: there are 2 GPUs (h1: 1 free of 2, h2: 1) for 3 ranks; --no-gpu runs without, --share"),
+    ok(logged(&w, "-n 3: there are 2 GPUs (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 1) for 3 ranks; --no-gpu runs without, --share"),
        "too few GPUs are counted, and what helps is said");
     ok(!w.nb->cell && !times(&w, "START") && !times(&w, "engine stop"), "nothing starts, and the machines stay");
     buf_clear(&w.log);
@@ -299,6 +299,15 @@ static void gpus(void)
     all_done(&w, 2, 3);
     buf_clear(&w.log);
     run(&w, "%%distribute -n 4 --no-gpu\npass");
+    ok(is_over(&w, "--no-gpu: GPUs are held by ranks 0-1, which live (--fresh ends them and starts anew)"),
+       "what ranks hold they keep");
+    buf_clear(&w.log);
+    run(&w, "%%distribute --gpus 2\npass");
+    ok(is_over(&w, "--gpus 2: 1 GPU each is held by ranks 0-1"), "and how many");
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 4 --no-gpu --fresh\npass");
+    exited(&w, 2, 1, 15);
+    exited(&w, 3, 1, 15);
     ok(!times(&w, "send GPUS") && times(&w, "send START") == 2, "--no-gpu neither asks nor counts");
     world_close(&w);
     world_open(&w, &clock);

@@ -1,0 +1,318 @@
+"""Ranks on GPUs, which are doubles: the driver's libraries and NCCL of tests/doubles, as real kernels and ranks use them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import processes
+import pytest
+from client import Notebook
+from engines import HOST_TOOLS, Hosts, bring_up
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DOUBLES = {
+    "libnvidia-ml.so": ("nvml.c", "control.c"),
+    "libnccl.so": ("nccl_double.c", "nccl_cuda.c"),
+}
+WHERE = "%%%%distribute %s --gather\nimport os, sys\n[os.environ.get(n, '') for n in ('RANK', 'LOCAL_RANK', 'CUDA_VISIBLE_DEVICES')]"
+# What a user of torchrun writes: the own one is number LOCAL_RANK * K of those that are visible.
+OWN = "import os\ndef own(k=1):\n    at = int(os.environ['LOCAL_RANK']) * k\n    return [int(u[6:8], 16) for u in os.environ['CUDA_VISIBLE_DEVICES'].split(',')[at:at + k]]\n"
+
+
+@pytest.fixture(scope="session")
+def doubles(tmp_path_factory):
+    """The libraries, built: {name: path}."""
+    cc = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    assert cc, "no C compiler for the doubles"
+    folder, paths = tmp_path_factory.mktemp("doubles"), {}
+    for name, sources in DOUBLES.items():
+        paths[name] = str(folder / name)
+        subprocess.run([cc, "-I%s" % TOP, "-D_GNU_SOURCE", "-std=gnu11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+                        "-o", paths[name]] + [str(TOP / "tests" / "doubles" / source) for source in sources], check=True)
+    return paths
+
+
+class Machine:
+    """What the doubles present, and the environment in which notebooks see it."""
+
+    def __init__(self, folder, doubles):
+        self.file = folder / "gpus"
+        self.leases = folder / "leases"
+        self.set("count 4")
+        self.environment = {
+            "CELLSPAN_NVML_LIBRARY": doubles["libnvidia-ml.so"],
+            "CELLSPAN_CUDA_LIBRARY": doubles["libnccl.so"],
+            "CELLSPAN_NCCL_LIBRARY": doubles["libnccl.so"],
+            "CELLSPAN_DOUBLE_GPUS": str(self.file),
+            "CELLSPAN_GPU_LEASES": str(self.leases),
+        }
+
+    def set(self, *lines):
+        text = self.file.with_suffix(".new")
+        text.write_text("".join(line + "\n" for line in lines))
+        text.rename(self.file)
+
+
+@pytest.fixture
+def gpus(tmp_path, doubles):
+    return Machine(tmp_path, doubles)
+
+
+@pytest.fixture
+def book(gpus, fresh):
+    """Makes notebooks on that machine."""
+    return lambda **more: fresh(env=dict(gpus.environment, **more))
+
+
+def values(cell):
+    return ast.literal_eval(cell.value)
+
+
+def refused(cell, *texts):
+    cell.assert_error("UsageError")
+    for text in texts:
+        assert text in cell.error["evalue"], cell.error["evalue"]
+    return cell.error["evalue"]
+
+
+# ---- who gets which
+
+
+def test_local_rank_is_the_number_of_the_ranks_gpu(book):
+    nb = book()
+    rows = values(nb.ok(WHERE % "-n gpu"))
+    assert [row[:2] for row in rows] == [[str(k), str(k)] for k in range(4)]
+    assert len({row[2] for row in rows}) == 1, "all see the same"
+    assert rows[0][2].count(",") == 3 and rows[0][2].startswith("GPU-a000")
+    assert values(nb.ok("%%distribute --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
+
+
+def test_a_world_is_as_large_as_there_are_gpus(book):
+    assert values(book().ok("%%distribute --gather\nimport os\nos.environ['WORLD_SIZE']")) == ["4"] * 4
+
+
+def test_each_rank_gets_as_many_as_it_asks_for(book):
+    nb = book()
+    assert values(nb.ok("%%distribute --gpus 2 --gather\n" + OWN + "own(2)")) == [[0, 1], [2, 3]]
+    refused(nb.run("%%distribute -n 3\n1"), "-n 3: there are 4 GPUs", "with 2 each")
+    refused(nb.run("%%distribute --gpus 1\n1"), "--gpus 1: 2 GPUs each are held by ranks 0-1", "--fresh")
+    assert values(nb.ok("%%distribute -n gpu --gpus 1 --fresh --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
+
+
+def test_ranks_do_without_where_that_is_asked_for(book):
+    nb = book()
+    assert {row[2] for row in values(nb.ok(WHERE % "-n 6 --no-gpu"))} == {""}
+    refused(nb.run("%%distribute -n gpu\n1"), "no GPUs are held by ranks 0-5", "--fresh")
+    assert len(values(nb.ok(WHERE % "-n gpu --fresh"))) == 4
+    refused(nb.run("%%distribute --no-gpu\n1"), "--no-gpu: GPUs are held by ranks 0-3", "--fresh")
+    assert {row[2] for row in values(nb.ok(WHERE % "-n 2 --no-gpu --fresh"))} == {""}
+
+
+def test_too_few_are_counted_and_what_helps_is_said(book):
+    nb = book()
+    refused(nb.run("%%distribute -n 5\n1"), "-n 5: there are 4 GPUs", "for 5 ranks", "--no-gpu", "--share")
+    assert nb.ok("%%distribute -n 4\n1").value == "1"
+
+
+def test_a_rank_that_comes_anew_takes_its_place_again(book):
+    nb = book()
+    nb.ok("%%distribute -n 2\nimport os")
+    nb.ok("%%distribute -n 4\nimport os")
+    assert values(nb.ok("%%distribute --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
+    nb.run("%%distribute\nimport signal\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), signal.SIGKILL)").assert_error("RankDied")
+    assert values(nb.ok("%%distribute --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
+
+
+def test_the_users_choice_is_the_world(book):
+    nb = book(CUDA_VISIBLE_DEVICES="3,1")
+    assert values(nb.ok("%%distribute -n gpu --gather\n" + OWN + "own()")) == [[3], [1]]
+
+
+def test_instances_are_gpus_of_their_own(book, gpus):
+    gpus.set("count 1", "mig 0 3")
+    rows = values(book().ok(WHERE % "-n gpu"))
+    assert len({row[2] for row in rows}) == 3 and all(re.fullmatch(r"MIG-[^,]+", row[2]) for row in rows)
+
+
+def test_plain_cuda_is_the_own_gpu(book, torch):
+    """As far as a torch without CUDA can tell: what torch does when it first touches one."""
+    cell = book().ok("%%distribute -n 4 --gather\nimport torch\ntaken = []\ntorch.cuda.set_device = taken.append\n"
+                     "for call, _ in torch.cuda._queued_calls:\n    if 'gpus' in call.__module__:\n        call()\n(taken, torch.cuda.is_initialized())")
+    assert values(cell) == [([k], False) for k in range(4)]
+
+
+# ---- leases
+
+
+def test_notebooks_never_share_unless_asked(book):
+    one, two = book(JPY_SESSION_NAME="/home/alice/train.ipynb"), book()
+    one.ok("%%distribute -n 3\n1")
+    text = refused(two.run("%%distribute -n 2\n1"), "-n 2: there is 1 GPU", "1 free of 4", "held: GPU 0 by ")
+    assert "train.ipynb (pid " in text and "GPU 3" not in text
+    assert values(two.ok("%%distribute -n gpu --gather\n" + OWN + "own()")) == [[3]]
+    refused(book().run("%%distribute -n gpu\n1"), "there is no free GPU", "held: GPU 0 by ")
+
+
+def test_share_lets_notebooks_and_ranks_share(book):
+    one, two = book(), book()
+    one.ok("%%distribute -n 4\n1")
+    rows = values(two.ok(WHERE % "-n 8 --share"))
+    assert len({row[2] for row in rows}) == 4 and not any("," in row[2] for row in rows)
+
+
+def test_what_a_killed_kernel_held_is_free(book):
+    one, two = book(), book()
+    one.ok("%%distribute -n 4\n1")
+    refused(two.run("%%distribute -n 1\n1"), "0 free of 4")
+    os.kill(one.pid, signal.SIGKILL)
+    assert processes.gone(one.marker, 20) == []
+    assert len(values(two.ok(WHERE % "-n 4"))) == 4
+
+
+def test_what_stopped_ranks_held_is_free(book):
+    one, two = book(), book()
+    one.ok("%%distribute -n 4\n1")
+    one.ok("%ranks stop")
+    assert len(values(two.ok(WHERE % "-n 4"))) == 4
+
+
+# ---- what is told
+
+
+def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
+    gpus.set("count 4", "memory 1 40000", "use 1 87", "process 1 1 30000")
+    nb, go = book(), tmp_path / "go"
+    nb.ok("%%distribute -n 2\nimport os, time")
+    table = nb.ok("%ranks").displays[0]["text/plain"]
+    row = next(line for line in table.splitlines() if re.match(r"\s*1 ", line))
+    assert re.search(r"39 GiB.* 80 GiB", row) and "87" in row and re.search(r"\b1$", row.rstrip()), table
+    cell = nb.start("%%%%distribute\nwhile not os.path.exists(%r):\n    time.sleep(0.05)" % str(go))
+    nb.wait(cell, 30, lambda: any("87" in one.get("text/plain", "") for one in cell.displays))
+    go.write_text("")
+    nb.wait(cell).assert_ok()
+
+
+def test_an_xid_is_named_in_the_death_certificate(book, gpus):
+    nb = book()
+    nb.ok("%%distribute -n 2\nimport os, signal")
+    gpus.set("count 4", "xid 1 79")
+    cell = nb.run("%%distribute\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), signal.SIGKILL)")
+    cell.assert_error("RankDied")
+    assert "GPU 1 (GPU-a001" in cell.traceback and "Xid 79" in cell.traceback, cell.traceback
+    assert nb.ok("%%distribute\n1").value == "1"
+
+
+def test_who_fills_a_gpu_is_said_when_its_memory_runs_out(book, gpus):
+    nb = book()
+    nb.ok("%%distribute -n 2\nimport os")
+    gpus.set("count 4", "memory 1 80000", "process 1 1 70000")
+    cell = nb.run("%%distribute\nclass OutOfMemoryError(RuntimeError):\n    pass\nOutOfMemoryError.__module__ = 'torch'\n"
+                  "if os.environ['RANK'] == '1':\n    raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB')")
+    cell.assert_error("OutOfMemoryError")
+    assert "68.4 GiB by" in cell.shown and "78.1 GiB of 80.0 GiB" in cell.shown, cell.shown
+
+
+# ---- NCCL
+
+
+def test_the_check_measures_with_nccl(book):
+    nb = book()
+    nb.ok("%%distribute -n 4\n1")
+    shown = nb.ok("%ranks check", limit=110).shown
+    assert "NCCL" in shown and "all_reduce" in shown.replace("-", "_") and "busbw" in shown.replace(" ", "").lower().replace("(gb/s)", ""), shown
+
+
+BIG = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
+SEEN = """%%distribute -n 4 --gather
+import cellspan, sys
+('cellspan.cast' in sys.modules, float(big[-1]), len(big))"""
+
+
+def test_big_variables_go_from_gpu_to_gpu(book):
+    nb = book()
+    nb.ok(BIG % 7 + "\nsmall = 5")
+    assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
+    nb.ok(BIG % 8)
+    assert values(nb.ok(SEEN)) == [(True, 8.0, 2_000_000)] * 4
+    assert nb.ok("%%distribute\nsmall").value == "5"
+    nb.ok("big[0] = 3")
+    nb.ok("%push big")
+    assert values(nb.ok("%%distribute --gather\nfloat(big[0])")) == [3.0] * 4
+
+
+def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(book):
+    nb = book()
+    nb.ok("import numpy\nbig = numpy.arange(10.0)")
+    assert values(nb.ok(SEEN)) == [(False, 9.0, 10)] * 4
+    nb.ok(BIG % 7)
+    assert values(nb.ok(SEEN.replace("-n 4", "-n 4 --no-gpu --fresh"))) == [(False, 7.0, 2_000_000)] * 4
+    assert values(nb.ok(SEEN.replace("-n 4", "-n 4 --share --fresh"))) == [(False, 7.0, 2_000_000)] * 4
+
+
+def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
+    nb = book(CELLSPAN_NCCL_LIBRARY="/nowhere/libnccl.so")
+    nb.ok(BIG % 7)
+    cell = nb.ok(SEEN)
+    assert values(cell) == [(False, 7.0, 2_000_000)] * 4
+    assert cell.stderr.count("variables don't go from GPU to GPU: ") == 1 and "/nowhere/libnccl.so" in cell.stderr
+    nb.ok(BIG % 8)
+    again = nb.ok(SEEN)
+    assert values(again) == [(False, 8.0, 2_000_000)] * 4 and "GPU to GPU" not in again.stderr
+
+
+def test_a_cast_that_fails_is_an_error_and_the_next_cell_works(book):
+    nb = book(CELLSPAN_DOUBLE_NCCL="init-error")
+    nb.ok(BIG % 7)
+    cell = nb.run(SEEN)
+    cell.assert_error("CastError")
+    assert "could not be sent between GPUs" in cell.error["evalue"]
+    assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
+
+
+def test_a_cast_that_hangs_can_be_interrupted(book):
+    nb = book(CELLSPAN_DOUBLE_NCCL="hang")
+    nb.ok(BIG % 7)
+    nb.ok("%%distribute -n 4\n1")
+    cell = nb.start("%%distribute\nlen(big)")
+    nb.wait(cell, 30, lambda: len([p for p in processes.marked(nb.marker) if b"libnccl" in processes.read(p, "maps")]) >= 4)
+    nb.control("interrupt_request")
+    nb.wait(cell, 30)
+    assert cell.status == "error"
+    assert nb.ok("%%distribute\n1").value == "1"
+
+
+# A communicator over the double, as torch's would be one: its all-reduce returns when it is aborted, and not before.
+COMM = """%%distribute -n 3
+import os, time, cellspan._link as link, cellspan.gpus as gpus
+rank = int(os.environ['RANK'])
+gpus.nccl()
+"""
+
+
+def test_a_failed_rank_aborts_the_communicators_of_the_others(book):
+    nb = book()
+    nb.ok(COMM + "identity = gpus.unique_id().hex() if rank == 0 else ''")
+    identity = ast.literal_eval(nb.ok("%%distribute --gather\nidentity").value)[0]
+    nb.ok("identity = %r" % identity)
+    cell = nb.start("""%%distribute
+import signal, time
+if rank == 2:
+    raise ValueError('out')
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # only an abort can get it out of there
+begin = time.monotonic()
+try:
+    cast = link.cast_open(gpus.device(), bytes.fromhex(identity), rank, 3, 0, 100.0)
+finally:
+    print('back after %.1f s' % (time.monotonic() - begin), flush=True)
+""")
+    nb.wait(cell, 60)
+    cell.assert_error("ValueError")
+    waits = [float(text) for text in re.findall(r"back after ([\d.]+) s", cell.shown)]
+    assert waits and max(waits) < 30, cell.shown
+    assert nb.ok("%%distribute\n1").value == "1"

@@ -1,0 +1,124 @@
+/* Big variables from GPU to GPU: who is asked for the id, who is sent the blob, and the ordinary way when that fails. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+#define MIB   (UINT64_C(1) << 20)
+#define GPUS3 "{\"gpus\":[{\"uuid\":\"GPU-1\"},{\"uuid\":\"GPU-2\"},{\"uuid\":\"GPU-3\"}]}"
+#define ID    "{\"nccl_id\":\"00ff\"}"
+
+static void open_three(struct world *w, struct clock *clock, const char *gpus, const char *option)
+{
+    char code[80];
+
+    world_open(w, clock);
+    ready(w, SPAN_WORKER_HOME);
+    w->gpus[0] = gpus;
+    snprintf(code, sizeof code, "%%%%distribute -n 3 %s\nprint(x)", option);
+    run(w, code);
+    captured(w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
+    port(w);
+    for (uint32_t k = 2; k < 5; k++)
+        ready(w, k);
+}
+
+static void packed_as(struct world *w, uint64_t size)
+{
+    const struct span m = { .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size };
+
+    buf_clear(&w->log);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void probed(struct world *w, uint32_t worker, const char *status, const char *content)
+{
+    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cell->id };
+
+    m.v[F_PROBED_STATUS].s = slice_text(status);
+    m.v[F_PROBED_CONTENT].s = slice_text(content);
+    say(w, worker, m);
+}
+
+static void big_ones_are_cast(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 8 * MIB);
+    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"), "the first rank is asked for an id");
+    probed(&w, 3, "ok", ID);
+    ok(!times(&w, "BIND"), "and no other's answer counts");
+    probed(&w, 2, "ok", ID);
+    ok(in_order(&w, "send BIND 2\n", "send BIND 3 4\n") && in_order(&w, "send BIND 3 4\n", "send RUN 2"),
+       "it gets the blob, the others the word, then all the cell");
+    done(&w, 2, "ok", "", "");
+    done(&w, 3, "ok", "", "");
+    done(&w, 4, "ok", "", "");
+    ok(!w.nb->cell && !times(&w, "INTERRUPT"), "which ends as ever");
+    world_close(&w);
+}
+
+static void others_are_not(const char *gpus, const char *option, uint64_t size, const char *name)
+{
+    struct clock clock;
+    struct world w;
+
+    open_three(&w, &clock, gpus, option);
+    packed_as(&w, size);
+    ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"), "%s", name);
+    world_close(&w);
+}
+
+static void what_fails_goes_as_ever(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 8 * MIB);
+    probed(&w, 2, "error", "{\"error\":\"there is no libnccl\"}");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "send BIND 2 3 4\n") && logged(&w, "don't go from GPU to GPU: there is no libnccl"),
+       "without an id all get the blob, and a line says why");
+    world_close(&w);
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 8 * MIB);
+    pass(&w, 21 * NS_PER_S);
+    ok(logged(&w, "send BIND 2 3 4\n"), "so they do when there is no answer");
+    probed(&w, 2, "ok", ID);
+    ok(times(&w, "send BIND") == 1, "and a late one is nothing");
+    world_close(&w);
+}
+
+static void cells_may_end_meanwhile(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 8 * MIB);
+    exited(&w, 2, 1, 9);
+    ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"), "when the asked rank dies the cell is over, and the blob dropped");
+    world_close(&w);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        abort();
+    big_ones_are_cast();
+    others_are_not(GPUS3, "", 8 * MIB - 1, "small ones go as ever");
+    others_are_not("{\"gpus\":[]}", "", 8 * MIB, "so they do without GPUs");
+    others_are_not(GPUS3, "--no-gpu", 8 * MIB, "where none is wanted");
+    others_are_not(GPUS3, "--share", 8 * MIB, "where they are shared");
+    others_are_not("{\"gpus\":[{\"mig\":true},{\"mig\":true},{\"mig\":true}]}", "", 8 * MIB, "and between instances");
+    what_fails_goes_as_ever();
+    cells_may_end_meanwhile();
+    return plan_done();
+}
