@@ -118,6 +118,8 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
     end_text(c->status, end);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host, *line ? ": " : "", line, other);
+    else if (WIFSIGNALED(c->status)) /* here; of a program that was killed there ssh tells a status */
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke: ssh %s", c->host, end);
     else
         snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end, *line ? ": " : "", line, other);
 }

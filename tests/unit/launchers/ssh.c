@@ -169,6 +169,7 @@ static const struct cause_case cause_cases[] = {
       { "the connection broke: Timeout, server h9" },
       false },
     { CAUSE_RUNNING, EXIT(1), "first\nlast words", { "cellspan-agent ended with status 1: last words" }, false },
+    { CAUSE_RUNNING, 9, "", { "the connection broke: ssh was killed by signal 9" }, false },
     { CAUSE_RUNNING, EXIT(137), "", { "cellspan-agent ended with status 137" }, false },
 };
 
