@@ -1,0 +1,22 @@
+/* main.c - which part to play. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "tests/sim/part.h"
+
+int main(int argc, char **argv)
+{
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+
+    if (strcmp(name, "cellspan-agent") == 0) {
+        log_open("home");
+        return home_main(argc, argv);
+    }
+    if (strcmp(name, "cellspan-launch-sim") == 0) {
+        log_open("sim");
+        return engine_main(argc, argv);
+    }
+    log_open("driver");
+    return driver_main(argc, argv);
+}

@@ -1,0 +1,14 @@
+/* scenes.h - what the program does with a kernel: tests, or figures. */
+#ifndef TESTS_SIM_SCENES_H
+#define TESTS_SIM_SCENES_H
+
+#include "tests/sim/driver.h"
+
+#define SCENE_RANKS 8u /* of an agent */
+
+/* TAP; the exit status. */
+int scenes_run(const struct driver_to *to, unsigned agents);
+/* JSON, one object, on stdout; the exit status. */
+int figures_run(const struct driver_to *to, unsigned agents, unsigned repeat);
+
+#endif
