@@ -89,7 +89,7 @@ struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid)
     return w;
 }
 
-static uint32_t u32_at(struct slice s, size_t i)
+uint32_t agent_u32(struct slice s, size_t i)
 {
     const uint8_t *p = (const uint8_t *)s.p + 4 * i;
 
@@ -99,7 +99,7 @@ static uint32_t u32_at(struct slice s, size_t i)
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at)
 {
     while (*at < workers.n / 4) {
-        struct worker *w = agent_worker(a, u32_at(workers, (*at)++));
+        struct worker *w = agent_worker(a, agent_u32(workers, (*at)++));
 
         if (w)
             return w;
@@ -120,8 +120,7 @@ void agent_send(struct agent *a, const struct span *m)
 
 /* ---- what the kernel asks of the agent ---- */
 
-/* A NUL-terminated copy (free()). NULL: memory is out, or there is a NUL within. */
-static char *text_of(struct slice s)
+char *agent_text(struct slice s)
 {
     char *text = s.n && memchr(s.p, '\0', s.n) ? NULL : malloc(s.n + 1);
 
@@ -134,7 +133,7 @@ static char *text_of(struct slice s)
 
 static void on_warm(struct agent *a, const struct span *m)
 {
-    char *python = text_of(m->v[F_WARM_PYTHON].s);
+    char *python = agent_text(m->v[F_WARM_PYTHON].s);
     char found[PATH_MAX];
     struct err err = { "" };
     bool good = python != NULL;
@@ -162,7 +161,7 @@ static void on_drop(struct agent *a, const struct span *m)
     const struct slice numbers = m->v[F_DROP_BLOBS].s;
 
     for (size_t i = 0; i < numbers.n / 8; i++)
-        ferry_drop(a->ferry, (uint64_t)u32_at(numbers, 2 * i) | (uint64_t)u32_at(numbers, 2 * i + 1) << 32);
+        ferry_drop(a->ferry, (uint64_t)agent_u32(numbers, 2 * i) | (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
 }
 
 static void on_port(struct agent *a, const struct span *m)

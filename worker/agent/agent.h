@@ -52,6 +52,8 @@ struct worker *agent_worker(const struct agent *a, uint32_t id);      /* NULL: n
 struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid); /* zygotes too */
 /* The workers in an envelope, one after another: *at counts from 0. NULL: no more. Unknown ones are left out. */
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at);
+uint32_t agent_u32(struct slice s, size_t i); /* of a list of u32, of which there are more than i */
+char *agent_text(struct slice s); /* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
 /* Encodes m and sends it as from `worker`. What fails is logged: there is nobody to tell. */
 void agent_send(struct agent *a, const struct span *m);
 void agent_stop(struct agent *a, const char *why);

@@ -29,25 +29,6 @@ struct starting {
     } v[];
 };
 
-static uint32_t u32_at(struct slice s, size_t i)
-{
-    const uint8_t *p = (const uint8_t *)s.p + 4 * i;
-
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-/* A NUL-terminated copy (free()). NULL: memory is out, or there is a NUL within. */
-static char *text_of(struct slice s)
-{
-    char *text = s.n && memchr(s.p, '\0', s.n) ? NULL : malloc(s.n + 1);
-
-    if (!text)
-        return NULL;
-    memcpy(text, s.n ? s.p : "", s.n);
-    text[s.n] = '\0';
-    return text;
-}
-
 static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd, struct slice env)
 {
     struct err err = { "" };
@@ -60,8 +41,8 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
 {
     log_error("agent", "START: %s", why);
     for (size_t i = 0; i < workers.n / 4; i++)
-        if (!agent_worker(a, u32_at(workers, i)))
-            reap_never_started(a, u32_at(workers, i), why);
+        if (!agent_worker(a, agent_u32(workers, i)))
+            reap_never_started(a, agent_u32(workers, i), why);
 }
 
 /* ---- ranks ---- */
@@ -101,7 +82,7 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
         struct err err = { "" };
         struct worker *w;
 
-        *to = (struct awaited){ u32_at(workers, i), u32_at(m->v[F_START_RANKS].s, i), ENDS_INIT };
+        *to = (struct awaited){ agent_u32(workers, i), agent_u32(m->v[F_START_RANKS].s, i), ENDS_INIT };
         if (agent_worker(s->agent, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
         } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends, &err))) {
@@ -325,16 +306,16 @@ static void start_ranks_here(struct agent *a, const struct span *m, const char *
 
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
 {
-    char *python = text_of(m->v[F_START_PYTHON].s);
-    char *cwd = text_of(m->v[F_START_CWD].s);
+    char *python = agent_text(m->v[F_START_PYTHON].s);
+    char *cwd = agent_text(m->v[F_START_CWD].s);
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == 1)
         start_ranks_here(a, m, python, cwd, workers);
-    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && u32_at(workers, 0) &&
-             !agent_worker(a, u32_at(workers, 0)))
-        start_home(a, u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
+    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && agent_u32(workers, 0) &&
+             !agent_worker(a, agent_u32(workers, 0)))
+        start_home(a, agent_u32(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else
         log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);
     free(python);
