@@ -94,22 +94,6 @@ static int find_srun(struct err *err)
                               "(a login node, or in a job), or load Slurm's module before Jupyter starts");
 }
 
-static int read_patience(uint64_t *ns, struct err *err)
-{
-    const char *text = getenv("CELLSPAN_SLURM_TIMEOUT");
-    unsigned long s = PATIENCE_S;
-    char *end;
-
-    if (text && *text) {
-        errno = 0;
-        s = strtoul(text, &end, 10);
-        if (errno || *end || *text == '-' || s < 1 || s > 86400)
-            return err_set(err, "CELLSPAN_SLURM_TIMEOUT=%s: seconds are wanted, from 1 to 86400", text);
-    }
-    *ns = s * NS_PER_S;
-    return 0;
-}
-
 /* What scontrol tells of the job that we run in; 0 when it tells nothing. Waits for it: nothing runs yet. */
 static unsigned ask_gpus(const char *job)
 {
@@ -179,7 +163,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
     if (rc == 0)
         rc = slurm_options_read(&options, &spec, err);
     if (rc == 0)
-        rc = read_patience(&j->patience_ns, err);
+        rc = launch_seconds("CELLSPAN_SLURM_TIMEOUT", PATIENCE_S, &j->patience_ns, err);
     if (rc == 0) {
         plan.inside = job && *job && !options.own_job;
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");

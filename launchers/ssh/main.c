@@ -154,22 +154,6 @@ static int compose_ssh(struct words *ssh, struct err *err)
     return 0;
 }
 
-static int read_patience(uint64_t *ns, struct err *err)
-{
-    const char *text = getenv("CELLSPAN_SSH_TIMEOUT");
-    unsigned long s = PATIENCE_S;
-    char *end;
-
-    if (text && *text) {
-        errno = 0;
-        s = strtoul(text, &end, 10);
-        if (errno || *end || *text == '-' || s < 1 || s > 86400)
-            return err_set(err, "CELLSPAN_SSH_TIMEOUT=%s: seconds are wanted, from 1 to 86400", text);
-    }
-    *ns = s * NS_PER_S;
-    return 0;
-}
-
 /* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file or a device of one
  * machine. */
 static size_t settings(struct script_setting *set)
@@ -225,7 +209,7 @@ static const char *base_name(const char *path)
 static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 || ssh_hosts_check(&f->hosts, a->ranks, err) < 0 ||
-        compose_ssh(&f->ssh, err) < 0 || read_patience(&f->plan.patience_ns, err) < 0 ||
+        compose_ssh(&f->ssh, err) < 0 || launch_seconds("CELLSPAN_SSH_TIMEOUT", PATIENCE_S, &f->plan.patience_ns, err) < 0 ||
         compose_line(&f->line, a->command, err) < 0)
         return -1;
     f->plan.ssh = &f->ssh;
