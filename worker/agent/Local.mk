@@ -4,10 +4,11 @@ worker_agent_libuplink_a_SOURCES = \
 	worker/agent/address.h worker/agent/address.c \
 	worker/agent/admit.h worker/agent/admit.c \
 	worker/agent/call.h worker/agent/call.c \
+	worker/agent/callers.c \
 	worker/agent/dial.h worker/agent/dial.c \
 	worker/agent/gather.h worker/agent/gather.c \
 	worker/agent/knock.h worker/agent/knock.c \
-	worker/agent/peers.h worker/agent/peers.c \
+	worker/agent/peer.h worker/agent/peers.h worker/agent/peers.c \
 	worker/agent/silence.h worker/agent/silence.c \
 	worker/agent/socket.h worker/agent/socket.c \
 	worker/agent/tree.h worker/agent/tree.c \
