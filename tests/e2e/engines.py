@@ -18,7 +18,7 @@ import pytest
 from processes import wait_until
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines")
-HOST_TOOLS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "pgrep", "iptables", "sysctl")
+HOST_TOOLS = ("sshd", "ssh", "ssh-keygen", "ip", "tc", "unshare", "nsenter", "pgrep", "iptables", "sysctl")
 SLURM_TOOLS = ("slurmctld", "slurmd", "munged", "munge", "srun", "squeue", "scancel", "pgrep")
 LIMIT = 120  # seconds that a script may take
 
@@ -186,6 +186,15 @@ class Hosts(Engine):
     def rate(self, host, limit="off"):
         """Limits what the host sends, as tc writes it ("1gbit"); "off"."""
         self.call("rate", host, limit)
+
+    def rate_to(self, host, limit="off"):
+        """Limits what is sent to the host."""
+        link = "%s-v%s" % (self.prefix, host[1:])
+        if limit == "off":
+            words = ["del", "dev", link, "root"]
+        else:
+            words = ["replace", "dev", link, "root", "tbf", "rate", limit, "burst", "64kb", "latency", "200ms"]
+        subprocess.run(["tc", "qdisc"] + words, stderr=subprocess.DEVNULL, check=limit != "off")
 
     def kill(self, host):
         """Power off."""
