@@ -54,10 +54,15 @@ static void conclude(struct worker *w, const char *nothing)
     buf_release(&w->stack_text);
 }
 
+static int wait_for(struct worker *w, uint64_t ns);
+
+/* What NCCL says is waited for as long as the stack may be. */
 static void finish(struct worker *w)
 {
+    const uint64_t now = clock_now(loop_clock(w->agent->loop));
+
     w->stack_over = true;
-    if (!nccl_waits(w->nccl))
+    if (!nccl_waits(w->nccl) || now >= w->stack_limit_ns || wait_for(w, w->stack_limit_ns - now) < 0)
         conclude(w, "(no answer: it may be stopped or deep in the system)\n");
 }
 

@@ -47,8 +47,9 @@ MUST_USE int ras_words(const struct ras_status *s, struct buf *out);
 MUST_USE int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct err *err);
 
 /* The same from an event loop: a thread asks, and writes ras_words into a pipe (the reason where nobody answers is left
- * out: most jobs have no RAS). The pipe's read end, the caller's to close, ends within timeout_ms. -1: *err says why.
- */
-int ras_begin(const char *address, unsigned timeout_ms, struct err *err);
+ * out: most jobs have no RAS). Nobody is asked where process `pid` has not loaded NCCL (0: that does not count); the
+ * thread finds that out, for whoever looks at what a process has mapped may have to wait for it, and for ever when that
+ * hangs in a driver. Else the pipe's read end, the caller's to close, ends within timeout_ms. -1: *err says why. */
+int ras_begin(const char *address, long pid, unsigned timeout_ms, struct err *err);
 
 #endif

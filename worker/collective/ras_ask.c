@@ -167,6 +167,7 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
 
 struct asking {
     int out;
+    long pid; /* 0: any */
     unsigned timeout_ms;
     char address[256]; /* "": the usual one */
 };
@@ -182,6 +183,24 @@ static void tell(int fd, const struct buf *words)
     }
 }
 
+/* Where the system doesn't tell what is loaded, nobody is asked. */
+static bool has_nccl(long pid)
+{
+    char path[64], *line = NULL;
+    bool found = false;
+    size_t size = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/maps", pid);
+    if (!(f = fopen(path, "re")))
+        return false;
+    while (!found && getline(&line, &size, f) > 0)
+        found = strstr(line, "libnccl") != NULL;
+    free(line);
+    fclose(f);
+    return found;
+}
+
 static void *asking_main(void *arg)
 {
     struct asking *a = arg;
@@ -189,7 +208,8 @@ static void *asking_main(void *arg)
     struct ras_status status;
     struct err err = { "" };
 
-    if (ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 && ras_parse(buf_slice(&answer), &status, &err) == 0) {
+    if ((a->pid == 0 || has_nccl(a->pid)) && ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 &&
+        ras_parse(buf_slice(&answer), &status, &err) == 0) {
         if (ras_words(&status, &words) == 0)
             tell(a->out, &words);
         ras_status_release(&status);
@@ -217,7 +237,7 @@ static int thread_start(struct asking *a)
     return rc;
 }
 
-int ras_begin(const char *address, unsigned timeout_ms, struct err *err)
+int ras_begin(const char *address, long pid, unsigned timeout_ms, struct err *err)
 {
     struct asking *a = calloc(1, sizeof *a);
     int fd[2], rc;
@@ -230,6 +250,7 @@ int ras_begin(const char *address, unsigned timeout_ms, struct err *err)
     }
     snprintf(a->address, sizeof a->address, "%s", address ? address : "");
     a->out = fd[1];
+    a->pid = pid;
     a->timeout_ms = timeout_ms;
     if ((rc = thread_start(a)) == 0)
         return fd[0];

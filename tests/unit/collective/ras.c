@@ -209,7 +209,7 @@ static void servers_are_asked(void)
     pid = serve(&port, "SERVER PROTOCOL 2\n", behind);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
     setenv("NCCL_RAS_ADDR", where, 1);
-    fd = ras_begin(NULL, 10000, &err);
+    fd = ras_begin(NULL, 0, 10000, &err);
     while (fd >= 0 && (k = read(fd, words + n, sizeof words - 1 - n)) > 0)
         n += (size_t)k;
     ok(strstr(words, "rank 7 launched 60 AllReduce") != NULL, "a loop gets the words from a pipe");
