@@ -172,6 +172,23 @@ def test_a_link_that_turns_bad_while_a_cell_runs(notebook, net):
     nb.close()
 
 
+def test_a_slow_link_is_not_taken_for_a_lost_one(nb, net):
+    """What is on its way takes longer than the timeout, both ways; beats wait behind it."""
+    nb.ok("import numpy\nbig = numpy.random.rand(500_000)")
+    net.rate("h2", "8mbit")
+    net.rate_to("h2", "8mbit")
+    try:
+        assert nb.ok("%%distribute -r 3\nfloat(big.sum())").value == nb.ok("float(big.sum())").value
+        nb.ok("%pull big -r 3 --into back")
+        assert nb.ok("bool((back == big).all())").value == "True"
+        cell = nb.ok("%%distribute -r 2 --merge raw\nfor k in range(20_000):\n    print('x' * 100, k)")
+        assert "x 19999\n" in cell.stdout
+    finally:
+        net.rate("h2")
+        net.rate_to("h2")
+    assert_goes_on(nb, [0, 1, 2, 3])
+
+
 # -- agents and hosts
 
 
@@ -228,6 +245,46 @@ def test_a_host_that_is_switched_off_and_on_again(nb, net):
     assert values(there) == ["h1", "h1", "h2", "h2"]
 
 
+def test_an_agent_that_is_frozen_alone(nb, net):
+    cell = begin(nb)
+    assert net.signal("h2", "STOP", AGENT)
+    assert_lost(nb, cell, "h2", "2")
+    net.signal("h2", "CONT", AGENT)
+    assert net.left("h2") == []
+    assert_goes_on(nb, [0, 1])
+
+
+def test_rank_0s_host_is_lost_while_it_asks(nb, net):
+    cell = nb.start("%%distribute\nif rank == 0:\n    input('who? ')\ntime.sleep(120)", answer=lambda prompt: None)
+    nb.wait(cell, SOON, lambda: cell.prompts)
+    net.kill("h1")
+    assert_lost(nb, cell, "h1", "0")
+    there = nb.ok("%%distribute --gather\nimport os\nos.uname().nodename, 'kept' in globals()", limit=90)
+    assert values(there) == [("h2", False), ("h2", False), ("h2", True), ("h2", True)]
+
+
+def test_a_host_that_is_lost_while_a_big_variable_travels(nb, net):
+    nb.ok("import numpy\nbig = numpy.ones(10_000_000)")
+    net.rate_to("h2", "40mbit")  # 16 s for all of it
+    cell = nb.start("%%distribute\nprint('summing', flush=True)\nbig.sum()")
+    nb.wait_shown(cell, "summing", SOON)  # on h1
+    net.kill("h2")
+    net.rate_to("h2")
+    assert_lost(nb, cell, "h2", "2")
+    assert values(nb.ok("%%distribute --gather\nfloat(big.sum())", limit=90)) == [10_000_000.0] * 4
+
+
+def test_a_host_that_is_lost_while_it_starts(notebook, net):
+    nb = notebook()
+    cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
+    assert wait_until(lambda: any(AGENT in args for args in net.workers("h2").values()), SOON)
+    net.kill("h2")
+    nb.wait(cell, 60).assert_error("RankNotStarted")
+    assert "h2" in cell.error["evalue"] and "pid 0" not in cell.shown, cell.shown
+    net.start("h2")
+    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh\n1", limit=90).value == "1"
+
+
 def test_all_hosts_switched_off_at_once(nb, net):
     cell = begin(nb)
     net.kill("h1")
@@ -236,6 +293,48 @@ def test_all_hosts_switched_off_at_once(nb, net):
     net.start("h1")
     net.start("h2")
     assert_goes_on(nb, [])
+
+
+# -- the user does not wait
+
+
+def test_an_interrupt_while_a_host_does_not_answer(notebook, net):
+    net.link("h2", False)
+    nb = notebook()
+    cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
+    assert wait_until(lambda: any(AGENT in args for args in net.workers("h1").values()), SOON)
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+    assert net.left("h1") == []
+    net.link("h2", True)
+    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).value == "1"
+
+
+def test_an_interrupt_while_a_link_is_down(nb, net):
+    cell = begin(nb)
+    net.link("h2", False)
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+    assert "ranks 2-3 are dead" in cell.shown or "ranks 2-3" in cell.traceback, cell.shown
+    assert_goes_on(nb, [0, 1])
+
+
+def test_the_end_of_a_notebook_whose_link_is_down(nb, net):
+    net.link("h2", False)
+    nb.close()
+    assert nb.left == [] and net.left() == []
+
+
+def test_two_notebooks_and_a_restart_on_the_same_hosts(nb, notebook, net):
+    other = notebook()
+    other.ok(BOTH, limit=90)
+    os.kill(other.pid, signal.SIGKILL)
+    assert processes.gone(other.marker, 10) == []
+    assert_goes_on(nb, [0, 1, 2, 3])
+    nb.km.restart_kernel(now=False)
+    nb.ready()
+    assert net.left() == []
+    assert nb.ok(BOTH + "\n7", limit=90).value == "7"
 
 
 # -- the kernel and its launcher
@@ -302,6 +401,29 @@ def test_a_host_that_is_not_there(notebook, net):
     nb = notebook()
     refused(nb, "ssh:h1,h9", "RankNotStarted", "h9 did not come up: the name does not resolve")
     assert net.left() == []
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Agents of another prefix, with variables of their own, which an ssh login would not pass on."""
+    libexec = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan"))), "..", "libexec", "cellspan"))
+    folder = tmp_path / "elsewhere" / "libexec" / "cellspan"
+    folder.mkdir(parents=True)
+
+    def make(**env):
+        lines = ["#!/bin/sh"] + ["export %s='%s'" % pair for pair in env.items()] + ["exec '%s/%s' \"$@\"" % (libexec, AGENT)]
+        (folder / AGENT).write_text("\n".join(lines) + "\n")
+        (folder / AGENT).chmod(0o755)
+        return {"CELLSPAN_REMOTE_PREFIX": str(tmp_path / "elsewhere")}
+
+    return make
+
+
+def test_a_kernel_that_hosts_do_not_reach(notebook, net, elsewhere):
+    env = elsewhere(CELLSPAN_DIAL_TIMEOUT=2)
+    refused(notebook(CELLSPAN_INTERFACE="127.0.0.1", **env), "ssh:h1", "RankNotStarted", "can't reach the kernel: tcp://127.0.0.1:",
+            "from %s" % net.address("h1"), "CELLSPAN_INTERFACE")
+    refused(notebook(CELLSPAN_INTERFACE="nosuch0"), "ssh:h1", "EngineError", "CELLSPAN_INTERFACE=nosuch0", "lo (127.0.0.1")
 
 
 def test_a_host_that_is_off(notebook, net):
@@ -404,16 +526,10 @@ def nvml(tmp_path_factory):
     return path
 
 
-def test_more_ranks_than_gpus(notebook, net, nvml, tmp_path):
+def test_more_ranks_than_gpus(notebook, nvml, elsewhere, tmp_path):
     gpus = tmp_path / "gpus"
     gpus.write_text("count 1\n")
-    libexec = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan"))), "..", "libexec", "cellspan"))
-    folder = tmp_path / "elsewhere" / "libexec" / "cellspan"
-    folder.mkdir(parents=True)
-    settings = folder / AGENT  # an ssh login passes no variables on
-    settings.write_text("#!/bin/sh\nexport CELLSPAN_NVML_LIBRARY=%s CELLSPAN_DOUBLE_GPUS=%s\nexec %s/%s \"$@\"\n" % (nvml, gpus, libexec, AGENT))
-    settings.chmod(0o755)
-    nb = notebook(CELLSPAN_REMOTE_PREFIX=str(tmp_path / "elsewhere"))
+    nb = notebook(**elsewhere(CELLSPAN_NVML_LIBRARY=nvml, CELLSPAN_DOUBLE_GPUS=gpus))
     cell = nb.run("%%distribute -n 3 --on ssh:h1,h2\n1", limit=90).assert_error("UsageError")
     assert "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks" in cell.error["evalue"] and "--no-gpu" in cell.error["evalue"]
     assert nb.ok("%%distribute -n 3 --on ssh:h1,h2 --no-gpu\n7", limit=90).value == "7"
