@@ -219,7 +219,7 @@ void peers_open(struct peers *p, const struct span *m)
 void callers_close(struct peers *p)
 {
     watch_stop(p->watch);
+    admit_close(p->admit); /* before the router, which it listens to */
     if (p->router)
         zmq_close(p->router);
-    admit_close(p->admit);
 }

@@ -241,10 +241,7 @@ void peers_destroy(struct peers *p)
         return;
     while (p->peer)
         peer_destroy(p->peer);
-    watch_stop(p->watch);
-    admit_close(p->admit);
-    if (p->router)
-        zmq_close(p->router);
+    callers_close(p);
     tree_release(&p->tree);
     free(p);
 }
