@@ -158,11 +158,19 @@ static void judge_kept(struct loop *loop, void *arg)
     size_t left = 0;
 
     for (size_t i = 0; i < g->n_kept; i++)
-        if (!judge(g, &g->kept[i], now - g->kept[i].since_ns < KEPT_NS))
-            g->kept[left++] = g->kept[i];
+        if (!judge(g, &g->kept[i], now - g->kept[i].since_ns < KEPT_NS)) {
+            if (left < i) /* they are large */
+                g->kept[left] = g->kept[i];
+            left++;
+        }
     g->n_kept = left;
-    if (left)
+    if (left) {
         loop_timer_again(g->again, AGAIN_NS);
+        return;
+    }
+    free(g->kept);
+    g->kept = NULL;
+    g->room = 0;
 }
 
 static void asked(struct loop *loop, void *arg)
