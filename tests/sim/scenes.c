@@ -24,6 +24,7 @@ static void run(struct scene *s, const char *code, unsigned interrupt_ms)
     driver_cell(s->d, code, interrupt_ms, LIMIT_S, &s->o);
     if (!s->o.answered)
         diag("no answer to: %s", code);
+    diag("%.2f s, %.2f s of the kernel's processor time", s->o.seconds, s->o.cpu);
 }
 
 static bool good(const struct scene *s)
