@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -142,11 +143,18 @@ class Lab:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A JupyterLab server of its own: (URL, folder)."""
+    folder = tmp_path_factory.mktemp("lab")
+    with serving(folder) as url:
+        yield url, folder
+
+
+@contextlib.contextmanager
+def serving(folder):
+    """A JupyterLab server for the notebooks of a folder, as its URL; at the end none of its processes is left."""
     import uuid
 
     import processes
 
-    folder = tmp_path_factory.mktemp("lab")
     marker = uuid.uuid4().hex
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -183,7 +191,7 @@ def server(tmp_path_factory):
 
     try:
         assert wait_until(up, 60), (folder / "server.log").read_text()
-        yield url, folder
+        yield url
     finally:
         process.terminate()
         try:
@@ -197,18 +205,24 @@ def server(tmp_path_factory):
         assert not left, left
 
 
+def browser(folder):
+    """A Chromium, driven; its profile is in the folder."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in FLAGS + ["--user-data-dir=%s" % (folder / "browser")]:
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    driver.set_script_timeout(60)
+    return driver
+
+
 @pytest.fixture
 def lab(server, tmp_path):
     """Opens a notebook with CELLS in a new browser."""
     url, folder = server
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS + ["--user-data-dir=%s" % (tmp_path / "browser")]:
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    driver = browser(tmp_path)
     name = "%s.ipynb" % tmp_path.name
     try:
-        driver.set_script_timeout(60)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS])
         notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Python (cellspan)", "language": "python"}
         nbformat.write(notebook, str(folder / name))
