@@ -35,8 +35,11 @@ static const struct shipment *shipment(const struct cell *c)
 
 static struct cast *open_cast(struct cell *c)
 {
-    if (!c->cast && (c->cast = calloc(1, sizeof *c->cast)))
-        c->cast->due_ns = NEVER;
+    if (c->cast || !(c->cast = calloc(1, sizeof *c->cast)))
+        return c->cast;
+    c->cast->due_ns = NEVER;
+    if (c->plan.fresh) /* what failed may be another process now, or on another machine */
+        c->nb->casts_fail = false;
     return c->cast;
 }
 
@@ -155,8 +158,6 @@ void cast_packed(struct cell *c, uint64_t blob, uint64_t blob_size)
     }
     cast->of = more;
     cast->of[cast->n++] = (struct waiting){ blob, blob_size };
-    if (c->plan.fresh)
-        c->nb->casts_fail = false;
     go_on(c);
 }
 

@@ -287,6 +287,19 @@ def test_a_cast_that_hangs_can_be_interrupted(book):
     assert nb.ok("%%distribute\n1").value == "1"
 
 
+def test_a_rank_that_dies_in_a_cast_takes_nobody_along(book):
+    nb = book(CELLSPAN_DOUBLE_NCCL="hang")
+    nb.ok(BIG % 7)
+    pids = nb.rank_pids(4)
+    cell = nb.start("%%distribute\nlen(big)")
+    nb.wait(cell, 30, lambda: all(b"libnccl" in processes.read(p, "maps") for p in pids))
+    os.kill(pids[1], signal.SIGKILL)
+    nb.wait(cell, 30)
+    cell.assert_error("RankDied")
+    assert [processes.alive(pid) for pid in pids] == [True, False, True, True]
+    assert nb.ok("%%distribute\n1").value == "1"
+
+
 # A communicator over the double, as torch's would be one: its all-reduce returns when it is aborted, and not before.
 COMM = """%%distribute -n 3
 import os, time, cellspan._link as link, cellspan.gpus as gpus
@@ -316,3 +329,37 @@ finally:
     waits = [float(text) for text in re.findall(r"back after ([\d.]+) s", cell.shown)]
     assert waits and max(waits) < 30, cell.shown
     assert nb.ok("%%distribute\n1").value == "1"
+
+
+# ---- other machines
+
+
+@pytest.fixture(scope="module")
+def far(doubles, tmp_path_factory):
+    """Two hosts with one GPU each, and the environment of a notebook that reaches them. Leases are in each one's own /dev/shm."""
+    folder = tmp_path_factory.mktemp("far")
+    agent = pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "libexec" / "cellspan" / "cellspan-agent"
+    assert agent.exists(), agent
+    prefix = folder / "prefix"
+    wrapper = prefix / "libexec" / "cellspan" / "cellspan-agent"
+    wrapper.parent.mkdir(parents=True)
+    wrapper.write_text("#!/bin/sh\nexport CELLSPAN_NVML_LIBRARY=%s CELLSPAN_CUDA_LIBRARY=%s CELLSPAN_DOUBLE_GPUS=%s\nexec %s \"$@\"\n"
+                       % (doubles["libnvidia-ml.so"], doubles["libnccl.so"], folder / "gpus", agent))
+    wrapper.chmod(0o755)
+    (folder / "gpus").write_text("count 1\n")
+    for hosts in bring_up(lambda: Hosts(2, private=["/dev/shm"]), HOST_TOOLS):
+        yield dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(prefix))
+        assert hosts.left() == []
+
+
+@pytest.mark.limit(240)
+def test_gpus_of_other_machines_are_counted_leased_and_given(far, fresh):
+    one, two = fresh(env=far), fresh(env=far)
+    text = refused(one.run("%%distribute -n 3 --on ssh:h1,h2\n1"), "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks", "--no-gpu")
+    assert "--share" in text
+    rows = values(one.ok(WHERE % "-n gpu"))
+    assert [row[:2] for row in rows] == [["0", "0"], ["1", "0"]]
+    assert all(row[2].startswith("GPU-a000") and "," not in row[2] for row in rows)
+    text = refused(two.run("%%distribute -n 2 --on ssh:h1,h2\n1"), "there are 0 GPUs", "h1: 0 free of 1; held: GPU 0 by ", "h2: 0 free of 1; held: ")
+    one.ok("%ranks stop")
+    assert len(values(two.ok(WHERE % "-n gpu", limit=90))) == 2
