@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import uuid
@@ -19,6 +18,15 @@ from engines import HOST_TOOLS, Hosts, bring_up
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NAMES = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "WORLD_SIZE")
+
+# The files of cellspan's that a rank has mapped, of 20 MB and more.
+MAPPED = """%%distribute --gather
+def size(line):
+    begin, end = line.split()[0].split('-')
+    return int(end, 16) - int(begin, 16)
+
+
+[line.split()[-1] for line in open('/proc/self/maps') if 'cellspan' in line and size(line) >= 20_000_000]"""
 
 
 def tell(options=""):
@@ -50,11 +58,8 @@ def values(cell):
 @pytest.fixture
 def two(nb):
     """A notebook whose four ranks are on h1 and h2."""
-    at = nb.ok("%%distribute --on ssh:h1,h2 -n 4 --gather --fresh\nimport os, sys, time\nrank = int(os.environ['RANK'])\nos.uname().nodename"
-               if not getattr(nb, "on_two", False) else
-               "%%distribute -n 4 --gather\nimport os, sys, time\nrank = int(os.environ['RANK'])\nos.uname().nodename")
+    at = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os, sys, time\nrank = int(os.environ['RANK'])\nos.uname().nodename")
     assert values(at) == ["h1", "h1", "h2", "h2"]
-    nb.on_two = True
     return nb
 
 
@@ -121,8 +126,8 @@ def test_a_big_array_is_sent_once_to_each_host(two):
     two.ok("%%distribute\nbig.sum()")
     grown = [after - old for after, old in zip(values(two.ok(pages)), before)]
     assert all(kib < 10_000 for kib in grown), grown  # 20 MB would be a copy of its own
-    names = values(two.ok("%%distribute --gather\n[line.split()[-1] for line in open('/proc/self/maps') if 'cellspan' in line and int(line.split()[0].split('-')[1], 16) - int(line.split()[0].split('-')[0], 16) >= 20_000_000]"))
-    assert all(names), names
+    mapped = values(two.ok(MAPPED))
+    assert all(mapped), mapped
     two.ok("big[0] = 7")
     assert values(two.ok("%%distribute --gather\nfloat(big[0])")) == [7.0] * 4
     two.ok("%%distribute -r 3\nback = big * 2")
