@@ -145,9 +145,10 @@ def test_collectives_end_when_a_host_is_lost(nb, net, torch):
 
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("delay, loss", [(0, 30), (200, 0)])
-def test_a_bad_link_is_slow_and_nothing_else(notebook, net, delay, loss):
-    """With 30 % of all packets lost each way every second answer is lost, so a login may take its time."""
-    nb = notebook(timeout=20, CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=60" % net.ssh_config, CELLSPAN_SSH_TIMEOUT="100")
+def test_a_bad_link_is_slow_and_nothing_else(notebook, net, elsewhere, delay, loss):
+    """With 30 % of all packets lost each way every second answer is lost, so logins and handshakes may take their time."""
+    nb = notebook(timeout=20, CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=60" % net.ssh_config, CELLSPAN_SSH_TIMEOUT="100",
+                  **elsewhere(CELLSPAN_DIAL_TIMEOUT=100))
     net.net("h2", delay, loss)
     nb.ok(BOTH, limit=150)
     nb.ok("import numpy\nbig = numpy.arange(100_000.0)")
