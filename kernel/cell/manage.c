@@ -26,6 +26,8 @@ void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal
     if (n)
         (void)notebook_send_to(nb, workers, n, &m, NULL);
     group_break(nb->group);
+    if (nb->cell && nb->cell->state == CELL_STOPPING)
+        judge_killed(nb->cell, grace_ms * NS_PER_MS);
     free(workers);
 }
 

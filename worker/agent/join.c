@@ -19,7 +19,7 @@
 #include "worker/agent/ferry.h"
 #include "worker/agent/uplink.h"
 
-#define LIMIT_S       20.0
+#define LIMIT_S       30.0
 #define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
 #define NEVER_NS      (UINT64_MAX / 2)
 #define LIMIT_MAX_S   86400.0

@@ -145,6 +145,15 @@ static void called(void *arg, void *socket, const char *why)
     say_dialed(p, node, err.text);
 }
 
+bool peers_moving(const struct peers *p)
+{
+    const struct peer *one = p->peer;
+
+    while (one && !(one->call && one->role == PEER_PARENT))
+        one = one->next;
+    return one != NULL;
+}
+
 void peers_dial(struct peers *p, const struct span *m)
 {
     const struct slice key = m->v[F_DIAL_KEY].s;

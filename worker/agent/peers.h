@@ -4,6 +4,7 @@
 #ifndef WORKER_AGENT_PEERS_H
 #define WORKER_AGENT_PEERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <zmq.h>
 
@@ -50,6 +51,8 @@ void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *ms
 /* On the link for blobs with that node. -1: there is none (any more). Copies msg. */
 MUST_USE int peers_send(struct peers *p, uint32_t node, struct slice msg, struct err *err);
 
+/* A parent is being dialed: the kernel says nothing meanwhile, for CALL_LIMIT_NS at most. */
+bool peers_moving(const struct peers *p);
 unsigned peers_port(const struct peers *p); /* that others dial; 0: none is open */
 unsigned long peers_refused(const struct peers *p);
 

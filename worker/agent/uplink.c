@@ -66,6 +66,8 @@ static void look(struct loop *loop, void *arg)
     struct uplink *u = arg;
     char why[96];
 
+    if (peers_moving(u->peers))
+        silence_heard(&u->silence, clock_now(loop_clock(loop)));
     if (!silence_is_over(&u->silence, clock_now(loop_clock(loop))))
         return;
     watch_stop(u->look);

@@ -91,7 +91,7 @@ static void wrong_secrets_are_refused(void)
     setenv("CELLSPAN_DIAL_TIMEOUT", "0.3", 1);
     lan_start(&l, 1, LAN_STDIN, NULL, text);
     is_int(lan_wait(&l, 1), 3, "another kernel's key is not talked to");
-    ok(lan_wrote(&l, 1, "something else listens there"), "it says so");
+    ok(lan_wrote(&l, 1, "another program listens there"), "it says so");
     unsetenv("CELLSPAN_DIAL_TIMEOUT");
     lan_close(&l);
 }
