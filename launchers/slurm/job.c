@@ -165,6 +165,30 @@ static void node_failed(struct job *j, const char *node)
             note_end(j, i, "node failure");
 }
 
+/* srun's own words can overtake what the tasks say. */
+static void note_ends(struct job *j, const struct says *s, const char *line)
+{
+    for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0; i = ranks_next(&s->tasks, (unsigned)i + 1))
+        note_end(j, (unsigned)i, s->text);
+    if (!j->n && buf_addf(&j->early, "%s\n", line) < 0)
+        fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
+}
+
+static void note_early(struct job *j)
+{
+    struct says s;
+    char *end;
+
+    for (char *line = j->early.p; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (says_read(&s, line) < 0)
+            continue;
+        note_ends(j, &s, line);
+        says_release(&s);
+    }
+    buf_release(&j->early);
+}
+
 static void err_line(void *arg, const char *line)
 {
     struct job *j = arg;
@@ -175,8 +199,7 @@ static void err_line(void *arg, const char *line)
     job_known(j, s.job);
     note_why(j, line);
     if (s.kind == SAYS_TASKS)
-        for (long i = ranks_next(&s.tasks, 0); i >= 0; i = ranks_next(&s.tasks, (unsigned)i + 1))
-            note_end(j, (unsigned)i, s.text);
+        note_ends(j, &s, line);
     else if (s.kind == SAYS_NODE)
         node_failed(j, s.text);
     if (s.kind != SAYS_NOISE && s.kind != SAYS_QUEUED && s.kind != SAYS_ALLOCATED)
@@ -192,6 +215,7 @@ static bool make_tasks(struct job *j, unsigned n)
         return false;
     j->n = n;
     report_nodes(n);
+    note_early(j);
     return true;
 }
 
@@ -483,6 +507,7 @@ void job_release(struct job *j)
     free(j->task);
     free(j->state);
     free(j->why);
+    buf_release(&j->early);
     pour_release(&j->out_lines);
     pour_release(&j->err_lines);
     ask_release(&j->ask);

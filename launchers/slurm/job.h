@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/loop/loop.h"
 #include "launchers/pour.h"
 #include "launchers/slurm/ask.h"
@@ -37,6 +38,7 @@ struct job {
     unsigned looks; /* at the job after srun's end */
     char *state;    /* the last that was said of the queue */
     char *why;      /* the last line in which Slurm says that it ended the job */
+    struct buf early; /* lines on ends of tasks that came before any task said who it is */
     struct pour out_lines, err_lines;
     struct ask ask;
     struct watch *out_watch, *err_watch, *look, *late, *flush, *press;

@@ -277,7 +277,11 @@ def test_a_host_that_is_lost_while_a_big_variable_travels(nb, net):
     assert values(nb.ok("%%distribute --gather\nfloat(big.sum())", limit=90)) == [10_000_000.0] * 4
 
 
-def test_a_host_that_is_lost_while_it_starts(notebook, net):
+def test_a_host_that_is_lost_while_it_starts(notebook, net, tmp_path, monkeypatch):
+    slow = tmp_path / "python3"  # ranks take their time to come up
+    slow.write_text("#!/bin/sh\nsleep 5\nexec %s \"$@\"\n" % sys.executable)
+    slow.chmod(0o755)
+    monkeypatch.setenv("CELLSPAN_REMOTE_PYTHON", str(slow))
     nb = notebook()
     cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
     assert wait_until(lambda: any(AGENT in args for args in net.workers("h2").values()), SOON)

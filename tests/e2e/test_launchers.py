@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -326,7 +327,7 @@ def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path)
         assert one.wait() == 0
     finally:
         hosts.exec("h3", "umount", str(tmp_path.parent))
-    assert one.errors == ["h3: " + os.path.expanduser("~")]
+    assert one.errors == ["h3: " + pwd.getpwuid(os.getuid()).pw_dir]
 
 
 def test_ssh_takes_the_settings_of_the_notebook_along(launch, hosts):
@@ -534,7 +535,7 @@ def test_slurm_goes_on_when_a_node_is_lost(launch, idle):
 def test_slurm_names_the_nodes_without_cellspan(launch, idle):
     one = launch("slurm", spec="--nodes=2", env=idle.variables(), command="/nowhere/no-agent")
     assert one.wait() == 1
-    assert {text.split(":")[0] for text in one.failed().values()} == {"n1", "n2"}
+    assert {text.split(":")[0] for text in one.failed().values()} == {"n1", "n2"}, one.said()
     assert all("pip install cellspan" in text for text in one.failed().values()), one.said()
 
 
