@@ -1,7 +1,7 @@
 dnl What was found and what follows from it, as configure's last words.
 AC_DEFUN([CELLSPAN_SUMMARY], [
   AS_IF([test "$cellspan_cuda" = no], [cellspan_cuda_says="no headers: own declarations"], [cellspan_cuda_says="headers in $cellspan_cuda"])
-  AS_IF([test "$cellspan_nccl" = no], [cellspan_nccl_says="no headers"], [cellspan_nccl_says="header in $cellspan_nccl (not used yet)"])
+  AS_IF([test "$cellspan_nccl" = no], [cellspan_nccl_says="no headers"], [cellspan_nccl_says="header in $cellspan_nccl"])
   AS_ECHO(["
 cellspan $PACKAGE_VERSION
   install into    $prefix
