@@ -134,15 +134,23 @@ def hello(version=2, node=b"stranger", addresses=b"lo=127.0.0.1"):
 
 
 def dial(context, port, server, keys, ip="127.0.0.1"):
-    """A DEALER with these keys, that doesn't try again."""
+    """A DEALER with these keys, that doesn't try again: send() raises zmq.Again when nobody takes it for LIMIT seconds."""
     dealer = context.socket(zmq.DEALER)
-    dealer.linger = 0
+    dealer.linger, dealer.sndtimeo = 0, LIMIT * 1000
     dealer.reconnect_ivl = -1
     if server:
         dealer.curve_serverkey = server
         dealer.curve_publickey, dealer.curve_secretkey = keys
     dealer.connect("tcp://%s:%d" % (ip, port))
     return dealer
+
+
+def say(dealer, *frames):
+    """Sends, unless the connection was refused already: then there is nobody left to take it."""
+    try:
+        dealer.send_multipart(frames, zmq.DONTWAIT)
+    except zmq.Again:
+        pass
 
 
 def answered(dealer, milliseconds=0):

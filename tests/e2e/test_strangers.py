@@ -22,7 +22,7 @@ import pytest
 import zmq
 from client import Notebook
 from strangers import (BEAT, LIMIT, LINES, NASTY, NOBODY, REFUSE, ROUTE_KERNEL, SEEKER, WELCOME, Place, agent_keys, answered, dial,
-                       entry, hello, kernel_key, listening, message, raw, text)
+                       entry, hello, kernel_key, listening, message, raw, say, text)
 from zmq.utils import z85
 
 
@@ -52,19 +52,20 @@ def run(tmp_path_factory):
     assert not nb.left, "left over after shutdown:\n" + "\n".join(nb.left)
 
 
-def begin(nb):
-    """A cell that runs until finish()."""
-    if os.path.exists(nb.go):
-        os.unlink(nb.go)
+@contextlib.contextmanager
+def running(nb):
+    """A cell that runs all the while, is not disturbed, and after which the ranks know what they knew."""
     cell = nb.start("%%%%distribute\nimport os, time\nprint('on', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(.05)" % nb.go)
-    nb.wait_shown(cell, "on")
-    return cell
-
-
-def finish(nb, cell):
-    with open(nb.go, "w", encoding="utf-8"):
-        pass
-    nb.wait(cell, LIMIT).assert_ok()
+    try:
+        nb.wait_shown(cell, "on")
+        yield
+        assert not cell.ended
+    finally:
+        with open(nb.go, "w", encoding="utf-8"):
+            pass
+        nb.wait(cell, LIMIT)
+        os.unlink(nb.go)
+    cell.assert_ok()
     assert nb.ok("%%distribute --gather\nsize() + 1").value == "[3145729, 3145729, 3145729, 3145729]"
 
 
@@ -104,10 +105,7 @@ def knock(port, context, keys):
         dealers += [dial(context, port, server, unknown), dial(context, port, zmq.curve_keypair()[0], used), dial(context, port, server, used)]
     for dealer in dealers:
         for frames in ([entry(ROUTE_KERNEL, 0, hello())], [b""], [b"\xff" * 300] * 3, [entry(1, 2, message(LINES, bytes(20)))]):
-            try:
-                dealer.send_multipart(frames, zmq.DONTWAIT)
-            except zmq.Again:
-                pass
+            say(dealer, *frames)
     return dealers
 
 
@@ -121,21 +119,19 @@ def nobody_is_answered(dealers, milliseconds=300):
 def test_strangers_are_refused_everywhere_and_the_cell_goes_on(run):
     place = run.place
     secret = run.handed["secret"]
-    cell = begin(run)
-    dealers = []
-    for program, _, port in sorted(listening(processes.marked(run.marker)) - run.quiet_ports):
-        server = kernel_key(secret) if program == "cellspan-kernel" else agent_keys(secret, 0)[0]
-        dealers += knock(port, place.context, (server, agent_keys(secret, 0)))
-        dealers += knock(port, place.context, (server, agent_keys(secret, 1)))
-    for _, _, port in run.quiet_ports:
-        for name, content in NASTY.items():
-            assert b"MESSAGE" not in raw(port, content, 0.01), name
-        lost = dial(place.context, port, kernel_key(secret), agent_keys(secret, 0))
-        lost.send(b"x")
-        dealers.append(lost)
-    nobody_is_answered(dealers)
-    assert not cell.ended
-    finish(run, cell)
+    with running(run):
+        dealers = []
+        for program, _, port in sorted(listening(processes.marked(run.marker)) - run.quiet_ports):
+            server = kernel_key(secret) if program == "cellspan-kernel" else agent_keys(secret, 0)[0]
+            dealers += knock(port, place.context, (server, agent_keys(secret, 0)))
+            dealers += knock(port, place.context, (server, agent_keys(secret, 1)))
+        for _, _, port in run.quiet_ports:
+            for name, content in NASTY.items():
+                assert b"MESSAGE" not in raw(port, content, 0.01), name
+            lost = dial(place.context, port, kernel_key(secret), agent_keys(secret, 0))
+            say(lost, b"x")
+            dealers.append(lost)
+        nobody_is_answered(dealers)
     for words in ("has a key that this kernel gave nobody", "has the key of an agent that is here, or was", "ended before it had said who it is"):
         assert len(place.logged("refused: a connection that " + words)) == 1, (words, place.log())
     for words in ("a connection with a key that is not expected", "a connection that does not speak as agents do"):
@@ -145,23 +141,21 @@ def test_strangers_are_refused_everywhere_and_the_cell_goes_on(run):
 
 def test_what_an_agent_sent_is_worth_nothing_a_second_time(run):
     place = run.place
-    cell = begin(run)
-    tape = max((bytes(tape) for tape in place.proxy.recorded), key=len)
-    assert len(tape) > 500
-    for size in (64, 200, 264, 265, 400, len(tape)):
-        raw(place.agents_port, tape[:size], 0.05)
-    streams = [socket.create_connection(("127.0.0.1", place.agents_port)) for _ in range(8)]
-    for stream in streams:  # slowly, as an agent does: each part when the kernel has answered the one before
-        stream.settimeout(0.2)
-        for begins, ends in ((0, 64), (64, 266), (266, len(tape))):
-            try:
-                stream.sendall(tape[begins:ends])
-                stream.recv(4096)
-            except OSError:
-                pass
-        stream.close()
-    assert not cell.ended
-    finish(run, cell)
+    with running(run):
+        tape = max((bytes(tape) for tape in place.proxy.recorded), key=len)
+        assert len(tape) > 500
+        for size in (64, 200, 264, 265, 400, len(tape)):
+            raw(place.agents_port, tape[:size], 0.05)
+        streams = [socket.create_connection(("127.0.0.1", place.agents_port)) for _ in range(8)]
+        for stream in streams:  # slowly, as an agent does: each part when the kernel has answered the one before
+            stream.settimeout(0.2)
+            for begins, ends in ((0, 64), (64, 266), (266, len(tape))):
+                try:
+                    stream.sendall(tape[begins:ends])
+                    stream.recv(4096)
+                except OSError:
+                    pass
+            stream.close()
     assert not place.logged("says HELLO for"), place.log()
 
 
@@ -184,9 +178,9 @@ def test_a_key_is_good_for_one_agent(spare, place):
     second.send(b"")  # connected, and says nothing yet
     first.send(entry(ROUTE_KERNEL, 0, hello()))
     assert answered(first, LIMIT * 1000)[-1][1] == WELCOME
-    second.send(entry(ROUTE_KERNEL, 0, hello()))
+    say(second, entry(ROUTE_KERNEL, 0, hello()))
     third = spare.dial()
-    third.send(entry(ROUTE_KERNEL, 0, hello()))
+    say(third, entry(ROUTE_KERNEL, 0, hello()))
     first.send(entry(ROUTE_KERNEL, 0, hello()))
     assert answered(second, 300) is None and answered(third, 0) is None
     assert processes.wait_until(lambda: place.logged("says HELLO again"), LIMIT)
@@ -194,7 +188,7 @@ def test_a_key_is_good_for_one_agent(spare, place):
     assert len(place.logged("has the key of an agent that is here, or was")) == 1, place.log()
     first.close()
     fourth = spare.dial()
-    fourth.send(entry(ROUTE_KERNEL, 0, hello()))
+    say(fourth, entry(ROUTE_KERNEL, 0, hello()))
     assert answered(fourth, 300) is None
     second.close(), third.close(), fourth.close()
 
@@ -237,9 +231,9 @@ def test_another_version_is_told_which_side_to_update(spare, place, version, wor
     agent = spare.dial()
     for _ in range(20):
         if version == 1:
-            agent.send_multipart([bytes(12), hello(1)])
+            say(agent, bytes(12), hello(1))
         else:
-            agent.send(entry(ROUTE_KERNEL, 0, hello(version)))
+            say(agent, entry(ROUTE_KERNEL, 0, hello(version)))
     frames = answered(agent, LIMIT * 1000)
     assert frames[-1][:2] == bytes([version, REFUSE]) and words in frames[-1], frames
     spare.wait(spare.cell, LIMIT)
@@ -252,7 +246,7 @@ def test_frames_over_the_limit_end_the_connection_and_take_no_memory(spare, plac
     before = processes.pss(spare.pid)
     agent = spare.dial()
     agent.send(bytes(330 << 20), copy=False)
-    agent.send(entry(ROUTE_KERNEL, 0, hello()))
+    say(agent, entry(ROUTE_KERNEL, 0, hello()))
     assert answered(agent, 500) is None
     assert processes.pss(spare.pid) - before < 60, "it was refused before it was taken in"
     agent.close()
@@ -309,13 +303,12 @@ def test_other_users_of_this_machine_see_no_secret(run):
     said = "import socket, sys\nfor path in sys.argv[1:]:\n    try:\n        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).connect(path)" \
            "\n        print(path)\n    except OSError:\n        pass\n"
     other = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "text": True, "capture_output": True, "cwd": "/", "check": True}
-    cell = begin(run)
-    with reachable(connection, log):
-        assert os.stat(connection).st_mode & 0o077 == 0 and os.stat(log).st_mode & 0o077 == 0
-        found = subprocess.run([python, "-S", "-c", SEEKER, connection, log, run.place.folder] + sorted({os.path.dirname(path) for path in sockets}),
-                               input="\n".join(needle.hex() for needle in needles(run)), **other)
-        reached = subprocess.run([python, "-S", "-c", said] + sockets, **other)
-    finish(run, cell)
+    with running(run):
+        with reachable(connection, log):
+            assert os.stat(connection).st_mode & 0o077 == 0 and os.stat(log).st_mode & 0o077 == 0
+            found = subprocess.run([python, "-S", "-c", SEEKER, connection, log, run.place.folder] + sorted({os.path.dirname(path) for path in sockets}),
+                                   input="\n".join(needle.hex() for needle in needles(run)), **other)
+            reached = subprocess.run([python, "-S", "-c", said] + sockets, **other)
     *places, seen = found.stdout.splitlines()
     assert places == [] and int(seen.split()[1]) > 50, found.stdout + found.stderr
     assert reached.stdout == ""
@@ -344,16 +337,15 @@ def test_no_process_shows_the_secret_in_arguments_or_after_it_was_taken(run):
 
 def test_a_flood_of_strangers_does_not_keep_a_cell_from_running(run):
     place = run.place
-    cell = begin(run)
-    agents = sorted(port for program, _, port in listening(processes.marked(run.marker)) - run.quiet_ports)
-    begun = time.monotonic()
-    for k in range(2000):
-        raw(agents[k % len(agents)], list(NASTY.values())[k % len(NASTY)])
-    unknown = [dial(place.context, place.agents_port, kernel_key(run.handed["secret"]), zmq.curve_keypair()) for _ in range(100)]
-    assert run.control("kernel_info_request", limit=LIMIT)["status"] == "ok"
-    nobody_is_answered(unknown)
-    assert not cell.ended and time.monotonic() - begun < LIMIT
-    finish(run, cell)
+    with running(run):
+        agents = sorted(port for program, _, port in listening(processes.marked(run.marker)) - run.quiet_ports)
+        begun = time.monotonic()
+        for k in range(2000):
+            raw(agents[k % len(agents)], list(NASTY.values())[k % len(NASTY)])
+        unknown = [dial(place.context, place.agents_port, kernel_key(run.handed["secret"]), zmq.curve_keypair()) for _ in range(100)]
+        assert run.control("kernel_info_request", limit=LIMIT)["status"] == "ok"
+        nobody_is_answered(unknown)
+        assert time.monotonic() - begun < LIMIT
     assert len(place.logged("ended before it had said who it is")) == 1
     for pid in agents_of(run):
         os.kill(pid, signal.SIGKILL)
@@ -379,7 +371,7 @@ def test_encrypted_channels_admit_the_clients_key_only(fresh, place):
         for server, keys in ((ours[0], zmq.curve_keypair()), (zmq.curve_keypair()[0], ours)):
             if name != "hb":
                 dealers.append(dial(place.context, connection[name + "_port"], server, keys))
-                dealers[-1].send(b"x")
+                say(dealers[-1], b"x")
     for _ in range(50):
         dealers.append(dial(place.context, connection["shell_port"], ours[0], zmq.curve_keypair()))
     nobody_is_answered(dealers)
