@@ -202,20 +202,33 @@ static void world_open(struct cell *c)
         log_warn("fanout", "out of memory: the ledger misses cell %u", c->count);
 }
 
-/* They have been told. */
+/* From here on what fails stops those that were told already. */
+static void members_begin(struct cell *c)
+{
+    c->state = CELL_RUNNING;
+}
+
+static void member_told(struct cell *c, struct member *member)
+{
+    struct rank *r = &c->nb->group->rank[member->rank];
+
+    member->worker = r->worker;
+    member->state = MEMBER_RUNNING;
+    r->state = RANK_BUSY;
+    r->since_ns = notebook_now(c->nb);
+}
+
+/* Nobody is to wait for those that were not told. */
+static void members_leave_out(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_WAITING)
+            c->member[k].state = MEMBER_INTERRUPTED;
+}
+
+/* All have been told. */
 static void members_run(struct cell *c)
 {
-    const uint64_t now = notebook_now(c->nb);
-
-    for (size_t k = 0; k < c->n; k++) {
-        struct rank *r = &c->nb->group->rank[c->member[k].rank];
-
-        c->member[k].worker = r->worker;
-        c->member[k].state = MEMBER_RUNNING;
-        r->state = RANK_BUSY;
-        r->since_ns = now;
-    }
-    c->state = CELL_RUNNING;
     live_begin(c);
     hang_begin(c);
 }
@@ -232,15 +245,22 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     if (lead && c->stdin_allowed && c->member[0].rank == 0) /* input() asks at rank 0 alone */
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
-    return send_ranks(c, to, m);
+    if (send_ranks(c, to, m) < 0)
+        return -1;
+    for (size_t k = 0; k < c->n; k++)
+        if (ranks_has(to, c->member[k].rank))
+            member_told(c, &c->member[k]);
+    return 0;
 }
 
-/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for each has a blob. */
+/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for each has a blob.
+ * Where some can't be sent theirs, those that have it already are interrupted. */
 static int run_all(struct cell *c, struct span *m)
 {
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc = ranks_copy(&others, &c->to);
 
+    members_begin(c);
     for (size_t k = 0; rc == 0 && k < c->n && (k == 0 || c->plan.gather); k++) {
         ranks_clear(&one);
         rc = ranks_add(&one, c->member[k].rank);
@@ -252,8 +272,10 @@ static int run_all(struct cell *c, struct span *m)
         rc = run_one(c, &others, m, false);
     ranks_release(&one);
     ranks_release(&others);
-    if (rc < 0)
+    if (rc < 0) {
         cell_fail(c, "RuntimeError", "out of memory"); /* unless it has failed in other words already */
+        members_leave_out(c);
+    }
     return rc;
 }
 
@@ -297,16 +319,21 @@ void fanout_run(struct cell *c)
 void fanout_fetch(struct cell *c)
 {
     const char *name = c->plan.kind == PLAN_PULL ? c->plan.names[c->pulled] : "";
+    int rc = 0;
 
-    for (size_t k = 0; k < c->n; k++) {
+    members_begin(c);
+    for (size_t k = 0; rc == 0 && k < c->n; k++) {
         struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
 
         m.blob = name[0] ? c->nb->next_blob++ : 0;
         m.v[F_FETCH_NAMES].s = slice_text(name);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
-        if (cell_send(c, &c->member[k].worker, 1, &m) < 0)
-            return;
+        if ((rc = cell_send(c, &c->member[k].worker, 1, &m)) == 0)
+            member_told(c, &c->member[k]);
     }
-    members_run(c);
+    if (rc == 0)
+        members_run(c);
+    else
+        members_leave_out(c);
     collect_look(c);
 }

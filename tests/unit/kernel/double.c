@@ -68,6 +68,8 @@ static int out_send(void *arg, const uint32_t *workers, size_t n, const struct s
     struct buf who = BUF_INIT;
     int rc = 0;
 
+    if (w->stuck && m->kind == w->stuck && w->leave-- == 0)
+        return err_set(err, "the agent on h1 can't be reached: its connection is gone");
     own(w, true);
     for (size_t k = 0; k < n; k++)
         rc |= buf_addf(&who, " %u", workers[k]);

@@ -20,6 +20,8 @@ struct world {
     unsigned asked;          /* nodes, as bits, that were asked and are to answer */
     unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
     bool no_engine;          /* engines can't be started */
+    enum span_kind stuck;    /* messages of this kind don't leave any more; 0: all do */
+    unsigned leave;          /* but for so many first */
     const char *arrives;     /* code of a cell that arrives while the shell is drained; once */
     void (*own)(bool on);    /* told when what allocates is the double itself; or NULL */
 };

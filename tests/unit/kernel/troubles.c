@@ -447,6 +447,43 @@ static void too_long(void)
     world_close(&w);
 }
 
+/* What can be sent to some ranks only. */
+static void half_way(void)
+{
+    static const char stopped[] = "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
+    struct clock clock;
+    struct world w;
+
+    open_idle(&w, &clock);
+    w.stuck = SPAN_RUN;
+    w.leave = 1;
+    run(&w, "%%distribute --gather\n1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ok(times(&w, "send RUN 2\n") == 1 && times(&w, "send INTERRUPT 2\n") == 1,
+       "a rank that has got a cell is interrupted when the next can't be sent it");
+    ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY, "and waited for");
+    ok(w.nb->group->rank[1].state == RANK_IDLE, "the other is not");
+    done(&w, 2, "error", stopped, "");
+    ok(is_over(&w, "the agent on h1 can't be reached") && times(&w, "publish error") == 1,
+       "the cell ends with what went wrong");
+    buf_clear(&w.log);
+    w.leave = 0;
+    run(&w, "%%distribute\n1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ok(is_over(&w, "the agent on h1 can't be reached") && !times(&w, "send INTERRUPT"), "nobody is when nobody has it");
+    buf_clear(&w.log);
+    w.stuck = SPAN_FETCH;
+    w.leave = 1;
+    run(&w, "%pull x");
+    captured(&w, "{\"names\": []}");
+    ok(logged(&w, "send INTERRUPT 2\n"), "so is a rank whose value is pulled");
+    done(&w, 2, "error", stopped, "");
+    ok(is_over(&w, "the agent on h1 can't be reached"), "and that cell ends");
+    world_close(&w);
+}
+
 /* A driver or a file system may hold a process for ever. */
 static void stuck(void)
 {
@@ -509,6 +546,7 @@ int main(void)
     late_and_twice();
     nobody_to_answer();
     too_long();
+    half_way();
     stuck();
     return plan_done();
 }
