@@ -136,6 +136,8 @@ void gather_stopped(struct cell *c)
     for (unsigned k = 0; k < c->nb->group->size; k++)
         if (c->nb->group->rank[k].state == RANK_STOPPING)
             return;
+    if (c->plan.fresh) /* as was asked for: what ran before is not missed by anybody */
+        group_forget_cells(c->nb->group);
     if (c->plan.kind == PLAN_RANKS && !c->moves)
         manage_stopped(c);
     else

@@ -227,6 +227,11 @@ int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
     return missed;
 }
 
+void group_forget_cells(struct group *g)
+{
+    json_array_clear(g->cells);
+}
+
 /* The cell's place in the group's list, which is in order. -1: memory is out. */
 static long place_of(struct group *g, unsigned count)
 {

@@ -81,6 +81,8 @@ void group_forget_versions(struct group *g);
 /* The cells that ran on the group and not on this rank, as "4, 7", appended to out; returns how many, or -1. */
 unsigned rank_cells(const struct rank *r); /* how many it ran */
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
+/* From here on no cell counts as missed. No rank is alive. */
+void group_forget_cells(struct group *g);
 /* Cell `count` runs on these ranks. A cell run again is written down once. */
 MUST_USE int group_ran(struct group *g, const struct ranks *where, unsigned count);
 

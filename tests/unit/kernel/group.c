@@ -75,6 +75,13 @@ static void ledger(void)
     ok(rank_start(&g->rank[1], 200, 0, &err) == 0 && g->rank[1].is_new && g->rank[1].lives == 2, "a rank started again is new");
     is_int(rank_missed(g, &g->rank[1], &text), 2, "and missed what ran before");
     is_text(text.p, "4, 7", "by the cells' numbers");
+    for (unsigned k = 0; k < g->size; k++)
+        rank_end(&g->rank[k]);
+    group_forget_cells(g);
+    buf_clear(&text);
+    ok(rank_start(&g->rank[1], 300, 0, &err) == 0 && rank_missed(g, &g->rank[1], &text) == 0, "nobody misses cells from before a start afresh");
+    ok(group_ran(g, &all, 9) == 0 && rank_start(&g->rank[1], 301, 0, &err) == 0 && rank_missed(g, &g->rank[1], &text) == 1, "but what ran since");
+    is_text(text.p, "9", "by its number");
     buf_release(&text);
     ranks_release(&all);
     group_destroy(g);
