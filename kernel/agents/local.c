@@ -36,9 +36,9 @@ int local_start(struct local *l, struct err *err)
 void local_ended(struct local *l, int status, char *why, size_t size)
 {
     if (WIFSIGNALED(status))
-        snprintf(why, size, "the agent on %s was killed by signal %d", l->node, WTERMSIG(status));
+        snprintf(why, size, "the agent was killed by signal %d", WTERMSIG(status));
     else
-        snprintf(why, size, "the agent on %s ended with exit status %d", l->node, WEXITSTATUS(status));
+        snprintf(why, size, "the agent ended with exit status %d", WEXITSTATUS(status));
     l->pid = 0;
     fd_close(&l->in);
 }

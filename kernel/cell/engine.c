@@ -288,31 +288,47 @@ void notebook_up(struct notebook *nb, unsigned node)
     notebook_next(nb);
 }
 
-/* Engines put a host's name before what they say of it. */
-static const char *without_name(const char *why, const char *name)
+/* Engines put a host's name before what they say of it, agents say theirs; here it stands before all that already.
+ * Borrowed from why or out; why as it is when memory is out. */
+static const char *without_name(const char *why, const char *name, struct buf *out)
 {
+    static const char agent[] = "cellspan-agent on ";
     const size_t n = strlen(name);
+    const char *at;
 
-    return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+    if (strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0)
+        why += n + 2;
+    at = strstr(why, agent);
+    if (!at || strncmp(at + sizeof agent - 1, name, n) != 0 || !strchr(": ", at[sizeof agent - 1 + n]))
+        return why;
+    if (buf_addf(out, "%.*scellspan-agent%s", (int)(at - why), why, at + sizeof agent - 1 + n) < 0)
+        return why;
+    return out->p;
+}
+
+static void lose(struct notebook *nb, struct machine *m, const char *why)
+{
+    m->lost = true;
+    m->asked = false;
+    if (nb->asking && notebook_node_of(nb, nb->asker) == m->node)
+        nb->asking = false;
+    group_lost(nb, m->node, nb->next_worker, why);
+    if (nb->cell)
+        start_look(nb->cell);
 }
 
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
 {
     const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+    const char *name = notebook_node_name(nb, node);
     struct machine *m = machine_of(nb, node);
     struct cell *c = nb->cell;
+    struct buf text = BUF_INIT;
 
-    if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine) {
-        absent_add(c, notebook_node_name(nb, node), without_name(why, notebook_node_name(nb, node)));
-        return;
-    }
-    if (!m)
-        return;
-    m->lost = true;
-    m->asked = false;
-    if (nb->asking && notebook_node_of(nb, nb->asker) == node)
-        nb->asking = false;
-    group_lost(nb, node, nb->next_worker, without_name(why, notebook_node_name(nb, node)));
-    if (nb->cell)
-        start_look(nb->cell);
+    why = without_name(why, name, &text);
+    if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine)
+        absent_add(c, name, why);
+    else if (m)
+        lose(nb, m, why);
+    buf_release(&text);
 }

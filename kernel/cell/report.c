@@ -107,12 +107,14 @@ json_t *report_death(const struct notebook *nb, const struct rank *r, const stru
     const struct slice gpu = m->v[F_EXITED_GPU].s;
     const char *host = notebook_node_name(nb, r->node);
     const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it had none yet */
+    const bool here = r->node == NODE_HERE;        /* elsewhere its name stands in front */
     char who[320], number[32] = "", where[1600];
 
     if (pid)
-        snprintf(number, sizeof number, ", pid %ld", pid);
-    snprintf(who, sizeof who, r->node == NODE_HERE ? "rank %u" : "rank %u on %.255s", r->number, host);
-    snprintf(where, sizeof where, "host %.255s%s%s%.*s", host, number, gpu.n ? ", " : "", SLICE_ARG(gpu));
+        snprintf(number, sizeof number, "pid %ld", pid);
+    snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
+    snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "", here && pid ? ", " : "",
+             number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
     return death("RankDied", who, where, m);
 }
 

@@ -117,6 +117,13 @@ static void absences(struct world *w)
     buf_clear(&w->log);
     run(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
+    lost(w, w->first, "h1: cellspan-agent ended with status 3: cellspan-agent on h1 can't reach the kernel");
+    lost(w, w->first + 1, "h2: cellspan-agent ended with status 3: cellspan-agent on h2 can't reach the kernel");
+    ok(is_over(w, "h1, h2 did not come up: cellspan-agent ended with status 3: cellspan-agent can't reach the kernel\""),
+       "and each machine once, whoever names it");
+    buf_clear(&w->log);
+    run(w, "%%distribute --on ssh:a,b\npass");
+    come(w, 2);
     lost(w, w->first, "it does not answer");
     notebook_interrupt(w->nb);
     ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the wait");
@@ -221,6 +228,7 @@ static void moves(void)
     ready(&w, 8);
     ready(&w, 9);
     all_done(&w, 8, 9);
+    ok(!logged(&w, "new: "), "and nobody misses what ran before");
     buf_clear(&w.log);
     run(&w, "%ranks stop");
     exited(&w, 8, 1, 15);
@@ -379,8 +387,8 @@ static void lost_while_running(void)
     provide(&w);
     lost(&w, 2, "it was not heard of for 10 s");
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "rank 2 on h2 is gone: it was not heard of for 10 s (host h2, pid 1004)") && logged(&w, "on ranks 2-3 of 4"),
-       "the ranks of a machine that is lost are dead, with their host");
+    ok(logged(&w, "rank 2 on h2 is gone: it was not heard of for 10 s (pid 1004)") && logged(&w, "on ranks 2-3 of 4"),
+       "the ranks of a machine that is lost are dead, with their host, named once");
     ok(logged(&w, "send INTERRUPT 2 3"), "and the others are interrupted");
     done(&w, 2, "error", INTERRUPTED, "");
     done(&w, 3, "error", INTERRUPTED, "");
@@ -390,6 +398,29 @@ static void lost_while_running(void)
     ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1") && !times(&w, "engine "), "the next one starts them where there is room");
     pass(&w, NS_PER_S);
     ok(logged(&w, "h2 is lost: ranks 2-3 start on h1"), "and says so");
+    world_close(&w);
+}
+
+/* Whoever tells of it names the machine; the user reads that once. */
+static void named_once(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    lost(&w, 2, "h2: cellspan-agent ended with status 137: cellspan-agent on h2 was killed by signal 9 (Killed)");
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent ended with status 137: cellspan-agent was killed by signal 9 (Killed) (pid 1004)"),
+       "an agent's last words don't name its machine again");
+    world_close(&w);
+    open_two(&w, &clock);
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    lost(&w, 2, "cellspan-agent on h21 said something");
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent on h21 said something (pid 1004)"), "another one's name stays");
     world_close(&w);
 }
 
@@ -556,6 +587,7 @@ int main(void)
     grows();
     versions();
     lost_while_running();
+    named_once();
     lost_without_room();
     lost_while_starting();
     lost_all();
