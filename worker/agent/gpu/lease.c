@@ -26,6 +26,7 @@
 #define NAME        "cellspan-gpu"
 #define FILE_MODE   0666
 #define FOLDER_MODE 01777
+#define USER_SIZE   41u /* bytes of a user's name that are shown */
 
 /* ---- the folder ---- */
 
@@ -153,18 +154,40 @@ static bool is_plain(int fd)
     return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink == 1;
 }
 
+/* Who we are, for people. The local file is read, not the system's directory asked: that may be a server which does not
+ * answer, and the agent's loop would wait for it. */
+static void name_user(char out[static USER_SIZE])
+{
+    const char *login = getenv("LOGNAME");
+
+    out[0] = '\0';
+#ifdef __linux__
+    FILE *f = fopen("/etc/passwd", "re");
+    const struct passwd *p;
+
+    while (f && !out[0] && (p = fgetpwent(f)))
+        if (p->pw_uid == geteuid())
+            snprintf(out, USER_SIZE, "%s", p->pw_name);
+    if (f)
+        fclose(f);
+#endif
+    if (!out[0] && login && login[0])
+        snprintf(out, USER_SIZE, "%s", login);
+    else if (!out[0])
+        snprintf(out, USER_SIZE, "user %lu", (unsigned long)geteuid());
+}
+
 static void write_holder(int fd, const char *what)
 {
-    const struct passwd *p = getpwuid(geteuid());
     const time_t now = time(NULL);
     struct tm tm;
-    char text[LEASE_HOLDER], when[16] = "?";
+    char user[USER_SIZE], text[LEASE_HOLDER], when[16] = "?";
     int n;
 
+    name_user(user);
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
-    n = snprintf(text, sizeof text, "%.40s%s%.40s (pid %ld, since %s)", p ? p->pw_name : "somebody",
-                 what[0] ? ", " : "", what, (long)getpid(), when);
+    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "", what, (long)getpid(), when);
     /* What it says is for people; on a full file system it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
