@@ -14,7 +14,8 @@ base_libbase_a_SOURCES = \
 	base/process.h base/process.c \
 	base/runtime.h base/runtime.c \
 	base/loop/wake.h base/loop/wake.c \
-	base/loop/loop.h base/loop/loop.c
+	base/loop/loop.h base/loop/loop.c \
+	base/loop/zap.h base/loop/zap.c
 
 # Allocations that fail on demand; see tests/unit/chaos.h.
 CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
@@ -33,7 +34,8 @@ tests_unit_base_ranks_t_LDADD = base/libbase.a
 check_PROGRAMS += \
 	tests/unit/base/loop.t \
 	tests/unit/base/process.t \
-	tests/unit/base/runtime.t
+	tests/unit/base/runtime.t \
+	tests/unit/base/zap.t
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
 tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)
@@ -41,3 +43,6 @@ tests_unit_base_process_t_SOURCES = tests/unit/base/process.c
 tests_unit_base_process_t_LDADD = base/libbase.a
 tests_unit_base_runtime_t_SOURCES = tests/unit/base/runtime.c
 tests_unit_base_runtime_t_LDADD = base/libbase.a $(SODIUM_LIBS) $(UUID_LIBS)
+tests_unit_base_zap_t_SOURCES = tests/unit/base/zap.c
+tests_unit_base_zap_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_zap_t_LDADD = base/libbase.a $(ZMQ_LIBS)

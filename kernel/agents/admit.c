@@ -74,14 +74,13 @@ void admit_end(struct admit *a, unsigned run)
             a->key[i].used = 1;
 }
 
-enum admit_verdict admit_ask(const struct admit *a, struct slice mechanism, struct slice credentials, unsigned *run,
-                             unsigned *index)
+enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run, unsigned *index)
 {
     const struct admit_key *k;
 
-    if (!slice_is(mechanism, "CURVE") || credentials.n != KEY_SIZE)
+    if (!public)
         return ADMIT_MECHANISM;
-    k = a->places ? seek(a->key, a->places, (const unsigned char *)credentials.p) : NULL;
+    k = a->places ? seek(a->key, a->places, public) : NULL;
     if (!k || !k->run)
         return a->pending ? ADMIT_LATER : ADMIT_STRANGER;
     if (k->used)

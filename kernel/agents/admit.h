@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/slice.h"
 #include "protocol/keys.h"
 
 enum admit_verdict {
@@ -40,9 +39,8 @@ MUST_USE int admit_reserve(struct admit *a, size_t n);
 void admit_add(struct admit *a, const unsigned char public[KEY_SIZE], unsigned run, unsigned index);
 /* Nobody is admitted for that run any more. */
 void admit_end(struct admit *a, unsigned run);
-/* mechanism and credentials: as ZAP has them. ADMIT_YES: who it is goes to run and index. */
-enum admit_verdict admit_ask(const struct admit *a, struct slice mechanism, struct slice credentials, unsigned *run,
-                             unsigned *index);
+/* public: KEY_SIZE bytes; NULL when it has shown no CURVE key. ADMIT_YES: who it is goes to run and index. */
+enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run, unsigned *index);
 /* It has said HELLO: its key admits nobody from now on. */
 void admit_use(struct admit *a, const unsigned char public[KEY_SIZE]);
 const char *admit_words(enum admit_verdict v);

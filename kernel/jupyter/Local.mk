@@ -3,7 +3,7 @@ kernel_jupyter_libfront_a_SOURCES = \
 	kernel/jupyter/front.h kernel/jupyter/front.c \
 	kernel/jupyter/connection.h kernel/jupyter/connection.c \
 	kernel/jupyter/sockets.h kernel/jupyter/sockets.c \
-	kernel/jupyter/zap.h kernel/jupyter/zap.c \
+	kernel/jupyter/owner.h kernel/jupyter/owner.c \
 	kernel/jupyter/heartbeat.h kernel/jupyter/heartbeat.c \
 	kernel/jupyter/outbound.h kernel/jupyter/outbound.c \
 	kernel/jupyter/iopub.h kernel/jupyter/iopub.c \

@@ -6,7 +6,7 @@
 #include <zmq.h>
 
 #include "kernel/jupyter/heartbeat.h"
-#include "kernel/jupyter/zap.h"
+#include "kernel/jupyter/owner.h"
 
 #define IOPUB_HWM 256       /* messages within libzmq for one subscriber; bytes are bounded by iopub.c */
 #define ROUTER_RECV_HWM 20000
@@ -55,7 +55,7 @@ static int options_set(void *socket, enum port port)
 
 static int curve_set(void *socket, const struct connection *c, enum port port)
 {
-    const char *domain = port == PORT_HEARTBEAT ? ZAP_ANYBODY : ZAP_OWNER;
+    const char *domain = port == PORT_HEARTBEAT ? DOMAIN_ANYBODY : DOMAIN_OWNER;
     const int server = 1;
 
     if (zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) < 0 ||
@@ -116,7 +116,7 @@ int sockets_open(struct sockets *s, struct loop *loop, const struct connection *
         goto undo;
     }
     /* Before any bind: who connects while there is nobody to ask would be let in. */
-    if (c->curve && !(s->zap = zap_create(loop, s->context, c, err)))
+    if (c->curve && !(s->owner = owner_create(loop, s->context, c, err)))
         goto undo;
     for (unsigned port = 0; port < PORTS; port++)
         if (bind_one(s, c, (enum port)port, err) < 0)
@@ -134,7 +134,7 @@ undo:
  * and zmq_ctx_term waits for every socket to be closed and then for what lingers. */
 void sockets_close(struct sockets *s, int linger_ms)
 {
-    zap_destroy(s->zap);
+    owner_destroy(s->owner);
     for (unsigned port = 0; port < PORTS; port++)
         if (s->socket[port]) {
             zmq_setsockopt(s->socket[port], ZMQ_LINGER, &linger_ms, sizeof linger_ms);

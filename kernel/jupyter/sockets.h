@@ -7,12 +7,12 @@
 #include "kernel/jupyter/connection.h"
 
 struct heartbeat;
-struct zap;
+struct owner;
 
 struct sockets {
     void *context;
     void *socket[PORTS]; /* that of the heartbeat is NULL: its thread has it */
-    struct zap *zap;     /* NULL: no encryption asked for */
+    struct owner *owner; /* NULL: no encryption asked for */
     struct heartbeat *heartbeat;
 };
 
