@@ -78,7 +78,7 @@ static bool judge(struct gate *g, const struct zap_question *q, bool may_wait)
         return false;
     if (v == ADMIT_YES)
         (void)snprintf(user, sizeof user, "%u.%u", run, index);
-    else if (v != ADMIT_LATER)
+    else
         gate_refused(g, admit_words(v));
     zap_answer(g->zap, q, v == ADMIT_YES ? ZAP_YES : v == ADMIT_LATER ? ZAP_LATER : ZAP_NO, user);
     return true;

@@ -238,6 +238,20 @@ static void early_agents_try_again(struct stage *s)
     peer_close(&peer);
 }
 
+/* Its engine never says how many there are: that can't be waited for without an end. */
+static void far_too_early_is_refused(struct stage *s)
+{
+    const unsigned engine = stage_engine(s, "read forever"), count = refusals(s);
+    const char *const why = admit_words(ADMIT_LATER);
+    struct peer peer;
+
+    peer_open(s, &peer, 0, PEER_CURVE);
+    peer_hello(&peer);
+    ok(refused_since(s, count) && gate_count_of(s->agents->gate, why) == 1, "refused, for now, and counted: %s", why);
+    agents_engine_stop(s->agents, engine);
+    peer_close(&peer);
+}
+
 static void other_versions_are_told(struct stage *s)
 {
     const struct span m = { .kind = SPAN_HELLO, .v[F_HELLO_VERSION].u64 = 3, .v[F_HELLO_PID].u64 = 1 };
@@ -313,6 +327,7 @@ int main(void)
     strangers_stay_outside(&s);
     two_at_once_are_one(&s);
     early_agents_try_again(&s);
+    far_too_early_is_refused(&s);
     other_versions_are_told(&s);
     stage_close(&s);
     setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "2", 1);
