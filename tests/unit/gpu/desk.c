@@ -31,6 +31,12 @@ static void came(struct asked *q, const char *text, size_t n)
     loop_stop(q->loop);
 }
 
+static void awake(struct loop *loop, void *arg)
+{
+    (void)arg;
+    loop_stop(loop);
+}
+
 static void known(void *arg)
 {
     came(arg, "", 0);
@@ -201,6 +207,33 @@ static void two_notebooks_differ(struct gpu_desk *one, struct loop *loop)
     sees(two, 20, "2");
     gpu_close(two);
     unsetenv("JPY_SESSION_NAME");
+}
+
+/* A lock file that somebody removes is there again before long: the desk's own timer sees to it. */
+static void leases_are_looked_after(struct gpu_desk *one, struct loop *loop, const struct stage *s)
+{
+    const uint64_t until_ns = clock_now(&clock_system) + LIMIT_NS;
+    struct err err = { "" };
+    char command[160];
+    struct watch *nap;
+
+    take(one, 2, 1, 8, false, NULL);
+    snprintf(command, sizeof command, "rm -r '%s'", s->leases);
+    ok(system(command) == 0, "all lock files are gone, and their folder");
+    while (access(s->leases, F_OK) < 0 && clock_now(&clock_system) < until_ns) {
+        nap = loop_timer(loop, 50 * NS_PER_MS, 0, awake, NULL, &err);
+        if (!nap || loop_run(loop, &err) < 0)
+            break;
+        watch_stop(nap);
+    }
+    {
+        struct gpu_desk *two = gpu_open(loop, &err);
+
+        look(two, loop);
+        take(two, 3, 1, 1, false, "held: GPU 0");
+        gpu_close(two);
+    }
+    gpu_give(one, 2);
 }
 
 static void gauges_are_told(struct gpu_desk *d, struct loop *loop, const struct stage *s)
@@ -391,6 +424,7 @@ int main(void)
     ranks_see_those_of_their_mates(d, loop);
     each_rank_has_its_own(d, loop);
     shared_ones_are_spread(d);
+    leases_are_looked_after(d, loop, &s);
     gauges_are_told(d, loop, &s);
     deaths_are_explained(d, loop, &s);
     a_driver_that_hangs_stops_nobody(d, loop, &s);

@@ -145,13 +145,70 @@ static void traps_are_avoided(const struct stage *s, int folder)
     }
 }
 
+static int keep(int folder, bool share, int *fd, struct err *err)
+{
+    err->text[0] = '\0';
+    return lease_keep(folder, UUID, share, "mine.ipynb", fd, err);
+}
+
+/* As systemd-logind does with what a user has in /dev/shm when he logs out. */
+static void removed_files_are_replaced(int folder)
+{
+    char holder[LEASE_HOLDER], want[64];
+    struct err err;
+    struct stat st;
+    pid_t pid;
+    int fd, second;
+
+    ok(take(folder, false, &fd) == LEASE_TAKEN && keep(folder, false, &fd, &err) == 0, "a lease is looked after");
+    ok(unlinkat(folder, UUID, 0) == 0 && keep(folder, false, &fd, &err) == 0 &&
+           take(folder, false, &second) == LEASE_HELD && lease_holder(folder, UUID, false, holder),
+       "its file was removed: it is there again, and keeps others away: %s", err.text);
+    ok(unlinkat(folder, UUID, 0) == 0, "once more");
+    pid = other(false, "digits.ipynb");
+    snprintf(want, sizeof want, "digits.ipynb (pid %ld, since ", (long)pid);
+    ok(keep(folder, false, &fd, &err) < 0 && fd >= 0 && strstr(err.text, want), "who was faster is named: %s", err.text);
+    end(pid);
+    ok(keep(folder, false, &fd, &err) == 0 && take(folder, false, &second) == LEASE_HELD, "and followed");
+    lease_give(&fd);
+
+    ok(fstatat(folder, UUID, &st, 0) == 0 && (st.st_mode & 07777) == 0666, "files are for all");
+    ok(lease_folder_is_there(folder), "the folder is there");
+}
+
+static void who_shares_gets_a_lock_later(int folder)
+{
+    const pid_t pid = other(false, "");
+    char holder[LEASE_HOLDER];
+    struct err err;
+    int fd, second;
+
+    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == 0, "what another one holds is shared");
+    end(pid);
+    ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == 0 &&
+           lease_holder(folder, UUID, false, holder) && take(folder, false, &second) == LEASE_HELD,
+       "once that one is gone, nobody else can have it alone");
+    lease_give(&fd);
+}
+
 static void folder_is_checked(const struct stage *s)
 {
+    const mode_t mask = umask(077);
     struct err err = { "" };
     char path[128];
     struct stat st;
+    int fd;
 
     ok(stat(s->leases, &st) == 0 && (st.st_mode & 07777) == 01777, "the folder is for all");
+    snprintf(path, sizeof path, "%s/mine", s->dir);
+    ok(mkdir(path, 0700) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && (fd = lease_folder(&err)) >= 0 &&
+           fstat(fd, &st) == 0 && (st.st_mode & 07777) == 0700,
+       "one that was there before stays as private as it was: %o", (unsigned)st.st_mode);
+    ok(rmdir(path) == 0 && !lease_folder_is_there(fd) && close(fd) == 0 && (fd = lease_folder(&err)) >= 0 &&
+           fstat(fd, &st) == 0 && (st.st_mode & 07777) == 01777,
+       "and one that is made is for all, whatever the umask: %o", (unsigned)st.st_mode);
+    close(fd);
+    (void)umask(mask);
     snprintf(path, sizeof path, "%s/link", s->dir);
     ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0,
        "a link is none: %s", err.text);
@@ -174,6 +231,8 @@ int main(void)
     death_gives_back(folder);
     sharing_must_be_asked_for(folder);
     traps_are_avoided(&s, folder);
+    removed_files_are_replaced(folder);
+    who_shares_gets_a_lock_later(folder);
     folder_is_checked(&s);
     close(folder);
     stage_close(&s);

@@ -12,6 +12,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
 	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
+	worker/agent/gpu/keep.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/mask.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \

@@ -8,7 +8,8 @@
 
 struct hold {
     char uuid[GPU_TEXT];
-    int fd; /* the lease */
+    int fd;    /* the lease */
+    bool lost; /* somebody else has it too, and that was told */
 };
 
 struct seat {
@@ -24,14 +25,18 @@ struct gpu_desk {
     struct client *client;
     struct gpus gpus; /* as of the last look */
     bool known;
-    struct seat *seat; /* a list */
-    int folder;        /* of the leases; -1: not opened yet */
+    struct seat *seat;    /* a list */
+    int folder;           /* of the leases; -1: not opened yet */
+    struct watch *keeper; /* while there are leases */
 };
 
 struct seat *desk_seat(const struct gpu_desk *d, uint32_t worker); /* NULL: none */
 unsigned desk_uses(const struct gpu_desk *d, const char *uuid);    /* by our own workers */
 /* The folder of the leases, or -1. */
 int desk_folder(struct gpu_desk *d, struct err *err);
+const char *desk_notebook(void); /* whose agent this is, for others to read; "": not known */
+/* Looks after the leases from now on, as long as there are any. */
+void desk_keep(struct gpu_desk *d);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *desk_workers(const struct gpu_desk *d, const struct gpu_worker *worker, size_t n);
 json_t *seat_uuids(const struct seat *s); /* s may be NULL: an empty list */

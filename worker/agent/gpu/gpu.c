@@ -35,6 +35,7 @@ void gpu_close(struct gpu_desk *d)
     client_destroy(d->client);
     while (d->seat)
         gpu_give(d, d->seat->worker);
+    watch_stop(d->keeper);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
     free(d);
@@ -42,6 +43,8 @@ void gpu_close(struct gpu_desk *d)
 
 int desk_folder(struct gpu_desk *d, struct err *err)
 {
+    if (d->folder >= 0 && !lease_folder_is_there(d->folder))
+        fd_close(&d->folder);
     if (d->folder < 0)
         d->folder = lease_folder(err);
     return d->folder;

@@ -26,6 +26,7 @@
 #define NAME        "cellspan-gpu"
 #define FILE_MODE   0666
 #define FOLDER_MODE 01777
+#define TRIES       3   /* files that come and go at the same moment */
 #define USER_SIZE   41u /* bytes of a user's name that are shown */
 
 /* ---- the folder ---- */
@@ -37,20 +38,21 @@ static int check_folder(int fd, const char *path, struct err *err)
 
     if (fstat(fd, &s) < 0)
         return err_set(err, "%s: %s", path, strerror(errno));
-    if (s.st_uid == geteuid() && (s.st_mode & 07777) != FOLDER_MODE)
-        (void)fchmod(fd, FOLDER_MODE); /* the umask took some away */
-    if (fstat(fd, &s) == 0 && (s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
+    if ((s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
         return err_set(err,
                        "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share",
                        path, path);
     return 0;
 }
 
+/* One that is there already stays as it is: it may be a folder of the user's that was named by mistake. */
 static int open_folder(const char *path, struct err *err)
 {
-    int fd;
+    const mode_t mask = umask(0); /* other users come at any moment, and must find it open to them */
+    int fd = mkdir(path, FOLDER_MODE);
 
-    if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST)
+    (void)umask(mask);
+    if (fd < 0 && errno != EEXIST)
         return err_set(err, "%s, where GPUs are leased, can't be made: %s", path, strerror(errno));
     if ((fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return err_set(
@@ -75,6 +77,13 @@ int lease_folder(struct err *err)
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
         return open_folder("/dev/shm/" NAME, err);
     return open_folder("/tmp/" NAME, err);
+}
+
+bool lease_folder_is_there(int folder)
+{
+    struct stat s;
+
+    return fstat(folder, &s) == 0 && s.st_nlink > 0;
 }
 
 /* ---- locks ---- */
@@ -131,17 +140,17 @@ static int open_file(int folder, const char *uuid, bool make)
 {
     const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TRIES; i++) {
         int fd = openat(folder, uuid, flags);
+        mode_t mask;
 
         if (fd >= 0 || errno != ENOENT || !make)
             return fd;
-        if ((fd = openat(folder, uuid, flags | O_CREAT | O_EXCL, FILE_MODE)) >= 0) {
-            (void)fchmod(fd, FILE_MODE); /* other users must be able to lock it */
+        mask = umask(0); /* other users must be able to lock it, from its first moment on */
+        fd = openat(folder, uuid, flags | O_CREAT | O_EXCL, FILE_MODE);
+        (void)umask(mask);
+        if (fd >= 0 || errno != EEXIST)
             return fd;
-        }
-        if (errno != EEXIST)
-            return -1;
     }
     return -1;
 }
@@ -151,7 +160,16 @@ static bool is_plain(int fd)
 {
     struct stat s;
 
-    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink == 1;
+    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1;
+}
+
+/* Whoever comes looks at the name: a lock on a file that was removed keeps nobody away. */
+static bool is_named(int folder, const char *uuid, int fd)
+{
+    struct stat ours, named;
+
+    return fstat(fd, &ours) == 0 && fstatat(folder, uuid, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
 /* Who we are, for people. The local file is read, not the system's directory asked: that may be a server which does not
@@ -187,21 +205,17 @@ static void write_holder(int fd, const char *what)
     name_user(user);
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
-    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "", what, (long)getpid(), when);
+    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "", what, (long)getpid(),
+                 when);
     /* What it says is for people; on a full file system it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
 }
 
-enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+static enum lease_result take_once(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
 {
     int locked;
 
-    *fd = -1;
-    if (!is_name(uuid)) {
-        (void)err_set(err, "\"%.100s\" is not the UUID of a GPU", uuid);
-        return LEASE_FAILED;
-    }
     if ((*fd = open_file(folder, uuid, true)) < 0 || !is_plain(*fd)) {
         (void)err_set(err, "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
                       uuid, *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
@@ -219,6 +233,51 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
         (void)err_set(err, "the lock file of %s can't be locked: %s", uuid, strerror(errno));
     lease_give(fd);
     return locked < 0 ? LEASE_FAILED : LEASE_HELD;
+}
+
+enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+{
+    *fd = -1;
+    if (!is_name(uuid)) {
+        (void)err_set(err, "\"%.100s\" is not the UUID of a GPU", uuid);
+        return LEASE_FAILED;
+    }
+    for (int i = 0; i < TRIES; i++) {
+        const enum lease_result result = take_once(folder, uuid, share, what, fd, err);
+
+        if (result != LEASE_TAKEN || is_named(folder, uuid, *fd))
+            return result;
+        lease_give(fd);
+    }
+    (void)err_set(err,
+                  "the lock file of %s is removed as soon as it is there; set CELLSPAN_GPU_LEASES to another folder "
+                  "for all users, or use --share",
+                  uuid);
+    return LEASE_FAILED;
+}
+
+int lease_keep(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+{
+    char holder[LEASE_HOLDER];
+    int fresh;
+
+    if (is_named(folder, uuid, *fd)) {
+        if (share)
+            (void)lock(*fd, true); /* who held it alone may be gone */
+        return 0;
+    }
+    switch (lease_take(folder, uuid, share, what, &fresh, err)) {
+    case LEASE_TAKEN:
+        lease_give(fd);
+        *fd = fresh;
+        return 0;
+    case LEASE_HELD:
+        return err_set(err, "%s has taken it, for its lock file was removed",
+                       lease_holder(folder, uuid, share, holder) ? holder : "somebody");
+    case LEASE_FAILED:
+        break;
+    }
+    return -1;
 }
 
 void lease_give(int *fd)

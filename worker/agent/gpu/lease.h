@@ -13,6 +13,7 @@
 /* The folder, open, made when it isn't there: $CELLSPAN_GPU_LEASES, else /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu.
  * -1: *err says what is wrong with it, and the fix. */
 int lease_folder(struct err *err);
+bool lease_folder_is_there(int folder); /* false: it was removed since; open it anew */
 
 enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
 
@@ -21,6 +22,11 @@ enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
  * others to read. */
 MUST_USE enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd,
                                       struct err *err);
+/* To be called every now and then. A lease whose file was removed is taken anew: systemd-logind empties /dev/shm of a
+ * user's files when he logs out (RemoveIPC), also where another user's agent holds the lock. And one that shares what
+ * somebody held alone gets its lock once that one is gone. -1: *err says who has it now, or why it can't be had; the
+ * lease is as it was. */
+MUST_USE int lease_keep(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err);
 void lease_give(int *fd); /* fine for -1 */
 
 /* Who holds it now, without taking it: "alice (pid 4711, since 14:03)"; false: nobody. share: is there anybody who

@@ -113,13 +113,12 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
 /* Takes one more GPU for s, if it is free. */
 static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share, struct err *err)
 {
-    const char *notebook = getenv("JPY_SESSION_NAME"), *slash = notebook ? strrchr(notebook, '/') : NULL;
     struct hold *h = &s->hold[s->n];
     enum lease_result result;
 
     if (!share && desk_uses(d, one->uuid))
         return LEASE_HELD;
-    result = lease_take(d->folder, one->uuid, share, slash ? slash + 1 : notebook ? notebook : "", &h->fd, err);
+    result = lease_take(d->folder, one->uuid, share, desk_notebook(), &h->fd, err);
     if (result != LEASE_TAKEN)
         return result;
     memcpy(h->uuid, one->uuid, sizeof h->uuid);
@@ -295,6 +294,7 @@ int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each
     }
     for (size_t i = 0; i < n; i++)
         mark(d, desk_seat(d, worker[i]));
+    desk_keep(d);
     return 0;
 fail:
     while (done > 0)
