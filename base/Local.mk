@@ -4,6 +4,7 @@ base_libbase_a_SOURCES = \
 	base/slice.h \
 	base/memory.h \
 	base/buf.h base/buf.c \
+	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
 	base/ranks.h base/ranks.c \
 	base/links.h base/links.c \
@@ -22,7 +23,8 @@ CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 check_PROGRAMS += \
 	tests/unit/base/buf.t \
-	tests/unit/base/ranks.t
+	tests/unit/base/ranks.t \
+	tests/unit/base/rows.t
 EXTRA_DIST += tests/unit/chaos.h
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
 tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
@@ -30,6 +32,9 @@ tests_unit_base_buf_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
 tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a
+tests_unit_base_rows_t_SOURCES = tests/unit/base/rows.c
+tests_unit_base_rows_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_rows_t_LDADD = base/libbase.a
 
 check_PROGRAMS += \
 	tests/unit/base/loop.t \

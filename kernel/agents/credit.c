@@ -2,7 +2,8 @@
 #include "kernel/agents/credit.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/rows.h"
 
 void credit_release(struct credit *c)
 {
@@ -10,20 +11,15 @@ void credit_release(struct credit *c)
     *c = (struct credit)CREDIT_INIT;
 }
 
+static uint64_t worker_of(const void *rows, size_t i)
+{
+    return ((const struct credit_row *)rows)[i].worker;
+}
+
 /* Where the worker's row stands, or belongs. */
 static size_t place_of(const struct credit *c, uint32_t worker)
 {
-    size_t low = 0, high = c->n;
-
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (c->row[mid].worker < worker)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return rows_place(c->row, c->n, worker_of, worker);
 }
 
 static struct credit_row *row_of(struct credit *c, uint32_t worker)
@@ -36,17 +32,11 @@ static struct credit_row *row_of(struct credit *c, uint32_t worker)
 static struct credit_row *row_add(struct credit *c, uint32_t worker)
 {
     const size_t at = place_of(c, worker);
+    struct credit_row *more = rows_insert(c->row, &c->n, &c->room, sizeof *more, at, 16);
 
-    if (c->n == c->room) {
-        const size_t room = c->room ? 2 * c->room : 16;
-        struct credit_row *more = realloc(c->row, room * sizeof *more);
-
-        if (!more)
-            return NULL;
-        c->row = more;
-        c->room = room;
-    }
-    memmove(&c->row[at + 1], &c->row[at], (c->n++ - at) * sizeof *c->row);
+    if (!more)
+        return NULL;
+    c->row = more;
     c->row[at] = (struct credit_row){ .worker = worker };
     return &c->row[at];
 }
@@ -76,8 +66,6 @@ void credit_forget(struct credit *c, uint32_t worker)
 {
     struct credit_row *row = row_of(c, worker);
 
-    if (row) {
-        memmove(row, row + 1, (size_t)(&c->row[c->n] - (row + 1)) * sizeof *row);
-        c->n--;
-    }
+    if (row)
+        rows_remove(c->row, &c->n, sizeof *row, (size_t)(row - c->row));
 }

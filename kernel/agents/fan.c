@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/rows.h"
+
 void fan_release(struct fan *f)
 {
     free(f->touched);
@@ -50,16 +52,12 @@ static struct link *fan_meet(struct fan *f, unsigned node)
 
 static int link_add_worker(struct link *l, uint32_t worker)
 {
-    if (l->n_workers == l->room) {
-        const size_t room = l->room ? 2 * l->room : 8;
-        uint32_t *more = realloc(l->worker, room * sizeof *more);
+    uint32_t *more = rows_insert(l->worker, &l->n_workers, &l->room, sizeof *more, l->n_workers, 8);
 
-        if (!more)
-            return -1;
-        l->worker = more;
-        l->room = room;
-    }
-    l->worker[l->n_workers++] = worker;
+    if (!more)
+        return -1;
+    l->worker = more;
+    l->worker[l->n_workers - 1] = worker;
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/loop/zap.h"
+#include "base/rows.h"
 
 #define REASONS_MAX 16
 #define KEPT_MAX    4096u /* questions */
@@ -86,18 +87,12 @@ static bool judge(struct gate *g, const struct zap_question *q, bool may_wait)
 
 static bool keep(struct gate *g, const struct zap_question *q, uint64_t now)
 {
-    if (g->n_kept == KEPT_MAX)
-        return false;
-    if (g->n_kept == g->room) {
-        const size_t room = g->room ? 2 * g->room : 16;
-        struct kept *more = realloc(g->kept, room * sizeof *more);
+    struct kept *more;
 
-        if (!more)
-            return false;
-        g->kept = more;
-        g->room = room;
-    }
-    g->kept[g->n_kept++] = (struct kept){ *q, now };
+    if (g->n_kept == KEPT_MAX || !(more = rows_insert(g->kept, &g->n_kept, &g->room, sizeof *more, g->n_kept, 16)))
+        return false;
+    g->kept = more;
+    g->kept[g->n_kept - 1] = (struct kept){ *q, now };
     return true;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rows.h"
+
 void lanes_release(struct lanes *t)
 {
     free(t->lane);
@@ -20,17 +22,13 @@ struct lane *lanes_get(const struct lanes *t, unsigned giver, unsigned taker)
 
 struct lane *lanes_add(struct lanes *t, unsigned giver, unsigned taker)
 {
-    if (t->n == t->room) {
-        const size_t room = t->room ? t->room * 2 : 8;
-        struct lane *lane = realloc(t->lane, room * sizeof *lane);
+    struct lane *more = rows_insert(t->lane, &t->n, &t->room, sizeof *more, t->n, 8);
 
-        if (!lane)
-            return NULL;
-        t->lane = lane;
-        t->room = room;
-    }
-    t->lane[t->n] = (struct lane){ giver, taker, LANE_OPENING };
-    return &t->lane[t->n++];
+    if (!more)
+        return NULL;
+    t->lane = more;
+    t->lane[t->n - 1] = (struct lane){ giver, taker, LANE_OPENING };
+    return &t->lane[t->n - 1];
 }
 
 void lanes_lost(struct lanes *t, unsigned node)

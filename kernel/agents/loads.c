@@ -3,7 +3,8 @@
 #include "kernel/agents/loads.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/rows.h"
 
 void loads_release(struct loads *t)
 {
@@ -13,104 +14,68 @@ void loads_release(struct loads *t)
     *t = (struct loads)LOADS_INIT;
 }
 
-/* Where the blob stands, or belongs. */
-static size_t find_load(const struct loads *t, uint64_t blob)
+static uint64_t blob_of(const void *loads, size_t i)
 {
-    size_t low = 0, high = t->n;
-
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (t->load[mid].blob < blob)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ((const struct load *)loads)[i].blob;
 }
 
-static size_t find_place(const struct load *l, unsigned node)
+static uint64_t node_of(const void *places, size_t i)
 {
-    size_t low = 0, high = l->n;
-
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (l->place[mid].node < node)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ((const struct place *)places)[i].node;
 }
 
 struct load *loads_get(const struct loads *t, uint64_t blob)
 {
-    const size_t i = find_load(t, blob);
+    const size_t i = rows_place(t->load, t->n, blob_of, blob);
 
     return i < t->n && t->load[i].blob == blob ? &t->load[i] : NULL;
 }
 
 struct place *load_at(const struct load *l, unsigned node)
 {
-    const size_t i = find_place(l, node);
+    const size_t i = rows_place(l->place, l->n, node_of, node);
 
     return i < l->n && l->place[i].node == node ? &l->place[i] : NULL;
 }
 
 struct load *loads_add(struct loads *t, uint64_t blob, uint64_t size)
 {
-    const size_t i = find_load(t, blob);
+    const size_t i = rows_place(t->load, t->n, blob_of, blob);
+    struct load *more;
 
     if (i < t->n && t->load[i].blob == blob)
         return &t->load[i];
-    if (t->n == t->room) {
-        const size_t room = t->room ? t->room * 2 : 16;
-        struct load *load = realloc(t->load, room * sizeof *load);
-
-        if (!load)
-            return NULL;
-        t->load = load;
-        t->room = room;
-    }
-    memmove(&t->load[i + 1], &t->load[i], (t->n++ - i) * sizeof *t->load);
+    if (!(more = rows_insert(t->load, &t->n, &t->room, sizeof *more, i, 16)))
+        return NULL;
+    t->load = more;
     t->load[i] = (struct load){ .blob = blob, .size = size };
     return &t->load[i];
 }
 
 struct place *load_add(struct load *l, unsigned node)
 {
-    const size_t i = find_place(l, node);
+    const size_t i = rows_place(l->place, l->n, node_of, node);
+    struct place *more;
 
     if (i < l->n && l->place[i].node == node)
         return &l->place[i];
-    if (l->n == l->room) {
-        const size_t room = l->room ? l->room * 2 : 2; /* most blobs are on a node or two */
-        struct place *place = realloc(l->place, room * sizeof *place);
-
-        if (!place)
-            return NULL;
-        l->place = place;
-        l->room = room;
-    }
-    memmove(&l->place[i + 1], &l->place[i], (l->n++ - i) * sizeof *l->place);
+    /* most blobs are on a node or two */
+    if (!(more = rows_insert(l->place, &l->n, &l->room, sizeof *more, i, 2)))
+        return NULL;
+    l->place = more;
     l->place[i] = (struct place){ .node = node };
     return &l->place[i];
 }
 
 void loads_remove(struct loads *t, struct load *l)
 {
-    const size_t i = (size_t)(l - t->load);
-
     free(l->place);
-    memmove(l, l + 1, (--t->n - i) * sizeof *l);
+    rows_remove(t->load, &t->n, sizeof *l, (size_t)(l - t->load));
 }
 
 void load_remove(struct load *l, struct place *p)
 {
-    const size_t i = (size_t)(p - l->place);
-
-    memmove(p, p + 1, (--l->n - i) * sizeof *p);
+    rows_remove(l->place, &l->n, sizeof *p, (size_t)(p - l->place));
 }
 
 const struct place *load_holder(const struct load *l)

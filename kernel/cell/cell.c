@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rows.h"
 #include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
@@ -260,20 +261,17 @@ bool cell_wants_value(const struct cell *c)
     return !c->is_call || (c->call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;
 }
 
+static uint64_t rank_of(const void *members, size_t i)
+{
+    return ((const struct member *)members)[i].rank;
+}
+
 /* Members are in the order of their ranks. */
 static struct member *member_of(const struct cell *c, unsigned rank)
 {
-    size_t low = 0, high = c->n;
+    const size_t at = rows_place(c->member, c->n, rank_of, rank);
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (c->member[mid].rank < rank)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < c->n && c->member[low].rank == rank ? &c->member[low] : NULL;
+    return at < c->n && c->member[at].rank == rank ? &c->member[at] : NULL;
 }
 
 struct member *cell_worker(struct cell *c, uint32_t worker)

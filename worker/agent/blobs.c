@@ -2,77 +2,58 @@
 #include "worker/agent/blobs.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "base/rows.h"
 
 void blobs_release(struct blobs *b)
 {
-    for (unsigned i = 0; i < b->n; i++)
+    for (size_t i = 0; i < b->n; i++)
         close(b->blob[i].fd);
     free(b->blob);
     *b = (struct blobs)BLOBS_INIT;
 }
 
-/* Where `number` stands or belongs. */
-static unsigned find(const struct blobs *b, uint64_t number)
+static uint64_t number_of(const void *blobs, size_t i)
 {
-    unsigned low = 0, high = b->n;
+    return ((const struct blob *)blobs)[i].number;
+}
 
-    while (low < high) {
-        const unsigned mid = low + (high - low) / 2;
-
-        if (b->blob[mid].number < number)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+/* Where `number` stands or belongs. */
+static size_t find(const struct blobs *b, uint64_t number)
+{
+    return rows_place(b->blob, b->n, number_of, number);
 }
 
 const struct blob *blobs_get(const struct blobs *b, uint64_t number)
 {
-    const unsigned i = find(b, number);
+    const size_t i = find(b, number);
 
     return i < b->n && b->blob[i].number == number ? &b->blob[i] : NULL;
 }
 
-static int grow(struct blobs *b)
-{
-    const unsigned cap = b->cap ? b->cap * 2 : 16;
-    struct blob *blob;
-
-    if (b->n < b->cap)
-        return 0;
-    if (!(blob = realloc(b->blob, cap * sizeof *blob)))
-        return -1;
-    b->blob = blob;
-    b->cap = cap;
-    return 0;
-}
-
 int blobs_put(struct blobs *b, uint64_t number, uint64_t size, int fd)
 {
-    unsigned i;
+    struct blob *more;
+    size_t i;
 
     blobs_drop(b, number);
-    if (grow(b) < 0) {
+    i = find(b, number);
+    if (!(more = rows_insert(b->blob, &b->n, &b->room, sizeof *more, i, 16))) {
         close(fd);
         return -1;
     }
-    i = find(b, number);
-    memmove(&b->blob[i + 1], &b->blob[i], (b->n - i) * sizeof *b->blob);
+    b->blob = more;
     b->blob[i] = (struct blob){ number, size, fd };
-    b->n++;
     return 0;
 }
 
 void blobs_drop(struct blobs *b, uint64_t number)
 {
-    const unsigned i = find(b, number);
+    const size_t i = find(b, number);
 
     if (i >= b->n || b->blob[i].number != number)
         return;
     close(b->blob[i].fd);
-    b->n--;
-    memmove(&b->blob[i], &b->blob[i + 1], (b->n - i) * sizeof *b->blob);
+    rows_remove(b->blob, &b->n, sizeof *b->blob, i);
 }

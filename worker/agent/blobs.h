@@ -2,6 +2,7 @@
 #ifndef WORKER_AGENT_BLOBS_H
 #define WORKER_AGENT_BLOBS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -14,8 +15,7 @@ struct blob {
 
 struct blobs {
     struct blob *blob; /* in the order of their numbers */
-    unsigned n;
-    unsigned cap;
+    size_t n, room;
 };
 
 #define BLOBS_INIT { NULL, 0, 0 }
