@@ -16,6 +16,7 @@
 #include <zmq.h>
 
 #include "base/loop/wake.h"
+#include "base/rows.h"
 
 enum kind { KIND_FD, KIND_ZMQ, KIND_TIMER, KIND_SIGNAL };
 
@@ -124,17 +125,24 @@ void loop_destroy(struct loop *loop)
 
 int loop_later(struct loop *loop, loop_f f, void *arg)
 {
-    if (loop->n_later == loop->later_cap) {
-        const size_t cap = loop->later_cap ? loop->later_cap * 2 : 8;
-        struct later *later = realloc(loop->later, cap * sizeof *later);
+    struct later *later = rows_insert(loop->later, &loop->n_later, &loop->later_cap, sizeof *later, loop->n_later, 8);
 
-        if (!later)
-            return -1;
-        loop->later = later;
-        loop->later_cap = cap;
-    }
-    loop->later[loop->n_later++] = (struct later){ f, arg };
+    if (!later)
+        return -1;
+    loop->later = later;
+    loop->later[loop->n_later - 1] = (struct later){ f, arg };
     return 0;
+}
+
+static void free_now(struct loop *loop, void *arg)
+{
+    (void)loop;
+    free(arg);
+}
+
+void loop_free(struct loop *loop, void *p)
+{
+    (void)!loop_later(loop, free_now, p);
 }
 
 /* ---- watches ---- */

@@ -44,6 +44,8 @@ struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, str
 
 /* Calls f once, after this turn's callbacks: for frees of what callers up the stack may still touch. */
 MUST_USE int loop_later(struct loop *loop, loop_f f, void *arg);
+/* The same with free(p). Without memory to note that, it stays allocated. */
+void loop_free(struct loop *loop, void *p);
 
 void watch_stop(struct watch *w); /* NULL is fine */
 

@@ -24,19 +24,13 @@ struct call {
     bool over;
 };
 
-static void free_later(struct loop *loop, void *arg)
-{
-    (void)loop;
-    free(arg);
-}
-
 static void close_all(struct call *c)
 {
     c->over = true;
     dial_stop(c->dial);
     watch_stop(c->watch);
     watch_stop(c->limit);
-    (void)!loop_later(c->loop, free_later, c); /* callers up the stack still look at it */
+    loop_free(c->loop, c); /* callers up the stack still look at it */
 }
 
 void call_stop(struct call *c)

@@ -95,12 +95,6 @@ static void try_close(struct try *t)
     t->fd = -1;
 }
 
-static void free_later(struct loop *loop, void *arg)
-{
-    (void)loop;
-    free(arg);
-}
-
 void dial_stop(struct dial *d)
 {
     if (!d || d->stopped)
@@ -113,7 +107,7 @@ void dial_stop(struct dial *d)
     watch_stop(d->timer);
     watch_stop(d->limit);
     keys_wipe(&d->own);
-    (void)!loop_later(d->loop, free_later, d); /* callers up the stack still look at it: without memory it stays */
+    loop_free(d->loop, d); /* callers up the stack still look at it */
 }
 
 /* The others are closed: those that are in the middle of a handshake when it is over, for a server counts torn ones. */

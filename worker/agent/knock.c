@@ -19,12 +19,6 @@ struct knock {
     bool over;
 };
 
-static void free_later(struct loop *loop, void *arg)
-{
-    (void)loop;
-    free(arg);
-}
-
 void knock_stop(struct knock *k)
 {
     if (!k || k->over)
@@ -33,7 +27,7 @@ void knock_stop(struct knock *k)
     watch_stop(k->watch);
     watch_stop(k->later);
     fd_close(&k->fd);
-    (void)!loop_later(k->loop, free_later, k); /* callers up the stack still look at it: without memory it stays */
+    loop_free(k->loop, k); /* callers up the stack still look at it */
 }
 
 static void answered(struct loop *loop, void *arg)

@@ -29,12 +29,6 @@ struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node, 
     return one;
 }
 
-static void free_later(struct loop *loop, void *arg)
-{
-    (void)loop;
-    free(arg);
-}
-
 void peer_destroy(struct peer *one)
 {
     struct peer **at = &one->peers->peer;
@@ -50,7 +44,7 @@ void peer_destroy(struct peer *one)
         zmq_close(one->socket);
     buf_release(&one->route);
     one->gone = true;
-    (void)!loop_later(one->peers->loop, free_later, one); /* callers up the stack still look at it */
+    loop_free(one->peers->loop, one); /* callers up the stack still look at it */
 }
 
 struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node)

@@ -266,6 +266,24 @@ static void later_comes_after_the_turn(void)
     is_text(d.text, "lll", "the end of the loop runs all that is left: they free things");
 }
 
+static void freed_after_the_turn(void)
+{
+    struct loop *loop = loop_create(&clock_system, NULL);
+    char *now = malloc(1), *never = malloc(1);
+
+    loop_free(loop, now);
+    *now = 'x';
+    ok(*now == 'x', "what is freed later is there until the turn is over");
+    run_turn(loop);
+    alloc_fail_at(0);
+    loop_free(loop, never);
+    alloc_fail_at(-1);
+    *never = 'x';
+    ok(*never == 'x', "and stays without memory to note it");
+    free(never);
+    loop_destroy(loop);
+}
+
 /* ---- signals ---- */
 
 static void signal_seen(struct loop *loop, void *arg)
@@ -385,6 +403,7 @@ int main(void)
     writing_is_served_too();
     watches_may_be_stopped_from_callbacks();
     later_comes_after_the_turn();
+    freed_after_the_turn();
     signals_are_served_in_the_loop();
     every_message_of_a_socket_is_seen();
     any_failed_allocation_is_survived();
