@@ -10,6 +10,12 @@
 
 /* ---- GPUs of the machines ---- */
 
+/* A driver that could not tell now may do so the next time. */
+static bool is_told(const json_t *said)
+{
+    return said && !json_is_null(json_object_get(said, "gpus"));
+}
+
 static void note_held(struct machine *m, const json_t *gpu, const char *by)
 {
     const size_t at = strlen(m->held);
@@ -25,7 +31,7 @@ void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
     size_t k;
 
     if (machine) {
-        machine->known = true;
+        machine->known = is_told(said);
         machine->asked = false;
         machine->gpus = machine->gpus_all = 0;
         machine->mig = false;
@@ -39,6 +45,8 @@ void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
             else
                 machine->gpus++;
         }
+        if (!machine->gpus_all)
+            snprintf(machine->held, sizeof machine->held, "%s", text_field(said, "why"));
     }
     json_decref(said);
     if (nb->cell)

@@ -10,17 +10,20 @@
 
 static int refuse_n_gpu(struct cell *c, const struct sites *s)
 {
-    struct buf where = BUF_INIT;
+    struct buf where = BUF_INIT, whys = BUF_INIT;
     bool some = false;
 
     for (size_t k = 0; k < s->n && k < 8; k++) {
         some = some || s->node[k].gpus_all;
-        if (buf_addf(&where, "%s%s%s%s", k ? ", " : "", s->node[k].name, s->node[k].held[0] ? "; " : "",
-                     s->node[k].held) < 0)
+        if (buf_addf(&where, "%s%s", k ? ", " : "", s->node[k].name) < 0 ||
+            (s->node[k].gpus_all && s->node[k].held[0] && buf_addf(&where, "; %s", s->node[k].held) < 0))
             break;
     }
-    cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)", some ? "free " : "",
-              where.p ? where.p : "");
+    if (place_add_whys(s->node, s->n, &whys) < 0)
+        buf_clear(&whys);
+    cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)%s", some ? "free " : "",
+              where.p ? where.p : "", whys.n ? whys.p : "");
+    buf_release(&whys);
     buf_release(&where);
     return -1;
 }

@@ -145,15 +145,34 @@ static int no_slots(const struct place_node *node, size_t n, const struct place_
     return -1;
 }
 
+/* Machines in a row that say the same are told once. */
+int place_add_whys(const struct place_node *node, size_t n, struct buf *out)
+{
+    const char *last = "";
+
+    for (size_t k = 0, told = 0; k < n && told < NAMED_MAX; k++) {
+        if (node[k].gpus_all || !node[k].held || !node[k].held[0] || strcmp(node[k].held, last) == 0)
+            continue;
+        last = node[k].held;
+        if (buf_addf(out, "; %s: %s", node[k].name, last) < 0)
+            return -1;
+        told++;
+    }
+    return 0;
+}
+
 static int no_such_gpus(const struct place_node *node, size_t n, const struct place_want *want, struct err *err)
 {
-    struct buf where = BUF_INIT;
+    struct buf where = BUF_INIT, whys = BUF_INIT;
 
     for (size_t k = 0; k < n && k < NAMED_MAX; k++)
         if (buf_addf(&where, "%s%s", k ? ", " : "", node[k].name) < 0)
             break;
-    err_set(err, "--gpus %u: there is no GPU on %s (leave --gpus out to run without)", want->gpus,
-            where.p ? where.p : "");
+    if (place_add_whys(node, n, &whys) < 0)
+        buf_clear(&whys);
+    err_set(err, "--gpus %u: there is no GPU on %s (leave --gpus out to run without)%s", want->gpus,
+            where.p ? where.p : "", whys.n ? whys.p : "");
+    buf_release(&whys);
     buf_release(&where);
     return -1;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define PLACE_NOWHERE UINT_MAX
@@ -18,7 +19,7 @@ struct place_node {
     unsigned gpus;     /* that ranks of this notebook may have there, with those that they have already */
     unsigned gpus_all; /* the same with those that others hold */
     long cores;        /* 0: not known */
-    const char *held;  /* who else holds GPUs there, for people; borrowed; NULL or "": nobody */
+    const char *held;  /* for people; borrowed; NULL or "": nothing. Who else holds GPUs there, or why there are none */
 };
 
 struct place_want {
@@ -34,6 +35,9 @@ unsigned place_world_of_gpus(const struct place_node *node, size_t n, const stru
 /* How many ranks there are where nobody says: the slots, else one for each GPU, else one for each core, 4 at most and
  * at least one for each machine. */
 unsigned place_world(const struct place_node *node, size_t n, const struct place_want *want);
+
+/* Adds "; h1: no driver: …" for those without GPUs that say why. -1: memory is out. */
+MUST_USE int place_add_whys(const struct place_node *node, size_t n, struct buf *out);
 
 /* at: of each of the group's `size` ranks the index of its machine, or PLACE_NOWHERE of those that do not live; the
  * ones of them that are below `world` are placed, and filled in. before: where each was before, which is preferred

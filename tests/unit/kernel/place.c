@@ -64,6 +64,9 @@ static void gpus(void)
     const struct place_node mixed[] = { { .name = "h1" }, { .name = "h2", .gpus = 1, .gpus_all = 1 } };
     const struct place_node slot[] = { { .name = "h1", .slots = 2, .gpus = 1, .gpus_all = 1 } };
     const struct place_node taken[] = { { .name = "h1", .gpus_all = 1 } };
+    const struct place_node broken[] = {
+        { .name = "h1", .held = "no driver" }, { .name = "h2", .held = "no driver" }, { .name = "h3", .held = "" }, { .name = "h4", .held = "reboot" },
+    };
     const struct place_want none = { .no_gpu = true }, pairs = { .gpus = 2 }, share = { .share = true };
 
     is_text(placed(two, 2, &any, 3), "001", "one rank for each free GPU");
@@ -86,6 +89,9 @@ static void gpus(void)
     is_int(place_world(taken, 1, &any), 1, "a machine whose GPUs all are taken");
     is_text(placed(taken, 1, &any, 1), "-n 1: there are 0 GPUs (h1: 0 free of 1) for 1 rank; --no-gpu runs without, --share lets them share",
             "says so");
+    is_text(placed(broken, 4, &pairs, 1),
+            "--gpus 2: there is no GPU on h1, h2, h3, h4 (leave --gpus out to run without); h1: no driver; h4: reboot",
+            "why is told, once for each reason");
     is_text(placed(mixed, 1, &pairs, 1), "--gpus 2: there is no GPU on h1 (leave --gpus out to run without)", "asked-for ones must be there");
 }
 

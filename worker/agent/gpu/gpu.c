@@ -81,13 +81,22 @@ static void say(const json_t *json, gpu_json_f f, void *arg)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
-    f(arg, slice_text(text ? text : "{\"gpus\":[],\"driver\":\"\",\"why\":\"out of memory\"}"));
+    f(arg, slice_text(text ? text : "{\"gpus\":null,\"driver\":\"\",\"why\":\"out of memory\"}"));
     free(text);
 }
 
 static void say_why(const char *why, gpu_json_f f, void *arg)
 {
     json_t *json = json_pack("{s:[], s:[], s:s, s:s}", "gpus", "workers", "driver", "", "why", why);
+
+    say(json, f, arg);
+    json_decref(json);
+}
+
+/* There may be some, but nobody could tell which: the kernel is to ask again. */
+static void say_unknown(const char *why, gpu_json_f f, void *arg)
+{
+    json_t *json = json_pack("{s:n, s:s, s:s}", "gpus", "driver", "", "why", why);
 
     say(json, f, arg);
     json_decref(json);
@@ -137,6 +146,8 @@ static void looked(void *arg, const json_t *said, const char *why)
         log_warn("gpu", "%s", why);
     if (w->known) {
         w->known(w->arg);
+    } else if (!d->known) {
+        say_unknown(why, w->json, w->arg);
     } else {
         json = list_to_json(d);
         say(json, w->json, w->arg);
@@ -172,7 +183,7 @@ void gpu_list(struct gpu_desk *d, gpu_json_f f, void *arg)
     if (w)
         w->json = f;
     if (look(d, w, &err) < 0)
-        say_why(err.text, f, arg);
+        say_unknown(err.text, f, arg);
 }
 
 /* ---- gauges ---- */
