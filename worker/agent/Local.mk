@@ -30,6 +30,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/guard.h worker/agent/guard.c \
 	worker/agent/join.h worker/agent/join.c \
 	worker/agent/lines.h worker/agent/lines.c \
+	worker/agent/look.h worker/agent/look.c \
 	worker/agent/nccl.h worker/agent/nccl.c worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
 	worker/agent/oom.h worker/agent/oom.c \
 	worker/agent/outbox.h worker/agent/outbox.c \
@@ -45,6 +46,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/stacks.h worker/agent/stacks.c \
 	worker/agent/start.h worker/agent/start.c \
 	worker/agent/tail.h worker/agent/tail.c \
+	worker/agent/warm.h worker/agent/warm.c \
 	worker/agent/worker.h worker/agent/worker.c \
 	worker/agent/zygote.h worker/agent/zygote.c
 
@@ -76,10 +78,11 @@ tests_unit_agent_home_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_lines_t_SOURCES = tests/unit/agent/lines.c
 tests_unit_agent_lines_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
-	tests/unit/agent/fake.h tests/unit/agent/fake.c
+	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_net_t_LDADD = $(AGENT_TEST_LIBS)
-tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c
+tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c tests/unit/agent/hung.h
+tests_unit_agent_paths_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_paths_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_ranks_t_SOURCES = tests/unit/agent/ranks.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_ranks_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE

@@ -12,8 +12,6 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/ferry.h"
 #include "worker/agent/gauge.h"
-#include "worker/agent/join.h"
-#include "worker/agent/place.h"
 #include "worker/agent/port.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/sever.h"
@@ -21,8 +19,8 @@
 #include "worker/agent/stacks.h"
 #include "worker/agent/start.h"
 #include "worker/agent/uplink.h"
+#include "worker/agent/warm.h"
 #include "worker/agent/worker.h"
-#include "worker/agent/zygote.h"
 
 #define SIGNAL_MAX 63u
 
@@ -31,6 +29,8 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     memset(a, 0, sizeof *a);
     a->args = *args;
     a->loop = loop;
+    a->looks.loop = loop;
+    a->package = spawn_package();
     a->window = CREDIT_FIRST;
     oom_init(&a->oom);
     if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
@@ -44,6 +44,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
 
 void agent_release(struct agent *a)
 {
+    looks_end(&a->looks);
     while (a->worker) {
         struct worker *w = a->worker;
 
@@ -131,22 +132,6 @@ char *agent_text(struct slice s)
     return text;
 }
 
-static void on_warm(struct agent *a, const struct span *m)
-{
-    char *python = agent_text(m->v[F_WARM_PYTHON].s);
-    char found[PATH_MAX];
-    struct err err = { "" };
-    bool good = python != NULL;
-
-    if (good && join_is_remote(a->args.connect))
-        good = place_python(python, getenv("CELLSPAN_REMOTE_PYTHON"), getenv("PATH"), a->args.node, found, &err) == 0;
-    else if (good)
-        good = snprintf(found, sizeof found, "%s", python) < (int)sizeof found;
-    if (!good || !zygote_get(a, found, &err))
-        log_warn("agent", "WARM: %s", err.text);
-    free(python);
-}
-
 static void on_welcome(struct agent *a, const struct span *m)
 {
     a->window = m->v[F_WELCOME_WINDOW].u64 ? m->v[F_WELCOME_WINDOW].u64 : CREDIT_FIRST;
@@ -211,7 +196,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_SEVER: sever_workers(a, m, workers); break;
     case SPAN_DROP: on_drop(a, m); break;
     case SPAN_PORT: on_port(a, m); break;
-    case SPAN_WARM: on_warm(a, m); break;
+    case SPAN_WARM: warm_zygote(a, m); break;
     case SPAN_GPUS: gauge_gpus(a, m); break;
     case SPAN_GAUGES: gauge_all(a, m); break;
     case SPAN_EXPECT:

@@ -7,6 +7,7 @@
 #include "base/loop/loop.h"
 #include "protocol/span.h"
 #include "worker/agent/blobs.h"
+#include "worker/agent/look.h"
 #include "worker/agent/oom.h"
 #include "worker/agent/reap.h"
 
@@ -34,6 +35,8 @@ struct agent {
     struct oom oom;
     struct strays strays;
     struct gpu_desk *gpus;
+    struct looks looks;      /* for programs and folders of other machines' notebooks */
+    const char *package;     /* where the cellspan package is; NULL: on the Python's own path, for all that we know */
     uint64_t window;         /* bytes, from WELCOME */
     struct buf scratch;      /* what is being encoded */
     char *read_buf;          /* AGENT_READ_SIZE bytes */

@@ -2,10 +2,10 @@
 #include "worker/agent/place.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
 
@@ -31,62 +31,95 @@ bool place_version(const char *path, char out[static 32])
     return true;
 }
 
-static bool is_program(const char *path)
+void place_release(struct place *p)
 {
-    struct stat s;
-
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+    for (size_t i = 0; i < p->n; i++)
+        free(p->program[i]);
+    free(p->program);
+    free(p->says);
+    free(p->python);
+    *p = (struct place)PLACE_INIT;
 }
 
-static bool on_path(const char *name, const char *path, char out[static PATH_MAX])
+/* -1: memory is out. What is longer than a path may be is none. */
+static int add(struct place *p, const char *folder, size_t n, const char *name)
 {
-    if (strchr(name, '/')) {
-        const int n = snprintf(out, PATH_MAX, "%s", name);
+    char **program, path[PATH_MAX];
+    const int size = snprintf(path, sizeof path, "%.*s%s%s", (int)n, folder, n ? "/" : "", name);
 
-        return n > 0 && n < PATH_MAX && is_program(out);
-    }
-    for (const char *p = path ? path : ""; *p;) {
-        const size_t n = strcspn(p, ":");
-        const int size = snprintf(out, PATH_MAX, "%.*s/%s", (int)n, p, name);
-
-        if (n > 0 && size > 0 && size < PATH_MAX && is_program(out))
-            return true;
-        p += n + (p[n] == ':');
-    }
-    return false;
-}
-
-int place_python(const char *wanted, const char *told, const char *path, const char *node, char out[static PATH_MAX],
-                 struct err *err)
-{
-    char version[32] = "";
-
-    if (told && told[0]) {
-        if (on_path(told, path, out))
-            return 0;
-        log_warn("agent", "CELLSPAN_REMOTE_PYTHON: there is no %s here", told);
-    }
-    if (on_path(wanted, path, out))
+    if (size <= 0 || size >= (int)sizeof path)
         return 0;
-    if (told && told[0])
-        return err_set(err, "%s has neither %s, as CELLSPAN_REMOTE_PYTHON says, nor %s", node, told, wanted);
-    if ((place_version(wanted, version) || place_version(CELLSPAN_PYTHONDIR, version)) && on_path(version, path, out))
-        goto found;
-    if (on_path("python3", path, out) || on_path("python", path, out))
-        goto found;
-    return err_set(
-        err,
-        "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON to "
-        "where it is there, in the notebook's environment",
-        node, wanted, version, version[0] ? ", " : "");
-found:
-    log_info("agent", "there is no %s here: ranks run %s", wanted, out);
+    if (!(program = realloc(p->program, (p->n + 1) * sizeof *program)))
+        return -1;
+    p->program = program;
+    if (!(program[p->n] = strdup(path)))
+        return -1;
+    p->n++;
     return 0;
 }
 
-bool place_has_folder(const char *path)
+/* A path as it is, a name in each folder of PATH. */
+static int add_each(struct place *p, const char *name, const char *path)
 {
-    struct stat s;
+    int rc = 0;
 
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && access(path, X_OK) == 0;
+    if (strchr(name, '/'))
+        return add(p, "", 0, name);
+    for (const char *at = path ? path : ""; rc == 0 && *at;) {
+        const size_t n = strcspn(at, ":");
+
+        if (n > 0 && n < PATH_MAX)
+            rc = add(p, at, n, name);
+        at += n + (at[n] == ':');
+    }
+    return rc;
+}
+
+static int list(struct place *p, const char *path)
+{
+    if (!p->says || !p->python || (p->says[0] && add_each(p, p->says, path) < 0))
+        return -1;
+    p->told = p->n;
+    if (add_each(p, p->python, path) < 0)
+        return -1;
+    p->wanted = p->n;
+    if (p->says[0])
+        return 0;
+    if ((place_version(p->python, p->version) || place_version(CELLSPAN_PYTHONDIR, p->version)) &&
+        add_each(p, p->version, path) < 0)
+        return -1;
+    return add_each(p, "python3", path) < 0 ? -1 : add_each(p, "python", path);
+}
+
+int place_list(struct place *p, const char *wanted, const char *told, const char *path, struct err *err)
+{
+    *p = (struct place)PLACE_INIT;
+    p->says = strdup(told ? told : "");
+    p->python = strdup(wanted);
+    if (list(p, path) == 0)
+        return 0;
+    place_release(p);
+    return err_set(err, "out of memory");
+}
+
+static const char *none(const struct place *p, const char *node, struct err *err)
+{
+    if (p->says[0])
+        return err_null(err, "%s has neither %s, as CELLSPAN_REMOTE_PYTHON says, nor %s", node, p->says, p->python);
+    return err_null(
+        err,
+        "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON to "
+        "where it is there, in the notebook's environment",
+        node, p->python, p->version, p->version[0] ? ", " : "");
+}
+
+const char *place_found(const struct place *p, int found, const char *node, struct err *err)
+{
+    if (p->says[0] && (found < 0 || (size_t)found >= p->told))
+        log_warn("agent", "CELLSPAN_REMOTE_PYTHON: there is no %s here", p->says);
+    if (found < 0 || (size_t)found >= p->n)
+        return none(p, node, err);
+    if ((size_t)found >= p->wanted)
+        log_info("agent", "there is no %s here: ranks run %s", p->python, p->program[found]);
+    return p->program[found];
 }

@@ -1,21 +1,31 @@
-/* place.h - what START names by the notebook's paths, as this node has it: nodes need not share a file system. */
+/* place.h - what START names by the notebook's paths, as this node may have it: nodes need not share a file system. Which
+ * of it is there, look.h finds out. Pure. */
 #ifndef WORKER_AGENT_PLACE_H
 #define WORKER_AGENT_PLACE_H
 
-#include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
-/* Looks for `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set), then for `wanted`; with neither told nor there, on
- * `path` (PATH) for the same version's pythonX.Y, as far as that is known, python3, python. -1: there is none; the err names node,
- * path and fix. */
-MUST_USE int place_python(const char *wanted, const char *told, const char *path, const char *node,
-                          char out[static PATH_MAX], struct err *err);
-/* Is there such a folder, which we may enter? */
-bool place_has_folder(const char *path);
+/* Programs that could be the Python, best first. */
+struct place {
+    char **program;       /* owned, n of them: paths */
+    size_t n;
+    size_t told, wanted;  /* how many are CELLSPAN_REMOTE_PYTHON's; and with them, the notebook's own */
+    char *says, *python;  /* owned: what was told, "": nothing; what was wanted */
+    char version[32];     /* "python3.11": what was wanted, as far as that is known, or "" */
+};
 
-/* ---- pure ---- */
+#define PLACE_INIT { NULL, 0, 0, 0, NULL, NULL, "" }
+
+/* First `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set), then `wanted`; with nothing told, then what `path` (PATH)
+ * may have of the same version's pythonX.Y, as far as that is known, of python3 and python. -1: memory is out. */
+MUST_USE int place_list(struct place *p, const char *wanted, const char *told, const char *path, struct err *err);
+void place_release(struct place *p);
+/* The one that is there. NULL: none is, and the err names node, path and fix. found: its number, -1: none. Logs when it
+ * is not the first choice. */
+const char *place_found(const struct place *p, int found, const char *node, struct err *err);
 
 /* "python3.11" out of "/usr/bin/python3.11", or of a package's folder: "/usr/lib/python3.11/site-packages". false: it
  * has none. */

@@ -15,8 +15,7 @@
 
 extern char **environ;
 
-/* Where the cellspan package is; NULL: on the Python's own path, for all that we know. */
-static const char *package_folder(void)
+const char *spawn_package(void)
 {
     const char *told = getenv("CELLSPAN_PYTHONPATH");
 
@@ -58,7 +57,7 @@ struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id,
     if (!w)
         return NULL;
     if (env_copy(&env, environ, err) == 0 && env_set_json(&env, json, err) == 0 &&
-        env_for_worker(&env, package_folder(), ends.stack, err) == 0)
+        env_for_worker(&env, a->package, ends.stack, err) == 0)
         pid = execute(w, cwd, &ends, &env, err);
     env_release(&env);
     ends_close(&ends);

@@ -13,14 +13,17 @@
 #include "worker/agent/join.h"
 #include "worker/agent/place.h"
 #include "worker/agent/spawn.h"
+#include "worker/agent/warm.h"
 #include "worker/agent/worker.h"
 #include "worker/agent/zygote.h"
 
 /* One START of ranks: the workers are made, their processes not yet. */
 struct starting {
     struct agent *agent;
-    struct buf msg; /* the message, for when the GPUs are known */
-    char *python;
+    struct buf msg; /* the message, for when its Python and the GPUs are known */
+    char *python;   /* as START names it, or as this machine has it */
+    struct place place;
+    bool no_folder; /* the cwd is not here */
     size_t n;
     struct awaited {
         uint32_t worker;
@@ -52,6 +55,7 @@ static void starting_destroy(struct starting *s)
     for (size_t i = 0; i < s->n; i++)
         ends_close(&s->v[i].ends);
     buf_release(&s->msg);
+    place_release(&s->place);
     free(s->python);
     free(s);
 }
@@ -68,6 +72,7 @@ static struct starting *starting_create(struct agent *a, const struct span *m, c
         return err_null(err, "out of memory");
     s->agent = a;
     s->msg = (struct buf)BUF_INIT;
+    s->place = (struct place)PLACE_INIT;
     if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0)
         return s;
     starting_destroy(s);
@@ -250,20 +255,101 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     return rc;
 }
 
-static void gpus_known(void *arg)
+/* The message again: once more is known of what it asks for. */
+static int recall(const struct starting *s, struct span *m)
 {
-    struct starting *s = arg;
     struct err err = { "" };
+
+    if (s->agent->finishing || span_decode(m, s->msg.p, s->msg.n, &err) < 0)
+        return -1;
+    if (s->no_folder)
+        m->v[F_START_CWD].s = slice_text("");
+    return 0;
+}
+
+static void start_over(struct starting *s, const char *trouble)
+{
     struct span m;
 
-    if (!s->agent->finishing && span_decode(&m, s->msg.p, s->msg.n, &err) == 0) {
-        order_ranks(s, &m, take_gpus(s, &m, &err) < 0 ? err.text : NULL);
+    if (recall(s, &m) == 0) {
+        order_ranks(s, &m, trouble);
         span_release(&m);
     }
     starting_destroy(s);
 }
 
-static void start_ranks(struct agent *a, const struct span *m, const char *python, struct slice workers)
+static void gpus_known(void *arg)
+{
+    struct starting *s = arg;
+    struct err err = { "" };
+    struct span m;
+    int rc = 0;
+
+    if (recall(s, &m) == 0) {
+        rc = take_gpus(s, &m, &err);
+        span_release(&m);
+    }
+    start_over(s, rc < 0 ? err.text : NULL);
+}
+
+/* Its Python is known. */
+static void go_on(struct starting *s)
+{
+    struct err err = { "" };
+    struct span m;
+    bool gpus = false;
+
+    if (recall(s, &m) == 0) {
+        gpus = m.v[F_START_GPUS].u64 > 0;
+        span_release(&m);
+    }
+    if (gpus) {
+        (void)zygote_get(s->agent, s->python, &err); /* it imports meanwhile; what fails is told when they are ordered */
+        err.text[0] = '\0';
+        if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)
+            return;
+    }
+    start_over(s, err.text[0] ? err.text : NULL);
+}
+
+/* ---- the notebook's paths, as another machine has them ---- */
+
+static int settle_python(struct starting *s, const char *python)
+{
+    char *copy = strdup(python);
+
+    if (!copy)
+        return -1;
+    free(s->python);
+    s->python = copy;
+    for (size_t i = 0; i < s->n; i++) {
+        struct worker *w = agent_worker(s->agent, s->v[i].worker);
+
+        if (w && worker_python(w, python) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void looked(void *arg, int found, bool folder, const char *why)
+{
+    struct starting *s = arg;
+    const char *node = s->agent->args.node, *python = NULL;
+    struct err err = { "" };
+
+    if (why)
+        (void)err_set(&err, "%s: %s", node, why);
+    else if ((python = place_found(&s->place, found, node, &err)) && settle_python(s, python) < 0)
+        (void)err_set(&err, "out of memory");
+    s->no_folder = !folder;
+    if (err.text[0])
+        start_over(s, err.text);
+    else
+        go_on(s);
+}
+
+static void start_ranks(struct agent *a, const struct span *m, const char *python, const char *cwd,
+                        struct slice workers)
 {
     struct err err = { "" };
     struct starting *s = starting_create(a, m, python, workers, &err);
@@ -273,35 +359,10 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
         return;
     }
     make_workers(s, m, workers);
-    if (m->v[F_START_GPUS].u64 > 0) {
-        (void)zygote_get(a, python, &err); /* it imports meanwhile; what fails is told when they are ordered */
-        err.text[0] = '\0';
-        if (gpu_look(a->gpus, gpus_known, s, &err) == 0)
-            return;
-    }
-    order_ranks(s, m, err.text[0] ? err.text : NULL);
-    starting_destroy(s);
-}
-
-/* The notebook's paths, as another machine has them: the Python that is there, and the agent's folder for one that is not. */
-static void start_ranks_here(struct agent *a, const struct span *m, const char *python, const char *cwd, struct slice workers)
-{
-    struct span here = *m;
-    struct err err = { "" };
-    char found[PATH_MAX];
-
-    if (!join_is_remote(a->args.connect)) {
-        start_ranks(a, m, python, workers);
-        return;
-    }
-    if (cwd[0] && !place_has_folder(cwd)) {
-        log_info("agent", "there is no folder %s here: ranks start in the agent's", cwd);
-        here.v[F_START_CWD].s = slice_text("");
-    }
-    if (place_python(python, getenv("CELLSPAN_REMOTE_PYTHON"), getenv("PATH"), a->args.node, found, &err) < 0)
-        start_nobody(a, workers, err.text);
-    else
-        start_ranks(a, &here, found, workers);
+    if (!join_is_remote(a->args.connect))
+        go_on(s);
+    else if (warm_look(a, python, cwd, &s->place, looked, s, &err) < 0)
+        start_over(s, err.text);
 }
 
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
@@ -312,7 +373,7 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == 1)
-        start_ranks_here(a, m, python, cwd, workers);
+        start_ranks(a, m, python, cwd, workers);
     else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && agent_u32(workers, 0) &&
              !agent_worker(a, agent_u32(workers, 0)))
         start_home(a, agent_u32(workers, 0), python, cwd, m->v[F_START_ENV].s);

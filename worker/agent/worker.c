@@ -119,6 +119,17 @@ fail:
     return NULL;
 }
 
+int worker_python(struct worker *w, const char *python)
+{
+    char *copy = strdup(python);
+
+    if (!copy)
+        return -1;
+    free(w->python);
+    w->python = copy;
+    return 0;
+}
+
 static void close_all(struct worker *w)
 {
     struct watch **watch[] = { &w->link, &w->stream[0].watch, &w->stream[1].watch, &w->stack, &w->lines_timer,

@@ -84,6 +84,7 @@ struct worker {
 struct worker *worker_create(struct agent *a, enum worker_role role, uint32_t id, const char *python, struct ends *ends,
                              struct err *err);
 void ends_close(struct ends *e);
+MUST_USE int worker_python(struct worker *w, const char *python); /* it runs another one; -1: memory is out */
 /* Takes it off the list, closes everything; it is freed when the turn is over. */
 void worker_retire(struct worker *w);
 /* Frees at once: only when the loop no longer runs. */

@@ -12,6 +12,7 @@
 
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/fake.h"
+#include "tests/unit/agent/hung.h"
 #include "tests/unit/agent/lan.h"
 #include "tests/unit/tap.h"
 
@@ -169,6 +170,60 @@ static void beats_are_answered(void)
     beat.v[F_BEAT_SENT].u64 = 123456789;
     lan_tell(&l, 1, 1, &beat);
     ok(lan_until(&l, SPAN_BEAT, 1) && l.last.v[F_BEAT_SENT].u64 == 123456789, "a BEAT comes back");
+    lan_close(&l);
+}
+
+static void start_at(struct lan *l, uint32_t worker, const char *python, const char *cwd)
+{
+    const uint32_t node = 1, rank = worker - 2;
+    struct span m = { .kind = SPAN_START };
+
+    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_RANKS].s = slice_of(&rank, 4);
+    m.v[F_START_PYTHON].s = slice_text(python);
+    m.v[F_START_CWD].s = slice_text(cwd);
+    m.v[F_START_ENV].s = slice_text("{}");
+    lan_send(l, 1, &node, &worker, 1, &m);
+}
+
+static bool still_beats(struct lan *l, uint64_t sent)
+{
+    struct span beat = { .kind = SPAN_BEAT };
+
+    beat.v[F_BEAT_SENT].u64 = sent;
+    lan_tell(l, 1, 1, &beat);
+    return lan_until(l, SPAN_BEAT, 1) && l->last.v[F_BEAT_SENT].u64 == sent;
+}
+
+static void a_file_system_that_hangs_holds_up_ranks_alone(void)
+{
+    const uint32_t node = 1, worker = 2;
+    struct span m = { .kind = SPAN_WARM }, kill_it = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = SIGKILL };
+    char hung[HUNG_SIZE], python[HUNG_SIZE + 16];
+    struct lan l;
+    int fd;
+
+    if ((fd = hung_open(hung)) < 0) {
+        skip("no file system can be made that hangs");
+        return;
+    }
+    snprintf(python, sizeof python, "%s/python", hung);
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    m.v[F_WARM_PYTHON].s = slice_text(python);
+    lan_tell(&l, 1, 1, &m);
+    ok(still_beats(&l, 1), "an agent beats while the Python that it is to warm does not answer");
+    start_at(&l, 2, python, "");
+    ok(still_beats(&l, 2), "and that of a rank");
+    start_at(&l, 3, self, hung);
+    ok(still_beats(&l, 3), "and a rank's folder");
+    lan_send(&l, 1, &node, &worker, 1, &kill_it);
+    ok(lan_until(&l, SPAN_EXITED, 1) && l.last.worker == 2, "a rank that hangs there can be ended");
+    start_at(&l, 4, self, "");
+    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 4, "others come up");
+    hung_close(hung, fd);
+    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 3, "a folder that turns out to be gone is done without");
+    is_int(lan_end(&l, 1), 0, "it ends");
     lan_close(&l);
 }
 
@@ -458,6 +513,7 @@ int main(int argc, char **argv)
     reachable_endpoints_are_found();
     refusals_are_told();
     beats_are_answered();
+    a_file_system_that_hangs_holds_up_ranks_alone();
     a_silent_kernel_ends_it();
     a_killed_agent_leaves_nobody();
     the_end_of_a_guard_is_the_agents();

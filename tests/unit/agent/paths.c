@@ -1,15 +1,21 @@
-/* What the agent's lines are made of, without sockets: silence, the tree, endpoints, addresses, the secret's lines. */
+/* What the agent's lines are made of, without sockets: silence, the tree, endpoints, addresses, the
+ * secret's lines; and which Python there is. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/loop/loop.h"
 #include "base/random.h"
 #include "protocol/route.h"
+#include "tests/unit/agent/hung.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/address.h"
 #include "worker/agent/dial.h"
+#include "worker/agent/look.h"
 #include "worker/agent/place.h"
 #include "worker/agent/secret.h"
 #include "worker/agent/silence.h"
@@ -169,6 +175,68 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
+/* Which one place.h takes of what is there, as look.h finds it. NULL: none, and *err says so. */
+struct sought {
+    struct loop *loop;
+    int found;
+    bool folder, over;
+    char why[512];
+};
+
+static void on_found(void *arg, int found, bool folder, const char *why)
+{
+    struct sought *s = arg;
+
+    s->found = found;
+    s->folder = folder;
+    s->over = true;
+    snprintf(s->why, sizeof s->why, "%s", why ? why : "");
+    loop_stop(s->loop);
+}
+
+static struct sought seek(const struct look_for *what)
+{
+    struct err err = { "" };
+    struct sought s = { .loop = loop_create(&clock_system, &err), .found = -2 };
+    struct looks looks = { s.loop, NULL };
+
+    if (!s.loop || look_start(&looks, what, on_found, &s, &err) < 0 || loop_run(s.loop, &err) < 0)
+        abort();
+    ok(s.over && !looks.first, "it comes back");
+    loop_destroy(s.loop);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    return s;
+}
+
+static const char *python_of(const char *wanted, const char *told, const char *path, char out[static PATH_MAX],
+                             struct err *err)
+{
+    struct look_for what = { .folder = "", .limit_ns = 10 * NS_PER_S };
+    const char *found;
+    struct place p;
+
+    if (place_list(&p, wanted, told, path, err) < 0)
+        abort();
+    what.program = p.program;
+    what.n = p.n;
+    found = place_found(&p, seek(&what).found, "h2", err);
+    snprintf(out, PATH_MAX, "%s", found ? found : "");
+    place_release(&p);
+    return found ? out : NULL;
+}
+
+static void folders_are_looked_for(const char *folder, const char *file)
+{
+    struct look_for what = { .folder = folder, .limit_ns = 10 * NS_PER_S };
+
+    ok(seek(&what).folder, "a folder");
+    what.folder = file;
+    ok(!seek(&what).folder, "a file is none");
+    what.folder = "/nowhere";
+    ok(!seek(&what).folder, "nor is nothing");
+}
+
 static void pythons_are_looked_for(void)
 {
     char folder[] = "/tmp/cellspan-test-XXXXXX", path[PATH_MAX], python[64], out[PATH_MAX], version[32];
@@ -182,23 +250,44 @@ static void pythons_are_looked_for(void)
         return;
     snprintf(python, sizeof python, "%s/python3", folder);
     snprintf(path, sizeof path, "/nowhere::%s", folder);
-    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) < 0 &&
-           strstr(err.text, "h2 has no /nowhere/python") && strstr(err.text, "CELLSPAN_REMOTE_PYTHON"),
+    ok(!python_of("/nowhere/python", NULL, path, out, &err) && strstr(err.text, "h2 has no /nowhere/python") &&
+           strstr(err.text, "CELLSPAN_REMOTE_PYTHON"),
        "none: %s", err.text);
     if (symlink("/bin/sh", python) < 0)
         return;
-    ok(place_python("/nowhere/python", NULL, path, "h2", out, &err) == 0 && strcmp(out, python) == 0,
+    ok(python_of("/nowhere/python", NULL, path, out, &err) && strcmp(out, python) == 0,
        "the one on PATH will do");
-    ok(place_python("/bin/ls", "/bin/sh", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0,
+    ok(python_of("/bin/ls", "/bin/sh", path, out, &err) && strcmp(out, "/bin/sh") == 0,
        "the one that was set is best");
-    ok(place_python("/bin/sh", "/nowhere/else", path, "h2", out, &err) == 0 && strcmp(out, "/bin/sh") == 0,
-       "then the notebook's");
+    ok(python_of("/bin/sh", "/nowhere/else", path, out, &err) && strcmp(out, "/bin/sh") == 0, "then the notebook's");
     err.text[0] = '\0';
-    ok(place_python("/nowhere/python", "/nowhere/else", path, "h2", out, &err) < 0 && strstr(err.text, "/nowhere/else"),
+    ok(!python_of("/nowhere/python", "/nowhere/else", path, out, &err) && strstr(err.text, "/nowhere/else"),
        "one of which must be there");
-    ok(place_has_folder(folder) && !place_has_folder(python) && !place_has_folder("/nowhere"), "folders");
+    folders_are_looked_for(folder, python);
     unlink(python);
     rmdir(folder);
+}
+
+static void a_file_system_that_hangs_is_named(void)
+{
+    char hung[HUNG_SIZE], path[HUNG_SIZE + 16], sh[] = "/bin/sh";
+    char *programs[] = { path, sh };
+    struct look_for what = { programs, 2, "", 300 * NS_PER_MS };
+    struct sought s;
+    int fd;
+
+    if ((fd = hung_open(hung)) < 0) {
+        skip("no file system can be made that hangs");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/python3", hung);
+    s = seek(&what);
+    ok(s.found < 0 && strstr(s.why, path) && strstr(s.why, "does not answer"), "where it hangs is told: %s", s.why);
+    programs[0] = sh;
+    what.folder = path;
+    s = seek(&what);
+    ok(s.found < 0 && strstr(s.why, path), "a folder, too");
+    hung_close(hung, fd);
 }
 
 int main(void)
@@ -215,5 +304,6 @@ int main(void)
     secrets_are_lines();
     secrets_are_waited_for();
     pythons_are_looked_for();
+    a_file_system_that_hangs_is_named();
     return plan_done();
 }
