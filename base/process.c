@@ -71,6 +71,14 @@ size_t fd_waiting(int fd)
     return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
 }
 
+bool fd_is_over(int fd)
+{
+    char junk[512];
+    const ssize_t n = read(fd, junk, sizeof junk);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 int fd_raise(int fd, int least)
 {
     int raised;

@@ -13,6 +13,8 @@ void fd_close(int *fd);                         /* closes it unless it is -1, se
 MUST_USE int fd_pipe(int fd[2]);                /* a pipe, both ends close-on-exec; -1 and errno */
 /* How many bytes can be read now (FIONREAD); 0 when that can't be told. */
 size_t fd_waiting(int fd);
+/* Reads some of what is there, for nobody; true: it was the end, or an error. For an input whose end alone counts. */
+MUST_USE bool fd_is_over(int fd);
 /* Moves fd to a number of at least `least`, close-on-exec, so that 0-2 stay free. Returns the new number or -1;
  * fd is closed when it was moved. */
 MUST_USE int fd_raise(int fd, int least);

@@ -1,7 +1,6 @@
 /* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job that we run in or
  * in one of its own. docs/launchers.md says what every engine is told and must do. Nobody is left when this process is
  * killed: srun gets a SIGTERM, and cancels. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,12 +47,10 @@ struct input {
 static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
     struct input *in = arg;
-    char junk[512];
-    const ssize_t n = read(fd, junk, sizeof junk);
 
     (void)loop;
     (void)events;
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (!fd_is_over(fd))
         return;
     watch_stop(in->watch);
     in->watch = NULL;

@@ -117,12 +117,9 @@ static void told_to_end(struct loop *loop, void *arg)
 /* The kernel writes nothing; the end is what is waited for. */
 static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    char junk[512];
-    const ssize_t n = read(fd, junk, sizeof junk);
-
     (void)loop;
     (void)events;
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+    if (fd_is_over(fd))
         end_all(arg);
 }
 

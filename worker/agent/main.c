@@ -95,12 +95,9 @@ static int read_args(int argc, char **argv, struct agent_args *args, int *status
 
 static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    char junk[512];
-    const ssize_t n = read(fd, junk, sizeof junk);
-
     (void)loop;
     (void)events;
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+    if (fd_is_over(fd))
         agent_stop(arg, "stdin is over: the kernel is gone");
 }
 

@@ -250,17 +250,20 @@ static void descriptors_are_moved_and_measured(void)
         return;
     ok(write(ends[1], "abc", 3) == 3 && fd_waiting(ends[0]) == 3, "what waits can be measured");
     ok(fd_waiting(-1) == 0, "nothing waits where nothing is");
+    ok(!fd_is_over(ends[0]) && fd_waiting(ends[0]) == 0, "what comes before an input's end is dropped");
+    ok(fd_nonblock(ends[0], true) == 0 && !fd_is_over(ends[0]), "and no word is no end");
     high = fd_raise(ends[0], 100);
     ok(high >= 100 && fcntl(ends[0], F_GETFD) < 0 && fcntl(high, F_GETFD) == FD_CLOEXEC, "a descriptor can be moved up");
     is_int(fd_raise(high, 50), high, "one that is high enough stays");
     ok(fd_nonblock(high, true) == 0 && (fcntl(high, F_GETFL) & O_NONBLOCK) && fd_nonblock(high, false) == 0
            && !(fcntl(high, F_GETFL) & O_NONBLOCK),
        "blocking goes off and on");
+    fd_close(&ends[1]);
+    ok(fd_is_over(high) && fd_is_over(-1), "the end is seen, and what can't be read is over as well");
     ok(fd_nonblock(-1, true) < 0 && fd_cloexec(-1) < 0 && fd_raise(-1, 3) < 0, "a bad one is an error");
     fd_close(&high);
     fd_close(&high);
     is_int(high, -1, "closing twice is fine");
-    fd_close(&ends[1]);
 }
 
 int main(void)
