@@ -7,18 +7,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 
 #define SECONDS_LIMIT 86400ul
 #define RANKS_LIMIT 65536 /* base/ranks.h: a rank number is below this */
 
 static const char usage[] = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]";
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 static int read_ranks(struct launch_arguments *a, const char *text, struct err *err)
 {
@@ -35,7 +29,7 @@ static int read_ranks(struct launch_arguments *a, const char *text, struct err *
 
 int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what, struct err *err)
 {
-    const char *const name = base_name(argv[0]);
+    const char *const name = path_name(argv[0]);
     char **arg = argv + 1;
 
     *a = (struct launch_arguments){ .spec = "" };

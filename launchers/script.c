@@ -3,16 +3,10 @@
 
 #include <string.h>
 
+#include "base/path.h"
 #include "launchers/words.h"
 
 #define AGENT "cellspan-agent"
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 /* "~/x" is meant to be the remote user's. */
 static int add_path(struct buf *out, const char *path)
@@ -30,7 +24,7 @@ static int add_candidates(struct buf *out, const struct script_spec *spec)
 
     if (spec->prefix && *spec->prefix)
         rc = buf_add_text(out, " ") < 0 || add_path(out, spec->prefix) < 0 ||
-             buf_add_text(out, "/libexec/cellspan/") < 0 || words_quote(out, base_name(program)) < 0;
+             buf_add_text(out, "/libexec/cellspan/") < 0 || words_quote(out, path_name(program)) < 0;
     if (rc == 0 && program[0] == '/')
         rc = buf_add_text(out, " ") < 0 || words_quote(out, program) < 0;
     return rc ? -1 : 0;
@@ -58,7 +52,7 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 
 static int add_all(struct buf *out, const struct script_spec *spec)
 {
-    const char *const name = base_name(spec->command[0]);
+    const char *const name = path_name(spec->command[0]);
 
     if (buf_add_text(out, "n=$(printf \"\\nx\"); n=${n%x}; ") < 0)
         return -1;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
@@ -241,13 +242,6 @@ const char *report_main_thread(const char *stack)
     return found;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called
  * in line 3 of cell 7". */
 int report_place(const char *stack, struct buf *out)
@@ -259,7 +253,7 @@ int report_place(const char *stack, struct buf *out)
 
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
-    if (buf_add_text(out, name) < 0 || (at != cell && buf_addf(out, " (%s:%u)", base_name(file), line) < 0))
+    if (buf_add_text(out, name) < 0 || (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
         return -1;
     if (!cell || sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
         return 0;

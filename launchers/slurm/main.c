@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/process.h"
 #include "launchers/arguments.h"
 #include "launchers/slurm/gpus.h"
@@ -138,13 +139,6 @@ static void hide_variables(bool inside, bool leave)
     }
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* The words for srun, and what the job is to know. */
 static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a, struct err *err)
 {
@@ -165,7 +159,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         plan.inside = job && *job && !options.own_job;
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
         j->own = !plan.inside;
-        j->program = base_name(a->command[0]);
+        j->program = path_name(a->command[0]);
         if (plan.inside) {
             j->id = strtoul(job, NULL, 10);
             plan.gpus = ask_gpus(job);

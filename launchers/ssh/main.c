@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "launchers/arguments.h"
 #include "launchers/report.h"
@@ -196,13 +197,6 @@ static int take_secret(struct fleet *f, struct err *err)
     return unsetenv("CELLSPAN_SECRET") < 0 ? err_set(err, "CELLSPAN_SECRET: %s", strerror(errno)) : 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 || ssh_hosts_check(&f->hosts, a->ranks, err) < 0 ||
@@ -213,7 +207,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     f->plan.line = buf_slice(&f->line);
     if (take_secret(f, err) < 0)
         return -1;
-    f->plan.program = base_name(a->command[0]);
+    f->plan.program = path_name(a->command[0]);
     f->plan.settled = settled;
     f->plan.arg = f;
     if (!(f->link = calloc(f->hosts.n, sizeof *f->link)))

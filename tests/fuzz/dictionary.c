@@ -2,6 +2,7 @@
  * limit. With a folder and .hex files as arguments: writes each as bytes to the folder, for a first corpus. */
 #include <stdlib.h>
 
+#include "base/path.h"
 #include "protocol/span.h"
 #include "tests/unit/protocol/source.h"
 
@@ -29,14 +30,13 @@ static void print_dictionary(void)
 
 static int write_seed(const char *folder, const char *path)
 {
-    const char *slash = strrchr(path, '/');
     char *text = file_read(path, NULL);
     struct buf bytes = BUF_INIT;
     char out[4096];
     FILE *f = NULL;
     int rc = 1;
 
-    snprintf(out, sizeof out, "%s/%s.seed", folder, slash ? slash + 1 : path);
+    snprintf(out, sizeof out, "%s/%s.seed", folder, path_name(path));
     if (text && hex_read(text, &bytes) == 0 && (f = fopen(out, "wb")))
         rc = fwrite(bytes.p, 1, bytes.n, f) != bytes.n;
     if (f && fclose(f) != 0)

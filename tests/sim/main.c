@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/path.h"
 #include "tests/sim/part.h"
 
 int main(int argc, char **argv)
 {
-    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    const char *const name = path_name(argv[0]);
 
     if (strcmp(name, "cellspan-agent") == 0) {
         log_open("home");

@@ -1,8 +1,8 @@
 /* keep.c - leases are looked after as long as there are any; see lease_keep. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
+#include "base/path.h"
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/lease.h"
 
@@ -10,9 +10,9 @@
 
 const char *desk_notebook(void)
 {
-    const char *path = getenv("JPY_SESSION_NAME"), *slash = path ? strrchr(path, '/') : NULL;
+    const char *const path = getenv("JPY_SESSION_NAME");
 
-    return slash ? slash + 1 : path ? path : "";
+    return path ? path_name(path) : "";
 }
 
 static void keep_one(struct gpu_desk *d, const struct seat *s, struct hold *h)
