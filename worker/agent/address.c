@@ -37,14 +37,18 @@ static int split(struct slice endpoint, char host[static HOST_MAX], char port[st
 
 int address_parse(struct slice endpoint, struct address *a, struct err *err)
 {
-    const struct addrinfo want = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    const struct addrinfo want = { .ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
     struct addrinfo *found;
     char host[HOST_MAX], port[8];
     int rc;
 
     if (split(endpoint, host, port) < 0)
         return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted", SLICE_ARG(endpoint));
-    if ((rc = getaddrinfo(host, port, &want, &found)) != 0)
+    if ((rc = getaddrinfo(host, port, &want, &found)) == EAI_NONAME)
+        return err_set(err, "%.*s: no address: names are not looked up", SLICE_ARG(endpoint));
+    if (rc != 0)
         return err_set(err, "%.*s: %s", SLICE_ARG(endpoint), gai_strerror(rc));
     memset(a, 0, sizeof *a);
     memcpy(&a->socket, found->ai_addr, found->ai_addrlen);

@@ -14,7 +14,8 @@ struct address {
     socklen_t size;
 };
 
-/* "tcp://10.0.0.1:4321", "tcp://[fd00::1]:4321", or a host's name. -1: it is none, or the name is not known. */
+/* "tcp://10.0.0.1:4321", "tcp://[fd00::1]:4321". -1: it is none. A host's name is none: to look it up may take long, and
+ * kernel and agents tell each other addresses only. */
 MUST_USE int address_parse(struct slice endpoint, struct address *a, struct err *err);
 /* Without port; an IPv4 address in IPv6's clothes as IPv4. "" when it is neither. */
 void address_text(const struct address *a, char out[static ADDRESS_TEXT_SIZE]);

@@ -126,7 +126,8 @@ static void reachable_endpoints_are_found(void)
     lan_start(&l, 2, LAN_STDIN, list, text);
     is_int(lan_wait(&l, 2), 3, "if none does it ends");
     snprintf(list, sizeof list,
-             "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (", closed);
+             "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (no address",
+             closed);
     ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"), "and says where it tried, and why not");
     unsetenv("CELLSPAN_DIAL_TIMEOUT");
     lan_close(&l);

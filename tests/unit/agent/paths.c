@@ -95,7 +95,7 @@ static void endpoints_are_taken_apart(void)
     is_text(text, "10.0.0.9", "is IPv4");
     static const char *const wrong[] = {
         "",         "tcp://",     "tcp://:1",        "tcp://10.0.0.1", "tcp://10.0.0.1:", "tcp://10.0.0.1:123456",
-        "ipc:///x", "10.0.0.1:1", "tcp://10.0.0.1:x"
+        "ipc:///x", "10.0.0.1:1", "tcp://10.0.0.1:x", "tcp://localhost:1"
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ok(address_parse(slice_text(wrong[i]), &a, &err) < 0, "no endpoint: \"%s\"", wrong[i]);
