@@ -64,7 +64,7 @@ static const struct span_info table[] = {
     { SPAN_PUBLISH, "PUBLISH", 4, { STR("type", 256), STR("content", 256 * MIB), STR("metadata", 16 * MIB),
       LIST("buffers", 256 * MIB) } },
     { SPAN_CAPTURED, "CAPTURED", 2, { STR("names", 16 * MIB), STR("warnings", 1 * MIB) } },
-    { SPAN_PACKED, "PACKED", 1, { STR("error", 64 * KIB) } },
+    { SPAN_PACKED, "PACKED", 2, { STR("error", 64 * KIB), U64("gpu") } },
     { SPAN_DONE, "DONE", 5, { STR("status", 64), STR("content", 64 * MIB), STR("result", 64 * MIB),
       STR("note", 64 * KIB), U64("flags") } },
     { SPAN_INPUT, "INPUT", 2, { STR("prompt", 1 * MIB), U64("password") } },

@@ -1,5 +1,6 @@
 /* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast, where each holds GPUs of
- * its own: the blob reaches that rank's machine alone. worker/collective/README.md says what is asked and sent.
+ * its own: the blob reaches that rank's machine alone. On one machine all map it, which nothing beats for what is in host
+ * memory at home; only what lay on a GPU is cast there. worker/collective/README.md says what is asked and sent.
  *
  * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first. Whatever is in the way of
  * a cast, the blob then goes as all others do, and one line says why. */
@@ -10,7 +11,8 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is smaller. */
+/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is smaller. Where it ends
+ * up is the same. */
 #define CAST_MIN   (UINT64_C(8) << 20) /* bytes */
 #define ASK_NS     (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
 #define LIMIT_S    60.0                /* for all of a cast, besides */
@@ -18,6 +20,7 @@
 
 struct waiting {
     uint64_t blob, size;
+    uint64_t gpu; /* bytes of it that lay on a GPU at home */
 };
 
 struct cast {
@@ -65,7 +68,8 @@ static bool suits(const struct cell *c, const struct waiting *w)
 {
     const struct ranks *to = &shipment(c)->ranks;
 
-    return w->size >= CAST_MIN && !c->nb->casts_fail && ranks_count(to) > 1 && all_hold_gpus(c, to);
+    return (fanout_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->casts_fail && ranks_count(to) > 1 &&
+           all_hold_gpus(c, to);
 }
 
 /* ---- the ordinary way, and this one ---- */
@@ -96,8 +100,9 @@ static char *cast_text(const struct cell *c, const char *id)
 
     for (long k = ranks_next(to, 0); ranks && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         json_array_append_new(ranks, json_integer(k));
-    root = json_pack("{s:i, s:o, s:s, s:I, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
-                     (json_int_t)w->size, "limit_s", LIMIT_S + (double)w->size / SLOWEST);
+    root = json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
+                     (json_int_t)w->size, "mapped", fanout_is_near(c, to), "limit_s",
+                     LIMIT_S + (double)w->size / SLOWEST);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;
@@ -143,21 +148,22 @@ static void go_on(struct cell *c)
 
 /* ---- from outside ---- */
 
-void cast_packed(struct cell *c, uint64_t blob, uint64_t blob_size)
+void cast_packed(struct cell *c, const struct span *packed)
 {
+    const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
     struct cast *cast = open_cast(c);
     struct waiting *more = cast ? realloc(cast->of, (cast->n + 1) * sizeof *more) : NULL;
 
     if (!more || c->packed + cast->n >= c->ships.n) {
         if (cast && more)
             cast->of = more;
-        notebook_drop(c->nb, blob_size ? blob : 0);
+        notebook_drop(c->nb, w.size ? w.blob : 0);
         if (!more)
             cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
     cast->of = more;
-    cast->of[cast->n++] = (struct waiting){ blob, blob_size };
+    cast->of[cast->n++] = w;
     go_on(c);
 }
 

@@ -24,14 +24,25 @@ static int send_ranks(struct cell *c, const struct ranks *to, const struct span 
     return rc;
 }
 
-/* With a cast only the first has the blob, and the others get it from there. */
+bool fanout_is_near(const struct cell *c, const struct ranks *to)
+{
+    const struct rank *rank = c->nb->group->rank;
+    const long first = ranks_next(to, 0);
+
+    for (long k = first; k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (rank[k].node != rank[first].node)
+            return false;
+    return true;
+}
+
+/* With a cast over machines only the first has the blob, and the others get it from there. */
 static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
 {
     const long root = ranks_next(to, 0);
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc;
 
-    if (m->v[F_BIND_CAST].s.n == 0)
+    if (m->v[F_BIND_CAST].s.n == 0 || fanout_is_near(c, to))
         return send_ranks(c, to, m);
     if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");

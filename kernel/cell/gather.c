@@ -251,7 +251,7 @@ static void take_packed(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, m->v[F_PACKED_ERROR].s);
         return;
     }
-    cast_packed(c, m->blob, m->blob_size);
+    cast_packed(c, m);
 }
 
 void gather_shipped(struct cell *c)

@@ -352,7 +352,7 @@ void gather_shipped(struct cell *c);                       /* the next of its sh
 void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
 
 /* cast.c */
-void cast_packed(struct cell *c, uint64_t blob, uint64_t blob_size);         /* takes the blob; ships it now or later */
+void cast_packed(struct cell *c, const struct span *packed);              /* takes its blob; ships it now or later */
 bool cast_message(struct cell *c, uint32_t worker, const struct span *m); /* a PROBED; false: not the one that is waited for */
 void cast_failed(struct cell *c, const struct span *done); /* a rank's DONE: it lacks the names */
 void cast_tick(struct cell *c, uint64_t now);
@@ -362,6 +362,7 @@ void cast_release(struct cell *c);
 
 /* fanout.c */
 void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
+bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
 void fanout_run(struct cell *c);
 void fanout_fetch(struct cell *c);
 

@@ -228,7 +228,12 @@ def test_the_check_measures_with_nccl(book):
     assert "NCCL" in shown and "all_reduce" in shown.replace("-", "_") and "busbw" in shown.replace(" ", "").lower().replace("(gb/s)", ""), shown
 
 
-BIG = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
+# No torch here has CUDA: home only says that its tensors lie on a GPU. On the ranks they are in host memory then.
+BIG = """import torch, cellspan.tensors
+cellspan.tensors.Storage.device = 'cuda'
+big = torch.arange(2_000_000.0, dtype=torch.float64)
+big[-1] = %d"""
+HOST = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
 SEEN = """%%distribute -n 4 --gather
 import cellspan, sys
 ('cellspan.cast' in sys.modules, float(big[-1]), len(big))"""
@@ -236,6 +241,7 @@ import cellspan, sys
 
 def test_big_variables_go_from_gpu_to_gpu(book):
     nb = book()
+    pytest.importorskip("torch")
     nb.ok(BIG % 7 + "\nsmall = 5")
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
     nb.ok(BIG % 8)
@@ -248,14 +254,23 @@ def test_big_variables_go_from_gpu_to_gpu(book):
 
 def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(book):
     nb = book()
-    nb.ok("import numpy\nbig = numpy.arange(10.0)")
+    pytest.importorskip("torch")
+    nb.ok(BIG % 7 + "\nbig = torch.arange(10.0)")
     assert values(nb.ok(SEEN)) == [(False, 9.0, 10)] * 4
     nb.ok(BIG % 7)
     assert values(nb.ok(SEEN.replace("-n 4", "-n 4 --no-gpu --fresh"))) == [(False, 7.0, 2_000_000)] * 4
     assert values(nb.ok(SEEN.replace("-n 4", "-n 4 --share --fresh"))) == [(False, 7.0, 2_000_000)] * 4
 
 
+def test_what_lies_in_host_memory_is_mapped_by_all_ranks_of_one_machine(book):
+    pytest.importorskip("numpy")
+    nb = book()
+    nb.ok(HOST % 7)
+    assert values(nb.ok(SEEN)) == [(False, 7.0, 2_000_000)] * 4
+
+
 def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
+    pytest.importorskip("torch")
     nb = book(CELLSPAN_NCCL_LIBRARY="/nowhere/libnccl.so")
     nb.ok(BIG % 7)
     cell = nb.ok(SEEN)
@@ -267,6 +282,7 @@ def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
 
 
 def test_a_cast_that_fails_is_an_error_and_the_next_cell_works(book):
+    pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="init-error")
     nb.ok(BIG % 7)
     cell = nb.run(SEEN)
@@ -276,6 +292,7 @@ def test_a_cast_that_fails_is_an_error_and_the_next_cell_works(book):
 
 
 def test_a_cast_that_hangs_can_be_interrupted(book):
+    pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
     nb.ok("%%distribute -n 4\n1")
@@ -288,6 +305,7 @@ def test_a_cast_that_hangs_can_be_interrupted(book):
 
 
 def test_a_rank_that_dies_in_a_cast_takes_nobody_along(book):
+    pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
     pids = nb.rank_pids(4)
@@ -343,8 +361,9 @@ def far(doubles, tmp_path_factory):
     prefix = folder / "prefix"
     wrapper = prefix / "libexec" / "cellspan" / "cellspan-agent"
     wrapper.parent.mkdir(parents=True)
-    wrapper.write_text("#!/bin/sh\nexport CELLSPAN_NVML_LIBRARY=%s CELLSPAN_CUDA_LIBRARY=%s CELLSPAN_DOUBLE_GPUS=%s\nexec %s \"$@\"\n"
-                       % (doubles["libnvidia-ml.so"], doubles["libnccl.so"], folder / "gpus", agent))
+    wrapper.write_text("#!/bin/sh\nexport CELLSPAN_NVML_LIBRARY=%s CELLSPAN_CUDA_LIBRARY=%s CELLSPAN_NCCL_LIBRARY=%s CELLSPAN_DOUBLE_GPUS=%s\n"
+                       "export CELLSPAN_DOUBLE_NCCL_FOLDER=%s\nexec %s \"$@\"\n"
+                       % (doubles["libnvidia-ml.so"], doubles["libnccl.so"], doubles["libnccl.so"], folder / "gpus", folder, agent))
     wrapper.chmod(0o755)
     (folder / "gpus").write_text("count 1\n")
     for hosts in bring_up(lambda: Hosts(2, private=["/dev/shm"]), HOST_TOOLS):
@@ -363,3 +382,12 @@ def test_gpus_of_other_machines_are_counted_leased_and_given(far, fresh):
     text = refused(two.run("%%distribute -n 2 --on ssh:h1,h2\n1"), "there are 0 GPUs", "h1: 0 free of 1; held: GPU 0 by ", "h2: 0 free of 1; held: ")
     one.ok("%ranks stop")
     assert len(values(two.ok(WHERE % "-n gpu", limit=90))) == 2
+
+
+@pytest.mark.limit(180)
+def test_between_machines_host_memory_goes_from_gpu_to_gpu_as_well(far, fresh):
+    pytest.importorskip("numpy")
+    nb = fresh(env=far)
+    nb.ok(HOST % 7 + "\nsmall = numpy.arange(10.0)")
+    assert values(nb.ok(SEEN.replace("-n 4", "-n gpu --on ssh:h1,h2").replace("big", "small"), limit=90)) == [(False, 9.0, 10)] * 2
+    assert values(nb.ok(SEEN.replace("-n 4", ""), limit=90)) == [(True, 7.0, 2_000_000)] * 2

@@ -15,6 +15,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \
 	worker/python/cellspan/interrupts.py \
+	worker/python/cellspan/landing.py \
 	worker/python/cellspan/loops.py \
 	worker/python/cellspan/magics.py \
 	worker/python/cellspan/parcel.py \

@@ -25,10 +25,27 @@ static void open_three(struct world *w, struct clock *clock, const char *gpus, c
         ready(w, k);
 }
 
-static void packed_as(struct world *w, uint64_t size)
+/* Three ranks, workers 2 to 4, of which the last is on another machine. */
+static void open_far(struct world *w, struct clock *clock)
 {
-    const struct span m = { .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size };
+    world_open(w, clock);
+    ready(w, SPAN_WORKER_HOME);
+    w->gpus[1] = "{\"gpus\":[{\"uuid\":\"GPU-1\"},{\"uuid\":\"GPU-2\"}]}";
+    w->gpus[2] = "{\"gpus\":[{\"uuid\":\"GPU-3\"}]}";
+    run(w, "%%distribute -n 3 --on ssh:h1,h2\nprint(x)");
+    all_up(w, 2);
+    captured(w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
+    port(w);
+    for (uint32_t k = 2; k < 5; k++)
+        ready(w, k);
+}
 
+/* `gpu` bytes of it lay on a GPU. */
+static void packed_as(struct world *w, uint64_t size, uint64_t gpu)
+{
+    struct span m = { .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size };
+
+    m.v[F_PACKED_GPU].u64 = gpu;
     buf_clear(&w->log);
     say(w, SPAN_WORKER_HOME, m);
 }
@@ -47,8 +64,8 @@ static void big_ones_are_cast(void)
     struct clock clock;
     struct world w;
 
-    open_three(&w, &clock, GPUS3, "");
-    packed_as(&w, 8 * MIB);
+    open_far(&w, &clock);
+    packed_as(&w, 8 * MIB, 0);
     ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"), "the first rank is asked for an id");
     probed(&w, 3, "ok", ID);
     ok(!times(&w, "BIND"), "and no other's answer counts");
@@ -62,13 +79,35 @@ static void big_ones_are_cast(void)
     world_close(&w);
 }
 
+/* All map the blob on one machine: what was not on a GPU is best left there. */
+static void on_one_machine(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 64 * MIB, 8 * MIB - 1);
+    ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"), "on one machine what is in host memory is mapped by all");
+    world_close(&w);
+    open_three(&w, &clock, GPUS3, "");
+    packed_as(&w, 64 * MIB, 8 * MIB);
+    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"), "what lay on a GPU is cast");
+    probed(&w, 2, "ok", ID);
+    ok(in_order(&w, "send BIND 2 3 4\n", "send RUN 2"), "and the blob goes to all, for the rest");
+    world_close(&w);
+    open_far(&w, &clock);
+    packed_as(&w, 8 * MIB - 1, 8 * MIB - 1);
+    ok(!times(&w, "PROBE") && times(&w, "send BIND") == 1, "small ones are not, wherever they lay");
+    world_close(&w);
+}
+
 static void others_are_not(const char *gpus, const char *option, uint64_t size, const char *name)
 {
     struct clock clock;
     struct world w;
 
     open_three(&w, &clock, gpus, option);
-    packed_as(&w, size);
+    packed_as(&w, size, size);
     ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"), "%s", name);
     world_close(&w);
 }
@@ -79,14 +118,14 @@ static void what_fails_goes_as_ever(void)
     struct world w;
 
     open_three(&w, &clock, GPUS3, "");
-    packed_as(&w, 8 * MIB);
+    packed_as(&w, 8 * MIB, 8 * MIB);
     probed(&w, 2, "error", "{\"error\":\"there is no libnccl\"}");
     pass(&w, NS_PER_S);
     ok(logged(&w, "send BIND 2 3 4\n") && logged(&w, "don't go from GPU to GPU: there is no libnccl"),
        "without an id all get the blob, and a line says why");
     world_close(&w);
     open_three(&w, &clock, GPUS3, "");
-    packed_as(&w, 8 * MIB);
+    packed_as(&w, 8 * MIB, 8 * MIB);
     pass(&w, 21 * NS_PER_S);
     ok(logged(&w, "send BIND 2 3 4\n"), "so they do when there is no answer");
     probed(&w, 2, "ok", ID);
@@ -100,7 +139,7 @@ static void cells_may_end_meanwhile(void)
     struct world w;
 
     open_three(&w, &clock, GPUS3, "");
-    packed_as(&w, 8 * MIB);
+    packed_as(&w, 8 * MIB, 8 * MIB);
     exited(&w, 2, 1, 9);
     ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"), "when the asked rank dies the cell is over, and the blob dropped");
     world_close(&w);
@@ -113,6 +152,7 @@ int main(void)
     if (random_open(&err) < 0)
         abort();
     big_ones_are_cast();
+    on_one_machine();
     others_are_not(GPUS3, "", 8 * MIB - 1, "small ones go as ever");
     others_are_not("{\"gpus\":[]}", "", 8 * MIB, "so they do without GPUs");
     others_are_not(GPUS3, "--no-gpu", 8 * MIB, "where none is wanted");

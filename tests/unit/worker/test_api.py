@@ -32,7 +32,7 @@ class FakeHome:
         into = words.get("into", "").strip("'")
         if line.startswith("%%distribute"):
             rows, _ = self.capture.names(body)
-            fd, size = self.capture.pack([r[0] for r in rows])
+            fd, size, _ = self.capture.pack([r[0] for r in rows])
             self.rank.update(parcel.unpack(fd, size, self.rank))
             os.close(fd)
             self.shell.user_ns[into] = eval(body, self.rank)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import capture, parcel  # noqa: E402
+from cellspan import capture, parcel, tensors  # noqa: E402
 from cellspan.capture import Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
@@ -30,7 +30,7 @@ def versions(nb, code, send=False):
     """{name: version}; send: what changed is packed too, as the kernel would ask."""
     rows = nb.capture.names(code)[0]
     if send and rows:
-        fd, _ = nb.capture.pack([row[0] for row in rows])
+        fd, _, _ = nb.capture.pack([row[0] for row in rows])
         os.close(fd)
     return {row[0]: row[1] for row in rows}
 
@@ -240,7 +240,7 @@ def test_a_large_value_that_only_some_ranks_assign_travels(nb):
     nb.run("big = 'x' * 1000000")
     rows, _ = nb.capture.names("import os\nif os.environ['RANK'] == '0': big = 1")
     assert rows[0][0] == "big" and rows[0][2] > 1000000
-    fd, size = nb.capture.pack("big")
+    fd, size, _ = nb.capture.pack("big")
     assert size > 1000000
     os.close(fd)
 
@@ -332,7 +332,7 @@ def test_a_model_and_its_optimizer_travel_together(training):
 
 def test_sharing_is_kept_in_the_parcel(training):
     nb = training
-    fd, size = nb.capture.pack("model,opt")
+    fd, size, _ = nb.capture.pack("model,opt")
     got = parcel.unpack(fd, size, nb.ns)
     os.close(fd)
     assert got["opt"].param_groups[0]["params"][0] is got["model"].weight
@@ -371,3 +371,15 @@ def test_capture_survives_other_threads_of_the_user(nb):
     finally:
         stop.set()
         thread.join()
+
+
+def test_what_lies_on_a_gpu_is_counted(nb, monkeypatch):
+    torch = pytest.importorskip("torch")
+    nb.ns.update(x=torch.ones(1000), y=torch.ones(3, dtype=torch.float64), z="text")
+    fd, _, on_gpu = nb.capture.pack("x,y,z")
+    os.close(fd)
+    assert on_gpu == 0
+    monkeypatch.setattr(tensors.Storage, "device", "cuda")
+    fd, _, on_gpu = nb.capture.pack("x,y,z")
+    os.close(fd)
+    assert on_gpu == 4024

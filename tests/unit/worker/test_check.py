@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 _link = pytest.importorskip("cellspan._link")
-from cellspan import aborts, cast, parcel  # noqa: E402
+from cellspan import aborts, cast, gpus, landing, parcel, tensors  # noqa: E402
 from fake_agent import Zygote, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
@@ -288,6 +288,41 @@ def test_variables_go_from_gpu_to_gpu(fork, double):
     want = repr((int(value["a"].sum()), float(value["t"].float().sum()), torch.bfloat16, "text"))
     assert [t.json("result")["data"]["text/plain"] for t in told] == [want] * 4
     assert run_on(ranks, "a[0] = 5; a.flags.writeable", cell=5)[1].json("result")["data"]["text/plain"] == "True"
+
+
+def test_on_one_node_only_what_lay_on_a_gpu_is_cast(fork, double, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(tensors.Storage, "device", "cuda")
+    data = packed({"t": torch.arange(9_000_000, dtype=torch.int16), "u": torch.ones(5), "s": "text"})
+    ranks = fork(range(3), **gpu(double))
+    (opened,) = step([ranks[1]], "cast_open", {})
+    asked = {"root": 1, "ranks": [0, 1, 2], "id": opened["nccl_id"], "size": len(data), "mapped": True, "limit_s": 30}
+    for rank in ranks:
+        rank.send("BIND", 3, {"cast": json.dumps(asked)}, worker=rank.number + 2, blob=5, data=data)
+    told = run_on(ranks, "int(t[-1]), len(t), float(u.sum()), s", cell=4)
+    assert [t.json("result")["data"]["text/plain"] for t in told] == [repr((8_999_999 % 65536, 9_000_000, 5.0, "text"))] * 3
+    rank = ranks[0]
+    rank.send("BIND", 5, {"cast": json.dumps(dict(asked, size=7))}, worker=rank.number + 2, blob=5, data=data)
+    (told,) = run_on([rank], "1", cell=6)
+    assert told.json()["ename"] == "CastError" and "bytes, not 7" in told.json()["evalue"]
+
+
+def test_what_lay_on_a_gpu_lands_on_a_gpu_however_it_came(monkeypatch):
+    torch = pytest.importorskip("torch")
+    fd, size = memfd(packed({"t": torch.ones(3)}))
+    elsewhere = torch.device("meta")  # a device that is no GPU, but not the CPU either
+    monkeypatch.setattr(gpus, "torch_device", lambda: elsewhere)
+    assert parcel.unpack(fd, size, {}, land=landing.copied)["t"].device.type == "cpu", "it never was on one"
+    os.close(fd)
+    monkeypatch.setattr(tensors.Storage, "device", "cuda")
+    value = torch.arange(400_000)
+    fd, size = memfd(packed({"t": value[5:], "u": value.view(400, 1000)}))
+    got = parcel.unpack(fd, size, {}, land=landing.copied)
+    assert got["t"].device == got["u"].device == elsewhere and got["t"].shape == (399_995,) and got["u"].shape == (400, 1000)
+    assert parcel.unpack(fd, size, {})["t"].device.type == "cpu", "at home it stays"
+    monkeypatch.setattr(gpus, "torch_device", lambda: None)
+    assert int(parcel.unpack(fd, size, {}, land=landing.copied)["t"][-1]) == 399_999, "where there is no GPU, too"
+    os.close(fd)
 
 
 def test_a_cast_that_fails_is_the_next_cells_error(fork, double):

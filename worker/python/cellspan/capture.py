@@ -268,7 +268,7 @@ class Capture:
     # ---- the parcel
 
     def pack(self, names):
-        """A parcel with a dict of these names (a list, or text with commas): (descriptor, size in bytes).
+        """A parcel with a dict of these names (a list, or text with commas): (descriptor, size in bytes, how many of them lay on a GPU).
 
         One pickle, so that what the values share they share on the ranks. CaptureError names what does not pickle, or
         lists the sizes when all together are over the limit.
@@ -291,7 +291,7 @@ class Capture:
             raise CaptureError(self._too_large(names))
         fd, size, spans = parcel.place(pickled)
         self._remember(names, Sent(fd, size), spans)
-        return fd, size
+        return fd, size, sum(size_of(s) for s in pickled.storages if s.device == "cuda")
 
     def _remember(self, names, sent, spans):
         for name in names:

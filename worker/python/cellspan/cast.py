@@ -1,16 +1,17 @@
 """Variables from one rank to the others by ncclBroadcast: a parcel that only the root's node has reaches every GPU's host
-memory, and what lay on a GPU at home lands on each rank's own GPU, without a detour.
+memory, and what lay on a GPU at home lands on each rank's own GPU, without a detour. On one node, where every rank maps
+the parcel anyway, only the latter travels.
 
 What all ranks do alike, in this order: the parcel's first 64 bytes, the rest up to its first buffer, then buffer after buffer.
+On one node: those buffers that lay on a GPU, in the order of storages.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 
-from . import _link, gpus, parcel
+from . import _link, gpus, landing, parcel
 
 LIMIT = 60.0  # seconds, where the kernel names none
 
@@ -20,62 +21,76 @@ class CastError(Exception):
 
 
 def receive(rank, text, fd, size, user_ns):
-    """The value in the parcel of a BIND with `cast`: text is that field, fd and size the root's blob (-1 elsewhere).
+    """The value in the parcel of a BIND with `cast`: text is that field, fd and size the root's blob, or on one node
+    everybody's (-1 elsewhere).
 
     rank: of this process. CastError: NCCL failed, on this rank or another; ParcelError and others: as unpack().
     """
     asked = json.loads(text)
     ranks = [int(r) for r in asked["ranks"]]
-    whole, root = int(asked["size"]), int(asked["root"])
+    whole, root, mapped = int(asked["size"]), int(asked["root"]), bool(asked.get("mapped"))
     if rank not in ranks or root not in ranks:
         raise CastError(f"a cast from rank {root} to ranks {ranks} reached rank {rank}")
-    own = parcel.create() if rank != root else fd
+    if (mapped or rank == root) and size != whole:
+        raise CastError(f"the parcel has {size} bytes, not {whole}")
+    own = -1
     try:
-        if rank != root:
+        if rank != root:  # sealed is what came; here is room for what NCCL brings
+            own = parcel.create()
             os.ftruncate(own, whole)
-        elif size != whole:
-            raise CastError(f"the parcel has {size} bytes, not {whole}")
-        storages = _receive(asked, ranks.index(rank), len(ranks), ranks.index(root), own, whole)
-        return parcel.unpack(own, whole, user_ns, storages)
+        into = fd if rank == root else own
+        with _Cast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as cast:
+            places = _gpu_buffers(cast, fd, into, whole) if mapped else _all(cast, into, whole)
+        return parcel.unpack(fd if mapped else into, whole, user_ns, places)
     finally:
-        if own != fd:
+        if own >= 0:
             os.close(own)
 
 
-def _receive(asked, at, count, root, fd, whole):
-    """Moves the bytes. {storage's number: its torch storage on the GPU} of those that are there."""
-    try:
-        gpus.nccl()
-        seconds = float(asked.get("limit_s") or LIMIT)
-        cast = _link.cast_open(gpus.device(), bytes.fromhex(asked["id"]), at, count, root, seconds)
-    except (OSError, gpus.GpuError) as error:
-        raise CastError(f"variables could not be sent between GPUs: {error}") from None
-    well = False
-    try:
-        _link.cast_bytes(cast, fd, 0, parcel.HEADER.size, 0)
-        head = parcel.outline(fd, whole)
-        _link.cast_bytes(cast, fd, parcel.HEADER.size, head - parcel.HEADER.size, 0)
-        table, meta = parcel.contents(fd, whole)
-        places = _places(meta, table)
-        for index, (offset, length) in enumerate(table):
-            _link.cast_bytes(cast, fd, offset, length, places[index].data_ptr() if index in places else 0)
-        well = True
-    except OSError as error:
-        raise CastError(f"variables could not be sent between GPUs: {error}") from None
-    finally:
-        _link.cast_close(cast, well)
-    numbers = {entry[0]: number for number, entry in enumerate(meta["storages"])}
-    return {numbers[index]: tensor.untyped_storage() for index, tensor in places.items()}
+class _Cast:
+    """The communicator of one cast, as the C extension has it. OSErrors within become CastErrors."""
+
+    def __init__(self, asked, at, count, root):
+        self._text, self._at, self._count, self._root = asked["id"], at, count, root
+        self._seconds = float(asked.get("limit_s") or LIMIT)
+        self._cast = None
+
+    def __enter__(self):
+        try:
+            gpus.nccl()
+            self._cast = _link.cast_open(gpus.device(), bytes.fromhex(self._text), self._at, self._count, self._root, self._seconds)
+        except (OSError, gpus.GpuError) as error:
+            raise CastError(f"variables could not be sent between GPUs: {error}") from None
+        return self
+
+    def send(self, fd, offset, size, place=None):
+        """size bytes at offset of the root's descriptor, to fd of the others; where they have a place (a tensor), into that."""
+        _link.cast_bytes(self._cast, fd, offset, size, 0 if place is None else place.data_ptr())
+
+    def __exit__(self, kind, error, _):
+        _link.cast_close(self._cast, kind is None)
+        if isinstance(error, OSError):
+            raise CastError(f"variables could not be sent between GPUs: {error}") from None
 
 
-def _places(meta, table):
-    """{index in the table: a CUDA tensor of that many bytes} for the storages that lay on a GPU at home. A rank whose torch
-    has no CUDA takes them into host memory."""
-    wanted = [(index, table[index][1]) for (index, _), kind in zip(meta["storages"], meta["devices"]) if kind == "cuda"]
-    torch = sys.modules.get("torch")
-    if not wanted or torch is None or not torch.cuda.is_available():
-        return {}
-    device = torch.device("cuda", gpus.device())
-    found = {index: torch.empty(size, dtype=torch.uint8, device=device) for index, size in wanted if size}
-    torch.cuda.synchronize(device)  # the memory may have been somebody's a moment ago, on another stream
-    return found
+def _all(cast, fd, whole):
+    """The whole parcel. {storage's number: its torch storage on the GPU} of those that are there."""
+    cast.send(fd, 0, parcel.HEADER.size)
+    head = parcel.outline(fd, whole)
+    cast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
+    table, meta = parcel.contents(fd, whole)
+    rows = landing.wanted(table, meta)
+    places = landing.empty(rows)
+    for index, (offset, length) in enumerate(table):
+        cast.send(fd, offset, length, places.get(index))
+    return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}
+
+
+def _gpu_buffers(cast, fd, into, whole):
+    """What lay on a GPU at home, of a parcel that this rank has in fd; as _all(). A rank without a place for it takes part all the same."""
+    table, meta = parcel.contents(fd, whole)
+    rows = landing.wanted(table, meta)
+    places = landing.empty(rows)
+    for _, index, length in rows:
+        cast.send(into, table[index][0], length, places.get(index))
+    return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -109,6 +110,15 @@ def device():
         return mine[0]
     local = os.environ.get("LOCAL_RANK", "")
     return int(local) if count > 1 and local.isdigit() and int(local) < count else 0
+
+
+def torch_device():
+    """This rank's GPU as torch names it, or None: it has none, or a torch without CUDA. Imports torch."""
+    try:
+        torch = importlib.import_module("torch")
+        return torch.device("cuda", device()) if torch.cuda.is_available() else None
+    except (ImportError, GpuError):
+        return None
 
 
 def facts():

@@ -266,8 +266,8 @@ class Home(Worker):
         names = [n for n in fields["names"].split(",") if n]
         fd = -1
         try:
-            fd, size = self._captures().pack(names)
-            self.send("PACKED", number, {"error": ""}, blob, fd, size)
+            fd, size, on_gpu = self._captures().pack(names)
+            self.send("PACKED", number, {"error": "", "gpu": on_gpu}, blob, fd, size)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
             self.send("PACKED", number, {"error": f"{type(error).__name__}: {error}"})
         finally:

@@ -98,7 +98,7 @@ def place(pickled):
         "path": [p for p in sys.path if isinstance(p, str)],
         "buffers": len(pickled.pieces),
         "storages": [],
-        "devices": [storage.storage.device.type for storage in pickled.storages],
+        "devices": [storage.device for storage in pickled.storages],
     }
     sizes = [piece.nbytes for piece in pickled.pieces]
     for storage in pickled.storages:
@@ -162,16 +162,18 @@ def _write(fd, data, offset):
 # ---- loading ------------------------------------------------------------------------------------------------------
 
 
-def unpack(fd, size, user_ns=None, placed=None):
+def unpack(fd, size, user_ns=None, placed=None, land=None):
     """The value in a parcel of `size` bytes. The descriptor stays the caller's and may be closed afterwards.
 
     user_ns: the namespace over which the notebook's functions are rebuilt (default: __main__'s). placed: {number of a
-    storage: the torch storage that has its bytes already}, for those that are on a GPU. ParcelError: the bytes
-    are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
+    storage: the torch storage that has its bytes already}, for those that are on a GPU; land(views, meta) makes that where some
+    lay on one at home. ParcelError: the bytes are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
     """
     views, meta, body = read(fd, size)
     count = meta["buffers"]
     storages = [(views[index], base) for index, base in meta["storages"]]
+    if land is not None and "cuda" in meta["devices"]:
+        placed = land(views, meta)
     if meta["prefix"] == sys.prefix and same_python(meta):
         _extend_path(meta["path"])
     namespace = rebuild.main_namespace() if user_ns is None else user_ns

@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 
-from . import _link, aborts, environment, gpus, torchenv
+from . import _link, aborts, environment, gpus, landing, torchenv
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config, text_of
@@ -295,7 +295,7 @@ class Rank(Worker):
     def _bound(self, number, cast, fd, size):
         """The names in the blob that came along, or that another rank sends from GPU to GPU."""
         if not cast:
-            return unpack(fd, size, self.shell.user_ns)
+            return unpack(fd, size, self.shell.user_ns, land=landing.copied)
         from . import cast as casts
 
         _link.begin(number)

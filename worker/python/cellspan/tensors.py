@@ -3,8 +3,8 @@
 A tensor is written as (storage number, dtype, offset, size, stride, ...); the storage's bytes stand beside the pickle.
 So bfloat16 and float8 travel like any other, views of one storage share it again on the other side, and tied
 parameters stay tied. Of a large storage of which only a small part is seen by the tensors, only that part travels.
-CUDA (and other devices') storages are copied to the CPU when they are placed: tensors arrive as CPU tensors, unless they come
-by cast.py.
+CUDA (and other devices') storages are copied to the CPU when they are placed: tensors arrive as CPU tensors, but at ranks
+with a GPU what lay on one at home lands on theirs (landing.py).
 
 torch is never imported here unless a tensor is to be rebuilt.
 """
@@ -30,6 +30,11 @@ class Storage:
         self.key = key
         self.low, self.high = self.nbytes, 0
 
+    @property
+    def device(self):
+        """Where it lies: "cpu", "cuda", ..."""
+        return self.storage.device.type
+
     def cover(self, low, high):
         """Tensors look at the bytes from low up to high."""
         self.low = min(self.low, low)
@@ -44,7 +49,7 @@ class Storage:
     def view(self):
         """The bytes of span(), as (memoryview, what keeps them alive)."""
         low, size = self.span()
-        storage = self.storage if self.storage.device.type == "cpu" else self.storage.cpu()
+        storage = self.storage if self.device == "cpu" else self.storage.cpu()
         if not size:
             return memoryview(b""), storage
         raw = (ctypes.c_char * size).from_address(storage.data_ptr() + low)

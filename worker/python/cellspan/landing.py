@@ -1,0 +1,37 @@
+"""What lay on a GPU at home lands on this rank's own, however it came: from another rank's GPU (cast.py), or as bytes.
+
+A rank without a GPU, or whose torch has no CUDA, gets it in host memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from . import gpus
+
+
+def wanted(table, meta):
+    """[(number of the storage, its index in the parcel's table, bytes)] of those that lay on a GPU."""
+    found = enumerate(zip(meta["storages"], meta["devices"]))
+    return [(n, index, table[index][1]) for n, ((index, _), kind) in found if kind == "cuda" and table[index][1]]
+
+
+def empty(rows):
+    """{index: a tensor of that many bytes on this rank's GPU} for rows of wanted(); {} where there is none."""
+    device = gpus.torch_device() if rows else None
+    if device is None:
+        return {}
+    torch = importlib.import_module("torch")
+    found = {index: torch.empty(size, dtype=torch.uint8, device=device) for _, index, size in rows}
+    torch.cuda.synchronize(device)  # the memory may have been somebody's a moment ago, on another stream
+    return found
+
+
+def copied(views, meta):
+    """{number of the storage: a storage on this rank's GPU with its bytes}, from the parcel's buffers; {} where there is no GPU."""
+    device = gpus.torch_device()
+    if device is None:
+        return {}
+    torch = importlib.import_module("torch")
+    rows = wanted([(0, len(view)) for view in views], meta)
+    return {n: torch.frombuffer(views[index], dtype=torch.uint8).to(device).untyped_storage() for n, index, _ in rows}
