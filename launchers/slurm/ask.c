@@ -32,7 +32,8 @@ static void finish(struct ask *a)
 
     a->line = NULL;
     close_all(a); /* before the call, which may ask again */
-    a->f(a->arg, line ? line : "");
+    if (a->f)
+        a->f(a->arg, line ? line : "");
     free(line);
 }
 
@@ -79,7 +80,7 @@ bool ask_start(struct ask *a, struct loop *loop, const char *const *argv, ask_f 
     spec.argv = argv;
     spec.out = out[1];
     spec.errs = out[1]; /* what it says of an error is no answer, and no line for the user */
-    spec.die_with_parent = true;
+    spec.die_with_parent = f != NULL;
     a->pid = process_start(&spec, &err);
     fd_close(&out[1]);
     if (a->pid > 0 && fd_nonblock(a->out, true) == 0 &&

@@ -30,8 +30,9 @@ static inline bool ask_busy(const struct ask *a)
 {
     return a->pid > 0 || a->watch;
 }
-/* Runs the command (argv[0] on PATH); f is called when it has closed its stdout, or after 10 s. False: it couldn't be
- * started, and f won't be called. Whoever reaps children may ignore this one. */
+/* Runs the command (argv[0] on PATH); f is called when it has closed its stdout, or after 10 s. f NULL: an order, which
+ * is carried out also when we end before it. False: it couldn't be started, and f won't be called. Whoever reaps children
+ * may ignore this one. */
 bool ask_start(struct ask *a, struct loop *loop, const char *const *argv, ask_f f, void *arg);
 
 #endif

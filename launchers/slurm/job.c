@@ -419,12 +419,6 @@ void job_ended(struct job *j, int status)
         conclude(j, "");
 }
 
-static void cancelled(void *arg, const char *line)
-{
-    (void)arg;
-    (void)line;
-}
-
 static void press(struct loop *loop, void *arg)
 {
     struct job *j = arg;
@@ -435,7 +429,7 @@ static void press(struct loop *loop, void *arg)
     if (j->own && j->id) {
         snprintf(id, sizeof id, "%lu", j->id);
         ask_release(&j->ask);
-        (void)ask_start(&j->ask, loop, argv, cancelled, j);
+        (void)ask_start(&j->ask, loop, argv, NULL, NULL);
     }
     if (j->pid > 0)
         (void)kill(j->pid, j->signo);

@@ -12,16 +12,17 @@ void says_release(struct says *s)
     ranks_release(&s->tasks);
 }
 
-/* "job 12 …", "JobId=12 …" */
+/* Our own job, in srun's own words: it may be cancelled by that number. What agents, plugins of the cluster and start
+ * files write of jobs is of any. */
 static unsigned long find_job(const char *line)
 {
-    static const char *const before[] = { "job ", "JobId=", "allocation " };
+    static const char *const before[] = { "job ", "Force Terminated JobId=", "Force Terminated job ", "Job allocation " };
 
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-        const char *at = strstr(line, before[i]);
+        const size_t n = strlen(before[i]);
 
-        if (at && isdigit((unsigned char)at[strlen(before[i])]))
-            return strtoul(at + strlen(before[i]), NULL, 10);
+        if (strncmp(line, before[i], n) == 0 && isdigit((unsigned char)line[n]))
+            return strtoul(line + n, NULL, 10);
     }
     return 0;
 }
@@ -70,9 +71,10 @@ int says_read(struct says *s, const char *line)
     static const char node[] = "Node failure on ";
     const char *at;
 
-    *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT, .job = find_job(line) };
+    *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT };
     if (strncmp(line, SRUN, strlen(SRUN)) != 0)
         return 0;
+    s->job = find_job(line + strlen(SRUN));
     if (strstr(line, "queued and waiting for resources"))
         s->kind = SAYS_QUEUED;
     else if (strstr(line, "has been allocated resources"))

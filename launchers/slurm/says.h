@@ -16,7 +16,7 @@ enum says_kind {
 
 struct says {
     enum says_kind kind;
-    unsigned long job;  /* SAYS_QUEUED, SAYS_ALLOCATED; else the job that the line names, or 0 */
+    unsigned long job;  /* srun's own, where it names it; else 0 */
     struct ranks tasks; /* SAYS_TASKS; owned */
     const char *text;   /* SAYS_TASKS: how they ended; SAYS_NODE: the node's name; within the line */
 };

@@ -482,6 +482,28 @@ def test_slurm_leaves_nothing_in_the_queue(launch, idle, way, state):
         emptied(idle)
 
 
+def test_slurm_cancels_its_own_job_however_long_that_takes(launch, tmp_path):
+    """A controller that is slow, and an srun that does not end: what is cancelled is the job that srun named."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    programs = {
+        "srun": "trap '' TERM\necho 'limits are those of job 4711' >&2\n"
+                "echo 'srun: job 12 queued and waiting for resources' >&2\nwhile :; do sleep 0.2; done",
+        "squeue": "echo 'PENDING|Resources|N/A'",
+        "scancel": "sleep 4\necho \"$*\" >>%s/cancelled" % tmp_path,
+    }
+    for name, script in programs.items():
+        (folder / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    one = launch("slurm", spec="--nodes=1", env={"PATH": "%s:%s" % (folder, os.environ["PATH"])})
+    one.wait_line("^say job [0-9]+ waits in the queue: Resources")
+    one.end()
+    cancelled = tmp_path / "cancelled"
+    assert processes.wait_until(cancelled.exists, LIMIT), one.said()
+    one.gone()
+    assert set(cancelled.read_text(encoding="utf-8").split()) == {"12"}
+
+
 @pytest.mark.parametrize("spec, words", [
     ("--partition=nope", "invalid partition specified: nope"), ("--gres=gpu:9", "Requested node configuration is not available"),
     ("--nodes=9", "can't start as it was asked for: PartitionNodeLimit"), ("--bogus=1", "unrecognized option '--bogus=1'"),

@@ -195,7 +195,9 @@ static const struct says_case says_cases[] = {
     { "srun: error: n2: task x: y", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task 1", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task 99999999999: Killed", SAYS_TASKS, 0, "", "Killed" },
-    { "my job 7 queued and waiting for resources", SAYS_TEXT, 7, "", NULL },
+    { "my job 7 queued and waiting for resources", SAYS_TEXT, 0, "", NULL },
+    { "srun: lua: limits are those of job 7", SAYS_TEXT, 0, "", NULL },
+    { "JobId=7", SAYS_TEXT, 0, "", NULL },
     { "", SAYS_TEXT, 0, "", NULL },
 };
 
@@ -217,23 +219,26 @@ static void what_srun_says_is_understood(void)
        "what waits in vain is known");
 }
 
-static void gpus_are_counted_where_all_nodes_have_alike(void)
+static void gpus_are_counted_that_every_node_has(void)
 {
-    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1"), 2,
+    unsigned most;
+
+    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1", &most), 2,
            "one group of nodes");
     is_int(gpus_per_node("x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 "
-                         "GRES=gpu:2(IDX:0-1)\n"),
+                         "GRES=gpu:2(IDX:0-1)\n", &most),
            2, "two groups");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)"),
-           0, "not alike");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES="), 0,
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)", &most),
+           1, "the least of those that are not alike");
+    is_int(most, 2, "and the most");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=", &most), 0,
            "one without");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2"), 0, "one that doesn't say");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3"), 3,
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2", &most), 0, "one that doesn't say");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3", &most), 3,
            "of several types");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8"), 8, "behind others");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999"), 0, "no nonsense");
-    is_int(gpus_per_node(""), 0, "nothing");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8", &most), 8, "behind others");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999", &most), 0, "no nonsense");
+    is_int(gpus_per_node("", &most), 0, "nothing");
 }
 
 static void arguments_are_read_or_refused(void)
@@ -291,7 +296,7 @@ int main(void)
     any_allocation_of_a_step_may_fail();
     variables_that_srun_takes_for_options_are_hidden();
     what_srun_says_is_understood();
-    gpus_are_counted_where_all_nodes_have_alike();
+    gpus_are_counted_that_every_node_has();
     arguments_are_read_or_refused();
     seconds_are_read_or_refused();
     return plan_done();
