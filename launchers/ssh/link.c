@@ -214,6 +214,8 @@ static int spawn(struct link *l, const struct words *argv, struct err *err)
         spec.out = out[1];
         spec.errs = errs[1];
         spec.session = true; /* a terminal's Ctrl-C is the kernel's concern, and no ssh asks at /dev/tty */
+        spec.die_with_parent = true;
+        spec.last_words = SIGTERM; /* it may have a jump host's to end; one that still connects does not look at stdin */
         l->pid = process_start_piped(&spec, &l->in, err);
     }
     fd_close(&out[1]);
@@ -286,6 +288,8 @@ void link_end(struct link *l)
         over(l);
     else if (!l->send.n)
         close_in(l);
+    if (l->state == LINK_CONNECTING)
+        link_kill(l, SIGTERM); /* no agent is there that could end by itself */
 }
 
 void link_kill(struct link *l, int signo)

@@ -54,7 +54,7 @@ void link_init(struct link *l, const struct link_plan *plan, const struct ssh_ho
 void link_release(struct link *l);
 /* Starts ssh. What fails is told to the kernel, and leaves the link over. */
 void link_start(struct link *l);
-/* Ends the agent's stdin; one that waits is over at once. */
+/* Ends the agent's stdin; one that waits is over at once, and one that connects is told to end. */
 void link_end(struct link *l);
 /* Signals ssh, if it runs. */
 void link_kill(struct link *l, int signo);

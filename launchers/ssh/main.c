@@ -1,6 +1,6 @@
 /* cellspan-launch-ssh - the engine "ssh": one ssh a host, whose stdin is the agent's. docs/launchers.md says what every
  * engine is told and must do. Nobody is left when this process is killed: each ssh's stdin then ends, which sshd passes
- * on. */
+ * on, and it gets a SIGTERM. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

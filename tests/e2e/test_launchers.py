@@ -232,6 +232,21 @@ def test_ssh_leaves_nobody_when_it_is_killed(launch, hosts):
     nobody(hosts)
 
 
+@pytest.mark.parametrize("way", ["stdin", "SIGTERM", "SIGKILL"])
+def test_ssh_leaves_nobody_that_still_connects(launch, tmp_path, way):
+    program = tmp_path / "slow-ssh"
+    program.write_text("#!/bin/sh\necho waiting >&2\nexec sleep 3600\n", encoding="utf-8")
+    program.chmod(0o755)
+    one = launch("ssh", spec="h1", env={"CELLSPAN_SSH": str(program), "CELLSPAN_SSH_TIMEOUT": "3600"})
+    one.wait_line("^h1: waiting$")
+    if way == "stdin":
+        assert one.end() == 0 and not one.failed()
+    else:
+        one.process.send_signal(getattr(signal, way))
+        one.wait()
+    one.gone()
+
+
 def test_ssh_shows_the_secret_to_nobody(launch, hosts):
     one = launch("ssh", spec="h1,h2", env=hosts.variables())
     one.wait_agents(2)
