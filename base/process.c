@@ -71,6 +71,20 @@ size_t fd_waiting(int fd)
     return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
 }
 
+struct slice file_start(const char *path, char *to, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t got;
+
+    if (fd < 0)
+        return slice_of(to, 0);
+    while (n < size && (got = read(fd, to + n, size - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    return slice_of(to, n);
+}
+
 bool fd_is_over(int fd)
 {
     char junk[512];

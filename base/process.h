@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/slice.h"
 
 MUST_USE int fd_cloexec(int fd);                /* sets FD_CLOEXEC; -1 and errno */
 MUST_USE int fd_nonblock(int fd, bool on);      /* -1 and errno */
@@ -13,6 +14,8 @@ void fd_close(int *fd);                         /* closes it unless it is -1, se
 MUST_USE int fd_pipe(int fd[2]);                /* a pipe, both ends close-on-exec; -1 and errno */
 /* How many bytes can be read now (FIONREAD); 0 when that can't be told. */
 size_t fd_waiting(int fd);
+/* What a file begins with, at most `size` bytes of it, in `to`; empty when it can't be read. For those of /proc and /sys. */
+struct slice file_start(const char *path, char *to, size_t size);
 /* Reads some of what is there, for nobody; true: it was the end, or an error. For an input whose end alone counts. */
 MUST_USE bool fd_is_over(int fd);
 /* Moves fd to a number of at least `least`, close-on-exec, so that 0-2 stay free. Returns the new number or -1;

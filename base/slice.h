@@ -32,6 +32,17 @@ static inline bool slice_is(struct slice a, const char *text)
     return slice_equal(a, slice_text(text));
 }
 
+/* Cuts the first line off *text, which begins behind its newline then; the last line may have none. */
+static inline struct slice slice_line(struct slice *text)
+{
+    const char *end = text->n ? (const char *)memchr(text->p, '\n', text->n) : NULL;
+    const struct slice line = slice_of(text->p, end ? (size_t)(end - text->p) : text->n);
+    const size_t taken = line.n + (end != NULL);
+
+    *text = slice_of(text->p + taken, text->n - taken);
+    return line;
+}
+
 /* For printf's "%.*s": SLICE_ARG(s) gives the two arguments. */
 #define SLICE_ARG(s) (int)((s).n > 0x7fffffff ? 0x7fffffff : (s).n), (s).p
 

@@ -15,12 +15,10 @@ static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
     struct slice data = m->v[F_LINES_DATA].s;
 
     while (data.n) {
-        const char *end = memchr(data.p, '\n', data.n);
-        const size_t n = end ? (size_t)(end - data.p) : data.n;
+        const struct slice line = slice_line(&data);
 
-        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add(&text, data.p, n) < 0 || buf_add(&text, "\n", 1) < 0)
+        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add_slice(&text, line) < 0 || buf_add(&text, "\n", 1) < 0)
             break;
-        data = slice_of(data.p + n + (end != NULL), data.n - n - (end != NULL));
     }
     if (text.n)
         publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));

@@ -204,12 +204,10 @@ void gather_look(struct cell *c)
 static void note_lines(struct cell *c, struct slice text)
 {
     while (text.n) {
-        const char *end = memchr(text.p, '\n', text.n);
-        const size_t n = end ? (size_t)(end - text.p) : text.n;
+        const struct slice line = slice_line(&text);
 
-        if (n)
-            stream_note(c, "%.*s", (int)n, text.p);
-        text = slice_of(text.p + n + (end != NULL), text.n - n - (end != NULL));
+        if (line.n)
+            stream_note(c, "%.*s", SLICE_ARG(line));
     }
 }
 

@@ -34,12 +34,10 @@ static void add_lines(json_t *to, const char *head, struct slice text)
         return;
     json_array_append_new(to, json_string(head));
     while (text.n) {
-        const char *end = memchr(text.p, '\n', text.n);
-        const size_t n = end ? (size_t)(end - text.p) : text.n;
+        const struct slice line = slice_line(&text);
 
-        if (!is_ours(slice_of(text.p, n), &below))
-            json_array_append_new(to, json_pack("s+%", "  ", text.p, n));
-        text = slice_of(text.p + n + (end != NULL), text.n - n - (end != NULL));
+        if (!is_ours(line, &below))
+            json_array_append_new(to, json_pack("s+%", "  ", line.p, line.n));
     }
 }
 

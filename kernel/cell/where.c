@@ -53,16 +53,6 @@ static bool has(struct slice line, const char *text)
     return false;
 }
 
-static struct slice line_next(struct slice *text)
-{
-    const char *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
-    const size_t n = end ? (size_t)(end - text->p) : text->n;
-    const struct slice line = slice_of(text->p, n);
-
-    *text = slice_of(text->p + n + (end != NULL), text->n - n - (end != NULL));
-    return line;
-}
-
 /* The frames of the main thread, which is the last that is printed, down to the user's cell or script: what is below is
  * the worker's own. */
 static size_t frames_of(const char *stack, struct slice *frame)
@@ -70,9 +60,9 @@ static size_t frames_of(const char *stack, struct slice *frame)
     struct slice text = slice_text(report_main_thread(stack));
     size_t n = 0;
 
-    (void)line_next(&text);
+    (void)slice_line(&text);
     while (text.n && n < FRAMES_MAX) {
-        const struct slice line = line_next(&text);
+        const struct slice line = slice_line(&text);
 
         if (!has(line, "  File \"") || has(line, "/cellspan/rank.py\", line"))
             break;
@@ -95,7 +85,7 @@ static int add_nccl(const char *stack, struct buf *out)
     int rc = 0;
 
     while (rc == 0 && text.n) {
-        const struct slice line = line_next(&text);
+        const struct slice line = slice_line(&text);
         struct buf whole = BUF_INIT;
 
         rc = buf_addf(&whole, "%.*s\n", SLICE_ARG(line));
@@ -114,7 +104,7 @@ static int describe_stack(const char *stack, struct buf *out)
     int rc = 0;
 
     if (n == 0) {
-        return buf_add_slice(out, line_next(&whole)) < 0 ? -1 : buf_add_text(out, "\n");
+        return buf_add_slice(out, slice_line(&whole)) < 0 ? -1 : buf_add_text(out, "\n");
     }
     if (report_place(stack, out) < 0 || buf_add_text(out, "\n") < 0)
         return -1;

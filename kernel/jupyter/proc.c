@@ -2,12 +2,13 @@
 #include "kernel/jupyter/proc.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/process.h"
 
 #ifdef __linux__
 
@@ -16,17 +17,10 @@
 /* The start of the file, NUL-terminated: what we look for stands there. -1: it can't be read. */
 static int file_read(const char *path, char *out, size_t size)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    ssize_t got = 1;
+    const size_t n = file_start(path, out, size - 1).n;
 
-    if (fd < 0)
-        return -1;
-    while (n < size - 1 && (got = read(fd, out + n, size - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd);
     out[n] = '\0';
-    return got < 0 || n == 0 ? -1 : 0;
+    return n == 0 ? -1 : 0;
 }
 
 /* The name in brackets may hold anything, brackets and blanks too: what follows is behind the last one. */

@@ -3,16 +3,6 @@
 
 #include <stdbool.h>
 
-static struct slice line_take(struct slice *script)
-{
-    const char *end = script->n ? memchr(script->p, '\n', script->n) : NULL;
-    const size_t n = end ? (size_t)(end - script->p) : script->n;
-    const struct slice line = slice_of(script->p, n);
-
-    *script = slice_of(script->p + n + (end != NULL), script->n - n - (end != NULL));
-    return line;
-}
-
 /* Takes the word off the line, and the blank behind it. */
 static bool word_take(struct slice *line, const char *word)
 {
@@ -81,7 +71,7 @@ struct step script_next(struct slice *script, unsigned rank, unsigned node)
     struct step s;
 
     while (script->n) {
-        struct slice line = line_take(script);
+        struct slice line = slice_line(script);
 
         if (is_for(&line, rank, node) && parse(line, &s))
             return s;

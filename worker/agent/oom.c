@@ -1,43 +1,18 @@
 /* oom.c - see oom.h. */
 #include "worker/agent/oom.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Reads the start of a file of the kernel's; the slice is empty when there is none. */
-static struct slice read_file(const char *path, char *to, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    ssize_t got;
-
-    if (fd < 0)
-        return slice_of(to, 0);
-    while (n < size && (got = read(fd, to + n, size - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    return slice_of(to, n);
-}
-
-/* Cuts the first line off *text. */
-static struct slice next_line(struct slice *text)
-{
-    const char *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
-    const size_t n = end ? (size_t)(end - text->p) : text->n;
-    const struct slice line = slice_of(text->p, n);
-
-    *text = end ? slice_of(end + 1, text->n - n - 1) : slice_of(text->p + n, 0);
-    return line;
-}
+#include "base/process.h"
 
 uint64_t oom_parse(struct slice text, const char *word)
 {
     const size_t n = strlen(word);
 
     while (text.n) {
-        const struct slice line = next_line(&text);
+        const struct slice line = slice_line(&text);
         uint64_t value = 0;
 
         if (line.n <= n || memcmp(line.p, word, n) != 0 || line.p[n] != ' ')
@@ -56,7 +31,7 @@ struct slice oom_cgroup(struct slice text, bool *v2)
 
     *v2 = false;
     while (text.n) {
-        const struct slice line = next_line(&text);
+        const struct slice line = slice_line(&text);
         const char *first = line.n ? memchr(line.p, ':', line.n) : NULL;
         const char *second = first ? memchr(first + 1, ':', (size_t)(line.p + line.n - first - 1)) : NULL;
         struct slice controllers;
@@ -80,7 +55,7 @@ static uint64_t read_count(const char *path, const char *word)
 {
     char text[8192];
 
-    return path[0] ? oom_parse(read_file(path, text, sizeof text), word) : 0;
+    return path[0] ? oom_parse(file_start(path, text, sizeof text), word) : 0;
 }
 
 /* Within a container the path may be the host's while the mount shows only ours: then the root of the mount is it. */
@@ -88,7 +63,7 @@ static void find_cgroup(struct oom *o)
 {
     char text[4096];
     bool v2;
-    const struct slice path = oom_cgroup(read_file("/proc/self/cgroup", text, sizeof text), &v2);
+    const struct slice path = oom_cgroup(file_start("/proc/self/cgroup", text, sizeof text), &v2);
     const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     const char *file = v2 ? "memory.events" : "memory.oom_control";
 

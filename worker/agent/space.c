@@ -1,30 +1,15 @@
 /* space.c - see space.h. */
 #include "worker/agent/space.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/process.h"
 #include "worker/agent/oom.h"
 
 #define RESERVE  (UINT64_C(64) << 20) /* bytes that are left to others */
 #define NO_LIMIT (UINT64_C(1) << 60)  /* what cgroup v1 shows where there is none is above this */
-
-static struct slice read_file(const char *path, char *to, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    ssize_t got;
-
-    if (fd < 0)
-        return slice_of(to, 0);
-    while (n < size && (got = read(fd, to + n, size - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    return slice_of(to, n);
-}
 
 uint64_t space_number(struct slice text)
 {
@@ -40,21 +25,17 @@ uint64_t space_meminfo(struct slice text, const char *word)
 {
     const size_t n = strlen(word);
 
-    while (text.n > n) {
-        const char *end = memchr(text.p, '\n', text.n);
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+        size_t at = n + 1;
+        uint64_t kib;
 
-        if (memcmp(text.p, word, n) == 0 && text.p[n] == ':') {
-            const char *at = text.p + n + 1;
-            uint64_t kib;
-
-            while (at < text.p + text.n && *at == ' ')
-                at++;
-            kib = space_number(slice_of(at, (size_t)(text.p + text.n - at)));
-            return kib == UINT64_MAX ? kib : kib * 1024;
-        }
-        if (!end)
-            break;
-        text = slice_of(end + 1, text.n - (size_t)(end + 1 - text.p));
+        if (line.n <= n || memcmp(line.p, word, n) != 0 || line.p[n] != ':')
+            continue;
+        while (at < line.n && line.p[at] == ' ')
+            at++;
+        kib = space_number(slice_of(line.p + at, line.n - at));
+        return kib == UINT64_MAX ? kib : kib * 1024;
     }
     return UINT64_MAX;
 }
@@ -65,7 +46,7 @@ static uint64_t group_number(const char *folder, const char *name)
     char path[OOM_PATH_MAX + 64], text[64];
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return space_number(read_file(path, text, sizeof text));
+    return space_number(file_start(path, text, sizeof text));
 }
 
 /* The word of a control group's memory.stat, in bytes; 0: not there. */
@@ -74,7 +55,7 @@ static uint64_t group_stat(const char *folder, const char *word)
     char path[OOM_PATH_MAX + 64], text[8192];
 
     snprintf(path, sizeof path, "%s/memory.stat", folder);
-    return oom_parse(read_file(path, text, sizeof text), word);
+    return oom_parse(file_start(path, text, sizeof text), word);
 }
 
 /* Pages of files that nobody uses count, but are given up at once. */
@@ -95,7 +76,7 @@ static uint64_t groups_free(void)
 {
     char text[4096], folder[OOM_PATH_MAX];
     bool v2;
-    const struct slice path = oom_cgroup(read_file("/proc/self/cgroup", text, sizeof text), &v2);
+    const struct slice path = oom_cgroup(file_start("/proc/self/cgroup", text, sizeof text), &v2);
     const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     const size_t top = strlen(root);
     uint64_t least = group_free(root, v2); /* in a container the root of the mount is ours */
@@ -117,7 +98,7 @@ static uint64_t groups_free(void)
 uint64_t space_free(const char **why)
 {
     char text[4096];
-    const uint64_t machine = space_meminfo(read_file("/proc/meminfo", text, sizeof text), "MemAvailable");
+    const uint64_t machine = space_meminfo(file_start("/proc/meminfo", text, sizeof text), "MemAvailable");
     const uint64_t group = groups_free();
     const uint64_t least = group < machine ? group : machine;
 

@@ -141,20 +141,17 @@ static int take_line(struct reading *r, const char *line)
 int ras_parse(struct slice text, struct ras_status *s, struct err *err)
 {
     struct reading r = { .s = s };
-    size_t at = 0;
 
     memset(s, 0, sizeof *s);
-    while (at < text.n) {
-        const char *end = memchr(text.p + at, '\n', text.n - at);
-        const size_t n = end ? (size_t)(end - (text.p + at)) : text.n - at;
+    while (text.n) {
+        const struct slice next = slice_line(&text);
         char line[1024];
 
-        snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text.p + at);
+        snprintf(line, sizeof line, "%.*s", SLICE_ARG(next));
         if (take_line(&r, line) < 0) {
             ras_status_release(s);
             return err_set(err, "out of memory");
         }
-        at += n + 1;
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Tests of base/buf.h, base/err.h and base/utf8.h. */
+/* Tests of base/buf.h, base/err.h, base/slice.h and base/utf8.h. */
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "tests/unit/chaos.h"
@@ -127,8 +127,22 @@ static void a_torn_character_is_found(void)
     is_int(utf8_torn_tail(slice_text("\xed\xa0")), 0, "nor half a surrogate");
 }
 
+static void lines_are_cut_off(void)
+{
+    struct slice text = slice_text("one\n\nthree"), line = slice_line(&text);
+
+    ok(slice_is(line, "one") && slice_is(text, "\nthree"), "the first line");
+    line = slice_line(&text);
+    ok(line.n == 0 && slice_is(text, "three"), "an empty one");
+    line = slice_line(&text);
+    ok(slice_is(line, "three") && text.n == 0, "the last, which needs no newline");
+    line = slice_line(&text);
+    ok(line.n == 0 && text.n == 0, "and none behind it");
+}
+
 int main(void)
 {
+    lines_are_cut_off();
     bytes_are_added_and_dropped();
     a_failed_addition_changes_nothing();
     growing_costs_few_allocations();

@@ -242,6 +242,18 @@ static void orphans_come_to_who_adopts_them(void)
     ok(grown >= 1, "which we can wait for (%d)", grown);
 }
 
+static void the_start_of_a_file(void)
+{
+    char text[8] = "";
+    struct slice s = file_start("/proc/self/stat", text, sizeof text);
+
+    ok(s.n == sizeof text && s.p == text && strtol(text, NULL, 10) == getpid(), "a file's start, as much as there is room");
+    s = file_start("/nowhere/at/all", text, sizeof text);
+    ok(s.n == 0, "nothing of one that is not there");
+    s = file_start("/dev/null", text, sizeof text);
+    ok(s.n == 0, "nor of an empty one");
+}
+
 static void descriptors_are_moved_and_measured(void)
 {
     int ends[2], high;
@@ -277,6 +289,7 @@ int main(void)
     a_death_can_be_polled();
     children_die_with_their_parent();
     orphans_come_to_who_adopts_them();
+    the_start_of_a_file();
     descriptors_are_moved_and_measured();
     return plan_done();
 }
