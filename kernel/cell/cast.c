@@ -1,9 +1,9 @@
 /* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast, where each holds GPUs of
- * its own: the blob reaches that rank's machine alone. On one machine all map it, which nothing beats for what is in host
- * memory at home; only what lay on a GPU is cast there. worker/collective/README.md says what is asked and sent.
+ * its own: the blob reaches that rank's machine alone. On one machine all map it, which nothing beats for what is in
+ * host memory at home; only what lay on a GPU is cast there. worker/collective/README.md says what is asked and sent.
  *
- * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first. Whatever is in the way of
- * a cast, the blob then goes as all others do, and one line says why. */
+ * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first. Whatever is in the way
+ * of a cast, the blob then goes as all others do, and one line says why. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@
 
 /* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is smaller. Where it ends
  * up is the same. */
-#define CAST_MIN   (UINT64_C(8) << 20) /* bytes */
-#define ASK_NS     (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
-#define LIMIT_S    60.0                /* for all of a cast, besides */
-#define SLOWEST    20e6                /* bytes a second: the blob may have to reach the root's machine first */
+#define CAST_MIN (UINT64_C(8) << 20) /* bytes */
+#define ASK_NS   (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
+#define LIMIT_S  60.0                /* for all of a cast, besides */
+#define SLOWEST  20e6                /* bytes a second: the blob may have to reach the root's machine first */
 
 struct waiting {
     uint64_t blob, size;
@@ -26,9 +26,9 @@ struct waiting {
 struct cast {
     struct waiting *of; /* owned: those from c->ships.item[c->packed] on */
     size_t n;
-    uint32_t asked;     /* the worker that is asked for an id; 0: nobody */
-    uint64_t due_ns;    /* until then it is waited for; NEVER: nobody is */
-    struct ranks told;  /* those that take part in casts of this cell */
+    uint32_t asked;    /* the worker that is asked for an id; 0: nobody */
+    uint64_t due_ns;   /* until then it is waited for; NEVER: nobody is */
+    struct ranks told; /* those that take part in casts of this cell */
 };
 
 static const struct shipment *shipment(const struct cell *c)
@@ -100,9 +100,9 @@ static char *cast_text(const struct cell *c, const char *id)
 
     for (long k = ranks_next(to, 0); ranks && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         json_array_append_new(ranks, json_integer(k));
-    root = json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
-                     (json_int_t)w->size, "mapped", fanout_is_near(c, to), "limit_s",
-                     LIMIT_S + (double)w->size / SLOWEST);
+    root =
+        json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
+                  (json_int_t)w->size, "mapped", fanout_is_near(c, to), "limit_s", LIMIT_S + (double)w->size / SLOWEST);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;

@@ -143,6 +143,29 @@ static void name_gpu(const json_t *gpu, const char *uuid, char *out, size_t size
         snprintf(out + at, size - at, "%s%.12s", comma, uuid);
 }
 
+/* Who of the others has the most memory there: "alice's python", or "pid 4711". */
+static void find_other(const json_t *list, struct gauges_text *text, struct status_rank *row)
+{
+    const json_t *one;
+    size_t k;
+
+    json_array_foreach(list, k, one)
+    {
+        const char *who = text_field(one, "who");
+
+        if (row->gpu_other && bytes(one, "memory") <= row->gpu_other_memory)
+            continue;
+        if (who[0])
+            snprintf(text->other, sizeof text->other, "%s", who);
+        else
+            snprintf(text->other, sizeof text->other, "pid %lld",
+                     (long long)json_integer_value(json_object_get(one, "pid")));
+        text_trim(text->other);
+        row->gpu_other = text->other;
+        row->gpu_other_memory = bytes(one, "memory");
+    }
+}
+
 void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row)
 {
     const struct gauge *g = r->node < nb->n_gauges ? &nb->gauge[r->node] : NULL;
@@ -164,6 +187,7 @@ void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_t
         const int others = json_is_array(list) ? (int)json_array_size(list) : number(gpu, "others");
 
         name_gpu(gpu, name, text->gpu, sizeof text->gpu);
+        find_other(list, text, row);
         row->gpu_used += bytes(gpu, "used");
         row->gpu_total += bytes(gpu, "total");
         if (number(gpu, "use") >= 0) {

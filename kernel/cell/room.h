@@ -413,6 +413,7 @@ void finish_now(struct cell *c);
 /* gauges.c */
 struct gauges_text {
     char gpu[64];
+    char other[96];
 };
 struct status_rank;
 void gauges_ask(struct notebook *nb);        /* the nodes on which ranks live */

@@ -73,7 +73,7 @@ static int add_end(const struct status_cell *s, struct buf *out)
 struct spread {
     uint64_t least, most, total;
     int use_least, use_most;
-    size_t n, others;
+    size_t n, crowded; /* ranks with GPUs; those of them that others use, too */
 };
 
 static struct spread spread_of(const struct status_cell *s)
@@ -89,6 +89,7 @@ static struct spread spread_of(const struct status_cell *s)
         g.least = r->gpu_used < g.least ? r->gpu_used : g.least;
         g.most = r->gpu_used > g.most ? r->gpu_used : g.most;
         g.total = r->gpu_total > g.total ? r->gpu_total : g.total;
+        g.crowded += r->gpu_others > 0;
         if (r->gpu_use < 0)
             continue;
         g.use_least = g.use_least < 0 || r->gpu_use < g.use_least ? r->gpu_use : g.use_least;
@@ -97,7 +98,8 @@ static struct spread spread_of(const struct status_cell *s)
     return g;
 }
 
-/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %": of many ranks, the least and the most. */
+/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %, others on those of 3 ranks": of many, the least and the most.
+ */
 static int add_gpus(const struct status_cell *s, struct buf *out)
 {
     const struct spread g = spread_of(s);
@@ -111,6 +113,9 @@ static int add_gpus(const struct status_cell *s, struct buf *out)
     if (buf_addf(out, "gpu memory %s to %s of %s", least, most, total) < 0)
         return -1;
     if (g.use_least >= 0 && buf_addf(out, ", use %d to %d %%", g.use_least, g.use_most) < 0)
+        return -1;
+    if (g.crowded && buf_addf(out, ", others on %s of %zu rank%s", g.crowded > 1 ? "those" : "that", g.crowded,
+                              g.crowded > 1 ? "s" : "") < 0)
         return -1;
     return buf_add_text(out, "\n");
 }

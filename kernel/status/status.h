@@ -20,6 +20,8 @@ struct status_rank {
     uint64_t gpu_used, gpu_total; /* bytes, of all its GPUs; total 0: unknown */
     int gpu_use;                  /* percent, their mean; -1: unknown */
     int gpu_others;               /* processes on them that are not this notebook's; -1: unknown */
+    const char *gpu_other;        /* the one of them with the most memory: "alice's python"; NULL: unknown */
+    uint64_t gpu_other_memory;    /* its bytes; 0: unknown */
 };
 
 /* Appends the table; group: its name, n: its size. A group without ranks is one line. -1: memory is out. */

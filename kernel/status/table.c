@@ -76,10 +76,23 @@ static void gpu_use_of(const struct status_rank *r, char *out)
         snprintf(out, TABLE_CELL, "%d %%", r->gpu_use);
 }
 
+/* "alice's python 68 GiB, 2 more"; without a name "3". */
 static void gpu_others_of(const struct status_rank *r, char *out)
 {
-    if (r->gpu && r->gpu_others > 0)
+    char who[TABLE_CELL], size[TABLE_CELL] = "", more[32] = "";
+
+    if (!r->gpu || r->gpu_others <= 0)
+        return;
+    if (!r->gpu_other) {
         snprintf(out, TABLE_CELL, "%d", r->gpu_others);
+        return;
+    }
+    write_text(who, r->gpu_other);
+    if (r->gpu_other_memory)
+        write_size(size, r->gpu_other_memory);
+    if (r->gpu_others > 1)
+        snprintf(more, sizeof more, ", %d more", r->gpu_others - 1);
+    snprintf(out, TABLE_CELL, "%.60s%s%.20s%s", who, size[0] ? " " : "", size, more);
 }
 
 void write_time(char out[static TABLE_CELL], uint64_t ns)
@@ -130,7 +143,7 @@ static const struct column {
     { "gpu", VIEW_GROUP | VIEW_CELL, false, false, gpu_of },
     { "gpu memory", VIEW_GROUP | VIEW_CELL, true, false, gpu_memory_of },
     { "gpu use", VIEW_GROUP | VIEW_CELL, true, false, gpu_use_of },
-    { "others on it", VIEW_GROUP, true, false, gpu_others_of },
+    { "others on it", VIEW_GROUP | VIEW_CELL, false, false, gpu_others_of },
     { "memory", VIEW_GROUP, true, false, memory_of },
     { "in cell", VIEW_GROUP, true, false, time_of },
     { "cells", VIEW_GROUP, true, true, cells_of },

@@ -191,9 +191,9 @@ def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
     nb.ok("%%distribute -n 2\nimport os, time")
     table = nb.ok("%ranks").displays[0]["text/plain"]
     row = next(line for line in table.splitlines() if re.match(r"\s*1 ", line))
-    assert re.search(r"39 GiB.* 80 GiB", row) and "87" in row and re.search(r"\b1$", row.rstrip()), table
+    assert re.search(r"39 GiB.* 80 GiB", row) and "87" in row and re.search(r"'s \S+ 29 GiB ", row), table
     cell = nb.start("%%%%distribute\nwhile not os.path.exists(%r):\n    time.sleep(0.05)" % str(go))
-    nb.wait(cell, 30, lambda: any("87" in one.get("text/plain", "") for one in cell.displays))
+    nb.wait(cell, 30, lambda: any("87" in text and re.search(r"'s \S+ 29 GiB", text) for text in (one.get("text/plain", "") for one in cell.displays)))
     go.write_text("")
     nb.wait(cell).assert_ok()
 

@@ -31,6 +31,35 @@ static void end_two(struct world *w)
     done(w, 3, "ok", "", "");
 }
 
+/* ---- others on a GPU ---- */
+
+static const char crowded[] = "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 73014444032, \"total\": 85899345920, \"use\": 93, "
+                              "\"others\": [{\"pid\": 7, \"memory\": null, \"who\": \"bob's jax\"}, "
+                              "{\"pid\": 4711, \"memory\": 73014444032, \"who\": \"alice's python\"}]}, "
+                              "{\"uuid\": \"GPU-b\", \"index\": 1, \"others\": [{\"pid\": 8, \"memory\": 1048576, \"who\": null}]}], "
+                              "\"workers\": [{\"worker\": 2, \"memory\": 1, \"gpus\": [\"GPU-a\"]}, "
+                              "{\"worker\": 3, \"memory\": 1, \"gpus\": [\"GPU-b\"]}]}";
+
+static void others_on_a_gpu_are_named(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    pass(&w, 2 * NS_PER_S);
+    gauges(&w, crowded);
+    buf_clear(&w.log);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "display_data") && logged(&w, "alice's python 68 GiB, 1 more") && logged(&w, "pid 8 1.0 MiB"), "in the status under a cell");
+    end_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks");
+    gauges(&w, crowded);
+    ok(logged(&w, "others on it") && logged(&w, "alice's python 68 GiB, 1 more") && logged(&w, "pid 8 1.0 MiB"), "and in %%ranks");
+    world_close(&w);
+}
+
 /* ---- the table ---- */
 
 static void the_table_waits_for_nodes_but_not_long(void)
@@ -349,6 +378,7 @@ int main(void)
 {
     who_is_waited_for_is_told_once();
     what_is_no_hang();
+    others_on_a_gpu_are_named();
     the_table_waits_for_nodes_but_not_long();
     the_table_forgets_a_larger_world();
     an_interrupt_ends_the_wait();

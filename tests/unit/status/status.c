@@ -82,7 +82,7 @@ static void gpus_have_columns(void)
     is_text(out.p,
             "group default: 2 ranks\n"
             "rank  state  node  pid  gpu        gpu memory  gpu use  others on it  cells\n"
-            "   0  idle   h1      7  0    12 GiB of 80 GiB     93 %             2      0\n"
+            "   0  idle   h1      7  0    12 GiB of 80 GiB     93 %  2                 0\n"
             "   1  idle   h2      8  1                                                 0\n",
             "what is not known is blank");
     buf_release(&out);
@@ -147,6 +147,9 @@ static void many_ranks_share_lines(void)
     s.n = 40;
     check_cell(&s, "40 ranks, 0:09: 40 running\n[0-39] running 0:09\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n",
                "GPUs by the least and the most");
+    many[3].gpu_others = 2;
+    check_cell(&s, "40 ranks, 0:09: 40 running\n[0-39] running 0:09\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %, others on that of 1 rank\n",
+               "and whether others are on them");
     s.n = 8192;
     ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "[8191] &lt;failed&gt;"), "small, and escaped");
     buf_release(&out);
