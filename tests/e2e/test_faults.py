@@ -278,14 +278,15 @@ def test_a_host_that_is_lost_while_a_big_variable_travels(nb, net):
 
 
 def test_a_host_that_is_lost_while_it_starts(notebook, net, tmp_path, monkeypatch):
-    slow = tmp_path / "python3"  # ranks take their time to come up
-    slow.write_text("#!/bin/sh\nsleep 5\nexec %s \"$@\"\n" % sys.executable)
+    slow, go = tmp_path / "python3", tmp_path / "go"  # ranks come up when the test says so
+    slow.write_text("#!/bin/sh\nwhile [ ! -e %s ]; do sleep .1; done\nexec %s \"$@\"\n" % (go, sys.executable))
     slow.chmod(0o755)
     monkeypatch.setenv("CELLSPAN_REMOTE_PYTHON", str(slow))
     nb = notebook()
     cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
     assert wait_until(lambda: any(AGENT in args for args in net.workers("h2").values()), SOON)
     net.kill("h2")
+    go.touch()
     nb.wait(cell, 60).assert_error("RankNotStarted")
     assert "h2" in cell.error["evalue"] and "pid 0" not in cell.shown, cell.shown
     net.start("h2")
