@@ -11,7 +11,6 @@
 #define SWEEPS   20 /* looks for what a lost agent left; its workers take a moment to die */
 #define SWEEP_NS (100 * NS_PER_MS)
 #define DOOM_NS  (400 * NS_PER_MS) /* a closed connection says less than the engine, which notices a moment later */
-#define PATIENCE 3u /* timeouts for one that is about to dial its parent: it may have several addresses to try */
 
 /* ---- nodes ---- */
 
@@ -82,7 +81,7 @@ void losses_parted(void *agents, struct router *r, int fd)
         if (l->router != r || l->fd != fd)
             continue;
         l->fd = -1;
-        if (l->move != MOVE_DONE && l->move != MOVE_DIALING)
+        if (l->move != MOVE_DONE) /* one that dials its parent keeps its own connection until we speak by way of that */
             losses_doom(a, l);
     }
 }
@@ -110,15 +109,6 @@ static void silent(struct agents *a, struct link *l)
     losses_node(a, l, why);
 }
 
-static bool is_silent(const struct agents *a, const struct link *l, uint64_t now)
-{
-    struct beat patient = a->beat;
-
-    if (l->move == MOVE_DIALING)
-        patient.timeout_ns *= PATIENCE;
-    return pulse_is_lost(&patient, &l->pulse, now);
-}
-
 static void send_beats(struct agents *a, uint64_t now)
 {
     const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = now };
@@ -129,6 +119,7 @@ static void send_beats(struct agents *a, uint64_t now)
     for (size_t k = 1; due && k < a->links.n; k++) {
         struct link *l = a->links.node[k];
 
+        /* Who dials its parent beats by itself. */
         if (l->info.state == NODE_UP && l->move != MOVE_DIALING && pulse_is_due(&a->beat, &l->pulse, now))
             due[n++] = l->number;
     }
@@ -154,7 +145,7 @@ static void look(struct loop *loop, void *arg)
             pulse_start(&l->pulse, now);
         if (l->doomed_ns && now >= l->doomed_ns)
             doomed(a, l);
-        else if (is_silent(a, l, now))
+        else if (pulse_is_lost(&a->beat, &l->pulse, now))
             silent(a, l);
     }
     send_beats(a, now);

@@ -61,13 +61,22 @@ static void say(void *arg, const struct span *m)
 
 /* ---- silence ---- */
 
+/* While a parent is dialed the kernel does not ask for beats, but wants to know that we are there. */
+static void beat_while_moving(struct uplink *u)
+{
+    const struct span beat = { .kind = SPAN_BEAT };
+
+    silence_heard(&u->silence, clock_now(loop_clock(u->loop)));
+    say(u, &beat);
+}
+
 static void look(struct loop *loop, void *arg)
 {
     struct uplink *u = arg;
     char why[96];
 
     if (peers_moving(u->peers))
-        silence_heard(&u->silence, clock_now(loop_clock(loop)));
+        beat_while_moving(u);
     if (!silence_is_over(&u->silence, clock_now(loop_clock(loop))))
         return;
     watch_stop(u->look);

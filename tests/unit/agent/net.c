@@ -481,6 +481,51 @@ static void strangers_stay_outside(struct lan *l, unsigned port)
     ok(answers_by(l, 1, 1) && answers_by(l, 2, 1) && answers_by(l, 3, 1), "the others are where they were");
 }
 
+/* A port at which nobody speaks: connections are made by the system, and not taken. */
+static int deaf_port(unsigned *port)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET };
+    socklen_t size = sizeof a;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 8) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &size) < 0)
+        abort();
+    *port = ntohs(a.sin_port);
+    return fd;
+}
+
+/* The kernel says nothing meanwhile. */
+static void who_dials_its_parent_beats(void)
+{
+    struct span m = { .kind = SPAN_DIAL };
+    unsigned char key[KEY_SIZE];
+    char endpoint[64];
+    struct lan l;
+    unsigned port;
+    int fd;
+
+    lan_open(&l);
+    l.timeout_ms = 1500;
+    lan_join(&l, 1, LAN_STDIN);
+    fd = deaf_port(&port);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", port);
+    key_of(&l, 2, key);
+    m.v[F_DIAL_NODE].u64 = 2;
+    m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoint);
+    m.v[F_DIAL_KEY].s = slice_of(key, KEY_SIZE);
+    lan_tell(&l, 1, 1, &m);
+    for (unsigned i = 0; i < 12; i++)
+        if (!lan_until(&l, SPAN_BEAT, 1) || l.last.v[F_BEAT_SENT].u64 != 0)
+            break;
+    ok(l.last.kind == SPAN_BEAT, "an agent that dials its parent beats by itself, longer than it may be silent");
+    close(fd);
+    ok(lan_until(&l, SPAN_DIALED, 1) && l.last.v[F_DIALED_ERROR].s.n > 0, "a parent that does not answer is reported");
+    ok(answers_by(&l, 1, 1), "and the agent is where it was");
+    lan_close(&l);
+}
+
 static void a_parent_dies(struct lan *l)
 {
     ok(lan_end(l, 2) == 0, "a parent ends");
@@ -518,6 +563,7 @@ int main(int argc, char **argv)
     a_silent_kernel_ends_it();
     a_killed_agent_leaves_nobody();
     the_end_of_a_guard_is_the_agents();
+    who_dials_its_parent_beats();
     trees_of_agents();
     return plan_done();
 }

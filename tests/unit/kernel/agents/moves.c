@@ -1,0 +1,93 @@
+/* Agents that change to a parent: who dies meanwhile, and what is left when it comes to nothing. */
+#include <stdlib.h>
+
+#include "base/process.h"
+#include "base/random.h"
+#include "kernel/agents/tree.h"
+#include "tests/unit/kernel/agents/stage.h"
+#include "tests/unit/tap.h"
+
+#define MANY 34u
+
+static bool everybody_up(struct stage *s, struct peer *peer, unsigned first)
+{
+    for (unsigned k = 0; k < MANY; k++) {
+        peer_open(s, &peer[k], k, PEER_CURVE);
+        peer_hello(&peer[k]);
+    }
+    for (unsigned k = 0; k < MANY; k++)
+        if (!stage_until(s, &s->up[first + k], 1))
+            return false;
+    return true;
+}
+
+static void everybody_ends(struct stage *s, struct peer *peer, unsigned engine)
+{
+    agents_engine_stop(s->agents, engine);
+    for (unsigned k = 0; k < MANY; k++)
+        peer_close(&peer[k]);
+}
+
+/* Until the child dials. */
+static void begin_move(struct stage *s, struct peer *peer, unsigned first, unsigned index)
+{
+    struct span opened = { .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = first + index, .v[F_OPENED_PORT].u64 = 4711 };
+    struct peer *parent = &peer[tree_parent(index)];
+
+    ok(peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == first + index, "a parent opens");
+    peer_say(parent, first + tree_parent(index), 0, &opened);
+    ok(peer_gets(s, &peer[index], SPAN_DIAL), "a child dials");
+}
+
+static void who_moves_may_die(struct stage *s)
+{
+    static struct peer peer[MANY];
+    const struct span beat = { .kind = SPAN_BEAT };
+    const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
+
+    ok(everybody_up(s, peer, first), "34 agents are up");
+    begin_move(s, peer, first, 32); /* the other one's parent does not open */
+    for (unsigned pass = 0; !s->lost[first + 33] && pass < 400; pass++) {
+        for (unsigned k = 0; k < 32; k++)
+            peer_say(&peer[k], first + k, 0, &beat);
+        if (pass < 20)
+            peer_say(&peer[33], first + 33, 0, &beat);
+        stage_pass(s, 50);
+    }
+    is_int(s->n_lost, 2, "two that are silent are lost");
+    ok(s->order[0] == first + 32 && s->order[1] == first + 33, "first the one that is silent for longer, and dials");
+    ok(strstr(s->why[first + 32], "nothing was heard") && strstr(s->why[first + 32], "for 2 s"), "in time: %s",
+       s->why[first + 32]);
+    everybody_ends(s, peer, engine);
+}
+
+static void who_moves_may_be_cut_off(struct stage *s)
+{
+    static struct peer peer[MANY];
+    const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
+
+    ok(everybody_up(s, peer, first), "34 agents are up");
+    begin_move(s, peer, first, 32);
+    peer_close(&peer[32]);
+    ok(stage_until(s, &s->lost[first + 32], 1) && strstr(s->why[first + 32], "the connection was closed"),
+       "the end of a connection tells also while it moves: %s", s->why[first + 32]);
+    everybody_ends(s, peer, engine);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+    struct stage s;
+
+    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
+    if (random_open(&err) < 0 || process_adopt_orphans() < 0)
+        diag("%s", err.text);
+    stage_open(&s);
+    who_moves_may_be_cut_off(&s);
+    stage_close(&s);
+    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "2", 1);
+    stage_open(&s);
+    who_moves_may_die(&s);
+    stage_close(&s);
+    return plan_done();
+}
