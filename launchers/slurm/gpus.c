@@ -32,11 +32,12 @@ static unsigned count(const char *gres)
 }
 
 /* A line for each group of nodes that are alike: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1)" */
-unsigned gpus_per_node(const char *text)
+unsigned gpus_per_node(const char *text, unsigned *most)
 {
     static const char nodes[] = " Nodes=", gres[] = " GRES=";
-    unsigned all = 0;
+    unsigned least = 0;
 
+    *most = 0;
     while ((text = strstr(text, nodes))) {
         const char *at, *const next = strstr(text + 1, nodes);
         unsigned n;
@@ -44,9 +45,10 @@ unsigned gpus_per_node(const char *text)
         text += strlen(nodes);
         at = strstr(text, gres);
         n = at && (!next || at < next) ? count(at + strlen(gres)) : 0;
-        if (n == 0 || (all && n != all))
+        if (n == 0)
             return 0;
-        all = n;
+        least = least && least < n ? least : n;
+        *most = *most > n ? *most : n;
     }
-    return all;
+    return least;
 }

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "launchers/arguments.h"
+#include "launchers/report.h"
 #include "launchers/slurm/gpus.h"
 #include "launchers/slurm/job.h"
 #include "launchers/slurm/options.h"
@@ -100,7 +101,7 @@ static unsigned ask_gpus(const char *job)
     struct buf text = BUF_INIT;
     struct err err = { "" };
     char bytes[4096];
-    unsigned gpus;
+    unsigned gpus, most = 0;
     ssize_t n;
     int out[2];
     pid_t pid;
@@ -118,7 +119,10 @@ static unsigned ask_gpus(const char *job)
     fd_close(&out[0]);
     if (pid > 0)
         (void)waitpid(pid, NULL, 0);
-    gpus = text.p ? gpus_per_node(text.p) : 0;
+    gpus = text.p ? gpus_per_node(text.p, &most) : 0;
+    if (gpus < most && gpus)
+        report_say("the nodes of job %s have from %u to %u GPUs, of which a step of Slurm's takes as many on each: %u", job,
+                   gpus, most, gpus);
     buf_release(&text);
     return gpus;
 }
