@@ -14,6 +14,11 @@ struct pattern {
 static const struct pattern patterns[] = {
     { "Could not resolve hostname", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "Name or service not known", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    /* a jump host's words for where it is to go on to: "channel 0: open failed: connect failed: ..." */
+    { "failure in name resolution", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    { "administratively prohibited",
+      "the jump host lets nothing through; is it the right one (ProxyJump), and does its sshd allow it "
+      "(AllowTcpForwarding)?" },
     { "REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one in known_hosts; if it was installed anew, "
                                                 "`ssh-keygen -R HOST`, then log in once by hand" },
     { "host key is known for",

@@ -161,6 +161,18 @@ static const struct cause_case cause_cases[] = {
       "ssh: connect to host jump port 22: Connection refused\nConnection closed by UNKNOWN port 65535",
       { "nothing listens" },
       false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "channel 0: open failed: connect failed: Temporary failure in name resolution\nstdio forwarding failed\n"
+      "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535",
+      { "h9: the name does not resolve", "(ssh: channel 0: open failed" },
+      false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "channel 0: open failed: administratively prohibited: open failed\nstdio forwarding failed\n"
+      "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535",
+      { "the jump host lets nothing through", "AllowTcpForwarding" },
+      false },
     { CAUSE_CONNECTING, EXIT(255), "", { "ended with status 255", "ssh -v h9 true" }, false },
     { CAUSE_CONNECTING, 9, "", { "killed by signal 9" }, false },
     { CAUSE_RUNNING,
