@@ -166,18 +166,28 @@ static int look_in(struct slice dir, const char *program, char **found, struct b
     return buf_addf(tried, "%s%.*s", tried->n ? ", " : "", SLICE_ARG(dir)) < 0 ? -1 : 0;
 }
 
+/* Leaves the folder of the running executable; nothing when that can't be told. */
+static int add_own_folder(struct buf *out)
+{
+    const char *slash;
+
+    if (add_self(out) < 0)
+        return -1;
+    slash = out->p ? strrchr(out->p, '/') : NULL;
+    out->n = slash ? (size_t)(slash - out->p) : 0;
+    return 0;
+}
+
 static int look_beside_self(const char *program, char **found, struct buf *tried)
 {
     struct buf self = BUF_INIT;
-    const char *slash;
     int rc = -1;
 
-    if (add_self(&self) < 0)
+    if (add_own_folder(&self) < 0)
         goto out;
     rc = 0;
-    if (!self.p || !(slash = strrchr(self.p, '/')))
+    if (!self.n)
         goto out;
-    self.n = (size_t)(slash - self.p);
     if ((rc = look_in(buf_slice(&self), program, found, tried)) != 0)
         goto out;
     rc = -1;
@@ -234,5 +244,16 @@ char *runtime_find(const char *program, struct err *err)
     else if (rc < 0 || !found)
         (void)err_set(err, "out of memory");
     buf_release(&tried);
+    return found;
+}
+
+char *runtime_near(const char *path)
+{
+    struct buf near = BUF_INIT;
+    char *found = NULL;
+
+    if (add_own_folder(&near) == 0 && near.n && buf_addf(&near, "/%s", path) == 0)
+        found = realpath(near.p, NULL);
+    buf_release(&near);
     return found;
 }

@@ -16,5 +16,8 @@ char *runtime_path(const char *dir, const char *name, struct err *err);
  * executable, in ../libexec/cellspan from there, in the compiled-in CELLSPAN_LIBEXECDIR, on PATH. The path is the caller's
  * (free()). NULL: the err lists where it was looked for. */
 char *runtime_find(const char *program, struct err *err);
+/* What is at "../lib/x", say, as seen from the folder of the running executable: its path, the caller's (free()). NULL:
+ * nothing is there. */
+char *runtime_near(const char *path);
 
 #endif

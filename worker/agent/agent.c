@@ -61,6 +61,8 @@ void agent_release(struct agent *a)
     buf_release(&a->scratch);
     free(a->read_buf);
     a->read_buf = NULL;
+    free(a->package);
+    a->package = NULL;
 }
 
 void agent_stop(struct agent *a, const char *why)

@@ -36,7 +36,7 @@ struct agent {
     struct strays strays;
     struct gpu_desk *gpus;
     struct looks looks;      /* for programs and folders of other machines' notebooks */
-    const char *package;     /* where the cellspan package is; NULL: on the Python's own path, for all that we know */
+    char *package;           /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
     uint64_t window;         /* bytes, from WELCOME */
     struct buf scratch;      /* what is being encoded */
     char *read_buf;          /* AGENT_READ_SIZE bytes */

@@ -27,7 +27,8 @@ static int add_end(const struct cause *c, struct buf *out)
 static int add_no_package(const struct cause *c, struct buf *out)
 {
     if (c->node)
-        return buf_addf(out, ": no cellspan for %s on %s: pip install cellspan there, or set CELLSPAN_REMOTE_PREFIX", c->python, c->node);
+        return buf_addf(out, ": no cellspan for %s on %s: `%s -m pip install cellspan` there, or set CELLSPAN_REMOTE_PYTHON to a "
+                             "Python that has it", c->python, c->node, c->python);
     return buf_addf(out, ": %s does not find cellspan's Python package; install cellspan again, or set "
                          "CELLSPAN_PYTHONPATH to the folder that holds it", c->python);
 }

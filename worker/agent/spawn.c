@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/runtime.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/env.h"
 
@@ -15,13 +17,15 @@
 
 extern char **environ;
 
-const char *spawn_package(void)
+char *spawn_package(void)
 {
     const char *told = getenv("CELLSPAN_PYTHONPATH");
 
     if (told && told[0])
-        return told;
-    return access(CELLSPAN_PYTHONDIR, X_OK) == 0 ? CELLSPAN_PYTHONDIR : NULL;
+        return strdup(told);
+    if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
+        return strdup(CELLSPAN_PYTHONDIR);
+    return runtime_near("../../lib/cellspan/python"); /* PREFIX/libexec/cellspan was copied, or moved, with all else */
 }
 
 static pid_t execute(const struct worker *w, const char *cwd, const struct ends *ends, const struct env *env,

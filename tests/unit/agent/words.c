@@ -72,8 +72,8 @@ static void causes_are_named(void)
              "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
              "one on another host");
     cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2", .said = slice_text("No module named 'cellspan'") },
-             "py exited with status 1 before it was ready: no cellspan for py on h2: pip install cellspan there, or set "
-             "CELLSPAN_REMOTE_PREFIX", "cellspan is missing there");
+             "py exited with status 1 before it was ready: no cellspan for py on h2: `py -m pip install cellspan` there, or set "
+             "CELLSPAN_REMOTE_PYTHON to a Python that has it", "cellspan is missing there");
     cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2",
                              .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
              "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "

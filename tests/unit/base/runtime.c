@@ -112,6 +112,10 @@ static void programs_are_found(void)
     ok(found && strstr(found, "/sh"), "one on PATH is found (%s)", found);
     free(found);
     ok(!runtime_find("../sh", &slash), "%s", slash.text);
+    found = runtime_near("../base/runtime.t");
+    ok(found && found[0] == '/' && access(found, X_OK) == 0 && !strstr(found, ".."), "what is near us is found (%s)", found);
+    free(found);
+    ok(!runtime_near("../no/such/folder"), "and what is not there is not");
     ok(runtime_dir_remove(dir, &err) == 0, "all is cleaned up");
     free(dir);
 }
