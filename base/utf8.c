@@ -105,3 +105,12 @@ size_t utf8_torn_tail(struct slice s)
     }
     return 0;
 }
+
+size_t utf8_width(struct slice s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.n; i++)
+        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+    return n;
+}

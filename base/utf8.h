@@ -14,5 +14,7 @@ MUST_USE int utf8_add_clean(struct buf *out, struct slice s);
 /* How many bytes at the end of s begin a character that is not complete yet (0 to 3): text that comes in pieces
  * keeps them for the next. */
 size_t utf8_torn_tail(struct slice s);
+/* Characters, not bytes: how wide a text is, well enough for names in a table. */
+size_t utf8_width(struct slice s);
 
 #endif

@@ -163,13 +163,6 @@ static void cell_start(struct cell *c)
         cell_expanded(c, line);
 }
 
-static bool option(const struct request *r, const char *name, bool normally)
-{
-    const json_t *value = json_object_get(request_content(r), name);
-
-    return json_is_boolean(value) ? json_is_true(value) : normally;
-}
-
 void cell_begin(struct notebook *nb, struct request *r, unsigned count)
 {
     struct cell *c = cell_create(nb, r, slice_text(json_string_value(json_object_get(request_content(r), "code"))));
@@ -180,9 +173,9 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
         return;
     }
     c->count = count;
-    c->stdin_allowed = option(r, "allow_stdin", true);
-    c->stop_on_error = option(r, "stop_on_error", true);
-    c->store = !option(r, "silent", false) && option(r, "store_history", true);
+    c->stdin_allowed = request_flag(r, "allow_stdin", true);
+    c->stop_on_error = request_flag(r, "stop_on_error", true);
+    c->store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
     cell_start(c);
 }
 
@@ -216,7 +209,7 @@ void cell_begin_call(struct notebook *nb, const struct span *m)
     c->call = m->cell;
     c->call_flags = m->v[F_CALL_FLAGS].u64;
     c->count = nb->executing ? nb->executing->count : nb->count;
-    c->stdin_allowed = nb->executing && option(nb->executing->r, "allow_stdin", true);
+    c->stdin_allowed = nb->executing && request_flag(nb->executing->r, "allow_stdin", true);
     cell_start(c);
 }
 

@@ -58,7 +58,7 @@ void check_free(struct check *k)
 
 /* ---- who is in it ---- */
 
-static bool first_of_node(const struct check *k, size_t i)
+bool check_is_first(const struct check *k, size_t i)
 {
     for (size_t j = 0; j < i; j++)
         if (k->rank[j].node == k->rank[i].node)
@@ -70,7 +70,7 @@ static bool first_of_node(const struct check *k, size_t i)
 static void choose_paired(struct check *k)
 {
     for (size_t i = 0; i < k->n && k->paired < CHECK_RANKS_MAX; i++)
-        if (k->n <= CHECK_RANKS_MAX || first_of_node(k, i))
+        if (k->n <= CHECK_RANKS_MAX || check_is_first(k, i))
             k->in_pairs[k->paired++] = i;
 }
 

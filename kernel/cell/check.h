@@ -68,6 +68,7 @@ void check_begin(struct cell *c);
 bool check_message(struct cell *c, struct member *member, const struct span *m); /* a PROBED of the cell */
 void check_look(struct cell *c);                                                 /* a rank has answered, or died */
 void check_free(struct check *k);
+bool check_is_first(const struct check *k, size_t i); /* is rank i the first of its node? */
 
 /* ---- answers.c ---- */
 /* What the ranks said in the step that is over, into the check. */

@@ -31,14 +31,6 @@ static int node_ranks(const struct check *k, size_t i, struct buf *out)
     return rc;
 }
 
-static bool is_first(const struct check *k, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (k->rank[j].node == k->rank[i].node)
-            return false;
-    return true;
-}
-
 static void add_addresses(const struct check_rank *r, struct buf *out)
 {
     const json_t *list = json_object_get(r->facts, "addresses"), *one;
@@ -105,7 +97,7 @@ static void note_differing(const struct check *k, const char *name, const char *
         if (told || buf_addf(&line, "%s%s on", line.n ? ", " : "", value[0] ? value : "none") < 0)
             continue;
         for (size_t j = i; j < k->n; j++)
-            if (strcmp(fact(&k->rank[j], name), value) == 0 && (is_first(k, j) || j == i) &&
+            if (strcmp(fact(&k->rank[j], name), value) == 0 && (check_is_first(k, j) || j == i) &&
                 buf_addf(&line, " %s", k->rank[j].node_name) < 0)
                 break;
     }
@@ -181,7 +173,7 @@ static void note_interfaces(const struct check *k, struct buf *notes)
         json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one) any =
             any || (json_string_value(json_array_get(one, 0)) &&
                     has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
-        if (!any && is_first(k, i) && json_array_size(json_object_get(k->rank[0].facts, "addresses")))
+        if (!any && check_is_first(k, i) && json_array_size(json_object_get(k->rank[0].facts, "addresses")))
             check_note(notes,
                        "%s and %s have no interface of the same name: NCCL_SOCKET_IFNAME can't be the same for both",
                        k->rank[0].node_name, k->rank[i].node_name);
@@ -199,7 +191,7 @@ void verdict_facts(struct cell *c, struct check *k)
     for (size_t i = 0; i < g.columns; i++)
         grid_add(&g, "%s", heads[i]);
     for (size_t i = 0; i < k->n; i++)
-        if (is_first(k, i)) {
+        if (check_is_first(k, i)) {
             add_node(&g, k, i);
             note_node(&k->rank[i], &notes);
         }

@@ -301,13 +301,6 @@ void home_ask(struct notebook *nb, struct request *r)
         refuse(nb, a, &err);
 }
 
-static bool flag(const struct request *r, const char *name, bool normally)
-{
-    const json_t *value = json_object_get(request_content(r), name);
-
-    return json_is_boolean(value) ? json_is_true(value) : normally;
-}
-
 /* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later turn of the loop. */
 void home_execute(struct notebook *nb, struct request *r, unsigned count)
 {
@@ -325,12 +318,12 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     nb->home_parent = request_ref(r);
     a->execute = true;
     a->count = count;
-    a->silent = flag(r, "silent", false);
-    a->stop_on_error = flag(r, "stop_on_error", true);
+    a->silent = request_flag(r, "silent", false);
+    a->stop_on_error = request_flag(r, "stop_on_error", true);
     nb->executing = a;
     rc = forward(nb, a,
-                 (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
-                     (flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
+                 (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                     (request_flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
                  &err);
     notebook_announce(nb, r, count);
     if (rc < 0)

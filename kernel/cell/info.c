@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "base/utf8.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
@@ -54,15 +55,6 @@ static size_t bytes_of(const char *text, size_t points)
     return at;
 }
 
-static size_t points_of(const char *text, size_t bytes)
-{
-    size_t points = 0;
-
-    for (size_t k = 0; k < bytes; k++)
-        points += ((unsigned char)text[k] & 0xc0) != 0x80;
-    return points;
-}
-
 /* The request's code, and the byte offset of its cursor (the end where none is given). */
 static const char *code_of(const struct request *r, size_t *at)
 {
@@ -94,8 +86,8 @@ bool info_complete(struct notebook *nb, struct request *r)
     if (ours)
         answer(nb, r, "complete_reply",
                json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", text_parse(buf_slice(&matches)),
-                         "cursor_start", (json_int_t)points_of(code, start), "cursor_end",
-                         (json_int_t)points_of(code, at), "metadata"));
+                         "cursor_start", (json_int_t)utf8_width(slice_of(code, start)), "cursor_end",
+                         (json_int_t)utf8_width(slice_of(code, at)), "metadata"));
     buf_release(&matches);
     return ours;
 }

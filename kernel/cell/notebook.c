@@ -255,7 +255,7 @@ static void publish_input(struct notebook *nb, struct request *r, unsigned count
                  json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count", (int)count));
 }
 
-static bool option(const struct request *r, const char *name, bool normally)
+bool request_flag(const struct request *r, const char *name, bool normally)
 {
     const json_t *value = json_object_get(request_content(r), name);
 
@@ -265,14 +265,14 @@ static bool option(const struct request *r, const char *name, bool normally)
 void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
 {
     nb->doors.status(nb->doors.arg, r, "busy");
-    if (!option(r, "silent", false))
+    if (!request_flag(r, "silent", false))
         publish_input(nb, r, count);
 }
 
 static void execute(struct notebook *nb, struct request *r)
 {
-    const bool silent = option(r, "silent", false);
-    const bool counts = !silent && option(r, "store_history", true);
+    const bool silent = request_flag(r, "silent", false);
+    const bool counts = !silent && request_flag(r, "store_history", true);
     const unsigned count = nb->count + (counts || nb->count == 0);
 
     if (counts)

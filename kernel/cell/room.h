@@ -245,6 +245,8 @@ struct notebook {
 /* notebook.c */
 void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs, and frees what is over */
 void notebook_rewake(struct notebook *nb);
+/* A true or false of what is asked; `normally` where it says neither. */
+bool request_flag(const struct request *r, const char *name, bool normally);
 void notebook_announce(struct notebook *nb, struct request *r, unsigned count); /* "busy" and, unless silent, the cell's text */
 uint64_t notebook_now(const struct notebook *nb);
 /* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing leaves while the agent is away. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "kernel/status/table.h"
 
 void grid_add(struct grid *g, const char *format, ...)
@@ -34,22 +35,13 @@ void grid_release(struct grid *g)
     g->n = 0;
 }
 
-static size_t width_of(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static size_t widest(const struct grid *g, size_t column)
 {
     size_t most = 0;
 
     for (size_t i = column; i < g->n; i += g->columns)
-        if (width_of(g->cell[i]) > most)
-            most = width_of(g->cell[i]);
+        if (utf8_width(slice_text(g->cell[i])) > most)
+            most = utf8_width(slice_text(g->cell[i]));
     return most;
 }
 
@@ -65,7 +57,7 @@ static int text_line(const struct grid *g, size_t row, const size_t *width, stru
 
     for (size_t c = 0; rc == 0 && c < g->columns; c++) {
         const char *text = g->cell[row * g->columns + c];
-        const size_t left = width[c] - width_of(text);
+        const size_t left = width[c] - utf8_width(slice_text(text));
         const bool right = g->right && g->right[c];
 
         if (*text) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 void write_text(char out[static TABLE_CELL], const char *text)
 {
@@ -157,16 +158,6 @@ static const char *cell_of(const struct column *c, const struct status_rank *r, 
     return out;
 }
 
-/* Characters, not bytes: good enough for names. */
-static size_t width_of(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 /* How wide each column is; 0: it is left out. */
 static void measure(const struct status_rank *rows, size_t n, unsigned view, size_t width[static COLUMNS])
 {
@@ -178,7 +169,7 @@ static void measure(const struct status_rank *rows, size_t n, unsigned view, siz
             continue;
         width[c] = columns[c].always ? strlen(columns[c].name) : 0;
         for (size_t i = 0; i < n; i++) {
-            const size_t w = width_of(cell_of(&columns[c], &rows[i], cell));
+            const size_t w = utf8_width(slice_text(cell_of(&columns[c], &rows[i], cell)));
 
             if (w > width[c])
                 width[c] = w;
@@ -204,7 +195,7 @@ static int text_row(const struct status_rank *r, const size_t width[static COLUM
 
     for (size_t c = 0; c < COLUMNS; c++) {
         const char *text = r ? cell_of(&columns[c], r, cell) : columns[c].name;
-        const size_t w = width_of(text);
+        const size_t w = utf8_width(slice_text(text));
 
         if (!width[c])
             continue;

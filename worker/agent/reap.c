@@ -213,6 +213,14 @@ void reap_expect(struct worker *w)
         log_error("reap", "%s", err.text);
 }
 
+void reap_unlink(struct worker *w)
+{
+    watch_stop(w->link);
+    w->link = NULL;
+    fd_close(&w->link_fd);
+    reap_expect(w);
+}
+
 /* ---- children ---- */
 
 static void remember(struct strays *s, pid_t pid, const struct death *d)

@@ -33,6 +33,8 @@ void reap_children(struct agent *a);
 
 /* The worker's socket is closed, or it was killed: it should be dead soon. If not, it is made so, and EXITED is sent. */
 void reap_expect(struct worker *w);
+/* Closes its socket, and expects that. */
+void reap_unlink(struct worker *w);
 /* Its pid has just become known: perhaps it has died already. */
 void reap_known(struct worker *w);
 /* May this process be a rank of ours that nobody has announced? */

@@ -290,14 +290,6 @@ static void take(struct worker *w, struct packet *p)
         pass_up(w, &head, slice_of(p->p, p->n));
 }
 
-static void close_link(struct worker *w)
-{
-    watch_stop(w->link);
-    w->link = NULL;
-    fd_close(&w->link_fd);
-    reap_expect(w);
-}
-
 /* One packet. 1: taken; 0: none there; 2: the socket is over. */
 static int read_one(struct worker *w)
 {
@@ -319,7 +311,7 @@ static int read_one(struct worker *w)
     case PACKET_END:
         break;
     }
-    close_link(w);
+    reap_unlink(w);
     return 2;
 }
 

@@ -200,14 +200,6 @@ static void take_pids(struct worker *z, const uint8_t *p, size_t n)
     }
 }
 
-static void close_link(struct worker *z)
-{
-    watch_stop(z->link);
-    z->link = NULL;
-    fd_close(&z->link_fd);
-    reap_expect(z);
-}
-
 void zygote_read(struct worker *z)
 {
     for (int i = 0; i < PACKETS_PER_TURN && z->link_fd >= 0; i++) {
@@ -217,7 +209,7 @@ void zygote_read(struct worker *z)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
             return;
         if (n <= 0)
-            close_link(z);
+            reap_unlink(z);
         else if (p[0] == TAG_MESSAGE)
             z->ready = true; /* the only one it has is READY */
         else if (p[0] == TAG_PIDS)

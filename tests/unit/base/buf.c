@@ -118,6 +118,7 @@ static void text_is_checked_and_cleaned(void)
 static void a_torn_character_is_found(void)
 {
     is_int(utf8_torn_tail(slice_text("")), 0, "nothing is torn in nothing");
+    is_int(utf8_width(slice_text("a\xc3\xa9\xe2\x82\xac")), 3, "characters are counted, not bytes");
     is_int(utf8_torn_tail(slice_text("ab\xe2\x82\xac")), 0, "a whole character is not torn");
     is_int(utf8_torn_tail(slice_text("ab\xe2\x82")), 2, "two bytes of three are");
     is_int(utf8_torn_tail(slice_text("ab\xf0\x9f\x98")), 3, "three of four are");
