@@ -36,6 +36,7 @@ void losses_quiet(struct agents *a, struct link *l)
 
 static void lose(struct agents *a, struct link *l, const char *why)
 {
+    moves_end(a, l);
     losses_quiet(a, l);
     log_info("agents", "node %u (%s) is lost: %s", l->number, l->info.name, why);
     moves_lost(a, l);

@@ -23,18 +23,31 @@ static bool is_settled(const struct link *l)
     return l->info.state == NODE_UP && (l->move == MOVE_NONE || l->move == MOVE_DONE);
 }
 
-static void tell_open(struct agents *a, const struct link *to, const struct link *child, const unsigned char *key)
+static void tell_open(struct agents *a, const struct link *to, const struct link *child, struct slice key)
 {
     struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child->number };
 
-    m.v[F_OPEN_KEY].s = slice_of(key, KEY_SIZE);
+    m.v[F_OPEN_KEY].s = key;
     agents_tell(a, to, &m);
+}
+
+static struct slice key_of(const struct link *l)
+{
+    return slice_of(l->key, KEY_SIZE);
 }
 
 static void begin(struct agents *a, struct link *child, struct link *parent)
 {
     child->move = MOVE_OPENING;
-    tell_open(a, parent, child, child->key);
+    tell_open(a, parent, child, key_of(child));
+}
+
+/* It won't come: the parent, and those above, were told that it would. */
+static void take_back(struct agents *a, const struct link *child, const struct link *parent)
+{
+    for (; parent; parent = parent->move == MOVE_DONE ? parent->parent : NULL)
+        if (parent->info.state == NODE_UP)
+            tell_open(a, parent, child, slice_text(""));
 }
 
 static void settled(struct agents *a, struct link *l);
@@ -81,7 +94,7 @@ void moves_up(struct agents *a, struct link *l)
 static void tell_above(struct agents *a, const struct link *child, const struct link *parent)
 {
     for (; parent->move == MOVE_DONE && parent->parent; parent = parent->parent)
-        tell_open(a, parent->parent, child, parent->key);
+        tell_open(a, parent->parent, child, key_of(parent));
 }
 
 static void dial(struct agents *a, struct link *child, struct link *parent, unsigned port)
@@ -91,6 +104,7 @@ static void dial(struct agents *a, struct link *child, struct link *parent, unsi
 
     if (lane_endpoints(slice_text(parent->addresses ? parent->addresses : ""), port, &endpoints) < 0 ||
         !endpoints.n) {
+        take_back(a, child, parent);
         stay(a, child, "no address is known of ", slice_text(parent->info.name));
         buf_release(&endpoints);
         return;
@@ -126,6 +140,7 @@ static bool on_dialed(struct agents *a, struct link *child, const struct span *m
     if (child->move != MOVE_DIALING || m->v[F_DIALED_NODE].u64 != child->parent->number)
         return false;
     if (m->v[F_DIALED_ERROR].s.n) {
+        take_back(a, child, child->parent);
         stay(a, child, "", m->v[F_DIALED_ERROR].s);
     } else if (child->parent->info.state != NODE_UP) {
         losses_node(a, child, "the agent by way of which it was to be reached is gone");
@@ -145,6 +160,14 @@ bool moves_message(struct agents *a, struct link *from, const struct span *m)
     if (m->kind == SPAN_OPENED)
         return on_opened(a, from, m);
     return m->kind == SPAN_DIALED && on_dialed(a, from, m);
+}
+
+void moves_end(struct agents *a, const struct link *l)
+{
+    if (l->move == MOVE_OPENING)
+        take_back(a, l, parent_of(a, l));
+    else if (l->move == MOVE_DIALING)
+        take_back(a, l, l->parent);
 }
 
 /* One that dials tells us how that went. */

@@ -114,6 +114,8 @@ size_t runs_end(struct agents *a, int signo);
 void moves_up(struct agents *a, struct link *l);
 /* OPENED and DIALED for that. false: not for us. */
 bool moves_message(struct agents *a, struct link *from, const struct span *m);
+/* The node is about to be lost: if it was on its way, its parent expects it no longer. */
+void moves_end(struct agents *a, const struct link *l);
 /* The parent is gone: who was about to go there stays. */
 void moves_lost(struct agents *a, const struct link *l);
 

@@ -195,6 +195,18 @@ static bool is_announced(struct peers *p, uint32_t node, const char *key)
     return false;
 }
 
+/* The node won't come, as a child here or under one. What a child of ours that it was has below goes with it. */
+static void take_back(struct peers *p, uint32_t node)
+{
+    const uint32_t under = tree_get(&p->tree, node);
+    struct peer *one;
+
+    if (under != TREE_NONE && under != node)
+        (void)!tree_put(&p->tree, node, TREE_NONE); /* there is room for it: it was there */
+    else if ((one = peer_find(p, PEER_CHILD, node)) || (one = peer_find(p, PEER_EXPECTED, node)))
+        peer_destroy(one);
+}
+
 void peers_open(struct peers *p, const struct span *m)
 {
     struct span said = { .kind = SPAN_OPENED, .cell = m->cell };
@@ -202,6 +214,10 @@ void peers_open(struct peers *p, const struct span *m)
     const uint32_t node = (uint32_t)m->v[F_OPEN_NODE].u64;
     struct err err = { "" };
 
+    if (key.n == 0 && m->v[F_OPEN_NODE].u64 <= ROUTE_NODES_MAX) {
+        take_back(p, node);
+        return;
+    }
     if (key.n == KEY_SIZE && is_announced(p, node, key.p))
         return;
     if (key.n != KEY_SIZE || m->v[F_OPEN_NODE].u64 > ROUTE_NODES_MAX || node == p->own)

@@ -321,6 +321,14 @@ static void announce(struct lan *l, uint32_t via, uint32_t node, uint32_t under,
     lan_tell(l, via, node, &m);
 }
 
+/* `node` won't be under it. */
+static void take_back(struct lan *l, uint32_t via, uint32_t node, uint32_t child)
+{
+    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child };
+
+    lan_tell(l, via, node, &m);
+}
+
 static bool dial(struct lan *l, uint32_t via, uint32_t node, uint32_t to, unsigned port, uint64_t role)
 {
     struct span m = { .kind = SPAN_DIAL };
@@ -478,7 +486,21 @@ static void strangers_stay_outside(struct lan *l, unsigned port)
     m.v[F_DIAL_NODE].u64 = 5;
     ok(hears(l->context, &k, server, port, &m), "as itself it may come in");
     ok(!hears(l->context, &k, server, port, &m), "once");
+    ok(port == open_for(l, 1, 1, 7), "another is expected");
+    take_back(l, 1, 1, 7);
+    keys_derive(&k, &l->secret, 7);
+    m.v[F_DIAL_NODE].u64 = 7;
+    ok(answers_by(l, 1, 1) && !hears(l->context, &k, server, port, &m), "and is not any more, once that is taken back");
     ok(answers_by(l, 1, 1) && answers_by(l, 2, 1) && answers_by(l, 3, 1), "the others are where they were");
+}
+
+static void a_child_is_taken_back(struct lan *l)
+{
+    struct span beat = { .kind = SPAN_BEAT };
+
+    take_back(l, 1, 1, 4);
+    lan_tell(l, 1, 4, &beat);
+    ok(!lan_comes(l, SPAN_BEAT, 4, 300) && answers_by(l, 1, 1), "a child that is taken back is not reached there");
 }
 
 /* A port at which nobody speaks: connections are made by the system, and not taken. */
@@ -546,6 +568,7 @@ static void trees_of_agents(void)
     port = open_for(&l, 1, 1, 6);
     strangers_stay_outside(&l, port);
     a_parent_dies(&l);
+    a_child_is_taken_back(&l);
     lan_close(&l);
 }
 

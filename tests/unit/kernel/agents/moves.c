@@ -39,6 +39,30 @@ static void begin_move(struct stage *s, struct peer *peer, unsigned first, unsig
     ok(peer_gets(s, &peer[index], SPAN_DIAL), "a child dials");
 }
 
+static bool takes_back(struct stage *s, struct peer *parent, unsigned node)
+{
+    return peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == node &&
+           parent->last.v[F_OPEN_KEY].s.n == 0;
+}
+
+static void what_comes_to_nothing_is_taken_back(struct stage *s)
+{
+    static struct peer peer[MANY];
+    const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
+    struct span dialed = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = first };
+
+    ok(everybody_up(s, peer, first), "34 agents are up");
+    begin_move(s, peer, first, 32);
+    dialed.v[F_DIALED_ERROR].s = slice_text("no route to host");
+    peer_say(&peer[32], first + 32, 0, &dialed);
+    ok(takes_back(s, &peer[0], first + 32), "a parent that was not reached expects its child no more");
+    is_int(s->n_lost, 0, "the child stays where it is");
+    begin_move(s, peer, first, 33);
+    peer_close(&peer[33]);
+    ok(takes_back(s, &peer[1], first + 33), "nor does one whose child is lost on its way");
+    everybody_ends(s, peer, engine);
+}
+
 static void who_moves_may_die(struct stage *s)
 {
     static struct peer peer[MANY];
@@ -83,6 +107,7 @@ int main(void)
     if (random_open(&err) < 0 || process_adopt_orphans() < 0)
         diag("%s", err.text);
     stage_open(&s);
+    what_comes_to_nothing_is_taken_back(&s);
     who_moves_may_be_cut_off(&s);
     stage_close(&s);
     setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "2", 1);
