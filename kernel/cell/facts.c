@@ -130,9 +130,9 @@ static void note_node(const struct check_rank *r, struct buf *notes)
                    r->offset_s > 0 ? "ahead of" : "behind");
     }
     if (!json_is_integer(free))
-        check_note(notes, "%s has no /dev/shm: big variables can't be shared there", r->node_name);
+        check_note(notes, "%s has no /dev/shm: NCCL and torch's DataLoader use it", r->node_name);
     else if (json_integer_value(free) < SHM_LITTLE)
-        check_note(notes, "/dev/shm of %s has %.1f MiB left: big variables need it", r->node_name,
+        check_note(notes, "/dev/shm of %s has %.1f MiB left: NCCL and torch's DataLoader need it", r->node_name,
                    (double)json_integer_value(free) / (double)(1 << 20));
 }
 
