@@ -1,0 +1,63 @@
+#!/bin/sh
+# What the product reads of its environment, and what its magics take, stands in the docs; and nothing else does. TAP.
+cd "${top_srcdir-.}" || exit 1
+n=0
+bad=0
+
+# same SENTENCE READ WRITTEN: two lists of words, sorted, are equal.
+same() {
+    n=$((n + 1))
+    if [ -n "$2" ] && [ "$2" = "$3" ]; then
+        echo "ok $n - $1"
+        return
+    fi
+    echo "not ok $n - $1"
+    for word in $2; do
+        echo "$3" | grep -qxe "$word" || echo "# not in the docs: $word"
+    done
+    for word in $3; do
+        echo "$2" | grep -qxe "$word" || echo "# in the docs alone: $word"
+    done
+    bad=1
+}
+
+# words PATTERN FILES: what an extended expression matches there.
+words() {
+    pattern=$1
+    shift
+    grep -rhoE --include='*.c' --include='*.h' --include='*.py' --include='*.md' --include='*.1' -e "$pattern" "$@"
+}
+
+# rows FILE BEGIN: the options that open the rows of the table that follows a line.
+rows() {
+    awk -v begin="$2" '$0 == begin { on = 1 } on && /^\| `-/ { print; seen = 1 } on && seen && /^$/ { exit }' "$1" |
+        cut -d'|' -f2 | grep -oE -e '--[a-z-]+' | sort -u
+}
+
+read_there=$(words '"CELLSPAN_[A-Z_]*[A-Z]' base protocol magics kernel worker launchers | tr -d '"' | sort -u)
+same "every variable that is read is in docs/limits.md, and no other" "$read_there" \
+    "$(grep -oE 'CELLSPAN_[A-Z_]*[A-Z]' docs/limits.md | sort -u)"
+
+n=$((n + 1))
+unknown=$(words 'CELLSPAN_[A-Z_]*[A-Z]' docs README.md | sort -u | grep -v '^CELLSPAN_TEST_' | while read -r name; do
+    echo "$read_there" | grep -qx "$name" || echo "$name"
+done)
+if [ -z "$unknown" ]; then
+    echo "ok $n - no page or manual names a variable that nobody reads"
+else
+    echo "not ok $n - no page or manual names a variable that nobody reads"
+    echo "$unknown" | sed 's/^/# /'
+    bad=1
+fi
+
+options=$( (words '\.name = "[a-z-]+"' magics/distribute.c | grep -v '"distribute"' | sed 's/.*"\(.*\)"/--\1/'; echo --ranks; echo --help) | sort -u)
+same "every option of %%distribute is in docs/guide.md, and no other" "$options" "$(rows docs/guide.md '## Options')"
+
+# Those that need a cell are not the command's; its own is --python.
+in_cells=$(awk -F'"' '/\.name = / { name = $2 } /\.flags = .*OPTION_CELL/ { print "--" name }' magics/distribute.c)
+command=$( (echo "$options" | grep -vxF -e "$in_cells"; echo --python) | sort -u)
+same "every option of cellspan run is in its manual, and no other" "$command" \
+    "$(sed -n '/^\.SH OPTIONS/,/^\.SH EXAMPLES/p' docs/man/cellspan-run.1 | grep -A1 '^\.TP' | sed 's/\\-/-/g' | grep -oE -e '--[a-z-]+' | sort -u)"
+
+echo "1..$n"
+exit $bad
