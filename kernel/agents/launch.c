@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/runtime.h"
+#include "base/utf8.h"
 #include "kernel/agents/find.h"
 
 #define READ_SIZE      16384
@@ -39,16 +40,20 @@ struct launch {
 
 /* ---- what it writes ---- */
 
+/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the same. */
 static void take_line(void *arg, struct slice line)
 {
     struct launch *e = arg;
-    const struct said said = said_parse(line);
+    struct buf clean = BUF_INIT;
+    const bool torn = !utf8_is_valid(line) && utf8_add_clean(&clean, line) == 0;
+    const struct said said = said_parse(torn ? buf_slice(&clean) : line);
 
     if (said.kind == SAID_NONSENSE)
         log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n,
                  line.p);
     else if (!e->ending)
         e->said(e->arg, e, &said);
+    buf_release(&clean);
 }
 
 /* One read. false: there is nothing more now, or ever. */

@@ -81,6 +81,14 @@ static void failures_have_words(struct stage *s)
         is_int(s->lost[first], 0, "the other may still come");
     }
     agents_engine_stop(s->agents, engine);
+    engine = stage_engine(s, "echo nodes 1; printf 'failed 0 refus\\351e\\n'");
+    {
+        const unsigned first = stage_first(s, engine);
+
+        ok(stage_until(s, &s->lost[first], 1), "a reason may be in any encoding");
+        is_text(s->why[first], "refus\xef\xbf\xbd" "e", "what is no UTF-8 is replaced");
+    }
+    agents_engine_stop(s->agents, engine);
     engine = stage_engine(s, "echo say job 17 waits: Priority");
     for (unsigned k = 0; !*s->says && k < 1000; k++)
         stage_pass(s, 5);
