@@ -21,7 +21,8 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/agents/libagents.a kernel/jupy
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
-	tests/unit/kernel/check.t tests/unit/kernel/cast.t
+	tests/unit/kernel/check.t tests/unit/kernel/cast.t \
+	tests/unit/kernel/lost.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
@@ -39,6 +40,8 @@ tests_unit_kernel_status_t_SOURCES = tests/unit/kernel/status.c $(kernel_double)
 tests_unit_kernel_status_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)
 tests_unit_kernel_engines_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_lost_t_SOURCES = tests/unit/kernel/lost.c $(kernel_double)
+tests_unit_kernel_lost_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_place_t_SOURCES = tests/unit/kernel/place.c
 tests_unit_kernel_place_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_memory_t_SOURCES = tests/unit/kernel/memory.c $(kernel_double)

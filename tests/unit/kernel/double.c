@@ -402,14 +402,58 @@ void said_ends(struct world *w, unsigned node, const char *ends)
     notebook_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }
 
-/* Two ranks, workers 2 and 3, in the midst of a cell. */
+void all_ready(struct world *w, uint32_t first, uint32_t last)
+{
+    for (uint32_t k = first; k <= last; k++)
+        ready(w, k);
+}
+
+void all_done(struct world *w, uint32_t first, uint32_t last)
+{
+    for (uint32_t k = first; k <= last; k++)
+        done(w, k, "ok", "", "");
+}
+
+void all_exited(struct world *w, uint32_t first, uint32_t last)
+{
+    for (uint32_t k = first; k <= last; k++)
+        exited(w, k, 1, 15);
+}
+
+void next(struct world *w, const char *code)
+{
+    buf_clear(&w->log);
+    run(w, code);
+}
+
+void provide(struct world *w)
+{
+    captured(w, "{\"names\": []}");
+    port(w);
+}
+
+void home_open(struct world *w, struct clock *clock)
+{
+    world_open(w, clock);
+    ready(w, SPAN_WORKER_HOME);
+}
+
 void begin_two(struct world *w)
 {
     run(w, "%%distribute -n 2\nprint(1)");
-    captured(w, "{\"names\": []}");
-    port(w);
-    ready(w, 2);
-    ready(w, 3);
+    provide(w);
+    all_ready(w, 2, 3);
+}
+
+void open_two(struct world *w, struct clock *clock)
+{
+    home_open(w, clock);
+    run(w, ON_TWO);
+    all_up(w, 2);
+    provide(w);
+    all_ready(w, 2, 5);
+    all_done(w, 2, 5);
+    buf_clear(&w->log);
 }
 
 void packed(struct world *w, uint64_t cell, const char *error)
@@ -445,4 +489,19 @@ unsigned times(struct world *w, const char *text)
     for (const char *at = w->log.p; at && (at = strstr(at, text)); at++)
         n++;
     return n;
+}
+
+bool sent(struct world *w, const char *text)
+{
+    const struct slice all = buf_slice(&w->sent);
+
+    for (size_t at = 0; at + strlen(text) <= all.n; at++)
+        if (memcmp(all.p + at, text, strlen(text)) == 0)
+            return true;
+    return false;
+}
+
+bool is_over(struct world *w, const char *text)
+{
+    return !w->nb->cell && times(w, "reply execute_reply") == 1 && logged(w, text);
 }

@@ -51,12 +51,24 @@ void lost(struct world *w, unsigned node, const char *why);
 void engine(struct world *w, enum engine_event event, const char *text);
 void said_ends(struct world *w, unsigned node, const char *ends);
 void ready_as(struct world *w, uint32_t worker, const char *python);
+/* The same of workers first to last: READY; DONE, well; dead by SIGTERM. */
+void all_ready(struct world *w, uint32_t first, uint32_t last);
+void all_done(struct world *w, uint32_t first, uint32_t last);
+void all_exited(struct world *w, uint32_t first, uint32_t last);
+void next(struct world *w, const char *code); /* run(), with an empty log */
+void provide(struct world *w);                /* the cell that runs gets what it waits for besides ranks */
+void home_open(struct world *w, struct clock *clock); /* world_open(), and home is ready */
 /* Two ranks, workers 2 and 3, in the midst of a cell. */
 void begin_two(struct world *w);
+/* A world with four idle ranks, workers 2 to 5, on nodes 1 and 2 of an engine; and an empty log. */
+#define ON_TWO "%%distribute -n 4 --on ssh:h1,h2\npass"
+void open_two(struct world *w, struct clock *clock);
 
 /* What went out since the log was cleared. */
 bool logged(struct world *w, const char *text); /* says what there is when it is not */
 bool in_order(struct world *w, const char *first, const char *second);
 unsigned times(struct world *w, const char *text);
+bool sent(struct world *w, const char *text);    /* in the last message */
+bool is_over(struct world *w, const char *text); /* the cell, with that in the log */
 
 #endif

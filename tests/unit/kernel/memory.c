@@ -49,7 +49,7 @@ static uint64_t running(const struct world *w)
 }
 
 /* What is needed for the cell to run, whoever asked for it. */
-static void provide(struct world *w)
+static void provide_x(struct world *w)
 {
     const uint32_t old = w->nb->next_worker;
 
@@ -84,10 +84,10 @@ static void walk(struct world *w)
     run(w, "1");
     serve(w);
     run(w, "%%distribute -n 2 --into y\nx");
-    provide(w);
+    provide_x(w);
     answer(w, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
     run(w, "%%distribute\nx");
-    provide(w);
+    provide_x(w);
     answer(w, "error", FAILURE, "");
     run(w, "%distribute 1");
     if (w->nb->cell)
@@ -111,7 +111,7 @@ static void walk_away(struct world *w)
         engine(w, ENGINE_SAYS, "it waits");
         all_up(w, 2);
     }
-    provide(w);
+    provide_x(w);
     if (running(w)) {
         pass(w, NS_PER_S);
         notebook_interrupt(w->nb);
@@ -121,17 +121,17 @@ static void walk_away(struct world *w)
     }
     answer(w, "ok", "", "");
     run(w, "%%distribute --no-gpu\nx");
-    provide(w);
+    provide_x(w);
     if (w->engine)
         lost(w, 2, "it was not heard of");
     answer(w, "error", FAILURE, "");
     run(w, "%distribute train.py");
-    provide(w);
+    provide_x(w);
     answer(w, "ok", "", "");
     if (w->engine)
         engine(w, ENGINE_FAILED, "the job is over");
     run(w, "%%distribute -n 2 --fresh --on slurm\nx");
-    provide(w);
+    provide_x(w);
     if (w->engine)
         engine(w, ENGINE_FAILED, "there is no such partition");
 }

@@ -19,11 +19,6 @@ static void open_idle(struct world *w, struct clock *clock)
     buf_clear(&w->log);
 }
 
-static bool is_over(struct world *w, const char *ename)
-{
-    return !w->nb->cell && times(w, "reply execute_reply") == 1 && logged(w, ename);
-}
-
 /* ---- aborts ---- */
 
 static void aborts(void)
