@@ -72,6 +72,15 @@ void agent_stop(struct agent *a, const char *why)
     loop_stop(a->loop);
 }
 
+void agent_fail(struct agent *a, const char *why)
+{
+    if (a->finishing)
+        return;
+    fprintf(stderr, "cellspan-agent on %s ends with its ranks: %s\n", a->args.node, why);
+    a->status = 1;
+    agent_stop(a, why);
+}
+
 /* ---- workers ---- */
 
 struct worker *agent_worker(const struct agent *a, uint32_t id)
@@ -115,10 +124,13 @@ void agent_send(struct agent *a, const struct span *m)
     struct err err = { "" };
 
     buf_clear(&a->scratch);
-    if (span_encode(m, &a->scratch, &err) < 0)
+    if (span_encode(m, &a->scratch, &err) < 0) {
         log_error("agent", "%s", err.text);
-    else if (a->uplink && uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0)
-        log_error("agent", "%s", err.text);
+        if (m->kind == SPAN_EXITED)
+            agent_fail(a, err.text);
+    } else if (a->uplink && uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0) {
+        agent_fail(a, err.text);
+    }
 }
 
 /* ---- what the kernel asks of the agent ---- */

@@ -57,8 +57,10 @@ struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid); /* zygotes
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at);
 uint32_t agent_u32(struct slice s, size_t i); /* of a list of u32, of which there are more than i */
 char *agent_text(struct slice s); /* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
-/* Encodes m and sends it as from `worker`. What fails is logged: there is nobody to tell. */
+/* Encodes m and sends it as from `worker`. What is too long is logged; what can't be sent ends the agent, for the kernel
+ * may wait for it. */
 void agent_send(struct agent *a, const struct span *m);
 void agent_stop(struct agent *a, const char *why);
+void agent_fail(struct agent *a, const char *why); /* that, with an error for whoever started it */
 
 #endif

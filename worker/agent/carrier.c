@@ -69,6 +69,9 @@ static int say(struct carrier *c, uint32_t link, const struct span *m)
     else
         rc = c->doors.send(c->doors.arg, link, buf_slice(&msg));
     buf_release(&msg);
+    /* On a link to another node its end, or its silence, tells the giver, and there is another way. */
+    if (rc < 0 && link == CARRIER_KERNEL)
+        c->doors.broken(c->doors.arg, err.text[0] ? err.text : "a message about a blob could not be sent");
     return rc;
 }
 
@@ -263,7 +266,7 @@ static void ship(struct carrier *c, struct haul *h, uint32_t to, uint32_t link)
     struct taker *t = taker_find(h, to);
 
     if (!t && !(t = taker_add(h, to, link))) {
-        log_error("carrier", "blob %" PRIu64 ": out of memory: node %u waits for it", h->blob, to);
+        c->doors.broken(c->doors.arg, "out of memory for a node that waits for a blob");
         return;
     }
     t->link = link;

@@ -26,6 +26,8 @@ struct carrier_doors {
     int (*send)(void *arg, uint32_t link, struct slice msg);
     /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why. Letters may leave. */
     void (*settled)(void *arg, uint64_t blob, const char *error);
+    /* The kernel can't be told what it waits for: all is to end here, lest it wait for ever. Later, not in the call. */
+    void (*broken)(void *arg, const char *why);
     /* Bytes that may still be kept here; when they are few, *why names what limits them. NULL: nothing does. */
     uint64_t (*space)(void *arg, const char **why);
     const struct clock *clock; /* borrowed */

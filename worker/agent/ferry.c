@@ -62,6 +62,13 @@ static void settled(void *arg, uint64_t blob, const char *error)
     relay_settle(f->agent, blob, error);
 }
 
+static void broken(void *arg, const char *why)
+{
+    struct ferry *f = arg;
+
+    agent_fail(f->agent, why);
+}
+
 static uint64_t space_left(void *arg, const char **why)
 {
     (void)arg;
@@ -157,7 +164,7 @@ bool ferry_expects(const struct ferry *f, uint64_t blob)
 struct ferry *ferry_create(struct agent *a, struct err *err)
 {
     struct ferry *f = calloc(1, sizeof *f);
-    struct carrier_doors doors = { send_on, settled, space_left, loop_clock(a->loop), a->args.node, f };
+    struct carrier_doors doors = { send_on, settled, broken, space_left, loop_clock(a->loop), a->args.node, f };
 
     if (!f)
         return err_null(err, "out of memory");

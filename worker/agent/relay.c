@@ -37,11 +37,10 @@ static bool is_urgent(enum span_kind kind)
     return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
 }
 
-static void lose(const struct worker *w, size_t bytes)
+/* Whoever waits for an answer to what it was to get would wait for ever: it ends, and its death says why. */
+static void lose(struct worker *w, size_t bytes)
 {
-    char name[48];
-
-    log_error("relay", "%s: a message of %zu bytes is lost: out of memory or descriptors", worker_name(w, name), bytes);
+    worker_broke(w, "there was no memory, or no descriptor, for a message of %zu bytes to it", bytes);
 }
 
 static void keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
@@ -95,7 +94,7 @@ static void post_without(struct worker *w, const struct span *head, struct slice
 
     log_warn("relay", "blob %llu is not here: %s", (unsigned long long)head->blob, why);
     if (instead_of_blob(msg, why, &now, &err) < 0)
-        log_error("relay", "%s", err.text);
+        worker_broke(w, "it could not be told that what was sent to it is not here (%s): %s", why, err.text);
     else
         post(w, is_urgent(head->kind), buf_slice(&now), -1);
     buf_release(&now);
@@ -189,7 +188,7 @@ void relay_tell(struct worker *w, const struct span *m)
     struct err err = { "" };
 
     if (span_encode(m, &msg, &err) < 0)
-        log_error("relay", "%s", err.text);
+        worker_broke(w, "it could not be told something: %s", err.text);
     else
         post(w, is_urgent(m->kind), buf_slice(&msg), -1);
     buf_release(&msg);
@@ -269,7 +268,7 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
     if (head->kind == SPAN_DONE && full_takes(w, msg))
         return;
     if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
-        log_error("relay", "%s", err.text);
+        worker_broke(w, "what it said is lost: %s", err.text);
     credit_take(&w->credit, (uint64_t)counts);
 }
 

@@ -120,6 +120,13 @@ static void a_settled(void *arg, uint64_t blob, const char *error)
         snprintf(n->why, sizeof n->why, "%s", error);
 }
 
+static void a_broken(void *arg, const char *why)
+{
+    (void)arg;
+    (void)why;
+    abort(); /* nothing of that kind fails here */
+}
+
 static uint64_t a_space(void *arg, const char **why)
 {
     *why = "memory";
@@ -201,7 +208,7 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
             y->queue[a][b].last = &y->queue[a][b].first;
     y->cargo = cargo_create(&k, NULL);
     for (unsigned i = 0; i < n; i++) {
-        const struct carrier_doors a = { a_send, a_settled, a_space, &y->clock, "node", &y->node[i] };
+        const struct carrier_doors a = { a_send, a_settled, a_broken, a_space, &y->clock, "node", &y->node[i] };
 
         y->node[i].yard = y;
         y->node[i].number = i;
