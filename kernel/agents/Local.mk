@@ -36,7 +36,7 @@ tests_unit_kernel_agents_beat_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_admit_t_SOURCES = tests/unit/kernel/agents/admit.c
 tests_unit_kernel_agents_admit_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_admit_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_kernel_agents_fan_t_SOURCES = tests/unit/kernel/agents/fan.c
+tests_unit_kernel_agents_fan_t_SOURCES = tests/unit/kernel/agents/fan.c tests/unit/kernel/agents/words.h
 tests_unit_kernel_agents_fan_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_fan_t_LDFLAGS = $(CHAOS_LINK)
 
@@ -48,7 +48,7 @@ tests_unit_kernel_agents_cargo_t_LDADD = kernel/agents/libagents.a worker/agent/
 tests_unit_kernel_agents_loads_t_SOURCES = tests/unit/kernel/agents/loads.c
 tests_unit_kernel_agents_loads_t_LDADD = kernel/agents/libagents.a protocol/libprotocol.a base/libbase.a $(SODIUM_LIBS)
 tests_unit_kernel_agents_loads_t_LDFLAGS = $(CHAOS_LINK)
-agents_stage = tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
+agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 tests_unit_kernel_agents_door_t_SOURCES = tests/unit/kernel/agents/door.c $(agents_stage)
 tests_unit_kernel_agents_door_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_engines_t_SOURCES = tests/unit/kernel/agents/engines.c $(agents_stage)

@@ -59,7 +59,7 @@ EXTRA_DIST += worker/agent/README.md
 # home.t and ranks.t run real agents; the program itself plays the Python (tests/unit/agent/fake.h).
 AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
-AGENT_TEST_DOUBLES = tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
+AGENT_TEST_DOUBLES = tests/unit/agent/must.h tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
 check_PROGRAMS += \
 	tests/unit/agent/cargo.t \
 	tests/unit/agent/home.t \
@@ -83,7 +83,7 @@ tests_unit_agent_memory_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_memory_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_agent_memory_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
-	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h
+	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_net_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c tests/unit/agent/hung.h

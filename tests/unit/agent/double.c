@@ -1,46 +1,21 @@
 /* double.c - see double.h. */
 #include "tests/unit/agent/double.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "base/process.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
+#include "tests/unit/agent/must.h"
 
 #define LIMIT_MS 10000
 #define NODE 5u /* the number that WELCOME gives */
-
-static void must(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "Bail out! %s: %s\n", what, strerror(errno));
-    exit(99);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static const char *agent_path(char *to, size_t size)
-{
-    const char *dir = getenv("top_builddir");
-
-    snprintf(to, size, "%s/cellspan-agent", dir ? dir : ".");
-    return to;
-}
 
 static void start_agent(struct kernel *k, const char *self, bool home, const char *endpoint)
 {

@@ -1,14 +1,12 @@
 /* lan.c - see lan.h. */
 #include "tests/unit/agent/lan.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -16,24 +14,9 @@
 #include "base/random.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
+#include "tests/unit/agent/must.h"
 
 #define LIMIT_MS 10000
-
-static void must(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "Bail out! %s: %s\n", what, strerror(errno));
-    exit(99);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 void lan_open(struct lan *l)
 {
@@ -73,13 +56,11 @@ static void hand_over(struct member *m, uint32_t node, const char *secret)
 void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints, const char *secret)
 {
     struct member *m = &l->member[node];
-    const char *dir = getenv("top_builddir");
     struct process_spec spec = PROCESS_SPEC_INIT;
     char path[512], name[16], number[16], ours[64];
-    const char *const argv[] = { path, "--connect", endpoints ? endpoints : ours, "--node", name, NULL };
+    const char *const argv[] = { agent_path(path, sizeof path), "--connect", endpoints ? endpoints : ours, "--node", name, NULL };
     struct err err = { "" };
 
-    snprintf(path, sizeof path, "%s/cellspan-agent", dir ? dir : ".");
     snprintf(ours, sizeof ours, "tcp://127.0.0.1:%u", l->port);
     snprintf(name, sizeof name, "n%u", node);
     snprintf(number, sizeof number, "%u", node);

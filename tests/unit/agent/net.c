@@ -1,6 +1,5 @@
 /* Agents over tcp with CURVE: the secret, dialing, beats, agents of agents, strangers. With real processes. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,19 +13,10 @@
 #include "tests/unit/agent/fake.h"
 #include "tests/unit/agent/hung.h"
 #include "tests/unit/agent/lan.h"
+#include "tests/unit/agent/must.h"
 #include "tests/unit/tap.h"
 
 static const char *self;
-
-static bool is_gone(pid_t pid)
-{
-    for (int i = 0; i < 500; i++) {
-        if (kill(pid, 0) < 0 && errno == ESRCH)
-            return true;
-        usleep(10000);
-    }
-    return false;
-}
 
 static bool environ_shows(pid_t pid, const char *text)
 {

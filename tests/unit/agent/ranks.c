@@ -1,5 +1,4 @@
 /* The agent, a zygote and its ranks, with real processes; and nobody is left. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/double.h"
 #include "tests/unit/agent/fake.h"
+#include "tests/unit/agent/must.h"
 #include "tests/unit/tap.h"
 
 #define WINDOW (1u << 20)
@@ -17,16 +17,6 @@ static bool cause_says(const struct kernel *k, const char *text)
     const struct slice s = k->last.v[F_EXITED_CAUSE].s, e = k->last.v[F_EXITED_STDERR].s;
 
     return memmem(s.p, s.n, text, strlen(text)) || memmem(e.p, e.n, text, strlen(text));
-}
-
-static bool is_gone(pid_t pid)
-{
-    for (int i = 0; i < 500; i++) {
-        if (kill(pid, 0) < 0 && errno == ESRCH)
-            return true;
-        usleep(10000);
-    }
-    return false;
 }
 
 static void lines_are_whole(struct kernel *k)

@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/process.h"
-#include "base/random.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
 
@@ -315,12 +313,9 @@ static void silence_is_noticed(struct stage *s)
 
 int main(void)
 {
-    struct err err = { "" };
     struct stage s;
 
-    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
-    if (random_open(&err) < 0 || process_adopt_orphans() < 0)
-        diag("%s", err.text);
+    stage_ready();
     stage_open(&s);
     agents_are_welcome(&s);
     only_for_themselves(&s);

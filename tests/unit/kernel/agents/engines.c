@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/process.h"
-#include "base/random.h"
 #include "kernel/agents/tree.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
@@ -252,12 +250,9 @@ static void interfaces_are_chosen(void)
 
 int main(void)
 {
-    struct err err = { "" };
     struct stage s;
 
-    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
-    if (random_open(&err) < 0 || process_adopt_orphans() < 0)
-        diag("%s", err.text);
+    stage_ready();
     bad_settings_are_named();
     stage_open(&s);
     what_it_is_told(&s);

@@ -4,6 +4,7 @@
 
 #include "kernel/agents/fan.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/kernel/agents/words.h"
 #include "tests/unit/tap.h"
 
 #define NODES 12u /* 0, and a run of eleven */
@@ -40,24 +41,9 @@ static void world_close(struct world *w)
     zmq_msg_close(&w->body);
 }
 
-/* A route in words: "1:2,3 4:14". */
-static const char *words(struct slice route, char *out, size_t size)
-{
-    struct route_section s;
-    size_t n = 0;
-
-    *out = '\0';
-    while (route_next(&route, &s)) {
-        n += (size_t)snprintf(out + n, size - n, "%s%u:", n ? " " : "", s.node);
-        for (size_t k = 0; k < s.workers.n / 4; k++)
-            n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "", route_worker(s.workers, k));
-    }
-    return out;
-}
-
 static const char *route_of(const struct world *w, size_t top, char *out, size_t size)
 {
-    return top < w->fan.n_top ? words(buf_slice(&w->fan.top[top]->route), out, size) : "";
+    return top < w->fan.n_top ? route_words(buf_slice(&w->fan.top[top]->route), out, size) : "";
 }
 
 static void a_list_becomes_routes(void)
@@ -126,11 +112,11 @@ static void who_can_not_take_it_has_it_wait(void)
        "one node is on its way");
     is_int(w.fan.n_top, 0, "nothing leaves to it");
     letter = link_take(w.links.node[1]);
-    is_text(words(buf_slice(&letter->route), text, sizeof text), "1:2,3", "the first waits");
+    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2,3", "the first waits");
     is_int(zmq_msg_size(&letter->body), 100, "with its body");
     letter_free(letter);
     letter = link_take(w.links.node[1]);
-    is_text(words(buf_slice(&letter->route), text, sizeof text), "1:2", "the second after it");
+    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2", "the second after it");
     letter_free(letter);
     ok(link_take(w.links.node[1]) == NULL, "no more");
     letter_free(NULL);

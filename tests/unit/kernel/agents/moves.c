@@ -1,8 +1,6 @@
 /* Agents that change to a parent: who dies meanwhile, and what is left when it comes to nothing. */
 #include <stdlib.h>
 
-#include "base/process.h"
-#include "base/random.h"
 #include "kernel/agents/tree.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
@@ -100,12 +98,9 @@ static void who_moves_may_be_cut_off(struct stage *s)
 
 int main(void)
 {
-    struct err err = { "" };
     struct stage s;
 
-    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
-    if (random_open(&err) < 0 || process_adopt_orphans() < 0)
-        diag("%s", err.text);
+    stage_ready();
     stage_open(&s);
     what_comes_to_nothing_is_taken_back(&s);
     who_moves_may_be_cut_off(&s);

@@ -8,7 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/process.h"
+#include "base/random.h"
 #include "base/runtime.h"
+#include "tests/unit/kernel/agents/words.h"
 
 #define STEP_MS  5
 #define LIMIT_MS 10000
@@ -64,6 +67,17 @@ static void put_script(const struct stage *s, const char *name, const char *text
         dprintf(fd, "#!/bin/sh\n%s\n", text) < 0)
         abort();
     close(fd);
+}
+
+void stage_ready(void)
+{
+    struct err err = { "" };
+
+    setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "60", 1);
+    if (random_open(&err) < 0 || process_adopt_orphans() < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
 }
 
 void stage_open(struct stage *s)
@@ -268,15 +282,5 @@ bool peer_gets(struct stage *s, struct peer *p, enum span_kind kind)
 
 const char *peer_route(struct peer *p, char *out, size_t size)
 {
-    struct slice route = slice_of(zmq_msg_data(&p->route), zmq_msg_size(&p->route));
-    struct route_section s;
-    size_t n = 0;
-
-    *out = '\0';
-    while (route_next(&route, &s)) {
-        n += (size_t)snprintf(out + n, size - n, "%s%u:", n ? " " : "", s.node);
-        for (size_t k = 0; k < s.workers.n / 4; k++)
-            n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "", route_worker(s.workers, k));
-    }
-    return out;
+    return route_words(slice_of(zmq_msg_data(&p->route), zmq_msg_size(&p->route)), out, size);
 }

@@ -33,6 +33,8 @@ struct peer {
     bool has;
 };
 
+/* Once, before the first stage: random numbers, orphans that become ours, and patience with silence. */
+void stage_ready(void);
 void stage_open(struct stage *s);
 void stage_close(struct stage *s);
 /* Runs the loop until the count is at least `want`, or 10 s have passed. */
