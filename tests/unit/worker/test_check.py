@@ -325,6 +325,16 @@ def test_what_lay_on_a_gpu_lands_on_a_gpu_however_it_came(monkeypatch):
     os.close(fd)
 
 
+def test_a_rank_puts_it_there_when_it_comes_as_bytes(fork, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(tensors.Storage, "device", "cuda")
+    ranks = fork([0])
+    run_on(ranks, "import torch, cellspan.gpus; cellspan.gpus.torch_device = lambda: torch.device('meta')", cell=2)
+    ranks[0].send("BIND", 3, {}, worker=2, blob=5, data=packed({"t": torch.ones(3), "s": "text"}))
+    (told,) = run_on(ranks, "t.device.type, len(t), s", cell=3)
+    assert told.json("result")["data"]["text/plain"] == "('meta', 3, 'text')"
+
+
 def test_a_cast_that_fails_is_the_next_cells_error(fork, double):
     ranks = fork([0, 2], **gpu(double)) + fork([1], **gpu(double, CELLSPAN_DOUBLE_NCCL="error"))
     ranks.sort(key=lambda r: r.number)
