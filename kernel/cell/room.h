@@ -120,6 +120,7 @@ struct ends {
         struct buf ends;     /* as in ENDS */
     } *of;                   /* owned, n of them */
     size_t n;
+    bool more;               /* there are more than could be said */
 };
 
 enum cell_state {

@@ -1,5 +1,6 @@
 /* Connections between ranks are cut, so that collectives return. An agent knows both ends of a connection within its
- * machine; where ranks are on several, each first says the ends that are its own, and is told those of the others. */
+ * machine; where ranks are on several, each first says the ends that are its own, and is told which of them have their
+ * other end on a machine of the others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,10 @@
 #include "kernel/cell/room.h"
 
 #define ENDS_NS (1200 * NS_PER_MS) /* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
+
+#define END_SIZE  18u                /* bytes of an end: an address and a port */
+#define PAIR_SIZE (2 * END_SIZE)     /* of a connection, as ENDS has it */
+#define ALL_MAX   ((size_t)64 << 20) /* bytes of all nodes' that are kept */
 
 /* The living ranks on the node; n of them. NULL: memory is out. */
 static uint32_t *workers_on(const struct group *g, unsigned node, size_t *n)
@@ -60,29 +65,103 @@ static int list_nodes(struct cell *c)
     return 0;
 }
 
-static int others_ends(const struct ends *e, const struct ends_node *than, struct buf *out)
+/* ---- which are whose ---- */
+
+/* Connections as all nodes said them, sorted by their bytes. */
+struct said {
+    struct pair {
+        const char *bytes;
+        const struct ends_node *of;
+    } *pair;
+    size_t n;
+};
+
+static int by_bytes(const void *a, const void *b)
 {
+    return memcmp(((const struct pair *)a)->bytes, ((const struct pair *)b)->bytes, PAIR_SIZE);
+}
+
+static int said_sort(struct said *s, const struct ends *e)
+{
+    size_t most = 0;
+
     for (size_t k = 0; k < e->n; k++)
-        if (&e->of[k] != than && buf_add_slice(out, buf_slice(&e->of[k].ends)) < 0)
-            return -1;
+        most += e->of[k].ends.n / PAIR_SIZE;
+    *s = (struct said){ calloc(most + 1, sizeof *s->pair), 0 };
+    if (!s->pair)
+        return -1;
+    for (size_t k = 0; k < e->n; k++)
+        for (size_t i = 0; i < e->of[k].ends.n / PAIR_SIZE; i++)
+            s->pair[s->n++] = (struct pair){ e->of[k].ends.p + i * PAIR_SIZE, &e->of[k] };
+    qsort(s->pair, s->n, sizeof *s->pair, by_bytes);
     return 0;
+}
+
+/* Of what the node said, that which another one said the other way round: as that one has it. */
+static int add_matches(const struct said *s, const struct ends_node *of, struct buf *out)
+{
+    for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
+        const char *p = of->ends.p + i * PAIR_SIZE;
+        char turned[PAIR_SIZE];
+        const struct pair key = { turned, NULL }, *found;
+
+        memcpy(turned, p + END_SIZE, END_SIZE);
+        memcpy(turned + END_SIZE, p, END_SIZE);
+        found = bsearch(&key, s->pair, s->n, sizeof key, by_bytes);
+        if (found && found->of != of && buf_add(out, turned, PAIR_SIZE) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* For one that has not said which are its own: all of the others, as far as there is room in a message. */
+static int add_others(struct ends *e, const struct ends_node *than, struct buf *out)
+{
+    const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_ENDS].max;
+
+    for (size_t k = 0; k < e->n; k++) {
+        struct slice s = buf_slice(&e->of[k].ends);
+
+        if (&e->of[k] == than)
+            continue;
+        if (s.n > most - out->n) {
+            s.n = (most - out->n) / PAIR_SIZE * PAIR_SIZE;
+            e->more = true;
+        }
+        if (buf_add_slice(out, s) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- cutting ---- */
+
+static void cut_at(struct cell *c, const struct said *said, const struct ends_node *of)
+{
+    struct span m = { .kind = SPAN_SEVER, .cell = c->id };
+    struct buf ends = BUF_INIT;
+
+    if ((of->waiting ? add_others(&c->ends, of, &ends) : add_matches(said, of, &ends)) < 0)
+        c->ends.more = true;
+    m.v[F_SEVER_ENDS].s = buf_slice(&ends);
+    (void)send(c, of->node, &m);
+    buf_release(&ends);
 }
 
 static void cut(struct cell *c)
 {
     struct ends *e = &c->ends;
+    struct said said;
 
     e->due_ns = NEVER;
-    for (size_t k = 0; k < e->n; k++) {
-        struct span m = { .kind = SPAN_SEVER, .cell = c->id };
-        struct buf ends = BUF_INIT;
-
-        if (others_ends(e, &e->of[k], &ends) < 0 || ends.n > span_info(SPAN_SEVER)->field[F_SEVER_ENDS].max)
-            buf_clear(&ends);
-        m.v[F_SEVER_ENDS].s = buf_slice(&ends);
-        (void)send(c, e->of[k].node, &m);
-        buf_release(&ends);
-    }
+    if (said_sort(&said, e) < 0)
+        e->more = true;
+    for (size_t k = 0; k < e->n; k++)
+        cut_at(c, &said, &e->of[k]);
+    free(said.pair);
+    if (e->more)
+        stream_note(c, "there are more connections between the machines than can be cut: ranks that wait on one of the "
+                       "others are killed, if they don't come back");
     sever_release(c);
 }
 
@@ -105,6 +184,19 @@ void sever_begin(struct cell *c)
         cut(c);
 }
 
+/* A message that is full leaves some out. */
+static void take(struct ends *e, struct ends_node *of, struct slice said)
+{
+    size_t all = 0;
+
+    for (size_t k = 0; k < e->n; k++)
+        all += e->of[k].ends.n;
+    if (said.n + PAIR_SIZE > span_info(SPAN_ENDS)->field[F_ENDS_ENDS].max)
+        e->more = true;
+    if (all + said.n > ALL_MAX || buf_add_slice(&of->ends, said) < 0)
+        e->more = true;
+}
+
 void sever_ends(struct cell *c, unsigned node, const struct span *m)
 {
     struct ends_node *of = find(&c->ends, node);
@@ -112,8 +204,7 @@ void sever_ends(struct cell *c, unsigned node, const struct span *m)
     if (!of || !of->waiting || m->cell != c->id || c->ends.due_ns == NEVER)
         return;
     of->waiting = false;
-    if (buf_add_slice(&of->ends, m->v[F_ENDS_ENDS].s) < 0)
-        log_error("sever", "some connections are not cut: out of memory");
+    take(&c->ends, of, m->v[F_ENDS_ENDS].s);
     for (size_t k = 0; k < c->ends.n; k++)
         if (c->ends.of[k].waiting)
             return;

@@ -227,11 +227,14 @@ static void tell_ends(struct agent *a, const struct sever *s, uint64_t cell)
     struct span m = { .kind = SPAN_ENDS, .cell = cell };
     struct buf ends = BUF_INIT;
 
-    for (size_t i = 0; i < s->n_rows && ends.n + SEVER_END_SIZE <= ENDS_MAX; i++)
-        if (!sever_is_between(&s->row[i], s->row, s->n_rows) && sever_write(&s->row[i], &ends) < 0) {
-            log_error("sever", "out of memory: some connections stay");
+    for (size_t i = 0; i < s->n_rows; i++) {
+        if (sever_is_between(&s->row[i], s->row, s->n_rows))
+            continue;
+        if (ends.n + SEVER_END_SIZE > ENDS_MAX || sever_write(&s->row[i], &ends) < 0) {
+            log_error("sever", "there are %zu connections, more than can be said: some stay", s->n_rows);
             break;
         }
+    }
     m.v[F_ENDS_ENDS].s = buf_slice(&ends);
     agent_send(a, &m);
     buf_release(&ends);

@@ -160,6 +160,11 @@ static void lost_while_stopping(void)
 
 /* ---- collectives are cut ---- */
 
+/* Ends and connections, as long as they are, in letters. */
+#define ONE     "one-one-one-one-11"
+#define TWO     "two-two-two-two-22"
+#define TRACKER "tracker-tracker-33"
+
 static void cuts(void)
 {
     struct clock clock;
@@ -173,10 +178,11 @@ static void cuts(void)
     buf_clear(&w.log);
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"), "each machine is asked for its ends");
-    said_ends(&w, 1, "ends-of-one");
+    said_ends(&w, 1, ONE TWO ONE TRACKER);
     ok(times(&w, "send SEVER") == 2, "all are waited for");
-    said_ends(&w, 2, "ends-of-two");
-    ok(times(&w, "send SEVER") == 4 && sent(&w, "ends-of-one"), "and each is told those of the others");
+    said_ends(&w, 2, TWO ONE);
+    ok(times(&w, "send SEVER") == 4 && sent(&w, ONE TWO), "and each is told those of the others");
+    ok(!sent(&w, TRACKER), "that have their other end there");
     world_close(&w);
     open_two(&w, &clock);
     run(&w, "%%distribute\npass");
@@ -185,14 +191,69 @@ static void cuts(void)
     pass(&w, 300 * NS_PER_MS);
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
-    said_ends(&w, 1, "ends-of-one");
+    said_ends(&w, 1, ONE TWO ONE TRACKER);
     pass(&w, 1000 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 0, "a slow network has its time");
     pass(&w, 300 * NS_PER_MS);
-    ok(times(&w, "send SEVER") == 2 && sent(&w, "ends-of-one"), "not for long");
-    said_ends(&w, 2, "ends-of-two");
+    ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER), "not for long: who has said nothing is told all");
+    said_ends(&w, 2, TWO ONE);
     ok(times(&w, "send SEVER") == 2, "and who comes late comes to nothing");
     world_close(&w);
+}
+
+/* n connections of the node to nobody that we know, and one more. */
+static char *many(char node, size_t n, const char *last)
+{
+    char *text = malloc(36 * n + strlen(last) + 1);
+
+    if (!text)
+        abort();
+    for (size_t k = 0; k < n; k++)
+        snprintf(text + 36 * k, 37, "%c-%016zu%018zu", node, k, k);
+    strcpy(text + 36 * n, last);
+    return text;
+}
+
+static void begin_cut(struct world *w, struct clock *clock, const char *ends[3])
+{
+    home_open(w, clock);
+    run(w, "%%distribute -n 3 --on ssh:h1,h2,h3\npass");
+    all_up(w, 3);
+    provide(w);
+    all_ready(w, 2, 4);
+    done(w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
+    pass(w, 300 * NS_PER_MS);
+    pass(w, 300 * NS_PER_MS);
+    buf_clear(&w->log);
+    for (unsigned k = 0; k < 3; k++)
+        if (ends[k])
+            said_ends(w, k + 1, ends[k]);
+}
+
+/* Three machines with 1.5 MiB of connections, and a message holds 1 MiB. */
+static void cuts_many(void)
+{
+    char *one = many('a', 20000, ONE TWO), *two = many('b', 20000, TWO ONE), *full = many('c', 29126, ONE TWO);
+    const char *all[3] = { one, two, one }, *late[3] = { one, two, NULL }, *most[3] = { full, two, two };
+    struct clock clock;
+    struct world w;
+
+    begin_cut(&w, &clock, all);
+    ok(times(&w, "send SEVER") == 3 && !times(&w, "can be cut"), "three machines have many connections");
+    ok(sent(&w, TWO ONE), "the one that matters is told");
+    world_close(&w);
+    begin_cut(&w, &clock, late);
+    pass(&w, 2 * NS_PER_S);
+    ok(times(&w, "send SEVER") == 3 && logged(&w, "more connections between the machines than can be cut"),
+       "one that has not said its own is told as many as there is room for, and the user that these are not all");
+    world_close(&w);
+    begin_cut(&w, &clock, most);
+    ok(times(&w, "send SEVER") == 3 && logged(&w, "more connections between the machines than can be cut"),
+       "a machine that has more than it can say is told of, too");
+    world_close(&w);
+    free(one);
+    free(two);
+    free(full);
 }
 
 int main(void)
@@ -208,5 +269,6 @@ int main(void)
     lost_all();
     lost_while_stopping();
     cuts();
+    cuts_many();
     return plan_done();
 }
