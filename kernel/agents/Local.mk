@@ -14,6 +14,7 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/intake.c kernel/agents/losses.c kernel/agents/moves.c \
 	kernel/agents/nodes.c kernel/agents/runs.c \
 	kernel/agents/lanes.h kernel/agents/lanes.c \
+	kernel/agents/lent.h kernel/agents/lent.c \
 	kernel/agents/link.h kernel/agents/link.c \
 	kernel/agents/loads.h kernel/agents/loads.c \
 	kernel/agents/local.h kernel/agents/local.c \

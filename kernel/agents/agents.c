@@ -14,6 +14,7 @@
 #include "base/orphans.h"
 #include "base/runtime.h"
 #include "kernel/agents/room.h"
+#include "protocol/reader.h"
 
 #define END_WAIT_MS 1900 /* for all of them to end by themselves */
 #define TERM_MS     1000 /* then engines are asked by a signal */
@@ -155,10 +156,24 @@ void agents_flush(struct link *l)
 
 /* ---- blobs ---- */
 
+/* What this machine's agent is told to drop it has lent for the last time. */
+static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n, const struct span *drop)
+{
+    struct reader r = reader_of(drop->v[F_DROP_BLOBS].s.p, drop->v[F_DROP_BLOBS].s.n);
+    bool here = false;
+
+    for (size_t i = 0; i < n; i++)
+        here = here || nodes[i] == NODE_HERE;
+    while (here && reader_left(&r) >= 8)
+        lent_drop(&a->lent, reader_u64(&r));
+}
+
 static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct span *m)
 {
     struct err err = { "" };
 
+    if (m->kind == SPAN_DROP)
+        give_back_lent(arg, nodes, n, m);
     if (agents_send_nodes(arg, nodes, n, m, &err) < 0)
         log_info("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
 }
@@ -297,6 +312,7 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     a->fan.links = &a->links;
     doors.arg = a;
     a->local = (struct local)LOCAL_INIT;
+    a->lent = (struct lent)LENT_INIT;
     if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 || runs_init(a, err) < 0 ||
         !(a->cargo = cargo_create(&doors, err)) || know_here(a, config, err) < 0 ||
         bind_here(a, config->folder, err) < 0 || losses_watch(a, err) < 0)
@@ -371,6 +387,7 @@ void agents_destroy(struct agents *a)
     links_release(&a->links);
     fan_release(&a->fan);
     cargo_destroy(a->cargo);
+    lent_release(&a->lent);
     credit_release(&a->credit);
     free(a->list);
     free(a->endpoint);

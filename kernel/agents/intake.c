@@ -189,6 +189,15 @@ static bool is_foreign(const struct agents *a, const struct link *from, const st
     return !link_is_under(l, from) || (worker != SPAN_WORKER_NONE && home != l->number && home != LINK_NOWHERE);
 }
 
+/* Or it becomes the word that this machine can't give the blob; its text is err's. */
+static void fill_chunk(struct agents *a, struct span *m, struct err *err)
+{
+    if (lent_fill(&a->lent, a->local.in, m, err) < 0)
+        *m = (struct span){
+            .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err->text)
+        };
+}
+
 static void take_message(struct agents *a, const struct arrival *arrival, struct link *l, const struct bundle_entry *e)
 {
     struct err err = { "" };
@@ -200,6 +209,8 @@ static void take_message(struct agents *a, const struct arrival *arrival, struct
         return;
     }
     l->pulse.heard = agents_now(a);
+    if (m.kind == SPAN_CHUNK && l->number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
+        fill_chunk(a, &m, &err);
     if (!take_own(a, l, e->worker, &m))
         a->handler.message(a->handler.arg, l->number, e->worker, &m);
     span_release(&m);

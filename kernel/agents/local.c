@@ -1,12 +1,15 @@
 /* local.c - see local.h. */
 #include "kernel/agents/local.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
+#include "base/descriptor.h"
 #include "base/process.h"
 #include "base/runtime.h"
 
@@ -17,18 +20,25 @@ int local_start(struct local *l, struct err *err)
     const char *argv[] = { launcher, "--",    agent,      "--connect", l->endpoint,
                            "--node", l->node, "--python", l->python,   NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
+    int ends[2] = { -1, -1 };
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* what an engine says is known of this one */
 
     spec.argv = argv;
     spec.out = null;
     spec.die_with_parent = false; /* it has to clean up when we are gone */
     spec.session = true;
-    l->pid = agent ? process_start_piped(&spec, &l->in, err) : -1;
+    if (agent && descriptor_pair(ends) < 0)
+        (void)err_set(err, "can't start %s: socketpair: %s", launcher, strerror(errno));
+    spec.in = ends[0];
+    l->pid = ends[0] >= 0 ? process_start(&spec, err) : -1;
+    l->in = ends[1];
+    fd_close(&ends[0]);
     fd_close(&null);
     free(launcher);
     free(agent);
     if (l->pid > 0)
         return 0;
+    fd_close(&l->in);
     l->pid = 0;
     return -1;
 }

@@ -1,5 +1,6 @@
 /* local.h - this machine's agent, a child of the kernel: started, watched, ended, and what it leaves swept up. It
- * starts home by itself. Its stdin is a pipe: the pipe's end tells it that the kernel is gone. */
+ * starts home by itself. Its stdin is a socket, whose end tells it that the kernel is gone, and over which it lends the
+ * kernel descriptors (lent.h). */
 #ifndef KERNEL_AGENTS_LOCAL_H
 #define KERNEL_AGENTS_LOCAL_H
 
@@ -12,7 +13,7 @@
 struct local {
     const char *endpoint, *node, *python; /* borrowed */
     pid_t pid;                            /* 0: none */
-    int in;                               /* the write end of its stdin */
+    int in;                               /* our end of its stdin */
 };
 
 #define LOCAL_INIT { NULL, NULL, NULL, 0, -1 }

@@ -179,6 +179,7 @@ static void here_ended(struct agents *a, int status)
 
     router_drain(a->here); /* what it said last comes first */
     local_ended(&a->local, status, why, sizeof why);
+    lent_release(&a->lent);
     kill_orphans(a);
     a->sweeps = SWEEPS;
     loop_timer_again(a->sweep, SWEEP_NS);

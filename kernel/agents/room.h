@@ -7,7 +7,8 @@
  *   losses.c   nodes that are gone, beats, children that ended
  *   moves.c    past TREE_FAN nodes, agents become agents' children
  *
- * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes), find. Pure: link (nodes,
+ * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes), lent (blobs of this
+ * machine), find. Pure: link (nodes,
  * and what waits for them), fan (from workers to connections), admit, beat, tree, said, credit, cargo and its parts. */
 #ifndef KERNEL_AGENTS_ROOM_H
 #define KERNEL_AGENTS_ROOM_H
@@ -19,6 +20,7 @@
 #include "kernel/agents/cargo.h"
 #include "kernel/agents/credit.h"
 #include "kernel/agents/launch.h"
+#include "kernel/agents/lent.h"
 #include "kernel/agents/fan.h"
 #include "kernel/agents/gate.h"
 #include "kernel/agents/link.h"
@@ -55,6 +57,7 @@ struct agents {
     struct buf endpoints; /* where agents dial */
     char *endpoint, *python, name[256];
     struct local local;
+    struct lent lent; /* by that machine's agent */
     struct links links;
     struct run **run; /* by number, from 1 at 0; NULL: it is gone */
     size_t runs;

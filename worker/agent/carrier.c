@@ -15,13 +15,13 @@
 #include "worker/link/blob.h"
 
 #define CHUNKS_PER_TURN 4u
+#define HEAD_MAX        128u /* more than a CHUNK takes beside its data */
 #define MIB_OF(bytes)   (((bytes) + (1u << 20) - 1) >> 20)
 
 struct carrier {
     struct blobs *blobs; /* borrowed */
     struct carrier_doors doors;
     struct hauls hauls;
-    struct buf chunk; /* the one that is being sent */
 };
 
 struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors, struct err *err)
@@ -40,7 +40,6 @@ void carrier_destroy(struct carrier *c)
     if (!c)
         return;
     hauls_release(&c->hauls);
-    buf_release(&c->chunk);
     free(c);
 }
 
@@ -58,21 +57,29 @@ bool carrier_is_idle(const struct carrier *c)
 
 /* ---- messages ---- */
 
-static int say(struct carrier *c, uint32_t link, const struct span *m)
+/* m behind the room for an envelope, and `more` bytes of room behind it. */
+static int begin(struct buf *msg, const struct span *m, size_t more, struct err *err)
+{
+    static const char room[CARRIER_ROOM];
+
+    if (buf_reserve(msg, sizeof room + HEAD_MAX + more) < 0 || buf_add(msg, room, sizeof room) < 0)
+        return err_set(err, "out of memory");
+    return span_encode(m, msg, err);
+}
+
+static void say(struct carrier *c, uint32_t link, const struct span *m)
 {
     struct buf msg = BUF_INIT;
     struct err err = { "" };
-    int rc = -1;
+    int rc = begin(&msg, m, 0, &err);
 
-    if (span_encode(m, &msg, &err) < 0)
-        log_error("carrier", "%s", err.text);
+    if (rc < 0)
+        buf_release(&msg);
     else
-        rc = c->doors.send(c->doors.arg, link, buf_slice(&msg));
-    buf_release(&msg);
+        rc = c->doors.send(c->doors.arg, link, &msg);
     /* On a link to another node its end, or its silence, tells the giver, and there is another way. */
     if (rc < 0 && link == CARRIER_KERNEL)
         c->doors.broken(c->doors.arg, err.text[0] ? err.text : "a message about a blob could not be sent");
-    return rc;
 }
 
 static void say_held(struct carrier *c, uint64_t blob, uint64_t size, const char *error)
@@ -81,7 +88,7 @@ static void say_held(struct carrier *c, uint64_t blob, uint64_t size, const char
         .kind = SPAN_HELD, .blob = blob, .blob_size = size, .v[F_HELD_ERROR].s = slice_text(error)
     };
 
-    (void)say(c, CARRIER_KERNEL, &m);
+    say(c, CARRIER_KERNEL, &m);
 }
 
 static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk, uint64_t to, uint64_t had)
@@ -92,7 +99,7 @@ static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk
                             .v[F_TAKEN_TO].u64 = to,
                             .v[F_TAKEN_BYTES].u64 = had };
 
-    (void)say(c, link, &m);
+    say(c, link, &m);
 }
 
 /* ---- in ---- */
@@ -136,7 +143,7 @@ static int make_file(struct carrier *c, uint64_t size, struct err *err)
 static void on_expect(struct carrier *c, const struct span *m)
 {
     const struct blob *b = blobs_get(c->blobs, m->blob);
-    const struct haul *h = haul_find(&c->hauls, m->blob);
+    struct haul *h = haul_find(&c->hauls, m->blob);
     struct err err = { "" };
     int fd;
 
@@ -151,6 +158,7 @@ static void on_expect(struct carrier *c, const struct span *m)
             refuse(c, m->blob, m->blob_size, err.text[0] ? err.text : "out of memory");
             return;
         }
+        h->since_ns = clock_now(c->doors.clock);
     }
     if (m->v[F_EXPECT_FROM].u64 != CARRIER_KERNEL) /* the giver must not begin before we are ready */
         say_taken(c, CARRIER_KERNEL, m, 0, h->had);
@@ -176,6 +184,8 @@ static void arrive(struct carrier *c, struct haul *h)
         give_up(c, h, err.text);
         return;
     }
+    log_info("carrier", "blob %" PRIu64 ": %" PRIu64 " bytes have come in %.4f s", blob, h->size,
+             (double)(clock_now(c->doors.clock) - h->since_ns) / (double)NS_PER_S);
     say_held(c, blob, h->size, "");
     if (!h->taker)
         haul_remove(&c->hauls, h);
@@ -274,16 +284,26 @@ static void ship(struct carrier *c, struct haul *h, uint32_t to, uint32_t link)
     t->since_ns = clock_now(c->doors.clock);
 }
 
+/* Before the first chunk; where it can't be, the chunks bring the bytes. */
+static void lend(struct carrier *c, struct haul *h)
+{
+    if (!h->lent && haul_is_whole(h) && c->doors.lend)
+        h->lent = c->doors.lend(c->doors.arg, h->blob, h->size, h->fd) == 0;
+}
+
 static void on_ship(struct carrier *c, const struct span *m)
 {
     const uint32_t to = (uint32_t)m->v[F_SHIP_TO].u64;
     struct err err = { "" };
     struct haul *h = haul_of(c, m->blob, &err);
 
-    if (!h)
+    if (!h) {
         say_held(c, m->blob, m->blob_size, err.text);
-    else
-        ship(c, h, to, m->v[F_SHIP_THROUGH].u64 ? CARRIER_KERNEL : to);
+        return;
+    }
+    if (m->v[F_SHIP_THROUGH].u64)
+        lend(c, h);
+    ship(c, h, to, m->v[F_SHIP_THROUGH].u64 ? CARRIER_KERNEL : to);
 }
 
 /* It may have more than was sent: from somebody who gave it before. */
@@ -312,8 +332,9 @@ static size_t due(const struct haul *h, const struct taker *t)
     return (size_t)(there < CARRIER_CHUNK ? there : CARRIER_CHUNK);
 }
 
-/* The message with n bytes of the blob, read to where they belong in it. */
-static int make_chunk(struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct err *err)
+/* The message with n bytes of the blob, read to where they belong in it; without, where the kernel reads them. */
+static int make_chunk(const struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct buf *msg,
+                      struct err *err)
 {
     const struct span m = { .kind = SPAN_CHUNK,
                             .blob = h->blob,
@@ -322,20 +343,20 @@ static int make_chunk(struct carrier *c, const struct haul *h, const struct take
                             .v[F_CHUNK_OFFSET].u64 = t->sent };
     size_t at = 0;
 
-    buf_clear(&c->chunk);
-    if (span_encode(&m, &c->chunk, err) < 0 || buf_reserve(&c->chunk, n) < 0)
+    n = h->lent && t->link == CARRIER_KERNEL ? 0 : n;
+    if (begin(msg, &m, n, NULL) < 0)
         return err_set(err, "%s: out of memory", c->doors.node);
     for (unsigned i = 0; i < 4; i++) /* the size of data, the last of the fields */
-        c->chunk.p[c->chunk.n - 4 + i] = (char)(n >> (8 * i) & 0xff);
+        msg->p[msg->n - 4 + i] = (char)(n >> (8 * i) & 0xff);
     while (at < n) {
-        const ssize_t k = pread(h->fd, c->chunk.p + c->chunk.n, n - at, (off_t)(t->sent + at));
+        const ssize_t k = pread(h->fd, msg->p + msg->n, n - at, (off_t)(t->sent + at));
 
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
             return err_set(err, "%s: a blob can't be read: %s", c->doors.node,
                            k < 0 ? strerror(errno) : "it is cut short");
-        c->chunk.n += (size_t)k;
+        msg->n += (size_t)k;
         at += (size_t)k;
     }
     return 0;
@@ -352,19 +373,21 @@ static void cut_off(struct carrier *c, struct haul *h, struct taker *t, const ch
 
     log_warn("carrier", "blob %" PRIu64 ": no way to node %u: %s", h->blob, t->to, why);
     taker_remove(&c->hauls, h, t);
-    (void)say(c, CARRIER_KERNEL, &m);
+    say(c, CARRIER_KERNEL, &m);
 }
 
 /* One chunk for this taker. -1: there was none, and takers or hauls are gone. */
 static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
 {
+    struct buf msg = BUF_INIT;
     struct err err = { "" };
 
-    if (make_chunk(c, h, t, n, &err) < 0) {
+    if (make_chunk(c, h, t, n, &msg, &err) < 0) {
+        buf_release(&msg);
         give_up(c, h, err.text);
         return -1;
     }
-    if (c->doors.send(c->doors.arg, t->link, buf_slice(&c->chunk)) < 0) {
+    if (c->doors.send(c->doors.arg, t->link, &msg) < 0) {
         cut_off(c, h, t, "there is no link to it");
         return -1;
     }

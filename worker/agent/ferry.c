@@ -3,11 +3,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "protocol/writer.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/carrier.h"
+#include "worker/agent/join.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/space.h"
 #include "worker/agent/uplink.h"
@@ -18,6 +22,8 @@
 
 #define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
 #define REFUSALS    8u
+
+_Static_assert(CARRIER_ROOM == UPLINK_ROOM, "the carrier leaves room for what the uplink writes");
 
 /* What came to nothing, for the messages that come after it. */
 struct refusal {
@@ -34,18 +40,35 @@ struct ferry {
     bool busy; /* `check` runs, and malloc keeps what chunks took */
 };
 
-static int send_on(void *arg, uint32_t link, struct slice msg)
+static int send_on(void *arg, uint32_t link, struct buf *msg)
 {
     struct ferry *f = arg;
     struct err err = { "" };
     int rc;
 
-    if (!f->agent->uplink)
+    if (!f->agent->uplink) {
+        buf_release(msg);
         return -1;
-    rc = link == CARRIER_KERNEL ? uplink_send(f->agent->uplink, SPAN_WORKER_NONE, msg, &err)
-                                : uplink_send_peer(f->agent->uplink, link, msg, &err);
+    }
+    rc = link == CARRIER_KERNEL ? uplink_give(f->agent->uplink, msg, &err)
+                                : uplink_give_peer(f->agent->uplink, link, msg, &err);
     if (rc < 0)
         log_warn("ferry", "%s", err.text);
+    return rc;
+}
+
+/* By the socket that is our stdin. */
+static int lend(void *arg, uint64_t blob, uint64_t size, int fd)
+{
+    struct buf packet = BUF_INIT;
+    struct writer w = writer_of(&packet);
+    int rc;
+
+    (void)arg;
+    writer_u64(&w, blob);
+    writer_u64(&w, size);
+    rc = writer_end(&w) < 0 ? -1 : descriptor_send(STDIN_FILENO, packet.p, packet.n, fd);
+    buf_release(&packet);
     return rc;
 }
 
@@ -164,7 +187,16 @@ bool ferry_expects(const struct ferry *f, uint64_t blob)
 struct ferry *ferry_create(struct agent *a, struct err *err)
 {
     struct ferry *f = calloc(1, sizeof *f);
-    struct carrier_doors doors = { send_on, settled, broken, space_left, loop_clock(a->loop), a->args.node, f };
+    struct carrier_doors doors = {
+        .send = send_on,
+        .lend = descriptor_is_end(STDIN_FILENO) && !join_is_remote(a->args.connect) ? lend : NULL,
+        .settled = settled,
+        .broken = broken,
+        .space = space_left,
+        .clock = loop_clock(a->loop),
+        .node = a->args.node,
+        .arg = f,
+    };
 
     if (!f)
         return err_null(err, "out of memory");

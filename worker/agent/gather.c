@@ -8,9 +8,10 @@
 #include "base/log.h"
 #include "protocol/route.h"
 #include "protocol/span.h"
+#include "worker/agent/socket.h"
 
 #define BUNDLE_MAX 262144u /* bytes of gathered entries at which they leave within the turn */
-#define ENTRY_HEAD 12u
+#define ENTRY_HEAD GATHER_ROOM
 
 struct gather {
     struct loop *loop;
@@ -139,6 +140,16 @@ void gather_number(struct gather *g, uint32_t node)
     gather_flush(g);
 }
 
+/* p: a message of n bytes behind ENTRY_HEAD others. */
+static void write_head(const struct gather *g, uint8_t *p, uint32_t worker, size_t n)
+{
+    write_u32(p, g->node);
+    write_u32(p + 4, worker);
+    write_u32(p + 8, (uint32_t)n);
+    if (n >= SPAN_HEADER_SIZE)
+        span_stamp(p + ENTRY_HEAD, worker);
+}
+
 /* One copy, from the message into the frame. */
 static int send_alone(struct gather *g, uint32_t worker, struct slice msg, struct err *err)
 {
@@ -148,12 +159,8 @@ static int send_alone(struct gather *g, uint32_t worker, struct slice msg, struc
     if (msg.n > UINT32_MAX || zmq_msg_init_size(&m, ENTRY_HEAD + msg.n) < 0)
         return err_set(err, "out of memory for a message of %zu bytes", msg.n);
     p = zmq_msg_data(&m);
-    write_u32(p, g->node);
-    write_u32(p + 4, worker);
-    write_u32(p + 8, (uint32_t)msg.n);
     memcpy(p + ENTRY_HEAD, msg.p, msg.n);
-    if (msg.n >= SPAN_HEADER_SIZE)
-        span_stamp(p + ENTRY_HEAD, worker);
+    write_head(g, p, worker, msg.n);
     return send_frame(g, &m, err);
 }
 
@@ -169,6 +176,22 @@ int gather_add(struct gather *g, uint32_t worker, struct slice msg, struct err *
         span_stamp(g->wait.p + g->wait.n - msg.n, worker);
     leave_soon(g);
     return 0;
+}
+
+int gather_give(struct gather *g, uint32_t worker, struct buf *msg, struct err *err)
+{
+    const struct slice inside = slice_of(msg->p + GATHER_ROOM, msg->n - GATHER_ROOM);
+    zmq_msg_t m;
+    int rc;
+
+    if (inside.n <= GATHER_ALONE || inside.n > UINT32_MAX || !may_leave(g)) {
+        rc = gather_add(g, worker, inside, err);
+        buf_release(msg);
+        return rc;
+    }
+    gather_flush(g);
+    write_head(g, (uint8_t *)msg->p, worker, inside.n);
+    return socket_frame(&m, msg, 0, err) < 0 ? -1 : send_frame(g, &m, err);
 }
 
 int gather_pass(struct gather *g, struct slice whole, struct err *err)

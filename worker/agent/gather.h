@@ -7,11 +7,13 @@
 #include <stdint.h>
 #include <zmq.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "base/slice.h"
 
 #define GATHER_ALONE 65536u /* bytes; a message that is longer leaves at once, in a bundle of its own */
+#define GATHER_ROOM  12u    /* what stands before a message in a bundle */
 
 struct gather;
 
@@ -27,6 +29,9 @@ uint32_t gather_node(const struct gather *g); /* ROUTE_KERNEL: none yet */
 /* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. -1: it can't
  * be sent. */
 MUST_USE int gather_add(struct gather *g, uint32_t worker, struct slice msg, struct err *err);
+/* The same of a message behind GATHER_ROOM bytes, of which nothing is wanted; takes msg's bytes, also when it fails. A
+ * long one is not copied. */
+MUST_USE int gather_give(struct gather *g, uint32_t worker, struct buf *msg, struct err *err);
 /* An entry of a node below, as it came. */
 MUST_USE int gather_pass(struct gather *g, struct slice whole, struct err *err);
 /* A bundle from below in which every entry is to be passed on: a long one is not copied. Takes the frame, always. */

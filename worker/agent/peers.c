@@ -1,6 +1,7 @@
 /* peers.c - see peers.h. */
 #include "worker/agent/peers.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,11 +64,32 @@ void peers_complain(struct peers *p, uint32_t node, const char *what)
     p->complained = true;
 }
 
+static int begin(struct peer *one)
+{
+    return one->socket ? 0 : zmq_send(one->peers->router, one->id, one->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+}
+
+static void *socket_of(const struct peer *one)
+{
+    return one->socket ? one->socket : one->peers->router;
+}
+
 int peer_send(struct peer *one, const void *frame, size_t n, int flags)
 {
-    if (!one->socket && zmq_send(one->peers->router, one->id, one->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
-        return -1;
-    return zmq_send(one->socket ? one->socket : one->peers->router, frame, n, flags | ZMQ_DONTWAIT) < 0 ? -1 : 0;
+    return begin(one) < 0 || zmq_send(socket_of(one), frame, n, flags | ZMQ_DONTWAIT) < 0 ? -1 : 0;
+}
+
+/* Takes the frame. */
+static int send_frame(struct peer *one, zmq_msg_t *frame)
+{
+    int error;
+
+    if (begin(one) >= 0 && zmq_msg_send(frame, socket_of(one), ZMQ_DONTWAIT) >= 0)
+        return 0;
+    error = zmq_errno();
+    zmq_msg_close(frame);
+    errno = error;
+    return -1;
 }
 
 void peer_ended(struct peer *one, const char *why)
@@ -208,13 +230,18 @@ void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *ms
     }
 }
 
-int peers_send(struct peers *p, uint32_t node, struct slice msg, struct err *err)
+int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, struct err *err)
 {
     struct peer *one = peer_find(p, PEER_LINKED, node);
+    zmq_msg_t frame;
 
-    if (!one)
+    if (!one) {
+        buf_release(msg);
         return err_set(err, "there is no link to node %" PRIu32, node);
-    if (peer_send(one, msg.p, msg.n, 0) == 0)
+    }
+    if (socket_frame(&frame, msg, skip, err) < 0)
+        return -1;
+    if (send_frame(one, &frame) == 0)
         return 0;
     (void)err_set(err, "the link to node %" PRIu32 " is gone: %s", node, zmq_strerror(zmq_errno()));
     peer_destroy(one);

@@ -48,8 +48,9 @@ void peers_dial(struct peers *p, const struct span *m);
 /* Passes a message down to those children under whom nodes of the route are, with their sections. The section of `own`
  * is left out. What is under nobody is dropped. */
 void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *msg);
-/* On the link for blobs with that node. -1: there is none (any more). Copies msg. */
-MUST_USE int peers_send(struct peers *p, uint32_t node, struct slice msg, struct err *err);
+/* On the link for blobs with that node. -1: there is none (any more). Takes
+ * the bytes of msg behind the first `skip`, also when it fails. */
+MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, struct err *err);
 
 /* A parent is being dialed: the kernel says nothing meanwhile, for CALL_LIMIT_NS at most. */
 bool peers_moving(const struct peers *p);

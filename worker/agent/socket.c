@@ -79,6 +79,24 @@ void *socket_router(void *context, const struct keys *own, unsigned *port, struc
     return NULL;
 }
 
+static void frame_free(void *p, void *whole)
+{
+    (void)p;
+    free(whole);
+}
+
+int socket_frame(zmq_msg_t *m, struct buf *bytes, size_t skip, struct err *err)
+{
+    const size_t n = bytes->n - skip;
+    char *whole = buf_take(bytes);
+
+    if (whole && zmq_msg_init_data(m, whole + skip, n, frame_free, whole) == 0)
+        return 0;
+    free(whole);
+    buf_release(bytes);
+    return err_set(err, "out of memory for a message of %zu bytes", n);
+}
+
 void socket_skip(void *socket)
 {
     int more = 1;

@@ -2,6 +2,9 @@
 #ifndef WORKER_AGENT_SOCKET_H
 #define WORKER_AGENT_SOCKET_H
 
+#include <zmq.h>
+
+#include "base/buf.h"
 #include "base/err.h"
 #include "protocol/keys.h"
 
@@ -10,6 +13,8 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
 /* A ROUTER that is bound to a free tcp port of all interfaces, CURVE server with these keys. */
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err);
 
+/* A frame of the bytes behind the first `skip`, which are taken, not copied, also when it fails. */
+MUST_USE int socket_frame(zmq_msg_t *m, struct buf *bytes, size_t skip, struct err *err);
 /* Takes what is left of a message of which a frame was received. */
 void socket_skip(void *socket);
 

@@ -17,6 +17,8 @@
 
 #define MESSAGES_PER_TURN 32
 
+_Static_assert(UPLINK_ROOM == GATHER_ROOM, "a message that is given has room for what stands before it in a bundle");
+
 struct line {
     void *socket;
     struct watch *watch;
@@ -374,7 +376,12 @@ int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err 
     return gather_add(u->gather, worker, msg, err);
 }
 
-int uplink_send_peer(struct uplink *u, uint32_t node, struct slice msg, struct err *err)
+int uplink_give(struct uplink *u, struct buf *msg, struct err *err)
 {
-    return peers_send(u->peers, node, msg, err);
+    return gather_give(u->gather, SPAN_WORKER_NONE, msg, err);
+}
+
+int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err)
+{
+    return peers_give(u->peers, node, msg, UPLINK_ROOM, err);
 }

@@ -6,10 +6,13 @@
 
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "base/slice.h"
 #include "protocol/keys.h"
+
+#define UPLINK_ROOM 12u
 
 struct uplink;
 
@@ -41,8 +44,11 @@ void uplink_close(struct uplink *u); /* what was sent still leaves, for a moment
 /* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. All that is
  * sent in one turn of the loop leaves together at its end; before WELCOME only HELLO leaves. */
 MUST_USE int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err);
-/* On the link for blobs with that node. -1: there is none. Copies msg. */
-MUST_USE int uplink_send_peer(struct uplink *u, uint32_t node, struct slice msg, struct err *err);
+/* The agent's own message, behind UPLINK_ROOM bytes of which nothing is wanted; takes msg's bytes, also when it fails. A
+ * long one is not copied. */
+MUST_USE int uplink_give(struct uplink *u, struct buf *msg, struct err *err);
+/* The same on the link for blobs with that node. -1: there is none. */
+MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err);
 
 uint32_t uplink_node(const struct uplink *u);   /* this node's number; ROUTE_KERNEL: none yet */
 bool uplink_is_welcome(const struct uplink *u); /* the kernel has answered HELLO, with WELCOME or REFUSE */

@@ -1,9 +1,14 @@
 /* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of messages and
  * failures. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
 #include "kernel/agents/lanes.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/kernel/agents/yard.h"
 #include "tests/unit/tap.h"
+#include "worker/link/blob.h"
 
 #define SMALL  5000u
 #define BIG    ((3u << 20) + 77)
@@ -75,6 +80,7 @@ static void large_ones_go_along_a_chain(void)
     yard_run(&y, ENOUGH);
     ok(all_have(&y, 0, 4, 1, LONGER), "a large blob gets to four nodes");
     is_int(y.k_chunks, chunks, "the kernel sends it once");
+    is_int(y.filled, chunks, "and reads it itself, for its own machine lends it");
     is_int(y.peer_chunks, 3 * chunks, "and each link between nodes carries it once");
     yard_put(&y, 0, 2, BIG);
     y.k_chunks = 0;
@@ -312,6 +318,38 @@ static void what_is_no_business_of_cargo(void)
     yard_release(&y);
 }
 
+static void what_was_not_lent(void)
+{
+    const uint64_t cut[2] = { 5, 2 * SPAN_CHUNK_MAX };
+    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = cut[1] };
+    const unsigned files = yard_open_files();
+    struct lent t = LENT_INIT;
+    struct err err = { "" };
+    int socket[2], fd;
+
+    fd = blob_of("test", "only these", 10, &err);
+    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob that is shorter than its holder says");
+    ok(lent_fill(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not lent"), "nothing was lent: %s", err.text);
+    ok(descriptor_send(socket[1], cut, 9, fd) == 0 && lent_fill(&t, socket[0], &m, &err) < 0 && t.n == 0,
+       "a packet that is too short");
+    err.text[0] = '\0';
+    ok(descriptor_send(socket[1], cut, sizeof cut, fd) == 0 && lent_fill(&t, socket[0], &m, &err) < 0 &&
+           strstr(err.text, "cut short"),
+       "the bytes are not there: %s", err.text);
+    m.v[F_CHUNK_OFFSET].u64 = cut[1];
+    ok(lent_fill(&t, socket[0], &m, &err) < 0, "an offset behind the end");
+    m.blob_size--;
+    m.v[F_CHUNK_OFFSET].u64 = 0;
+    ok(lent_fill(&t, socket[0], &m, &err) < 0, "another size");
+    lent_drop(&t, 5);
+    lent_drop(&t, 5);
+    close(fd);
+    close(socket[0]);
+    close(socket[1]);
+    is_int(yard_open_files(), files, "no descriptor is left");
+    lent_release(&t);
+}
+
 static void endpoints(void)
 {
     struct buf out = BUF_INIT;
@@ -336,6 +374,7 @@ int main(void)
     a_link_goes_dead(true);
     any_mishap();
     what_is_no_business_of_cargo();
+    what_was_not_lent();
     endpoints();
     return plan_done();
 }

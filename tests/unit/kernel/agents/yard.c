@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/descriptor.h"
 #include "protocol/span_fields.h"
 #include "worker/link/blob.h"
 
@@ -70,9 +71,12 @@ static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span
     y->k_chunks += m->kind == SPAN_CHUNK;
     y->ships += m->kind == SPAN_SHIP;
     y->drops += m->kind == SPAN_DROP;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (m->kind == SPAN_DROP && nodes[i] == 0)
+            lent_drop(&y->lent, *(const uint64_t *)(const void *)m->v[F_DROP_BLOBS].s.p);
         if (y->node[nodes[i]].alive)
             say(y, YARD_K, nodes[i], m);
+    }
 }
 
 static bool k_peer(void *arg, unsigned node, struct cargo_peer *out)
@@ -92,21 +96,27 @@ static void k_busy(void *arg, bool on)
 
 /* ---- a node's doors ---- */
 
-static int a_send(void *arg, uint32_t link, struct slice msg)
+static int a_send(void *arg, uint32_t link, struct buf *bytes)
 {
+    const struct slice msg = slice_of(bytes->p + CARRIER_ROOM, bytes->n - CARRIER_ROOM);
     const struct yard_node *n = arg;
     struct yard *y = n->yard;
+    const bool linked = link == CARRIER_KERNEL || (link < y->n && y->linked[n->number][link]);
 
-    if (link == CARRIER_KERNEL) {
-        queue_add(&y->queue[n->number][YARD_K], msg);
-        return 0;
-    }
-    if (link >= y->n || !y->linked[n->number][link])
-        return -1;
-    y->peer_chunks += (unsigned char)msg.p[1] == SPAN_CHUNK;
-    if (!n->is_mute)
-        queue_add(&y->queue[n->number][link], msg);
-    return 0;
+    if (link != CARRIER_KERNEL && linked)
+        y->peer_chunks += (unsigned char)msg.p[1] == SPAN_CHUNK;
+    if (linked && (link == CARRIER_KERNEL || !n->is_mute))
+        queue_add(&y->queue[n->number][link == CARRIER_KERNEL ? YARD_K : link], msg);
+    buf_release(bytes);
+    return linked ? 0 : -1;
+}
+
+static int a_lend(void *arg, uint64_t blob, uint64_t size, int fd)
+{
+    const struct yard_node *n = arg;
+    const uint64_t packet[2] = { blob, size };
+
+    return descriptor_send(n->yard->lending[1], packet, sizeof packet, fd);
 }
 
 static void a_settled(void *arg, uint64_t blob, const char *error)
@@ -200,6 +210,8 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
 
     memset(y, 0, sizeof *y);
     y->n = n;
+    if (descriptor_pair(y->lending) < 0)
+        perror("# socketpair");
     y->random = seed * 2 + 1;
     y->now_ns = NS_PER_S;
     y->clock = (struct clock){ now_ns, y };
@@ -208,7 +220,16 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
             y->queue[a][b].last = &y->queue[a][b].first;
     y->cargo = cargo_create(&k, NULL);
     for (unsigned i = 0; i < n; i++) {
-        const struct carrier_doors a = { a_send, a_settled, a_broken, a_space, &y->clock, "node", &y->node[i] };
+        const struct carrier_doors a = {
+            .send = a_send,
+            .lend = i == 0 && seed % 2 ? a_lend : NULL,
+            .settled = a_settled,
+            .broken = a_broken,
+            .space = a_space,
+            .clock = &y->clock,
+            .node = "node",
+            .arg = &y->node[i],
+        };
 
         y->node[i].yard = y;
         y->node[i].number = i;
@@ -228,6 +249,9 @@ void yard_release(struct yard *y)
         for (unsigned b = 0; b <= YARD_NODES; b++)
             queue_clear(&y->queue[a][b]);
     cargo_destroy(y->cargo);
+    lent_release(&y->lent);
+    close(y->lending[0]);
+    close(y->lending[1]);
 }
 
 static char byte_at(uint64_t blob, uint64_t i)
@@ -270,6 +294,21 @@ static unsigned roll(struct yard *y, unsigned sides)
     return (unsigned)(y->random >> 33) % sides;
 }
 
+/* As intake.c does. */
+static void k_takes(struct yard *y, unsigned from, struct span *m)
+{
+    struct err err = { "" };
+
+    if (m->kind == SPAN_CHUNK && from == 0 && m->v[F_CHUNK_DATA].s.n == 0) {
+        if (lent_fill(&y->lent, y->lending[0], m, &err) == 0)
+            y->filled++;
+        else
+            *m = (struct span){ .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size,
+                                .v[F_HELD_ERROR].s = slice_text(err.text) };
+    }
+    (void)cargo_message(y->cargo, from, m);
+}
+
 static void deliver(struct yard *y, unsigned from, unsigned to)
 {
     struct parcel *p = queue_take(&y->queue[from][to]);
@@ -280,7 +319,7 @@ static void deliver(struct yard *y, unsigned from, unsigned to)
         printf("# %s\n", err.text);
     } else {
         if (to == YARD_K)
-            (void)cargo_message(y->cargo, from, &m);
+            k_takes(y, from, &m);
         else
             node_takes(y, from, to, &m);
         span_release(&m);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernel/agents/cargo.h"
+#include "kernel/agents/lent.h"
 #include "worker/agent/carrier.h"
 
 #define YARD_NODES 64u
@@ -50,11 +51,15 @@ struct yard {
     /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between nodes, SHIPs, DROPs
      */
     unsigned k_chunks, peer_chunks, ships, drops;
+    struct lent lent; /* by node 0, when it lends */
+    int lending[2];   /* the kernel's end, and node 0's */
+    unsigned filled;  /* CHUNKs whose bytes the kernel read */
     bool busy, wrong; /* as the kernel's door was told; it was told what it knew */
     struct clock clock;
 };
 
-/* n nodes that are alive, 0 among them. seed: of the order in which messages come. */
+/* n nodes that are alive, 0 among them. seed: of the order in which messages come; with an odd one node 0 lends the kernel
+ * its blobs. */
 void yard_init(struct yard *y, unsigned n, uint64_t seed);
 void yard_release(struct yard *y);
 /* A worker of the node has sent a blob of this size; its bytes follow from its number. */

@@ -1,0 +1,90 @@
+/* descriptor.c - see descriptor.h. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "base/descriptor.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/process.h"
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+#ifndef MSG_CMSG_CLOEXEC
+#define MSG_CMSG_CLOEXEC 0
+#endif
+
+union control {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+};
+
+int descriptor_pair(int fd[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
+        return -1;
+    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
+        return 0;
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    return -1;
+}
+
+bool descriptor_is_end(int fd)
+{
+    struct sockaddr_storage name;
+    socklen_t name_size = sizeof name, type_size = sizeof(int);
+    int type;
+
+    return getsockname(fd, (struct sockaddr *)&name, &name_size) == 0 && name.ss_family == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_SEQPACKET;
+}
+
+int descriptor_send(int to, const void *p, size_t n, int fd)
+{
+    struct iovec bytes = { .iov_base = (void *)(uintptr_t)p, .iov_len = n };
+    union control control = { .bytes = { 0 } };
+    struct msghdr h = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+    ssize_t sent;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    do
+        sent = sendmsg(to, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+bool descriptor_recv(int from, void *p, size_t n, int *fd)
+{
+    struct iovec bytes = { .iov_base = p, .iov_len = n };
+    union control control;
+    struct msghdr h = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+    };
+    const struct cmsghdr *c;
+    ssize_t got;
+
+    *fd = -1;
+    do
+        got = recvmsg(from, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0)
+        return false;
+    c = CMSG_FIRSTHDR(&h);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof *fd))
+        memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    if (*fd >= 0 && ((size_t)got != n || (h.msg_flags & MSG_TRUNC) || (!MSG_CMSG_CLOEXEC && fd_cloexec(*fd) < 0)))
+        fd_close(fd);
+    return true;
+}

@@ -1,0 +1,55 @@
+/* Descriptors that change hands. */
+#include "base/descriptor.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "tests/unit/tap.h"
+
+static void a_pipe_changes_hands(int a, int b)
+{
+    char packet[4] = "", byte = 0;
+    int ends[2], got;
+
+    ok(fd_pipe(ends) == 0 && descriptor_send(a, "word", 4, ends[0]) == 0, "a descriptor is sent");
+    fd_close(&ends[0]);
+    ok(descriptor_recv(b, packet, 4, &got) && got >= 0 && memcmp(packet, "word", 4) == 0, "and comes, with its packet");
+    ok((fcntl(got, F_GETFD) & FD_CLOEXEC) != 0, "close-on-exec");
+    ok(write(ends[1], "x", 1) == 1 && read(got, &byte, 1) == 1 && byte == 'x', "it is the same file");
+    close(got);
+    close(ends[1]);
+    ok(!descriptor_recv(b, packet, 4, &got) && got == -1, "nothing more: nobody waits");
+}
+
+static void packets_of_another_kind(int a, int b)
+{
+    char packet[4];
+    int got = 0;
+
+    ok(descriptor_send(a, "longer", 6, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too long");
+    ok(descriptor_send(a, "l", 1, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too short");
+    ok(send(a, "word", 4, 0) == 4 && descriptor_recv(b, packet, 4, &got) && got == -1, "one without a descriptor");
+}
+
+int main(void)
+{
+    int fd[2], stream[2], ends[2];
+    char packet[4];
+    int got;
+
+    ok(descriptor_pair(fd) == 0 && (fcntl(fd[0], F_GETFD) & FD_CLOEXEC) != 0, "a pair");
+    ok(descriptor_is_end(fd[0]) && descriptor_is_end(fd[1]), "its ends are known");
+    ok(fd_pipe(ends) == 0 && !descriptor_is_end(ends[0]), "a pipe is none");
+    ok(socketpair(AF_UNIX, SOCK_STREAM, 0, stream) == 0 && !descriptor_is_end(stream[0]), "nor is a stream");
+    ok(!descriptor_is_end(-1), "nor is nothing");
+    a_pipe_changes_hands(fd[0], fd[1]);
+    packets_of_another_kind(fd[0], fd[1]);
+    close(fd[0]);
+    ok(!descriptor_recv(fd[1], packet, 4, &got), "the other end is closed");
+    ok(descriptor_send(fd[1], "word", 4, fd[1]) < 0, "and takes nothing");
+    close(fd[1]);
+    return plan_done();
+}
