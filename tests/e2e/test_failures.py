@@ -126,14 +126,15 @@ DEATHS = [
 ]
 
 
-@pytest.mark.parametrize("death, named", DEATHS, ids=["SIGKILL", "SIGSEGV", "_exit", "abort"])
-@pytest.mark.parametrize("others", ["sleep", "all_reduce"])
+@pytest.mark.parametrize(
+    "others, death, named",
+    [("sleep",) + death for death in DEATHS] + [("all_reduce",) + death for death in DEATHS if death[0].startswith("os.")],
+    ids=["sleep-SIGKILL", "sleep-SIGSEGV", "sleep-_exit", "sleep-abort", "all_reduce-SIGKILL", "all_reduce-_exit", "all_reduce-abort"],
+)
 def test_the_death_of_a_rank_is_named_at_once_and_the_next_cell_runs(nb, death, named, others, request):
     wait = "time.sleep(60)"
     if others == "all_reduce":
         request.getfixturevalue("torch")
-        if "_exit" not in death and "kill" not in death:
-            pytest.skip("the sleeping case covers this death")
         wait = "import torch, torch.distributed as dist\ndist.all_reduce(torch.ones(1))"
     before = ranks_of(nb)
     start = "%%distribute --init gloo\n" if others == "all_reduce" else "%%distribute\n"
