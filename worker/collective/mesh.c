@@ -15,6 +15,7 @@
 
 #define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
 #define GUESTS_MAX 256u /* connections that have not said hello yet */
+#define SILENT_NS  (2 * NS_PER_S) /* for one of them to say it, when all places are taken; peers say it at once */
 #define BACKLOG    4096
 static const char magic[8] = "CSMESH1";
 
@@ -44,6 +45,7 @@ struct dial {
 /* A connection of somebody's, before we know who it is. */
 struct guest {
     int fd;
+    uint64_t since_ns;
     uint8_t hello[HELLO];
     size_t got;
 };
@@ -361,8 +363,21 @@ static void take_guests(struct meeting *g)
             fd_close(&fd);
             continue;
         }
-        g->guest[g->n_guests++] = (struct guest){ .fd = fd };
+        g->guest[g->n_guests++] = (struct guest){ .fd = fd, .since_ns = clock_now(&clock_system) };
     }
+}
+
+/* Peers may stand behind them in the system's queue. */
+static void drop_silent(struct meeting *g)
+{
+    const uint64_t now = clock_now(&clock_system);
+
+    for (size_t i = g->n_guests; i-- > 0;)
+        if (now - g->guest[i].since_ns >= SILENT_NS) {
+            g->mesh->strangers++;
+            fd_close(&g->guest[i].fd);
+            g->guest[i] = g->guest[--g->n_guests];
+        }
 }
 
 static bool settled(const struct meeting *g)
@@ -375,9 +390,11 @@ static bool settled(const struct meeting *g)
 
 static int meet_once(struct meeting *g, const struct limit *l)
 {
-    const size_t guests = g->n_guests;
-    size_t n = 0;
+    size_t guests, n = 0;
 
+    if (g->n_guests == GUESTS_MAX)
+        drop_silent(g);
+    guests = g->n_guests;
     g->watch[n++] = (struct pollfd){ .fd = g->n_guests < GUESTS_MAX ? g->mesh->listener : -1, .events = POLLIN };
     for (size_t i = 0; i < g->n; i++)
         g->watch[n++] = (struct pollfd){ .fd = g->dial[i].fd, .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };

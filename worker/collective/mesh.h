@@ -3,7 +3,7 @@
  * check.
  *
  * Who connects says hello (in clear): the check's token, which attempt this is, who it is and whom it wants; who does
- * not know the token is turned away and counted. The answer is one byte, so that a connection that only the system (or
+X
  * a firewall) accepted does not pass for one. */
 #ifndef WORKER_COLLECTIVE_MESH_H
 #define WORKER_COLLECTIVE_MESH_H

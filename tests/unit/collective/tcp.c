@@ -246,6 +246,22 @@ static void strangers_are_turned_away(void)
     is_int(told[0].n, 2, "and those that said something are counted");
 }
 
+/* More than there are places for those that have not said who they are. */
+static void the_silent_keep_nobody_out(void)
+{
+    struct world w;
+    struct told told[RANKS];
+
+    world_start(&w, 2, 30, play_nothing);
+    for (unsigned i = 0; i < 300; i++)
+        knock(w.port[0], "", 0);
+    world_go(&w);
+    world_end(&w, told);
+    is_int(told[0].errors + told[0].silent + told[1].errors + told[1].silent, 0,
+           "hundreds of strangers who say nothing don't keep the ranks from meeting");
+    ok(told[0].n >= 44, "they are turned away when their time is over");
+}
+
 static bool called_off(void *arg)
 {
     unsigned *looks = arg;
@@ -291,6 +307,7 @@ int main(void)
     a_hanging_rank_holds_nobody();
     a_port_that_is_not_there_is_named();
     strangers_are_turned_away();
+    the_silent_keep_nobody_out();
     a_wait_can_be_called_off();
     the_way_is_agreed_on();
     return plan_done();
