@@ -3,8 +3,8 @@
  * check.
  *
  * Who connects says hello (in clear): the check's token, which attempt this is, who it is and whom it wants; who does
-X
- * a firewall) accepted does not pass for one. */
+ * not know the token is turned away and counted, and so is who says nothing while many wait to be heard. The answer is
+ * one byte, so that a connection that only the system (or a firewall) accepted does not pass for one. */
 #ifndef WORKER_COLLECTIVE_MESH_H
 #define WORKER_COLLECTIVE_MESH_H
 
