@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
@@ -47,6 +48,18 @@ void answers_take_ways(struct check *k)
                     add_way(k, other, k->rank[i].rank, text_field(one, "silent"));
             }
         }
+}
+
+/* The ports of a check are open to all for a moment. */
+void answers_log_strangers(const struct check *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const json_int_t n = json_integer_value(json_object_get(k->rank[i].said, "strangers"));
+
+        if (n > 0)
+            log_warn("check", "refused: %lld connections to rank %u on %s that did not know the check's token",
+                     (long long)n, k->rank[i].rank, k->rank[i].node_name);
+    }
 }
 
 static struct check_pair *pair_of(struct check *k, size_t a, size_t b)

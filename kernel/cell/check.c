@@ -377,6 +377,7 @@ static void step_over(struct cell *c)
         break;
     case CHECK_CONNECT:
         answers_take_ways(k);
+        answers_log_strangers(k);
         pairs_next(c);
         break;
     case CHECK_PAIRS:

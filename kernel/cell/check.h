@@ -74,6 +74,7 @@ bool check_is_first(const struct check *k, size_t i); /* is rank i the first of 
 /* What the ranks said in the step that is over, into the check. */
 void answers_take_listen(struct check *k);
 void answers_take_ways(struct check *k);
+void answers_log_strangers(const struct check *k); /* of the same step */
 void answers_take_pairs(struct check *k);
 void answers_take_world(struct check *k);
 void check_set_error(char **to, const char *text); /* the first that is not empty stays */

@@ -1,7 +1,11 @@
 /* %ranks check: its steps, one after the other, and what is made of the answers. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
@@ -181,6 +185,45 @@ static void interrupts_and_deaths(void)
     world_close(&w);
 }
 
+/* What the log has now holds the text; the log is emptied. */
+static bool was_logged(const char *path, const char *text)
+{
+    char said[4096] = "";
+    FILE *f = fopen(path, "re");
+
+    if (f) {
+        (void)!fread(said, 1, sizeof said - 1, f);
+        fclose(f);
+        (void)!truncate(path, 0);
+    }
+    return strstr(said, text) != NULL;
+}
+
+static void strangers_are_logged(void)
+{
+    char path[] = "/tmp/cellspan-check-XXXXXX", level[64];
+    const int fd = mkstemp(path);
+    struct clock clock;
+    struct world w;
+
+    snprintf(level, sizeof level, "warn:%s", path);
+    setenv("CELLSPAN_LOG", level, 1);
+    log_open("check.t");
+    begin_check(&w, &clock, "%ranks check");
+    to_pairs(&w, "{\"peers\": [], \"strangers\": 2}");
+    ok(was_logged(path, "refused: 2 connections to rank 0 on here that did not know the check's token"),
+       "who was turned away is told");
+    world_close(&w);
+    begin_check(&w, &clock, "%ranks check");
+    to_pairs(&w, "{\"peers\": [], \"strangers\": 0}");
+    ok(!was_logged(path, "refused"), "and nobody else");
+    world_close(&w);
+    unsetenv("CELLSPAN_LOG");
+    log_open("check.t");
+    close(fd);
+    unlink(path);
+}
+
 static void needs_ranks(void)
 {
     struct clock clock;
@@ -204,5 +247,6 @@ int main(void)
     a_rank_that_refuses_ends_it();
     interrupts_and_deaths();
     needs_ranks();
+    strangers_are_logged();
     return plan_done();
 }

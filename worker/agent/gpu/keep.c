@@ -24,7 +24,7 @@ static void keep_one(struct gpu_desk *d, const struct seat *s, struct hold *h)
         return;
     }
     if (!h->lost)
-        log_warn("gpu", "the lease of %s is lost: %s", h->uuid, err.text);
+        log_error("gpu", "the lease of %s is lost: %s", h->uuid, err.text);
     h->lost = true;
 }
 
