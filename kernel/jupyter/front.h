@@ -51,7 +51,6 @@ struct request *request_ref(struct request *r);
 void request_unref(struct request *r); /* NULL is fine */
 enum channel request_channel(const struct request *r);
 const char *request_type(const struct request *r);         /* "execute_request" */
-const char *request_id(const struct request *r);           /* msg_id */
 const json_t *request_content(const struct request *r);    /* an object, always */
 struct slice request_content_text(const struct request *r);/* as it came */
 struct slice request_header(const struct request *r);

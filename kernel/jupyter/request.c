@@ -71,11 +71,6 @@ const char *request_type(const struct request *r)
     return r->message.type;
 }
 
-const char *request_id(const struct request *r)
-{
-    return r->message.id;
-}
-
 const json_t *request_content(const struct request *r)
 {
     return r->message.content;

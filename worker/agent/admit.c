@@ -93,7 +93,7 @@ void admit_close(struct admit *a)
 {
     if (!a)
         return;
-    if (admit_refused(a) > 0)
+    if (a->refused + a->failed > 0)
         log_info("peers", "refused in all: %lu connections for their key, %lu before they had shown one", a->refused,
                  a->failed);
     if (a->listener)
@@ -103,9 +103,4 @@ void admit_close(struct admit *a)
         zmq_close(a->monitor);
     zap_close(a->zap);
     free(a);
-}
-
-unsigned long admit_refused(const struct admit *a)
-{
-    return a ? a->refused + a->failed : 0;
 }

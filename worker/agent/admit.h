@@ -17,7 +17,6 @@ typedef bool (*admit_f)(void *arg, const unsigned char key[KEY_SIZE], char name[
 struct admit *admit_open(struct loop *loop, void *context, admit_f f, void *arg, struct err *err);
 /* Counts who fails at this CURVE server before it has shown a key, too. The server is to live until admit_close(). */
 MUST_USE int admit_watch(struct admit *a, void *listener, struct err *err);
-void admit_close(struct admit *a);                  /* logs the counts; NULL is fine */
-unsigned long admit_refused(const struct admit *a); /* how many were not let in */
+void admit_close(struct admit *a); /* logs the counts; NULL is fine */
 
 #endif

@@ -280,13 +280,3 @@ void peers_number(struct peers *p, uint32_t node)
 {
     p->own = node;
 }
-
-unsigned peers_port(const struct peers *p)
-{
-    return p->port;
-}
-
-unsigned long peers_refused(const struct peers *p)
-{
-    return admit_refused(p->admit);
-}

@@ -54,7 +54,5 @@ MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t 
 
 /* A parent is being dialed: the kernel says nothing meanwhile, for CALL_LIMIT_NS at most. */
 bool peers_moving(const struct peers *p);
-unsigned peers_port(const struct peers *p); /* that others dial; 0: none is open */
-unsigned long peers_refused(const struct peers *p);
 
 #endif

@@ -124,7 +124,7 @@ static char *rank_env(struct slice env, const struct sight *sight)
     return text;
 }
 
-static int order_rank(struct starting *s, struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
+static int order_rank(struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
                       const struct sight *sight, struct err *err)
 {
     const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16),
@@ -140,7 +140,6 @@ static int order_rank(struct starting *s, struct worker *z, struct worker *w, st
     one.v[F_START_ENV].s = slice_text(env);
     rc = zygote_order(z, w, &it->ends, &one, err);
     free(env);
-    (void)s;
     return rc;
 }
 
@@ -225,7 +224,7 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
         }
         if (see(a, w, m->v[F_START_GPUS].u64, &sight) < 0)
             refuse(a, w, "out of memory");
-        else if (order_rank(s, z, w, &s->v[i], m, &sight, &why) < 0)
+        else if (order_rank(z, w, &s->v[i], m, &sight, &why) < 0)
             refuse(a, w, why.text);
         buf_release(&sight.visible);
         buf_release(&sight.own);

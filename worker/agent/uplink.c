@@ -357,11 +357,6 @@ void uplink_close(struct uplink *u)
     free(u);
 }
 
-uint32_t uplink_node(const struct uplink *u)
-{
-    return gather_node(u->gather);
-}
-
 bool uplink_is_welcome(const struct uplink *u)
 {
     return u->greeted;

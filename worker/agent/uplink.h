@@ -50,7 +50,6 @@ MUST_USE int uplink_give(struct uplink *u, struct buf *msg, struct err *err);
 /* The same on the link for blobs with that node. -1: there is none. */
 MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err);
 
-uint32_t uplink_node(const struct uplink *u);   /* this node's number; ROUTE_KERNEL: none yet */
 bool uplink_is_welcome(const struct uplink *u); /* the kernel has answered HELLO, with WELCOME or REFUSE */
 
 #endif

@@ -281,11 +281,6 @@ cu_stream comm_stream(const struct comm *c)
     return c->stream;
 }
 
-bool comm_broken(const struct comm *c)
-{
-    return atomic_load(&c->aborted);
-}
-
 /* --- life ------------------------------------------------------------------------------------------------ */
 
 static int enter(struct comm *c, int device, struct err *err)

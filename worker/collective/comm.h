@@ -40,7 +40,6 @@ void comm_close(struct comm *c, bool well, const struct limit *l);
 
 const struct driver *comm_driver(const struct comm *c);
 cu_stream comm_stream(const struct comm *c);
-bool comm_broken(const struct comm *c); /* aborted */
 
 /* All enqueue on the communicator's stream; n counts bytes, or float32 of all_reduce. */
 MUST_USE int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, const struct limit *l,

@@ -16,15 +16,6 @@ struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg)
     return l;
 }
 
-struct limit limit_within(const struct limit *l, double seconds)
-{
-    struct limit shorter = limit_in(seconds, l->stopped, l->arg);
-
-    if (shorter.until_ns > l->until_ns)
-        shorter = *l;
-    return shorter;
-}
-
 int limit_check(const struct limit *l, const char *what, struct err *err)
 {
     if (l->stopped && l->stopped(l->arg))

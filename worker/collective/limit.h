@@ -18,8 +18,6 @@ struct limit {
 };
 
 struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg);
-/* The same caller, but at most `seconds` from now. */
-struct limit limit_within(const struct limit *l, double seconds);
 
 /* -1 when the time is over or it was called off; `what` was waited for, as "rank 3". */
 MUST_USE int limit_check(const struct limit *l, const char *what, struct err *err);

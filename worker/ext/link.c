@@ -299,13 +299,3 @@ bool link_end(struct link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
     return interrupted;
 }
-
-bool link_busy(struct link *l)
-{
-    bool busy;
-
-    pthread_mutex_lock(&l->lock);
-    busy = l->cells_n > 0;
-    pthread_mutex_unlock(&l->lock);
-    return busy;
-}

@@ -55,6 +55,5 @@ bool link_take(struct link *l, struct packet *p);
 MUST_USE int link_begin(struct link *l, uint64_t cell);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
 bool link_end(struct link *l, uint64_t cell);
-bool link_busy(struct link *l);
 
 #endif
