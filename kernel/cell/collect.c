@@ -247,18 +247,28 @@ static void start_failed(struct cell *c, const struct rank *r, const struct span
     json_decref(death);
 }
 
+/* Idle as it was: what the cell needs is gone. */
+static void died_before(struct cell *c, const struct rank *r, const struct span *m)
+{
+    json_t *death = report_death(c->nb, r, m);
+
+    cell_fail(c, "RankDied", "%s, before the cell could run", text_field(death, "evalue"));
+    json_decref(death);
+}
+
 void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct rank *r = group_worker(nb->group, worker);
     struct cell *c = nb->cell;
     struct member *member = c ? cell_worker(c, worker) : NULL;
+    const bool needed = member && c->state < CELL_RUNNING && c->state != CELL_STOPPING;
     enum rank_state was;
 
     if (!r)
         return;
     was = r->state;
     group_break(nb->group);
-    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE)
+    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed)
         note_idle_death(nb, r, m);
     rank_end(r);
     if (member && member->state == MEMBER_RUNNING)
@@ -267,8 +277,8 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
         gather_stopped(c);
     else if (c && was == RANK_STARTING && c->state == CELL_GATHERING)
         start_failed(c, r, m);
-    else if (c && member && c->state < CELL_RUNNING)
-        cell_fail(c, "RankDied", "rank %u died before the cell could run", r->number);
+    else if (needed)
+        died_before(c, r, m);
 }
 
 void collect_look(struct cell *c)

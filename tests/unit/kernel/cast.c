@@ -142,6 +142,8 @@ static void cells_may_end_meanwhile(void)
     packed_as(&w, 8 * MIB, 8 * MIB);
     exited(&w, 2, 1, 9);
     ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"), "when the asked rank dies the cell is over, and the blob dropped");
+    ok(logged(&w, "rank 0 was killed by signal 9 (SIGKILL) (host here, pid 1002), before the cell could run") && !times(&w, "no cell was running"),
+       "with its certificate, as the cell's own error");
     world_close(&w);
 }
 
