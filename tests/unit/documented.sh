@@ -59,5 +59,9 @@ command=$( (echo "$options" | grep -vxF -e "$in_cells"; echo --python) | sort -u
 same "every option of cellspan run is in its manual, and no other" "$command" \
     "$(sed -n '/^\.SH OPTIONS/,/^\.SH EXAMPLES/p' docs/man/cellspan-run.1 | grep -A1 '^\.TP' | sed 's/\\-/-/g' | grep -oE -e '--[a-z-]+' | sort -u)"
 
+same "every command of %ranks is in docs/guide.md, and no other" \
+    "$(words '"[a-z]+", PLAN_RANKS_' magics/ranks.c | cut -d'"' -f2 | sort -u)" \
+    "$(grep -oE '[`]%ranks [a-z]+|^%ranks [a-z]+' docs/guide.md | cut -d' ' -f2 | sort -u)"
+
 echo "1..$n"
 exit $bad
