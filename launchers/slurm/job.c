@@ -145,17 +145,39 @@ static void cut_short(struct job *j)
         fail(j, i, text);
 }
 
+/* The reason of all that Slurm says besides, before it or after. */
+static bool is_reason(const char *line)
+{
+    return strstr(line, "DUE TO") || strstr(line, "Task launch for ");
+}
+
 static void note_why(struct job *j, const char *line)
 {
-    static const char *const whys[] = { "DUE TO", "CANCELLED AT", "Node failure on", "oom_kill", "has been revoked" };
+    static const char *const whys[] = { "CANCELLED AT", "Node failure on", "oom_kill", "has been revoked" };
+    bool found = is_reason(line);
 
-    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++)
-        if (strstr(line, whys[i]) && !(j->why && strstr(j->why, "DUE TO"))) {
-            replace(&j->why, line);
-            break;
-        }
+    for (size_t i = 0; i < sizeof whys / sizeof *whys && !found; i++)
+        found = strstr(line, whys[i]);
+    if (found && !(j->why && is_reason(j->why)))
+        replace(&j->why, line);
     if (strstr(line, " CANCELLED AT ") && strncmp(line, "slurmstepd", 10) == 0)
         cut_short(j);
+}
+
+/* "NODE: WHY". Which task it was to be is not said: any that nobody knows of yet stands for it. */
+static void not_started(struct job *j, const char *node)
+{
+    const size_t n = strcspn(node, ":");
+    char text[512];
+
+    for (unsigned i = 0; i < j->n; i++)
+        if (!j->task[i].up && !j->task[i].node) {
+            if ((j->task[i].node = strndup(node, n)))
+                report_node(i, j->task[i].node, 0);
+            snprintf(text, sizeof text, "Slurm could not start the agent there: %s", node + n + strspn(node + n, ": "));
+            fail(j, i, text);
+            return;
+        }
 }
 
 static void node_failed(struct job *j, const char *node)
@@ -197,6 +219,8 @@ static void err_line(void *arg, const char *line)
     if (says_read(&s, line) < 0)
         return;
     job_known(j, s.job);
+    if (s.kind == SAYS_UNSTARTED)
+        not_started(j, s.text);
     note_why(j, line);
     if (s.kind == SAYS_TASKS)
         note_ends(j, &s, line);

@@ -68,7 +68,7 @@ static int read_ended(struct says *s, const char *line)
 
 int says_read(struct says *s, const char *line)
 {
-    static const char node[] = "Node failure on ";
+    static const char node[] = "Node failure on ", launch[] = "Task launch for ", failed[] = " failed on node ";
     const char *at;
 
     *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT };
@@ -84,6 +84,9 @@ int says_read(struct says *s, const char *line)
     else if ((at = strstr(line, node))) {
         s->kind = SAYS_NODE;
         s->text = at + strlen(node);
+    } else if (strstr(line, launch) && (at = strstr(line, failed)) && strstr(at, ": ")) {
+        s->kind = SAYS_UNSTARTED;
+        s->text = at + strlen(failed);
     } else
         return read_ended(s, line);
     return 0;

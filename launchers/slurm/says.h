@@ -10,15 +10,17 @@ enum says_kind {
     SAYS_NOISE,  /* of no use to anybody */
     SAYS_QUEUED, /* the job waits */
     SAYS_ALLOCATED,
-    SAYS_TASKS, /* tasks ended badly */
-    SAYS_NODE,  /* a node is gone */
+    SAYS_TASKS,     /* tasks ended badly */
+    SAYS_NODE,      /* a node is gone */
+    SAYS_UNSTARTED, /* a node did not start its task */
 };
 
 struct says {
     enum says_kind kind;
     unsigned long job;  /* srun's own, where it names it; else 0 */
     struct ranks tasks; /* SAYS_TASKS; owned */
-    const char *text;   /* SAYS_TASKS: how they ended; SAYS_NODE: the node's name; within the line */
+    /* SAYS_TASKS: how they ended; SAYS_NODE: the node's name; SAYS_UNSTARTED: "NODE: WHY". Within the line. */
+    const char *text;
 };
 
 void says_release(struct says *s);
