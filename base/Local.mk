@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
 	base/ranks.h base/ranks.c \
+	base/library.h base/library.c \
 	base/links.h base/links.c \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \

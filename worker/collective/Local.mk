@@ -7,7 +7,6 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/driver.h worker/collective/driver.c \
 	worker/collective/figures.h worker/collective/figures.c \
 	worker/collective/headers.c \
-	worker/collective/library.h worker/collective/library.c \
 	worker/collective/limit.h worker/collective/limit.c \
 	worker/collective/measure.h worker/collective/measure.c \
 	worker/collective/mesh.h worker/collective/mesh.c \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/library.h"
+#include "base/library.h"
 
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct driver, member, symbol)
 #define LIKES(member, symbol) LIBRARY_LIKES(struct driver, member, symbol)
@@ -43,12 +43,11 @@ static const struct library_row rows[] = {
 
 int driver_open(struct driver *d, struct err *err)
 {
-    const char *told = getenv("CELLSPAN_CUDA_LIBRARY"), *used = "";
-    const char *const names[] = { told && told[0] ? told : "libcuda.so.1" };
+    const char *const name = library_named("CELLSPAN_CUDA_LIBRARY", "libcuda.so.1"), *used = "";
     struct err why = { "" };
 
     memset(d, 0, sizeof *d);
-    if (!(d->library = library_open(names, 1, &used, &why)))
+    if (!(d->library = library_open(&name, 1, &used, &why)))
         return err_set(err, "no NVIDIA driver here (%s)", why.text);
     if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0 &&
         driver_check(d, d->init(0), "cuInit", err) == 0)

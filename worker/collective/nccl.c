@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/library.h"
+#include "base/library.h"
 
 #define PLACES_MAX            16u
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct nccl, member, symbol)

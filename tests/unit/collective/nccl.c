@@ -11,7 +11,7 @@
 
 #include "tests/unit/tap.h"
 #include "worker/collective/cast.h"
-#include "worker/collective/library.h"
+#include "base/library.h"
 #include "worker/collective/measure.h"
 
 #define RANKS 4u

@@ -18,7 +18,6 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/readings.c \
-	worker/agent/gpu/symbols.h worker/agent/gpu/symbols.c \
 	worker/agent/gpu/take.c \
 	worker/agent/gpu/words.h worker/agent/gpu/words.c
 

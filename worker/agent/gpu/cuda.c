@@ -2,34 +2,27 @@
 #include "config.h"
 #include "worker/agent/gpu/cuda.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
-#include "worker/agent/gpu/symbols.h"
+#include "base/library.h"
 
 #define LIBRARY "libcuda.so.1"
 
 _Static_assert(sizeof(CUuuid) == 16 && sizeof(CUdevice) == sizeof(int) && sizeof(CUresult) == sizeof(int), "cuda.h");
 
-#define REQUIRED(member, ...)                                                                                          \
-    {                                                                                                                  \
-        { __VA_ARGS__ }, offsetof(struct cuda, member), true                                                           \
-    }
-#define OPTIONAL(member, ...)                                                                                          \
-    {                                                                                                                  \
-        { __VA_ARGS__ }, offsetof(struct cuda, member), false                                                          \
-    }
+#define NEEDS(member, ...) LIBRARY_NEEDS(struct cuda, member, __VA_ARGS__)
+#define LIKES(member, ...) LIBRARY_LIKES(struct cuda, member, __VA_ARGS__)
 
-static const struct symbol symbols[] = {
-    REQUIRED(init, "cuInit"),
-    REQUIRED(error_string, "cuGetErrorString"),
-    REQUIRED(driver_version, "cuDriverGetVersion"),
-    REQUIRED(count, "cuDeviceGetCount"),
-    REQUIRED(by_index, "cuDeviceGet"),
-    REQUIRED(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"), /* _v2: that of a MIG instance, not of the GPU it is on */
-    REQUIRED(name, "cuDeviceGetName"),
-    REQUIRED(memory, "cuDeviceTotalMem_v2"),
-    OPTIONAL(pci, "cuDeviceGetPCIBusId"),
+static const struct library_row rows[] = {
+    NEEDS(init, "cuInit"),
+    NEEDS(error_string, "cuGetErrorString"),
+    NEEDS(driver_version, "cuDriverGetVersion"),
+    NEEDS(count, "cuDeviceGetCount"),
+    NEEDS(by_index, "cuDeviceGet"),
+    NEEDS(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"), /* _v2: that of a MIG instance, not of the GPU it is on */
+    NEEDS(name, "cuDeviceGetName"),
+    NEEDS(memory, "cuDeviceTotalMem_v2"),
+    LIKES(pci, "cuDeviceGetPCIBusId"),
 };
 
 const char *cuda_words(const struct cuda *c, CUresult result)
@@ -43,23 +36,24 @@ const char *cuda_words(const struct cuda *c, CUresult result)
 
 int cuda_open(struct cuda *c, bool *absent, struct err *err)
 {
+    const char *const name = library_named("CELLSPAN_CUDA_LIBRARY", LIBRARY), *used = "";
     struct err why = { "" };
     CUresult result;
 
     memset(c, 0, sizeof *c);
     *absent = false;
-    if (!(c->library = symbols_open("CELLSPAN_CUDA_LIBRARY", LIBRARY, &why))) {
+    if (!(c->library = library_open(&name, 1, &used, &why))) {
         *absent = true;
         return err_set(err, "no driver: %s", why.text);
     }
-    if (symbols_fill(c->library, symbols, sizeof symbols / sizeof *symbols, c, err) < 0)
+    if (library_fill(c->library, used, rows, sizeof rows / sizeof *rows, c, err) < 0)
         goto fail;
     if ((result = c->init(0)) == CUDA_SUCCESS)
         return 0;
     *absent = result == CUDA_ERROR_NO_DEVICE;
     (void)err_set(err, "the CUDA driver can't be initialised: %s (error %d)", cuda_words(c, result), (int)result);
 fail:
-    dlclose(c->library);
+    library_close(c->library);
     memset(c, 0, sizeof *c);
     return -1;
 }
@@ -67,6 +61,6 @@ fail:
 void cuda_close(struct cuda *c)
 {
     if (c->library)
-        dlclose(c->library);
+        library_close(c->library);
     memset(c, 0, sizeof *c);
 }

@@ -1,11 +1,10 @@
 /* nvml.c - see nvml.h. */
 #include "worker/agent/gpu/nvml.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "worker/agent/gpu/symbols.h"
+#include "base/library.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -18,44 +17,38 @@ _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
 _Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 24 + sizeof(void *), "nvmlEventData_t");
 
-#define REQUIRED(member, ...)                                                                                          \
-    {                                                                                                                  \
-        { __VA_ARGS__ }, offsetof(struct nvml, member), true                                                           \
-    }
-#define OPTIONAL(member, ...)                                                                                          \
-    {                                                                                                                  \
-        { __VA_ARGS__ }, offsetof(struct nvml, member), false                                                          \
-    }
+#define NEEDS(member, ...) LIBRARY_NEEDS(struct nvml, member, __VA_ARGS__)
+#define LIKES(member, ...) LIBRARY_LIKES(struct nvml, member, __VA_ARGS__)
 
-static const struct symbol symbols[] = {
-    REQUIRED(init, "nvmlInit_v2"),
-    REQUIRED(shutdown, "nvmlShutdown"),
-    REQUIRED(error_string, "nvmlErrorString"),
-    REQUIRED(driver_version, "nvmlSystemGetDriverVersion"),
-    REQUIRED(count, "nvmlDeviceGetCount_v2"),
-    REQUIRED(by_index, "nvmlDeviceGetHandleByIndex_v2"),
-    REQUIRED(uuid, "nvmlDeviceGetUUID"),
-    REQUIRED(name, "nvmlDeviceGetName"),
-    REQUIRED(memory, "nvmlDeviceGetMemoryInfo"),
-    OPTIONAL(memory_v2, "nvmlDeviceGetMemoryInfo_v2"),
-    OPTIONAL(utilization, "nvmlDeviceGetUtilizationRates"),
-    OPTIONAL(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    OPTIONAL(processes_v1, "nvmlDeviceGetComputeRunningProcesses"),
-    OPTIONAL(pci, "nvmlDeviceGetPciInfo_v3"),
-    OPTIONAL(memory_affinity, "nvmlDeviceGetMemoryAffinity"),
-    OPTIONAL(cpu_affinity, "nvmlDeviceGetCpuAffinity"),
-    OPTIONAL(mig_mode, "nvmlDeviceGetMigMode"),
-    OPTIONAL(mig_max, "nvmlDeviceGetMaxMigDeviceCount"),
-    OPTIONAL(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex"),
-    OPTIONAL(mig_parent, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"),
-    OPTIONAL(gpu_instance, "nvmlDeviceGetGpuInstanceId"),
-    OPTIONAL(compute_instance, "nvmlDeviceGetComputeInstanceId"),
-    OPTIONAL(ecc, "nvmlDeviceGetTotalEccErrors"),
-    OPTIONAL(event_set, "nvmlEventSetCreate"),
-    OPTIONAL(event_types, "nvmlDeviceGetSupportedEventTypes"),
-    OPTIONAL(event_register, "nvmlDeviceRegisterEvents"),
-    OPTIONAL(event_wait, "nvmlEventSetWait_v2"), /* its event is longer than the one of the call without _v2 */
-    OPTIONAL(event_free, "nvmlEventSetFree"),
+static const struct library_row rows[] = {
+    NEEDS(init, "nvmlInit_v2"),
+    NEEDS(shutdown, "nvmlShutdown"),
+    NEEDS(error_string, "nvmlErrorString"),
+    NEEDS(driver_version, "nvmlSystemGetDriverVersion"),
+    NEEDS(count, "nvmlDeviceGetCount_v2"),
+    NEEDS(by_index, "nvmlDeviceGetHandleByIndex_v2"),
+    NEEDS(uuid, "nvmlDeviceGetUUID"),
+    NEEDS(name, "nvmlDeviceGetName"),
+    NEEDS(memory, "nvmlDeviceGetMemoryInfo"),
+    LIKES(memory_v2, "nvmlDeviceGetMemoryInfo_v2"),
+    LIKES(utilization, "nvmlDeviceGetUtilizationRates"),
+    LIKES(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    LIKES(processes_v1, "nvmlDeviceGetComputeRunningProcesses"),
+    LIKES(pci, "nvmlDeviceGetPciInfo_v3"),
+    LIKES(memory_affinity, "nvmlDeviceGetMemoryAffinity"),
+    LIKES(cpu_affinity, "nvmlDeviceGetCpuAffinity"),
+    LIKES(mig_mode, "nvmlDeviceGetMigMode"),
+    LIKES(mig_max, "nvmlDeviceGetMaxMigDeviceCount"),
+    LIKES(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex"),
+    LIKES(mig_parent, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"),
+    LIKES(gpu_instance, "nvmlDeviceGetGpuInstanceId"),
+    LIKES(compute_instance, "nvmlDeviceGetComputeInstanceId"),
+    LIKES(ecc, "nvmlDeviceGetTotalEccErrors"),
+    LIKES(event_set, "nvmlEventSetCreate"),
+    LIKES(event_types, "nvmlDeviceGetSupportedEventTypes"),
+    LIKES(event_register, "nvmlDeviceRegisterEvents"),
+    LIKES(event_wait, "nvmlEventSetWait_v2"), /* its event is longer than the one of the call without _v2 */
+    LIKES(event_free, "nvmlEventSetFree"),
 };
 
 const char *nvml_words(const struct nvml *n, int result)
@@ -84,23 +77,24 @@ static int explain(const struct nvml *n, int result, struct err *err)
 
 int nvml_open(struct nvml *n, bool *absent, struct err *err)
 {
+    const char *const name = library_named("CELLSPAN_NVML_LIBRARY", LIBRARY), *used = "";
     struct err why = { "" };
     int result;
 
     memset(n, 0, sizeof *n);
     *absent = false;
-    if (!(n->library = symbols_open("CELLSPAN_NVML_LIBRARY", LIBRARY, &why))) {
+    if (!(n->library = library_open(&name, 1, &used, &why))) {
         *absent = true;
         return err_set(err, "no driver: %s", why.text);
     }
-    if (symbols_fill(n->library, symbols, sizeof symbols / sizeof *symbols, n, err) < 0)
+    if (library_fill(n->library, used, rows, sizeof rows / sizeof *rows, n, err) < 0)
         goto fail;
     if ((result = n->init()) == NVML_OK)
         return 0;
     *absent = result == NVML_DRIVER_NOT_LOADED;
     (void)explain(n, result, err);
 fail:
-    dlclose(n->library);
+    library_close(n->library);
     memset(n, 0, sizeof *n);
     return -1;
 }
@@ -110,6 +104,6 @@ void nvml_close(struct nvml *n)
     if (!n->library)
         return;
     (void)n->shutdown();
-    dlclose(n->library);
+    library_close(n->library);
     memset(n, 0, sizeof *n);
 }

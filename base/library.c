@@ -1,12 +1,21 @@
-#include "worker/collective/library.h"
+/* library.c - see library.h. */
+#include "base/library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef RTLD_NOLOAD
 #define RTLD_NOLOAD 0
 #endif
+
+const char *library_named(const char *env, const char *standard)
+{
+    const char *told = getenv(env);
+
+    return told && told[0] ? told : standard;
+}
 
 /* One name, loaded already or not. */
 static void *open_one(const char *name, bool loaded)
@@ -44,15 +53,25 @@ void *library_open(const char *const *names, size_t n, const char **used, struct
     return err_null(err, "%s", reasons[0] ? reasons : "no library is named");
 }
 
+static void *look_up(void *library, const struct library_row *row)
+{
+    void *found = NULL;
+
+    for (unsigned i = 0; !found && i < LIBRARY_NAMES && row->name[i]; i++)
+        found = dlsym(library, row->name[i]);
+    return found;
+}
+
 int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions,
                  struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        void *symbol = dlsym(library, row[i].name);
+        void *const found = look_up(library, &row[i]);
 
-        if (!symbol && row[i].required)
-            return err_set(err, "%s has no %s: another version is needed", used, row[i].name);
-        memcpy((char *)functions + row[i].at, &symbol, sizeof symbol);
+        if (!found && row[i].required)
+            return err_set(err, "%s has no %s: it is too old or broken, another version is needed", used, row[i].name[0]);
+        /* ISO C has no cast from object to function pointers */
+        memcpy((char *)functions + row[i].at, &found, sizeof found);
     }
     return 0;
 }
