@@ -348,6 +348,16 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     take(d, 2, 3, 1, false, NULL);
     take(d, 5, 1, 1, false, "this node has 3, of which 0 are free");
     is_text(autopsy(d, loop, 3, ""), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
+    gpu_give(d, 2);
+    gpu_give(d, 3);
+    gpu_give(d, 4);
+    stage_set(s, "count 3\nmig 1 2\n");
+    look(d, loop);
+    take(d, 2, 2, 2, false, "one MIG instance");
+    take(d, 2, 1, 2, false, NULL);
+    sees(d, 2, "0,2");
+    take(d, 3, 1, 2, true, NULL);
+    sees(d, 3, "0,2");
     gpu_close(d);
     stage_set(s, "");
 }

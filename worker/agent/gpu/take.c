@@ -143,7 +143,13 @@ static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
     return 2 * uses + (uses == 0 && lease_holder(d->folder, one->uuid, false, holder) ? 1 : 0);
 }
 
-static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s)
+/* A process can use one MIG instance, and no GPU beside it: who wants several gets none. */
+static bool fits(const struct gpu *one, unsigned each)
+{
+    return each == 1 || one->instance < 0;
+}
+
+static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s, unsigned each)
 {
     const struct gpu *best = NULL;
     unsigned least = 0;
@@ -152,7 +158,7 @@ static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s
         const struct gpu *one = &d->gpus.v[i];
         unsigned its;
 
-        if (seat_has(s, one->uuid))
+        if (seat_has(s, one->uuid) || !fits(one, each))
             continue;
         its = cost(d, one);
         if (!best || its < least) {
@@ -166,7 +172,7 @@ static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s
 static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct err *err)
 {
     while (s->n < each) {
-        const struct gpu *one = cheapest(d, s);
+        const struct gpu *one = cheapest(d, s, each);
 
         if (!one || add(d, s, one, true, err) != LEASE_TAKEN)
             return -1;
@@ -178,7 +184,8 @@ static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct
 static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at, struct err *err)
 {
     while (s->n < each) {
-        if (*at >= d->gpus.n || add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED)
+        if (*at >= d->gpus.n ||
+            (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
             return -1;
         ++*at;
     }
@@ -235,14 +242,30 @@ static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *
     return -1;
 }
 
+/* NULL: there are enough others. */
+static const struct gpu *unfit(const struct gpu_desk *d, size_t wanted, unsigned each)
+{
+    const struct gpu *instance = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->gpus.n; i++)
+        if (fits(&d->gpus.v[i], each))
+            n++;
+        else if (!instance)
+            instance = &d->gpus.v[i];
+    return n < wanted ? instance : NULL;
+}
+
 /* What can't work whoever holds what. */
 static int check(struct gpu_desk *d, size_t ranks, unsigned each, bool share, struct err *err)
 {
+    const struct gpu *instance;
+
     if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
         return d->gpus.n && desk_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
-    if (each > 1 && d->gpus.v[0].instance >= 0)
+    if ((instance = unfit(d, share ? each : each * ranks, each)))
         return err_set(err, "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1", each,
-                       d->gpus.v[0].name);
+                       instance->name);
     return desk_folder(d, err) < 0 ? -1 : 0;
 }
 
