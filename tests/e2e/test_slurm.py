@@ -14,6 +14,7 @@ import sys
 import nbformat
 import processes
 import pytest
+from engines import SLURM_TOOLS, Slurm, bring_up
 from processes import wait_until
 from test_faults import nvml  # noqa: F401  (a fixture)
 
@@ -92,6 +93,37 @@ def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
     assert lines == ["[0-1] n2 0 " + job, "[2-3] n4 1 " + job, "status 0"], lines
 
 
+def batch(idle, tmp_path, options, command, limit=100):
+    """Runs a command in a job; gives what it said (both streams) and its status, the job's number first."""
+    said = idle.run("sbatch", "--output=out", *options, "--wrap", command + "; echo status $?", cwd=str(tmp_path))
+    (job,) = re.findall(r"Submitted batch job (\d+)", said)
+    out = tmp_path / "out"
+    assert wait_until(lambda: out.exists() and "status" in out.read_text(), limit), idle.queue()
+    return job, out.read_text()
+
+
+@pytest.mark.limit(240)
+def test_the_example_runs_in_a_job_without_being_told_of_it(idle, torch, jupyter_env, tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("papermill")
+    monkeypatch.setenv(processes.MARKER, jupyter_env[processes.MARKER])
+    job, said = batch(idle, tmp_path, ("--nodes=2", "--nodelist=n1,n3"),
+                      "%s -m papermill %s done.ipynb -p on slurm" % (sys.executable, EXAMPLES / "two_nodes.ipynb"), 190)
+    assert "status 0" in said, said
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
+    notebook = nbformat.read(str(tmp_path / "done.ipynb"), 4)
+    said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "number 1 on node 0" in said and "number 1 on node 1" in said and "unseen digits" in said
+
+
+def test_in_a_job_whose_nodes_have_uneven_gpus(idle, tmp_path):
+    (tmp_path / "train.py").write_text("import os\nprint(os.environ['SLURMD_NODENAME'], os.environ['CUDA_VISIBLE_DEVICES'])\n")
+    command = "%s run -n 2 --on slurm --python %s train.py" % (shutil.which("cellspan"), sys.executable)
+    job, said = batch(idle, tmp_path, ("--nodes=2", "--gpus=3"), command)
+    assert "the nodes of job %s have from 1 to 2 GPUs, of which a step of Slurm's takes as many on each: 1" % job in said
+    assert sorted(re.findall(r"^\[\d\] n\d (.*)", said, re.M)) == ["0", "0"] and "status 0" in said, said
+
+
 def test_nodes_of_one_job_may_be_uneven(notebook, idle):
     nb = notebook()
     there = values(nb.ok("%%distribute -n 3 --on slurm:--nodes=2 --gather\n" + TELL, limit=90))
@@ -159,6 +191,30 @@ def test_a_refusal_is_slurms_own(notebook, idle, spec, words):
     assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
 
 
+def test_options_reach_slurm(notebook, idle):
+    nb = notebook()
+    nb.ok("%%distribute -n 2 --on 'slurm:--partition=main -N2 --time=1:02:00 --gres=gpu:1 --job-name=\"my job\" --comment=fast'\n1", limit=90)
+    job = idle.run("scontrol", "show", "job", job_of(idle))
+    for words in ("JobName=my job", "Partition=main", "TimeLimit=01:02:00", "NumNodes=2", "gpu:1", "Comment=fast"):
+        assert words in job, job
+
+
+@pytest.fixture
+def without_gpus():
+    """A cluster of one node that has no GPU."""
+    yield from bring_up(lambda: Slurm(nodes=1, gpus=0), SLURM_TOOLS)
+
+
+def test_gpus_of_a_cluster_that_has_none(fresh, without_gpus):
+    nb = fresh(env=without_gpus.variables())
+    for option in ("--gres=gpu:2", "--gpus=2", "--gpus-per-node=2"):
+        cell = nb.run("%%%%distribute -n 2 --on slurm:%s\n1" % option, limit=SOON).assert_error("EngineError")
+        assert "srun: error: Invalid generic resource (gres) specification" in cell.error["evalue"], cell.shown
+    cell = nb.run("%%distribute -n gpu --on slurm\n1", limit=90).assert_error("UsageError")
+    assert "there is no GPU on n1" in cell.error["evalue"], cell.shown
+    assert nb.ok("%%distribute -n 1 --on local --fresh\n'here'").value == "'here'"
+
+
 def test_without_slurm_it_is_said(fresh, tmp_path):
     (tmp_path / "bin").mkdir()
     path = [folder for folder in os.environ["PATH"].split(":") if not os.path.exists(os.path.join(folder, "srun"))]
@@ -189,6 +245,22 @@ def test_a_node_that_goes_down(notebook, idle):
         assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)) == [True, True, False, False]
     finally:
         idle.run("scontrol", "update", "nodename=n4", "state=resume")
+
+
+@pytest.mark.limit(240)
+def test_a_node_that_does_not_come_up(notebook, idle):
+    """Its slurmd does not answer; Slurm sees it, after a while, and when it answers again."""
+    with open(os.path.join(idle.folder, "slurm", "run", "slurmd-n4.pid"), encoding="utf-8") as file:
+        daemon = int(file.read().split()[0])
+    nb = notebook()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=100).assert_error("RankNotStarted")
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    assert "n4 did not come up: Slurm could not start the agent there: " in cell.error["evalue"], cell.shown
+    assert nb.ok("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4' --gather\nimport os\nos.environ['SLURMD_NODENAME']", limit=110).value \
+        == "['n3', 'n4']"
 
 
 def test_nobody_is_left_when_the_kernel_is_killed(notebook, idle):
