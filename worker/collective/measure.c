@@ -57,6 +57,15 @@ static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct f
     return t->ops->verify(t, op, bytes, &row->bad, m->limit, err);
 }
 
+static unsigned count_ops(unsigned ops)
+{
+    unsigned n = 0;
+
+    for (unsigned op = 0; op < COLL_OPS; op++)
+        n += ops >> op & 1;
+    return n;
+}
+
 /* Puts in front of the reason what was done at the time. */
 static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, struct err *err)
 {
@@ -66,7 +75,7 @@ static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, str
 int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
             const struct limit *l, struct figure *rows, unsigned *n_rows, struct err *err)
 {
-    struct loop m = { t, l, 0, n * COLL_OPS, 0 };
+    struct loop m = { t, l, 0, n * count_ops(ops), 0 };
     uint64_t most = 4;
 
     *n_rows = 0;
