@@ -15,6 +15,12 @@
 #include "base/clock.h"
 #include "base/process.h"
 
+#ifdef SOCK_CLOEXEC
+#define CLOEXEC SOCK_CLOEXEC /* at once: another thread may start a process just then */
+#else
+#define CLOEXEC 0
+#endif
+
 static const char hello[] = "CLIENT PROTOCOL 2\n";
 static const char greeting[] = "SERVER PROTOCOL ";
 static const char question[] = "VERBOSE STATUS\n";
@@ -91,7 +97,7 @@ static int connect_one(struct door *d, const struct addrinfo *at, struct err *er
     int error = 0;
     socklen_t size = sizeof error;
 
-    d->fd = socket(at->ai_family, SOCK_STREAM, 0);
+    d->fd = socket(at->ai_family, SOCK_STREAM | CLOEXEC, 0);
     if (d->fd < 0 || fd_nonblock(d->fd, true) < 0 || fd_cloexec(d->fd) < 0)
         error = errno;
     else if (connect(d->fd, at->ai_addr, at->ai_addrlen) < 0 && (error = errno) == EINPROGRESS) {

@@ -23,14 +23,19 @@ static void end_cast(struct open_cast *o)
     o->cast = NULL;
 }
 
-static void cast_gone(PyObject *capsule)
+/* With the interpreter's lock held, which the limit of a call would take. */
+static void discard(struct open_cast *o)
 {
-    struct open_cast *o = PyCapsule_GetPointer(capsule, CAST);
-
-    o->failed = true; /* nobody closed it */
+    o->failed = true;
     o->limit = limit_in(0, NULL, NULL);
     end_cast(o);
     free(o);
+}
+
+/* Nobody closed it. */
+static void cast_gone(PyObject *capsule)
+{
+    discard(PyCapsule_GetPointer(capsule, CAST));
 }
 
 /* Between the lock's release and its taking the limit looks at signals; its end stays that of the whole cast. */
@@ -64,16 +69,11 @@ static PyObject *cast_open_(PyObject *module, PyObject *args)
     if ((comm = comm_open(&c->comms, &c->nccl, &c->driver, device, &id, rank, ranks, &o->limit, &err)))
         o->cast = cast_create(comm, rank, root, &o->limit, &err);
     if (pause_end(&o->pause) || !o->cast) {
-        o->failed = true;
-        o->limit = limit_in(0, NULL, NULL);
-        end_cast(o);
-        free(o);
+        discard(o);
         return PyErr_Occurred() ? NULL : collective_fail(&err);
     }
-    if (!(capsule = PyCapsule_New(o, CAST, cast_gone))) {
-        end_cast(o);
-        free(o);
-    }
+    if (!(capsule = PyCapsule_New(o, CAST, cast_gone)))
+        discard(o);
     return capsule;
 }
 
