@@ -40,13 +40,22 @@ struct launch {
 
 /* ---- what it writes ---- */
 
-/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the same. */
+/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the same. Cleaned, they are
+ * longer. */
+static struct slice clean_line(struct slice line, struct buf *clean)
+{
+    if (utf8_is_valid(line) || utf8_add_clean(clean, line) < 0)
+        return line;
+    line = slice_of(clean->p, clean->n < SAID_LINE_MAX ? clean->n : SAID_LINE_MAX);
+    line.n -= utf8_torn_tail(line);
+    return line;
+}
+
 static void take_line(void *arg, struct slice line)
 {
     struct launch *e = arg;
     struct buf clean = BUF_INIT;
-    const bool torn = !utf8_is_valid(line) && utf8_add_clean(&clean, line) == 0;
-    const struct said said = said_parse(torn ? buf_slice(&clean) : line);
+    const struct said said = said_parse(clean_line(line, &clean));
 
     if (said.kind == SAID_NONSENSE)
         log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n,

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-#define SAID_LINE_MAX   4096u /* bytes; a longer line is nonsense */
+#define SAID_LINE_MAX   4096u /* bytes; of a longer line the rest is dropped */
 #define SAID_NODES_MAX  65535u
 #define SAID_TAIL_LINES 40u
 #define SAID_TAIL_BYTES 16384u
