@@ -86,14 +86,14 @@ static void note_differing(const struct check *k, const char *name, const char *
     struct buf line = BUF_INIT;
     bool differs = false;
 
-    for (size_t i = 1; i < k->n; i++)
-        differs = differs || strcmp(fact(&k->rank[i], name), fact(&k->rank[0], name)) != 0;
+    for (size_t i = 1; i < k->n && !differs; i++)
+        differs = strcmp(fact(&k->rank[i], name), fact(&k->rank[0], name)) != 0;
     for (size_t i = 0; differs && i < k->n; i++) {
         const char *value = fact(&k->rank[i], name);
         bool told = false;
 
-        for (size_t j = 0; j < i; j++)
-            told = told || strcmp(fact(&k->rank[j], name), value) == 0;
+        for (size_t j = 0; j < i && !told; j++)
+            told = strcmp(fact(&k->rank[j], name), value) == 0;
         if (told || buf_addf(&line, "%s%s on", line.n ? ", " : "", value[0] ? value : "none") < 0)
             continue;
         for (size_t j = i; j < k->n; j++)
