@@ -197,7 +197,7 @@ static void folder_is_checked(const struct stage *s)
     struct err err = { "" };
     char path[128];
     struct stat st;
-    int fd;
+    int fd = -1;
 
     ok(stat(s->leases, &st) == 0 && (st.st_mode & 07777) == 01777, "the folder is for all");
     snprintf(path, sizeof path, "%s/mine", s->dir);
