@@ -198,6 +198,17 @@ def test_places_are_filled_as_the_spec_says(alone):
     assert values(nb.ok(tell("-n 1 --on ssh:h3 --fresh"))) == ["h3 0 0 1 0 1 1"]
 
 
+def test_hosts_with_unlike_numbers_of_ranks_are_one_world(alone, torch):
+    nb = alone()
+    there = values(nb.ok(tell("-n 6 --on ssh:h1*1,h2*2,h3*3 --init gloo") + " + ' ' + os.environ['OMP_NUM_THREADS']", limit=90))
+    cores = len(os.sched_getaffinity(0))
+    assert there == ["%s %d %d %d %d 3 6 %d" % (host, rank, local, size, node, max(1, cores // size)) for rank, (host, local, size, node) in enumerate(
+        [("h1", 0, 1, 0), ("h2", 0, 2, 1), ("h2", 1, 2, 1), ("h3", 0, 3, 2), ("h3", 1, 3, 2), ("h3", 2, 3, 2)])]
+    assert nb.ok("%%distribute\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)").value == "6"
+    full = nb.run("%%distribute -n 7\n1").assert_error("UsageError")
+    assert "-n 7: there is room for 6 ranks (h1: 1, h2: 2, h3: 3)" in full.error["evalue"]
+
+
 def test_a_world_grows_and_keeps_what_it_has(alone):
     nb = alone()
     nb.ok("%%distribute -n 2 --on ssh:h1,h2\nkept = 1")

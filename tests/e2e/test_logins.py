@@ -134,6 +134,23 @@ def test_what_a_jump_host_can_not_do_is_said(net, launch, tmp_path, behind, word
             net.exec("h1", "kill", daemon.read_text().strip())
 
 
+# -- firewalls
+
+
+@pytest.mark.limit(180)
+def test_nothing_but_ssh_needs_to_get_in(net, fresh, change):
+    """Where nodes can't dial one another, big variables come from the notebook's machine; only collectives need more."""
+    for host in net.names:
+        change.close(host, "-i", "eth0", "-p", "tcp", "--syn", "!", "--dport", "22")
+    nb = fresh(env=net.variables())
+    nb.ok("import numpy\nbig = numpy.arange(2_500_000.0)")
+    cell = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\nos.uname().nodename, float(big[int(os.environ['RANK'])])", limit=120)
+    assert values(cell) == [("h1", 0.0), ("h2", 1.0), ("h3", 2.0)]
+    nb.ok("%%distribute -r 2\nback = big * 2")
+    nb.ok("%pull back -r 2")
+    assert nb.ok("float(back[1])").value == "2.0"
+
+
 # -- shells, prefixes, homes
 
 

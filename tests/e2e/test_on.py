@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,7 @@ done
 exec 3<&-
 wait
 """
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "launchers.md")
 TELL = "%%distribute --gather\nimport os\n' '.join(os.environ[n] for n in ('RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'GROUP_RANK', 'GROUP_WORLD_SIZE'))"
 
 
@@ -65,6 +67,24 @@ def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(nb):
     assert nb.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
     assert nb.ok(TELL).value == "['0 0 2 0 2', '1 1 2 0 2', '2 0 2 1 2', '3 1 2 1 2']"
     assert len(agents(nb)) == 2
+
+
+def test_the_engine_of_the_docs_runs_cells(fresh, tmp_path):
+    """Ten lines of shell are all that a new engine takes."""
+    with open(DOCS, encoding="utf-8") as file:
+        lines = re.search(r"^```sh\n(.*?)^```", file.read(), re.S | re.M).group(1)
+    assert len(lines.splitlines()) <= 10
+    twins = tmp_path / "cellspan-launch-twins"
+    twins.write_text(lines, encoding="utf-8")
+    twins.chmod(0o755)
+    nb = fresh(env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
+    nb.ok("base = 10")
+    cell = nb.ok("%%distribute -n 4 --on twins --gather\nimport os\nbase + int(os.environ['RANK']), os.environ['GROUP_RANK']")
+    assert cell.value == "[(10, '0'), (11, '0'), (12, '1'), (13, '1')]"
+    assert re.search(r"twin0.*twin1", nb.ok("%ranks").shown, re.S)
+    assert "there is no such engine; did you mean twins?" in nb.run("%%distribute --on twin --fresh\n1").assert_error("EngineError").error["evalue"]
+    nb.close()
+    assert nb.left == []
 
 
 def test_values_travel_between_here_and_there(nb):
