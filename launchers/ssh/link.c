@@ -295,7 +295,7 @@ void link_end(struct link *l)
 void link_kill(struct link *l, int signo)
 {
     if (l->pid > 0)
-        (void)kill(l->pid, signo);
+        (void)process_kill_group(l->pid, signo); /* CELLSPAN_SSH may be a script that waits for its ssh */
 }
 
 /* The last lines of stderr, as one text; the caller's. */

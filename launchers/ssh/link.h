@@ -56,7 +56,7 @@ void link_release(struct link *l);
 void link_start(struct link *l);
 /* Ends the agent's stdin; one that waits is over at once, and one that connects is told to end. */
 void link_end(struct link *l);
-/* Signals ssh, if it runs. */
+/* Signals ssh and what it started, if it runs. */
 void link_kill(struct link *l, int signo);
 /* ssh has ended: reports, or tries again, when that may help. */
 void link_ended(struct link *l, int status);

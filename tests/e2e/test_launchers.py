@@ -232,10 +232,12 @@ def test_ssh_leaves_nobody_when_it_is_killed(launch, hosts):
     nobody(hosts)
 
 
-@pytest.mark.parametrize("way", ["stdin", "SIGTERM", "SIGKILL"])
-def test_ssh_leaves_nobody_that_still_connects(launch, tmp_path, way):
+@pytest.mark.parametrize("way, command", [
+    ("stdin", "sleep 3600"), ("SIGTERM", "sleep 3600; true"), ("SIGKILL", "exec sleep 3600"),
+])
+def test_ssh_leaves_nobody_that_still_connects(launch, tmp_path, way, command):
     program = tmp_path / "slow-ssh"
-    program.write_text("#!/bin/sh\necho waiting >&2\nexec sleep 3600\n", encoding="utf-8")
+    program.write_text("#!/bin/sh\necho waiting >&2\n%s\n" % command, encoding="utf-8")
     program.chmod(0o755)
     one = launch("ssh", spec="h1", env={"CELLSPAN_SSH": str(program), "CELLSPAN_SSH_TIMEOUT": "3600"})
     one.wait_line("^h1: waiting$")
