@@ -262,7 +262,7 @@ int launch_errors(const struct launch *e, struct buf *out)
     return said_tail_show(&e->tail, out);
 }
 
-/* Status 2 says that it was asked for what it can't do: then its own words are all that is needed. */
+/* Of one that can't do what it was asked for (2), or could not do it (1), its own words are all that is needed. */
 int launch_words(const struct launch *e, struct buf *out)
 {
     const size_t start = out->n;
@@ -272,7 +272,7 @@ int launch_words(const struct launch *e, struct buf *out)
         return launch_errors(e, out);
     if (WIFSIGNALED(e->status))
         rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name, WTERMSIG(e->status));
-    else if (WEXITSTATUS(e->status) != 2 || e->tail.n == 0)
+    else if (WEXITSTATUS(e->status) < 1 || WEXITSTATUS(e->status) > 2 || e->tail.n == 0)
         rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name, WEXITSTATUS(e->status));
     if (rc == 0 && e->tail.n && out->n > start)
         rc = buf_add_text(out, ":\n");

@@ -66,6 +66,13 @@ static void failures_have_words(struct stage *s)
     ok(stage_until(s, &s->failed, failed + 1), "it was asked for what it can't do");
     is_text(s->failure, "partition x: there is none", "its own words are enough then");
     failed = s->failed;
+    (void)stage_engine(s, "echo nodes 4; echo 'no node is free' >&2; exit 1");
+    ok(stage_until(s, &s->failed, failed + 1), "it could not do it");
+    is_text(s->failure, "no node is free", "they are enough then, too");
+    failed = s->failed;
+    (void)stage_engine(s, "exit 1");
+    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "exit status 1"), "but it has to have some: %s", s->failure);
+    failed = s->failed;
     (void)stage_engine(s, "kill -9 $$");
     ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "killed by signal 9"), "it is killed: %s",
        s->failure);
