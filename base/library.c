@@ -69,7 +69,8 @@ int library_fill(void *library, const char *used, const struct library_row *row,
         void *const found = look_up(library, &row[i]);
 
         if (!found && row[i].required)
-            return err_set(err, "%s has no %s: it is too old or broken, another version is needed", used, row[i].name[0]);
+            return err_set(err, "%s has no %s: it is too old or broken, another version is needed", used,
+                           row[i].name[0]);
         /* ISO C has no cast from object to function pointers */
         memcpy((char *)functions + row[i].at, &found, sizeof found);
     }

@@ -78,8 +78,8 @@ static void broken_drivers_are_explained(const struct stage *s)
        d.gpus.why);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml-broken.so");
     find(NULL);
-    ok(d.gpus.n == 0 && strstr(d.gpus.why, "has no nvmlDeviceGetUUID: it is too old or broken"), "a function that must be there: %s",
-       d.gpus.why);
+    ok(d.gpus.n == 0 && strstr(d.gpus.why, "has no nvmlDeviceGetUUID: it is too old or broken"),
+       "a function that must be there: %s", d.gpus.why);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml.so");
     fresh(s, "fail nvmlInit_v2 9\n");
     find(NULL);
