@@ -1,6 +1,7 @@
 """Plays the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
 
 import array
+import ctypes
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ import time
 from cellspan import _link
 
 PACKET = 65536
+PR_SET_CHILD_SUBREAPER = 36
 LIMIT = 20.0  # seconds that anything may take here
 
 
@@ -296,6 +298,21 @@ class Zygote(End):
         """Ends the zygote, and waits."""
         self.sock.close()
         self.process.wait(5)
+
+
+def adopt_orphans():
+    """Ranks that a zygote forked become our children, as they are the agent's."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_ranks(ends):
+    """Closes their sockets, as an agent's death would; they must end by that, soon. After adopt_orphans()."""
+    for rank in ends:
+        rank.sock.close()
+        end = time.monotonic() + LIMIT
+        while os.waitpid(rank.pid, os.WNOHANG) == (0, 0):
+            assert time.monotonic() < end, "a rank outlives its agent's socket"
+            time.sleep(0.005)
 
 
 def run_on(ends, code, cell=1, count=1, flags=0, blob=0, world=None, **fields):

@@ -1,6 +1,5 @@
 """PROBE and casts: ranks behind sockets, without an agent and a kernel. GPUs are the double of tests/doubles/nccl_double.h."""
 
-import ctypes
 import json
 import os
 import secrets
@@ -15,10 +14,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 _link = pytest.importorskip("cellspan._link")
 from cellspan import aborts, cast, gpus, landing, parcel, tensors  # noqa: E402
-from fake_agent import Zygote, memfd, run_on  # noqa: E402
+from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
-PR_SET_CHILD_SUBREAPER = 36
 TOKEN = "00112233445566778899aabbccddeeff"
 
 
@@ -35,14 +33,6 @@ def double(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def zygote():
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
-
-
 @pytest.fixture
 def fork(zygote):
     """fork(ranks, env={}): more ranks of this test's."""
@@ -54,12 +44,7 @@ def fork(zygote):
         return new
 
     yield make
-    for rank in ends:
-        rank.sock.close()
-        end = time.monotonic() + 10
-        while os.waitpid(rank.pid, os.WNOHANG) == (0, 0):
-            assert time.monotonic() < end, "a rank outlives its agent's socket"
-            time.sleep(0.005)
+    end_ranks(ends)
 
 
 def gpu(double, **env):

@@ -170,12 +170,17 @@ def test_text_is_flushed_by_a_timer_only_while_a_cell_runs():
         calls = []
         agent, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         _link.start(worker.detach(), lambda: calls.append(1))
-        _link.begin(1); time.sleep(0.3); _link.end(1)
-        assert 2 <= len(calls) <= 8, calls
-        n = len(calls); time.sleep(0.2); assert len(calls) <= n + 1
-        time.sleep(1.2)
-        _link.begin(2); time.sleep(0.2); _link.end(2)
-        assert len(calls) > n + 1
+        def until(n):
+            limit = time.monotonic() + 30
+            while len(calls) < n:
+                assert time.monotonic() < limit, calls
+                time.sleep(0.005)
+        begun = time.monotonic()
+        _link.begin(1); until(4); _link.end(1)
+        assert len(calls) <= 3 + (time.monotonic() - begun) / 0.05, calls
+        n = len(calls); time.sleep(0.2); assert len(calls) <= n + 1  # nothing runs
+        time.sleep(1.2)  # long enough for the timer's thread to rest
+        _link.begin(2); until(n + 2); _link.end(2)
         """
     )
 

@@ -1,12 +1,10 @@
 """Zygote and ranks behind sockets and pipes, without an agent and without a kernel."""
 
-import ctypes
 import json
 import os
 import re
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,30 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("cellspan._link")
 from cellspan import parcel  # noqa: E402
-from fake_agent import Home, Zygote, run_on  # noqa: E402
-
-PR_SET_CHILD_SUBREAPER = 36
-
-
-@pytest.fixture(scope="module")
-def zygote():
-    """One for all tests: its imports take a while."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
+from fake_agent import Home, Zygote, adopt_orphans, end_ranks, run_on  # noqa: E402
 
 
 @pytest.fixture
 def ranks(zygote):
     ranks = zygote.fork(range(2))
     yield ranks
-    for rank in ranks:
-        rank.sock.close()
-        end = time.monotonic() + 5
-        while os.waitpid(rank.pid, os.WNOHANG) == (0, 0):
-            assert time.monotonic() < end, "a rank outlives its agent's socket"
-            time.sleep(0.005)
+    end_ranks(ranks)
 
 
 def values(ranks, code, **more):
@@ -265,7 +247,7 @@ def test_a_rank_that_crashes_leaves_its_stack(zygote):
 
 def test_torch_gets_the_threads_of_its_share_and_a_process_group():
     pytest.importorskip("torch")
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     zygote = Zygote()
     ranks = zygote.fork(range(2))
     port = str(20000 + os.getpid() % 20000)

@@ -1,0 +1,19 @@
+"""What tests of the worker's parts share."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    """One for all tests of a file: its imports take a while."""
+    from fake_agent import Zygote, adopt_orphans
+
+    adopt_orphans()
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
