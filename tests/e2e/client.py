@@ -6,6 +6,7 @@ that it answers, so that many cells may be on the way at once.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import time
@@ -19,6 +20,16 @@ from jupyter_client.session import Session
 KERNEL = os.environ.get("CELLSPAN_TEST_KERNEL", "cellspan")
 LIMIT = 60  # seconds that a cell may take where a test gives no limit of its own
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def values(cell):
+    """The cell's result as Python objects; it is to be a literal."""
+    return ast.literal_eval(cell.value)
+
+
+def rank_values(nb, expression, n=4, options=""):
+    """The value of an expression on each rank, as Python objects."""
+    return values(nb.ok("%%%%distribute -n %d --gather %s\n%s" % (n, options, expression)))
 
 
 class TooSlow(AssertionError):

@@ -9,7 +9,7 @@ import unittest
 import jupyter_kernel_test
 import pytest
 import zmq
-from client import KERNEL, Notebook
+from client import KERNEL
 from jupyter_client.kernelspec import KernelSpecManager
 
 

@@ -5,7 +5,6 @@ Each test has a notebook of its own, whose ranks 0 and 1 are on h1 and 2 and 3 o
 
 from __future__ import annotations
 
-import ast
 import os
 import pathlib
 import re
@@ -17,6 +16,7 @@ import threading
 
 import processes
 import pytest
+from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 from processes import wait_until
 
@@ -67,10 +67,6 @@ def nb(net, notebook):
         net.net(host)
     made.close()
     assert made.left == []
-
-
-def values(cell):
-    return ast.literal_eval(cell.value)
 
 
 def begin(nb, code="time.sleep(120)", options=""):

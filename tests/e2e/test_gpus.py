@@ -12,7 +12,7 @@ import subprocess
 
 import processes
 import pytest
-from client import Notebook
+from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -68,10 +68,6 @@ def gpus(tmp_path, doubles):
 def book(gpus, fresh):
     """Makes notebooks on that machine."""
     return lambda **more: fresh(env=dict(gpus.environment, **more))
-
-
-def values(cell):
-    return ast.literal_eval(cell.value)
 
 
 def refused(cell, *texts):
@@ -150,8 +146,8 @@ def test_plain_cuda_is_the_own_gpu(book, torch):
 # ---- leases
 
 
-def test_notebooks_never_share_unless_asked(book):
-    one, two = book(JPY_SESSION_NAME="/home/alice/train.ipynb"), book()
+def test_notebooks_never_share_unless_asked(book, tmp_path):
+    one, two = book(JPY_SESSION_NAME=str(tmp_path / "train.ipynb")), book()
     one.ok("%%distribute -n 3\n1")
     text = refused(two.run("%%distribute -n 2\n1"), "-n 2: there is 1 GPU", "1 free of 4", "held: GPU 0 by ")
     assert "train.ipynb (pid " in text and "GPU 3" not in text

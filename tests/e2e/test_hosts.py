@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import pathlib
 import re
@@ -14,6 +13,7 @@ import uuid
 import nbformat
 import processes
 import pytest
+from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -49,10 +49,6 @@ def alone(shared_notebook, fresh):
     """As `fresh`, when the module's notebook has left the hosts."""
     shared_notebook.close()
     return fresh
-
-
-def values(cell):
-    return ast.literal_eval(cell.value)
 
 
 @pytest.fixture

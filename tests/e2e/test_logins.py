@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import pathlib
 import re
@@ -10,6 +9,7 @@ import shutil
 
 import processes
 import pytest
+from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 from test_launchers import launch  # noqa: F401  (a fixture)
 
@@ -62,10 +62,6 @@ def config(net, folder, text):
     path = folder / "ssh_config"
     path.write_text(text + pathlib.Path(net.ssh_config).read_text())
     return {"CELLSPAN_SSH": "ssh -F %s" % path}
-
-
-def values(cell):
-    return ast.literal_eval(cell.value)
 
 
 # -- jump hosts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import pathlib
 import re
@@ -14,6 +13,7 @@ import sys
 import nbformat
 import processes
 import pytest
+from client import values
 from engines import SLURM_TOOLS, Slurm, bring_up
 from processes import wait_until
 from test_faults import nvml  # noqa: F401  (a fixture)
@@ -44,10 +44,6 @@ def notebook(idle, fresh):
     yield make
     for one in made:
         one.close()
-
-
-def values(cell):
-    return ast.literal_eval(cell.value)
 
 
 def job_of(slurm):
