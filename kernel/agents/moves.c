@@ -17,6 +17,15 @@ static struct link *parent_of(const struct agents *a, const struct link *l)
     return index == TREE_NONE ? NULL : links_get(&a->links, run->first + index);
 }
 
+/* Its k-th child, as far as there are any: NULL behind the last. */
+static struct link *child_of(const struct agents *a, const struct link *l, unsigned k)
+{
+    const struct run *run = runs_get(a, l->info.engine);
+    const unsigned index = run ? tree_child(l->info.index, k) : TREE_NONE;
+
+    return run && index < run->n ? links_get(&a->links, run->first + index) : NULL;
+}
+
 /* Is it where it is going to stay? */
 static bool is_settled(const struct link *l)
 {
@@ -65,17 +74,11 @@ static void stay(struct agents *a, struct link *l, const char *why, struct slice
 /* Children that are up come now. */
 static void settled(struct agents *a, struct link *l)
 {
-    const struct run *run = runs_get(a, l->info.engine);
+    struct link *child;
 
-    for (unsigned k = 0; run && k < TREE_FAN; k++) {
-        const unsigned index = tree_child(l->info.index, k);
-        struct link *child = index < run->n ? links_get(&a->links, run->first + index) : NULL;
-
-        if (!child)
-            return;
+    for (unsigned k = 0; (child = child_of(a, l, k)); k++)
         if (child->move == MOVE_WAITS)
             begin(a, child, l);
-    }
 }
 
 void moves_up(struct agents *a, struct link *l)
@@ -173,15 +176,9 @@ void moves_end(struct agents *a, const struct link *l)
 /* One that dials tells us how that went. */
 void moves_lost(struct agents *a, const struct link *l)
 {
-    const struct run *run = runs_get(a, l->info.engine);
+    struct link *child;
 
-    for (unsigned k = 0; run && k < TREE_FAN; k++) {
-        const unsigned index = tree_child(l->info.index, k);
-        struct link *child = index < run->n ? links_get(&a->links, run->first + index) : NULL;
-
-        if (!child)
-            return;
+    for (unsigned k = 0; (child = child_of(a, l, k)); k++)
         if (child->move == MOVE_WAITS || child->move == MOVE_OPENING)
             stay(a, child, "its parent is gone", slice_text(""));
-    }
 }

@@ -13,55 +13,72 @@ PyObject *collective_fail(const struct err *err)
     return NULL;
 }
 
-int pairs_from(PyObject *list, struct mesh_way **out, size_t *n)
+/* Room for so many and one more, zeroed, so that an empty list is no failure. */
+static int rows_make(PyObject *list, size_t size_of_one, void **out, size_t *n)
 {
     const Py_ssize_t size = PySequence_Size(list);
 
     *out = NULL;
     if (size < 0)
         return -1;
-    if (!(*out = calloc((size_t)size + 1, sizeof **out))) {
+    if (!(*out = calloc((size_t)size + 1, size_of_one))) {
         PyErr_NoMemory();
         return -1;
-    }
-    for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *item = PySequence_GetItem(list, i), *pair = item ? PySequence_Tuple(item) : NULL;
-        const int good = pair && PyArg_ParseTuple(pair, "II", &(*out)[i].from, &(*out)[i].to);
-
-        Py_XDECREF(item);
-        Py_XDECREF(pair);
-        if (!good)
-            return -1;
     }
     *n = (size_t)size;
     return 0;
 }
 
+int tuples_from(PyObject *list, size_t size_of_one, tuple_f f, void **out, size_t *n)
+{
+    if (rows_make(list, size_of_one, out, n) < 0)
+        return -1;
+    for (size_t i = 0; i < *n; i++) {
+        PyObject *item = PySequence_GetItem(list, (Py_ssize_t)i), *tuple = item ? PySequence_Tuple(item) : NULL;
+        const int rc = tuple ? f(tuple, (char *)*out + i * size_of_one) : -1;
+
+        Py_XDECREF(item);
+        Py_XDECREF(tuple);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int way_from(PyObject *tuple, void *one)
+{
+    struct mesh_way *way = one;
+
+    return PyArg_ParseTuple(tuple, "II", &way->from, &way->to) ? 0 : -1;
+}
+
+int pairs_from(PyObject *list, struct mesh_way **out, size_t *n)
+{
+    void *rows = NULL;
+    const int rc = tuples_from(list, sizeof **out, way_from, &rows, n);
+
+    *out = rows;
+    return rc;
+}
+
 int numbers_from(PyObject *list, size_t most, uint64_t **out, size_t *n)
 {
-    const Py_ssize_t size = PySequence_Size(list);
+    void *rows = NULL;
+    int rc = rows_make(list, sizeof **out, &rows, n);
 
-    *out = NULL;
-    if (size < 0)
-        return -1;
-    if ((size_t)size > most) {
+    *out = rows;
+    if (rc == 0 && *n > most) {
         PyErr_Format(PyExc_ValueError, "a list of more than %zu numbers", most);
-        return -1;
+        rc = -1;
     }
-    if (!(*out = calloc((size_t)size + 1, sizeof **out))) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *item = PySequence_GetItem(list, i);
+    for (size_t i = 0; rc == 0 && i < *n; i++) {
+        PyObject *item = PySequence_GetItem(list, (Py_ssize_t)i);
 
         (*out)[i] = item ? PyLong_AsUnsignedLongLong(item) : 0;
         Py_XDECREF(item);
-        if (PyErr_Occurred())
-            return -1;
+        rc = PyErr_Occurred() ? -1 : 0;
     }
-    *n = (size_t)size;
-    return 0;
+    return rc;
 }
 
 static PyObject *rows_to(const struct figure *rows, unsigned n)

@@ -12,6 +12,11 @@ struct collective *collective_of(PyObject *module);
 /* OSError of the words; NULL. */
 PyObject *collective_fail(const struct err *err);
 
+/* Reads a tuple into one row, which is zeroed: 0, or -1 with an exception. */
+typedef int (*tuple_f)(PyObject *tuple, void *one);
+/* A sequence of tuples becomes an array of rows of so many bytes; *out is the caller's to free, also after a failure.
+ * -1 with an exception. */
+MUST_USE int tuples_from(PyObject *list, size_t size_of_one, tuple_f f, void **out, size_t *n);
 /* A sequence of pairs of numbers; *out is the caller's to free, also after a failure. -1 with an exception. */
 MUST_USE int pairs_from(PyObject *list, struct mesh_way **out, size_t *n);
 /* A sequence of at most `most` numbers; the same. */

@@ -49,32 +49,14 @@ static PyObject *port(PyObject *module, PyObject *capsule)
     return m ? Py_BuildValue("II", mesh_port(m), mesh_strangers(m)) : NULL;
 }
 
-static int peers_from(PyObject *list, struct mesh_peer **out, size_t *n)
+static int peer_from(PyObject *tuple, void *one)
 {
-    const Py_ssize_t size = PySequence_Size(list);
+    struct mesh_peer *peer = one;
+    const char *where;
 
-    *out = NULL;
-    if (size < 0)
+    if (!PyArg_ParseTuple(tuple, "Is", &peer->rank, &where))
         return -1;
-    if (!(*out = calloc((size_t)size + 1, sizeof **out))) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *item = PySequence_GetItem(list, i), *pair = item ? PySequence_Tuple(item) : NULL;
-        const char *where = NULL;
-        const int good = pair && PyArg_ParseTuple(pair, "Is", &(*out)[i].rank, &where);
-
-        if (good) {
-            strncpy((*out)[i].where, where, MESH_WHERE - 1); /* what is cut is no address, and that is said */
-            (*out)[i].where[MESH_WHERE - 1] = '\0';
-        }
-        Py_XDECREF(item);
-        Py_XDECREF(pair);
-        if (!good)
-            return -1;
-    }
-    *n = (size_t)size;
+    strncpy(peer->where, where, MESH_WHERE - 1); /* what is cut is no address, and that is said; the rest is zeroed */
     return 0;
 }
 
@@ -97,7 +79,7 @@ static PyObject *peers_to(const struct mesh_peer *peers, size_t n)
 static PyObject *connect_mesh(PyObject *module, PyObject *args)
 {
     struct err err = { "" };
-    struct mesh_peer *peers = NULL;
+    void *peers = NULL;
     struct mesh *m;
     struct pause pause;
     struct limit limit;
@@ -110,7 +92,7 @@ static PyObject *connect_mesh(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "OIIOd", &capsule, &self, &attempt, &list, &seconds) || !(m = mesh_of(capsule)))
         return NULL;
-    if (peers_from(list, &peers, &n) == 0) {
+    if (tuples_from(list, sizeof(struct mesh_peer), peer_from, &peers, &n) == 0) {
         limit = pause_begin(&pause, seconds);
         rc = mesh_connect(m, self, attempt, peers, n, &limit, &err);
         if (!pause_end(&pause))
