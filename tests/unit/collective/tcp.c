@@ -114,10 +114,10 @@ static struct transport *join(const struct mesh *m, const struct world *w, unsig
 static void play_measure(struct mesh *m, const struct world *w, unsigned self, struct told *told)
 {
     static const uint64_t sizes[] = { 8, 1000003 };
-    struct limit l = limit_in(20, NULL, NULL);
+    struct limit l = limit_in(60, NULL, NULL);
     struct transport *t = join(m, w, self, &told->err);
 
-    (void)!measure(t, 7, sizes, 2, 0.5, &l, told->rows, &told->n, &told->err);
+    (void)!measure(t, 7, sizes, 2, 10.0, &l, told->rows, &told->n, &told->err);
     transport_destroy(t);
 }
 
