@@ -14,9 +14,9 @@
 #include "worker/agent/blobs.h"
 
 #define CARRIER_CHUNK  ((uint64_t)SPAN_CHUNK_MAX) /* bytes of a blob in one message */
-#define CARRIER_WINDOW (UINT64_C(4) << 20)   /* bytes that may be on the way to one taker unanswered */
-#define CARRIER_ROOM   12u /* bytes before a message that is sent: an entry of a bundle has them */
-#define CARRIER_KERNEL 0xffffffffu           /* the link to the kernel, where the number of a peer may stand */
+#define CARRIER_WINDOW (UINT64_C(4) << 20)        /* bytes that may be on the way to one taker unanswered */
+#define CARRIER_ROOM   12u         /* bytes before a message that is sent: an entry of a bundle has them */
+#define CARRIER_KERNEL 0xffffffffu /* the link to the kernel, where the number of a peer may stand */
 #define CARRIER_ALL    0xffffffffu /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
 
 struct carrier;

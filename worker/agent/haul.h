@@ -20,10 +20,10 @@ struct taker {
 struct haul {
     struct haul *next;
     uint64_t blob, size;
-    uint64_t had; /* bytes that are here, from the start */
+    uint64_t had;      /* bytes that are here, from the start */
     uint64_t since_ns; /* since when the rest is expected */
-    int fd;       /* owned */
-    bool lent;    /* the kernel reads it by itself */
+    int fd;            /* owned */
+    bool lent;         /* the kernel reads it by itself */
     struct taker *taker;
 };
 

@@ -44,8 +44,8 @@ void uplink_close(struct uplink *u); /* what was sent still leaves, for a moment
 /* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood there. All that is
  * sent in one turn of the loop leaves together at its end; before WELCOME only HELLO leaves. */
 MUST_USE int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err);
-/* The agent's own message, behind UPLINK_ROOM bytes of which nothing is wanted; takes msg's bytes, also when it fails. A
- * long one is not copied. */
+/* The agent's own message, behind UPLINK_ROOM bytes of which nothing is wanted; takes msg's bytes, also when it fails.
+ * A long one is not copied. */
 MUST_USE int uplink_give(struct uplink *u, struct buf *msg, struct err *err);
 /* The same on the link for blobs with that node. -1: there is none. */
 MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err);

@@ -303,8 +303,9 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
         if (lent_fill(&y->lent, y->lending[0], m, &err) == 0)
             y->filled++;
         else
-            *m = (struct span){ .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size,
-                                .v[F_HELD_ERROR].s = slice_text(err.text) };
+            *m = (struct span){
+                .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err.text)
+            };
     }
     (void)cargo_message(y->cargo, from, m);
 }

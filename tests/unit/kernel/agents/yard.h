@@ -58,8 +58,8 @@ struct yard {
     struct clock clock;
 };
 
-/* n nodes that are alive, 0 among them. seed: of the order in which messages come; with an odd one node 0 lends the kernel
- * its blobs. */
+/* n nodes that are alive, 0 among them. seed: of the order in which messages come; with an odd one node 0 lends the
+ * kernel its blobs. */
 void yard_init(struct yard *y, unsigned n, uint64_t seed);
 void yard_release(struct yard *y);
 /* A worker of the node has sent a blob of this size; its bytes follow from its number. */
