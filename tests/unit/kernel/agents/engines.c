@@ -142,18 +142,6 @@ static void they_end(struct stage *s)
 
 #define MANY 34u
 
-static bool everybody_up(struct stage *s, struct peer *peer, unsigned first)
-{
-    for (unsigned k = 0; k < MANY; k++) {
-        peer_open(s, &peer[k], k, PEER_CURVE);
-        peer_hello(&peer[k]);
-    }
-    for (unsigned k = 0; k < MANY; k++)
-        if (!stage_until(s, &s->up[first + k], 1))
-            return false;
-    return true;
-}
-
 static void move(struct stage *s, struct peer *parent, struct peer *child, unsigned first, unsigned index,
                  const char *error)
 {
@@ -190,7 +178,7 @@ static void agents_of_agents(struct stage *s)
     char text[128], want[128];
     unsigned count;
 
-    ok(everybody_up(s, peer, first), "34 agents of one run are up");
+    ok(peers_up(s, peer, MANY, first), "34 agents of one run are up");
     move(s, &peer[1], &peer[33], first, 33, "no route");
     snprintf(want, sizeof want, "%u:40", first + 33);
     ok(peer_gets(s, &peer[33], SPAN_STACKS), "a move that fails: what waited comes by the old connection");

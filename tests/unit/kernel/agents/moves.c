@@ -7,18 +7,6 @@
 
 #define MANY 34u
 
-static bool everybody_up(struct stage *s, struct peer *peer, unsigned first)
-{
-    for (unsigned k = 0; k < MANY; k++) {
-        peer_open(s, &peer[k], k, PEER_CURVE);
-        peer_hello(&peer[k]);
-    }
-    for (unsigned k = 0; k < MANY; k++)
-        if (!stage_until(s, &s->up[first + k], 1))
-            return false;
-    return true;
-}
-
 static void everybody_ends(struct stage *s, struct peer *peer, unsigned engine)
 {
     agents_engine_stop(s->agents, engine);
@@ -49,7 +37,7 @@ static void what_comes_to_nothing_is_taken_back(struct stage *s)
     const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
     struct span dialed = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = first };
 
-    ok(everybody_up(s, peer, first), "34 agents are up");
+    ok(peers_up(s, peer, MANY, first), "34 agents are up");
     begin_move(s, peer, first, 32);
     dialed.v[F_DIALED_ERROR].s = slice_text("no route to host");
     peer_say(&peer[32], first + 32, 0, &dialed);
@@ -67,7 +55,7 @@ static void who_moves_may_die(struct stage *s)
     const struct span beat = { .kind = SPAN_BEAT };
     const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
 
-    ok(everybody_up(s, peer, first), "34 agents are up");
+    ok(peers_up(s, peer, MANY, first), "34 agents are up");
     begin_move(s, peer, first, 32); /* the other one's parent does not open */
     for (unsigned pass = 0; !s->lost[first + 33] && pass < 400; pass++) {
         for (unsigned k = 0; k < 32; k++)
@@ -88,7 +76,7 @@ static void who_moves_may_be_cut_off(struct stage *s)
     static struct peer peer[MANY];
     const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
 
-    ok(everybody_up(s, peer, first), "34 agents are up");
+    ok(peers_up(s, peer, MANY, first), "34 agents are up");
     begin_move(s, peer, first, 32);
     peer_close(&peer[32]);
     ok(stage_until(s, &s->lost[first + 32], 1) && strstr(s->why[first + 32], "the connection was closed"),

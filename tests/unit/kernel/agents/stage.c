@@ -284,3 +284,15 @@ const char *peer_route(struct peer *p, char *out, size_t size)
 {
     return route_words(slice_of(zmq_msg_data(&p->route), zmq_msg_size(&p->route)), out, size);
 }
+
+bool peers_up(struct stage *s, struct peer *peer, unsigned n, unsigned first)
+{
+    for (unsigned k = 0; k < n; k++) {
+        peer_open(s, &peer[k], k, PEER_CURVE);
+        peer_hello(&peer[k]);
+    }
+    for (unsigned k = 0; k < n; k++)
+        if (!stage_until(s, &s->up[first + k], 1))
+            return false;
+    return true;
+}

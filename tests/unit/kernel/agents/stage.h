@@ -51,6 +51,8 @@ void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key ke
 void peer_close(struct peer *p);
 void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m);
 void peer_hello(struct peer *p);
+/* n agents of the last run, from index 0, open and say HELLO; all are up, as nodes from `first`: false after 10 s. */
+bool peers_up(struct stage *s, struct peer *peer, unsigned n, unsigned first);
 /* Runs the loop until the peer gets a message of that kind: false after 10 s. */
 bool peer_gets(struct stage *s, struct peer *p, enum span_kind kind);
 /* Its last message's route, as "1:2,3 4:". */
