@@ -26,6 +26,9 @@ union control {
 
 int descriptor_pair(int fd[2])
 {
+#ifdef SOCK_CLOEXEC
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd);
+#else
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
         return -1;
     if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
@@ -33,6 +36,7 @@ int descriptor_pair(int fd[2])
     fd_close(&fd[0]);
     fd_close(&fd[1]);
     return -1;
+#endif
 }
 
 bool descriptor_is_end(int fd)

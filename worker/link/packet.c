@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/process.h"
 #include "protocol/reader.h"
 #include "protocol/span.h"
@@ -41,19 +42,8 @@ int packet_pair(int fd[2], struct err *err)
     int have = 0;
     socklen_t size = sizeof have;
 
-#ifdef SOCK_CLOEXEC
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0)
+    if (descriptor_pair(fd) < 0)
         return err_set(err, "socketpair: %s", strerror(errno));
-#else
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
-        return err_set(err, "socketpair: %s", strerror(errno));
-    if (fd_cloexec(fd[0]) < 0 || fd_cloexec(fd[1]) < 0) {
-        (void)err_set(err, "socketpair: %s", strerror(errno));
-        fd_close(&fd[0]);
-        fd_close(&fd[1]);
-        return -1;
-    }
-#endif
     for (int i = 0; i < 2; i++) {
         if (getsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &have, &size) == 0 && have < room)
             (void)setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
