@@ -19,8 +19,8 @@
 
 #include "base/process.h"
 
-#define OVER       (-1)
-#define FDS_MAX    65536 /* that are closed one by one, where the system can't close a range */
+#define OVER    (-1)
+#define FDS_MAX 65536 /* that are closed one by one, where the system can't close a range */
 
 /* What the child says: at what it looks now, and in the end what it found. */
 struct news {
@@ -148,8 +148,8 @@ static void too_long(struct loop *loop, void *arg)
     char why[512];
 
     (void)loop;
-    snprintf(why, sizeof why, "nothing came back about %.300s for %g s: the file system that it is on does not answer", at,
-             (double)l->what.limit_ns / (double)NS_PER_S);
+    snprintf(why, sizeof why, "nothing came back about %.300s for %g s: the file system that it is on does not answer",
+             at, (double)l->what.limit_ns / (double)NS_PER_S);
     (void)kill(l->pid, SIGKILL);
     finish(l, -1, false, why);
 }

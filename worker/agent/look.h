@@ -20,7 +20,7 @@ struct looks {
 struct look_for {
     char *const *program; /* n of them; until it is over, the caller's */
     size_t n;
-    const char *folder;   /* ""; none is looked for */
+    const char *folder; /* "": none is looked for */
     uint64_t limit_ns;
 };
 

@@ -1,5 +1,5 @@
-/* place.h - what START names by the notebook's paths, as this node may have it: nodes need not share a file system. Which
- * of it is there, look.h finds out. Pure. */
+/* place.h - what START names by the notebook's paths, as this node may have it: nodes need not share a file system.
+ * Which of it is there, look.h finds out. Pure. */
 #ifndef WORKER_AGENT_PLACE_H
 #define WORKER_AGENT_PLACE_H
 
@@ -10,14 +10,17 @@
 
 /* Programs that could be the Python, best first. */
 struct place {
-    char **program;       /* owned, n of them: paths */
+    char **program; /* owned, n of them: paths */
     size_t n;
-    size_t told, wanted;  /* how many are CELLSPAN_REMOTE_PYTHON's; and with them, the notebook's own */
-    char *says, *python;  /* owned: what was told, "": nothing; what was wanted */
-    char version[32];     /* "python3.11": what was wanted, as far as that is known, or "" */
+    size_t told, wanted; /* how many are CELLSPAN_REMOTE_PYTHON's; and with them, the notebook's own */
+    char *says, *python; /* owned: what was told, "": nothing; what was wanted */
+    char version[32];    /* "python3.11": what was wanted, as far as that is known, or "" */
 };
 
-#define PLACE_INIT { NULL, 0, 0, 0, NULL, NULL, "" }
+#define PLACE_INIT                                                                                                     \
+    {                                                                                                                  \
+        NULL, 0, 0, 0, NULL, NULL, ""                                                                                  \
+    }
 
 /* First `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set), then `wanted`; with nothing told, then what `path` (PATH)
  * may have of the same version's pythonX.Y, as far as that is known, of python3 and python. -1: memory is out. */

@@ -9,7 +9,8 @@
 #include "worker/agent/join.h"
 #include "worker/agent/zygote.h"
 
-#define LOOK_NS (60 * NS_PER_S) /* for a file system to say what is there: half of what the kernel gives ranks to come */
+#define LOOK_NS                                                                                                        \
+    (60 * NS_PER_S) /* for a file system to say what is there: half of what the kernel gives ranks to come */
 
 int warm_look(struct agent *a, const char *python, const char *cwd, struct place *place, look_f f, void *arg,
               struct err *err)

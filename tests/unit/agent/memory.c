@@ -61,7 +61,9 @@ static void fill_socket(const struct desk *d)
 /* A BIND whose blob is not here, and a plain one; full: there is no room for either. */
 static bool passes(long nth, bool with_blob, bool full, bool *failed)
 {
-    struct span m = { .kind = SPAN_BIND, .worker = 2, .cell = 1, .blob = with_blob ? 7 : 0, .blob_size = with_blob ? 9 : 0 };
+    struct span m = {
+        .kind = SPAN_BIND, .worker = 2, .cell = 1, .blob = with_blob ? 7 : 0, .blob_size = with_blob ? 9 : 0
+    };
     struct buf msg = BUF_INIT;
     struct err err = { "" };
     struct desk d;
@@ -138,11 +140,14 @@ static bool carries(unsigned in, long nth, bool *failed)
 {
     struct span expect = { .kind = SPAN_EXPECT, .blob = 7, .blob_size = 4, .v[F_EXPECT_FROM].u64 = 3 };
     struct span chunk = { .kind = SPAN_CHUNK, .blob = 7, .blob_size = 4, .v[F_CHUNK_TO].u64 = 1 };
-    struct span ship = { .kind = SPAN_SHIP, .blob = 7, .blob_size = 4, .v[F_SHIP_TO].u64 = 3, .v[F_SHIP_THROUGH].u64 = 1 };
+    struct span ship = {
+        .kind = SPAN_SHIP, .blob = 7, .blob_size = 4, .v[F_SHIP_TO].u64 = 3, .v[F_SHIP_THROUGH].u64 = 1
+    };
     const struct span *const all[] = { &expect, &chunk, &ship };
     struct teller t = { 0, 0, 0 };
-    const struct carrier_doors doors = { .send = t_send, .settled = t_settled, .broken = t_broken,
-                                         .clock = &clock_system, .node = "h2", .arg = &t };
+    const struct carrier_doors doors = {
+        .send = t_send, .settled = t_settled, .broken = t_broken, .clock = &clock_system, .node = "h2", .arg = &t
+    };
     struct blobs blobs = { 0 };
     struct err err = { "" };
     struct carrier *c = carrier_create(&blobs, &doors, &err);
