@@ -472,9 +472,17 @@ void job_end(struct job *j)
     j->look = j->late = j->flush = NULL;
     if (j->pid == 0) /* srun has ended, and all that was missing is Slurm's word for why */
         finish(j);
-    else if (count_up(j))
+    else if (j->n && count_up(j) == j->n)
         set_timer(j, &j->press, POLITE_NS, press);
     else
+        press(j->loop, j); /* srun still launches, and looks at nothing else meanwhile: its job has to be cancelled for it */
+}
+
+void job_hurry(struct job *j)
+{
+    if (!j->told)
+        job_end(j);
+    else if (j->pid > 0 && !j->signo)
         press(j->loop, j);
 }
 

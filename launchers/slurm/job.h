@@ -48,6 +48,8 @@ MUST_USE int job_start(struct job *j, const struct words *argv, struct err *err)
 void job_release(struct job *j);
 /* Ends the agents' stdin; the job is cancelled when they don't end by that, or haven't begun. */
 void job_end(struct job *j);
+/* As job_end; a second time it does not wait for the agents any longer. */
+void job_hurry(struct job *j);
 /* srun has ended. j->over is true, and the loop stopped, when all is known. */
 void job_ended(struct job *j, int status);
 

@@ -38,7 +38,7 @@ static void child_ended(struct loop *loop, void *arg)
 static void told_to_end(struct loop *loop, void *arg)
 {
     (void)loop;
-    job_end(arg);
+    job_hurry(arg);
 }
 
 struct input {

@@ -243,20 +243,41 @@ def test_a_node_that_goes_down(notebook, idle):
         idle.run("scontrol", "update", "nodename=n4", "state=resume")
 
 
-@pytest.mark.limit(240)
-def test_a_node_that_does_not_come_up(notebook, idle):
-    """Its slurmd does not answer; Slurm sees it, after a while, and when it answers again."""
+@pytest.fixture
+def frozen(idle):
+    """n4's slurmd does not answer; calling it lets it go on."""
     with open(os.path.join(idle.folder, "slurm", "run", "slurmd-n4.pid"), encoding="utf-8") as file:
         daemon = int(file.read().split()[0])
-    nb = notebook()
     os.kill(daemon, signal.SIGSTOP)
-    try:
-        cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=100).assert_error("RankNotStarted")
-    finally:
-        os.kill(daemon, signal.SIGCONT)
+    yield lambda: os.kill(daemon, signal.SIGCONT)
+    os.kill(daemon, signal.SIGCONT)
+
+
+@pytest.mark.limit(240)
+def test_a_node_that_does_not_come_up(notebook, frozen):
+    """Slurm sees it, after a while, and when it answers again."""
+    nb = notebook()
+    cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=100).assert_error("RankNotStarted")
+    frozen()
     assert "n4 did not come up: Slurm could not start the agent there: " in cell.error["evalue"], cell.shown
     assert nb.ok("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4' --gather\nimport os\nos.environ['SLURMD_NODENAME']", limit=110).value \
         == "['n3', 'n4']"
+
+
+@pytest.mark.parametrize("way", ["close", "kill"])
+def test_a_job_that_was_never_whole_is_not_left_in_the_queue(notebook, idle, frozen, way):
+    """srun is busy with the node that does not answer, and so does not cancel in time what it asked for."""
+    nb = notebook(CELLSPAN_SLURM_TIMEOUT="3")
+    cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=SOON).assert_error("RankNotStarted")
+    assert "the agent of task 1 of 2 has not come up 3 s after the first" in cell.error["evalue"], cell.shown
+    if way == "close":
+        nb.close()
+        assert nb.left == []
+    else:
+        os.kill(nb.pid, signal.SIGKILL)
+    assert wait_until(lambda: not any(" RUNNING " in line for line in idle.queue()), SOON), idle.queue()
+    frozen()
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
 
 
 def test_nobody_is_left_when_the_kernel_is_killed(notebook, idle):
