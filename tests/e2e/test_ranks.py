@@ -196,10 +196,17 @@ def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
             "%%%%distribute -n 2\nimport ctypes, time\n_ = ctypes.CDLL(%r)\nprint('begun', flush=True)\ntime.sleep(600)" % str(tmp_path / "libnccl.so.2")
         )
         notebook.wait(cell, 60, lambda: "[0-1] begun" in cell.stdout or cell.stdout.count("begun") == 2)
-        where = notebook.ok("%ranks where", limit=20)
         said = "NCCL #0-0 (78db921d1c117b4a): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce"
-        assert where.stdout.count(said) == 1 and where.stdout.startswith("[0-1] "), where.stdout
-        assert ras.asked == 1
+        answers = []
+
+        def where_once():
+            """Whether both ranks sleep by now; one may still be on its way from print."""
+            answers.append(notebook.ok("%ranks where", limit=20).stdout)
+            return answers[-1].startswith("[0-1] ")
+
+        assert processes.wait_until(where_once, 60), answers[-1]
+        assert all(shown.count(said) == 1 for shown in answers), answers
+        assert ras.asked == len(answers)
         notebook.control("interrupt_request", limit=5)
         notebook.wait(cell, 60)
     finally:
