@@ -14,7 +14,7 @@
 #define SPAN_FIELDS_MAX 10u
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX 65536u /* of a list */
-#define SPAN_CHUNK_MAX (512u << 10) /* bytes of a blob in one CHUNK */
+#define SPAN_CHUNK_MAX (1u << 20) /* bytes of a blob in one CHUNK; smaller ones wake more threads for as many bytes */
 #define SPAN_WORKER_NONE 0u /* the agent itself */
 #define SPAN_WORKER_HOME 1u /* the notebook's own interpreter; ranks are numbered from 2 by the kernel */
 

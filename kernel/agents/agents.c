@@ -189,7 +189,7 @@ static bool cargo_peers(void *arg, unsigned node, struct cargo_peer *out)
     return true;
 }
 
-/* Large ones pass through as many messages of half a MiB. */
+/* Large ones pass through as many messages of a MiB. */
 static void cargo_moves(void *arg, bool on)
 {
     (void)arg;

@@ -224,7 +224,7 @@ static void a_link_goes_dead(bool silently)
     yard_init(&y, 4, 10);
     yard_put(&y, 0, 1, LONGER);
     yard_need(&y, 1, LONGER, 1, 3);
-    for (unsigned i = 0; i < 500 && y.peer_chunks < 10; i++)
+    for (unsigned i = 0; i < 500 && y.peer_chunks < 5; i++)
         yard_run(&y, 1);
     if (silently)
         y.node[1].is_mute = true;
