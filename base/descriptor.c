@@ -31,11 +31,7 @@ int descriptor_pair(int fd[2])
 #else
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
         return -1;
-    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
-        return 0;
-    fd_close(&fd[0]);
-    fd_close(&fd[1]);
-    return -1;
+    return fd_cloexec_both(fd);
 #endif
 }
 

@@ -49,6 +49,15 @@ void fd_close(int *fd)
     errno = saved;
 }
 
+int fd_cloexec_both(int fd[2])
+{
+    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
+        return 0;
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    return -1;
+}
+
 int fd_pipe(int fd[2])
 {
 #ifdef __linux__
@@ -56,11 +65,7 @@ int fd_pipe(int fd[2])
 #else
     if (pipe(fd) < 0)
         return -1;
-    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
-        return 0;
-    fd_close(&fd[0]);
-    fd_close(&fd[1]);
-    return -1;
+    return fd_cloexec_both(fd);
 #endif
 }
 

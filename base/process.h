@@ -9,6 +9,7 @@
 #include "base/slice.h"
 
 MUST_USE int fd_cloexec(int fd);                /* sets FD_CLOEXEC; -1 and errno */
+MUST_USE int fd_cloexec_both(int fd[2]);        /* the same for a pair; -1: both are closed */
 MUST_USE int fd_nonblock(int fd, bool on);      /* -1 and errno */
 void fd_close(int *fd);                         /* closes it unless it is -1, sets it to -1, keeps errno */
 MUST_USE int fd_pipe(int fd[2]);                /* a pipe, both ends close-on-exec; -1 and errno */
