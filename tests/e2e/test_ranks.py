@@ -109,6 +109,18 @@ def test_the_status_can_be_switched_off():
 # ---- where
 
 
+def where_until(nb, *patterns, limit=60):
+    """What `%ranks where` shows once it matches every pattern: a rank whose line is here may still be on its way from print."""
+    shown = []
+
+    def matches():
+        shown.append(nb.ok("%ranks where", limit=20).stdout)
+        return all(re.search(pattern, shown[-1], re.M) for pattern in patterns)
+
+    assert processes.wait_until(matches, limit), shown[-1]
+    return shown
+
+
 @pytest.mark.limit(180)
 def test_where_names_the_rank_that_the_others_wait_for(nb):
     pytest.importorskip("torch")
@@ -120,15 +132,10 @@ def test_where_names_the_rank_that_the_others_wait_for(nb):
     )
     cell = nb.start(code)
     nb.wait(cell, 90, lambda: "[0-3] begun" in cell.stdout or cell.stdout.count("begun") >= 4)
-    for _ in range(100):
-        where = nb.ok("%ranks where", limit=20)
-        if re.search(r"^\[0-2\] all_reduce", where.stdout, re.M) and re.search(r"^\[3\] load_data", where.stdout, re.M):
-            break
-    else:
-        raise AssertionError(where.stdout)
+    where = where_until(nb, r"^\[0-2\] all_reduce", r"^\[3\] load_data")[-1]
     assert not cell.ended, "the cell ended before it was asked"
-    assert "called in line 10 of cell" in where.stdout and "rank.py" not in where.stdout, where.stdout
-    count = where.reply["execution_count"]
+    assert "called in line 10 of cell" in where and "rank.py" not in where, where
+    count = nb.ok("%ranks where", limit=20).reply["execution_count"]
     waiting = nb.start("'queued'")
     one = nb.ok("%ranks where -r 3", limit=20)
     assert "[3] load_data" in one.stdout and "all_reduce" not in one.stdout, one.stdout
@@ -197,14 +204,7 @@ def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
         )
         notebook.wait(cell, 60, lambda: "[0-1] begun" in cell.stdout or cell.stdout.count("begun") == 2)
         said = "NCCL #0-0 (78db921d1c117b4a): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce"
-        answers = []
-
-        def where_once():
-            """Whether both ranks sleep by now; one may still be on its way from print."""
-            answers.append(notebook.ok("%ranks where", limit=20).stdout)
-            return answers[-1].startswith("[0-1] ")
-
-        assert processes.wait_until(where_once, 60), answers[-1]
+        answers = where_until(notebook, r"\A\[0-1\] ")
         assert all(shown.count(said) == 1 for shown in answers), answers
         assert ras.asked == len(answers)
         notebook.control("interrupt_request", limit=5)
@@ -288,14 +288,17 @@ def on_two(hosts):
 
 
 @pytest.mark.limit(300)
-def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, hosts):
+def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, hosts, tmp_path):
     nb = on_two
     rows = nb.ok("%ranks").displays[0]["text/plain"].splitlines()[2:]
     assert [re.split(r" +", row.strip())[2] for row in rows] == ["h1", "h1", "h2", "h2"], rows
     assert all(re.search(r"[KMG]iB", row) for row in rows), "the hosts' agents tell of memory: %s" % rows
-    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(4)")
+    done = tmp_path / "done"
+    cell = nb.start("%%%%distribute\nprint('begun', flush=True)\nwhile not os.path.exists(%r): time.sleep(0.1)" % str(done))
     nb.wait_shown(cell, "begun")
-    assert "[0-3] <module>, line 3 of cell" in nb.ok("%ranks where").stdout
+    where_until(nb, r"^\[0-3\] <module>, line 3 of cell")
+    until(nb, cell, lambda: cell.displays, "no status")
+    done.touch()
     assert "ranks 0-3 done in" in nb.wait(cell, 30).assert_ok().displays[0]["text/plain"]
     nodes, pairs, world = [d["text/plain"] for d in nb.ok("%ranks check", limit=150).displays]
     assert re.search(r"^h1 +0-1 ", nodes, re.M) and re.search(r"^h2 +2-3 ", nodes, re.M) and "differs" not in nodes, nodes
