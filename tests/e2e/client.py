@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import socket
 import time
 import uuid
 
@@ -20,6 +21,7 @@ from jupyter_client.session import Session
 KERNEL = os.environ.get("CELLSPAN_TEST_KERNEL", "cellspan")
 LIMIT = 60  # seconds that a cell may take where a test gives no limit of its own
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+LABELLED = re.compile(r"^\[([0-9,-]+)\] ?(.*)$", re.M)
 
 
 def values(cell):
@@ -30,6 +32,18 @@ def values(cell):
 def rank_values(nb, expression, n=4, options=""):
     """The value of an expression on each rank, as Python objects."""
     return values(nb.ok("%%%%distribute -n %d --gather %s\n%s" % (n, options, expression)))
+
+
+def by_rank(text):
+    """{rank: the lines that it printed} of merged output. What ranks print alike has one line only where all of them
+    came within 100 ms; on a busy machine one may be later, and then has a line of its own."""
+    lines = {}
+    for label, line in LABELLED.findall(text):
+        for part in label.split(","):
+            first, _, last = part.partition("-")
+            for rank in range(int(first), int(last or first) + 1):
+                lines.setdefault(rank, []).append(line)
+    return lines
 
 
 class TooSlow(AssertionError):
@@ -214,7 +228,7 @@ class Client:
         self.wait(cell, limit, lambda: cell.reply_message is not None)
         return cell.reply
 
-    def control(self, kind, content=None, limit=10):
+    def control(self, kind, content=None, limit=LIMIT):
         return self.request(kind, content, "control", limit)
 
     # -- receiving
@@ -282,11 +296,31 @@ class Notebook(Client):
     """A kernel of its own and a client of it."""
 
     def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, **manager):
-        self.marker = uuid.uuid4().hex
-        self.km = KernelManager(kernel_name=kernel, **manager)
-        self.km.start_kernel(env=dict(os.environ, **{processes.MARKER: self.marker}, **(env or {})), cwd=cwd)
-        super().__init__(self.km.client())
-        self.ready(limit)
+        while True:
+            self.marker = uuid.uuid4().hex
+            self.km = KernelManager(kernel_name=kernel, **manager)
+            self.km.start_kernel(env=dict(os.environ, **{processes.MARKER: self.marker}, **(env or {})), cwd=cwd)
+            super().__init__(self.km.client())
+            try:
+                return self.ready(limit)
+            except AssertionError:
+                if not self.lost_port():
+                    raise
+            self.close()
+
+    def lost_port(self):
+        """Whether the kernel ended and somebody else has one of its ports: they are free when the manager names them,
+        and until the kernel binds them anybody may."""
+        if self.km.is_alive() or self.km.transport != "tcp":
+            return False
+        for port in self.km.ports:
+            with socket.socket() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    s.bind((self.km.ip, port))
+                except OSError:
+                    return True
+        return False
 
     def ready(self, limit=60):
         """Waits until the kernel answers and this client hears its iopub."""
@@ -310,7 +344,7 @@ class Notebook(Client):
     def fine(self):
         """Whether the kernel still does its work: for the next test."""
         try:
-            return self.km.is_alive() and self.run("pass", 20, silent=True).status == "ok"
+            return self.km.is_alive() and self.run("pass", silent=True).status == "ok"
         except (TooSlow, AssertionError):
             return False
 
@@ -319,11 +353,11 @@ class Notebook(Client):
         session = Session(key=self.km.session.key, signature_scheme=self.km.session.signature_scheme)
         other = Client(self.km.client(session=session))
         cell = other.send("kernel_info_request")
-        other.wait(cell, 10, lambda: cell.reply_message is not None)
+        other.wait(cell, LIMIT, lambda: cell.reply_message is not None)
         # Until its subscription has arrived, a client hears nothing.
         while cell.idle_at is None:
             cell = other.send("kernel_info_request")
-            other.wait(cell, 10, lambda: cell.reply_message is not None)
+            other.wait(cell, LIMIT, lambda: cell.reply_message is not None)
             other.quiet(0.1)
         return other
 

@@ -15,7 +15,7 @@ import tempfile
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-LIMIT = 120  # seconds that a test may take; @pytest.mark.limit(n) gives another
+LIMIT = 240  # seconds that a test may take; @pytest.mark.limit(n) gives another
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")

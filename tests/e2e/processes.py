@@ -63,7 +63,7 @@ def named(marker, text):
     return [pid for pid in marked(marker) if text in command(pid)]
 
 
-def gone(marker, limit=10.0):
+def gone(marker, limit=30.0):
     """Waits until no marked process is left; gives those that are, described (an empty list is good)."""
     wait_until(lambda: not marked(marker), limit)
     return described(marked(marker))
