@@ -286,6 +286,21 @@ class Client:
         """Waits until `text` stands under the cell."""
         return self.wait(cell, limit, lambda: text in cell.shown)
 
+    def wait_ranks(self, cell, line, n=4, limit=LIMIT):
+        """Waits until each of ranks 0 … n-1 has printed `line`: they may be seconds apart."""
+        return self.wait(cell, limit, lambda: all(line in by_rank(cell.stdout).get(rank, ()) for rank in range(n)))
+
+    def ok_folded(self, code, want, limit=LIMIT):
+        """Runs a cell that must end well and whose ranks print alike, until their lines came within 100 ms of one another
+        and `want` is all that is shown; each time every rank has printed."""
+        deadline = time.monotonic() + limit
+        while True:
+            cell = self.ok(code)
+            assert by_rank(cell.stdout) == by_rank(want), cell.stdout
+            if cell.stdout == want:
+                return cell
+            assert time.monotonic() < deadline, "the ranks' lines are not folded:\n" + cell.stdout
+
     def quiet(self, seconds=0.3):
         """Takes messages until nothing came for `seconds`."""
         while self.turn(seconds):
