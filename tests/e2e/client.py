@@ -272,18 +272,23 @@ class Client:
 
     def wait(self, cell, limit=LIMIT, until=None):
         """Takes messages until the cell has ended (or until() holds), at most `limit` seconds."""
-        deadline = time.monotonic() + limit
-        holds = until or (lambda: cell.ended)
-        while not holds():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TooSlow("not within %.1f s; reply %s, idle %s, so far:\n%s" % (
-                    limit, cell.reply_message is not None, cell.idle_at is not None, cell.shown[-4000:]))
-            self.turn(min(left, 0.25))
+        if not self.until(until or (lambda: cell.ended), limit):
+            raise TooSlow("not within %.1f s; reply %s, idle %s, so far:\n%s" % (
+                limit, cell.reply_message is not None, cell.idle_at is not None, cell.shown[-4000:]))
         return cell
 
+    def until(self, holds, limit=LIMIT):
+        """Takes messages until holds() gives something true, at most `limit` seconds; gives what it gave last."""
+        deadline = time.monotonic() + limit
+        while True:
+            found = holds()
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            self.turn(min(left, 0.25))
+
     def wait_shown(self, cell, text, limit=LIMIT):
-        """Waits until `text` stands under the cell."""
+        """Waits until `text` stands under the cell: of a line of ranks that is true with the first of them."""
         return self.wait(cell, limit, lambda: text in cell.shown)
 
     def wait_ranks(self, cell, line, n=4, limit=LIMIT):
@@ -340,17 +345,17 @@ class Notebook(Client):
     def ready(self, limit=60):
         """Waits until the kernel answers and this client hears its iopub."""
         deadline = time.monotonic() + limit
+        asked = []
         while True:
-            cell = self.send("kernel_info_request")
-            try:
-                self.wait(cell, 1.0)
-                self.info = cell.reply
+            asked.append(self.send("kernel_info_request"))  # nobody hears what is published before the subscription
+            answered = self.until(lambda: [cell for cell in asked if cell.ended], 1.0)
+            if answered:
+                self.info = answered[0].reply
                 return
-            except TooSlow:
-                if not self.km.is_alive():
-                    raise AssertionError("the kernel ended as it started") from None
-                if time.monotonic() > deadline:
-                    raise
+            if not self.km.is_alive():
+                raise AssertionError("the kernel ended as it started")
+            if time.monotonic() > deadline:
+                raise TooSlow("the kernel did not answer within %.0f s" % limit)
 
     @property
     def pid(self):
@@ -373,7 +378,7 @@ class Notebook(Client):
         while cell.idle_at is None:
             cell = other.send("kernel_info_request")
             other.wait(cell, LIMIT, lambda: cell.reply_message is not None)
-            other.quiet(0.1)
+            other.until(lambda: cell.idle_at is not None, 0.3)
         return other
 
     def rank_pids(self, n, options=""):

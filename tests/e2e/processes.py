@@ -63,10 +63,19 @@ def named(marker, text):
     return [pid for pid in marked(marker) if text in command(pid)]
 
 
-def gone(marker, limit=30.0):
-    """Waits until no marked process is left; gives those that are, described (an empty list is good)."""
-    wait_until(lambda: not marked(marker), limit)
-    return described(marked(marker))
+def gone(marker, limit=60.0):
+    """Waits until no marked process is left; gives those that are, described (an empty list is good).
+
+    Looked at twice: who was born while one look went on, and whose parent ended meanwhile, is seen by the other.
+    """
+    left = []
+
+    def none():
+        left[:] = marked(marker) or marked(marker)
+        return not left
+
+    wait_until(none, limit)
+    return described(left)
 
 
 def kill_all(marker):
