@@ -6,7 +6,6 @@ import os
 import pathlib
 import signal
 import tempfile
-import time
 
 import processes
 import pytest
@@ -102,7 +101,7 @@ def test_set_next_input_is_a_payload(nb):
 def test_completion_knows_variables_attributes_and_types(nb):
     nb.ok("wonderful_value = {'first_key': 1}")
     def complete(code):
-        return nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=20)
+        return nb.request("complete_request", {"code": code, "cursor_pos": len(code)})
 
     found = complete("wonderf")
     assert found["matches"] == ["wonderful_value"]
@@ -112,13 +111,13 @@ def test_completion_knows_variables_attributes_and_types(nb):
     assert any("first_key" in m for m in complete("wonderful_value['fi")["matches"])
 
 
-def test_completion_does_not_wait_for_a_busy_cell(nb):
-    cell = nb.start("print('begun', flush=True)\nimport time; time.sleep(3)")
-    nb.wait_shown(cell, "begun", 10)
-    begin = time.monotonic()
-    nb.request("complete_request", {"code": "%%distrib", "cursor_pos": 9}, limit=10)
-    assert time.monotonic() - begin < 1
-    nb.wait(cell, 10).assert_ok()
+def test_completion_does_not_wait_for_a_busy_cell(nb, gate):
+    cell = nb.start("print('begun', flush=True)\n" + gate.code)
+    nb.wait_shown(cell, "begun")
+    nb.request("complete_request", {"code": "%%distrib", "cursor_pos": 9})
+    assert cell.reply_message is None
+    gate.open()
+    nb.wait(cell).assert_ok()
 
 
 def test_inspection_shows_signature_then_source(nb):
@@ -146,12 +145,13 @@ def test_kernel_info_is_answered_before_home_is_ready(fresh):
     assert notebook.ok("1").value == "1"
 
 
-def test_kernel_info_on_shell_does_not_wait_for_the_running_cell(nb):
-    cell = nb.start("print('begun', flush=True)\nimport time; time.sleep(2)")
-    nb.wait_shown(cell, "begun", 10)
-    nb.request("kernel_info_request", limit=1)
-    assert not cell.ended
-    nb.wait(cell, 10).assert_ok()
+def test_kernel_info_on_shell_does_not_wait_for_the_running_cell(nb, gate):
+    cell = nb.start("print('begun', flush=True)\n" + gate.code)
+    nb.wait_shown(cell, "begun")
+    nb.request("kernel_info_request")
+    assert cell.reply_message is None
+    gate.open()
+    nb.wait(cell).assert_ok()
 
 
 def test_two_hundred_queued_cells_are_run_in_order(nb):
@@ -163,19 +163,20 @@ def test_two_hundred_queued_cells_are_run_in_order(nb):
 
 
 def test_an_interrupt_aborts_what_is_queued_behind_it(nb):
-    first = nb.start("print('begun', flush=True)\nimport time; time.sleep(60)")
+    first = nb.start("print('begun', flush=True)\nimport time; time.sleep(600)")
     queued = nb.start("1")
-    nb.wait_shown(first, "begun", 10)
+    nb.wait_shown(first, "begun")
+    nb.request("kernel_info_request")  # what was sent before it is there, too
     nb.control("interrupt_request")
-    nb.wait(first, 10).assert_error("KeyboardInterrupt")
-    assert nb.wait(queued, 10).status == "aborted"
+    nb.wait(first).assert_error("KeyboardInterrupt")
+    assert nb.wait(queued).status == "aborted"
 
 
 def test_an_interrupt_does_not_hit_the_next_cell(nb):
     for _ in range(10):
         cell = nb.start("pass")
         nb.control("interrupt_request")
-        assert nb.wait(cell, 10).status in ("ok", "error", "aborted")
+        assert nb.wait(cell).status in ("ok", "error", "aborted")
         nb.quiet(0.05)
         assert nb.ok("1").value == "1"
 
@@ -192,13 +193,13 @@ def test_a_restart_gives_a_new_home_on_the_same_ports(fresh):
 
 def test_a_restart_in_the_middle_of_a_cell_leaves_nobody(fresh):
     notebook = fresh()
-    cell = notebook.start("print('begun', flush=True)\nimport time; time.sleep(60)")
-    notebook.wait_shown(cell, "begun", 10)
+    cell = notebook.start("print('begun', flush=True)\nimport time; time.sleep(600)")
+    notebook.wait_shown(cell, "begun")
     before = processes.marked(notebook.marker)
     notebook.km.restart_kernel(now=True)
     notebook.ready()
     assert notebook.ok("1").value == "1"
-    assert wait_until(lambda: not [p for p in before if processes.alive(p)], 10), processes.described(before)
+    assert wait_until(lambda: not [p for p in before if processes.alive(p)], 30), processes.described(before)
 
 
 def test_the_kernel_ends_when_its_parent_dies(fresh, tmp_path):
@@ -235,18 +236,18 @@ def test_the_kernel_ends_when_its_parent_dies(fresh, tmp_path):
 def test_sigterm_ends_the_kernel_and_all_that_came_of_it(fresh):
     notebook = fresh()
     os.kill(notebook.pid, signal.SIGTERM)
-    assert processes.gone(notebook.marker, 5) == []
+    assert processes.gone(notebook.marker) == []
 
 
 def test_nothing_is_left_in_the_runtime_directory(fresh):
     with tempfile.TemporaryDirectory(prefix="e2e-", dir="/tmp") as folder:  # short: the path of a socket is limited
         runtime = pathlib.Path(folder)
         notebook = fresh(env={"XDG_RUNTIME_DIR": folder})
-        assert wait_until(lambda: list(runtime.glob("cellspan-*")), 5)
+        assert wait_until(lambda: list(runtime.glob("cellspan-*")), 30)
         mode = next(runtime.glob("cellspan-*")).stat().st_mode & 0o777
         assert mode == 0o700
         notebook.control("shutdown_request", {"restart": False})
-        assert processes.gone(notebook.marker, 5) == []
+        assert processes.gone(notebook.marker) == []
         assert list(runtime.glob("cellspan-*")) == []
 
 
@@ -270,7 +271,7 @@ def test_sys_executable_and_multiprocessing_work_as_in_python(nb):
     cell = nb.ok(
         "import multiprocessing as mp\n"
         "with mp.get_context('spawn').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))",
-        limit=60,
+        limit=100,
     )
     assert cell.stdout == "[1, 2]\n"
 
@@ -282,5 +283,5 @@ def test_widgets_are_shown_and_change(nb):
     comm_id = cell.displays[0]["application/vnd.jupyter.widget-view+json"]["model_id"]
     change = {"method": "update", "state": {"value": 9}, "buffer_paths": []}
     told = nb.send("comm_msg", {"comm_id": comm_id, "data": change})
-    nb.wait(told, 10, lambda: told.idle_at is not None)
+    nb.wait(told, until=lambda: told.idle_at is not None)
     assert nb.ok("s.value").value == "9"
