@@ -70,15 +70,27 @@ static void send_interrupt(struct link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
+/* One that comes before its cell has begun, on a rank that is late, counts when it begins: nobody sends another. */
 static void interrupt(struct link *l, uint64_t cell)
 {
+    bool runs = false;
+
     pthread_mutex_lock(&l->lock);
-    for (unsigned i = 0; i < l->cells_n; i++) {
-        if (l->cells[i] == cell) {
-            send_interrupt(l);
-            break;
-        }
-    }
+    for (unsigned i = 0; i < l->cells_n && !runs; i++)
+        runs = l->cells[i] == cell;
+    if (runs)
+        send_interrupt(l);
+    else if (cell == l->coming)
+        l->early = cell;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void note_coming(struct link *l, const struct span *head)
+{
+    if (head->kind != SPAN_RUN && head->kind != SPAN_PROBE)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->coming = head->cell;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -141,6 +153,7 @@ static int dispatch(struct link *l, struct packet *p)
         synced(l);
         return 0;
     default:
+        note_coming(l, &head);
         return enqueue(l, p);
     }
 }
@@ -244,6 +257,7 @@ void link_forked(struct link *l)
     l->last = &l->first;
     l->cells_n = 0;
     l->interrupted = false;
+    l->coming = l->early = 0;
 }
 
 bool link_take(struct link *l, struct packet *p)
@@ -277,6 +291,10 @@ int link_begin(struct link *l, uint64_t cell)
     if (l->cells_n < LINK_CELLS_MAX) {
         l->cells[l->cells_n++] = cell;
         rc = 0;
+    }
+    if (rc == 0 && l->early && l->early == cell) {
+        l->early = 0;
+        send_interrupt(l);
     }
     pthread_mutex_unlock(&l->lock);
     return rc;

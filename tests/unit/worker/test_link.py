@@ -133,6 +133,36 @@ def test_an_interrupt_is_a_signal_from_begin_to_end_and_never_later():
     )
 
 
+def test_an_interrupt_that_comes_before_begin_is_a_signal_when_its_cell_begins():
+    run(
+        """
+        hits = 0
+        for n in range(1, 101):
+            tell("RUN", n)
+            tell("INTERRUPT", n)
+            tell("PACK", n)
+            for _ in range(2):
+                assert _link.wait(60) and _link.recv()[1] == n  # and so the interrupt has been read
+            _link.begin(1000 + n)
+            assert not _link.end(1000 + n)
+            try:
+                _link.begin(n)
+                time.sleep(0)
+            except KeyboardInterrupt:
+                hits += 1
+            assert not _link.end(n)
+        assert hits == 100, hits
+        tell("INTERRUPT", 7)  # of what did not come, or is over
+        tell("INTERRUPT", 100)
+        tell("RUN", 101)
+        assert _link.wait(60) and _link.recv()[1] == 101
+        for n in (7, 101):
+            _link.begin(n)
+            assert not _link.end(n)
+        """
+    )
+
+
 def test_cells_may_be_nested_and_not_without_end():
     run(
         """

@@ -124,6 +124,17 @@ def test_interrupts_end_the_cell_that_they_name(ranks):
     assert values(ranks, "1", cell=6) == ["1", "1"]
 
 
+def test_an_interrupt_that_comes_before_the_cell_has_begun_ends_it(ranks):
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    for rank in ranks:
+        rank.send("RUN", 5, {"code": "import time; time.sleep(60)", "env": "{}"})
+        rank.send("INTERRUPT", 5)
+    os.kill(ranks[0].pid, signal.SIGCONT)
+    done = [r.expect("DONE", 5) for r in ranks]
+    assert [(d.json()["ename"], d.fields["flags"] & 2) for d in done] == [("KeyboardInterrupt", 2)] * 2
+    assert values(ranks, "1", cell=6) == ["1", "1"]
+
+
 def test_an_interrupt_does_not_replace_the_error_that_is_being_shown(ranks):
     code = "class E(Exception):\n    def __str__(self):\n        print('showing', flush=True)\n        import time; time.sleep(0.5)\n        return 'mine'\nraise E()"
     ranks[0].send("RUN", 5, {"code": code, "env": "{}"})

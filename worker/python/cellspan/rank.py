@@ -298,8 +298,8 @@ class Rank(Worker):
             return unpack(fd, size, self.shell.user_ns, land=landing.copied)
         from . import cast as casts
 
-        _link.begin(number)
         try:
+            _link.begin(number)
             return casts.receive(self.rank, cast, fd, size, self.shell.user_ns)
         except KeyboardInterrupt:
             raise casts.CastError("interrupted while variables were on their way") from None
