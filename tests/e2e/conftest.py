@@ -135,25 +135,6 @@ def gate(tmp_path):
     gate.open()
 
 
-class Gate:
-    """What cells wait for until the test opens it."""
-
-    def __init__(self, path):
-        self.path = path
-        self.code = "import os, time\nwhile not os.path.exists(%r):\n    time.sleep(0.02)\n" % str(path)
-
-    def open(self):
-        self.path.touch()
-
-
-@pytest.fixture
-def gate(tmp_path):
-    """A Gate; cells that still wait when the test ends go on."""
-    gate = Gate(tmp_path / "gate")
-    yield gate
-    gate.open()
-
-
 @pytest.fixture
 def jupyter_env(monkeypatch):
     """The environment for a Jupyter program that starts kernels itself; its marker tells who came of it."""
