@@ -20,7 +20,7 @@ from processes import wait_until
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines")
 HOST_TOOLS = ("sshd", "ssh", "ssh-keygen", "ip", "tc", "unshare", "nsenter", "pgrep", "iptables", "sysctl")
 SLURM_TOOLS = ("slurmctld", "slurmd", "munged", "munge", "srun", "squeue", "scancel", "pgrep")
-LIMIT = 120  # seconds that a script may take
+LIMIT = 300  # seconds that a script may take
 
 
 class EngineError(Exception):
@@ -153,7 +153,7 @@ class Hosts(Engine):
         """As processes(), without what sshd runs for a login: agents, ranks, and what those started."""
         return {pid: args for pid, args in self.processes(host).items() if not args.startswith("sshd: ")}
 
-    def left(self, *names, limit=15):
+    def left(self, *names, limit=60):
         """Waits until nobody but sshd runs on these hosts (all of them); gives who does, described: [] is good."""
         found = []
         for host in names or self.names:
@@ -220,8 +220,12 @@ class Slurm(Engine):
                                     SLURM_CTL_ADDR=hosts.address("h0"))
 
     def bring_up(self):
-        self.environment["SLURM_PORT"] = str(free_ports(self.nodes + 1))
-        self.call("up")
+        """Tries other ports when somebody took one of those chosen before its daemon did."""
+        for left in reversed(range(3)):
+            self.environment["SLURM_PORT"] = str(free_ports(self.nodes + 1))
+            if self.call("up", check=not left).returncode == 0:
+                return
+            self.call("down", check=False)
 
     @property
     def conf(self):
@@ -231,7 +235,7 @@ class Slurm(Engine):
         """What the environment of a notebook needs to reach it."""
         return {"SLURM_CONF": self.conf}
 
-    def run(self, *words, limit=30, **options):
+    def run(self, *words, limit=120, **options):
         """Runs one of Slurm's commands; gives what it printed, both streams. No check."""
         done = subprocess.run(words, env=dict(os.environ, **self.variables()), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, **options)
@@ -248,9 +252,9 @@ class Slurm(Engine):
 
 
 def free_ports(count):
-    """The first of `count` free TCP ports in a row, below those that the system gives out itself."""
+    """The first of `count` free TCP ports in a row, below those that cellspan (20000 and up) and the system give out."""
     for _ in range(200):
-        first = random.randrange(17000, 31000)
+        first = random.randrange(15000, 20000 - count)
         held = []
         try:
             for port in range(first, first + count):

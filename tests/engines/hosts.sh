@@ -38,7 +38,7 @@ start_host() {
   ip netns exec "$P-h$i" unshare --pid --fork --kill-child --mount --uts --ipc --mount-proc \
     bash "$here/hosts-init.sh" "h$i" "$S" "$NET.$i" ${HOSTS_PRIVATE:-} </dev/null >"$S/h$i.log" 2>&1 &
   local u=$! c
-  for ((c = 0; c < 100; c++)); do [ -n "$(pgrep -P "$u" 2>/dev/null)" ] && break; sleep 0.02; done
+  for ((c = 0; c < 1500; c++)); do [ -n "$(pgrep -P "$u" 2>/dev/null)" ] && break; sleep 0.02; done
   remember_pid "$S/h$i.unshare" "$u"
   remember_pid "$S/h$i.init" "$(pgrep -P "$u" | head -1)"
   disown
@@ -71,7 +71,7 @@ AcceptEnv LANG LC_*
 Subsystem sftp internal-sftp
 CONF
   : >"$S/known_hosts"; echo "127.0.0.1 localhost" >"$S/etc_hosts"; echo "$NET.254 h0" >>"$S/etc_hosts"
-  printf 'Host *\n  User root\n  IdentityFile "%s"\n  IdentitiesOnly yes\n  UserKnownHostsFile "%s"\n  StrictHostKeyChecking yes\n  BatchMode yes\n  ConnectTimeout 5\n' "$S/id" "$S/known_hosts" >"$S/ssh_config"
+  printf 'Host *\n  User root\n  IdentityFile "%s"\n  IdentitiesOnly yes\n  UserKnownHostsFile "%s"\n  StrictHostKeyChecking yes\n  BatchMode yes\n  ConnectTimeout 20\n' "$S/id" "$S/known_hosts" >"$S/ssh_config"
   local i k; k=$(cut -d' ' -f1,2 "$S/hostkey.pub")
   for ((i = 1; i <= N; i++)); do
     echo "$NET.$i h$i" >>"$S/etc_hosts"
@@ -92,7 +92,7 @@ CONF
     start_host "$i"
   done
   for ((i = 1; i <= N; i++)); do
-    wait_for 10 bash -c "exec 3<>/dev/tcp/$NET.$i/22" || { echo "hosts: h$i has no sshd; see $S/h$i.log" >&2; return 1; }
+    wait_for 60 bash -c "exec 3<>/dev/tcp/$NET.$i/22" || { echo "hosts: h$i has no sshd; see $S/h$i.log" >&2; return 1; }
   done
   echo "hosts: $N up; HOSTS_SSH_CONFIG=$S/ssh_config"
 }
@@ -101,7 +101,7 @@ stop_host() {
   local p
   if pid_alive "$S/h$1.init"; then
     read -r p _ <"$S/h$1.init"; kill -9 "$p" 2>/dev/null    # pid 1 of the namespace: every process in it goes with it
-    local c; for ((c = 0; c < 100; c++)); do pid_alive "$S/h$1.init" || break; sleep 0.02; done
+    local c; for ((c = 0; c < 1500; c++)); do pid_alive "$S/h$1.init" || break; sleep 0.02; done
   fi
   stop_pidfile "$S/h$1.unshare" 1
   rm -f "$S/h$1.init"
@@ -128,7 +128,7 @@ net() { # hI MS [LOSS [JITTER]]
   need python3
   rm -f "$S/h$i.ready"
   spawn "$S/h$i.wire" "$S/h$i.wire.log" python3 "$here/wire.py" "$P-v$i" "$P-t$i" "$P-br" "$2" "${3:-0}" "${4:-0}" "$S/h$i.ready"
-  wait_for 5 test -e "$S/h$i.ready" || { cat "$S/h$i.wire.log" >&2; return 1; }
+  wait_for 30 test -e "$S/h$i.ready" || { cat "$S/h$i.wire.log" >&2; return 1; }
 }
 
 cut_or_heal() { # -A|-D hI hJ
@@ -169,7 +169,7 @@ case $c in
     [ "$2" = off ] || ip netns exec "$P-h$i" tc qdisc add dev eth0 root tbf rate "$2" burst 64kb latency 200ms ;;
   kill) i=$(num "$1") || exit 2; ip link set "$P-v$i" down; stop_host "$i" ;;
   start) i=$(num "$1") || exit 2; pid_alive "$S/h$i.init" && exit 0; ip link set "$P-v$i" up; start_host "$i"
-    wait_for 10 bash -c "exec 3<>/dev/tcp/$NET.$i/22" ;;
+    wait_for 60 bash -c "exec 3<>/dev/tcp/$NET.$i/22" ;;
   env) echo "export HOSTS_SSH_CONFIG=$(printf %q "$S/ssh_config")" ;;
   *) sed -n '2,/^set -u/{/^#/p}' "$0"; exit 2 ;;
 esac

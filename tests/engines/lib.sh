@@ -26,13 +26,14 @@ state() { sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1; }
 # pid_alive PIDFILE: true if the process named there runs.  A file written by remember_pid also holds its start time;
 # for one that a daemon wrote itself, the process must be older than the file.
 pid_alive() {
-  local p t
+  local p t now
   [ -s "$1" ] || return 1
   read -r p t <"$1" || true
   case ${p:-x} in *[!0-9]*) return 1 ;; esac
   case $(state "$p") in ''|Z|X) return 1 ;; esac
-  if [ -n "${t:-}" ]; then [ "$(start_time "$p")" = "$t" ]
-  else [ "$(ps -o etimes= -p "$p" 2>/dev/null || echo 0)" -ge "$(($(date +%s) - $(stat -c %Y "$1" 2>/dev/null || echo 0) - 1))" ]; fi
+  if [ -n "${t:-}" ]; then [ "$(start_time "$p")" = "$t" ]; return; fi
+  now=$(date +%s)                          # first: this shell may stand still before ps looks
+  [ "$(ps -o etimes= -p "$p" 2>/dev/null || echo 0)" -ge "$((now - $(stat -c %Y "$1" 2>/dev/null || echo 0) - 1))" ]
 }
 
 # group_alive PGID: true if a process of the group runs
@@ -60,6 +61,7 @@ stop_pidfile() {
     kill "$p" 2>/dev/null
     for ((i = 0; i < n; i++)); do pid_alive "$1" || break; sleep 0.05; done
     pid_alive "$1" && kill -9 "$p" 2>/dev/null
+    for ((i = 0; i < 600; i++)); do pid_alive "$1" || break; sleep 0.05; done    # what it held (a tap, a port) is free then
   fi
   rm -f "$1"
 }

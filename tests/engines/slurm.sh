@@ -117,7 +117,7 @@ up() {
       slurmd -N "n$i" -f "$SLURM_CONF" || return 1
     fi
   done
-  for ((i = 0; i < 150; i++)); do
+  for ((i = 0; i < 900; i++)); do
     [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" -eq "$nodes" ] && { echo "slurm: $nodes nodes idle; SLURM_CONF=$SLURM_CONF"; return 0; }
     sleep 0.1
   done
