@@ -13,7 +13,7 @@ import uuid
 import nbformat
 import processes
 import pytest
-from client import values
+from client import by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -54,7 +54,7 @@ def alone(shared_notebook, fresh):
 @pytest.fixture
 def two(nb):
     """A notebook whose four ranks are on h1 and h2."""
-    at = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os, sys, time\nrank = int(os.environ['RANK'])\nos.uname().nodename")
+    at = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os, sys, time\nrank = int(os.environ['RANK'])\nos.uname().nodename", limit=150)
     assert values(at) == ["h1", "h1", "h2", "h2"]
     return nb
 
@@ -79,8 +79,10 @@ def test_home_stays_here_and_is_not_touched(two):
 
 
 def test_lines_are_merged_and_rank_0s_value_is_the_result(two):
+    two.ok_folded("%%distribute\nprint('alike')", "[0-3] alike\n")
     cell = two.ok("%%distribute\nprint('alike')\nprint('from', os.uname().nodename, rank)\n[rank]")
-    assert "[0-3] alike\n" in cell.stdout and "[2] from h2 2\n" in cell.stdout, cell.stdout
+    hosts = ["h1", "h1", "h2", "h2"]
+    assert by_rank(cell.stdout) == {rank: ["alike", "from %s %d" % (host, rank)] for rank, host in enumerate(hosts)}, cell.stdout
     assert cell.value == "[0]" and two.ok("Out[%d]" % cell.reply["execution_count"]).value == "[0]"
 
 
@@ -92,7 +94,7 @@ def test_some_ranks_only(two):
 def test_displays_bars_and_input(two):
     pytest.importorskip("tqdm")
     cell = two.ok("%%distribute\nfrom IPython.display import HTML, display\nif rank == 0:\n    display(HTML('<b>here</b>'))")
-    assert cell.displays[0]["text/html"] == "<b>here</b>"
+    assert "<b>here</b>" in [shown.get("text/html") for shown in cell.displays]  # a slow cell has its status there too
     bars = two.ok("%%distribute\nfrom tqdm import tqdm\nfor _ in tqdm(range(5), desc='steps'):\n    pass")
     assert "5/5" in bars.shown
     asked = two.ok("%%distribute\nif rank == 0:\n    print('got', input('who? '))", answer="Ada")
@@ -142,11 +144,11 @@ def test_a_script_that_is_only_here_runs_there(two, tmp_path):
 
 def test_collectives_span_the_hosts_and_end_when_one_fails(two, torch):
     two.ok("%%distribute --init gloo\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nassert t == 4")
-    cell = two.run("%%distribute\nif rank == 1:\n    raise ValueError('out')\ndist.all_reduce(t)")
+    cell = two.run("%%distribute --grace 90s\nif rank == 1:\n    raise ValueError('out')\ndist.all_reduce(t)", limit=150)
     cell.assert_error("ValueError")
-    assert "ValueError on rank 1 of 4" in cell.traceback and cell.seconds < 9, (cell.seconds, cell.shown)
+    assert "ValueError on rank 1 of 4" in cell.traceback, cell.shown
     again = two.ok("%%distribute --init gloo --gather\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)")
-    assert values(again) == [4] * 4 and "is new" not in again.stderr
+    assert values(again) == [4] * 4 and "is new" not in again.stderr, "not killed, but back from the collective: " + again.stderr
 
 
 def test_ddp_over_two_hosts(two, torch):
@@ -157,24 +159,24 @@ def test_ddp_over_two_hosts(two, torch):
 
 
 def test_an_exception_on_one_host_ends_the_cell_on_both(two):
-    cell = two.run("%%distribute\nif rank == 3:\n    1 / 0\ntime.sleep(60)").assert_error("ZeroDivisionError")
-    assert "ZeroDivisionError on rank 3 of 4" in cell.traceback and cell.seconds < 9
+    cell = two.run("%%distribute\nif rank == 3:\n    1 / 0\ntime.sleep(1000)").assert_error("ZeroDivisionError")
+    assert "ZeroDivisionError on rank 3 of 4" in cell.traceback, cell.shown
     assert values(two.ok("%%distribute --gather\nrank")) == [0, 1, 2, 3]
 
 
 def test_an_interrupt_reaches_all_hosts(two):
-    cell = two.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(60)")
-    two.wait_shown(cell, "begun")
+    cell = two.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(1000)")
+    two.wait_ranks(cell, "begun")
     two.control("interrupt_request")
-    two.wait(cell, 15).assert_error("KeyboardInterrupt")
-    assert "KeyboardInterrupt on ranks 0-3 of 4" in cell.traceback
+    two.wait(cell).assert_error("KeyboardInterrupt")
+    assert "KeyboardInterrupt on ranks 0-3 of 4" in cell.traceback, cell.shown
     assert values(two.ok("%%distribute --gather\nrank")) == [0, 1, 2, 3]
 
 
 def test_a_rank_that_is_killed_is_named_with_its_host(two):
-    cell = two.run("%%distribute\nimport signal\nif rank == 2:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)")
+    cell = two.run("%%distribute\nimport signal\nif rank == 2:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(1000)")
     cell.assert_error("RankDied")
-    assert "rank 2 on h2 was killed by SIGKILL" in cell.error["evalue"] and cell.seconds < 15
+    assert "rank 2 on h2 was killed by SIGKILL" in cell.error["evalue"], cell.shown
     again = two.ok("%%distribute --gather\nimport os\n'rank' in globals(), os.uname().nodename")
     assert values(again) == [(True, "h1"), (True, "h1"), (False, "h2"), (True, "h2")]
     assert "rank 2 is new" in again.stderr
@@ -185,18 +187,18 @@ def test_a_rank_that_is_killed_is_named_with_its_host(two):
 
 def test_places_are_filled_as_the_spec_says(alone):
     nb = alone()
-    uneven = [line.split() for line in values(nb.ok(tell("-n 4 --on ssh:h1,h2*3")))]
+    uneven = [line.split() for line in values(nb.ok(tell("-n 4 --on ssh:h1,h2*3"), limit=150))]
     assert [line[0] for line in uneven].count("h2") <= 3 and [line[1] for line in uneven] == list("0123")
     assert [line[0] for line in uneven] == ["h1", "h2", "h2", "h2"], uneven
     assert [line[2:6] for line in uneven] == [["0", "1", "0", "2"]] + [[str(k), "3", "1", "2"] for k in range(3)]
     full = nb.run("%%distribute -n 9 --on ssh:h1*1,h2*3 --fresh\n1").assert_error("EngineError")
     assert "-n 9: the hosts of this list take 4 ranks" in full.error["evalue"]
-    assert values(nb.ok(tell("-n 1 --on ssh:h3 --fresh"))) == ["h3 0 0 1 0 1 1"]
+    assert values(nb.ok(tell("-n 1 --on ssh:h3 --fresh"), limit=150)) == ["h3 0 0 1 0 1 1"]
 
 
 def test_hosts_with_unlike_numbers_of_ranks_are_one_world(alone, torch):
     nb = alone()
-    there = values(nb.ok(tell("-n 6 --on ssh:h1*1,h2*2,h3*3 --init gloo") + " + ' ' + os.environ['OMP_NUM_THREADS']", limit=90))
+    there = values(nb.ok(tell("-n 6 --on ssh:h1*1,h2*2,h3*3 --init gloo") + " + ' ' + os.environ['OMP_NUM_THREADS']", limit=150))
     cores = len(os.sched_getaffinity(0))
     assert there == ["%s %d %d %d %d 3 6 %d" % (host, rank, local, size, node, max(1, cores // size)) for rank, (host, local, size, node) in enumerate(
         [("h1", 0, 1, 0), ("h2", 0, 2, 1), ("h2", 1, 2, 1), ("h3", 0, 3, 2), ("h3", 1, 3, 2), ("h3", 2, 3, 2)])]
@@ -207,7 +209,7 @@ def test_hosts_with_unlike_numbers_of_ranks_are_one_world(alone, torch):
 
 def test_a_world_grows_and_keeps_what_it_has(alone):
     nb = alone()
-    nb.ok("%%distribute -n 2 --on ssh:h1,h2\nkept = 1")
+    nb.ok("%%distribute -n 2 --on ssh:h1,h2\nkept = 1", limit=150)
     cell = nb.ok("%%distribute -n 6 --gather\nimport os\nos.uname().nodename, 'kept' in globals(), os.environ['WORLD_SIZE']")
     found = values(cell)
     assert sorted(host for host, _, _ in found) == ["h1"] * 3 + ["h2"] * 3
@@ -216,17 +218,17 @@ def test_a_world_grows_and_keeps_what_it_has(alone):
 
 def test_stop_gives_the_hosts_back_and_fresh_moves_on(alone, hosts):
     nb = alone()
-    nb.ok("%%distribute -n 2 --on ssh:h1,h2\npass")
+    nb.ok("%%distribute -n 2 --on ssh:h1,h2\npass", limit=150)
     nb.ok("%ranks stop")
     assert hosts.left("h1", "h2") == []
-    assert values(nb.ok(tell("-n 2 --on ssh:h2"))) == ["h2 0 0 2 0 1 2", "h2 1 1 2 0 1 2"]
+    assert values(nb.ok(tell("-n 2 --on ssh:h2"), limit=150)) == ["h2 0 0 2 0 1 2", "h2 1 1 2 0 1 2"]
     cell = nb.ok("%%distribute -n 1 --fresh --on local\nimport os\nos.uname().nodename")
     assert cell.value == repr(os.uname().nodename) and hosts.left("h2") == []
 
 
 def test_nobody_is_left_when_the_notebook_ends(alone, hosts):
     nb = alone()
-    nb.ok("%%distribute -n 4 --on ssh:h1,h2\nimport subprocess\nsubprocess.Popen(['sleep', '1000'])")
+    nb.ok("%%distribute -n 4 --on ssh:h1,h2\nimport subprocess\nsubprocess.Popen(['sleep', '1000'])", limit=150)
     assert hosts.workers("h1") and hosts.workers("h2")
     nb.close()
     assert nb.left == [] and hosts.left() == []
@@ -250,7 +252,7 @@ def test_nothing_is_shared_but_the_programs(alone, apart):
     (folder / "here" / "train.py").write_text("import os, sys\nprint('ran', os.environ['RANK'], os.path.basename(sys.argv[0]))\n")
     nb = alone(cwd=str(folder / "here"),
                env=dict(hosts.variables(), TMPDIR=str(folder / "tmp"), XDG_RUNTIME_DIR=str(folder / "run")))
-    cell = nb.ok("%%%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os\nos.path.isdir(%r), os.getcwd()" % str(folder / "here"))
+    cell = nb.ok("%%%%distribute -n 4 --on ssh:h1,h2 --gather\nimport os\nos.path.isdir(%r), os.getcwd()" % str(folder / "here"), limit=150)
     assert [seen for seen, _ in values(cell)] == [False] * 4, cell.value
     nb.ok("import numpy\nbig = numpy.ones(2_500_000)")
     assert values(nb.ok("%%distribute --gather\nfloat(big.sum())")) == [2500000.0] * 4
@@ -269,9 +271,9 @@ def test_the_command_runs_a_script_on_hosts(alone, tmp_path, hosts):
     marker = uuid.uuid4().hex
     done = subprocess.run(
         [shutil.which("cellspan"), "run", "-n", "2", "--on", "ssh:h1,h2", "--python", sys.executable, str(tmp_path / "train.py"), "a"],
-        env=dict(os.environ, **{processes.MARKER: marker}), capture_output=True, text=True, timeout=100)
+        env=dict(os.environ, **{processes.MARKER: marker}), capture_output=True, text=True, timeout=200)
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (0, ["", "[0] h1 ['a']", "[1] h2 ['a']"]), done
-    assert processes.gone(marker, 20) == [] and hosts.left() == []
+    assert processes.gone(marker) == [] and hosts.left() == []
 
 
 def outputs(path):
@@ -280,12 +282,13 @@ def outputs(path):
     return "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
 
 
+@pytest.mark.limit(300)
 def test_the_example_runs_over_two_hosts(alone, torch, jupyter_env, tmp_path, hosts):
     pytest.importorskip("sklearn")
     done = subprocess.run(
         [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", str(tmp_path),
          "--output", "done.ipynb", str(EXAMPLES / "two_nodes.ipynb")],
-        env=jupyter_env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110)
+        env=jupyter_env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     said = outputs(tmp_path / "done.ipynb")
     assert "number 0 on node 0, h1" in said and "number 0 on node 1, h2" in said and "unseen digits" in said
