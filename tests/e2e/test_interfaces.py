@@ -16,7 +16,7 @@ from strangers import listening
 
 # An agent of another version: the keys, CURVE and HELLO of that one, by hand; what it is answered goes to a file.
 OTHER_AGENT = r"""#!%(python)s
-import sys
+import os, sys
 sys.path.insert(0, %(here)r)
 import strangers, zmq
 handed = dict(sys.stdin.readline().strip().split("=", 1) for _ in range(2))
@@ -28,8 +28,9 @@ dealer = strangers.dial(context, int(port), strangers.kernel_key(secret),
 said = strangers.hello(%(version)d, addresses=b"eth0=" + address.encode())
 dealer.send_multipart([b"", said] if %(version)d == 1 else [strangers.entry(strangers.ROUTE_KERNEL, 0, said)])
 answer = strangers.answered(dealer, 1000 * strangers.LIMIT)
-with open(%(told)r, "wb") as file:
+with open(%(told)r + ".new", "wb") as file:
     file.write(answer[-1] if answer else b"nothing")
+os.rename(file.name, %(told)r)
 sys.stdin.read()
 """
 
@@ -74,7 +75,7 @@ def at(nb):
 
 def test_without_a_choice_all_are_tried(notebook, net, second):
     nb = notebook()
-    assert nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename").value == "'h1'"
+    assert nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename", limit=150).value == "'h1'"
     there = [endpoint.rpartition(":")[0] for endpoint in dialed(nb)]
     assert "tcp://" + net.address("h0") in there and "tcp://" + second[1] in there, there
 
@@ -82,7 +83,7 @@ def test_without_a_choice_all_are_tried(notebook, net, second):
 @pytest.mark.parametrize("by", ["name", "address"])
 def test_the_one_that_is_chosen_is_the_only_one(notebook, net, by):
     nb = notebook(CELLSPAN_INTERFACE=net.prefix + "-br" if by == "name" else net.address("h0"))
-    cell = nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename, os.environ['CELLSPAN_IFNAME']")
+    cell = nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename, os.environ['CELLSPAN_IFNAME']", limit=150)
     assert cell.value == "('h1', 'eth0')"
     assert [endpoint.rpartition(":")[0] for endpoint in dialed(nb)] == ["tcp://" + net.address("h0")]
     assert at(nb) == {net.address("h0")}
@@ -90,7 +91,7 @@ def test_the_one_that_is_chosen_is_the_only_one(notebook, net, by):
 
 def test_one_that_hosts_do_not_reach_is_named_with_its_address(notebook, net, second):
     nb = notebook(CELLSPAN_INTERFACE=second[0], CELLSPAN_DIAL_TIMEOUT="2")
-    error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=60).assert_error("RankNotStarted").error["evalue"]
+    error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
     assert "h1 did not come up" in error and "can't reach the kernel: tcp://%s:" % second[1] in error, error
     assert "from %s" % net.address("h1") in error and "CELLSPAN_INTERFACE" in error, error
     assert net.address("h0") not in error, error
@@ -115,10 +116,10 @@ def test_an_agent_of_another_version_says_which_side_to_update(notebook, net, tm
                                     "network": net.network, "version": version, "told": str(told)})
     agent.chmod(0o755)
     nb = notebook(CELLSPAN_REMOTE_PREFIX=str(tmp_path))
-    error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=60).assert_error("RankNotStarted").error["evalue"]
+    error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
     assert "h1 did not come up" in error and update in error, error
     assert re.search(r"version (%d of|2 of .* the agent %d\))" % (version, version), error), error
-    processes.wait_until(told.exists, 30)
+    assert processes.wait_until(told.exists, 60), "the agent was not answered"
     answer = pathlib.Path(told).read_bytes()
     assert answer[:2] == bytes([version, 3]) and update.encode() in answer, "it is refused in its own version, in words: %r" % answer
     assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
