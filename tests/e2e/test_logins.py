@@ -42,8 +42,8 @@ def change(net):
 
         @staticmethod
         def close(host, *rule):
-            net.exec(host, "iptables", "-A", "INPUT", *rule, "-j", "REJECT")
-            undo.append((host, "iptables", "-D", "INPUT", *rule, "-j", "REJECT"))
+            net.exec(host, "iptables", "-w", "-A", "INPUT", *rule, "-j", "REJECT")
+            undo.append((host, "iptables", "-w", "-D", "INPUT", *rule, "-j", "REJECT"))
 
         @staticmethod
         def login(host, folder, shell="/bin/bash", home="/root"):
@@ -77,14 +77,14 @@ def jump(net, change, tmp_path):
 
 def test_ranks_behind_a_jump_host(net, fresh, jump):
     nb = fresh(env=jump)
-    there = nb.ok("%%distribute -n 4 --on ssh:h2,h3 --gather\nimport os, time\nos.uname().nodename, os.environ['SSH_CONNECTION'].split()[0]", limit=90)
+    there = nb.ok("%%distribute -n 4 --on ssh:h2,h3 --gather\nimport os, time\nos.uname().nodename, os.environ['SSH_CONNECTION'].split()[0]", limit=150)
     assert values(there) == [(host, net.address("h1")) for host in ("h2", "h2", "h3", "h3")]
     nb.ok("base = 10")
-    assert nb.ok("%%distribute\nprint('alike')\nbase").stdout == "[0-3] alike\n"
-    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(300)")
-    nb.wait_shown(cell, "begun")
+    assert nb.ok_folded("%%distribute\nprint('alike')\nbase", "[0-3] alike\n").value == "10"
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(1000)")
+    nb.wait_ranks(cell, "begun")
     nb.control("interrupt_request")
-    nb.wait(cell, 15).assert_error("KeyboardInterrupt")
+    nb.wait(cell).assert_error("KeyboardInterrupt")
     assert nb.ok("%%distribute\nbase").value == "10"
     nb.close()
     assert nb.left == [] and net.left() == []
@@ -92,18 +92,30 @@ def test_ranks_behind_a_jump_host(net, fresh, jump):
 
 def test_the_jump_host_has_ranks_too_and_nobody_is_left_of_a_killed_kernel(net, fresh, jump):
     nb = fresh(env=jump)
-    there = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\nos.uname().nodename", limit=90)
+    there = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\nos.uname().nodename", limit=150)
     assert values(there) == ["h1", "h2", "h3"]
     os.kill(nb.pid, 9)
-    assert processes.gone(nb.marker, 20) == [] and net.left() == []
+    assert processes.gone(nb.marker) == [] and net.left() == []
+
+
+def told_of(nb, hosts, why):
+    """A cell on three hosts, of which these do not come up, because of `why`; the error. It names those that fail within a
+    moment of one another, so that one which is slower than that may be missing: then it is tried again."""
+    for _ in range(20):
+        cell = nb.run("%%distribute -n 3 --on ssh:h1,h2,h3\n1", limit=150).assert_error("RankNotStarted")
+        error = cell.error["evalue"]
+        named = [host for host in ("h1", "h2", "h3") if re.search(r"\b%s\b" % host, error)]
+        assert named and set(named) <= set(hosts) and why in error, cell.shown
+        if named == list(hosts):
+            return error
+    raise AssertionError("never all of %s: %s" % (hosts, error))
 
 
 def test_without_the_jump_the_cell_says_which_hosts_do_not_come(net, fresh, jump):
     nb = fresh(env=net.variables())
-    cell = nb.run("%%distribute -n 3 --on ssh:h1,h2,h3\n1", limit=90).assert_error("RankNotStarted")
+    error = told_of(nb, ("h2", "h3"), ": nothing listens for ssh there")
     for host in ("h2", "h3"):
-        assert re.search("%s.*: nothing listens for ssh there" % host, cell.error["evalue"]), cell.shown
-    assert "h1" not in cell.error["evalue"], cell.shown
+        assert re.search("%s.*: nothing listens for ssh there" % host, error), error
 
 
 @pytest.mark.parametrize("behind, words", [
@@ -120,7 +132,7 @@ def test_what_a_jump_host_can_not_do_is_said(net, launch, tmp_path, behind, word
     if "strict" in behind:
         net.exec("h1", shutil.which("sshd", path="/usr/sbin:" + os.environ["PATH"]), "-f", os.path.join(net.folder, "hosts", "sshd_config"),
                  "-p", "2222", "-o", "AllowTcpForwarding=no", "-o", "PidFile=%s" % daemon)
-        assert processes.wait_until(daemon.exists, 10)
+        assert processes.wait_until(daemon.exists, 60)
     try:
         one = launch("ssh", spec="behind", env=env)
         assert one.wait() == 1
@@ -133,14 +145,13 @@ def test_what_a_jump_host_can_not_do_is_said(net, launch, tmp_path, behind, word
 # -- firewalls
 
 
-@pytest.mark.limit(180)
 def test_nothing_but_ssh_needs_to_get_in(net, fresh, change):
     """Where nodes can't dial one another, big variables come from the notebook's machine; only collectives need more."""
     for host in net.names:
         change.close(host, "-i", "eth0", "-p", "tcp", "--syn", "!", "--dport", "22")
     nb = fresh(env=net.variables())
     nb.ok("import numpy\nbig = numpy.arange(2_500_000.0)")
-    cell = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\nos.uname().nodename, float(big[int(os.environ['RANK'])])", limit=120)
+    cell = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\nos.uname().nodename, float(big[int(os.environ['RANK'])])", limit=150)
     assert values(cell) == [("h1", 0.0), ("h2", 1.0), ("h3", 2.0)]
     nb.ok("%%distribute -r 2\nback = big * 2")
     nb.ok("%pull back -r 2")
@@ -156,7 +167,7 @@ def test_login_shells_of_other_families(net, fresh, change, tmp_path):
         change.login(host, tmp_path, shutil.which(shell) or "/bin/bash")
     nb = fresh(env=dict(net.variables(), OMP_NUM_THREADS="3"), cwd=str(tmp_path))
     cell = nb.ok("%%distribute -n 3 --on ssh:h1,h2,h3 --gather\nimport os\n"
-                 "os.path.basename(os.environ['SHELL']), os.environ['OMP_NUM_THREADS'], os.getcwd()", limit=90)
+                 "os.path.basename(os.environ['SHELL']), os.environ['OMP_NUM_THREADS'], os.getcwd()", limit=150)
     assert values(cell) == [(name if shutil.which(name) else "bash", "3", str(tmp_path)) for name in SHELLS]
 
 
@@ -192,7 +203,7 @@ def test_cellspan_may_be_in_another_prefix_there(net, fresh, without, home, tmp_
     nb = fresh(env=dict(net.variables(), HOME=str(work.parent), CELLSPAN_REMOTE_PREFIX=prefix), cwd=str(work))
     try:
         cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport os, cellspan\n"
-                     "os.uname().nodename, cellspan.__file__, os.getcwd(), os.path.expanduser('~')", limit=90)
+                     "os.uname().nodename, cellspan.__file__, os.getcwd(), os.path.expanduser('~')", limit=150)
         package = str(home / "my software/lib/cellspan/python/cellspan/__init__.py")
         assert values(cell) == [(host, package, str(home), str(home)) for host in ("h1", "h2")]
         nb.close()
@@ -204,7 +215,7 @@ def test_cellspan_may_be_in_another_prefix_there(net, fresh, without, home, tmp_
 
 def test_without_cellspan_there_the_message_has_the_command(net, fresh, without):
     nb = fresh(env=net.variables())
-    cell = nb.run("%%distribute -n 3 --on ssh:h1,h2,h3\n1", limit=90).assert_error("RankNotStarted")
-    assert "h1, h2 did not come up: there is no cellspan-agent; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX" \
-        in cell.error["evalue"], cell.shown
-    assert nb.ok("%%distribute -n 1 --on ssh:h3\nimport os\nos.uname().nodename", limit=90).value == "'h3'"
+    why = "there is no cellspan-agent; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX"
+    error = told_of(nb, ("h1", "h2"), " did not come up: " + why)
+    assert error.startswith(("h1, h2 did not come up: " + why, "h2, h1 did not come up: " + why)), error  # as they failed
+    assert nb.ok("%%distribute -n 1 --on ssh:h3\nimport os\nos.uname().nodename", limit=150).value == "'h3'"
