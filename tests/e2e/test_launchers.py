@@ -15,7 +15,7 @@ import processes
 import pytest
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "launchers.md")
-LIMIT = 30  # seconds for what takes one; far off, to catch what hangs
+LIMIT = 120  # seconds for what takes one; far off, to catch what hangs
 
 # Writes "AGENT HOST SECRET FOLDER ARGUMENTS" to a file of its own, and lives until its stdin ends.
 AGENT = r"""#!/bin/sh
@@ -91,6 +91,11 @@ class Launch:
         assert processes.wait_until(lambda: len(self.agents()) >= n, LIMIT), self.said()
         return self.agents()
 
+    def wait_out(self, n):
+        """Waits for the first n lines of stdout: a thread reads them, which may be behind the agents."""
+        assert processes.wait_until(lambda: len(self.out) >= n, LIMIT), self.said()
+        return self.out
+
     def wait_line(self, pattern):
         """Waits for a line of stdout or stderr in which the pattern is found; gives the match."""
         def look():
@@ -122,7 +127,8 @@ class Launch:
 
     def gone(self):
         """Waits until none of its processes and agents is left on this side."""
-        left = processes.gone(self.marker)
+        left = processes.gone(self.marker, LIMIT)
+        processes.wait_until(lambda: not self.agents(), LIMIT)  # those of other hosts are none of the processes
         assert not left and not self.agents(), "left: %s %s" % (left, self.agents())
 
     def close(self):
@@ -153,7 +159,7 @@ def test_local_is_one_agent_in_the_launchers_own_place(launch):
     one = launch("local", ranks=2, arguments=["a b"])
     (words,) = one.wait_agents(1).values()
     assert words[0] == "0" and words[2] == "yes" and words[5:] == ["a", "b"]
-    assert one.out == ["nodes 1"]
+    assert one.wait_out(1) == ["nodes 1"]
     assert "stand-in" in processes.command(one.process.pid)
     assert one.end() == 0
 
@@ -176,18 +182,25 @@ def twins(tmp_path):
     return str(path)
 
 
+def catches(pid, signo):
+    """Has the process a handler for this signal?"""
+    (mask,) = re.findall(rb"^SigCgt:\s*([0-9a-f]+)$", processes.read(pid, "status"), re.M)
+    return int(mask, 16) >> (signo - 1) & 1
+
+
 @pytest.mark.parametrize("way", ["stdin", "SIGTERM"])
 def test_the_engine_of_the_docs_keeps_the_contract(launch, twins, way):
     one = launch("twins", program=twins, ranks=4)
     agents = one.wait_agents(2)
     assert sorted(agents) == [0, 1] and all(words[2] == "yes" for words in agents.values())
-    assert sorted(one.out) == ["node 0 twin0", "node 1 twin1", "nodes 2"]
+    assert sorted(one.wait_out(3)) == ["node 0 twin0", "node 1 twin1", "nodes 2"]
     if way == "stdin":
         assert one.end() == 0
-    else:
+    else:  # agents may be up before the shell comes to its trap
+        assert processes.wait_until(lambda: catches(one.process.pid, signal.SIGTERM), LIMIT)
         one.process.send_signal(signal.SIGTERM)
         one.wait()
-    assert not processes.gone(one.marker)
+    assert not processes.gone(one.marker, LIMIT)
 
 
 # ---- ssh ----
@@ -204,7 +217,7 @@ def test_ssh_starts_one_agent_on_each_host(launch, hosts, tmp_path):
     one = launch("ssh", spec="h1, h2*4,root@h3", ranks=6, env=hosts.variables(),
                  arguments=["two words", "it's", "$HOME \\n \"x\"", "new\nline"])
     agents = one.wait_agents(3)
-    assert one.out == ["nodes 3", "node 0 h1", "node 1 h2 4", "node 2 h3"]
+    assert one.wait_out(4) == ["nodes 3", "node 0 h1", "node 1 h2 4", "node 2 h3"]
     for number, host in enumerate(("h1", "h2", "h3")):
         assert agents[number][:4] == [str(number), host, "yes", str(tmp_path)], agents
         assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new", "line"], agents
@@ -334,7 +347,7 @@ def test_ssh_works_whatever_the_login_shell_is(launch, hosts, tmp_path, shell):
         assert one.wait_agents(1)[0][1:3] == ["h3", "yes"]
         assert one.end() == 0
     finally:
-        hosts.exec("h3", "umount", "/etc/passwd")
+        hosts.exec("h3", "umount", "-l", "/etc/passwd")  # somebody may look at it just now
 
 
 def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path):
@@ -343,7 +356,7 @@ def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path)
         one = launch("ssh", spec="h3", env=hosts.variables(), command="/bin/pwd")
         assert one.wait() == 0
     finally:
-        hosts.exec("h3", "umount", str(tmp_path.parent))
+        hosts.exec("h3", "umount", "-l", str(tmp_path.parent))
     assert one.errors == ["h3: " + pwd.getpwuid(os.getuid()).pw_dir]
 
 
@@ -370,13 +383,12 @@ def test_ssh_goes_through_a_jump_host(launch, hosts, tmp_path):
     one.gone()
 
 
-@pytest.mark.limit(180)
 def test_ssh_tells_that_a_connection_broke(launch, hosts):
     one = launch("ssh", spec="h1,h2", env=hosts.variables())
     one.wait_agents(2)
     hosts.link("h2", False)
     try:
-        assert processes.wait_until(one.failed, 90), one.said()
+        assert processes.wait_until(one.failed, 150), one.said()
     finally:
         hosts.link("h2", True)
     assert list(one.failed()) == [1] and "h2: the connection broke" in one.failed()[1]
@@ -426,8 +438,7 @@ def test_slurm_makes_a_job_with_one_agent_a_node(launch, idle):
     agents = one.wait_agents(2)
     assert {tuple(words[:3]) for words in agents.values()} == {("0", "n1", "yes"), ("1", "n2", "yes")}, agents
     assert all(words[4:] == ["gpus=0,1", "two", "words", "it's"] for words in agents.values()), agents
-    assert processes.wait_until(lambda: len(one.out) >= 3, LIMIT)
-    assert one.out[0] == "nodes 2" and sorted(one.out[1:]) == ["node 0 n1", "node 1 n2"]
+    assert one.wait_out(3)[0] == "nodes 2" and sorted(one.out[1:]) == ["node 0 n1", "node 1 n2"]
     assert "cellspan" in idle.queue()[0]
     assert one.end() == 0 and not one.failed()
     emptied(idle)
@@ -438,7 +449,7 @@ def test_slurm_takes_one_node_where_nothing_is_said(launch, idle):
     one = launch("slurm", ranks=3, env=idle.variables())
     one.wait_agents(1)
     assert "NumCPUs=3" in idle.run("scontrol", "show", "job", job_id(idle)).replace("NumCPUs=4", "NumCPUs=3")
-    assert one.out[0] == "nodes 1"
+    assert one.wait_out(1)[0] == "nodes 1"
     assert one.end() == 0
     emptied(idle)
 
@@ -494,7 +505,7 @@ def test_slurm_leaves_nothing_in_the_queue(launch, idle, way, state):
     assert status == (-signal.SIGKILL if way == "SIGKILL" else 0), one.said()
     assert processes.wait_until(lambda: len(idle.queue()) == (1 if state == "PENDING" else 0), LIMIT), idle.queue()
     if (state, way) == ("RUNNING", "SIGKILL"):  # srun kills the agents, which can't remove the files that tell of them
-        assert processes.gone(one.marker) == []
+        assert processes.gone(one.marker, LIMIT) == []
     else:
         one.gone()
     if state == "PENDING":
@@ -581,7 +592,6 @@ def test_slurm_names_the_nodes_without_cellspan(launch, idle):
     assert all("pip install cellspan" in text for text in one.failed().values()), one.said()
 
 
-@pytest.mark.limit(240)
 def test_slurm_runs_on_hosts_of_their_own(launch, hosts, slurm_on_hosts):
     one = launch("slurm", spec="--nodes=3", env=slurm_on_hosts.variables())
     agents = one.wait_agents(3)
