@@ -313,13 +313,14 @@ class Client:
 
 
 class Notebook(Client):
-    """A kernel of its own and a client of it."""
+    """A kernel of its own and a client of it. output: a file for what the kernel itself writes."""
 
-    def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, **manager):
+    def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, output=None, **manager):
         while True:
             self.marker = uuid.uuid4().hex
             self.km = KernelManager(kernel_name=kernel, **manager)
-            self.km.start_kernel(env=dict(os.environ, **{processes.MARKER: self.marker}, **(env or {})), cwd=cwd)
+            whole = dict(os.environ, **{processes.MARKER: self.marker}, **(env or {}))
+            self.km.start_kernel(env=whole, cwd=cwd, stdout=output, stderr=output)
             super().__init__(self.km.client())
             try:
                 return self.ready(limit)
