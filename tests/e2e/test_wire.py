@@ -11,6 +11,7 @@ import pytest
 import zmq
 
 DELIMITER = b"<IDS|MSG>"
+PATIENCE = 60_000  # milliseconds for what takes a few; far off, to catch what hangs
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def unanswered(nb, socket, frames, milliseconds=300):
 def test_a_good_message_of_a_stranger_with_the_key_is_answered(nb, raw, channel):
     socket = raw(channel)
     socket.send_multipart(good(nb))
-    assert socket.poll(5000)
+    assert socket.poll(PATIENCE)
 
 
 @pytest.mark.parametrize("channel", ["shell", "control", "stdin"])
@@ -65,7 +66,7 @@ def test_a_changed_message_is_not_answered(nb, raw):
 def test_a_repeated_message_is_answered_once(nb, raw, channel):
     socket, frames = raw(channel), good(nb)
     socket.send_multipart(frames)
-    assert socket.poll(5000)
+    assert socket.poll(PATIENCE)
     socket.recv_multipart()
     unanswered(nb, socket, frames)
     unanswered(nb, raw(channel), frames)  # nor for somebody else
@@ -142,7 +143,7 @@ def test_garbage_on_every_channel_harms_nobody(nb, raw):
     listener.send(b"\x07what is this")
     heart = raw("hb", zmq.REQ)
     heart.send(os.urandom(5000))
-    assert heart.poll(5000)
+    assert heart.poll(PATIENCE)
     assert nb.ok("6 * 7").value == "42"
 
 
@@ -179,28 +180,13 @@ def test_a_tcp_client_that_speaks_no_zeromq_harms_nobody(nb):
 def test_what_is_refused_is_logged_without_its_content(fresh, tmp_path):
     log = tmp_path / "kernel.log"
     with open(log, "wb") as file:
-        import client
-
-        notebook = object.__new__(client.Notebook)
-        import uuid
-
-        from jupyter_client.manager import KernelManager
-
-        notebook.marker = uuid.uuid4().hex
-        notebook.km = KernelManager(kernel_name=client.KERNEL)
-        notebook.km.start_kernel(env=dict(os.environ, **{processes.MARKER: notebook.marker}), stderr=file, stdout=file)
-        client.Client.__init__(notebook, notebook.km.client())
-        try:
-            notebook.ready()
-            frames = notebook.kc.session.serialize(
-                notebook.kc.session.msg("execute_request", {"code": "very_secret_text = 1"})
-            )
-            frames[1] = b"0" * 64
-            for _ in range(50):
-                notebook.channels["shell"].socket.send_multipart(frames)
-            assert notebook.ok("6 * 7").value == "42"
-        finally:
-            notebook.close()
+        notebook = fresh(output=file)
+    frames = good(notebook, "execute_request", {"code": "very_secret_text = 1"})
+    frames[1] = b"0" * 64
+    for _ in range(50):
+        notebook.channels["shell"].socket.send_multipart(frames)
+    assert notebook.ok("6 * 7").value == "42"
+    notebook.close()
     text = log.read_text()
     assert "very_secret_text" not in text and notebook.km.session.key.decode() not in text
     assert len(text.splitlines()) <= 5, text
@@ -220,7 +206,7 @@ def test_a_client_that_reconnects_with_the_same_identity_is_answered(nb):
         socket.identity = b"the same one"
         socket.connect("tcp://%s:%d" % (nb.km.ip, nb.km.shell_port))
         socket.send_multipart(good(nb))
-        assert socket.poll(5000)
+        assert socket.poll(PATIENCE)
         reply = socket.recv_multipart()
         assert json.loads(reply[reply.index(DELIMITER) + 2])["msg_type"] == "kernel_info_reply"
         socket.close(linger=0)
