@@ -44,7 +44,7 @@ struct iopub {
     size_t held_stuck;    /* by libzmq, when it became lossy */
     uint64_t progress_ns; /* when something last moved */
     unsigned burst;       /* messages of this tick, while lossy */
-    bool lossy, over;
+    bool lossy, over, welcoming;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
 };
 
@@ -150,30 +150,6 @@ static void ticked(struct loop *loop, void *arg)
     tick_at(p, p->first ? TICK_FAST : p->over || p->lossy ? TICK_SLOW : TICK_OFF);
 }
 
-int iopub_send(struct iopub *p, const struct slice *frame, size_t n, struct err *err)
-{
-    struct outbound *o = outbound_create(frame, n, &p->tally, err);
-
-    if (!o)
-        return -1;
-    p->queued += o->size;
-    if (!p->first && try_send(p, o)) {
-        p->queued -= o->size;
-        outbound_destroy(o);
-    } else {
-        *p->last = o;
-        p->last = &o->next;
-        if (p->pace != TICK_FAST)
-            tick_at(p, TICK_FAST);
-    }
-    if (!p->over && iopub_waiting(p) > p->marks.high) {
-        p->over = true;
-        if (p->pace == TICK_OFF)
-            tick_at(p, TICK_SLOW);
-    }
-    return 0;
-}
-
 /* A subscription is one frame: 1, then the topic. What clients send otherwise is dropped. */
 static void subscribed(struct loop *loop, void *arg)
 {
@@ -195,6 +171,41 @@ static void subscribed(struct loop *loop, void *arg)
             p->subscribed(p->subscribed_arg, slice_of(bytes + 1, n - 1));
         zmq_msg_close(&m);
     }
+}
+
+/* Who subscribed by now would get the next message: it is welcomed before. */
+static void welcome_all(struct iopub *p)
+{
+    if (p->welcoming) /* that is the next message */
+        return;
+    p->welcoming = true;
+    subscribed(p->loop, p);
+    p->welcoming = false;
+}
+
+int iopub_send(struct iopub *p, const struct slice *frame, size_t n, struct err *err)
+{
+    struct outbound *o;
+
+    welcome_all(p);
+    if (!(o = outbound_create(frame, n, &p->tally, err)))
+        return -1;
+    p->queued += o->size;
+    if (!p->first && try_send(p, o)) {
+        p->queued -= o->size;
+        outbound_destroy(o);
+    } else {
+        *p->last = o;
+        p->last = &o->next;
+        if (p->pace != TICK_FAST)
+            tick_at(p, TICK_FAST);
+    }
+    if (!p->over && iopub_waiting(p) > p->marks.high) {
+        p->over = true;
+        if (p->pace == TICK_OFF)
+            tick_at(p, TICK_SLOW);
+    }
+    return 0;
 }
 
 struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks, iopub_subscribed_f f, void *arg,

@@ -309,17 +309,35 @@ static void a_client_can_come_back(struct test_client *c, const struct connectio
     (void)c;
 }
 
-/* Ports that are free now; for tcp only. */
+/* A port that is free now, and below those that the system gives to whoever asks for any. */
 static unsigned free_port(void)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof a;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    for (;;) {
+        const unsigned port = 10000 + (unsigned)(random_u64() % 20000);
+        const struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        const bool is_free = fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof a) == 0;
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, size) < 0 || getsockname(fd, (struct sockaddr *)&a, &size) < 0)
-        abort();
-    close(fd);
-    return ntohs(a.sin_port);
+        if (fd < 0)
+            abort();
+        close(fd);
+        if (is_free)
+            return port;
+    }
+}
+
+static unsigned another_port(const struct connection *c, unsigned filled)
+{
+    for (;;) {
+        const unsigned found = free_port();
+        unsigned port = 0;
+
+        while (port < filled && c->port[port] != found)
+            port++;
+        if (port == filled)
+            return found;
+    }
 }
 
 static void connection_fill(struct connection *c, const char *dir, const char *kind)
@@ -333,7 +351,7 @@ static void connection_fill(struct connection *c, const char *dir, const char *k
     c->key = strdup("secret");
     c->key_size = 6;
     for (unsigned port = 0; port < PORTS; port++)
-        c->port[port] = c->ipc ? port + 1 : free_port();
+        c->port[port] = c->ipc ? port + 1 : another_port(c, port);
     if (strcmp(kind, "curve") == 0) {
         c->curve = true;
         zmq_curve_keypair(c->public_key, c->secret_key);
@@ -372,6 +390,39 @@ static void a_port_in_use_is_named(const char *file, const struct connection *c)
     ok(!f && strstr(err.text, "shell_port") && strstr(err.text, port) && strstr(err.text, "in use"), "%s", err.text);
     front_destroy(f);
     loop_destroy(loop);
+}
+
+/* Who subscribes before the loop turns is heard of while something is sent. */
+static void the_welcome_comes_first(const char *dir)
+{
+    struct connection to;
+    struct test_client c;
+    struct received r;
+    struct err err = { "" };
+    char file[128];
+    struct loop *loop = loop_create(&clock_system, &err);
+    struct front *f;
+    bool heard = false;
+
+    connection_fill(&to, dir, "ipc");
+    snprintf(file, sizeof file, "%s/first.json", dir);
+    if (!loop || connection_write(&to, file, &err) < 0 || !(f = front_create(loop, file, asked, NULL, &err)))
+        abort();
+    client_open(&c, &to, "client-early", "session-early", (struct test_keys){ NULL, NULL, NULL });
+    for (int i = 0; i < WAIT_MS && !heard; i++) {
+        if (front_status(f, NULL, "starting", &err) < 0)
+            abort();
+        heard = client_hear(&c, PORT_IOPUB, 1, &r);
+    }
+    if (ok(heard && r.fault == JUPYTER_FINE, "a subscriber hears something"))
+        is_text(r.m.type, "iopub_welcome", "and first of all its welcome");
+    if (heard)
+        received_release(&r);
+    client_close(&c);
+    front_destroy(f);
+    loop_destroy(loop);
+    connection_release(&to);
+    unlink(file);
 }
 
 static void everything_over(const char *dir, const char *kind)
@@ -427,6 +478,7 @@ int main(void)
         everything_over(dir, "curve");
     else
         skip("encrypted channels: this libzmq has no CURVE");
+    the_welcome_comes_first(dir);
     rmdir(dir);
     return plan_done();
 }
