@@ -13,13 +13,13 @@ import sys
 import nbformat
 import processes
 import pytest
-from client import values
+from client import by_rank, values
 from engines import SLURM_TOOLS, Slurm, bring_up
 from processes import wait_until
 from test_faults import nvml  # noqa: F401  (a fixture)
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-SOON = 40  # seconds; far off, to catch what hangs
+SOON = 120  # seconds; far off, to catch what hangs
 TELL = "import os\n' '.join(os.environ[n] for n in ('SLURMD_NODENAME', 'RANK', 'LOCAL_RANK', 'GROUP_RANK', 'GROUP_WORLD_SIZE'))"
 
 
@@ -53,9 +53,8 @@ def job_of(slurm):
 
 def begin(nb, on, n=4):
     """A cell that all its ranks have begun, in a group where `kept` is bound."""
-    nb.ok("%%%%distribute -n %d --on %s\nimport os, sys, time\nkept = rank = int(os.environ['RANK'])" % (n, on), limit=90)
-    cell = nb.start("%%distribute\nprint('begun', rank, flush=True)\ntime.sleep(300)")
-    return nb.wait(cell, SOON, lambda: all("begun %d" % rank in cell.stdout for rank in range(n)))
+    nb.ok("%%%%distribute -n %d --on %s\nimport os, sys, time\nkept = rank = int(os.environ['RANK'])" % (n, on), limit=150)
+    return nb.wait_ranks(nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(1000)"), "begun", n, SOON)
 
 
 # -- jobs
@@ -63,17 +62,17 @@ def begin(nb, on, n=4):
 
 def test_a_job_is_made_and_ends_with_the_ranks(notebook, idle):
     nb = notebook()
-    there = values(nb.ok("%%distribute -n 4 --on slurm:--nodes=2 --gather\n" + TELL, limit=90))
+    there = values(nb.ok("%%distribute -n 4 --on slurm:--nodes=2 --gather\n" + TELL, limit=150))
     assert [line.split()[1:] for line in there] == [["0", "0", "0", "2"], ["1", "1", "0", "2"], ["2", "0", "1", "2"], ["3", "1", "1", "2"]]
     nodes = [line.split()[0] for line in there]
     assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
     assert len(idle.queue()) == 1 and "cellspan" in idle.queue()[0] and " RUNNING " in idle.queue()[0]
     nb.ok("factor = 3")
     assert values(nb.ok("%%distribute --gather\nint(os.environ['RANK']) * factor")) == [0, 3, 6, 9]
-    assert nb.ok("%%distribute\nprint('alike')").stdout == "[0-3] alike\n"
+    nb.ok_folded("%%distribute\nprint('alike')", "[0-3] alike\n")
     nb.ok("%ranks stop")
     assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
-    assert values(nb.ok("%%distribute --on 'slurm:--nodes=1 --nodelist=n3' -n 2 --gather\n" + TELL, limit=90)) == ["n3 0 0 0 1", "n3 1 1 0 1"]
+    assert values(nb.ok("%%distribute --on 'slurm:--nodes=1 --nodelist=n3' -n 2 --gather\n" + TELL, limit=150)) == ["n3 0 0 0 1", "n3 1 1 0 1"]
     nb.close()
     assert nb.left == [] and wait_until(lambda: not idle.queue(), SOON), idle.queue()
 
@@ -84,27 +83,28 @@ def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
     said = idle.run("sbatch", "--nodes=2", "--exclusive", "--nodelist=n2,n4", "--output=out", "--wrap", command, cwd=str(tmp_path))
     (job,) = re.findall(r"Submitted batch job (\d+)", said)
     out = tmp_path / "out"
-    assert wait_until(lambda: out.exists() and "status" in out.read_text(), 90), idle.queue()
-    lines = sorted(out.read_text().splitlines())
-    assert lines == ["[0-1] n2 0 " + job, "[2-3] n4 1 " + job, "status 0"], lines
+    assert wait_until(lambda: out.exists() and re.search(r"^status \d+\n", out.read_text(), re.M), 150), idle.queue()
+    said = out.read_text()
+    assert by_rank(said) == {0: ["n2 0 " + job], 1: ["n2 0 " + job], 2: ["n4 1 " + job], 3: ["n4 1 " + job]}, said
+    assert [line for line in said.splitlines() if not line.startswith("[")] == ["status 0"], said
 
 
-def batch(idle, tmp_path, options, command, limit=100):
+def batch(idle, tmp_path, options, command, limit=150):
     """Runs a command in a job; gives what it said (both streams) and its status, the job's number first."""
     said = idle.run("sbatch", "--output=out", *options, "--wrap", command + "; echo status $?", cwd=str(tmp_path))
     (job,) = re.findall(r"Submitted batch job (\d+)", said)
     out = tmp_path / "out"
-    assert wait_until(lambda: out.exists() and "status" in out.read_text(), limit), idle.queue()
+    assert wait_until(lambda: out.exists() and re.search(r"^status \d+\n", out.read_text(), re.M), limit), idle.queue()
     return job, out.read_text()
 
 
-@pytest.mark.limit(240)
+@pytest.mark.limit(360)
 def test_the_example_runs_in_a_job_without_being_told_of_it(idle, torch, jupyter_env, tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     pytest.importorskip("papermill")
     monkeypatch.setenv(processes.MARKER, jupyter_env[processes.MARKER])
     job, said = batch(idle, tmp_path, ("--nodes=2", "--nodelist=n1,n3"),
-                      "%s -m papermill %s done.ipynb -p on slurm" % (sys.executable, EXAMPLES / "two_nodes.ipynb"), 190)
+                      "%s -m papermill %s done.ipynb -p on slurm" % (sys.executable, EXAMPLES / "two_nodes.ipynb"), 300)
     assert "status 0" in said, said
     assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
     notebook = nbformat.read(str(tmp_path / "done.ipynb"), 4)
@@ -122,7 +122,7 @@ def test_in_a_job_whose_nodes_have_uneven_gpus(idle, tmp_path):
 
 def test_nodes_of_one_job_may_be_uneven(notebook, idle):
     nb = notebook()
-    there = values(nb.ok("%%distribute -n 3 --on slurm:--nodes=2 --gather\n" + TELL, limit=90))
+    there = values(nb.ok("%%distribute -n 3 --on slurm:--nodes=2 --gather\n" + TELL, limit=150))
     assert sorted(line.split()[1:4] for line in there) == [["0", "0", "0"], ["1", "1", "0"], ["2", "0", "1"]], there
 
 
@@ -131,18 +131,19 @@ def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noq
     gpus.write_text("count 2\n")
     nb = notebook(CELLSPAN_NVML_LIBRARY=nvml, CELLSPAN_DOUBLE_GPUS=str(gpus), CELLSPAN_GPU_LEASES=str(tmp_path / "leases"))
     on = "--on 'slurm:--nodes=1 --gres=gpu:1'"
-    cell = nb.ok("%%%%distribute -n gpu %s --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['WORLD_SIZE']" % on, limit=90)
+    cell = nb.ok("%%%%distribute -n gpu %s --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['WORLD_SIZE']" % on, limit=150)
     ((gpu, world),) = values(cell)
     assert gpu.startswith("GPU-") and world == "1"
-    nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=90).assert_error("UsageError")
+    nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=150).assert_error("UsageError")
 
 
+@pytest.mark.limit(300)
 def test_the_example_runs_over_slurm(idle, torch, jupyter_env, tmp_path):
     pytest.importorskip("sklearn")
     pytest.importorskip("papermill")
     done = subprocess.run(
         [sys.executable, "-m", "papermill", str(EXAMPLES / "two_nodes.ipynb"), str(tmp_path / "done.ipynb"), "-p", "on", "slurm:--nodes=2"],
-        env=dict(jupyter_env, **idle.variables()), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110)
+        env=dict(jupyter_env, **idle.variables()), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     notebook = nbformat.read(str(tmp_path / "done.ipynb"), 4)
     said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
@@ -160,7 +161,7 @@ def test_the_wait_is_shown_and_ends(notebook, idle):
     cell = nb.start("%%distribute -n 2 --on slurm:--nodes=2\nimport os\nos.environ['WORLD_SIZE']")
     nb.wait(cell, SOON, lambda: re.search(r"job \d+ waits in the queue: (Resources|Priority)", cell.shown))
     idle.run("scancel", filler)
-    assert nb.wait(cell, 90).assert_ok().value == "'2'"
+    assert nb.wait(cell, SOON).assert_ok().value == "'2'"
 
 
 def test_an_interrupt_takes_the_job_out_of_the_queue(notebook, idle):
@@ -189,7 +190,7 @@ def test_a_refusal_is_slurms_own(notebook, idle, spec, words):
 
 def test_options_reach_slurm(notebook, idle):
     nb = notebook()
-    nb.ok("%%distribute -n 2 --on 'slurm:--partition=main -N2 --time=1:02:00 --gres=gpu:1 --job-name=\"my job\" --comment=fast'\n1", limit=90)
+    nb.ok("%%distribute -n 2 --on 'slurm:--partition=main -N2 --time=1:02:00 --gres=gpu:1 --job-name=\"my job\" --comment=fast'\n1", limit=150)
     job = idle.run("scontrol", "show", "job", job_of(idle))
     for words in ("JobName=my job", "Partition=main", "TimeLimit=01:02:00", "NumNodes=2", "gpu:1", "Comment=fast"):
         assert words in job, job
@@ -206,7 +207,7 @@ def test_gpus_of_a_cluster_that_has_none(fresh, without_gpus):
     for option in ("--gres=gpu:2", "--gpus=2", "--gpus-per-node=2"):
         cell = nb.run("%%%%distribute -n 2 --on slurm:%s\n1" % option, limit=SOON).assert_error("EngineError")
         assert "srun: error: Invalid generic resource (gres) specification" in cell.error["evalue"], cell.shown
-    cell = nb.run("%%distribute -n gpu --on slurm\n1", limit=90).assert_error("UsageError")
+    cell = nb.run("%%distribute -n gpu --on slurm\n1", limit=150).assert_error("UsageError")
     assert "there is no GPU on n1" in cell.error["evalue"], cell.shown
     assert nb.ok("%%distribute -n 1 --on local --fresh\n'here'").value == "'here'"
 
@@ -228,7 +229,7 @@ def test_a_job_that_is_cancelled(notebook, idle):
     idle.run("scancel", job_of(idle))
     nb.wait(cell, SOON).assert_error("RankDied")
     assert "Slurm ended job" in cell.shown and "CANCELLED" in cell.shown, cell.shown
-    assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)) == [False] * 4
+    assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=150)) == [False] * 4
 
 
 def test_a_node_that_goes_down(notebook, idle):
@@ -238,7 +239,7 @@ def test_a_node_that_goes_down(notebook, idle):
         idle.run("scontrol", "update", "nodename=n4", "state=down", "reason=test")
         nb.wait(cell, SOON).assert_error("RankDied")
         assert "n4" in cell.shown and not re.search("rank [01] ", cell.error["evalue"]), cell.shown
-        assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)) == [True, True, False, False]
+        assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=150)) == [True, True, False, False]
     finally:
         idle.run("scontrol", "update", "nodename=n4", "state=resume")
 
@@ -253,23 +254,23 @@ def frozen(idle):
     os.kill(daemon, signal.SIGCONT)
 
 
-@pytest.mark.limit(240)
+@pytest.mark.limit(360)
 def test_a_node_that_does_not_come_up(notebook, frozen):
     """Slurm sees it, after a while, and when it answers again."""
-    nb = notebook()
-    cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=100).assert_error("RankNotStarted")
+    nb = notebook(CELLSPAN_SLURM_TIMEOUT="600")
+    cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=SOON).assert_error("RankNotStarted")
     frozen()
     assert "n4 did not come up: Slurm could not start the agent there: " in cell.error["evalue"], cell.shown
-    assert nb.ok("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4' --gather\nimport os\nos.environ['SLURMD_NODENAME']", limit=110).value \
+    assert nb.ok("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4' --gather\nimport os\nos.environ['SLURMD_NODENAME']", limit=150).value \
         == "['n3', 'n4']"
 
 
 @pytest.mark.parametrize("way", ["close", "kill"])
 def test_a_job_that_was_never_whole_is_not_left_in_the_queue(notebook, idle, frozen, way):
     """srun is busy with the node that does not answer, and so does not cancel in time what it asked for."""
-    nb = notebook(CELLSPAN_SLURM_TIMEOUT="3")
+    nb = notebook(CELLSPAN_SLURM_TIMEOUT="8")  # srun itself gives n4 up after 20 s; n3 is up within this
     cell = nb.run("%%distribute -n 2 --on 'slurm:--nodelist=n3,n4'\n1", limit=SOON).assert_error("RankNotStarted")
-    assert "the agent of task 1 of 2 has not come up 3 s after the first" in cell.error["evalue"], cell.shown
+    assert "the agent of task 1 of 2 has not come up 8 s after the first" in cell.error["evalue"], cell.shown
     if way == "close":
         nb.close()
         assert nb.left == []
@@ -284,8 +285,8 @@ def test_nobody_is_left_when_the_kernel_is_killed(notebook, idle):
     nb = notebook()
     begin(nb, "slurm:--nodes=2")
     os.kill(nb.pid, signal.SIGKILL)
-    assert wait_until(lambda: not idle.queue(), 15), idle.queue()
-    assert processes.gone(nb.marker, 10) == []
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
+    assert processes.gone(nb.marker) == []
 
 
 @pytest.mark.soak
