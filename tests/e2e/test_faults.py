@@ -20,8 +20,10 @@ from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
 from processes import wait_until
 
-TIMEOUT = 3  # CELLSPAN_HEARTBEAT_TIMEOUT, seconds
-SOON = 30  # seconds; far off, to catch what hangs
+TIMEOUT = 8  # CELLSPAN_HEARTBEAT_TIMEOUT, seconds: who stands still for longer is lost, and on a busy machine some do for seconds
+PATIENT = 60  # the same where nobody is to be lost
+SOON = 120  # seconds; far off, to catch what hangs
+UP = 120  # seconds for ranks to come up on two hosts; as far off
 AGENT = "cellspan-agent"
 BOTH = "%%distribute -n 4 --on ssh:h1,h2\nimport os, sys, time\nrank = int(os.environ['RANK'])\nkept = rank * 2"
 TICKS = ("%%%%distribute --merge prefix\nfor k in range(%d):\n    print('tick', k, flush=True)\n    time.sleep(0.1)\n"
@@ -41,15 +43,19 @@ def net(lan):
         lan.start(host)
         lan.signal(host, "CONT")
         lan.link(host, True)
+        lan.heal(host, "h0")
         lan.net(host)
     assert lan.left() == [], "left over on the hosts"
 
 
 @pytest.fixture
 def notebook(net, fresh):
-    """Makes notebooks that reach the hosts, with a short timeout; they are closed, and then nobody may be left there."""
+    """Makes notebooks that reach the hosts, with a short timeout; they are closed, and then nobody may be left there.
+
+    ssh itself would give a silent host up after 15 s: which of the two comes first is not to be chance."""
     def make(timeout=TIMEOUT, **env):
-        return fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT=str(timeout), **env))
+        ssh = {"CELLSPAN_SSH": net.variables()["CELLSPAN_SSH"] + " -o ServerAliveCountMax=100"}
+        return fresh(env=dict(ssh, CELLSPAN_HEARTBEAT_TIMEOUT=str(timeout), **env))
 
     return make
 
@@ -58,7 +64,7 @@ def notebook(net, fresh):
 def nb(net, notebook):
     """One with its ranks up."""
     made = notebook()
-    made.ok(BOTH, limit=90)
+    made.ok(BOTH, limit=UP)
     yield made
     for host in net.names:  # so that the end does not wait for what the test broke
         net.start(host)
@@ -69,8 +75,8 @@ def nb(net, notebook):
     assert made.left == []
 
 
-def begin(nb, code="time.sleep(120)", options=""):
-    """A cell that all four ranks have begun."""
+def begin(nb, code="time.sleep(600)", options="--grace 60s"):
+    """A cell that all four ranks have begun. Nobody is killed because the machine is busy."""
     cell = nb.start("%%%%distribute %s\nprint('begun', rank, flush=True)\n%s" % (options, code))
     nb.wait(cell, SOON, lambda: all("begun %d" % rank in cell.stdout for rank in range(4)))
     return cell
@@ -84,7 +90,7 @@ def assert_lost(nb, cell, host, ranks):
     return said
 
 
-def assert_goes_on(nb, kept, limit=90):
+def assert_goes_on(nb, kept, limit=UP):
     """The next cell runs on four ranks, of which these kept their variables."""
     cell = nb.ok("%%distribute --gather\n'kept' in globals()", limit=limit)
     assert [rank for rank, there in enumerate(values(cell)) if there] == kept, cell.shown
@@ -97,8 +103,8 @@ def assert_goes_on(nb, kept, limit=90):
 
 
 def test_a_link_that_is_down_for_3_s_loses_nothing(notebook, net):
-    nb = notebook(timeout=10)
-    nb.ok(BOTH, limit=90)
+    nb = notebook(timeout=PATIENT)
+    nb.ok(BOTH, limit=UP)
     cell = nb.start(TICKS % 50)
     nb.wait_shown(cell, "[2] tick 3")
     net.link("h2", False)
@@ -117,7 +123,7 @@ def test_a_link_that_stays_down_takes_the_hosts_ranks_along(nb, net):
     cell = begin(nb)
     net.link("h2", False)
     said = assert_lost(nb, cell, "h2", "2")
-    assert "nothing was heard from it" in said and "for 3 s" in said, said
+    assert "nothing was heard from it" in said and "for %d s" % TIMEOUT in said, said
     assert net.left("h2") == [], "its agent did not notice"
     again = assert_goes_on(nb, [0, 1])
     assert re.search(r"h2 is lost: ranks 2-3 start on h1", again.stderr), again.stderr
@@ -131,25 +137,25 @@ def test_a_link_that_breaks_while_no_cell_runs(nb, net):
 
 
 def test_collectives_end_when_a_host_is_lost(nb, net, torch):
-    nb.ok("%%distribute --init gloo\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)", limit=90)
-    cell = begin(nb, "if rank == 3:\n    time.sleep(120)\ndist.all_reduce(t)")
+    nb.ok("%%distribute --init gloo\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)", limit=UP)
+    cell = begin(nb, "if rank == 3:\n    time.sleep(600)\ndist.all_reduce(t)", options="")
     net.link("h2", False)
     assert_lost(nb, cell, "h2", "2")
-    again = nb.ok("%%distribute --init gloo --gather\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)", limit=90)
+    again = nb.ok("%%distribute --init gloo --gather\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)", limit=UP)
     assert values(again) == [4, 4, 4, 4]
 
 
-@pytest.mark.limit(300)
+@pytest.mark.limit(600)
 @pytest.mark.parametrize("delay, loss", [(0, 30), (200, 0)])
 def test_a_bad_link_is_slow_and_nothing_else(notebook, net, elsewhere, delay, loss):
     """With 30 % of all packets lost each way every second answer is lost, so logins and handshakes may take their time."""
-    nb = notebook(timeout=20, CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=60" % net.ssh_config, CELLSPAN_SSH_TIMEOUT="100",
-                  **elsewhere(CELLSPAN_DIAL_TIMEOUT=100))
+    nb = notebook(timeout=PATIENT, CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=100 -o ServerAliveCountMax=100" % net.ssh_config,
+                  CELLSPAN_SSH_TIMEOUT="110", CELLSPAN_START_TIMEOUT="290", **elsewhere(CELLSPAN_DIAL_TIMEOUT=100))
     net.net("h2", delay, loss)
-    nb.ok(BOTH, limit=150)
+    nb.ok(BOTH, limit=300)
     nb.ok("import numpy\nbig = numpy.arange(100_000.0)")
-    assert values(nb.ok("%%distribute --gather\nfloat(big[rank]), kept", limit=90)) == [(float(r), 2 * r) for r in range(4)]
-    cell = nb.ok(TICKS % 10, limit=90)
+    assert values(nb.ok("%%distribute --gather\nfloat(big[rank]), kept", limit=UP)) == [(float(r), 2 * r) for r in range(4)]
+    cell = nb.ok(TICKS % 10, limit=UP)
     for rank in range(4):
         assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(10)], cell.shown
     net.net("h2")
@@ -158,12 +164,12 @@ def test_a_bad_link_is_slow_and_nothing_else(notebook, net, elsewhere, delay, lo
 
 
 def test_a_link_that_turns_bad_while_a_cell_runs(notebook, net):
-    nb = notebook(timeout=20)
-    nb.ok(BOTH, limit=90)
+    nb = notebook(timeout=PATIENT)
+    nb.ok(BOTH, limit=UP)
     cell = nb.start(TICKS % 40)
     nb.wait_shown(cell, "[2] tick 3")
     net.net("h2", 200, 20)
-    nb.wait(cell, 60).assert_ok()
+    nb.wait(cell, SOON).assert_ok()
     for rank in range(4):
         assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(40)], cell.shown[-2000:]
     net.net("h2")
@@ -173,9 +179,9 @@ def test_a_link_that_turns_bad_while_a_cell_runs(notebook, net):
 
 def test_a_slow_link_is_not_taken_for_a_lost_one(nb, net):
     """What is on its way takes longer than the timeout, both ways; beats wait behind it."""
-    nb.ok("import numpy\nbig = numpy.random.rand(500_000)")
-    net.rate("h2", "8mbit")
-    net.rate_to("h2", "8mbit")
+    nb.ok("import numpy\nbig = numpy.random.rand(600_000)")  # 9.6 s
+    net.rate("h2", "4mbit")
+    net.rate_to("h2", "4mbit")
     try:
         assert nb.ok("%%distribute -r 3\nfloat(big.sum())").value == nb.ok("float(big.sum())").value
         nb.ok("%pull big -r 3 --into back")
@@ -209,8 +215,8 @@ def test_an_ssh_that_is_killed(nb, net):
 
 
 def test_a_host_that_is_frozen_for_less_than_the_timeout_goes_on(notebook, net):
-    nb = notebook(timeout=10)
-    nb.ok(BOTH, limit=90)
+    nb = notebook(timeout=PATIENT)
+    nb.ok(BOTH, limit=UP)
     cell = nb.start(TICKS % 40)
     nb.wait_shown(cell, "[2] tick 3")
     assert net.signal("h2", "STOP")
@@ -240,7 +246,7 @@ def test_a_host_that_is_switched_off_and_on_again(nb, net):
     assert_lost(nb, cell, "h2", "2")
     assert_goes_on(nb, [0, 1])
     net.start("h2")
-    there = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh --gather\nimport os\nos.uname().nodename", limit=90)
+    there = nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh --gather\nimport os\nos.uname().nodename", limit=UP)
     assert values(there) == ["h1", "h1", "h2", "h2"]
 
 
@@ -254,23 +260,23 @@ def test_an_agent_that_is_frozen_alone(nb, net):
 
 
 def test_rank_0s_host_is_lost_while_it_asks(nb, net):
-    cell = nb.start("%%distribute\nif rank == 0:\n    input('who? ')\ntime.sleep(120)", answer=lambda prompt: None)
+    cell = nb.start("%%distribute --grace 60s\nif rank == 0:\n    input('who? ')\ntime.sleep(600)", answer=lambda prompt: None)
     nb.wait(cell, SOON, lambda: cell.prompts)
     net.kill("h1")
     assert_lost(nb, cell, "h1", "0")
-    there = nb.ok("%%distribute --gather\nimport os\nos.uname().nodename, 'kept' in globals()", limit=90)
+    there = nb.ok("%%distribute --gather\nimport os\nos.uname().nodename, 'kept' in globals()", limit=UP)
     assert values(there) == [("h2", False), ("h2", False), ("h2", True), ("h2", True)]
 
 
 def test_a_host_that_is_lost_while_a_big_variable_travels(nb, net):
     nb.ok("import numpy\nbig = numpy.ones(10_000_000)")
-    net.rate_to("h2", "40mbit")  # 16 s for all of it
+    net.rate_to("h2", "10mbit")  # 64 s for all of it
     cell = nb.start("%%distribute\nprint('summing', flush=True)\nbig.sum()")
     nb.wait_shown(cell, "summing", SOON)  # on h1
     net.kill("h2")
     net.rate_to("h2")
     assert_lost(nb, cell, "h2", "2")
-    assert values(nb.ok("%%distribute --gather\nfloat(big.sum())", limit=90)) == [10_000_000.0] * 4
+    assert values(nb.ok("%%distribute --gather\nfloat(big.sum())", limit=UP)) == [10_000_000.0] * 4
 
 
 def test_a_host_that_is_lost_while_it_starts(notebook, net, tmp_path, monkeypatch):
@@ -280,13 +286,14 @@ def test_a_host_that_is_lost_while_it_starts(notebook, net, tmp_path, monkeypatc
     monkeypatch.setenv("CELLSPAN_REMOTE_PYTHON", str(slow))
     nb = notebook()
     cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
-    assert wait_until(lambda: any(AGENT in args for args in net.workers("h2").values()), SOON)
+    # Its agent was told to begin, so that it is the kernel that misses it.
+    assert wait_until(lambda: any(str(slow) in args for args in net.workers("h2").values()), SOON)
     net.kill("h2")
     go.touch()
-    nb.wait(cell, 60).assert_error("RankNotStarted")
+    nb.wait(cell, SOON).assert_error("RankNotStarted")
     assert "h2" in cell.error["evalue"] and "pid 0" not in cell.shown, cell.shown
     net.start("h2")
-    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh\n1", limit=90).value == "1"
+    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2 --fresh\n1", limit=UP).value == "1"
 
 
 def test_all_hosts_switched_off_at_once(nb, net):
@@ -303,15 +310,15 @@ def test_all_hosts_switched_off_at_once(nb, net):
 
 
 def test_an_interrupt_while_a_host_does_not_answer(notebook, net):
-    net.link("h2", False)
-    nb = notebook()
+    net.cut("h2", "h0")  # with its cable out there were no route to it after 3 s, which may come first
+    nb = notebook(CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=200" % net.ssh_config, CELLSPAN_SSH_TIMEOUT="200")
     cell = nb.start("%%distribute -n 4 --on ssh:h1,h2\n1")
     assert wait_until(lambda: any(AGENT in args for args in net.workers("h1").values()), SOON)
     nb.control("interrupt_request")
     nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
     assert net.left("h1") == []
-    net.link("h2", True)
-    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).value == "1"
+    net.heal("h2", "h0")
+    assert nb.ok("%%distribute -n 4 --on ssh:h1,h2\n1", limit=UP).value == "1"
 
 
 def test_an_interrupt_while_a_link_is_down(nb, net):
@@ -331,29 +338,30 @@ def test_the_end_of_a_notebook_whose_link_is_down(nb, net):
 
 def test_two_notebooks_and_a_restart_on_the_same_hosts(nb, notebook, net):
     other = notebook()
-    other.ok(BOTH, limit=90)
+    other.ok(BOTH, limit=UP)
     os.kill(other.pid, signal.SIGKILL)
-    assert processes.gone(other.marker, 10) == []
+    assert processes.gone(other.marker) == []
     assert_goes_on(nb, [0, 1, 2, 3])
+    nb.km.shutdown_wait_time = SOON
     nb.km.restart_kernel(now=False)
     nb.ready()
     assert net.left() == []
-    assert nb.ok(BOTH + "\n7", limit=90).value == "7"
+    assert nb.ok(BOTH + "\n7", limit=UP).value == "7"
 
 
 # -- the kernel and its launcher
 
 
 def test_a_kernel_that_is_killed_leaves_nobody(nb, net):
-    begin(nb, "import subprocess\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(120)")
+    begin(nb, "import subprocess\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(600)")
     os.kill(nb.pid, signal.SIGKILL)
-    assert processes.gone(nb.marker, 10) == []
-    assert net.left(limit=10) == []
+    assert processes.gone(nb.marker) == []
+    assert net.left() == []
 
 
 def test_a_kernel_that_is_frozen_for_a_moment_goes_on(notebook, net):
-    nb = notebook(timeout=10)
-    nb.ok(BOTH, limit=90)
+    nb = notebook(timeout=PATIENT)
+    nb.ok(BOTH, limit=UP)
     cell = nb.start(TICKS % 40)
     nb.wait_shown(cell, "[2] tick 3")
     os.kill(nb.pid, signal.SIGSTOP)
@@ -384,14 +392,14 @@ def test_a_launcher_that_is_killed(nb, net):
     os.kill(launcher, signal.SIGKILL)
     nb.wait(cell, SOON).assert_error("RankDied")
     assert net.left() == []
-    assert not [pid for pid in processes.marked(nb.marker) if processes.command(pid).startswith("ssh ")]
+    assert wait_until(lambda: not processes.named(nb.marker, " -oBatchMode=yes "), SOON), "an ssh outlives its launcher"
     assert_goes_on(nb, [])
 
 
 # -- what can't start
 
 
-def refused(nb, on, ename, *words, limit=60):
+def refused(nb, on, ename, *words, limit=SOON):
     """A cell that can't start says so, and the notebook goes on."""
     cell = nb.run("%%%%distribute -n 2 --on %s\n1" % on, limit=limit).assert_error(ename)
     for word in words:
@@ -481,7 +489,7 @@ def test_a_host_without_python(notebook, net, cover, tmp_path):
     nothing.write_text("")
     for python in pythons(net, "h2"):
         cover("h2", python, nothing)
-    cell = notebook().run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).assert_error("RankNotStarted")
+    cell = notebook().run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=UP).assert_error("RankNotStarted")
     assert "h2 has no %s" % sys.executable in cell.error["evalue"] and "install it there" in cell.error["evalue"], cell.shown
 
 
@@ -497,7 +505,7 @@ def test_a_host_with_another_python(notebook, net, cover, tmp_path):
     stand_in.chmod(0o755)
     cover("h2", real, stand_in)
     nb = notebook()
-    cell = nb.run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=90).assert_error("RankNotStarted")
+    cell = nb.run("%%distribute -n 4 --on ssh:h1,h2\n1", limit=UP).assert_error("RankNotStarted")
     assert "Python on h2 is 3.7.1, the notebook's is %d.%d." % sys.version_info[:2] in cell.error["evalue"], cell.shown
     assert "CELLSPAN_REMOTE_PYTHON" in cell.error["evalue"]
     assert nb.ok("%%distribute -n 1 --on local --fresh\n'here'").value == "'here'"
@@ -508,10 +516,10 @@ def test_a_full_dev_shm_does_not_matter(notebook, net):
     net.exec("h2", "dd", "if=/dev/zero", "of=/dev/shm/full", "bs=64k", check=False)
     try:
         nb = notebook()
-        nb.ok(BOTH, limit=90)
+        nb.ok(BOTH, limit=UP)
         nb.ok("import numpy\nbig = numpy.arange(2_500_000.0)")
         assert values(nb.ok("%%distribute --gather\nfloat(big[rank])")) == [0.0, 1.0, 2.0, 3.0]
-        checked = nb.ok("%ranks check", limit=90).shown
+        checked = nb.ok("%ranks check", limit=UP).shown
         assert re.search(r"/dev/shm of h2 has .* left", checked), checked
     finally:
         net.exec("h2", "rm", "-f", "/dev/shm/full")
@@ -534,8 +542,8 @@ def test_more_ranks_than_gpus(notebook, nvml, elsewhere, tmp_path):
     gpus = tmp_path / "gpus"
     gpus.write_text("count 1\n")
     nb = notebook(**elsewhere(CELLSPAN_NVML_LIBRARY=nvml, CELLSPAN_DOUBLE_GPUS=gpus))
-    cell = nb.run("%%distribute -n 3 --on ssh:h1,h2\n1", limit=90).assert_error("UsageError")
+    cell = nb.run("%%distribute -n 3 --on ssh:h1,h2\n1", limit=UP).assert_error("UsageError")
     assert "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks" in cell.error["evalue"] and "--no-gpu" in cell.error["evalue"]
-    assert nb.ok("%%distribute -n 3 --on ssh:h1,h2 --no-gpu\n7", limit=90).value == "7"
-    there = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --fresh --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['GROUP_RANK']", limit=90)
+    assert nb.ok("%%distribute -n 3 --on ssh:h1,h2 --no-gpu\n7", limit=UP).value == "7"
+    there = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --fresh --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['GROUP_RANK']", limit=UP)
     assert [group for _, group in values(there)] == ["0", "1"] and all(gpu.startswith("GPU-") for gpu, _ in values(there)), there.value
