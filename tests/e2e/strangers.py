@@ -133,9 +133,13 @@ def hello(version=2, node=b"stranger", addresses=b"lo=127.0.0.1"):
     return message(HELLO, fields, version)
 
 
-def dial(context, port, server, keys, ip="127.0.0.1"):
-    """A DEALER with these keys, that doesn't try again: send() raises zmq.Again when nobody takes it for LIMIT seconds."""
+def dial(context, port, server, keys, ip="127.0.0.1", admitted=False):
+    """A DEALER with these keys, that doesn't try again: send() raises zmq.Again when nobody takes it for LIMIT seconds.
+
+    admitted: send() returns only when the handshake is over, and the other side has let it in.
+    """
     dealer = context.socket(zmq.DEALER)
+    dealer.immediate = admitted
     dealer.linger, dealer.sndtimeo = 0, LIMIT * 1000
     dealer.reconnect_ivl = -1
     if server:
@@ -266,6 +270,10 @@ class Place:
     def logged(self, words):
         """The lines of the log in which these words stand."""
         return [line for line in self.log().splitlines() if words in line]
+
+    def told(self, words):
+        """logged(), once there is such a line: who refuses does so in its own time."""
+        return processes.wait_until(lambda: self.logged(words), LIMIT)
 
     def close(self):
         self.proxy.close()
