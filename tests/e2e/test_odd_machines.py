@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from client import by_rank
 from engines import HOST_TOOLS, Hosts, bring_up, missing
 from jupyter_client.kernelspec import KernelSpecManager
 
@@ -70,13 +71,14 @@ def tomorrow(tmp_path):
 def test_a_clock_that_is_a_day_off_does_no_harm_and_is_told(tomorrow, fresh):
     nb = fresh(env=tomorrow)
     nb.ok("import numpy, time\nbig = numpy.arange(1_000_000.0)\nhere = time.time()")
-    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport time\nprint('at work')\nround((time.time() - here) / 86400), float(big[-1])", limit=90)
+    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --gather\nimport time\nprint('at work')\nround((time.time() - here) / 86400), float(big[-1])", limit=120)
     assert ast.literal_eval(cell.value) == [(0, 999_999.0), (1, 999_999.0)], cell.shown
-    assert "[0-1] at work" in cell.stdout and cell.stderr == "", cell.shown
-    checked = nb.ok("%ranks check", limit=90).shown
+    assert by_rank(cell.stdout) == {0: ["at work"], 1: ["at work"]} and cell.stderr == "", cell.shown
+    checked = nb.ok("%ranks check", limit=120).shown
     assert "the clock of h2 is 24.0 hours ahead of the kernel's" in checked and "the clock of h1" not in checked, checked
-    assert re.search(r"^h2 .*\+8640\d", checked, re.M), checked
-    assert nb.run("%%distribute\n1 / 0").assert_error("ZeroDivisionError").reply_at < 60
+    (off,) = re.findall(r"^h2 .*\+(\d+\.\d) s", checked, re.M)
+    assert abs(float(off) - 86400) < 60, checked  # what is known of it is as good as the answer was quick
+    nb.run("%%distribute\n1 / 0").assert_error("ZeroDivisionError")
     nb.ok("%ranks stop")
 
 
@@ -102,5 +104,5 @@ def test_a_full_dev_shm_here_does_no_harm_and_is_told(full_shm, fresh):
     assert ast.literal_eval(cell.value) == [(2_500_004.0, 0)] * 2 and cell.stderr == "", cell.shown
     nb.ok("%pull big --into every")
     assert nb.ok("[float(b[0]) for b in every]").value == "[5.0, 5.0]"
-    checked = nb.ok("%ranks check", limit=90).shown
+    checked = nb.ok("%ranks check", limit=120).shown
     assert re.search(r"/dev/shm of \S+ has 0.0 MiB left: NCCL and torch's DataLoader need it", checked), checked
