@@ -12,7 +12,7 @@ import subprocess
 
 import processes
 import pytest
-from client import values
+from client import by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -75,6 +75,20 @@ def refused(cell, *texts):
     for text in texts:
         assert text in cell.error["evalue"], cell.error["evalue"]
     return cell.error["evalue"]
+
+
+def measured(nb, *patterns):
+    """The row of rank 1 in %ranks, once it has its GPU's memory and matches the patterns: a table is shown without what a
+    machine has not told within a second."""
+    rows = []
+
+    def complete():
+        table = nb.ok("%ranks").displays[0]["text/plain"]
+        rows.append(next(line for line in table.splitlines() if re.match(r"\s*1 ", line)))
+        return all(re.search(pattern, rows[-1]) for pattern in (r" 80 GiB",) + patterns)
+
+    assert processes.wait_until(complete, 60), rows[-1]
+    return rows[-1]
 
 
 # ---- who gets which
@@ -167,7 +181,7 @@ def test_what_a_killed_kernel_held_is_free(book):
     one.ok("%%distribute -n 4\n1")
     refused(two.run("%%distribute -n 1\n1"), "0 free of 4")
     os.kill(one.pid, signal.SIGKILL)
-    assert processes.gone(one.marker, 20) == []
+    assert processes.gone(one.marker) == []
     assert len(values(two.ok(WHERE % "-n 4"))) == 4
 
 
@@ -185,11 +199,9 @@ def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
     gpus.set("count 4", "memory 1 40000", "use 1 87", "process 1 1 30000")
     nb, go = book(), tmp_path / "go"
     nb.ok("%%distribute -n 2\nimport os, time")
-    table = nb.ok("%ranks").displays[0]["text/plain"]
-    row = next(line for line in table.splitlines() if re.match(r"\s*1 ", line))
-    assert re.search(r"39 GiB.* 80 GiB", row) and "87" in row and re.search(r"'s \S+ 29 GiB ", row), table
+    measured(nb, r"39 GiB.* 80 GiB", "87", r"'s \S+ 29 GiB ")
     cell = nb.start("%%%%distribute\nwhile not os.path.exists(%r):\n    time.sleep(0.05)" % str(go))
-    nb.wait(cell, 30, lambda: any("87" in text and re.search(r"'s \S+ 29 GiB", text) for text in (one.get("text/plain", "") for one in cell.displays)))
+    nb.wait(cell, 60, lambda: any("87" in text and re.search(r"'s \S+ 29 GiB", text) for text in (one.get("text/plain", "") for one in cell.displays)))
     go.write_text("")
     nb.wait(cell).assert_ok()
 
@@ -197,6 +209,7 @@ def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
 def test_an_xid_is_named_in_the_death_certificate(book, gpus):
     nb = book()
     nb.ok("%%distribute -n 2\nimport os, signal")
+    measured(nb)  # and so the agent has noted what happened before
     gpus.set("count 4", "xid 1 79")
     cell = nb.run("%%distribute\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), signal.SIGKILL)")
     cell.assert_error("RankDied")
@@ -220,7 +233,7 @@ def test_who_fills_a_gpu_is_said_when_its_memory_runs_out(book, gpus):
 def test_the_check_measures_with_nccl(book):
     nb = book()
     nb.ok("%%distribute -n 4\n1")
-    shown = nb.ok("%ranks check", limit=110).shown
+    shown = nb.ok("%ranks check", limit=150).shown
     assert "NCCL" in shown and "all_reduce" in shown.replace("-", "_") and "busbw" in shown.replace(" ", "").lower().replace("(gb/s)", ""), shown
 
 
@@ -293,9 +306,9 @@ def test_a_cast_that_hangs_can_be_interrupted(book):
     nb.ok(BIG % 7)
     nb.ok("%%distribute -n 4\n1")
     cell = nb.start("%%distribute\nlen(big)")
-    nb.wait(cell, 30, lambda: len([p for p in processes.marked(nb.marker) if b"libnccl" in processes.read(p, "maps")]) >= 4)
+    nb.wait(cell, 60, lambda: len([p for p in processes.marked(nb.marker) if b"libnccl" in processes.read(p, "maps")]) >= 4)
     nb.control("interrupt_request")
-    nb.wait(cell, 30)
+    nb.wait(cell)
     assert cell.status == "error"
     assert nb.ok("%%distribute\n1").value == "1"
 
@@ -306,9 +319,9 @@ def test_a_rank_that_dies_in_a_cast_takes_nobody_along(book):
     nb.ok(BIG % 7)
     pids = nb.rank_pids(4)
     cell = nb.start("%%distribute\nlen(big)")
-    nb.wait(cell, 30, lambda: all(b"libnccl" in processes.read(p, "maps") for p in pids))
+    nb.wait(cell, 60, lambda: all(b"libnccl" in processes.read(p, "maps") for p in pids))
     os.kill(pids[1], signal.SIGKILL)
-    nb.wait(cell, 30)
+    nb.wait(cell)
     cell.assert_error("RankDied")
     assert [processes.alive(pid) for pid in pids] == [True, False, True, True]
     assert nb.ok("%%distribute\n1").value == "1"
@@ -327,21 +340,22 @@ def test_a_failed_rank_aborts_the_communicators_of_the_others(book):
     nb.ok(COMM + "identity = gpus.unique_id().hex() if rank == 0 else ''")
     identity = ast.literal_eval(nb.ok("%%distribute --gather\nidentity").value)[0]
     nb.ok("identity = %r" % identity)
-    cell = nb.start("""%%distribute
-import signal, time
+    cell = nb.start("""%%distribute --grace 90s
+import signal
 if rank == 2:
+    names = ['@nccl-%s-%d' % (bytes.fromhex(identity)[:32].decode(), k) for k in (0, 1)]
+    while not all(name in open('/proc/net/unix').read() for name in names):
+        time.sleep(0.02)  # until the others are in there
     raise ValueError('out')
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # only an abort can get it out of there
-begin = time.monotonic()
 try:
-    cast = link.cast_open(gpus.device(), bytes.fromhex(identity), rank, 3, 0, 100.0)
+    cast = link.cast_open(gpus.device(), bytes.fromhex(identity), rank, 3, 0, 1000.0)
 finally:
-    print('back after %.1f s' % (time.monotonic() - begin), flush=True)
+    print('back', flush=True)
 """)
-    nb.wait(cell, 60)
+    nb.wait(cell, 150)
     cell.assert_error("ValueError")
-    waits = [float(text) for text in re.findall(r"back after ([\d.]+) s", cell.shown)]
-    assert waits and max(waits) < 30, cell.shown
+    assert by_rank(cell.stdout) == {0: ["back"], 1: ["back"]}, "they were not killed: " + cell.shown
     assert nb.ok("%%distribute\n1").value == "1"
 
 
@@ -367,23 +381,22 @@ def far(doubles, tmp_path_factory):
         assert hosts.left() == []
 
 
-@pytest.mark.limit(240)
+@pytest.mark.limit(300)
 def test_gpus_of_other_machines_are_counted_leased_and_given(far, fresh):
     one, two = fresh(env=far), fresh(env=far)
-    text = refused(one.run("%%distribute -n 3 --on ssh:h1,h2\n1"), "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks", "--no-gpu")
+    text = refused(one.run("%%distribute -n 3 --on ssh:h1,h2\n1", limit=150), "-n 3: there are 2 GPUs (h1: 1, h2: 1) for 3 ranks", "--no-gpu")
     assert "--share" in text
-    rows = values(one.ok(WHERE % "-n gpu"))
+    rows = values(one.ok(WHERE % "-n gpu", limit=150))
     assert [row[:2] for row in rows] == [["0", "0"], ["1", "0"]]
     assert all(row[2].startswith("GPU-a000") and "," not in row[2] for row in rows)
-    text = refused(two.run("%%distribute -n 2 --on ssh:h1,h2\n1"), "there are 0 GPUs", "h1: 0 free of 1; held: GPU 0 by ", "h2: 0 free of 1; held: ")
+    text = refused(two.run("%%distribute -n 2 --on ssh:h1,h2\n1", limit=150), "there are 0 GPUs", "h1: 0 free of 1; held: GPU 0 by ", "h2: 0 free of 1; held: ")
     one.ok("%ranks stop")
-    assert len(values(two.ok(WHERE % "-n gpu", limit=90))) == 2
+    assert len(values(two.ok(WHERE % "-n gpu", limit=150))) == 2
 
 
-@pytest.mark.limit(180)
 def test_between_machines_host_memory_goes_from_gpu_to_gpu_as_well(far, fresh):
     pytest.importorskip("numpy")
     nb = fresh(env=far)
     nb.ok(HOST % 7 + "\nsmall = numpy.arange(10.0)")
-    assert values(nb.ok(SEEN.replace("-n 4", "-n gpu --on ssh:h1,h2").replace("big", "small"), limit=90)) == [(False, 9.0, 10)] * 2
-    assert values(nb.ok(SEEN.replace("-n 4", ""), limit=90)) == [(True, 7.0, 2_000_000)] * 2
+    assert values(nb.ok(SEEN.replace("-n 4", "-n gpu --on ssh:h1,h2").replace("big", "small"), limit=150)) == [(False, 9.0, 10)] * 2
+    assert values(nb.ok(SEEN.replace("-n 4", ""), limit=150)) == [(True, 7.0, 2_000_000)] * 2
