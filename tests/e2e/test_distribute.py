@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import re
-import time
 
 import pytest
-from client import rank_values
+from client import by_rank, rank_values
+from processes import wait_until
 
 N = 4
 
@@ -140,7 +140,7 @@ def test_a_rich_result_is_shown_as_rank_0_rendered_it(nb):
 
 def test_a_data_frame_arrives_as_html_and_as_object(nb):
     pytest.importorskip("pandas")
-    cell = nb.ok("%%distribute -n 2\nimport pandas\npandas.DataFrame({'a': [1, 2]})", limit=90)
+    cell = nb.ok("%%distribute -n 2\nimport pandas\npandas.DataFrame({'a': [1, 2]})", limit=200)
     assert "<table" in cell.result["text/html"]
     assert nb.ok("int(_['a'].sum())").value == "3"
 
@@ -184,7 +184,7 @@ def test_a_figure_of_rank_0_is_shown(nb):
     pytest.importorskip("matplotlib")
     cell = nb.ok(
         "%%distribute -n 2\nimport matplotlib.pyplot as plt\nimport os\n"
-        "if os.environ['RANK'] == '0':\n    plt.plot([1, 2])\n    plt.show()", limit=90
+        "if os.environ['RANK'] == '0':\n    plt.plot([1, 2])\n    plt.show()", limit=200
     )
     assert len([d for d in cell.displays if "image/png" in d]) == 1
 
@@ -201,18 +201,38 @@ def test_displays_and_lines_of_a_rank_keep_their_order(nb):
 # -- merged output
 
 
+def run_in_step(nb, code, printed, wanted):
+    """Runs a cell until it shows the `wanted` lines, in any order: twins have to be there within 100 ms, and on a busy
+    machine one may be later. What each rank printed is the same each time."""
+    shown = []
+
+    def in_step():
+        shown.append(nb.ok(code).stdout)
+        assert by_rank(shown[-1]) == printed, shown[-1]
+        return sorted(shown[-1].splitlines()) == sorted(wanted)
+
+    assert wait_until(in_step, 100), shown[-1]
+    return shown[-1].splitlines()
+
+
 def test_fold_shows_a_line_of_several_ranks_once(nb):
-    cell = nb.ok("%%distribute -n 4\nimport os\nprint('alike')\nprint('odd', int(os.environ['RANK']) % 2)")
-    lines = cell.stdout.splitlines()
-    assert "[0-3] alike" in lines
-    assert sorted(lines[1:]) == ["[0,2] odd 0", "[1,3] odd 1"]
+    lines = run_in_step(
+        nb,
+        "%%distribute -n 4\nimport os\nprint('alike')\nprint('odd', int(os.environ['RANK']) % 2)",
+        {rank: ["alike", "odd %d" % (rank % 2)] for rank in range(4)},
+        ["[0-3] alike", "[0,2] odd 0", "[1,3] odd 1"],
+    )
+    assert lines[0] == "[0-3] alike"
 
 
 def test_fold_finds_twins_behind_lines_that_differ(nb):
     """What training prints: a loss of each rank's own, then an accuracy that is the same."""
-    cell = nb.ok("%%distribute -n 4\nimport os\nprint('loss', os.environ['RANK'])\nprint('same')")
-    lines = cell.stdout.splitlines()
-    assert sorted(lines[:-1]) == ["[%d] loss %d" % (rank, rank) for rank in range(4)]
+    lines = run_in_step(
+        nb,
+        "%%distribute -n 4\nimport os\nprint('loss', os.environ['RANK'])\nprint('same')",
+        {rank: ["loss %d" % rank, "same"] for rank in range(4)},
+        ["[%d] loss %d" % (rank, rank) for rank in range(4)] + ["[0-3] same"],
+    )
     assert lines[-1] == "[0-3] same"
 
 
@@ -237,7 +257,7 @@ def test_a_world_of_one_is_not_labelled(nb):
 
 def test_stdout_and_stderr_stay_apart(nb):
     cell = nb.ok("%%distribute -n 2\nimport sys\nprint('out')\nprint('err', file=sys.stderr)")
-    assert cell.stdout == "[0-1] out\n" and cell.stderr == "[0-1] err\n"
+    assert by_rank(cell.stdout) == {0: ["out"], 1: ["out"]} and by_rank(cell.stderr) == {0: ["err"], 1: ["err"]}
 
 
 def test_output_of_c_and_of_children_is_caught(nb):
@@ -255,27 +275,28 @@ def test_text_keeps_indents_blank_lines_and_missing_newlines(nb):
     assert cell.stdout.rstrip("\n") == "  indented\n\nmsg_id: 7\n{}\nno newline"
 
 
-def test_output_streams_while_the_cell_runs(nb):
-    cell = nb.start("%%distribute -n 2\nimport time\nprint('early')\ntime.sleep(3)\nprint('late')")
-    nb.wait_shown(cell, "early", 30)
+def test_output_streams_while_the_cell_runs(nb, gate):
+    cell = nb.start("%%distribute -n 2\nprint('early')\n" + gate.code + "print('late')")
+    nb.wait_shown(cell, "early")
     assert not cell.ended and "late" not in cell.stdout
+    gate.open()
     nb.wait(cell).assert_ok()
-    assert "[0-1] late" in cell.stdout
+    assert by_rank(cell.stdout) == {0: ["early", "late"], 1: ["early", "late"]}
 
 
 # -- what a cell may hold
 
 
 def test_magics_shell_and_await_work_on_ranks(nb):
-    assert "[0-1] hello" in nb.ok("%%distribute -n 2\n!echo hello").stdout
+    assert by_rank(nb.ok("%%distribute -n 2\n!echo hello").stdout) == {0: ["hello"], 1: ["hello"]}
     cell = nb.ok("%%distribute -n 2\nimport asyncio\nawait asyncio.sleep(0.01)\nprint('awaited')\n'value'")
-    assert "[0-1] awaited" in cell.stdout and cell.value == "'value'"
+    assert by_rank(cell.stdout) == {0: ["awaited"], 1: ["awaited"]} and cell.value == "'value'"
     assert "Wall time" in nb.ok("%%distribute -n 2\n%time sum(range(10))").stdout
 
 
 def test_another_cell_magic_may_stand_above(nb):
     cell = nb.ok("%%time\n%%distribute -n 2\nprint('inside')")
-    assert "[0-1] inside" in cell.stdout and "Wall time" in cell.stdout
+    assert by_rank(cell.stdout) == {0: ["inside"], 1: ["inside"]} and "Wall time" in cell.stdout
 
 
 def test_line_numbers_in_tracebacks_are_the_cells(nb):
@@ -293,10 +314,10 @@ def test_input_prompts_for_rank_0_only(nb):
 
 
 def test_a_timeout_stops_the_cell(nb):
-    begin = time.monotonic()
-    cell = nb.run("%%distribute -n 2 --timeout 2s\nimport time\ntime.sleep(60)")
-    assert cell.status == "error" and time.monotonic() - begin < 15
-    assert "2" in cell.shown and nb.ok("%%distribute -n 2\n'alive'").value == "'alive'"
+    nb.ok("%%distribute -n 2\npass")
+    cell = nb.run("%%distribute -n 2 --timeout 2s\nimport time\ntime.sleep(600)")
+    assert cell.status == "error" and "still ran after 2 s" in cell.shown, cell.shown
+    assert nb.ok("%%distribute -n 2\n'alive'").value == "'alive'"
 
 
 def test_help_is_shown_and_nothing_runs(nb):
@@ -327,7 +348,7 @@ def test_init_makes_a_world_that_reduces(nb, torch):
     cell = nb.ok(
         "%%distribute -n 4 --init gloo --gather\nimport torch, torch.distributed as dist\n"
         "t = torch.tensor([dist.get_rank() + 1.0])\ndist.all_reduce(t)\nt.item()",
-        limit=100,
+        limit=200,
     )
     assert cell.value == "[10.0, 10.0, 10.0, 10.0]"
     cell = nb.ok("%%distribute --gather\ndist.all_reduce(t)\nt.item()")  # once per world
@@ -339,11 +360,12 @@ def test_init_process_group_without_arguments_works(nb, torch):
         "%%distribute -n 3 --fresh --gather\nimport torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\nt = torch.ones(1)\ndist.all_reduce(t)\n"
         "dist.destroy_process_group()\nt.item()",
-        limit=100,
+        limit=200,
     )
     assert cell.value == "[3.0, 3.0, 3.0]"
 
 
+@pytest.mark.limit(400)
 def test_init_works_again_after_the_world_changed(nb, torch):
     body = "import torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nt.item()"
     for n in (2, 4, 3):
@@ -365,7 +387,7 @@ def test_ranks_stop_ends_them_and_the_next_cell_starts_new_ones(nb):
     before = nb.rank_pids(2)
     nb.ok("%%distribute -n 2\nforgotten = 1")
     nb.ok("%ranks stop")
-    assert processes.wait_until(lambda: not any(map(processes.alive, before)), 10)
+    assert wait_until(lambda: not any(map(processes.alive, before)), 30)
     assert "False" in nb.ok("%%distribute -n 2\n'forgotten' in globals()").value
 
 
@@ -401,7 +423,7 @@ def test_a_module_runs_with_m(nb, tmp_path):
     (package / "__init__.py").write_text("")
     (package / "main.py").write_text("import sys\nprint('module', sys.argv[1:], __name__)\n")
     cell = nb.ok("%%distribute -n 2 --cwd %s -m cellspan_e2e_pkg.main a b" % tmp_path)
-    assert "[0-1] module ['a', 'b'] __main__" in cell.stdout
+    assert by_rank(cell.stdout) == {rank: ["module ['a', 'b'] __main__"] for rank in range(2)}
 
 
 def test_a_script_that_is_not_there_is_named(nb, tmp_path):
@@ -455,19 +477,19 @@ def test_an_error_on_the_ranks_is_raised_in_python(nb):
     ],
 )
 def test_completion_knows_the_magics(nb, code, wanted):
-    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=10)
+    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)})
     done = [code[: found["cursor_start"]] + match + code[found["cursor_end"] :] for match in found["matches"]]
     assert any(text.rstrip().endswith(wanted) for text in done), found
 
 
 def test_completion_in_the_body_is_pythons(nb):
     code = "%%distribute -n 2\nenumer"
-    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)}, limit=10)
+    found = nb.request("complete_request", {"code": code, "cursor_pos": len(code)})
     assert "enumerate" in found["matches"]
     assert code[found["cursor_start"] : found["cursor_end"]] == "enumer"
 
 
 def test_inspection_shows_the_options(nb):
     for code in ("%%distribute", "%distribute"):
-        found = nb.request("inspect_request", {"code": code, "cursor_pos": 5, "detail_level": 0}, limit=10)
+        found = nb.request("inspect_request", {"code": code, "cursor_pos": 5, "detail_level": 0})
         assert found["found"] and "--merge" in found["data"]["text/plain"]
