@@ -24,7 +24,8 @@ def execute():
         marker = uuid.uuid4().hex
         markers.append(marker)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
-        client = NotebookClient(notebook, kernel_name=KERNEL, timeout=timeout, **options)
+        # What is shown may come a while after the reply: nbclient's own 4 s are few on a busy machine.
+        client = NotebookClient(notebook, kernel_name=KERNEL, timeout=timeout, iopub_timeout=60, **options)
         client.execute(env=dict(os.environ, **{processes.MARKER: marker}))
         return notebook
 
@@ -41,17 +42,18 @@ def text_of(cell, name="stdout"):
 
 def test_twenty_thousand_flushed_lines_are_all_there_in_few_outputs(execute):
     begin = time.monotonic()
-    notebook = execute("for i in range(20_000):\n    print('line', i, flush=True)")
+    cell = execute("for i in range(20_000):\n    print('line', i, flush=True)").cells[0]
     seconds = time.monotonic() - begin
-    cell = notebook.cells[0]
     assert text_of(cell) == "".join("line %d\n" % i for i in range(20_000))
     assert len(cell.outputs) <= 20 * (seconds + 1), len(cell.outputs)
 
 
 def test_two_hundred_thousand_lines_are_all_there(execute):
+    begin = time.monotonic()
     cell = execute("for i in range(200_000):\n    print('%079d' % i)").cells[0]
+    seconds = time.monotonic() - begin
     assert text_of(cell) == "".join("%079d\n" % i for i in range(200_000))
-    assert len(cell.outputs) <= 60, len(cell.outputs)
+    assert len(cell.outputs) <= 20 * (seconds + 1) + 16, len(cell.outputs)  # one more a MiB
 
 
 def test_twenty_thousand_flushed_lines_of_four_ranks_are_all_there(execute):
@@ -98,4 +100,9 @@ def test_a_timeout_of_nbclient_interrupts_the_cell(execute):
     from nbclient.exceptions import CellTimeoutError
 
     with pytest.raises((CellTimeoutError, CellExecutionError)):
-        execute("import time; time.sleep(60)", timeout=2, interrupt_on_timeout=True)
+        execute(
+            "'home is there'",
+            "import time; time.sleep(600)",
+            timeout_func=lambda cell: 2 if "sleep" in cell.source else 100,
+            interrupt_on_timeout=True,
+        )
