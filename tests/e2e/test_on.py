@@ -66,7 +66,7 @@ def test_ranks_run_where_on_says_and_the_next_cell_is_there_too(nb):
     nb.ok("base = 10")
     assert nb.ok("%%distribute -n 4 --on pair:2\nbase + 1").value == "11"
     assert nb.ok(TELL).value == "['0 0 2 0 2', '1 1 2 0 2', '2 0 2 1 2', '3 1 2 1 2']"
-    assert len(agents(nb)) == 2
+    assert processes.wait_until(lambda: len(agents(nb)) == 2, 60), processes.described(agents(nb))
 
 
 def test_the_engine_of_the_docs_runs_cells(fresh, tmp_path):
@@ -98,7 +98,7 @@ def test_values_travel_between_here_and_there(nb):
 
 
 def test_lines_of_all_machines_are_merged(nb):
-    assert nb.ok("%%distribute -n 4 --on pair:2\nprint('hello')").stdout == "[0-3] hello\n"
+    nb.ok_folded("%%distribute -n 4 --on pair:2\nprint('hello')", "[0-3] hello\n")
 
 
 def test_another_place_is_refused_with_the_way_out(nb):
@@ -115,33 +115,30 @@ def test_collectives_span_the_machines_and_end_when_a_rank_fails(nb, torch):
     assert nb.ok("%%distribute --init gloo\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)").value == "4"
 
 
-@pytest.mark.limit(180)
 def test_a_machine_that_is_lost_takes_its_ranks_along_and_the_next_cell_works(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 4 --on pair:2\nkept = 1\nimport os, time")
-    cell = nb.start("%%distribute\nprint('here', flush=True)\ntime.sleep(60)")
-    nb.wait_shown(cell, "here")
+    cell = nb.start("%%distribute\nprint('here', flush=True)\ntime.sleep(1000)")
+    nb.wait_ranks(cell, "here")
     os.kill(agents(nb)[-1], signal.SIGKILL)
-    nb.wait(cell, 60)
+    nb.wait(cell)
     cell.assert_error("RankDied")
     assert "is gone" in cell.error["evalue"] and " on m" in cell.error["evalue"], cell.error
-    again = nb.ok("%%distribute --gather\n'kept' in globals()", limit=60)
+    again = nb.ok("%%distribute --gather\n'kept' in globals()", limit=90)
     assert sorted(again.value.strip("[]").split(", ")) == ["False", "False", "True", "True"]
     assert "is lost: ranks" in again.stderr and "their variables are gone" in again.stderr
 
 
-@pytest.mark.limit(180)
 def test_without_room_for_its_ranks_all_start_afresh(fresh):
     nb = fresh()
     assert nb.ok("%%distribute --on pair:2x1 --gather\nimport os\nos.environ['GROUP_RANK']").value == "['0', '1']"
     nb.run("%%distribute -n 3\n1").assert_error("UsageError")
     old = agents(nb)
     os.kill(old[-1], signal.SIGKILL)
-    assert processes.wait_until(lambda: not processes.alive(old[-1]), 10)
-    processes.wait_until(lambda: "is gone" in nb.ok("%ranks").shown or "dead" in nb.ok("%ranks").shown, 30)
+    assert processes.wait_until(lambda: "dead" in nb.ok("%ranks").shown, 60), nb.ok("%ranks").shown
     cell = nb.ok("%%distribute\nimport os\nos.environ['WORLD_SIZE']", limit=90)
     assert cell.value == "'2'" and "starts afresh" in cell.stderr, cell.stderr
-    assert not set(old) & set(agents(nb))
+    assert processes.wait_until(lambda: not set(old) & set(agents(nb)), 60), "those of before end"
 
 
 def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
@@ -160,7 +157,7 @@ def test_the_queue_is_shown_and_can_be_left(fresh):
     nb.control("interrupt_request")
     nb.wait(cell)
     cell.assert_error("KeyboardInterrupt")
-    assert processes.wait_until(lambda: not processes.named(nb.marker, "cellspan-launch-pair"), 20), "the engine was left running"
+    assert processes.wait_until(lambda: not processes.named(nb.marker, "cellspan-launch-pair"), 60), "the engine was left running"
     assert nb.ok("1 + 1").value == "2"
 
 
@@ -168,17 +165,17 @@ def test_stop_gives_the_machines_back_and_fresh_moves(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 2 --on pair:2\n1")
     nb.ok("%ranks stop")
-    assert processes.wait_until(lambda: not agents(nb), 20), processes.described(agents(nb))
+    assert processes.wait_until(lambda: not agents(nb), 60), processes.described(agents(nb))
     nb.ok("%%distribute -n 2 --on pair:2\n1")
     assert nb.ok("%%distribute -n 2 --fresh --on local\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'1'"
-    assert processes.wait_until(lambda: not agents(nb), 20), processes.described(agents(nb))
+    assert processes.wait_until(lambda: not agents(nb), 60), processes.described(agents(nb))
 
 
 def test_nobody_is_left_when_the_kernel_is_killed(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 4 --on pair:2\n1")
     os.kill(nb.pid, signal.SIGKILL)
-    assert processes.gone(nb.marker, 20) == [], processes.described(processes.marked(nb.marker))
+    assert processes.gone(nb.marker) == [], processes.described(processes.marked(nb.marker))
 
 
 def test_the_command_takes_on(tmp_path):
@@ -187,7 +184,7 @@ def test_the_command_takes_on(tmp_path):
     marker = uuid.uuid4().hex
     done = subprocess.run(
         [shutil.which("cellspan"), "run", "-n", "2", "--on", "pair:2", "--python", sys.executable, str(script), "a"],
-        env=dict(os.environ, **{processes.MARKER: marker}), capture_output=True, text=True, timeout=100,
+        env=dict(os.environ, **{processes.MARKER: marker}), capture_output=True, text=True, timeout=200,
     )
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (0, ["", "[0] 0 ['a']", "[1] 1 ['a']"]), done
-    assert processes.gone(marker, 20) == []
+    assert processes.gone(marker) == []
