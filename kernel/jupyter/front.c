@@ -128,6 +128,7 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     snprintf(topic, sizeof topic, "kernel.%s.%s", f->session.id, type);
     const struct slice before = slice_text(topic);
 
+    iopub_welcome(f->iopub); /* before the frames: a welcome has the same room for its own */
     if (frames_collect(&fs, f, r, type, &before, 1, content, metadata, buffers, n, err) < 0)
         return -1;
     rc = iopub_send(f->iopub, fs.all, fs.n, err);

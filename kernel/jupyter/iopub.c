@@ -44,7 +44,7 @@ struct iopub {
     size_t held_stuck;    /* by libzmq, when it became lossy */
     uint64_t progress_ns; /* when something last moved */
     unsigned burst;       /* messages of this tick, while lossy */
-    bool lossy, over, welcoming;
+    bool lossy, over;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
 };
 
@@ -173,22 +173,16 @@ static void subscribed(struct loop *loop, void *arg)
     }
 }
 
-/* Who subscribed by now would get the next message: it is welcomed before. */
-static void welcome_all(struct iopub *p)
+void iopub_welcome(struct iopub *p)
 {
-    if (p->welcoming) /* that is the next message */
-        return;
-    p->welcoming = true;
     subscribed(p->loop, p);
-    p->welcoming = false;
 }
 
 int iopub_send(struct iopub *p, const struct slice *frame, size_t n, struct err *err)
 {
-    struct outbound *o;
+    struct outbound *o = outbound_create(frame, n, &p->tally, err);
 
-    welcome_all(p);
-    if (!(o = outbound_create(frame, n, &p->tally, err)))
+    if (!o)
         return -1;
     p->queued += o->size;
     if (!p->first && try_send(p, o)) {

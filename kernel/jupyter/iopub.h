@@ -28,6 +28,9 @@ struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks m
 void iopub_stop(struct iopub *p);
 void iopub_release(struct iopub *p); /* NULL is fine */
 
+/* Who has subscribed by now gets the next message: it is told of, by iopub_subscribed_f, before. Call it ahead of
+ * iopub_send(), and before the frames are made. */
+void iopub_welcome(struct iopub *p);
 /* Sends or queues copies of the frames. */
 MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, struct err *err);
 /* Sends what waits until there is nothing or the time is over; blocks. */

@@ -418,6 +418,10 @@ static void the_welcome_comes_first(const char *dir)
         is_text(r.m.type, "iopub_welcome", "and first of all its welcome");
     if (heard)
         received_release(&r);
+    if (ok(client_hear(&c, PORT_IOPUB, WAIT_MS, &r), "and then what was sent")) {
+        is_text(r.m.type, "status", "which is still what it was");
+        received_release(&r);
+    }
     client_close(&c);
     front_destroy(f);
     loop_destroy(loop);
