@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import threading
-import time
 import uuid
 
 import nbformat
@@ -25,7 +24,7 @@ def status_of(cell):
     return [m for m in cell.of("display_data", "update_display_data") if "cellspan-status" in m["content"].get("transient", {}).get("display_id", "")]
 
 
-def until(nb, cell, hold, what, limit=30):
+def until(nb, cell, hold, what, limit=60):
     try:
         return nb.wait(cell, limit, hold)
     except TooSlow as error:
@@ -35,14 +34,24 @@ def until(nb, cell, hold, what, limit=30):
 # ---- the table
 
 
+def table_until(nb, hold):
+    """The bundle of %ranks once hold() is true of its text: what a node has not told within a second is not in it."""
+    shown = []
+
+    def holds():
+        shown.append(nb.ok("%ranks").displays[0])
+        return hold(shown[-1]["text/plain"])
+
+    assert processes.wait_until(holds, 60), shown[-1]["text/plain"]
+    return shown[-1]
+
+
 def test_the_table_tells_memory_in_text_html_and_python(nb):
     nb.rank_pids(2)
-    cell = nb.ok("%ranks")
-    bundle = cell.displays[0]
-    assert re.search(r"\d [KMG]iB", bundle["text/plain"]), bundle["text/plain"]
+    bundle = table_until(nb, lambda text: re.search(r"\d [KMG]iB", text))
     assert "<table>" in bundle["text/html"]
-    cell = nb.ok("import cellspan\nrows = cellspan.group().ranks()\n[row['memory'] > 1 << 20 and row['gpu'] is None for row in rows]")
-    assert cell.value == "[True, True]", nb.ok("rows").value
+    code = "import cellspan\nrows = cellspan.group().ranks()\n[row['memory'] > 1 << 20 and row['gpu'] is None for row in rows]"
+    assert processes.wait_until(lambda: nb.ok(code).value == "[True, True]", 60), nb.ok("rows").value
 
 
 # ---- the live status
@@ -53,16 +62,16 @@ def test_a_long_cell_shows_where_its_ranks_stand_and_ends_in_one_line(nb, tmp_pa
     go = tmp_path / "go"
     code = "%%%%distribute -n 2\nimport os, time\nif os.environ['RANK'] == '1':\n    while not os.path.exists(%r):\n        time.sleep(0.05)\n'result'"
     cell = nb.start(code % str(go))
-    until(nb, cell, lambda: len(status_of(cell)) >= 3, "no status")
+    alike = re.compile("1 running, 1 done|1 done, 1 running")
+    until(nb, cell, lambda: len(status_of(cell)) >= 3 and alike.search(status_of(cell)[-1]["content"]["data"]["text/plain"]), "no status")
     first, *more = status_of(cell)
     assert first["msg_type"] == "display_data" and {m["msg_type"] for m in more} == {"update_display_data"}
     text = more[-1]["content"]["data"]["text/plain"]
-    assert "1 running, 1 done" in text.replace("1 done, 1 running", "1 running, 1 done"), text
-    assert re.search(r"1  running 0:0\d", text), text
+    assert re.search(r"1  running \d+:\d\d", text), text
     assert "<table>" in more[-1]["content"]["data"]["text/html"]
     go.write_text("")
     nb.wait(cell).assert_ok()
-    assert re.fullmatch(r"ranks 0-1 done in 0:\d\d", cell.displays[0]["text/plain"]), cell.displays
+    assert re.fullmatch(r"ranks 0-1 done in \d+:\d\d", cell.displays[0]["text/plain"]), cell.displays
     assert "<table>" not in cell.displays[0]["text/html"]
     assert len(cell.displays) == 1 and cell.value == "'result'"
     assert len(status_of(cell)) <= cell.seconds + 1
@@ -70,30 +79,45 @@ def test_a_long_cell_shows_where_its_ranks_stand_and_ends_in_one_line(nb, tmp_pa
 
 def test_a_short_cell_shows_no_status(nb):
     nb.rank_pids(2)
-    assert not status_of(nb.ok("%%distribute -n 2\n1"))
+
+    def short():
+        cell = nb.ok("%%distribute -n 2\n1")
+        assert cell.seconds >= 2 or not status_of(cell), cell.shown
+        return cell.seconds < 2
+
+    assert processes.wait_until(short, 60), "no cell was short"
 
 
-def test_the_status_of_a_failed_cell_says_who_failed(nb):
+def test_the_status_of_a_failed_cell_says_who_failed(nb, gate):
     nb.rank_pids(2)
-    cell = nb.run("%%distribute -n 2\n" + RANK + "if rank == 1:\n    time.sleep(2.5)\n    1 / 0\ntime.sleep(60)")
-    cell.assert_error("ZeroDivisionError")
+    cell = nb.start("%%distribute -n 2\n" + RANK + "if rank == 0:\n    time.sleep(1000)\n" + gate.code + "1 / 0")
+    until(nb, cell, lambda: status_of(cell), "no status")
+    gate.open()
+    nb.wait(cell).assert_error("ZeroDivisionError")
     assert "1 failed" in cell.displays[0]["text/plain"], cell.displays
 
 
-@pytest.mark.limit(150)
-def test_a_stored_notebook_has_the_last_status_alone():
+def test_a_stored_notebook_has_the_last_status_alone(gate):
+    class Watching(NotebookClient):
+        """Lets the cell go on when its status was updated."""
+
+        def process_message(self, message, cell, cell_index):
+            if message["msg_type"] == "update_display_data":
+                gate.open()
+            return super().process_message(message, cell, cell_index)
+
     marker = uuid.uuid4().hex
-    cells = [nbformat.v4.new_code_cell("%%distribute -n 2\npass"), nbformat.v4.new_code_cell("%%distribute -n 2\nimport time; time.sleep(4)")]
+    cells = [nbformat.v4.new_code_cell("%%distribute -n 2\npass"), nbformat.v4.new_code_cell("%%distribute -n 2\n" + gate.code)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     try:
-        NotebookClient(notebook, kernel_name=KERNEL, timeout=100).execute(env=dict(os.environ, **{processes.MARKER: marker}))
+        Watching(notebook, kernel_name=KERNEL, timeout=100).execute(env=dict(os.environ, **{processes.MARKER: marker}))
     finally:
         left = processes.gone(marker)
         processes.kill_all(marker)
     assert not left, left
     outputs = notebook.cells[1].outputs
     assert [o.output_type for o in outputs] == ["display_data"], outputs
-    assert outputs[0].data["text/plain"].startswith("ranks 0-1 done in 0:0"), outputs
+    assert re.fullmatch(r"ranks 0-1 done in \d+:\d\d", outputs[0].data["text/plain"]), outputs
     nbformat.validate(notebook)
 
 
@@ -109,40 +133,41 @@ def test_the_status_can_be_switched_off():
 # ---- where
 
 
-def where_until(nb, *patterns, limit=60):
-    """What `%ranks where` shows once it matches every pattern: a rank whose line is here may still be on its way from print."""
+def where_until(nb, *patterns, options="", limit=60):
+    """What `%ranks where` shows, each time, until it matches every pattern: a rank whose line is here may still be on its
+    way from print, and one that is slow to answer is shown without its stack."""
     shown = []
 
     def matches():
-        shown.append(nb.ok("%ranks where", limit=20).stdout)
+        shown.append(nb.ok("%ranks where " + options).stdout)
         return all(re.search(pattern, shown[-1], re.M) for pattern in patterns)
 
     assert processes.wait_until(matches, limit), shown[-1]
     return shown
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(300)
 def test_where_names_the_rank_that_the_others_wait_for(nb):
     pytest.importorskip("torch")
     nb.rank_pids(4)
     code = (
-        "%%distribute -n 4 --init gloo --grace 2s\n" + RANK + "import torch, torch.distributed as dist\n"
+        "%%distribute -n 4 --init gloo\n" + RANK + "import torch, torch.distributed as dist\n"
         "def load_data():\n    time.sleep(600)\nprint('begun', flush=True)\n"
         "if rank == 3:\n    load_data()\ndist.all_reduce(torch.ones(1))"
     )
     cell = nb.start(code)
-    nb.wait(cell, 90, lambda: "[0-3] begun" in cell.stdout or cell.stdout.count("begun") >= 4)
+    nb.wait_ranks(cell, "begun", limit=120)
     where = where_until(nb, r"^\[0-2\] all_reduce", r"^\[3\] load_data")[-1]
     assert not cell.ended, "the cell ended before it was asked"
     assert "called in line 10 of cell" in where and "rank.py" not in where, where
-    count = nb.ok("%ranks where", limit=20).reply["execution_count"]
+    count = nb.ok("%ranks where").reply["execution_count"]
     waiting = nb.start("'queued'")
-    one = nb.ok("%ranks where -r 3", limit=20)
-    assert "[3] load_data" in one.stdout and "all_reduce" not in one.stdout, one.stdout
-    assert one.reply["execution_count"] == count + 1 and not waiting.ended
-    nb.control("interrupt_request", limit=5)
+    looks = where_until(nb, r"^\[3\] load_data", options="-r 3")
+    assert "all_reduce" not in looks[-1], looks[-1]
+    assert nb.ok("%ranks where").reply["execution_count"] == count + len(looks) + 1 and not waiting.ended
+    nb.control("interrupt_request")
     nb.wait(cell, 60).assert_error("KeyboardInterrupt")
-    nb.wait(waiting, 20)
+    nb.wait(waiting)
     assert "idle" in nb.ok("%ranks where").stdout
 
 
@@ -202,12 +227,18 @@ def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
         cell = notebook.start(
             "%%%%distribute -n 2\nimport ctypes, time\n_ = ctypes.CDLL(%r)\nprint('begun', flush=True)\ntime.sleep(600)" % str(tmp_path / "libnccl.so.2")
         )
-        notebook.wait(cell, 60, lambda: "[0-1] begun" in cell.stdout or cell.stdout.count("begun") == 2)
+        notebook.wait_ranks(cell, "begun", 2)
         said = "NCCL #0-0 (78db921d1c117b4a): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce"
-        answers = where_until(notebook, r"\A\[0-1\] ")
-        assert all(shown.count(said) == 1 for shown in answers), answers
-        assert ras.asked == len(answers)
-        notebook.control("interrupt_request", limit=5)
+        shown = []
+
+        def told_once():
+            before = ras.asked
+            shown.append(notebook.ok("%ranks where").stdout)
+            return ras.asked == before + 1 and shown[-1].startswith("[0-1] ") and said in shown[-1]
+
+        assert processes.wait_until(told_once, 60), (ras.asked, shown)
+        assert ras.asked <= len(shown) and all(text.count(said) <= 1 for text in shown), (ras.asked, shown)
+        notebook.control("interrupt_request")
         notebook.wait(cell, 60)
     finally:
         notebook.close()
@@ -220,18 +251,18 @@ def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):
     assert "4000" in cell.traceback
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(300)
 def test_ranks_that_wait_for_another_are_told_about_it():
     pytest.importorskip("torch")
     notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
     try:
-        notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=90)
+        notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=120)
         cell = notebook.start(
-            "%%distribute -n 2 --init gloo --grace 2s\n" + RANK + "if rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
+            "%%distribute -n 2 --init gloo\n" + RANK + "if rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(1))"
         )
-        notebook.wait(cell, 60, lambda: "waited in all_reduce" in cell.stderr)
+        notebook.wait(cell, 100, lambda: "waited in all_reduce" in cell.stderr)
         assert "rank 0 waited in" in cell.stderr and "but rank 1 is" in cell.stderr, cell.stderr
-        notebook.control("interrupt_request", limit=5)
+        notebook.control("interrupt_request")
         notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
         assert cell.stderr.count("waited in") == 1
     finally:
@@ -241,10 +272,10 @@ def test_ranks_that_wait_for_another_are_told_about_it():
 # ---- check
 
 
-@pytest.mark.limit(240)
+@pytest.mark.limit(300)
 def test_check_measures_every_pair_and_the_world(nb):
     pids = nb.rank_pids(4)
-    cell = nb.ok("%ranks check", limit=150)
+    cell = nb.ok("%ranks check", limit=200)
     nodes, pairs, world = [d["text/plain"] for d in cell.displays]
     assert "python" in nodes and "clock" in nodes and "differs" not in nodes, nodes
     assert pairs.startswith("6 pairs of ranks over tcp") and "dead" not in pairs and "closed" not in pairs, pairs
@@ -254,23 +285,19 @@ def test_check_measures_every_pair_and_the_world(nb):
     assert nb.rank_pids(4) == pids, "the ranks live"
 
 
-@pytest.mark.limit(120)
 def test_check_of_some_ranks(nb):
     nb.rank_pids(4)
-    cell = nb.ok("%ranks check -r 1,2", limit=100)
+    cell = nb.ok("%ranks check -r 1,2", limit=150)
     assert cell.displays[1]["text/plain"].startswith("1 pairs of ranks"), cell.shown
 
 
-@pytest.mark.limit(120)
 def test_a_check_can_be_interrupted_and_the_next_cell_works(nb):
     nb.rank_pids(4)
     cell = nb.start("%ranks check")
     until(nb, cell, lambda: len(cell.displays) >= 1 or cell.ended, "no facts", 60)
     if not cell.ended:
-        nb.control("interrupt_request", limit=5)
-    begin = time.monotonic()
-    nb.wait(cell, 60)
-    assert time.monotonic() - begin < 30
+        nb.control("interrupt_request")
+    nb.wait(cell)
     assert cell.status == "ok" or cell.ename == "KeyboardInterrupt", cell.shown
     assert nb.ok("%%distribute -n 4 --gather\nimport os\nint(os.environ['RANK'])").value == "[0, 1, 2, 3]"
 
@@ -281,32 +308,34 @@ def test_a_check_can_be_interrupted_and_the_next_cell_works(nb):
 @pytest.fixture
 def on_two(hosts):
     notebook = Notebook(env=hosts.variables())
-    notebook.ok("%%distribute --on ssh:h1,h2 -n 4\n" + RANK, limit=90)
-    yield notebook
-    notebook.close()
+    try:
+        notebook.ok("%%distribute --on ssh:h1,h2 -n 4\n" + RANK, limit=150)
+        yield notebook
+    finally:
+        notebook.close()
     assert hosts.left() == []
 
 
-@pytest.mark.limit(300)
+@pytest.mark.limit(500)
 def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, hosts, tmp_path):
     nb = on_two
-    rows = nb.ok("%ranks").displays[0]["text/plain"].splitlines()[2:]
+    told = table_until(nb, lambda text: all(re.search(r"[KMG]iB", row) for row in text.splitlines()[2:]))  # by the hosts' agents
+    rows = told["text/plain"].splitlines()[2:]
     assert [re.split(r" +", row.strip())[2] for row in rows] == ["h1", "h1", "h2", "h2"], rows
-    assert all(re.search(r"[KMG]iB", row) for row in rows), "the hosts' agents tell of memory: %s" % rows
     done = tmp_path / "done"
     cell = nb.start("%%%%distribute\nprint('begun', flush=True)\nwhile not os.path.exists(%r): time.sleep(0.1)" % str(done))
-    nb.wait_shown(cell, "begun")
+    nb.wait_ranks(cell, "begun")
     where_until(nb, r"^\[0-3\] <module>, line 3 of cell")
     until(nb, cell, lambda: cell.displays, "no status")
     done.touch()
-    assert "ranks 0-3 done in" in nb.wait(cell, 30).assert_ok().displays[0]["text/plain"]
-    nodes, pairs, world = [d["text/plain"] for d in nb.ok("%ranks check", limit=150).displays]
+    assert "ranks 0-3 done in" in nb.wait(cell).assert_ok().displays[0]["text/plain"]
+    nodes, pairs, world = [d["text/plain"] for d in nb.ok("%ranks check", limit=200).displays]
     assert re.search(r"^h1 +0-1 ", nodes, re.M) and re.search(r"^h2 +2-3 ", nodes, re.M) and "differs" not in nodes, nodes
     assert "4 between nodes" in pairs and "2 within nodes" in pairs and "dead" not in pairs, pairs
     assert "all_reduce" in world
     hosts.exec("h2", "iptables", "-I", "INPUT", "-s", hosts.address("h1"), "-j", "DROP")
     try:
-        cell = nb.run("%ranks check", limit=150).assert_error("LinkError")
+        cell = nb.run("%ranks check", limit=200).assert_error("LinkError")
     finally:
         hosts.exec("h2", "iptables", "-D", "INPUT", "-s", hosts.address("h1"), "-j", "DROP")
     assert "(h1, h2)" in cell.traceback and "closed: from rank" in cell.shown, cell.shown
