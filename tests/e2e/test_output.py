@@ -32,10 +32,11 @@ def check_rate(cell):
     return times
 
 
+@pytest.mark.limit(500)
 def test_two_hundred_megabytes_of_home_arrive_whole(nb):
     """4 million lines of 50 characters; the sum of their numbers proves each."""
     cell = nb.ok(
-        "import sys\nline = 'x' * 42\nfor i in range(4_000_000):\n    sys.stdout.write('%07d %s\\n' % (i, line))", limit=110
+        "import sys\nline = 'x' * 42\nfor i in range(4_000_000):\n    sys.stdout.write('%07d %s\\n' % (i, line))", limit=400
     )
     text = cell.stdout
     assert len(text) == 4_000_000 * 51
@@ -45,11 +46,12 @@ def test_two_hundred_megabytes_of_home_arrive_whole(nb):
     assert max(len(m["content"]["text"].encode()) for m in cell.of("stream")) <= MIB
 
 
+@pytest.mark.limit(500)
 def test_two_hundred_megabytes_of_four_ranks_arrive_whole(nb):
     cell = nb.ok(
         "%%distribute -n 4 --merge prefix\nimport os, sys\nrank = os.environ['RANK']\nline = 'x' * 40\n"
         "for i in range(1_000_000):\n    sys.stdout.write('%s %07d %s\\n' % (rank, i, line))",
-        limit=115,
+        limit=400,
     )
     seen = [0] * 4
     for line in cell.stdout.split("\n")[:-1]:
@@ -62,7 +64,7 @@ def test_two_hundred_megabytes_of_four_ranks_arrive_whole(nb):
 
 @pytest.mark.parametrize("where", ["", "%%distribute -n 2 --ranks 0 --merge raw\n"], ids=["home", "rank"])
 def test_one_line_of_fifty_megabytes_arrives_whole(nb, where):
-    cell = nb.ok(where + "import sys\n_ = sys.stdout.write('y' * 50_000_000)", limit=90)
+    cell = nb.ok(where + "import sys\n_ = sys.stdout.write('y' * 50_000_000)", limit=200)
     text = cell.stdout.replace("\n", "")
     assert len(text) == 50_000_000 and set(text) == {"y"}
     assert max(len(m["content"]["text"].encode()) for m in cell.of("stream")) <= MIB
@@ -89,7 +91,7 @@ def test_characters_that_are_cut_between_writes_arrive_whole(nb):
 
 @pytest.mark.parametrize("where", ["", "%%distribute -n 4 --merge prefix\n"], ids=["home", "ranks"])
 def test_ten_thousand_flushed_lines_leave_in_few_messages(nb, where):
-    cell = nb.ok(where + "import time\nfor i in range(10_000):\n    print('line', i, flush=True)", limit=60)
+    cell = nb.ok(where + "import time\nfor i in range(10_000):\n    print('line', i, flush=True)", limit=200)
     numbers = [int(n) for n in re.findall(r"line (\d+)$", cell.stdout, re.M)]
     ranks = 4 if where else 1
     assert len(numbers) == 10_000 * ranks and sorted(numbers) == sorted(list(range(10_000)) * ranks)
@@ -97,10 +99,17 @@ def test_ten_thousand_flushed_lines_leave_in_few_messages(nb, where):
     assert len(cell.of("stream")) <= PER_SECOND * (cell.seconds + 2)
 
 
-def test_slow_lines_come_one_by_one_and_soon(nb):
-    cell = nb.ok("import time\nfor i in range(5):\n    print('tick', i)\n    time.sleep(0.3)")
-    ticks = [at for at, m in zip(cell.times, cell.messages) if m["msg_type"] == "stream"]
-    assert len(ticks) >= 4 and ticks[0] < 0.5
+def test_slow_lines_come_one_by_one_and_soon(nb, tmp_path):
+    """Each is shown before the next is printed, and without being flushed."""
+    cell = nb.start(
+        "import os, time\nfor i in range(5):\n    print('tick', i)\n"
+        "    while not os.path.exists(os.path.join(%r, str(i))):\n        time.sleep(0.02)" % str(tmp_path)
+    )
+    for i in range(5):
+        nb.wait_shown(cell, "tick %d\n" % i)
+        (tmp_path / str(i)).touch()
+    nb.wait(cell).assert_ok()
+    assert len(cell.of("stream")) == 5
     check_rate(cell)
 
 
@@ -131,7 +140,7 @@ def test_progress_bars_of_ranks_are_redrawn_one_line_a_rank(nb):
     cell = nb.ok(
         "%%distribute -n 4\nimport os, time\nfrom tqdm import tqdm\nrank = os.environ['RANK']\n"
         "for _ in tqdm(range(200), desc='bar of rank ' + rank):\n    time.sleep(0.005)",
-        limit=60,
+        limit=200,
     )
     shown = [line for d in cell.displays for line in d.get("text/plain", "").splitlines()]
     shown += [line.split("\r")[-1] for line in (cell.stderr + cell.stdout).split("\n")]
@@ -146,10 +155,11 @@ def test_a_full_stderr_pipe_does_not_block_a_rank(nb):
     assert len(cell.stderr.splitlines()) == 40_000
 
 
-def test_a_line_that_is_not_ended_is_shown_after_a_while(nb):
-    cell = nb.start("%%distribute -n 2\nimport time\nprint('no newline yet', end='', flush=True)\ntime.sleep(3)\nprint()")
-    nb.wait_shown(cell, "no newline yet", 20)
+def test_a_line_that_is_not_ended_is_shown_after_a_while(nb, gate):
+    cell = nb.start("%%distribute -n 2\nprint('no newline yet', end='', flush=True)\n" + gate.code + "print()")
+    nb.wait_shown(cell, "no newline yet")
     assert not cell.ended
+    gate.open()
     nb.wait(cell).assert_ok()
 
 
@@ -160,6 +170,6 @@ def test_output_of_a_slow_client_is_not_lost(nb):
     cell = nb.start("for i in range(400_000):\n    print('line', i, 'x' * 80)")
     processes.wait_until(lambda: False, 3)  # this client does not read
     kernel = processes.pss(nb.pid)
-    nb.wait(cell, 60).assert_ok()
+    nb.wait(cell, 200).assert_ok()
     assert len(cell.stdout.splitlines()) == 400_000
     assert kernel < 200, "the kernel grew to %.0f MiB" % kernel
