@@ -173,7 +173,7 @@ static void a_descriptor_is_served_as_long_as_it_is_ready(void)
     if (fd_pipe(fd) < 0 || write(fd[1], "x", 1) != 1)
         return;
     w = loop_fd(loop, fd[0], LOOP_READ, fd_seen, &d, NULL);
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "rrr", "bytes that nobody reads are told again and again");
     loop_fd_events(w, 0);
     d.text[0] = d.text[1] = d.text[2] = '\0';
@@ -185,7 +185,7 @@ static void a_descriptor_is_served_as_long_as_it_is_ready(void)
     is_int(d.events, LOOP_HANGUP, "alone");
     d.stop_at = d.calls + 1;
     loop_fd_events(w, LOOP_READ);
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_int(d.events, LOOP_HANGUP | LOOP_READ, "reading again tells both, so that what is left gets read");
     watch_stop(w);
     loop_destroy(loop);
@@ -201,11 +201,11 @@ static void writing_is_served_too(void)
     if (fd_pipe(fd) < 0)
         return;
     d.watch[0] = loop_fd(loop, fd[1], LOOP_WRITE, fd_seen, &d, NULL);
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "w", "room to write is told");
     fd_close(&fd[0]);
     d.stop_at = 2;
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_int(d.events, LOOP_WRITE | LOOP_HANGUP, "a reader that is gone is a hang-up");
     loop_destroy(loop);
     fd_close(&fd[1]);
@@ -308,7 +308,7 @@ static void signals_are_served_in_the_loop(void)
     for (unsigned i = 0; i < 5; i++)
         (void)raise(SIGUSR1);
     is_text(d.text, "", "the handler runs nothing");
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "g", "the loop does, once for all that came");
     watch_stop(d.watch[0]);
     (void)sigaction(SIGUSR1, NULL, &now);
@@ -319,7 +319,7 @@ static void signals_are_served_in_the_loop(void)
     loop = loop_create(&clock_system, NULL);
     d.watch[0] = loop_signal(loop, SIGUSR2, signal_seen, &d, NULL);
     (void)raise(SIGUSR2);
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "gg", "by another loop too");
     loop_destroy(loop);
 }
@@ -352,13 +352,13 @@ static void every_message_of_a_socket_is_seen(void)
     ok(!loop_zmq(loop, NULL, zmq_seen, &d, &err), "what is no socket is an error: %s", err.text);
     for (unsigned i = 0; i < 3; i++)
         zmq_send(from, &"xyz"[i], 1, 0);
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "xyz", "each comes, though a callback reads one and the descriptor tells once");
     zmq_send(from, "1", 1, 0);
     zmq_send(from, "2", 1, 0);
     zmq_send(d.socket, "a", 1, 0); /* sending takes the descriptor's edge away */
     d.stop_at = 5;
-    run_for(loop, 5 * NS_PER_S);
+    run_for(loop, 60 * NS_PER_S);
     is_text(d.text, "xyz12", "also after we sent");
     watch_stop(d.watch[0]);
     zmq_send(from, "3", 1, 0);
