@@ -95,7 +95,7 @@ static void failures_have_words(struct stage *s)
     }
     agents_engine_stop(s->agents, engine);
     engine = stage_engine(s, "echo say job 17 waits: Priority");
-    for (unsigned k = 0; !*s->says && k < 1000; k++)
+    for (unsigned k = 0; !*s->says && k < 12000; k++)
         stage_pass(s, 5);
     is_text(s->says, "job 17 waits: Priority", "what it says is for the user");
     agents_engine_stop(s->agents, engine);
@@ -107,7 +107,7 @@ static void nodes_that_never_come(struct stage *s)
 
     (void)stage_engine(s, "echo nodes 3; echo node 0 h1; echo node 1 h2; echo node 2 h3; echo looking for h2 >&2");
     ok(stage_until(s, &s->failed, failed + 1), "the time is over");
-    ok(strstr(s->failure, "h1, h2, h3 did not come up within 1 s") && strstr(s->failure, "looking for h2") &&
+    ok(strstr(s->failure, "h1, h2, h3 did not come up within 5 s") && strstr(s->failure, "looking for h2") &&
            strstr(s->failure, "tcp://"),
        "%s", s->failure);
 }
@@ -121,7 +121,7 @@ static void they_end(struct stage *s)
     pid_t child = 0;
 
     (void)stage_first(s, engine);
-    for (unsigned k = 0; child <= 0 && k < 1000; k++) {
+    for (unsigned k = 0; child <= 0 && k < 12000; k++) {
         stage_pass(s, 5);
         read_file(s, "pid", text, sizeof text);
         child = (pid_t)atoi(text);
@@ -130,10 +130,10 @@ static void they_end(struct stage *s)
     agents_engine_stop(s->agents, engine);
     ok(run != NULL, "it runs");
     launch_signal(run->launch, SIGKILL);
-    for (unsigned k = 0; runs_get(s->agents, engine) && k < 1000; k++)
+    for (unsigned k = 0; runs_get(s->agents, engine) && k < 12000; k++)
         stage_pass(s, 5);
     ok(runs_get(s->agents, engine) == NULL, "what is killed is waited for, and forgotten");
-    for (unsigned k = 0; kill(child, 0) == 0 && k < 1000; k++)
+    for (unsigned k = 0; kill(child, 0) == 0 && k < 12000; k++)
         stage_pass(s, 5);
     ok(kill(child, 0) < 0 && errno == ESRCH, "with the processes that it left");
 }
@@ -256,7 +256,7 @@ int main(void)
     they_end(&s);
     agents_of_agents(&s);
     stage_close(&s);
-    setenv("CELLSPAN_START_TIMEOUT", "1", 1);
+    setenv("CELLSPAN_START_TIMEOUT", "5", 1);
     stage_open(&s);
     nodes_that_never_come(&s);
     stage_close(&s);
