@@ -10,7 +10,8 @@
 
 #define SWEEPS   20 /* looks for what a lost agent left; its workers take a moment to die */
 #define SWEEP_NS (100 * NS_PER_MS)
-#define DOOM_NS  (400 * NS_PER_MS) /* a closed connection says less than the engine, which notices a moment later */
+#define WORDS_NS (3 * NS_PER_S)    /* a closed connection says less than the engine, which may be slow to notice */
+#define DOOM_NS  (400 * NS_PER_MS) /* one that has ended has said all that it knows */
 
 /* ---- nodes ---- */
 
@@ -68,8 +69,14 @@ void losses_node(struct agents *a, struct link *l, const char *why)
 
 void losses_doom(struct agents *a, struct link *l)
 {
-    if (l && l->info.state == NODE_UP && !l->doomed_ns)
-        l->doomed_ns = agents_now(a) + DOOM_NS;
+    const struct run *run = l ? runs_get(a, l->info.engine) : NULL;
+    uint64_t due_ns;
+
+    if (!l || l->info.state != NODE_UP)
+        return;
+    due_ns = agents_now(a) + (run && !run->over ? WORDS_NS : DOOM_NS);
+    if (!l->doomed_ns || due_ns < l->doomed_ns)
+        l->doomed_ns = due_ns;
 }
 
 void losses_parted(void *agents, struct router *r, int fd)
