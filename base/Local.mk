@@ -15,6 +15,7 @@ base_libbase_a_SOURCES = \
 	base/orphans.h base/orphans.c \
 	base/process.h base/process.c \
 	base/descriptor.h base/descriptor.c \
+	base/blob.h base/blob.c \
 	base/runtime.h base/runtime.c \
 	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
@@ -39,11 +40,14 @@ tests_unit_base_rows_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_rows_t_LDADD = base/libbase.a
 
 check_PROGRAMS += \
+	tests/unit/base/blob.t \
 	tests/unit/base/descriptor.t \
 	tests/unit/base/loop.t \
 	tests/unit/base/process.t \
 	tests/unit/base/runtime.t \
 	tests/unit/base/zap.t
+tests_unit_base_blob_t_SOURCES = tests/unit/base/blob.c
+tests_unit_base_blob_t_LDADD = base/libbase.a
 tests_unit_base_descriptor_t_SOURCES = tests/unit/base/descriptor.c
 tests_unit_base_descriptor_t_LDADD = base/libbase.a
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c

@@ -92,7 +92,9 @@ static int ship(struct agents *a, const uint32_t *workers, size_t n, const struc
         return 0;
     if (!(nodes = agents_list(a)))
         return err_set(err, "out of memory");
-    return cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes), err);
+    if (cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes), err) < 0)
+        return -1;
+    return agents_blobs_go_on(a) ? 0 : err_set(err, "out of memory for the messages about a blob");
 }
 
 int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
@@ -107,16 +109,20 @@ int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struc
     return rc;
 }
 
+/* Takes body. */
+static int send_body(struct agents *a, const unsigned *nodes, size_t n, zmq_msg_t *body, struct err *err)
+{
+    const int rc = fan_nodes(&a->fan, nodes, n, body) < 0 ? err_set(err, "out of memory") : fan_out(a, body, err);
+
+    zmq_msg_close(body);
+    return rc;
+}
+
 int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
 {
     zmq_msg_t body;
-    int rc;
 
-    if (body_of(&body, m, err) < 0)
-        return -1;
-    rc = fan_nodes(&a->fan, nodes, n, &body) < 0 ? err_set(err, "out of memory") : fan_out(a, &body, err);
-    zmq_msg_close(&body);
-    return rc;
+    return body_of(&body, m, err) < 0 ? -1 : send_body(a, nodes, n, &body, err);
 }
 
 void agents_tell(struct agents *a, const struct link *l, const struct span *m)
@@ -171,11 +177,28 @@ static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n, co
 static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct span *m)
 {
     struct err err = { "" };
+    struct agents *a = arg;
+    zmq_msg_t body;
 
+    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE && lent_taken(&a->lent, m))
+        return;
     if (m->kind == SPAN_DROP)
-        give_back_lent(arg, nodes, n, m);
-    if (agents_send_nodes(arg, nodes, n, m, &err) < 0)
+        give_back_lent(a, nodes, n, m);
+    if (body_of(&body, m, &err) < 0) {
+        log_error("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
+        a->blobs_stop = a->blobs_stop || m->kind != SPAN_DROP;
+    } else if (send_body(a, nodes, n, &body, &err) < 0) {
         log_info("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
+    }
+}
+
+bool agents_blobs_go_on(struct agents *a)
+{
+    if (!a->blobs_stop)
+        return true;
+    a->blobs_stop = false;
+    cargo_stop(a->cargo);
+    return false;
 }
 
 static bool cargo_peers(void *arg, unsigned node, struct cargo_peer *out)

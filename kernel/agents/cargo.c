@@ -213,6 +213,15 @@ void cargo_lost(struct cargo *c, unsigned node)
         look_busy(c);
 }
 
+void cargo_stop(struct cargo *c)
+{
+    for (size_t i = c->loads.n; i-- > 0;)
+        if (load_is_moving(&c->loads.load[i]))
+            forget(c, &c->loads.load[i]);
+    if (c->busy)
+        look_busy(c);
+}
+
 /* ---- messages ---- */
 
 static void on_held(struct cargo *c, unsigned node, const struct span *m)

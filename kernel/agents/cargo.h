@@ -23,7 +23,8 @@ struct cargo_peer {
     const unsigned char *key; /* its public key, 32 bytes; borrowed likewise */
 };
 
-/* Neither may call cargo back; what can't be sent is theirs to log (its node's loss is told by cargo_lost). */
+/* Neither may call cargo back; what can't be sent is theirs to log (its node's loss is told by cargo_lost, and that
+ * memory is out by cargo_stop). */
 struct cargo_doors {
     /* m to the agents of these nodes, as one message: m.worker is 0. Copies m. */
     void (*send)(void *arg, const unsigned *nodes, size_t n, const struct span *m);
@@ -52,6 +53,10 @@ void cargo_drop(struct cargo *c, uint64_t blob);
 /* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told that it won't come.
  */
 void cargo_lost(struct cargo *c, unsigned node);
+
+/* A message about a blob could not be made: whoever waits for one is told that it won't come, lest it wait for ever.
+ * Not from within a door. */
+void cargo_stop(struct cargo *c);
 
 /* Does anybody know of it? For tests and the curious. */
 bool cargo_has(const struct cargo *c, uint64_t blob, unsigned node);

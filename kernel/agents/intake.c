@@ -189,13 +189,26 @@ static bool is_foreign(const struct agents *a, const struct link *from, const st
     return !link_is_under(l, from) || (worker != SPAN_WORKER_NONE && home != l->number && home != LINK_NOWHERE);
 }
 
-/* Or it becomes the word that this machine can't give the blob; its text is err's. */
-static void fill_chunk(struct agents *a, struct span *m, struct err *err)
+/* This machine's agent leaves a blob to us. If it can't be given, that is as if the agent had said so. */
+static void begin_lent(struct agents *a, const struct span *chunk)
 {
-    if (lent_fill(&a->lent, a->local.in, m, err) < 0)
-        *m = (struct span){
-            .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err->text)
-        };
+    struct span held = { .kind = SPAN_HELD, .blob = chunk->blob, .blob_size = chunk->blob_size };
+    struct err err = { "" };
+
+    if (lent_begin(&a->lent, a->local.in, chunk, &err) == 0)
+        return;
+    held.v[F_HELD_ERROR].s = slice_text(err.text);
+    (void)cargo_message(a->cargo, NODE_HERE, &held);
+}
+
+/* To whom the next chunks of what was lent are due, now that one has come or gone. */
+static void give_lent(struct agents *a)
+{
+    struct err err = { "" };
+    struct span m;
+
+    while (lent_next(&a->lent, &m, &err))
+        (void)cargo_message(a->cargo, NODE_HERE, &m);
 }
 
 static void take_message(struct agents *a, const struct arrival *arrival, struct link *l, const struct bundle_entry *e)
@@ -210,9 +223,11 @@ static void take_message(struct agents *a, const struct arrival *arrival, struct
     }
     l->pulse.heard = agents_now(a);
     if (m.kind == SPAN_CHUNK && l->number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
-        fill_chunk(a, &m, &err);
-    if (!take_own(a, l, e->worker, &m))
+        begin_lent(a, &m);
+    else if (!take_own(a, l, e->worker, &m))
         a->handler.message(a->handler.arg, l->number, e->worker, &m);
+    give_lent(a);
+    (void)agents_blobs_go_on(a);
     span_release(&m);
 }
 

@@ -1,14 +1,13 @@
 /* lent.c - see lent.h. A descriptor is sent before the first chunk that needs it: it is there by then. */
 #include "kernel/agents/lent.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/rows.h"
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
@@ -17,12 +16,19 @@ struct lent_blob {
     int fd;
 };
 
+struct lent_taker {
+    uint64_t blob;
+    uint64_t to; /* as in CHUNK and TAKEN */
+    uint64_t sent, taken;
+};
+
 void lent_release(struct lent *t)
 {
     for (size_t i = 0; i < t->n; i++)
         close(t->blob[i].fd);
     free(t->blob);
-    buf_release(&t->chunk);
+    free(t->taker);
+    blob_view_close(&t->chunk);
     *t = (struct lent)LENT_INIT;
 }
 
@@ -34,38 +40,54 @@ static struct lent_blob *find(const struct lent *t, uint64_t number)
     return NULL;
 }
 
+static struct lent_taker *find_taker(const struct lent *t, uint64_t blob, uint64_t to)
+{
+    for (size_t i = 0; i < t->n_takers; i++)
+        if (t->taker[i].blob == blob && t->taker[i].to == to)
+            return &t->taker[i];
+    return NULL;
+}
+
+/* Nobody gets it from here any more. */
+static void leave(struct lent *t, uint64_t blob)
+{
+    for (size_t i = t->n_takers; i-- > 0;)
+        if (t->taker[i].blob == blob)
+            rows_remove(t->taker, &t->n_takers, sizeof *t->taker, i);
+    blob_view_close(&t->chunk);
+}
+
 void lent_drop(struct lent *t, uint64_t blob)
 {
     struct lent_blob *b = find(t, blob);
 
     if (!b)
         return;
+    leave(t, blob);
     close(b->fd);
-    *b = t->blob[--t->n];
-    if (t->n == 0)
-        buf_release(&t->chunk);
+    rows_remove(t->blob, &t->n, sizeof *b, (size_t)(b - t->blob));
 }
 
-/* Takes fd, also when it fails. One that has this number already is another's, or the same once more. */
+/* Takes fd, also when it fails. One that is here comes again when it is to be given again. */
 static int put(struct lent *t, uint64_t number, uint64_t size, int fd)
 {
-    lent_drop(t, number);
-    if (t->n == t->room) {
-        const size_t room = t->room ? 2 * t->room : 8;
-        struct lent_blob *blob = realloc(t->blob, room * sizeof *blob);
+    struct lent_blob *b = find(t, number);
 
-        if (!blob) {
-            close(fd);
-            return -1;
-        }
-        t->blob = blob;
-        t->room = room;
+    if (b && b->size == size) {
+        close(fd);
+        return 0;
     }
-    t->blob[t->n++] = (struct lent_blob){ number, size, fd };
+    lent_drop(t, number);
+    if (!(b = rows_insert(t->blob, &t->n, &t->room, sizeof *b, t->n, 8))) {
+        close(fd);
+        return -1;
+    }
+    t->blob = b;
+    t->blob[t->n - 1] = (struct lent_blob){ number, size, fd };
     return 0;
 }
 
-/* Whatever has come. */
+/* Whatever has come. What its sender could still cut short is not taken: its bytes will be mapped. */
 static void take(struct lent *t, int socket)
 {
     char packet[16];
@@ -74,45 +96,91 @@ static void take(struct lent *t, int socket)
     while (descriptor_recv(socket, packet, sizeof packet, &fd)) {
         struct reader r = reader_of(packet, sizeof packet);
         const uint64_t number = reader_u64(&r), size = reader_u64(&r);
+        struct err err = { "" };
+        uint64_t has = 0;
 
-        if (fd >= 0 && put(t, number, size, fd) < 0)
+        if (fd >= 0 && (blob_check(fd, &has, &err) < 0 || has != size)) {
+            log_warn("agents", "blob %" PRIu64 " of %" PRIu64 " bytes is not taken from this machine's agent: %s",
+                     number, size, err.text[0] ? err.text : "its file is of another size");
+            close(fd);
+        } else if (fd >= 0 && put(t, number, size, fd) < 0) {
             log_error("agents", "out of memory for a blob's descriptor");
+        }
     }
 }
 
-static int read_at(int fd, char *p, size_t n, uint64_t offset, struct err *err)
+int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err *err)
 {
-    while (n > 0) {
-        const ssize_t k = pread(fd, p, n, (off_t)offset);
+    const uint64_t to = chunk->v[F_CHUNK_TO].u64, offset = chunk->v[F_CHUNK_OFFSET].u64;
+    const struct lent_blob *b;
+    struct lent_taker *taker;
 
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return err_set(err, "a blob can't be read: %s", k < 0 ? strerror(errno) : "it is cut short");
-        p += k;
-        n -= (size_t)k;
-        offset += (uint64_t)k;
-    }
-    return 0;
-}
-
-int lent_fill(struct lent *t, int socket, struct span *chunk, struct err *err)
-{
-    const uint64_t offset = chunk->v[F_CHUNK_OFFSET].u64;
-    const struct lent_blob *b = find(t, chunk->blob);
-    size_t n;
-
-    if (!b) {
-        take(t, socket);
-        b = find(t, chunk->blob);
-    }
+    take(t, socket);
+    b = find(t, chunk->blob);
+    taker = find_taker(t, chunk->blob, to);
     if (!b || b->size != chunk->blob_size || offset >= b->size)
         return err_set(err, "blob %" PRIu64 " was not lent to the kernel", chunk->blob);
-    n = (size_t)(b->size - offset < SPAN_CHUNK_MAX ? b->size - offset : SPAN_CHUNK_MAX);
-    if (buf_reserve(&t->chunk, n) < 0)
-        return err_set(err, "out of memory for a chunk");
-    if (read_at(b->fd, t->chunk.p, n, offset, err) < 0)
-        return -1;
-    chunk->v[F_CHUNK_DATA].s = slice_of(t->chunk.p, n);
+    if (!taker) {
+        if (!(taker = rows_insert(t->taker, &t->n_takers, &t->room_takers, sizeof *taker, t->n_takers, 8)))
+            return err_set(err, "out of memory for a node that waits for a blob");
+        t->taker = taker;
+        taker += t->n_takers - 1;
+    }
+    *taker = (struct lent_taker){ chunk->blob, to, offset, offset };
     return 0;
+}
+
+bool lent_taken(struct lent *t, const struct span *m)
+{
+    struct lent_taker *taker = find_taker(t, m->blob, m->v[F_TAKEN_TO].u64);
+    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+
+    if (!taker)
+        return false;
+    if (bytes >= m->blob_size) {
+        rows_remove(t->taker, &t->n_takers, sizeof *taker, (size_t)(taker - t->taker));
+        return true;
+    }
+    taker->taken = bytes > taker->taken ? bytes : taker->taken;
+    taker->sent = taker->sent > taker->taken ? taker->sent : taker->taken;
+    return true;
+}
+
+/* NULL: nobody's next chunk is due. */
+static struct lent_taker *next_due(struct lent *t, const struct lent_blob **blob)
+{
+    for (size_t i = 0; i < t->n_takers; i++) {
+        struct lent_taker *taker = &t->taker[(t->turn + i) % t->n_takers];
+
+        *blob = find(t, taker->blob);
+        if (taker->sent < (*blob)->size && taker->sent - taker->taken < SPAN_CHUNK_WINDOW) {
+            t->turn = (size_t)(taker - t->taker) + 1;
+            return taker;
+        }
+    }
+    return NULL;
+}
+
+bool lent_next(struct lent *t, struct span *m, struct err *err)
+{
+    const struct lent_blob *b;
+    struct lent_taker *taker = next_due(t, &b);
+    size_t n;
+
+    blob_view_close(&t->chunk);
+    if (!taker)
+        return false;
+    *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->size };
+    n = (size_t)(b->size - taker->sent < SPAN_CHUNK_MAX ? b->size - taker->sent : SPAN_CHUNK_MAX);
+    if (blob_view_open(&t->chunk, b->fd, taker->sent, n, err) < 0) {
+        leave(t, b->number);
+        m->kind = SPAN_HELD;
+        m->v[F_HELD_ERROR].s = slice_text(err->text);
+        return true;
+    }
+    m->v[F_CHUNK_TO].u64 = taker->to;
+    m->v[F_CHUNK_OFFSET].u64 = taker->sent;
+    m->v[F_CHUNK_DATA].s = t->chunk.bytes;
+    taker->sent += n;
+    return true;
 }

@@ -1,28 +1,38 @@
-/* lent.h - blobs of this machine that leave it by way of the kernel: its agent lends their descriptors, and the kernel
- * reads the bytes of each chunk itself, so that they pass through no socket on the way. protocol/README.md, "Blobs
- * between nodes". */
+/* lent.h - blobs of this machine that leave it by way of the kernel: its agent lends their descriptors, and from then
+ * on the kernel itself gives them chunk by chunk, as that agent would, so that the bytes pass through no socket on the
+ * way. protocol/README.md, "Blobs between nodes". */
 #ifndef KERNEL_AGENTS_LENT_H
 #define KERNEL_AGENTS_LENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "base/blob.h"
 #include "protocol/span.h"
 
 struct lent_blob;
+struct lent_taker;
 
 struct lent {
     struct lent_blob *blob;
+    struct lent_taker *taker;
     size_t n, room;
-    struct buf chunk; /* the bytes of the one that was filled last */
+    size_t n_takers, room_takers;
+    size_t turn;            /* whose it is to get the next chunk */
+    struct blob_view chunk; /* the bytes of the last one */
 };
 
-#define LENT_INIT { NULL, 0, 0, BUF_INIT }
+#define LENT_INIT { NULL, NULL, 0, 0, 0, 0, 0, BLOB_VIEW_INIT }
 
 void lent_release(struct lent *t); /* closes them all, and leaves an empty table */
-/* Puts the bytes into a CHUNK that came without: they are borrowed until the next call. `socket` is where the agent's
- * descriptors come. -1: it has lent no such blob, or it can't be read. */
-MUST_USE int lent_fill(struct lent *t, int socket, struct span *chunk, struct err *err);
+/* The agent's CHUNK that came without bytes: its blob is to be given to whom it names, from its offset. `socket` is
+ * where the agent's descriptors come. -1: it has lent no such blob. */
+MUST_USE int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err *err);
+/* A TAKEN for this machine's agent. false: it is not about what is given here. */
+bool lent_taken(struct lent *t, const struct span *m);
+/* The next CHUNK that is due, in turns; its bytes are borrowed until the table is used again. Or HELD with an error
+ * whose text is err's: a blob can't be read, and is given no further. false: none is due. */
+bool lent_next(struct lent *t, struct span *m, struct err *err);
 void lent_drop(struct lent *t, uint64_t blob); /* none is fine */
 
 #endif

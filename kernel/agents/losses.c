@@ -32,6 +32,7 @@ void losses_quiet(struct agents *a, struct link *l)
     nodes_lost(a, l);
     link_lost(l);
     cargo_lost(a->cargo, l->number);
+    (void)agents_blobs_go_on(a);
     forget_credit(a, l->number);
 }
 

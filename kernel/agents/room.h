@@ -8,8 +8,8 @@
  *   moves.c    past TREE_FAN nodes, agents become agents' children
  *
  * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes), lent (blobs of this
- * machine), find. Pure: link (nodes,
- * and what waits for them), fan (from workers to connections), admit, beat, tree, said, credit, cargo and its parts. */
+ * machine), find. Pure: link (nodes, and what waits for them), fan (from workers to connections), admit, beat, tree,
+ * said, credit, cargo and its parts. */
 #ifndef KERNEL_AGENTS_ROOM_H
 #define KERNEL_AGENTS_ROOM_H
 
@@ -58,6 +58,7 @@ struct agents {
     char *endpoint, *python, name[256];
     struct local local;
     struct lent lent; /* by that machine's agent */
+    bool blobs_stop;  /* a message about a blob could not be made */
     struct links links;
     struct run **run; /* by number, from 1 at 0; NULL: it is gone */
     size_t runs;
@@ -78,6 +79,9 @@ struct agents {
 uint64_t agents_now(const struct agents *a);
 /* To one node's agent; what goes wrong is logged. */
 void agents_tell(struct agents *a, const struct link *l, const struct span *m);
+/* false: a message about a blob could not be made since the last call, and nobody waits for a blob any more. To be
+ * called after cargo was. */
+bool agents_blobs_go_on(struct agents *a);
 /* What has waited for the node leaves. */
 void agents_flush(struct link *l);
 /* a->list with room for every node. NULL: memory is out. */

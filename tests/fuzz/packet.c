@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/process.h"
 #include "protocol/span.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/link/blob.h"
 #include "worker/link/packet.h"
 
 #define MOST 60000u /* bytes of a rest that is sent */

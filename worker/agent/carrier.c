@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/haul.h"
-#include "worker/link/blob.h"
 
 #define CHUNKS_PER_TURN 4u
 #define HEAD_MAX        128u /* more than a CHUNK takes beside its data */
@@ -332,34 +332,25 @@ static size_t due(const struct haul *h, const struct taker *t)
     return (size_t)(there < CARRIER_CHUNK ? there : CARRIER_CHUNK);
 }
 
-/* The message with n bytes of the blob, read to where they belong in it; without, where the kernel reads them. */
+/* The message with n bytes of the blob. */
 static int make_chunk(const struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct buf *msg,
                       struct err *err)
 {
-    const struct span m = { .kind = SPAN_CHUNK,
-                            .blob = h->blob,
-                            .blob_size = h->size,
-                            .v[F_CHUNK_TO].u64 = t->to,
-                            .v[F_CHUNK_OFFSET].u64 = t->sent };
-    size_t at = 0;
+    struct span m = { .kind = SPAN_CHUNK,
+                      .blob = h->blob,
+                      .blob_size = h->size,
+                      .v[F_CHUNK_TO].u64 = t->to,
+                      .v[F_CHUNK_OFFSET].u64 = t->sent };
+    struct err why = { "" };
+    struct blob_view bytes;
+    int rc = blob_view_open(&bytes, h->fd, t->sent, n, &why);
 
-    n = h->lent && t->link == CARRIER_KERNEL ? 0 : n;
-    if (begin(msg, &m, n, NULL) < 0)
-        return err_set(err, "%s: out of memory", c->doors.node);
-    for (unsigned i = 0; i < 4; i++) /* the size of data, the last of the fields */
-        msg->p[msg->n - 4 + i] = (char)(n >> (8 * i) & 0xff);
-    while (at < n) {
-        const ssize_t k = pread(h->fd, msg->p + msg->n, n - at, (off_t)(t->sent + at));
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return err_set(err, "%s: a blob can't be read: %s", c->doors.node,
-                           k < 0 ? strerror(errno) : "it is cut short");
-        msg->n += (size_t)k;
-        at += (size_t)k;
+    if (rc == 0) {
+        m.v[F_CHUNK_DATA].s = bytes.bytes;
+        rc = begin(msg, &m, n, &why);
+        blob_view_close(&bytes);
     }
-    return 0;
+    return rc < 0 ? err_set(err, "%s: %s", c->doors.node, why.text) : 0;
 }
 
 /* The taker gets it by another way, once the kernel knows. */
@@ -376,12 +367,14 @@ static void cut_off(struct carrier *c, struct haul *h, struct taker *t, const ch
     say(c, CARRIER_KERNEL, &m);
 }
 
-/* One chunk for this taker. -1: there was none, and takers or hauls are gone. */
+/* One chunk for this taker; where the kernel gives, one without bytes says from where. -1: takers or hauls are gone. */
 static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
 {
+    const bool by_kernel = h->lent && t->link == CARRIER_KERNEL;
     struct buf msg = BUF_INIT;
     struct err err = { "" };
 
+    n = by_kernel ? 0 : n;
     if (make_chunk(c, h, t, n, &msg, &err) < 0) {
         buf_release(&msg);
         give_up(c, h, err.text);
@@ -389,6 +382,10 @@ static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
     }
     if (c->doors.send(c->doors.arg, t->link, &msg) < 0) {
         cut_off(c, h, t, "there is no link to it");
+        return -1;
+    }
+    if (by_kernel) {
+        taker_remove(&c->hauls, h, t);
         return -1;
     }
     if (t->sent == t->taken)

@@ -14,7 +14,7 @@
 #include "worker/agent/blobs.h"
 
 #define CARRIER_CHUNK  ((uint64_t)SPAN_CHUNK_MAX) /* bytes of a blob in one message */
-#define CARRIER_WINDOW (UINT64_C(4) << 20)        /* bytes that may be on the way to one taker unanswered */
+#define CARRIER_WINDOW SPAN_CHUNK_WINDOW
 #define CARRIER_ROOM   12u         /* bytes before a message that is sent: an entry of a bundle has them */
 #define CARRIER_KERNEL 0xffffffffu /* the link to the kernel, where the number of a peer may stand */
 #define CARRIER_ALL    0xffffffffu /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
@@ -26,8 +26,8 @@ struct carrier_doors {
      * (CARRIER_KERNEL) or on the one to that node, whoever of the two dialed it (DIAL, role 1). -1: there is no such
      * link. Takes msg's bytes, always. Must not call the carrier back. */
     int (*send)(void *arg, uint32_t link, struct buf *msg);
-    /* The kernel is to read this blob's bytes itself, by way of fd, which is borrowed. -1: it can't. NULL: it is on
-     * another machine. */
+    /* The kernel is to read this blob's bytes and give them itself, by way of fd, which is borrowed. -1: it can't.
+     * NULL: it is on another machine. */
     int (*lend)(void *arg, uint64_t blob, uint64_t size, int fd);
     /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why. Letters may leave. */
     void (*settled)(void *arg, uint64_t blob, const char *error);

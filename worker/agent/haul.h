@@ -23,7 +23,7 @@ struct haul {
     uint64_t had;      /* bytes that are here, from the start */
     uint64_t since_ns; /* since when the rest is expected */
     int fd;            /* owned */
-    bool lent;         /* the kernel reads it by itself */
+    bool lent;         /* the kernel reads it, and gives it, by itself */
     struct taker *taker;
 };
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "protocol/span_fields.h"
@@ -15,7 +16,6 @@
 #include "worker/agent/reap.h"
 #include "worker/agent/uplink.h"
 #include "worker/agent/worker.h"
-#include "worker/link/blob.h"
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blob.h"
+
 #define SLOTS 2u
 
 /* A chunk on its way. */
@@ -24,22 +26,6 @@ struct cast {
     unsigned rank, root;
     struct slot slot[SLOTS];
 };
-
-static int read_all(int fd, char *p, uint64_t size, uint64_t offset, struct err *err)
-{
-    while (size) {
-        const ssize_t n = pread(fd, p, size, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set(err, "the parcel can't be read: %s", n ? strerror(errno) : "it is shorter than it says");
-        p += n;
-        size -= (uint64_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
 
 static int write_all(int fd, const char *p, uint64_t size, uint64_t offset, struct err *err)
 {
@@ -77,7 +63,7 @@ static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, ui
     const bool root = c->rank == c->root;
     cu_stream stream = comm_stream(c->comm);
 
-    if (root && (read_all(fd, s->host, size, offset, err) < 0 ||
+    if (root && (blob_read(fd, s->host, size, offset, err) < 0 ||
                  driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
         return -1;
     if (comm_broadcast(c->comm, where, where, size, c->root, c->limit, err) < 0)

@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/descriptor.h"
 #include "base/process.h"
 #include "protocol/reader.h"
 #include "protocol/span.h"
-#include "worker/link/blob.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -260,7 +260,7 @@ static int open_large(struct arrival *a, struct packet *p, struct err *err)
     if (!(p->p = malloc(size > 0 ? (size_t)size : 1)))
         return err_set(err, "out of memory for a message of %llu bytes", (unsigned long long)size);
     p->n = (size_t)size;
-    if (blob_read(a->fds.fd[0], p->p, p->n, err) < 0)
+    if (blob_read(a->fds.fd[0], p->p, p->n, 0, err) < 0)
         return -1;
     fd_close(&a->fds.fd[0]);
     a->fds.fd[0] = a->fds.fd[--a->fds.n];

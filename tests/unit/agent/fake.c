@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/buf.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
-#include "worker/link/blob.h"
 #include "worker/link/packet.h"
 
 struct fake {
@@ -33,6 +33,7 @@ struct fake {
 };
 
 static int stack_fd = -1; /* for the signal handler */
+static volatile sig_atomic_t stacks_written;
 
 bool fake_is_wanted(int argc, char **argv)
 {
@@ -206,6 +207,13 @@ static void on_stack_signal(int signo)
 {
     (void)signo;
     (void)!write(stack_fd, "Thread 1: fake.c\n", 17);
+    stacks_written = 1;
+}
+
+static void wait_for_stacks(void)
+{
+    while (!stacks_written)
+        nap(5);
 }
 
 static void run_line(struct fake *f, char *line)
@@ -233,6 +241,7 @@ static void run_line(struct fake *f, char *line)
     else if (strcmp(line, "child") == 0 || strcmp(line, "daemon") == 0) leave_child(line[0] == 'd');
     else if (strcmp(line, "listen") == 0 || strcmp(line, "connect") == 0) tcp((int)number, line[0] == 'l');
     else if (strcmp(line, "cut") == 0) wait_for_cut(f);
+    else if (strcmp(line, "stuck") == 0) wait_for_stacks();
     else if (strcmp(line, "stacks") == 0) signal(SIGRTMIN + 3, on_stack_signal);
     else if (strcmp(line, "env") == 0) dprintf(1, "%s\n", getenv(arg) ? getenv(arg) : "(none)");
 }

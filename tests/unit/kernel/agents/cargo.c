@@ -1,14 +1,15 @@
 /* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of messages and
  * failures. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/descriptor.h"
 #include "kernel/agents/lanes.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/kernel/agents/yard.h"
 #include "tests/unit/tap.h"
-#include "worker/link/blob.h"
 
 #define SMALL  5000u
 #define BIG    ((3u << 20) + 77)
@@ -80,7 +81,7 @@ static void large_ones_go_along_a_chain(void)
     yard_run(&y, ENOUGH);
     ok(all_have(&y, 0, 4, 1, LONGER), "a large blob gets to four nodes");
     is_int(y.k_chunks, chunks, "the kernel sends it once");
-    is_int(y.filled, chunks, "and reads it itself, for its own machine lends it");
+    is_int(y.lent_chunks, chunks, "and gives it itself, for its own machine lends it");
     is_int(y.peer_chunks, 3 * chunks, "and each link between nodes carries it once");
     yard_put(&y, 0, 2, BIG);
     y.k_chunks = 0;
@@ -192,6 +193,26 @@ static void drop_while_it_is_on_its_way(void)
     yard_run(&y, ENOUGH);
     ok(y.node[3].settled == 1 && y.node[3].failed == 0, "who waits for it gets it");
     ok(cargo_count(y.cargo) == 0 && y.drops == 1 && y.node[3].blobs.n == 0, "then it is dropped everywhere");
+    yard_release(&y);
+}
+
+static void nobody_waits_for_what_cannot_be_told(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_put(&y, 0, 2, SMALL);
+    yard_need(&y, 1, LONGER, 1, 3);
+    yard_run(&y, 20);
+    ok(yard_waits(&y, 2, 1) && y.busy, "a blob is on its way");
+    cargo_stop(y.cargo);
+    ok(!y.busy && cargo_count(y.cargo) == 1 && cargo_has(y.cargo, 2, 0), "the kernel stops it, and no other");
+    yard_run(&y, ENOUGH);
+    ok(nobody_waits(&y, 1) && y.node[3].failed == 1 && y.lent.n_takers == 0, "those that waited are told");
+    yard_need(&y, 2, SMALL, 1, 3);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 3, 2, SMALL), "and the next one comes");
     yard_release(&y);
 }
 
@@ -318,36 +339,101 @@ static void what_is_no_business_of_cargo(void)
     yard_release(&y);
 }
 
+static void lend(int socket, uint64_t blob, uint64_t size, int fd, size_t packet)
+{
+    const uint64_t words[2] = { blob, size };
+
+    ok(descriptor_send(socket, words, packet, fd) == 0, "the agent lends %llu bytes", (unsigned long long)size);
+}
+
 static void what_was_not_lent(void)
 {
-    const uint64_t cut[2] = { 5, 2 * SPAN_CHUNK_MAX };
-    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = cut[1] };
+    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = 10 };
     const unsigned files = yard_open_files();
+    int socket[2], fd = blob_of("test", "only these", 10, NULL), soft = blob_create("test", NULL);
     struct lent t = LENT_INIT;
     struct err err = { "" };
-    int socket[2], fd;
 
-    fd = blob_of("test", "only these", 10, &err);
-    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob that is shorter than its holder says");
-    ok(lent_fill(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not lent"), "nothing was lent: %s", err.text);
-    ok(descriptor_send(socket[1], cut, 9, fd) == 0 && lent_fill(&t, socket[0], &m, &err) < 0 && t.n == 0,
-       "a packet that is too short");
-    err.text[0] = '\0';
-    ok(descriptor_send(socket[1], cut, sizeof cut, fd) == 0 && lent_fill(&t, socket[0], &m, &err) < 0 &&
-           strstr(err.text, "cut short"),
-       "the bytes are not there: %s", err.text);
-    m.v[F_CHUNK_OFFSET].u64 = cut[1];
-    ok(lent_fill(&t, socket[0], &m, &err) < 0, "an offset behind the end");
+    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob");
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not lent"), "nothing was lent: %s", err.text);
+    lend(socket[1], 5, 10, fd, 9);
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
+    lend(socket[1], 5, 11, fd, 16);
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a blob that is shorter than its holder says");
+    ok(blob_write(soft, "only these", 10, NULL) == 0, "one that is not sealed");
+    lend(socket[1], 5, 10, soft, 16);
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "could still be cut short");
+    lend(socket[1], 5, 10, fd, 16);
+    m.v[F_CHUNK_OFFSET].u64 = 10;
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 1, "an offset behind the end");
     m.blob_size--;
     m.v[F_CHUNK_OFFSET].u64 = 0;
-    ok(lent_fill(&t, socket[0], &m, &err) < 0, "another size");
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && !lent_next(&t, &m, &err), "another size");
     lent_drop(&t, 5);
     lent_drop(&t, 5);
     close(fd);
+    close(soft);
     close(socket[0]);
     close(socket[1]);
     is_int(yard_open_files(), files, "no descriptor is left");
     lent_release(&t);
+}
+
+static bool next_is(struct lent *t, uint64_t to, uint64_t offset)
+{
+    struct err err = { "" };
+    struct span m = { .kind = 0 };
+
+    return lent_next(t, &m, &err) && m.kind == SPAN_CHUNK && m.v[F_CHUNK_TO].u64 == to &&
+           m.v[F_CHUNK_OFFSET].u64 == offset && m.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX && m.v[F_CHUNK_DATA].s.p[3] == 'z';
+}
+
+static bool takes(struct lent *t, uint64_t to, uint64_t bytes)
+{
+    const struct span m = { .kind = SPAN_TAKEN,
+                            .blob = 5,
+                            .blob_size = 8 * SPAN_CHUNK_MAX,
+                            .v[F_TAKEN_TO].u64 = to,
+                            .v[F_TAKEN_BYTES].u64 = bytes };
+
+    return lent_taken(t, &m);
+}
+
+static void what_was_lent(void)
+{
+    const uint64_t mib = SPAN_CHUNK_MAX, size = 8 * mib;
+    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 2 };
+    char *bytes = malloc(size);
+    struct lent t = LENT_INIT;
+    struct err err = { "" };
+    bool in_turns = true;
+    int socket[2], fd;
+
+    memset(bytes, 'z', size);
+    fd = blob_of("test", bytes, size, NULL);
+    free(bytes);
+    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob of 8 MiB");
+    lend(socket[1], 5, size, fd, 16);
+    ok(lent_begin(&t, socket[0], &m, &err) == 0, "is given to one node");
+    m.v[F_CHUNK_TO].u64 = 3;
+    ok(lent_begin(&t, socket[0], &m, &err) == 0, "and to another");
+    for (unsigned i = 0; i < 4; i++)
+        in_turns = in_turns && next_is(&t, 2, i * mib) && next_is(&t, 3, i * mib);
+    ok(in_turns && !lent_next(&t, &m, &err), "in turns, and no more than a window each");
+    ok(takes(&t, 3, mib) && next_is(&t, 3, 4 * mib) && !lent_next(&t, &m, &err), "who has taken some gets more");
+    ok(takes(&t, 2, 7 * mib) && next_is(&t, 2, 7 * mib) && !lent_next(&t, &m, &err),
+       "what somebody has from elsewhere is not sent");
+    ok(!takes(&t, 4, mib), "others are not ours");
+    ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_takers == 1, "who has all gets no more");
+    lend(socket[1], 5, size, fd, 16);
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
+    ok(lent_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0), "lent once more it begins anew");
+    lent_drop(&t, 5);
+    ok(t.n == 0 && t.n_takers == 0 && !lent_next(&t, &m, &err), "dropped it goes to nobody");
+    lent_release(&t);
+    close(fd);
+    close(socket[0]);
+    close(socket[1]);
 }
 
 static void endpoints(void)
@@ -369,12 +455,14 @@ int main(void)
     no_room_on_a_node();
     a_blob_that_its_holder_lost();
     drop_while_it_is_on_its_way();
+    nobody_waits_for_what_cannot_be_told();
     needed_again_while_it_moves();
     a_link_goes_dead(false);
     a_link_goes_dead(true);
     any_mishap();
     what_is_no_business_of_cargo();
     what_was_not_lent();
+    what_was_lent();
     endpoints();
     return plan_done();
 }

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/buf.h"
 #include "base/descriptor.h"
 #include "protocol/span_fields.h"
-#include "worker/link/blob.h"
 
 static const unsigned char key[32] = { 1 };
 
@@ -68,6 +68,8 @@ static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span
 {
     struct yard *y = arg;
 
+    if (m->kind == SPAN_TAKEN && nodes[0] == 0 && lent_taken(&y->lent, m))
+        return;
     y->k_chunks += m->kind == SPAN_CHUNK;
     y->ships += m->kind == SPAN_SHIP;
     y->drops += m->kind == SPAN_DROP;
@@ -297,17 +299,17 @@ static unsigned roll(struct yard *y, unsigned sides)
 /* As intake.c does. */
 static void k_takes(struct yard *y, unsigned from, struct span *m)
 {
+    const bool lent = m->kind == SPAN_CHUNK && from == 0 && m->v[F_CHUNK_DATA].s.n == 0;
     struct err err = { "" };
 
-    if (m->kind == SPAN_CHUNK && from == 0 && m->v[F_CHUNK_DATA].s.n == 0) {
-        if (lent_fill(&y->lent, y->lending[0], m, &err) == 0)
-            y->filled++;
-        else
-            *m = (struct span){
-                .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err.text)
-            };
-    }
-    (void)cargo_message(y->cargo, from, m);
+    if (lent && lent_begin(&y->lent, y->lending[0], m, &err) < 0)
+        *m = (struct span){
+            .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err.text)
+        };
+    if (m->kind != SPAN_CHUNK || !lent)
+        (void)cargo_message(y->cargo, from, m);
+    for (struct span more; lent_next(&y->lent, &more, &err); y->lent_chunks++)
+        (void)cargo_message(y->cargo, 0, &more);
 }
 
 static void deliver(struct yard *y, unsigned from, unsigned to)
@@ -394,7 +396,7 @@ bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size)
     const struct blob *b = blobs_get(&y->node[node].blobs, blob);
     char *p = b && b->size == size ? malloc(size) : NULL;
     struct err err = { "" };
-    bool same = p && blob_read(b->fd, p, size, &err) == 0;
+    bool same = p && blob_read(b->fd, p, size, 0, &err) == 0;
 
     for (uint64_t i = 0; same && i < size; i++)
         same = p[i] == byte_at(blob, i);

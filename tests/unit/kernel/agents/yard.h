@@ -53,7 +53,7 @@ struct yard {
     unsigned k_chunks, peer_chunks, ships, drops;
     struct lent lent; /* by node 0, when it lends */
     int lending[2];   /* the kernel's end, and node 0's */
-    unsigned filled;  /* CHUNKs whose bytes the kernel read */
+    unsigned lent_chunks; /* CHUNKs whose bytes the kernel read */
     bool busy, wrong; /* as the kernel's door was told; it was told what it knew */
     struct clock clock;
 };

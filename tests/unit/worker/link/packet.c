@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
-#include "worker/link/blob.h"
 
 /* How many descriptors this process has; -1 where that can't be told. */
 static int open_fds(void)
@@ -69,7 +69,7 @@ static void comes_through(size_t n, bool with_blob, const char *what)
     if (ok(packet_recv(fd[1], &p, &err) == PACKET_GOT, "and received (%s)", err.text)) {
         ok(slice_equal(slice_of(p.p, p.n), buf_slice(&b)), "as the same bytes");
         if (with_blob)
-            ok(blob_read(p.blob_fd, bytes, 6, NULL) == 0 && memcmp(bytes, "abcdef", 6) == 0
+            ok(blob_read(p.blob_fd, bytes, 6, 0, NULL) == 0 && memcmp(bytes, "abcdef", 6) == 0
                    && fcntl(p.blob_fd, F_GETFD) == FD_CLOEXEC,
                "with its blob, close-on-exec");
         else

@@ -3,10 +3,11 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
-#include "worker/link/blob.h"
+#include "base/blob.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,12 @@
 #if defined(MFD_ALLOW_SEALING) && defined(F_ADD_SEALS)
 #define HAVE_SEALS 1
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#endif
+
+#ifdef MAP_POPULATE /* all pages now, instead of a fault for each few of them */
+#define AT_ONCE MAP_POPULATE
+#else
+#define AT_ONCE 0
 #endif
 
 #ifndef MFD_NOEXEC_SEAL
@@ -118,19 +125,44 @@ int blob_check(int fd, uint64_t *size, struct err *err)
     return 0;
 }
 
-int blob_read(int fd, void *p, size_t n, struct err *err)
+int blob_view_open(struct blob_view *v, int fd, uint64_t offset, size_t n, struct err *err)
 {
-    size_t at = 0;
+    const size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
+    struct stat st;
 
-    while (at < n) {
-        const ssize_t k = pread(fd, (char *)p + at, n - at, (off_t)at);
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return err_set(err, "a memory file ends after %zu of %zu bytes%s%s", at, n, k < 0 ? ": " : "",
-                           k < 0 ? strerror(errno) : "");
-        at += (size_t)k;
+    *v = (struct blob_view)BLOB_VIEW_INIT;
+    if (n == 0)
+        return 0;
+    if (fstat(fd, &st) < 0)
+        return err_set(err, "can't look at a memory file: %s", strerror(errno));
+    if (st.st_size < 0 || offset > (uint64_t)st.st_size || n > (uint64_t)st.st_size - offset)
+        return err_set(err, "a memory file has %lld bytes, too few for %zu at %" PRIu64, (long long)st.st_size, n,
+                       offset);
+    v->map = mmap(NULL, before + n, PROT_READ, MAP_SHARED | AT_ONCE, fd, (off_t)(offset - before));
+    if (v->map == MAP_FAILED) {
+        v->map = NULL;
+        return err_set(err, "a memory file can't be mapped: %s", strerror(errno));
     }
+    v->size = before + n;
+    v->bytes = slice_of((const char *)v->map + before, n);
+    return 0;
+}
+
+void blob_view_close(struct blob_view *v)
+{
+    if (v->map)
+        munmap(v->map, v->size);
+    *v = (struct blob_view)BLOB_VIEW_INIT;
+}
+
+int blob_read(int fd, void *p, size_t n, uint64_t offset, struct err *err)
+{
+    struct blob_view v;
+
+    if (blob_view_open(&v, fd, offset, n, err) < 0)
+        return -1;
+    if (n > 0)
+        memcpy(p, v.bytes.p, n);
+    blob_view_close(&v);
     return 0;
 }

@@ -1,11 +1,12 @@
-/* Tests of worker/link/blob.h. */
+/* Tests of base/blob.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
-#include "worker/link/blob.h"
+#include "base/blob.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static void a_sealed_blob_can_only_be_read(void)
     if (!ok(fd >= 0, "a blob is made of bytes (%s)", err.text))
         return;
     ok(blob_check(fd, &size, &err) == 0 && size == 5, "it has their size (%s)", err.text);
-    ok(blob_read(fd, back, 5, &err) == 0 && memcmp(back, "hello", 5) == 0, "and their content");
+    ok(blob_read(fd, back, 5, 0, &err) == 0 && memcmp(back, "hello", 5) == 0, "and their content");
     is_int(fcntl(fd, F_GETFD), FD_CLOEXEC, "it is close-on-exec");
 #ifdef MFD_ALLOW_SEALING
     char *map;
@@ -32,7 +33,7 @@ static void a_sealed_blob_can_only_be_read(void)
     map = mmap(NULL, 5, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (ok(map != MAP_FAILED, "it can be mapped for writing privately")) {
         map[0] = 'J';
-        ok(blob_read(fd, back, 5, NULL) == 0 && back[0] == 'h', "which does not show in it");
+        ok(blob_read(fd, back, 5, 0, NULL) == 0 && back[0] == 'h', "which does not show in it");
         munmap(map, 5);
     }
 #endif
@@ -52,7 +53,7 @@ static void what_is_no_blob_is_refused(void)
 #ifdef MFD_ALLOW_SEALING
     ok(blob_check(soft, &size, &soft_err) < 0, "%s", soft_err.text);
 #endif
-    ok(blob_write(soft, "a", 1, NULL) == 0 && blob_read(soft, back, 2, &short_err) < 0, "%s", short_err.text);
+    ok(blob_write(soft, "a", 1, NULL) == 0 && blob_read(soft, back, 2, 0, &short_err) < 0, "%s", short_err.text);
     ok(blob_write(null, "a", 1, NULL) < 0 && blob_seal(null, NULL) < 0, "nor can it be written or sealed");
     fd_close(&null);
     fd_close(&soft);
@@ -63,13 +64,42 @@ static void a_blob_may_be_empty(void)
     uint64_t size = 1;
     int fd = blob_of("test", NULL, 0, NULL);
 
-    ok(fd >= 0 && blob_check(fd, &size, NULL) == 0 && size == 0 && blob_read(fd, NULL, 0, NULL) == 0,
+    ok(fd >= 0 && blob_check(fd, &size, NULL) == 0 && size == 0 && blob_read(fd, NULL, 0, 0, NULL) == 0,
        "no bytes make a blob too");
     fd_close(&fd);
 }
 
+/* Also across pages, from where no page begins. */
+static void a_piece_of_a_blob_can_be_looked_at(void)
+{
+    const size_t size = 3 * (size_t)sysconf(_SC_PAGESIZE);
+    char *bytes = malloc(size), *back = malloc(size);
+    struct blob_view v = BLOB_VIEW_INIT;
+    struct err err = { "" };
+    int fd;
+
+    for (size_t i = 0; bytes && i < size; i++)
+        bytes[i] = (char)(i * 7 % 251);
+    fd = bytes && back ? blob_of("test", bytes, size, NULL) : -1;
+    ok(fd >= 0 && blob_view_open(&v, fd, size / 3 - 5, size / 3 + 10, &err) == 0, "a piece is opened (%s)", err.text);
+    ok(v.bytes.n == size / 3 + 10 && memcmp(v.bytes.p, bytes + size / 3 - 5, v.bytes.n) == 0, "and has those bytes");
+    blob_view_close(&v);
+    ok(!v.map && v.bytes.n == 0, "closed it is empty");
+    blob_view_close(&v);
+    ok(blob_read(fd, back, size - 1, 1, NULL) == 0 && memcmp(back, bytes + 1, size - 1) == 0, "all but the first byte is read");
+    ok(blob_view_open(&v, fd, size, 0, NULL) == 0 && !v.map, "no bytes are none");
+    ok(blob_view_open(&v, fd, 1, size, &err) < 0 && !v.map, "%s", err.text);
+    ok(blob_view_open(&v, fd, UINT64_MAX, 1, NULL) < 0 && blob_view_open(&v, fd, 1, SIZE_MAX, NULL) < 0 && !v.map,
+       "nor what no file holds");
+    fd_close(&fd);
+    ok(blob_view_open(&v, fd, 0, 1, &err) < 0 && !v.map, "%s", err.text);
+    free(bytes);
+    free(back);
+}
+
 int main(void)
 {
+    a_piece_of_a_blob_can_be_looked_at();
     a_sealed_blob_can_only_be_read();
     what_is_no_blob_is_refused();
     a_blob_may_be_empty();
