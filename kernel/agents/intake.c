@@ -201,16 +201,6 @@ static void begin_lent(struct agents *a, const struct span *chunk)
     (void)cargo_message(a->cargo, NODE_HERE, &held);
 }
 
-/* To whom the next chunks of what was lent are due, now that one has come or gone. */
-static void give_lent(struct agents *a)
-{
-    struct err err = { "" };
-    struct span m;
-
-    while (lent_next(&a->lent, &m, &err))
-        (void)cargo_message(a->cargo, NODE_HERE, &m);
-}
-
 static void take_message(struct agents *a, const struct arrival *arrival, struct link *l, const struct bundle_entry *e)
 {
     struct err err = { "" };
@@ -226,7 +216,6 @@ static void take_message(struct agents *a, const struct arrival *arrival, struct
         begin_lent(a, &m);
     else if (!take_own(a, l, e->worker, &m))
         a->handler.message(a->handler.arg, l->number, e->worker, &m);
-    give_lent(a);
     (void)agents_blobs_go_on(a);
     span_release(&m);
 }

@@ -79,8 +79,8 @@ struct agents {
 uint64_t agents_now(const struct agents *a);
 /* To one node's agent; what goes wrong is logged. */
 void agents_tell(struct agents *a, const struct link *l, const struct span *m);
-/* false: a message about a blob could not be made since the last call, and nobody waits for a blob any more. To be
- * called after cargo was. */
+/* To be called after cargo was: gives what is due of what was lent. false: a message about a blob could not be made
+ * since the last call, and nobody waits for a blob any more. */
 bool agents_blobs_go_on(struct agents *a);
 /* What has waited for the node leaves. */
 void agents_flush(struct link *l);
