@@ -70,7 +70,7 @@ static void send_interrupt(struct link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
-/* One that comes before its cell has begun, on a rank that is late, counts when it begins: nobody sends another. */
+/* One that comes before its cell has begun, in a worker that is late, counts when it begins: nobody sends another. */
 static void interrupt(struct link *l, uint64_t cell)
 {
     bool runs = false;
@@ -85,9 +85,25 @@ static void interrupt(struct link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void note_coming(struct link *l, const struct span *head)
+/* What a rank runs, or home: home is asked for other things meanwhile, which are short. */
+static bool is_cell(const struct packet *p, const struct span *head)
 {
-    if (head->kind != SPAN_RUN && head->kind != SPAN_PROBE)
+    struct err err = { "" };
+    struct span m;
+    bool executes;
+
+    if (head->kind != SPAN_REQUEST)
+        return head->kind == SPAN_RUN || head->kind == SPAN_PROBE;
+    if (span_decode(&m, p->p, p->n, &err) < 0)
+        return false;
+    executes = slice_is(m.v[F_REQUEST_TYPE].s, "execute_request");
+    span_release(&m);
+    return executes;
+}
+
+static void note_coming(struct link *l, const struct packet *p, const struct span *head)
+{
+    if (!is_cell(p, head))
         return;
     pthread_mutex_lock(&l->lock);
     l->coming = head->cell;
@@ -153,7 +169,7 @@ static int dispatch(struct link *l, struct packet *p)
         synced(l);
         return 0;
     default:
-        note_coming(l, &head);
+        note_coming(l, p, &head);
         return enqueue(l, p);
     }
 }

@@ -34,7 +34,7 @@ struct link {
     uint64_t cells[LINK_CELLS_MAX]; /* what the main thread executes now */
     unsigned cells_n;
     bool interrupted;          /* a SIGINT was sent since link_end last looked */
-    uint64_t coming;           /* the last cell or probe of a rank that came, begun or not; 0: none */
+    uint64_t coming;           /* the last cell or probe that came, begun or not; 0: none */
     uint64_t early;            /* it was interrupted before it began; 0: none */
     bool stopping;
     uint64_t syncs_sent;
@@ -53,8 +53,8 @@ void link_forked(struct link *l);
 /* The oldest message, now the caller's. false: none. */
 bool link_take(struct link *l, struct packet *p);
 
-/* An interrupt of `cell` is a SIGINT to the main thread from begin to end; of a RUN or PROBE that came, but has not begun,
- * as it begins. -1: too many at once. */
+/* An interrupt of `cell` is a SIGINT to the main thread from begin to end; of a RUN, a PROBE or a cell of home's that came,
+ * but has not begun, as it begins. -1: too many at once. */
 MUST_USE int link_begin(struct link *l, uint64_t cell);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
 bool link_end(struct link *l, uint64_t cell);

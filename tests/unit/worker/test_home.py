@@ -185,6 +185,17 @@ def test_an_interrupt_ends_the_cell_and_nothing_else(home, code):
     assert home.run("kept")["status"] == "ok"
 
 
+def test_an_interrupt_that_comes_before_the_cell_has_begun_ends_it(home):
+    os.kill(home.process.pid, signal.SIGSTOP)
+    cell = home.execute("import time; time.sleep(60)")
+    home.request("complete_request", {"code": "prin", "cursor_pos": 4})
+    home.send("INTERRUPT", cell)
+    os.kill(home.process.pid, signal.SIGCONT)
+    reply = home.expect("REPLY", cell).json()
+    assert reply["ename"] == "KeyboardInterrupt" and not any("worker.py" in line for line in reply["traceback"]), reply
+    assert home.run("1")["status"] == "ok"
+
+
 def test_interrupts_of_another_cell_or_of_none_are_ignored(home):
     for cell in (1, 77):
         home.send("INTERRUPT", cell)

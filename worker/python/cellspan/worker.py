@@ -364,7 +364,7 @@ class Worker:
         if cell.error is None:
             try:
                 kind, error, tb = sys.exc_info()
-                if kind is KeyboardInterrupt:
+                if kind is KeyboardInterrupt and _has_theirs(tb):
                     self.shell.showtraceback((kind, error, _theirs(tb)), tb_offset=0)
                 else:
                     self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
@@ -398,12 +398,21 @@ def loads(text):
     return json.loads(text) if text else {}
 
 
+def _is_ours(tb):
+    name = tb.tb_frame.f_code.co_filename
+    return name.startswith(_PACKAGE) or "runpy" in os.path.basename(name)
+
+
+def _has_theirs(tb):
+    """Is there a frame that is not ours? There is none when the cell had not begun."""
+    return tb is not None and (not _is_ours(tb) or _has_theirs(tb.tb_next))
+
+
 def _theirs(tb):
     """A traceback without the frames of ours, and of runpy, that it begins with."""
     first = tb
     while tb is not None:
-        name = tb.tb_frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) and "runpy" not in os.path.basename(name):
+        if not _is_ours(tb):
             return tb
         tb = tb.tb_next
     return first
