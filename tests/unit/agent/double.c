@@ -14,7 +14,7 @@
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/must.h"
 
-#define LIMIT_MS 10000
+#define LIMIT_MS 60000
 #define NODE 5u /* the number that WELCOME gives */
 
 static void start_agent(struct kernel *k, const char *self, bool home, const char *endpoint)

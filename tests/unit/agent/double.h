@@ -26,7 +26,7 @@ struct kernel {
 
 /* Starts an agent; self: the program that is its python; home: with a home. Waits for HELLO and says WELCOME. */
 void kernel_start(struct kernel *k, const char *self, bool home, uint64_t window);
-/* Ends it by the end of its stdin; its exit status, or -1 when it doesn't end within 10 s. */
+/* Ends it by the end of its stdin; its exit status, or -1 when it doesn't end within a minute. */
 int kernel_end(struct kernel *k);
 int kernel_wait(struct kernel *k); /* only waits and releases */
 
@@ -37,7 +37,7 @@ void kernel_run(struct kernel *k, uint32_t worker, uint64_t cell, const char *sc
 void kernel_ranks(struct kernel *k, const char *self, unsigned n);
 void kernel_start_ranks(struct kernel *k, const char *python, unsigned n, const char *env);
 
-/* Takes messages until one of this kind from this worker (0: any) is there; false after 10 s. */
+/* Takes messages until one of this kind from this worker (0: any) is there; false after a minute. */
 bool kernel_until(struct kernel *k, enum span_kind kind, uint32_t worker);
 /* Takes what comes within ms. */
 void kernel_listen(struct kernel *k, int ms);

@@ -178,7 +178,7 @@ static void slow_drivers_hold_up_nobody(const char *self, const struct stage *s)
     struct span m = { .kind = SPAN_KILL };
     struct kernel k;
 
-    stage_set(s, "hang nvmlInit_v2 3000\n");
+    stage_set(s, "hang nvmlInit_v2 8000\n");
     kernel_start(&k, self, true, WINDOW);
     start_ranks(&k, self, 2, 2, 1, false);
     m.v[F_KILL_SIGNAL].u64 = 9;

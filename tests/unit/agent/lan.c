@@ -16,7 +16,7 @@
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/must.h"
 
-#define LIMIT_MS 10000
+#define LIMIT_MS 60000
 
 void lan_open(struct lan *l)
 {

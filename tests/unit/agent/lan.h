@@ -44,7 +44,7 @@ void lan_open(struct lan *l);
 void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints, const char *secret);
 /* And waits until it is welcome. */
 void lan_join(struct lan *l, uint32_t node, enum lan_how how);
-int lan_wait(struct lan *l, uint32_t node); /* its exit status; -1: a signal, or nothing within 10 s */
+int lan_wait(struct lan *l, uint32_t node); /* its exit status; -1: a signal, or nothing within a minute */
 int lan_end(struct lan *l, uint32_t node);  /* by the end of its stdin */
 bool lan_wrote(const struct lan *l, uint32_t node, const char *text); /* to stderr */
 void lan_close(struct lan *l);
@@ -53,7 +53,7 @@ void lan_close(struct lan *l);
 void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n,
               const struct span *m);
 void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m); /* to one agent */
-/* Takes messages until one of this kind from this node (0: any) is there; false after 10 s. */
+/* Takes messages until one of this kind from this node (0: any) is there; false after a minute. */
 bool lan_until(struct lan *l, enum span_kind kind, uint32_t node);
 /* The same within ms: for what should not come. */
 bool lan_comes(struct lan *l, enum span_kind kind, uint32_t node, int ms);

@@ -30,10 +30,10 @@ static inline int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Within 5 s. */
+/* Within 30 s. */
 static inline bool is_gone(pid_t pid)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 3000; i++) {
         if (kill(pid, 0) < 0 && errno == ESRCH)
             return true;
         usleep(10000);
