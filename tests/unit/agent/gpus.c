@@ -64,6 +64,12 @@ static bool says(struct slice s, const char *text)
     return memmem(s.p, s.n, text, strlen(text)) != NULL;
 }
 
+/* The driver has 0.7 s to say what happened, which its double may miss on a busy machine. */
+static bool was_late(struct slice s)
+{
+    return says(s, "does not answer");
+}
+
 static void gone(struct kernel *k, uint32_t worker, const char *script, const char *gpu, const char *name)
 {
     kernel_run(k, worker, 4, script);
@@ -116,6 +122,28 @@ static void gauges_are_answered(struct kernel *k)
        "with every worker's GPUs: %.*s", SLICE_ARG(k->last.v[F_GAUGES_GAUGES].s));
 }
 
+/* On GPU 1, which is free. */
+static void an_xid_is_told(struct kernel *k, const char *self, const struct stage *s)
+{
+    char facts[1024] = "";
+    size_t n = 0;
+
+    do {
+        stage_set(s, "");
+        start_ranks(k, self, 14, 1, 1, false);
+        all_ready(k, 1);
+        sees(k, 14, GPU_UUID(1), "the dead rank's GPU is given to the next");
+        n += (size_t)snprintf(facts + n, sizeof facts - n, "xid 1 79\n"); /* one more than there were */
+        snprintf(facts + n, sizeof facts - n, "memory 1 80000\nprocess 1 999999 70000\n");
+        stage_set(s, facts);
+        kernel_run(k, 14, 4, "err RuntimeError: CUDA error: out of memory\\n\nkill 6");
+        if (!ok(kernel_until(k, SPAN_EXITED, 14), "it ends"))
+            return;
+    } while (was_late(k->last.v[F_EXITED_GPU].s) && n < 200);
+    ok(says(k->last.v[F_EXITED_GPU].s, "Xid 79: GPU has fallen off the bus"), "an Xid is told: %.*s",
+       SLICE_ARG(k->last.v[F_EXITED_GPU].s));
+}
+
 static void deaths_name_gpus(struct kernel *k, const char *self, const struct stage *s)
 {
     gone(k, 3, "exit 3", "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB)", "a dead rank's GPU is named");
@@ -126,12 +154,7 @@ static void deaths_name_gpus(struct kernel *k, const char *self, const struct st
     refused(k, 13, "8, of which 0 are free", "what others share is not free");
     gone(k, 11, "exit 0", "GPU", "sharers end");
     gone(k, 12, "exit 0", "GPU", "both");
-    start_ranks(k, self, 14, 1, 1, false);
-    all_ready(k, 1);
-    sees(k, 14, GPU_UUID(1), "the dead rank's GPU is given to the next");
-    stage_set(s, "xid 1 79\nmemory 1 80000\nprocess 1 999999 70000\n");
-    gone(k, 14, "err RuntimeError: CUDA error: out of memory\\n\nkill 6", "Xid 79: GPU has fallen off the bus",
-         "an Xid is told");
+    an_xid_is_told(k, self, s);
     ok(k->last.v[F_EXITED_STATUS].u64 == 6 &&
            says(k->last.v[F_EXITED_GPU].s, "its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "
                                            "68.4 GiB by pid 999999"),
@@ -142,8 +165,10 @@ static void deaths_name_gpus(struct kernel *k, const char *self, const struct st
 static void full_gpus_are_explained(struct kernel *k, const struct stage *s)
 {
     stage_set(s, "memory 2 80000\nprocess 2 999999 70000\n");
-    kernel_run(k, 4, 5, "oom");
-    ok(kernel_until(k, SPAN_DONE, 4) && k->last.cell == 5, "a cell whose GPU was full is over");
+    for (int tries = 0; tries == 0 || (tries < 20 && was_late(k->last.v[F_DONE_CONTENT].s)); tries++) {
+        kernel_run(k, 4, 5, "oom");
+        ok(kernel_until(k, SPAN_DONE, 4) && k->last.cell == 5, "a cell whose GPU was full is over");
+    }
     ok(says(k->last.v[F_DONE_CONTENT].s, "\"evalue\":\"CUDA out of memory.\"") &&
            says(k->last.v[F_DONE_CONTENT].s,
                 "GPU 2 (GPU-a002…, NVIDIA A100-SXM4-80GB): its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "

@@ -9,7 +9,7 @@
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/gpu/affinity.h"
 
-#define LIMIT_NS (20 * NS_PER_S)
+#define LIMIT_NS (60 * NS_PER_S)
 
 struct asked {
     struct loop *loop;
@@ -259,15 +259,41 @@ static const char *autopsy(struct gpu_desk *d, struct loop *loop, uint32_t worke
     return await(&q);
 }
 
-static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s)
+/* The driver has 0.7 s, which its double may miss on a busy machine. */
+static bool was_late(const char *said)
 {
-    char facts[256], want[512];
+    return strstr(said, "does not answer") != NULL;
+}
+
+/* Of a worker to whose GPUs nothing happened. */
+static const char *autopsy_in_time(struct gpu_desk *d, struct loop *loop, uint32_t worker)
+{
+    const char *said = autopsy(d, loop, worker, "");
+
+    for (int tries = 1; was_late(said) && tries < 20; tries++) {
+        look(d, loop); /* until the late answer has come */
+        said = autopsy(d, loop, worker, "");
+    }
+    return said;
+}
+
+/* false: the driver was too late; the next time it may not be. */
+static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s, int xids)
+{
+    char facts[1024] = "", want[512];
+    size_t n = 0;
+    const char *said;
+    bool late;
 
     stage_set(s, "");
     take(d, 2, 2, 1, false, NULL);
     look(d, loop); /* and so the marks are made */
-    is_text(autopsy(d, loop, 2, "killed"), "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB)", "nothing happened");
-    snprintf(facts, sizeof facts, "xid 1 79\nmemory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n",
+    said = autopsy(d, loop, 2, "killed");
+    if (!(late = was_late(said)))
+        is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB)", "nothing happened");
+    for (; xids > 0; xids--) /* one more than there were */
+        n += (size_t)snprintf(facts + n, sizeof facts - n, "xid 1 79\n");
+    snprintf(facts + n, sizeof facts - n, "memory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n",
              (long)getpid());
     stage_set(s, facts);
     snprintf(want, sizeof want,
@@ -277,10 +303,22 @@ static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const st
              "48.8 GiB by rank 1 "
              "(pid %ld)",
              (long)getpid());
-    is_text(autopsy(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory."), want, "an Xid, and whose memory it is");
+    said = autopsy(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory.");
+    if (!(late = late || was_late(said)))
+        is_text(said, want, "an Xid, and whose memory it is");
     is_text(autopsy(d, loop, 77, "x"), "", "who has none has nothing to tell");
     gpu_give(d, 2);
     gpu_give(d, 3);
+    return !late;
+}
+
+static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s)
+{
+    int tries = 1;
+
+    while (!death_is_explained(d, loop, s, tries) && tries++ < 20)
+        look(d, loop); /* until the late answer has come */
+    ok(tries <= 20, "deaths are explained, at the %d. try", tries);
 }
 
 static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *loop, const struct stage *s)
@@ -290,7 +328,7 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *lo
     stage_set(s, "");
     take(d, 2, 1, 1, false, NULL);
     look(d, loop);
-    stage_set(s, "hang nvmlEventSetWait_v2 3000\n");
+    stage_set(s, "hang nvmlEventSetWait_v2 20000\n");
     said = autopsy(d, loop, 2, "x");
     is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) (the GPU driver does not answer)",
             "a death is told without it");
@@ -347,7 +385,7 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     take(d, 2, 1, 2, false, "one MIG instance");
     take(d, 2, 3, 1, false, NULL);
     take(d, 5, 1, 1, false, "this node has 3, of which 0 are free");
-    is_text(autopsy(d, loop, 3, ""), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
+    is_text(autopsy_in_time(d, loop, 3), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
     gpu_give(d, 2);
     gpu_give(d, 3);
     gpu_give(d, 4);
