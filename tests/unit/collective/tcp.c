@@ -1,4 +1,7 @@
 /* Tests of worker/collective/{mesh,stream,tcp,measure}.h: ranks are processes over the loopback. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
 #include "worker/collective/mesh.h"
 
 #include <errno.h>
@@ -14,6 +17,9 @@
 #include "worker/collective/measure.h"
 #include "worker/collective/tcp.h"
 
+#ifndef POLLRDHUP
+#define POLLRDHUP POLLPRI
+#endif
 #define RANKS 4u
 static const uint8_t token[MESH_TOKEN] = "0123456789abcde";
 
@@ -42,12 +48,13 @@ static void rank_main(struct world *w, unsigned self, double seconds, play_f pla
     struct mesh *m = mesh_open("127.0.0.1", token, &err);
     struct mesh_peer peer[RANKS];
     unsigned port = m ? mesh_port(m) : 0, n = 0;
-    struct limit l = limit_in(seconds, NULL, NULL);
+    struct limit l;
 
     memset(peer, 0, sizeof peer);
     if (write(w->pipe[self][1], &port, sizeof port) != sizeof port ||
         read(w->go[self][0], w->port, sizeof w->port) != sizeof w->port)
         _exit(1);
+    l = limit_in(seconds, NULL, NULL);
     for (unsigned i = 0; i < w->ranks; i++) {
         if (i == self)
             continue;
@@ -128,7 +135,7 @@ static void worlds_are_measured(void)
         struct told told[RANKS];
         unsigned bad = 0, rows = 0, errors = 0;
 
-        world_start(&w, ranks, 10, play_measure);
+        world_start(&w, ranks, 60, play_measure);
         world_go(&w);
         world_end(&w, told);
         for (unsigned i = 0; i < ranks; i++) {
@@ -157,7 +164,7 @@ static void a_dead_rank_is_named(void)
     struct world w;
     struct told told[RANKS];
 
-    world_start(&w, 3, 10, play_death);
+    world_start(&w, 3, 60, play_death);
     world_go(&w);
     world_end(&w, told);
     ok(strstr(told[0].err.text, "rank 2") != NULL, "who waits for a rank that died says so (%s)", told[0].err.text);
@@ -171,9 +178,9 @@ static void play_hang(struct mesh *m, const struct world *w, unsigned self, stru
     struct transport *t;
 
     if (self == 1) {
-        struct pollfd other = { .fd = mesh_to(m, 1, 0, NULL, 0), .events = POLLPRI };
+        struct pollfd other = { .fd = mesh_to(m, 1, 0, NULL, 0), .events = POLLRDHUP };
 
-        (void)!poll(&other, 1, 10000); /* hangs until the other one has given up */
+        (void)!poll(&other, 1, 60000); /* hangs until the other one has given up */
         return;
     }
     t = join(m, w, self, &told->err);
@@ -186,7 +193,7 @@ static void a_hanging_rank_holds_nobody(void)
     struct world w;
     struct told told[RANKS];
 
-    world_start(&w, 2, 10, play_hang);
+    world_start(&w, 2, 60, play_hang);
     world_go(&w);
     world_end(&w, told);
     ok(strstr(told[0].err.text, "rank 1 did not answer within 0.3 s") != NULL,
@@ -205,7 +212,7 @@ static void a_port_that_is_not_there_is_named(void)
     struct world w;
     struct told told[RANKS];
 
-    world_start(&w, 3, 0.5, play_nothing);
+    world_start(&w, 3, 5, play_nothing);
     w.port[2] = 1; /* what ranks 0 and 1 learn; and rank 2 of itself, which does not matter */
     world_go(&w);
     world_end(&w, told);
@@ -235,7 +242,7 @@ static void strangers_are_turned_away(void)
     struct told told[RANKS];
 
     memset(garbage, 'x', sizeof garbage);
-    world_start(&w, 2, 10, play_nothing);
+    world_start(&w, 2, 60, play_nothing);
     knock(w.port[0], hello, 40);
     knock(w.port[0], garbage, sizeof garbage);
     knock(w.port[0], "", 0);
@@ -252,7 +259,7 @@ static void the_silent_keep_nobody_out(void)
     struct world w;
     struct told told[RANKS];
 
-    world_start(&w, 2, 30, play_nothing);
+    world_start(&w, 2, 60, play_nothing);
     for (unsigned i = 0; i < 300; i++)
         knock(w.port[0], "", 0);
     world_go(&w);
