@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -17,7 +18,7 @@ from cellspan import _link
 
 PACKET = 65536
 PR_SET_CHILD_SUBREAPER = 36
-LIMIT = 20.0  # seconds that anything may take here
+LIMIT = 60.0  # seconds that anything may take here
 
 
 def memfd(data):
@@ -26,6 +27,19 @@ def memfd(data):
     os.write(fd, data)
     fcntl.fcntl(fd, 1033, 0x0001 | 0x0002 | 0x0004 | 0x0008)  # F_ADD_SEALS: SEAL, SHRINK, GROW, WRITE
     return fd, len(data)
+
+
+def free_port():
+    """A port that nobody has now, below those that the system gives to whoever asks for any: nobody takes it before it
+    is used."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class Message:
@@ -233,10 +247,10 @@ class Home(End):
         """Ends it as an agent's death would, and waits."""
         self.sock.close()
         try:
-            self.process.wait(5)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(5)
+            self.process.wait(LIMIT)
         for fd in (self.out, self.err, self.stack):
             os.close(fd)
 
@@ -264,7 +278,7 @@ class Zygote(End):
         os.close(err_w)
         theirs.close()
         super().__init__(ours, out_r, err_r)
-        self.ready = self.expect("READY", limit=60)
+        self.ready = self.expect("READY", limit=100)
 
     def fork(self, ranks, env=None):
         """New ranks, READY: a list of End, each with .pid and .number."""
@@ -297,7 +311,7 @@ class Zygote(End):
     def close(self):
         """Ends the zygote, and waits."""
         self.sock.close()
-        self.process.wait(5)
+        self.process.wait(LIMIT)
 
 
 def adopt_orphans():

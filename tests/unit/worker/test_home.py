@@ -82,8 +82,8 @@ def test_a_display_stands_between_the_text_before_and_after_it(home):
 
 
 def test_text_is_seen_while_the_cell_still_runs(home):
-    cell = home.execute("import time\nprint('early')\ntime.sleep(30)")
-    home.until(lambda: home.text[1] == b"early\n", limit=5)
+    cell = home.execute("import time\nprint('early')\ntime.sleep(600)")
+    home.until(lambda: home.text[1] == b"early\n")
     home.send("INTERRUPT", cell)
     home.expect("REPLY", cell)
 
@@ -100,7 +100,7 @@ def test_a_forked_child_does_not_write_the_parents_text_again(home):
 
 def test_a_cell_that_imports_asyncio_finds_a_loop_and_its_tasks_go_on(home):
     home.run("import asyncio\nasync def f():\n    await asyncio.sleep(0.05)\n    print('ran')\ntask = asyncio.create_task(f())")
-    home.until(lambda: home.text[1] == b"ran\n", limit=5)
+    home.until(lambda: home.text[1] == b"ran\n")
     home.run("print(task.done(), await asyncio.sleep(0, 'slept'))")
     assert home.text[1] == b"ran\nTrue slept\n"
 
@@ -160,20 +160,20 @@ def test_a_users_module_cannot_keep_home_from_starting(settings, tmp_path, monke
 @pytest.mark.parametrize(
     "code",
     [
-        "import time; time.sleep(60)",
+        "import time; time.sleep(600)",
         "while True: pass",
-        "import asyncio\nawait asyncio.sleep(60)",
+        "import asyncio\nawait asyncio.sleep(600)",
         "import asyncio\nawait asyncio.sleep(0)\nwhile True: pass",
         "import threading; a = threading.Lock(); a.acquire(); a.acquire()",
-        "!sleep 60",
-        "import os; os.system('sleep 60') and None\nwhile True: pass",
+        "!sleep 600",
+        "import os; os.system('sleep 600') and None\nwhile True: pass",
     ],
 )
 def test_an_interrupt_ends_the_cell_and_nothing_else(home, code):
     home.run("kept = 1")
     cell = home.execute("print('started')\n" + code)
     home.until(lambda: b"started" in home.text[1])
-    end = time.monotonic() + 10
+    reply, end = None, time.monotonic() + 60
     while time.monotonic() < end:  # the second line of the last case needs a second one
         home.send("INTERRUPT", cell)
         try:
@@ -181,13 +181,13 @@ def test_an_interrupt_ends_the_cell_and_nothing_else(home, code):
             break
         except AssertionError:
             continue
-    assert reply["ename"] == "KeyboardInterrupt"
+    assert reply and reply["ename"] == "KeyboardInterrupt"
     assert home.run("kept")["status"] == "ok"
 
 
 def test_an_interrupt_that_comes_before_the_cell_has_begun_ends_it(home):
     os.kill(home.process.pid, signal.SIGSTOP)
-    cell = home.execute("import time; time.sleep(60)")
+    cell = home.execute("import time; time.sleep(600)")
     home.request("complete_request", {"code": "prin", "cursor_pos": 4})
     home.send("INTERRUPT", cell)
     os.kill(home.process.pid, signal.SIGCONT)
@@ -434,16 +434,16 @@ def test_an_interrupted_call_waits_for_the_kernel_to_end_it(home):
 def test_a_crash_leaves_pythons_and_cs_stack(home):
     home.execute("import ctypes\nctypes.string_at(0)")
     home.until(lambda: home.closed)
-    assert home.process.wait(10) == -signal.SIGSEGV
+    assert home.process.wait(60) == -signal.SIGSEGV
     text = os.read(home.stack, 1 << 16).decode()
     assert "string_at" in text and "C stack (most recent call first)" in text
 
 
 def test_stacks_come_while_c_code_holds_the_lock(home):
-    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(20)")
+    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
     home.until(lambda: b"in" in home.text[1])
     text = ""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while "line 3" not in text:
         assert time.monotonic() < end, text
         os.kill(home.process.pid, signal.SIGRTMIN + 3)
@@ -451,13 +451,13 @@ def test_stacks_come_while_c_code_holds_the_lock(home):
 
 
 def test_home_and_its_children_end_with_the_agent(home):
-    cell = home.execute("import subprocess; p = subprocess.Popen(['sleep', '60']); p.pid")
+    cell = home.execute("import subprocess; p = subprocess.Popen(['sleep', '600']); p.pid")
     home.expect("REPLY", cell)
     child = int(home.shown("execute_result")[0]["data"]["text/plain"])
     home.sock.close()
-    home.process.wait(5)
+    home.process.wait(60)
     with pytest.raises(OSError):
-        for _ in range(100):
+        for _ in range(600):
             state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True).stdout.strip()
             if state in ("", "Z"):
                 raise OSError
@@ -467,6 +467,6 @@ def test_home_and_its_children_end_with_the_agent(home):
 def test_exit_ends_home_politely(home):
     home.run("import atexit; atexit.register(print, 'bye', flush=True)")
     home.send("EXIT")
-    assert home.process.wait(10) == 0
+    assert home.process.wait(60) == 0
     home.drain_pipes()
     assert home.text[1].endswith(b"bye\n")

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("cellspan._link")
 from cellspan import parcel  # noqa: E402
-from fake_agent import Home, Zygote, adopt_orphans, end_ranks, run_on  # noqa: E402
+from fake_agent import Home, Zygote, adopt_orphans, end_ranks, free_port, run_on  # noqa: E402
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_await_at_the_top_works(ranks):
 
 def test_interrupts_end_the_cell_that_they_name(ranks):
     for rank in ranks:
-        rank.send("RUN", 5, {"code": "import time; time.sleep(60)", "env": "{}"})
+        rank.send("RUN", 5, {"code": "import time; time.sleep(600)", "env": "{}"})
     ranks[0].pump(0.2)
     for rank in ranks:
         rank.send("INTERRUPT", 4)
@@ -127,7 +127,7 @@ def test_interrupts_end_the_cell_that_they_name(ranks):
 def test_an_interrupt_that_comes_before_the_cell_has_begun_ends_it(ranks):
     os.kill(ranks[0].pid, signal.SIGSTOP)
     for rank in ranks:
-        rank.send("RUN", 5, {"code": "import time; time.sleep(60)", "env": "{}"})
+        rank.send("RUN", 5, {"code": "import time; time.sleep(600)", "env": "{}"})
         rank.send("INTERRUPT", 5)
     os.kill(ranks[0].pid, signal.SIGCONT)
     done = [r.expect("DONE", 5) for r in ranks]
@@ -261,7 +261,7 @@ def test_torch_gets_the_threads_of_its_share_and_a_process_group():
     adopt_orphans()
     zygote = Zygote()
     ranks = zygote.fork(range(2))
-    port = str(20000 + os.getpid() % 20000)
+    port = str(free_port())
     code = "import torch, torch.distributed as dist\nt = torch.ones(1) * (dist.get_rank() + 1)\ndist.all_reduce(t)\nt.item(), torch.get_num_threads()"
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert values(ranks, code, init="gloo", env={"MASTER_PORT": port}) == [f"(3.0, {threads})"] * 2

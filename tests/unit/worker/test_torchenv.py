@@ -2,13 +2,13 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
 
 from cellspan import torchenv
+from fake_agent import free_port
 
 
 def environment(**options):
@@ -53,12 +53,6 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
         torchenv.init_process_group("gloo")
 
 
-def port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 RANK = """
 import os, sys, json
 from cellspan import torchenv
@@ -80,9 +74,9 @@ print(torchenv.is_initialized())
 
 def test_a_group_is_made_once_per_world_and_anew_for_another():
     pytest.importorskip("torch")
-    worlds = json.dumps([[2, port()], [2, port()], [1, port()]])
+    worlds = json.dumps([[2, free_port()], [2, free_port()], [1, free_port()]])
     ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(r), worlds], stdout=subprocess.PIPE, text=True) for r in range(2)]
-    out = [p.communicate(timeout=120)[0].split("\n") for p in ranks]
+    out = [p.communicate(timeout=200)[0].split("\n") for p in ranks]
     pair = ["gloo gloo 2 2 True"] * 2
     assert out == [[*pair, "gloo gloo 1 1 True", "False", ""], [*pair, "False", ""]]
 
