@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "tests/unit/tap.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static int exit_status(pid_t pid)
 {

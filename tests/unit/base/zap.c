@@ -7,7 +7,7 @@
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
-#define LIMIT_MS   10000
+#define LIMIT_MS   60000
 #define FRAMES_MAX 40u
 
 static const char some_key[ZAP_KEY_SIZE + 1] = "0123456789abcdef0123456789abcdef";
