@@ -107,15 +107,19 @@ static void start(struct scene *s)
     ok(good(s) && s->o.out.n == 0 && s->o.errs.n == 0, "and once more, and nothing is said");
 }
 
+/* Twins have to come within 100 ms: where the machine is too busy for that, another cell may be luckier. */
 static void lines_fold(struct scene *s)
 {
-    struct count c;
+    struct count c = { s->ranks, 0, 0 };
+    bool all = true;
 
-    run(s, "%%distribute\nprint 100 10 epoch 1, loss 0.25\n", 0);
-    c = count_lines(s, "epoch 1, loss 0.25");
-    ok(good(s) && c.ranks == 100ul * s->ranks && c.strange == 0, "100 equal lines of each: none of %lu is lost",
-       100ul * s->ranks);
-    diag("%lu lines are shown as %u", c.ranks, c.lines);
+    for (unsigned tries = 0; tries < 10 && all && c.lines >= s->ranks; tries++) {
+        run(s, "%%distribute\nprint 100 10 epoch 1, loss 0.25\n", 0);
+        c = count_lines(s, "epoch 1, loss 0.25");
+        all = good(s) && c.ranks == 100ul * s->ranks && c.strange == 0;
+        diag("%lu lines are shown as %u", c.ranks, c.lines);
+    }
+    ok(all, "100 equal lines of each: none of %lu is lost", 100ul * s->ranks);
     ok(c.lines >= 100 && c.lines < s->ranks, "they are folded");
 }
 
