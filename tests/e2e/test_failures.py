@@ -358,7 +358,7 @@ IGNORES = (
 
 def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_hang(nb):
     ranks_of(nb)
-    cell = nb.start("%%distribute --grace 8s\nimport time\ndef deep_inside():\n    " + IGNORES.replace("\n", "\n    ")
+    cell = nb.start("%%distribute --grace 20s\nimport time\ndef deep_inside():\n    " + IGNORES.replace("\n", "\n    ")
                     + "\nif rank == 3:\n    deep_inside()\nprint('begun', flush=True)\ntime.sleep(600)")
     nb.wait_ranks(cell, "begun", N)
     nb.control("interrupt_request")
