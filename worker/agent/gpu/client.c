@@ -18,6 +18,7 @@
 #define WAITING_MAX 64u
 #define ANSWER_MAX  (4u << 20) /* bytes */
 #define READ_SIZE   16384
+#define PATIENT_NS  (10 * NS_PER_S) /* who has this much time may wait behind a question that is late */
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -210,11 +211,11 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
     return rc;
 }
 
-static int send_question(struct client *c, const json_t *question, struct err *err)
+static int send_question(struct client *c, const json_t *question, uint64_t limit_ns, struct err *err)
 {
     if (c->closed)
         return err_set(err, "the agent ends");
-    if (c->waiting >= WAITING_MAX || (c->first && c->first->late))
+    if (c->waiting >= WAITING_MAX || (c->first && c->first->late && limit_ns < PATIENT_NS))
         return err_set(err, "the GPU driver does not answer");
     if (c->fd < 0 && start(c, err) < 0)
         return -1;
@@ -229,7 +230,7 @@ int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f
     if (!q)
         (void)err_set(err, "out of memory");
     else if ((q->timer = loop_timer(c->loop, limit_ns, 0, too_late, q, err)))
-        rc = send_question(c, question, err);
+        rc = send_question(c, question, limit_ns, err);
     json_decref(question);
     if (rc < 0) {
         if (q)
