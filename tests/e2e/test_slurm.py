@@ -103,9 +103,11 @@ def test_the_example_runs_in_a_job_without_being_told_of_it(idle, torch, jupyter
     pytest.importorskip("sklearn")
     pytest.importorskip("papermill")
     monkeypatch.setenv(processes.MARKER, jupyter_env[processes.MARKER])
+    log = tmp_path / "log"  # of kernel and agents: Slurm tells of an agent's end only its status
+    monkeypatch.setenv("CELLSPAN_LOG", "info:%s" % log)
     job, said = batch(idle, tmp_path, ("--nodes=2", "--nodelist=n1,n3"),
                       "%s -m papermill %s done.ipynb -p on slurm" % (sys.executable, EXAMPLES / "two_nodes.ipynb"), 300)
-    assert "status 0" in said, said
+    assert "status 0" in said, said + (log.read_text() if log.exists() else "")
     assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
     notebook = nbformat.read(str(tmp_path / "done.ipynb"), 4)
     said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
