@@ -26,7 +26,7 @@ def run(client, code):
         if message["msg_type"] == "stream":
             text.append(message["content"]["text"])
 
-    reply = client.execute_interactive(code, timeout=60, output_hook=hook)["content"]
+    reply = client.execute_interactive(code, timeout=200, output_hook=hook)["content"]
     if reply["status"] != "ok":
         raise SystemExit("%s\n%s" % (code, "\n".join(reply.get("traceback", [str(reply)]))))
     return "".join(text)
