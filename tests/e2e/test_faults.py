@@ -153,7 +153,7 @@ def test_a_bad_link_is_slow_and_nothing_else(notebook, net, elsewhere, delay, lo
                   CELLSPAN_SSH_TIMEOUT="110", CELLSPAN_START_TIMEOUT="290", **elsewhere(CELLSPAN_DIAL_TIMEOUT=100))
     net.net("h2", delay, loss)
     nb.ok(BOTH, limit=300)
-    nb.ok("import numpy\nbig = numpy.arange(100_000.0)")
+    nb.ok("import numpy\nbig = numpy.arange(20_000.0)")
     assert values(nb.ok("%%distribute --gather\nfloat(big[rank]), kept", limit=UP)) == [(float(r), 2 * r) for r in range(4)]
     cell = nb.ok(TICKS % 10, limit=UP)
     for rank in range(4):
