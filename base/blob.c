@@ -69,19 +69,25 @@ int blob_create(const char *name, struct err *err)
     return fd < 0 ? err_set(err, "can't make a memory file: %s", strerror(errno)) : fd;
 }
 
-int blob_write(int fd, const void *p, size_t n, struct err *err)
+int blob_write(int fd, const void *p, size_t n, uint64_t offset, struct err *err)
 {
     const char *at = p;
 
     while (n > 0) {
-        const ssize_t k = write(fd, at, n);
+        const ssize_t k = pwrite(fd, at, n, (off_t)offset);
 
         if (k < 0 && errno == EINTR)
             continue;
-        if (k <= 0)
-            return err_set(err, "can't write %zu more bytes to a memory file: %s", n, k < 0 ? strerror(errno) : "full");
+        if (k <= 0) {
+            const int why = k < 0 ? errno : ENOSPC;
+
+            (void)err_set(err, "can't write %zu more bytes to a memory file: %s", n, strerror(why));
+            errno = why;
+            return -1;
+        }
         at += k;
         n -= (size_t)k;
+        offset += (uint64_t)k;
     }
     return 0;
 }
@@ -102,7 +108,7 @@ int blob_of(const char *name, const void *p, size_t n, struct err *err)
 {
     int fd = blob_create(name, err);
 
-    if (fd >= 0 && (blob_write(fd, p, n, err) < 0 || blob_seal(fd, err) < 0))
+    if (fd >= 0 && (blob_write(fd, p, n, 0, err) < 0 || blob_seal(fd, err) < 0))
         fd_close(&fd);
     return fd;
 }

@@ -9,11 +9,11 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* An empty one, close-on-exec, to be filled by write() (quicker than mapping it). `name` is for /proc. The
+/* An empty one, close-on-exec, to be filled by blob_write() (quicker than mapping it). `name` is for /proc. The
  * descriptor is the caller's; -1: *err says why. */
 int blob_create(const char *name, struct err *err);
-/* Writes all of it, however often write() returns early. */
-MUST_USE int blob_write(int fd, const void *p, size_t n, struct err *err);
+/* Writes all of it there, however often the system returns early. -1: errno says why, too (ENOSPC: it is full). */
+MUST_USE int blob_write(int fd, const void *p, size_t n, uint64_t offset, struct err *err);
 /* No more writing, growing or shrinking. Does nothing where the system has no seals. */
 MUST_USE int blob_seal(int fd, struct err *err);
 /* The three in one. */

@@ -35,7 +35,7 @@ static int memory_file(const uint8_t *p, size_t n, bool sealed)
 {
     int fd = blob_create("fuzz", NULL);
 
-    if (fd < 0 || blob_write(fd, p, n, NULL) < 0 || (sealed && blob_seal(fd, NULL) < 0))
+    if (fd < 0 || blob_write(fd, p, n, 0, NULL) < 0 || (sealed && blob_seal(fd, NULL) < 0))
         abort();
     return fd;
 }

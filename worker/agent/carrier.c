@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/blob.h"
 #include "base/buf.h"
@@ -204,22 +203,6 @@ static void cannot_write(struct carrier *c, struct haul *h, int why)
     give_up(c, h, err.text);
 }
 
-/* -1: errno says why. */
-static int write_at(int fd, struct slice data, uint64_t offset)
-{
-    while (data.n > 0) {
-        const ssize_t k = pwrite(fd, data.p, data.n, (off_t)offset);
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return -1;
-        data = slice_of(data.p + k, data.n - (size_t)k);
-        offset += (uint64_t)k;
-    }
-    return 0;
-}
-
 /* What comes twice, from a second giver, is taken once; what leaves a gap, not at all. */
 static void on_chunk(struct carrier *c, uint32_t link, const struct span *m)
 {
@@ -239,7 +222,7 @@ static void on_chunk(struct carrier *c, uint32_t link, const struct span *m)
     }
     if (offset + data.n > h->had) {
         data = slice_of(data.p + (h->had - offset), data.n - (size_t)(h->had - offset));
-        if (write_at(h->fd, data, h->had) < 0) {
+        if (blob_write(h->fd, data.p, data.n, h->had, NULL) < 0) {
             cannot_write(c, h, errno);
             return;
         }

@@ -1,9 +1,6 @@
 #include "worker/collective/cast.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/blob.h"
 
@@ -27,22 +24,6 @@ struct cast {
     struct slot slot[SLOTS];
 };
 
-static int write_all(int fd, const char *p, uint64_t size, uint64_t offset, struct err *err)
-{
-    while (size) {
-        const ssize_t n = pwrite(fd, p, size, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set(err, "no memory for the variables: %s", n ? strerror(errno) : "nothing could be written");
-        p += n;
-        size -= (uint64_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Waits for what the slot holds, and puts it where it belongs. */
 static int slot_empty(struct cast *c, struct slot *s, struct err *err)
 {
@@ -51,7 +32,7 @@ static int slot_empty(struct cast *c, struct slot *s, struct err *err)
     s->busy = false;
     if (comm_wait(c->comm, s->done, c->limit, err) < 0)
         return -1;
-    return s->fd < 0 ? 0 : write_all(s->fd, s->host, s->size, s->offset, err);
+    return s->fd < 0 ? 0 : blob_write(s->fd, s->host, s->size, s->offset, err);
 }
 
 /* Enqueues one chunk; `device` 0: it passes through the slot's. */

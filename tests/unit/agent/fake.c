@@ -166,7 +166,7 @@ static void make_blob(struct fake *f, long n)
     f->blob_fd = blob_create("fake", &err);
     f->blob_size = (uint64_t)n;
     memset(p, 'b', (size_t)n);
-    if (f->blob_fd < 0 || blob_write(f->blob_fd, p, (size_t)n, &err) < 0 || blob_seal(f->blob_fd, &err) < 0)
+    if (f->blob_fd < 0 || blob_write(f->blob_fd, p, (size_t)n, 0, &err) < 0 || blob_seal(f->blob_fd, &err) < 0)
         die("blob");
     free(p);
 }

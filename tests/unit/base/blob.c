@@ -53,10 +53,24 @@ static void what_is_no_blob_is_refused(void)
 #ifdef MFD_ALLOW_SEALING
     ok(blob_check(soft, &size, &soft_err) < 0, "%s", soft_err.text);
 #endif
-    ok(blob_write(soft, "a", 1, NULL) == 0 && blob_read(soft, back, 2, 0, &short_err) < 0, "%s", short_err.text);
-    ok(blob_write(null, "a", 1, NULL) < 0 && blob_seal(null, NULL) < 0, "nor can it be written or sealed");
+    ok(blob_write(soft, "a", 1, 0, NULL) == 0 && blob_read(soft, back, 2, 0, &short_err) < 0, "%s", short_err.text);
+    ok(blob_write(null, "a", 1, 0, NULL) < 0 && blob_seal(null, NULL) < 0, "nor can it be written or sealed");
     fd_close(&null);
     fd_close(&soft);
+}
+
+static void a_blob_is_written_piece_by_piece(void)
+{
+    int fd = blob_create("test", NULL), soon = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    struct err err = { "" };
+    char back[4] = "";
+
+    ok(blob_write(fd, "cd", 2, 2, NULL) == 0 && blob_write(fd, "ab", 2, 0, NULL) == 0, "in any order");
+    ok(blob_read(fd, back, 4, 0, &err) == 0 && memcmp(back, "abcd", 4) == 0, "each where it belongs %s", err.text);
+    errno = 0;
+    ok(blob_write(soon, "a", 1, 0, &err) < 0 && errno == ENOSPC, "%s", err.text);
+    fd_close(&soon);
+    fd_close(&fd);
 }
 
 static void a_blob_may_be_empty(void)
@@ -102,6 +116,7 @@ int main(void)
     a_piece_of_a_blob_can_be_looked_at();
     a_sealed_blob_can_only_be_read();
     what_is_no_blob_is_refused();
+    a_blob_is_written_piece_by_piece();
     a_blob_may_be_empty();
     return plan_done();
 }

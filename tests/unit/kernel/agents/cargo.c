@@ -360,7 +360,7 @@ static void what_was_not_lent(void)
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
     lend(socket[1], 5, 11, fd, 16);
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a blob that is shorter than its holder says");
-    ok(blob_write(soft, "only these", 10, NULL) == 0, "one that is not sealed");
+    ok(blob_write(soft, "only these", 10, 0, NULL) == 0, "one that is not sealed");
     lend(socket[1], 5, 10, soft, 16);
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "could still be cut short");
     lend(socket[1], 5, 10, fd, 16);

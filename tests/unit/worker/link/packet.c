@@ -162,7 +162,7 @@ static void a_sender_keeps_to_the_rules(void)
     ok(packet_send(fd[0], plain.p, plain.n, blob, &err[0]) < 0, "%s", err[0].text);
     ok(packet_send(fd[0], with.p, with.n, -1, &err[1]) < 0, "%s", err[1].text);
     ok(packet_send(fd[0], with.p, with.n, blob, &err[2]) < 0, "%s", err[2].text);
-    ok(blob_write(open_blob, "abcdef", 6, NULL) == 0 && packet_send(fd[0], with.p, with.n, open_blob, &err[3]) < 0, "%s",
+    ok(blob_write(open_blob, "abcdef", 6, 0, NULL) == 0 && packet_send(fd[0], with.p, with.n, open_blob, &err[3]) < 0, "%s",
        err[3].text);
     ok(packet_send(fd[0], "abc", 3, -1, &err[4]) < 0, "%s", err[4].text);
     ok(packet_send(fd[0], plain.p, PACKET_MESSAGE_MAX + 1, -1, &err[5]) < 0, "%s", err[5].text);
@@ -258,7 +258,7 @@ static void wrong_descriptors_are_refused(void)
     struct rude many = { .fds = 12 };
 
     if (buf_add(&packet, "", 1) < 0 || buf_add_slice(&packet, buf_slice(&plain)) < 0 || buf_add(&packet_with, "", 1) < 0
-        || buf_add_slice(&packet_with, buf_slice(&with)) < 0 || blob_write(soft, "abcdef", 6, NULL) < 0)
+        || buf_add_slice(&packet_with, buf_slice(&with)) < 0 || blob_write(soft, "abcdef", 6, 0, NULL) < 0)
         return;
     is_refused(&(struct rude){ packet.p, packet.n, { blob }, 1 }, "a descriptor that the header does not have");
     is_refused(&(struct rude){ packet_with.p, packet_with.n, { 0 }, 0 }, "a blob that did not come");
