@@ -283,7 +283,9 @@ class Worker:
         except SystemExit as end:
             self.show_error("SystemExit", str(end.code), [f"SystemExit: {end.code}"])
         except Exception as error:  # noqa: BLE001 - shown as the cell's
-            self.shell.showtraceback((type(error), error, _theirs(error.__traceback__)), tb_offset=0)
+            self.shell.showtraceback(
+                (type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0
+            )
         return False
 
     def _prepare(self, cell):
@@ -364,8 +366,9 @@ class Worker:
         if cell.error is None:
             try:
                 kind, error, tb = sys.exc_info()
-                if kind is KeyboardInterrupt and _has_theirs(tb):
-                    self.shell.showtraceback((kind, error, _theirs(tb)), tb_offset=0)
+                tb = _theirs(tb)
+                if kind is KeyboardInterrupt and tb is not None:
+                    self.shell.showtraceback((kind, error, tb), tb_offset=0)
                 else:
                     self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
             except KeyboardInterrupt:
@@ -403,19 +406,12 @@ def _is_ours(tb):
     return name.startswith(_PACKAGE) or "runpy" in os.path.basename(name)
 
 
-def _has_theirs(tb):
-    """Is there a frame that is not ours? There is none when the cell had not begun."""
-    return tb is not None and (not _is_ours(tb) or _has_theirs(tb.tb_next))
-
-
 def _theirs(tb):
-    """A traceback without the frames of ours, and of runpy, that it begins with."""
-    first = tb
-    while tb is not None:
-        if not _is_ours(tb):
-            return tb
+    """A traceback without the frames of ours, and of runpy, that it begins with. None: it has
+    no others, as when the cell had not begun."""
+    while tb is not None and _is_ours(tb):
         tb = tb.tb_next
-    return first
+    return tb
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep

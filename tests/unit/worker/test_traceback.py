@@ -1,0 +1,126 @@
+"""Which part of a traceback is the user's."""
+
+import os
+import sys
+import types
+
+import pytest
+
+pytest.importorskip("cellspan._link")
+from cellspan import worker  # noqa: E402
+
+DEEP = 5000  # frames: more than Python's own limit of calls
+
+
+def frame(name):
+    """A frame of code whose file has this name."""
+    names = {"sys": sys}
+    exec(compile("here = sys._getframe()", name, "exec"), names)
+    return names["here"]
+
+
+THEIRS = frame("<ipython-input-1>")
+OURS = frame(os.path.join(os.path.dirname(worker.__file__), "rank.py"))
+RUNPY = frame("<frozen runpy>")
+
+
+def traceback(*frames):
+    """Outermost frame first, as Python shows them."""
+    tb = None
+    for f in reversed(frames):
+        tb = types.TracebackType(tb, f, 0, 1)
+    return tb
+
+
+def frames(tb):
+    """The same as a list."""
+    found = []
+    while tb is not None:
+        found.append(tb.tb_frame)
+        tb = tb.tb_next
+    return found
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ([THEIRS], [THEIRS]),
+        ([OURS, THEIRS], [THEIRS]),
+        ([OURS, RUNPY, RUNPY, THEIRS], [THEIRS]),
+        ([OURS, THEIRS, OURS, THEIRS, RUNPY], [THEIRS, OURS, THEIRS, RUNPY]),
+        ([OURS] * DEEP + [THEIRS] * 2, [THEIRS] * 2),
+        ([OURS] + [THEIRS] * DEEP, [THEIRS] * DEEP),
+    ],
+    ids=["none of ours", "ours", "runpy", "in between", "deep in ours", "deep in theirs"],
+)
+def test_it_begins_where_the_users_code_does(before, after):
+    assert frames(worker._theirs(traceback(*before))) == after
+
+
+@pytest.mark.parametrize("before", [[], [OURS], [OURS, RUNPY], [OURS] * DEEP], ids=["empty", "ours", "runpy", "deep"])
+def test_without_a_frame_of_the_users_there_is_none(before):
+    assert worker._theirs(traceback(*before)) is None
+
+
+def test_a_package_beside_ours_is_the_users():
+    theirs = frame(os.path.dirname(worker.__file__) + "_more/mine.py")
+    assert frames(worker._theirs(traceback(OURS, theirs))) == [theirs]
+
+
+class Shell:
+    """Keeps what it is to show."""
+
+    def __init__(self):
+        self.shown = []
+
+    def showtraceback(self, exc_tuple, tb_offset):
+        """Not all of it: the frames."""
+        self.shown.append((exc_tuple[0], frames(exc_tuple[2])))
+
+
+@pytest.fixture
+def idle():
+    """A worker that was never started, and the cell that it runs."""
+    idle = worker.Worker()
+    idle.shell = Shell()
+    idle.cell = worker.Cell(1, "", 1)
+    return idle
+
+
+def test_what_fails_in_our_own_code_is_shown_whole(idle):
+    def fail():
+        raise ValueError
+
+    fail.__code__ = fail.__code__.replace(co_filename=OURS.f_code.co_filename)
+    assert not idle._around(fail)
+    (kind, shown), = idle.shell.shown
+    assert kind is ValueError and [f.f_code.co_name for f in shown] == ["_around", "fail"]
+
+
+def test_of_what_fails_in_the_users_code_only_that_is_shown(idle):
+    def fail():
+        raise ValueError
+
+    assert not idle._around(fail)
+    (kind, shown), = idle.shell.shown
+    assert kind is ValueError and [f.f_code.co_name for f in shown] == ["fail"]
+
+
+def interrupt(idle, *deeper):
+    """The cell ends by an interrupt, whose traceback is a frame of ours and these."""
+    code = "try:\n raise KeyboardInterrupt().with_traceback(tb)\nexcept KeyboardInterrupt:\n idle._broken(idle.cell)"
+    exec(compile(code, OURS.f_code.co_filename, "exec"), {"idle": idle, "tb": traceback(*deeper)})
+    assert idle.cell.interrupted
+
+
+@pytest.mark.parametrize("depth", [0, DEEP])
+def test_an_interrupt_before_the_cell_had_begun_has_no_traceback(idle, depth):
+    interrupt(idle, *[OURS] * depth)
+    assert idle.shell.shown == []
+    assert idle.cell.error == {"ename": "KeyboardInterrupt", "evalue": "", "traceback": ["KeyboardInterrupt"]}
+
+
+@pytest.mark.parametrize("depth", [0, DEEP])
+def test_an_interrupt_of_the_users_code_is_shown_from_there_on(idle, depth):
+    interrupt(idle, *[OURS] * depth, THEIRS, OURS)
+    assert idle.shell.shown == [(KeyboardInterrupt, [THEIRS, OURS])]
