@@ -28,7 +28,7 @@ agents_test_libs = kernel/agents/libagents.a magics/libmagics.a protocol/libprot
 	$(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 check_PROGRAMS += tests/unit/kernel/agents/said.t tests/unit/kernel/agents/beat.t tests/unit/kernel/agents/admit.t \
 	tests/unit/kernel/agents/fan.t tests/unit/kernel/agents/door.t \
-	tests/unit/kernel/agents/engines.t tests/unit/kernel/agents/moves.t
+	tests/unit/kernel/agents/engines.t tests/unit/kernel/agents/moves.t tests/unit/kernel/agents/losses.t
 tests_unit_kernel_agents_said_t_SOURCES = tests/unit/kernel/agents/said.c
 tests_unit_kernel_agents_said_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_said_t_LDFLAGS = $(CHAOS_LINK)
@@ -56,3 +56,5 @@ tests_unit_kernel_agents_engines_t_SOURCES = tests/unit/kernel/agents/engines.c 
 tests_unit_kernel_agents_engines_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_moves_t_SOURCES = tests/unit/kernel/agents/moves.c $(agents_stage)
 tests_unit_kernel_agents_moves_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_losses_t_SOURCES = tests/unit/kernel/agents/losses.c $(agents_stage)
+tests_unit_kernel_agents_losses_t_LDADD = $(agents_test_libs)

@@ -2,6 +2,7 @@
 #include "tests/unit/kernel/agents/stage.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/unit/kernel/agents/words.h"
 
 #define STEP_MS  5
+#define SKIP_MS  50
 #define LIMIT_MS 60000
 
 static void on_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
@@ -57,6 +59,13 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
 
 /* ---- the stage ---- */
 
+static uint64_t now_ns(void *arg)
+{
+    const struct stage *s = arg;
+
+    return s->is_still ? s->still_ns : clock_now(&clock_system) + s->ahead_ns;
+}
+
 static void put_script(const struct stage *s, const char *name, const char *text)
 {
     char path[256];
@@ -89,7 +98,7 @@ void stage_open(struct stage *s)
     };
     struct err err = { "" };
 
-    *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX" };
+    *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX", .clock = { now_ns, s } };
     if (!mkdtemp(s->folder) || setenv("CELLSPAN_LIBEXECDIR", s->folder, 1) < 0)
         abort();
     put_script(s, "cellspan-launch-local", "exec cat >/dev/null");
@@ -101,7 +110,7 @@ void stage_open(struct stage *s)
                "eval \"$FAKE\"\n"
                "exec cat >/dev/null");
     s->zmq = zmq_ctx_new();
-    s->loop = loop_create(&clock_system, &err);
+    s->loop = loop_create(&s->clock, &err);
     s->agents = s->loop ? agents_create(s->loop, &config, &err) : NULL;
     if (!s->agents) {
         fprintf(stderr, "%s\n", err.text);
@@ -113,6 +122,9 @@ void stage_close(struct stage *s)
 {
     struct err err = { "" };
 
+    if (s->is_still)
+        s->ahead_ns = s->still_ns - clock_now(&clock_system);
+    s->is_still = false;
     agents_destroy(s->agents);
     loop_destroy(s->loop);
     zmq_ctx_term(s->zmq);
@@ -127,11 +139,40 @@ static void stop(struct loop *loop, void *arg)
     loop_stop(loop);
 }
 
+/* Everything that is there, and every timer that is due. */
+static void turn(struct stage *s)
+{
+    struct err err = { "" };
+
+    if (loop_later(s->loop, stop, s) < 0 || loop_run(s->loop, &err) < 0)
+        abort();
+}
+
+void stage_still(struct stage *s)
+{
+    s->still_ns = now_ns(s);
+    s->is_still = true;
+}
+
+void stage_skip(struct stage *s, unsigned ms)
+{
+    for (unsigned passed = 0; passed < ms; passed += SKIP_MS) {
+        s->still_ns += SKIP_MS * NS_PER_MS;
+        turn(s);
+    }
+}
+
 void stage_pass(struct stage *s, unsigned ms)
 {
     struct err err = { "" };
-    struct watch *w = loop_timer(s->loop, ms * NS_PER_MS, 0, stop, s, &err);
+    struct watch *w;
 
+    if (s->is_still) {
+        (void)poll(NULL, 0, (int)ms);
+        turn(s);
+        return;
+    }
+    w = loop_timer(s->loop, ms * NS_PER_MS, 0, stop, s, &err);
     if (!w || loop_run(s->loop, &err) < 0)
         abort();
     watch_stop(w);

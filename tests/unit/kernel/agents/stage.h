@@ -22,6 +22,9 @@ struct stage {
     unsigned messages, from_node, from_worker;
     enum span_kind kind;
     bool pumped;
+    struct clock clock;
+    bool is_still;               /* time stands still, at still_ns */
+    uint64_t still_ns, ahead_ns; /* ahead_ns: of the system's clock, modulo 2^64, when it does not */
 };
 
 enum peer_key { PEER_CURVE, PEER_WRONG, PEER_NULL };
@@ -40,6 +43,11 @@ void stage_close(struct stage *s);
 /* Runs the loop until the count is at least `want`, or 10 s have passed. */
 bool stage_until(struct stage *s, const unsigned *count, unsigned want);
 void stage_pass(struct stage *s, unsigned ms);
+/* From now on the kernel's time stands still until stage_close, but for stage_skip. What sockets and processes do is
+ * served all the same. */
+void stage_still(struct stage *s);
+/* So much of the kernel's time passes at once, in steps that are too small for it to think that the machine slept. */
+void stage_skip(struct stage *s, unsigned ms);
 /* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its secret is in
  * s->secret. */
 unsigned stage_engine(struct stage *s, const char *shell);
