@@ -142,7 +142,7 @@ def test_sys_exit_on_a_rank_fails_the_cell_and_keeps_the_rank(nb):
 DEATHS = [
     ("os.kill(os.getpid(), 9)", r"SIGKILL|signal 9"),
     ("import ctypes; ctypes.string_at(0)", r"SIGSEGV|[Ss]egmentation"),
-    ("os._exit(3)", r"exit\w* .*3|status 3|code 3"),
+    ("os._exit(3)", r"exit status 3\b"),
     ("os.abort()", r"SIGABRT|[Aa]bort"),
 ]
 
@@ -171,10 +171,11 @@ def test_the_death_of_a_rank_is_named_at_once_and_the_next_cell_runs(nb, death, 
     print("named %.2f s after the first was ready (1 s of that is the rank's own), over after %.2f s" % (at - begun, cell.seconds - begun))
     text = cell.shown
     assert re.search(named, text), text
-    assert str(before[2]) in text, "the certificate has no pid:\n" + text
+    assert "pid %d)" % before[2] in text, "the certificate has no pid:\n" + text
     assert "famous last words" in text
     cell = nb.ok("%%distribute -n 4 --gather\nimport os\n(os.getpid(), 'kept' in globals())", LIMIT)
-    assert re.search(r"rank.* 2.*new", cell.stdout + cell.stderr) or "variables" in cell.stdout + cell.stderr, cell.shown
+    new = r"rank 2 is new: its variables" if others == "sleep" else r"ranks? .* new: .* variables"
+    assert re.search(new + " are gone", cell.stdout + cell.stderr), cell.shown
     after = re.findall(r"\((\d+), (\w+)\)", cell.value)
     assert len(after) == 4 and int(after[2][0]) != before[2] and after[2][1] == "False"
     if others == "sleep":
@@ -207,7 +208,7 @@ def test_a_rank_that_dies_between_cells_is_started_again(nb):
 
 HOME_DEATHS = [
     ("import ctypes; ctypes.string_at(0)", r"SIGSEGV|[Ss]egmentation"),
-    ("import os; os._exit(7)", r"7"),
+    ("import os; os._exit(7)", r"exit status 7\b"),
     ("import os; os.kill(os.getpid(), 9)", r"SIGKILL|signal 9"),
 ]
 
@@ -233,7 +234,7 @@ def test_the_stack_of_a_segfault_is_shown(nb):
 def test_the_new_home_says_that_variables_are_gone(nb):
     cell = nb.run("import os; os._exit(1)")
     after = nb.ok("1")
-    assert re.search(r"variables", cell.shown + after.shown), cell.shown + after.shown
+    assert "the variables of home are gone" in cell.shown + after.shown, cell.shown + after.shown
 
 
 def test_home_that_runs_out_of_address_space_gets_a_memory_error_or_an_error_reply(nb):
@@ -370,12 +371,12 @@ def test_ranks_that_do_not_come_back_in_their_grace_are_named_with_where_they_ha
 
 def test_a_second_interrupt_kills_what_the_first_did_not_stop(nb):
     before = ranks_of(nb, 2)
-    cell = nb.start("%%distribute -n 2 --grace 60s\nimport time\n" + IGNORES)
+    cell = nb.start("%%distribute -n 2 --grace 600s\nimport time\n" + IGNORES)
     nb.wait_ranks(cell, "begun", 2)
     nb.control("interrupt_request")
     assert not nb.until(lambda: cell.ended, 1.5)  # two within a second are a double click
     nb.control("interrupt_request")
-    nb.wait(cell, 40)  # less than their grace
+    nb.wait(cell, LIMIT)  # far less than their grace
     assert cell.status == "error"
     assert wait_until(lambda: not any(map(processes.alive, before)), LIMIT)
     assert nb.ok("%%distribute -n 2\n'again'").value == "'again'"

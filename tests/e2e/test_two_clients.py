@@ -39,9 +39,8 @@ def test_input_is_asked_of_the_client_that_runs_the_cell_only(nb, other):
     assert not any(m["msg_type"] == "input_request" for m in nb.strays)
 
 
-def test_a_late_client_is_welcomed_and_answered_while_a_cell_runs(nb, tmp_path):
-    go = tmp_path / "go"
-    cell = nb.start("import os, time\nprint('begun', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(0.05)" % str(go))
+def test_a_late_client_is_welcomed_and_answered_while_a_cell_runs(nb, gate):
+    cell = nb.start("print('begun', flush=True)\n" + gate.code)
     nb.wait_shown(cell, "begun")
     late = nb.second_client()
     try:
@@ -50,15 +49,19 @@ def test_a_late_client_is_welcomed_and_answered_while_a_cell_runs(nb, tmp_path):
         assert not cell.ended
     finally:
         late.close()
-        go.touch()
+        gate.open()
     nb.wait(cell).assert_ok()
 
 
-def test_one_clients_error_does_not_hang_the_other(nb, other):
-    first = nb.start("import time; time.sleep(0.5); 1/0")
+def test_one_clients_error_aborts_what_the_other_has_queued(nb, other, gate):
+    first = nb.start("print('begun', flush=True)\n" + gate.code + "1/0")
+    nb.wait_shown(first, "begun")
     queued = other.start("1")
+    other.request("kernel_info_request")  # answered meanwhile, and sent behind it: it has arrived
+    gate.open()
     nb.wait(first).assert_error("ZeroDivisionError")
-    assert other.wait(queued).status in ("ok", "aborted")
+    assert other.wait(queued).status == "aborted"
+    assert other.ok("1").value == "1"
 
 
 def test_one_client_can_interrupt_the_others_distributed_cell(nb, other):
@@ -68,11 +71,12 @@ def test_one_client_can_interrupt_the_others_distributed_cell(nb, other):
     nb.wait(cell).assert_error("KeyboardInterrupt")
 
 
-def test_a_client_that_goes_while_its_cell_runs_harms_nobody(nb):
+def test_a_client_that_goes_while_its_cell_runs_harms_nobody(nb, gate):
     leaver = nb.second_client()
-    cell = leaver.start("import time; time.sleep(1); left_behind = 'done'")
+    cell = leaver.start(gate.code + "left_behind = 'done'")
     leaver.wait(cell, until=lambda: cell.busy_at is not None)
     leaver.close()
+    gate.open()
     assert nb.ok("left_behind").value == "'done'"
 
 

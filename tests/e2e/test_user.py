@@ -54,7 +54,7 @@ def test_a_script_that_is_not_there_is_said_in_a_line(nb):
 
 
 def test_the_traceback_of_an_interrupted_script_begins_in_the_script(nb, tmp_path):
-    (tmp_path / "sleeps.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "sleeps.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     cell = nb.start("%%distribute -n 2 %s" % (tmp_path / "sleeps.py"))
     nb.wait_ranks(cell, "begun", 2)
     nb.control("interrupt_request")
@@ -64,7 +64,7 @@ def test_the_traceback_of_an_interrupted_script_begins_in_the_script(nb, tmp_pat
 
 def test_a_double_click_on_interrupt_kills_nobody(nb):
     nb.ok("%%distribute -n 2\nimport time\nkept = 'kept'")
-    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(60)")
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(600)")
     nb.wait_ranks(cell, "begun", 2)
     clicks = [nb.send("interrupt_request", channel="control") for _ in range(2)]  # in a moment, however slow the replies are
     for click in clicks:
