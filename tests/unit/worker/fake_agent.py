@@ -67,13 +67,12 @@ def pair():
 class End:
     """One worker: its socket, its pipes, what it wrote."""
 
-    def __init__(self, sock, out, err):
-        self.sock, self.out, self.err = sock, out, err
+    def __init__(self, sock, out, err, stack=None):
+        self.sock, self.out, self.err, self.stack = sock, out, err, stack
         self.text = {1: b"", 2: b""}
         self.seen = []
         self.published = []
         self.closed = False
-        self.read_pipes = True
 
     def send(self, kind, cell=0, fields=None, blob=0, data=None, worker=1):
         """A message to the worker; `data`: its blob's bytes."""
@@ -97,9 +96,7 @@ class End:
     def pump(self, seconds=0.05):
         """Takes what is there. What was sent before some text is taken before it: so the text is measured, then the socket is
         emptied, then no more text than that is taken."""
-        watched = [] if self.closed else [self.sock]
-        if self.read_pipes:
-            watched += [self.out, self.err]
+        watched = [self.out, self.err] if self.closed else [self.sock, self.out, self.err]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.sock in ready:
             self._packet()
@@ -178,6 +175,11 @@ class End:
             assert time.monotonic() < end, f"never came true; got {self.seen}, {self.text}"
             self.pump()
 
+    def close_pipes(self):
+        """When its process is over. What it wrote and nobody took is lost."""
+        for fd in (self.out, self.err) + ((self.stack,) if self.stack is not None else ()):
+            os.close(fd)
+
 
 class Home(End):
     """A home that runs, READY."""
@@ -186,7 +188,7 @@ class Home(End):
         ours, theirs = pair()
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
-        self.stack, stack_w = os.pipe()
+        stack_r, stack_w = os.pipe()
         package = os.path.dirname(os.path.dirname(os.path.abspath(_link.__file__)))
         full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package, CELLSPAN_STACK_FD=str(stack_w))
         full.update(env or {})
@@ -202,7 +204,7 @@ class Home(End):
         for fd in (out_w, err_w, stack_w):
             os.close(fd)
         theirs.close()
-        super().__init__(ours, out_r, err_r)
+        super().__init__(ours, out_r, err_r, stack_r)
         self.cells = 0
         self.count = 1
         self.ready = self.expect("READY")
@@ -244,15 +246,16 @@ class Home(End):
         return [m.json() for m in self.published if m.fields["type"] == kind]
 
     def close(self):
-        """Ends it as an agent's death would, and waits."""
+        """Ends it as an agent's death would; subprocess.TimeoutExpired: it has outlived that, and was killed."""
         self.sock.close()
         try:
-            self.process.wait(30)
+            self.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(LIMIT)
-        for fd in (self.out, self.err, self.stack):
-            os.close(fd)
+            raise
+        finally:
+            self.close_pipes()
 
 
 class Zygote(End):
@@ -295,8 +298,8 @@ class Zygote(End):
             for fd in (out_w, err_w, stack_w):
                 os.close(fd)
             theirs.close()
-            end = End(ours, out_r, err_r)
-            end.number, end.stack = number, stack_r
+            end = End(ours, out_r, err_r, stack_r)
+            end.number = number
             new.append(end)
         self.sock.send(b"\x03")
         self.until(lambda: any(isinstance(m, bytes) for m in self.seen))
@@ -312,6 +315,7 @@ class Zygote(End):
         """Ends the zygote, and waits."""
         self.sock.close()
         self.process.wait(LIMIT)
+        self.close_pipes()
 
 
 def adopt_orphans():
@@ -327,6 +331,7 @@ def end_ranks(ends):
         while os.waitpid(rank.pid, os.WNOHANG) == (0, 0):
             assert time.monotonic() < end, "a rank outlives its agent's socket"
             time.sleep(0.005)
+        rank.close_pipes()
 
 
 def run_on(ends, code, cell=1, count=1, flags=0, blob=0, world=None, **fields):

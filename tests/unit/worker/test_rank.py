@@ -65,8 +65,7 @@ def test_random_state_differs_by_rank_and_is_reproducible(zygote, ranks):
     assert first[0] != first[1]
     again = zygote.fork([1])
     assert values(again, code) == first[1:]
-    again[0].sock.close()
-    os.waitpid(again[0].pid, 0)
+    end_ranks(again)
 
 
 def test_the_value_comes_as_a_parcel_where_it_is_wanted(ranks):
@@ -266,9 +265,7 @@ def test_torch_gets_the_threads_of_its_share_and_a_process_group():
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert values(ranks, code, init="gloo", env={"MASTER_PORT": port}) == [f"(3.0, {threads})"] * 2
     assert run_on(ranks, "1", cell=2, env={"MASTER_PORT": port})[0].fields["flags"] & 1
-    for rank in ranks:
-        rank.sock.close()
-        os.waitpid(rank.pid, 0)
+    end_ranks(ranks)
     zygote.close()
 
 
