@@ -57,6 +57,15 @@ def begin(nb, on, n=4):
     return nb.wait_ranks(nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(1000)"), "begun", n, SOON)
 
 
+def batch(idle, tmp_path, options, command, limit=150):
+    """Runs a command in a job; gives what it said (both streams) and its status, the job's number first."""
+    said = idle.run("sbatch", "--output=out", *options, "--wrap", command + "; echo status $?", cwd=str(tmp_path))
+    (job,) = re.findall(r"Submitted batch job (\d+)", said)
+    out = tmp_path / "out"
+    assert wait_until(lambda: out.exists() and re.search(r"^status \d+\n", out.read_text(), re.M), limit), idle.queue()
+    return job, out.read_text()
+
+
 # -- jobs
 
 
@@ -79,23 +88,10 @@ def test_a_job_is_made_and_ends_with_the_ranks(notebook, idle):
 
 def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
     (tmp_path / "train.py").write_text("import os\nprint(os.environ['SLURMD_NODENAME'], os.environ['GROUP_RANK'], os.environ['SLURM_JOB_ID'])\n")
-    command = "%s run -n 4 --on slurm --python %s train.py; echo status $?" % (shutil.which("cellspan"), sys.executable)
-    said = idle.run("sbatch", "--nodes=2", "--exclusive", "--nodelist=n2,n4", "--output=out", "--wrap", command, cwd=str(tmp_path))
-    (job,) = re.findall(r"Submitted batch job (\d+)", said)
-    out = tmp_path / "out"
-    assert wait_until(lambda: out.exists() and re.search(r"^status \d+\n", out.read_text(), re.M), 150), idle.queue()
-    said = out.read_text()
+    command = "%s run -n 4 --on slurm --python %s train.py" % (shutil.which("cellspan"), sys.executable)
+    job, said = batch(idle, tmp_path, ("--nodes=2", "--exclusive", "--nodelist=n2,n4"), command)
     assert by_rank(said) == {0: ["n2 0 " + job], 1: ["n2 0 " + job], 2: ["n4 1 " + job], 3: ["n4 1 " + job]}, said
     assert [line for line in said.splitlines() if not line.startswith("[")] == ["status 0"], said
-
-
-def batch(idle, tmp_path, options, command, limit=150):
-    """Runs a command in a job; gives what it said (both streams) and its status, the job's number first."""
-    said = idle.run("sbatch", "--output=out", *options, "--wrap", command + "; echo status $?", cwd=str(tmp_path))
-    (job,) = re.findall(r"Submitted batch job (\d+)", said)
-    out = tmp_path / "out"
-    assert wait_until(lambda: out.exists() and re.search(r"^status \d+\n", out.read_text(), re.M), limit), idle.queue()
-    return job, out.read_text()
 
 
 @pytest.mark.limit(360)
@@ -136,7 +132,8 @@ def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noq
     cell = nb.ok("%%%%distribute -n gpu %s --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['WORLD_SIZE']" % on, limit=150)
     ((gpu, world),) = values(cell)
     assert gpu.startswith("GPU-") and world == "1"
-    nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=150).assert_error("UsageError")
+    cell = nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=150).assert_error("UsageError")
+    assert re.search(r"there is 1 GPU \(n\d: 1\) for 2 ranks", cell.traceback), cell.shown
 
 
 @pytest.mark.limit(300)
