@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-_link = pytest.importorskip("cellspan._link")
-from cellspan import aborts, cast, gpus, landing, parcel, tensors  # noqa: E402
+from cellspan import _link, aborts, cast, gpus, landing, parcel, tensors  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-link = pytest.importorskip("cellspan._link")
+from cellspan import _link as link
 
 START = """
 import os, signal, socket, sys, time
