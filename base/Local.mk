@@ -16,6 +16,7 @@ base_libbase_a_SOURCES = \
 	base/process.h base/process.c \
 	base/descriptor.h base/descriptor.c \
 	base/blob.h base/blob.c \
+	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
 	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
@@ -43,6 +44,7 @@ check_PROGRAMS += \
 	tests/unit/base/blob.t \
 	tests/unit/base/descriptor.t \
 	tests/unit/base/loop.t \
+	tests/unit/base/meter.t \
 	tests/unit/base/process.t \
 	tests/unit/base/runtime.t \
 	tests/unit/base/zap.t
@@ -53,6 +55,8 @@ tests_unit_base_descriptor_t_LDADD = base/libbase.a
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
 tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)
+tests_unit_base_meter_t_SOURCES = tests/unit/base/meter.c
+tests_unit_base_meter_t_LDADD = base/libbase.a
 tests_unit_base_process_t_SOURCES = tests/unit/base/process.c
 tests_unit_base_process_t_LDADD = base/libbase.a
 tests_unit_base_runtime_t_SOURCES = tests/unit/base/runtime.c

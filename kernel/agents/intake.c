@@ -91,6 +91,7 @@ static int introduce(struct link *l, const struct arrival *arrival, const struct
     l->info.state = NODE_UP;
     l->router = arrival->router;
     l->fd = arrival->fd;
+    meter_watch(&l->meter, l->fd);
     l->identity_size = arrival->identity.n;
     memcpy(l->identity, arrival->identity.p, arrival->identity.n);
     return 0;

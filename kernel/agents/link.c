@@ -52,6 +52,7 @@ void link_lost(struct link *l)
     l->router = NULL;
     l->identity_size = 0;
     l->fd = -1;
+    meter_watch(&l->meter, -1);
     l->parent = NULL;
     l->move = MOVE_NONE;
     l->doomed_ns = 0;
@@ -80,6 +81,7 @@ static struct link *link_create(unsigned number, unsigned engine, unsigned index
         return NULL;
     l->number = number;
     l->fd = -1;
+    l->meter = (struct meter)METER_INIT;
     l->last = &l->first;
     l->info = (struct node_info){ .engine = engine, .index = index, .name = "", .address = "" };
     return l;

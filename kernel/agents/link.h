@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "base/buf.h"
+#include "base/meter.h"
 #include "kernel/agents/beat.h"
 #include "kernel/agents/node.h"
 #include "protocol/keys.h"
@@ -36,6 +37,7 @@ struct link {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
     int fd;                      /* of its connection, to recognise it when it ends; -1: not known */
+    struct meter meter;          /* what comes on that */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
     struct link *parent; /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
     enum move move;

@@ -90,6 +90,7 @@ void losses_parted(void *agents, struct router *r, int fd)
         if (l->router != r || l->fd != fd)
             continue;
         l->fd = -1;
+        meter_watch(&l->meter, -1);
         if (l->move != MOVE_DONE) /* one that dials its parent keeps its own connection until we speak by way of that */
             losses_doom(a, l);
     }
@@ -152,6 +153,8 @@ static void look(struct loop *loop, void *arg)
             continue;
         if (slept)
             pulse_start(&l->pulse, now);
+        else if (meter_moved(&l->meter)) /* a piece of something large, of which the end is not there yet */
+            l->pulse.heard = now;
         if (l->doomed_ns && now >= l->doomed_ns)
             doomed(a, l);
         else if (pulse_is_lost(&a->beat, &l->pulse, now))

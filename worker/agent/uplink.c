@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/meter.h"
 #include "protocol/route.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
@@ -16,6 +17,7 @@
 #include "worker/agent/socket.h"
 
 #define MESSAGES_PER_TURN 32
+#define BEATS             4u /* unasked, within the timeout; the kernel asks for five */
 
 _Static_assert(UPLINK_ROOM == GATHER_ROOM, "a message that is given has room for what stands before it in a bundle");
 
@@ -35,6 +37,8 @@ struct uplink {
     struct gather *gather;
     struct peers *peers;
     struct silence silence;
+    struct meter meter; /* what comes on the line */
+    uint64_t beat_ns;   /* when the last BEAT was said */
     struct watch *look;
     bool greeted; /* the first route has come */
     struct uplink_handler handler;
@@ -63,23 +67,33 @@ static void say(void *arg, const struct span *m)
 
 /* ---- silence ---- */
 
-/* While a parent is dialed the kernel does not ask for beats, but wants to know that we are there. */
-static void beat_while_moving(struct uplink *u)
+static void say_beat(struct uplink *u, const struct span *beat)
+{
+    u->beat_ns = clock_now(loop_clock(u->loop));
+    say(u, beat);
+}
+
+/* While a parent is dialed the kernel does not ask for beats, and over a slow link its question waits behind what comes;
+ * but it wants to know that we are there. */
+static void beat_unasked(struct uplink *u, uint64_t now)
 {
     const struct span beat = { .kind = SPAN_BEAT };
+    const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
 
-    silence_heard(&u->silence, clock_now(loop_clock(u->loop)));
-    say(u, &beat);
+    if (moving || comes)
+        silence_heard(&u->silence, now);
+    if (moving || (comes && now - u->beat_ns >= u->silence.timeout_ns / BEATS))
+        say_beat(u, &beat);
 }
 
 static void look(struct loop *loop, void *arg)
 {
+    const uint64_t now = clock_now(loop_clock(loop));
     struct uplink *u = arg;
     char why[96];
 
-    if (peers_moving(u->peers))
-        beat_while_moving(u);
-    if (!silence_is_over(&u->silence, clock_now(loop_clock(loop))))
+    beat_unasked(u, now);
+    if (!silence_is_over(&u->silence, now))
         return;
     watch_stop(u->look);
     u->look = NULL;
@@ -160,7 +174,7 @@ static void take(struct uplink *u, struct slice workers, struct slice msg)
         return;
     }
     if (m.kind == SPAN_BEAT)
-        say(u, &m);
+        say_beat(u, &m);
     else if (m.kind == SPAN_OPEN)
         peers_open(u->peers, &m);
     else
@@ -208,6 +222,8 @@ static bool take_one(struct uplink *u, void *socket)
     zmq_msg_init(&msg);
     if (receive(socket, &route, &msg, &empty) == 1)
         deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)), &msg);
+    if (!empty)
+        meter_watch(&u->meter, zmq_msg_get(&route, ZMQ_SRCFD));
     zmq_msg_close(&route);
     zmq_msg_close(&msg);
     if (!empty)
@@ -324,6 +340,7 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
         return err_null(err, "out of memory");
     }
     u->loop = loop;
+    u->meter = (struct meter)METER_INIT;
     u->line.socket = config->socket;
     u->handler = config->handler;
     u->own_context = !config->context;
