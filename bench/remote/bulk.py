@@ -11,6 +11,8 @@ Brings up four hosts (tests/engines/hosts.sh: root, network namespaces), limits 
     unlimited rank the same cell on one rank of one host, without limits
     its wire       the part of that between two processes, with CURVE: from when the receiving agent is told to expect the bytes
                    until it has written the last of them (its log says so)
+    bare CURVE     as many bytes from one memory file into another on that host, by two processes that do nothing but send and
+                   receive with ZeroMQ under CURVE, in messages and a window of the same size
     cipher         crypto_secretbox (XSalsa20-Poly1305, CURVE's) of as many bytes in chunks of 512 KiB, on one core
 
 A cell's time is what the client sees, less that of the same cell when the ranks have the array already: home writes the array
@@ -25,6 +27,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import json
+import mmap
 import os
 import re
 import socket
@@ -40,8 +43,11 @@ sys.dont_write_bytecode = True
 
 import common  # noqa: E402
 import engines  # noqa: E402
+import zmq  # noqa: E402
 
 CHUNK = 512 << 10
+MESSAGE = 1 << 20  # SPAN_CHUNK_MAX
+WINDOW = 4  # of them: SPAN_CHUNK_WINDOW
 HOSTS = 4
 RANKS = 8
 RECEIVE = """
@@ -53,6 +59,18 @@ left, piece = int(sys.argv[2]), bytearray(1 << 20)
 while left:
     left -= there.recv_into(piece) or sys.exit("cut short")
 there.sendall(b"x")
+"""
+RECEIVE_CURVE = """
+import os, sys, zmq
+socket = zmq.Context().socket(zmq.DEALER)
+socket.curve_server = True
+socket.curve_secretkey = sys.stdin.readline().strip().encode()
+print(socket.bind_to_random_port("tcp://" + sys.argv[1]), flush=True)
+left, fd = int(sys.argv[2]), os.memfd_create("received")
+while left:
+    message = socket.recv(copy=False)
+    left -= os.pwrite(fd, message.buffer, int(sys.argv[2]) - left)
+    socket.send(b"x")
 """
 
 
@@ -89,6 +107,34 @@ def plain_tcp(hosts, size):
     finally:
         receiver.kill()
         receiver.wait()
+
+
+def bare_curve(hosts, size):
+    """Seconds for `size` bytes to the first host with nothing but ZeroMQ, until it says that it has written all."""
+    public, secret = zmq.curve_keypair()
+    words = ["ip", "netns", "exec", hosts.namespace("h1"), sys.executable, "-c", RECEIVE_CURVE, hosts.address("h1"), str(size)]
+    receiver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with contextlib.ExitStack() as undo:
+        undo.callback(receiver.wait)
+        undo.callback(receiver.kill)
+        receiver.stdin.write(secret.decode() + "\n")
+        receiver.stdin.flush()
+        file = undo.enter_context(open(os.memfd_create("sent"), "r+b"))
+        file.write(os.urandom(MESSAGE) * (size // MESSAGE))
+        file.flush()
+        whole = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        there = undo.enter_context(undo.enter_context(zmq.Context()).socket(zmq.DEALER))
+        there.curve_serverkey, (there.curve_publickey, there.curve_secretkey) = public, zmq.curve_keypair()
+        there.connect("tcp://%s:%s" % (hosts.address("h1"), receiver.stdout.readline().strip()))
+        time.sleep(1)  # to have shaken hands
+        begin = time.perf_counter()
+        for taken in range(-WINDOW, size // MESSAGE):
+            if taken >= 0:
+                there.recv()
+            if taken + WINDOW < size // MESSAGE:
+                at = (taken + WINDOW) * MESSAGE
+                there.send(whole[at:at + MESSAGE], copy=False)
+        return time.perf_counter() - begin
 
 
 def cipher(size):
@@ -142,6 +188,7 @@ def measure(hosts, args, values, log):
                 add(name, to_ranks(kernel, ranks, hosts_of, args.mib))
                 if not rate:
                     add("its wire", on_the_wire(log))
+                    add("bare CURVE", bare_curve(hosts, size))
             limit(hosts, None)
 
 
@@ -152,6 +199,8 @@ def report(values, args):
     rate = (args.mib << 20) / 1e6 / middle["its wire"]
     print("%d MiB to one rank without limits: CURVE takes %.0f MB/s, %.2f of the cipher at %.0f MB/s, %.2f of the cipher here"
           % (args.mib, rate, rate / args.cipher, args.cipher, middle["cipher"] / middle["its wire"]))
+    print("which is %.2f of what CURVE alone takes, %.0f MB/s" % (
+        middle["bare CURVE"] / middle["its wire"], (args.mib << 20) / 1e6 / middle["bare CURVE"]))
     print("the whole cell: %.2f of the cipher here, %.2f of plain tcp" % (
         middle["cipher"] / middle["unlimited rank"], middle["unlimited one"] / middle["unlimited rank"]))
 
