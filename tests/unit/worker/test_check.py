@@ -70,13 +70,17 @@ def step(ranks, what, content):
 
 
 def repeat_until_told(ranks, *message):
-    """Sends it to the ranks, again and again: the first may come before what it is to end has begun."""
+    """Sends it to each rank, again and again until that one has answered: the first may come before what it is to end has begun."""
+
+    def has_told(rank):
+        return any(m.kind == "PROBED" for m in rank.seen)
 
     def told():
         for rank in ranks:
-            rank.send(*message, worker=rank.number + 2)
-        ranks[0].pump(0.3)
-        return any(m.kind == "PROBED" for m in ranks[0].seen)
+            if not has_told(rank):
+                rank.send(*message, worker=rank.number + 2)
+                rank.pump(0.3)
+        return all(map(has_told, ranks))
 
     ranks[0].until(told)
 
