@@ -52,7 +52,6 @@ void link_lost(struct link *l)
     l->router = NULL;
     l->identity_size = 0;
     l->fd = -1;
-    meter_watch(&l->meter, -1);
     l->parent = NULL;
     l->move = MOVE_NONE;
     l->doomed_ns = 0;

@@ -37,7 +37,7 @@ struct link {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
     int fd;                      /* of its connection, to recognise it when it ends; -1: not known */
-    struct meter meter;          /* what comes on that */
+    struct meter meter;          /* what comes on that; sees by itself when it ends */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
     struct link *parent; /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
     enum move move;

@@ -90,7 +90,6 @@ void losses_parted(void *agents, struct router *r, int fd)
         if (l->router != r || l->fd != fd)
             continue;
         l->fd = -1;
-        meter_watch(&l->meter, -1);
         if (l->move != MOVE_DONE) /* one that dials its parent keeps its own connection until we speak by way of that */
             losses_doom(a, l);
     }

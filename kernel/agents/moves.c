@@ -150,7 +150,6 @@ static bool on_dialed(struct agents *a, struct link *child, const struct span *m
     } else {
         child->move = MOVE_DONE;
         child->fd = -1;
-        meter_watch(&child->meter, -1);
         log_info("agents", "%s is reached by way of %s", child->info.name, child->parent->info.name);
         agents_tell(a, child, &beat); /* at this it lets go of its connection to us */
         agents_flush(child);
