@@ -11,7 +11,7 @@
 #include "worker/agent/socket.h"
 
 #define NEXT_NS         (150 * NS_PER_MS) /* until the next endpoint is tried beside those that have not answered */
-#define KNOCK_NS        (500 * NS_PER_MS) /* for finding out why none did */
+#define KNOCK_NS        (2 * NS_PER_S)    /* at most, for finding out why none did */
 #define EVENTS_PER_TURN 16
 
 struct
@@ -37,6 +37,7 @@ struct dial {
     unsigned char server[KEY_SIZE];
     struct try try[DIAL_MAX];
     unsigned n, next; /* how many there are; which is to be tried next */
+    unsigned knocks;  /* that are not answered yet */
     struct watch *timer, *limit;
     dial_f f;
     void *arg;
@@ -264,6 +265,10 @@ static void fail(struct loop *loop, void *arg)
     int rc = 0;
 
     (void)loop;
+    for (unsigned i = 0; i < d->n; i++) {
+        knock_stop(d->try[i].knock);
+        d->try[i].knock = NULL;
+    }
     for (unsigned i = 0; i < d->n && rc == 0; i++)
         rc = buf_addf(&why, "%s%s (%s)", i ? ", " : "", d->try[i].endpoint, words_of(&d->try[i]));
     if (rc == 0)
@@ -278,6 +283,8 @@ static void knocked(void *arg, int error)
 
     t->knock = NULL;
     t->error = error;
+    if (--t->dial->knocks == 0)
+        loop_timer_again(t->dial->timer, 0);
 }
 
 /* ZeroMQ does not tell why it can't connect; plain tcp does. */
@@ -285,7 +292,6 @@ static void limit_is_over(struct loop *loop, void *arg)
 {
     struct dial *d = arg;
     struct err err = { "" };
-    bool waits = false;
 
     if (d->told) {
         for (unsigned i = 0; i < d->n; i++)
@@ -298,10 +304,10 @@ static void limit_is_over(struct loop *loop, void *arg)
 
         try_close(t);
         if (!t->words[0] && !t->connected && (t->knock = knock_start(loop, slice_text(t->endpoint), knocked, t, &err)))
-            waits = true;
+            d->knocks++;
     }
     watch_stop(d->timer);
-    if (!(d->timer = loop_timer(loop, waits ? KNOCK_NS : 0, 0, fail, d, &err)))
+    if (!(d->timer = loop_timer(loop, d->knocks > 0 ? KNOCK_NS : 0, 0, fail, d, &err)))
         fail(loop, d);
 }
 
