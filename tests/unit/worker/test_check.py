@@ -70,19 +70,16 @@ def step(ranks, what, content):
 
 
 def repeat_until_told(ranks, *message):
-    """Sends it to each rank, again and again until that one has answered: the first may come before what it is to end has begun."""
+    """Sends it to one rank after another, again and again until that one has answered: the first may come before what it is to
+    end has begun, and what ends one rank ends the others in words of their own."""
+    for rank in ranks:
 
-    def has_told(rank):
-        return any(m.kind == "PROBED" for m in rank.seen)
+        def told(rank=rank):
+            rank.send(*message, worker=rank.number + 2)
+            rank.pump(0.3)
+            return any(m.kind == "PROBED" for m in rank.seen)
 
-    def told():
-        for rank in ranks:
-            if not has_told(rank):
-                rank.send(*message, worker=rank.number + 2)
-                rank.pump(0.3)
-        return all(map(has_told, ranks))
-
-    ranks[0].until(told)
+        rank.until(told)
 
 
 def meet(ranks, nccl=False):
