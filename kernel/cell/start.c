@@ -177,6 +177,18 @@ static void note_elsewhere(struct cell *c, const struct ranks *missing, const st
             note_move(c, &m[k], missing, s, at, to);
 }
 
+/* Ranks that could have a GPU must not go without one in silence. */
+static void note_unknown(struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++)
+        if (!m[k].lost && !m[k].known && m[k].held[0])
+            stream_note(c, "%s can't tell which GPUs it has, and ranks start there without: %s",
+                        notebook_node_name(c->nb, m[k].node), m[k].held);
+}
+
 /* at and before: by rank, of the whole group. -1: memory is out. */
 static int stand(const struct group *g, const struct sites *s, unsigned **at, unsigned **before)
 {
@@ -213,6 +225,8 @@ static int place_missing(struct cell *c, const struct sites *s, const struct ran
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
         note_elsewhere(c, missing, s, at);
+        if (!g->want.no_gpu)
+            note_unknown(c);
         group_break(g);
         rc = start_all(c, s, missing, at);
     }

@@ -115,6 +115,12 @@ def test_each_rank_gets_as_many_as_it_asks_for(book):
     assert values(nb.ok("%%distribute -n gpu --gpus 1 --fresh --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
 
 
+def test_ranks_that_start_without_since_the_driver_fails_say_so(book, gpus):
+    gpus.set("count 4", "crash nvmlInit_v2")
+    cell = book().ok("%%distribute -n 2\nimport os\nprint(os.environ.get('CUDA_VISIBLE_DEVICES'))")
+    assert "can't tell which GPUs it has, and ranks start there without: " in cell.stderr, (cell.stderr, cell.stdout)
+
+
 def test_ranks_do_without_where_that_is_asked_for(book):
     nb = book()
     assert {row[2] for row in values(nb.ok(WHERE % "-n 6 --no-gpu"))} == {""}

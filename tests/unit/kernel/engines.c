@@ -242,6 +242,26 @@ static void gpus(void)
     world_close(&w);
 }
 
+static void gpus_that_are_not_known(void)
+{
+    static const char unknown[] = "{\"gpus\":null,\"why\":\"the GPU driver does not answer\"}";
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    w.gpus[0] = unknown;
+    run(&w, "%%distribute -n 2\npass");
+    ok(logged(&w, "here can't tell which GPUs it has, and ranks start there without: the GPU driver does not answer") &&
+           times(&w, "send START") == 1,
+       "ranks to which nobody promised a GPU start without, which is told");
+    world_close(&w);
+    home_open(&w, &clock);
+    w.gpus[0] = unknown;
+    run(&w, "%%distribute -n 2 --no-gpu\npass");
+    ok(times(&w, "send START") == 1 && !times(&w, "GPU driver"), "where none is wanted there is nothing to tell");
+    world_close(&w);
+}
+
 static void gpus_of_one_machine(void)
 {
     struct clock clock;
@@ -327,6 +347,7 @@ int main(void)
     scripts();
     slots();
     gpus();
+    gpus_that_are_not_known();
     gpus_of_one_machine();
     grows();
     versions();
