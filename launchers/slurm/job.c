@@ -69,6 +69,12 @@ static void fail(struct job *j, unsigned i, const char *text)
                   j->why ? j->why : "", j->why ? ")" : "");
 }
 
+/* An agent that exits says why, of which srun knows a number. */
+static const char *reason_of(const struct task *t)
+{
+    return t->words && strstr(t->end, " ended: Exited with ") ? t->words : t->end;
+}
+
 static void flush(struct loop *loop, void *arg)
 {
     struct job *j = arg;
@@ -76,7 +82,7 @@ static void flush(struct loop *loop, void *arg)
     (void)loop;
     for (unsigned i = 0; i < j->n; i++)
         if (j->task[i].end) {
-            fail(j, i, j->task[i].end);
+            fail(j, i, reason_of(&j->task[i]));
             free(j->task[i].end);
             j->task[i].end = NULL;
         }
@@ -164,6 +170,23 @@ static void note_why(struct job *j, const char *line)
         cut_short(j);
 }
 
+/* "cellspan-agent on HOST: WHY", or "cellspan-agent on HOST can't …" */
+static void note_words(struct job *j, unsigned i, const char *line)
+{
+    const size_t program = strlen(j->program);
+    const char *host = line + program + strlen(" on ");
+    char text[512];
+    size_t n;
+
+    if (i >= j->n || strncmp(line, j->program, program) != 0 || strncmp(line + program, " on ", strlen(" on ")) != 0)
+        return;
+    n = strcspn(host, " ");
+    if (n == 0 || !host[n])
+        return;
+    snprintf(text, sizeof text, "%s%s%s", j->program, host[n - 1] == ':' ? ":" : "", host + n);
+    replace(&j->task[i].words, text);
+}
+
 /* "NODE: WHY". Which task it was to be is not said: any that nobody knows of yet stands for it. */
 static void not_started(struct job *j, const char *node)
 {
@@ -211,9 +234,11 @@ static void note_early(struct job *j)
     buf_release(&j->early);
 }
 
-static void err_line(void *arg, const char *line)
+static void err_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
+    unsigned task;
+    const char *line = says_unlabel(labelled, &task);
     struct says s;
 
     if (says_read(&s, line) < 0)
@@ -222,7 +247,9 @@ static void err_line(void *arg, const char *line)
     if (s.kind == SAYS_UNSTARTED)
         not_started(j, s.text);
     note_why(j, line);
-    if (s.kind == SAYS_TASKS)
+    if (s.kind == SAYS_TEXT)
+        note_words(j, task, line);
+    else if (s.kind == SAYS_TASKS)
         note_ends(j, &s, line);
     else if (s.kind == SAYS_NODE)
         node_failed(j, s.text);
@@ -265,8 +292,10 @@ static void task_up(struct job *j, const char *words)
         set_timer(j, &j->late, j->patience_ns, too_late);
 }
 
-static void out_line(void *arg, const char *line)
+static void out_line(void *arg, const char *labelled)
 {
+    unsigned number;
+    const char *line = says_unlabel(labelled, &number);
     const size_t mark = strlen(SCRIPT_MARK), task = strlen(SCRIPT_MARK STEP_TASK);
 
     if (strncmp(line, SCRIPT_MARK STEP_TASK, task) == 0)
@@ -529,6 +558,7 @@ void job_release(struct job *j)
     for (unsigned i = 0; i < j->n; i++) {
         free(j->task[i].node);
         free(j->task[i].end);
+        free(j->task[i].words);
     }
     free(j->task);
     free(j->state);

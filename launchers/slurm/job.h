@@ -17,6 +17,7 @@ struct task {
     bool failed; /* and was reported so */
     char *node;  /* owned; NULL while it isn't up */
     char *end;   /* owned: how it ended, not reported yet */
+    char *words; /* owned: why, in the agent's own words; NULL: it has said nothing */
 };
 
 struct job {

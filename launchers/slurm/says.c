@@ -7,6 +7,18 @@
 
 #define SRUN "srun: "
 
+const char *says_unlabel(const char *line, unsigned *task)
+{
+    const char *digits = line + strspn(line, " ");
+    const size_t n = strspn(digits, "0123456789");
+
+    *task = SAYS_NOBODY;
+    if (n == 0 || n > 9 || strncmp(digits + n, ": ", 2) != 0)
+        return line;
+    *task = (unsigned)strtoul(digits, NULL, 10);
+    return digits + n + 2;
+}
+
 void says_release(struct says *s)
 {
     ranks_release(&s->tasks);

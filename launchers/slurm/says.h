@@ -1,6 +1,8 @@
-/* says.h - what srun's lines on stderr mean. */
+/* says.h - what srun's lines mean. */
 #ifndef LAUNCHERS_SLURM_SAYS_H
 #define LAUNCHERS_SLURM_SAYS_H
+
+#include <limits.h>
 
 #include "base/err.h"
 #include "base/ranks.h"
@@ -23,6 +25,10 @@ struct says {
     const char *text;
 };
 
+#define SAYS_NOBODY UINT_MAX
+
+/* What follows "TASK: ", which srun --label sets before each line of a task; *task is SAYS_NOBODY for lines of srun's own. */
+const char *says_unlabel(const char *line, unsigned *task);
 void says_release(struct says *s);
 /* Reads one line (borrowed, for as long as *s). -1: memory is out. */
 MUST_USE int says_read(struct says *s, const char *line);

@@ -73,7 +73,7 @@ int step_compose(struct words *argv, const struct step_plan *plan, const struct 
     /* --wait, --kill-on-bad-exit, --no-kill: that one agent or node ends is no reason for the others to. */
     static const char *const always[] = {
         "srun",        "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0",     "--no-kill", "--unbuffered",
-        "--input=all", "--mpi=none",          "--cpu-bind=none",      "--export=ALL", NULL
+        "--input=all", "--mpi=none",          "--cpu-bind=none",      "--export=ALL", "--label",   NULL
     };
     int rc = add_all(argv, always);
 

@@ -253,6 +253,12 @@ def frozen(idle):
     os.kill(daemon, signal.SIGCONT)
 
 
+def test_an_agent_that_ends_says_why(notebook, idle):
+    cell = notebook(CELLSPAN_DIAL_TIMEOUT="soon").run("%%distribute -n 2 --on slurm:--nodes=2\n1", limit=SOON)
+    why = cell.assert_error("RankNotStarted").error["evalue"]
+    assert re.search(r"n[1-4] did not come up: cellspan-agent: CELLSPAN_DIAL_TIMEOUT=soon: seconds are wanted", why), cell.shown
+
+
 @pytest.mark.limit(360)
 def test_a_node_that_does_not_come_up(notebook, frozen):
     """Slurm sees it, after a while, and when it answers again."""

@@ -220,6 +220,31 @@ static void what_srun_says_is_understood(void)
        "what waits in vain is known");
 }
 
+static void lines_of_tasks_are_told_from_sruns(void)
+{
+    static const struct {
+        const char *line, *rest;
+        unsigned task;
+    } lines[] = {
+        { "0: hello", "hello", 0 },
+        { "  17: 3: hello", "3: hello", 17 },
+        { "4: ", "", 4 },
+        { "srun: job 12 queued", "srun: job 12 queued", SAYS_NOBODY },
+        { "4", "4", SAYS_NOBODY },
+        { "4:5", "4:5", SAYS_NOBODY },
+        { "9999999999: x", "9999999999: x", SAYS_NOBODY },
+        { " : x", " : x", SAYS_NOBODY },
+        { "", "", SAYS_NOBODY },
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        unsigned task = 0;
+        const char *rest = says_unlabel(lines[i].line, &task);
+
+        ok(strcmp(rest, lines[i].rest) == 0 && task == lines[i].task, "<%s>", lines[i].line);
+    }
+}
+
 static void gpus_are_counted_that_every_node_has(void)
 {
     unsigned most;
@@ -297,6 +322,7 @@ int main(void)
     any_allocation_of_a_step_may_fail();
     variables_that_srun_takes_for_options_are_hidden();
     what_srun_says_is_understood();
+    lines_of_tasks_are_told_from_sruns();
     gpus_are_counted_that_every_node_has();
     arguments_are_read_or_refused();
     seconds_are_read_or_refused();
