@@ -23,12 +23,6 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #endif
 
-#ifdef MAP_POPULATE /* all pages now, instead of a fault for each few of them */
-#define AT_ONCE MAP_POPULATE
-#else
-#define AT_ONCE 0
-#endif
-
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
@@ -131,44 +125,55 @@ int blob_check(int fd, uint64_t *size, struct err *err)
     return 0;
 }
 
-int blob_view_open(struct blob_view *v, int fd, uint64_t offset, size_t n, struct err *err)
+static int too_short(struct err *err, size_t n, uint64_t offset)
 {
-    const size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
-    struct stat st;
-
-    *v = (struct blob_view)BLOB_VIEW_INIT;
-    if (n == 0)
-        return 0;
-    if (fstat(fd, &st) < 0)
-        return err_set(err, "can't look at a memory file: %s", strerror(errno));
-    if (st.st_size < 0 || offset > (uint64_t)st.st_size || n > (uint64_t)st.st_size - offset)
-        return err_set(err, "a memory file has %lld bytes, too few for %zu at %" PRIu64, (long long)st.st_size, n,
-                       offset);
-    v->map = mmap(NULL, before + n, PROT_READ, MAP_SHARED | AT_ONCE, fd, (off_t)(offset - before));
-    if (v->map == MAP_FAILED) {
-        v->map = NULL;
-        return err_set(err, "a memory file can't be mapped: %s", strerror(errno));
-    }
-    v->size = before + n;
-    v->bytes = slice_of((const char *)v->map + before, n);
-    return 0;
-}
-
-void blob_view_close(struct blob_view *v)
-{
-    if (v->map)
-        munmap(v->map, v->size);
-    *v = (struct blob_view)BLOB_VIEW_INIT;
+    return err_set(err, "a memory file has fewer than %zu bytes at %" PRIu64, n, offset);
 }
 
 int blob_read(int fd, void *p, size_t n, uint64_t offset, struct err *err)
 {
-    struct blob_view v;
+    char *at = p;
 
-    if (blob_view_open(&v, fd, offset, n, err) < 0)
-        return -1;
-    if (n > 0)
-        memcpy(p, v.bytes.p, n);
-    blob_view_close(&v);
+    if (offset > INT64_MAX || n > INT64_MAX - offset)
+        return too_short(err, n, offset);
+    while (n > 0) {
+        const ssize_t k = pread(fd, at, n, (off_t)offset);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return err_set(err, "a memory file can't be read: %s", strerror(errno));
+        if (k == 0)
+            return too_short(err, n, offset);
+        at += k;
+        n -= (size_t)k;
+        offset += (uint64_t)k;
+    }
     return 0;
+}
+
+int blob_map(int fd, size_t n, struct slice *bytes, struct err *err)
+{
+    struct stat st;
+    void *map;
+
+    *bytes = slice_of("", 0);
+    if (n == 0)
+        return 0;
+    if (fstat(fd, &st) < 0)
+        return err_set(err, "can't look at a memory file: %s", strerror(errno));
+    if (st.st_size < 0 || n > (uint64_t)st.st_size)
+        return too_short(err, n, 0);
+    /* MAP_SHARED of a sealed file is refused before Linux 6.7, though it be only to be read. */
+    map = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_set(err, "a memory file can't be mapped: %s", strerror(errno));
+    *bytes = slice_of(map, n);
+    return 0;
+}
+
+void blob_unmap(struct slice bytes)
+{
+    if (bytes.n > 0)
+        (void)munmap((void *)(uintptr_t)bytes.p, bytes.n);
 }

@@ -23,20 +23,13 @@ int blob_of(const char *name, const void *p, size_t n, struct err *err);
  * could cut it short under a mapping (SIGBUS). */
 MUST_USE int blob_check(int fd, uint64_t *size, struct err *err);
 
-/* A piece of one, mapped to be read, so that its bytes are copied once: to where they are wanted. */
-struct blob_view {
-    struct slice bytes; /* borrowed from the view */
-    void *map;
-    size_t size;
-};
-
-#define BLOB_VIEW_INIT { { NULL, 0 }, NULL, 0 }
-
-/* Nobody may cut the file short meanwhile: it is sealed, or the caller's own. -1: it has fewer bytes, or can't be
- * mapped, and *v is empty. */
-MUST_USE int blob_view_open(struct blob_view *v, int fd, uint64_t offset, size_t n, struct err *err);
-void blob_view_close(struct blob_view *v); /* an empty one is fine */
-/* Copies n bytes from there to p, under the same terms. */
+/* Copies n bytes from `offset` on to p. -1: it has fewer, or can't be read. */
 MUST_USE int blob_read(int fd, void *p, size_t n, uint64_t offset, struct err *err);
+
+/* Its first n bytes, to be read in place until blob_unmap(). Nobody may cut it short meanwhile: it is sealed, or the
+ * caller's own. Where the bytes are copied piece by piece, map all at once, or use blob_read(): what maps and unmaps
+ * each piece stops the process's other threads each time. -1: it has fewer, or can't be mapped. */
+MUST_USE int blob_map(int fd, size_t n, struct slice *bytes, struct err *err);
+void blob_unmap(struct slice bytes); /* what blob_map() gave; none is fine */
 
 #endif

@@ -45,12 +45,12 @@ static int check_field(const struct span_info *info, unsigned i, const union spa
     return f->type == SPAN_LIST ? check_list(info, f, &v->list, err) : check_text(info, f, v->s, err);
 }
 
-/* Bytes that the fields take; they are within their limits, so that nothing wraps. */
-static size_t fields_size(const struct span_info *info, const struct span *m)
+/* Bytes that the first of the fields take; they are within their limits, so that nothing wraps. */
+static size_t fields_size(const struct span_info *info, const struct span *m, unsigned count)
 {
     size_t n = 0;
 
-    for (unsigned i = 0; i < info->n; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const union span_value *v = &m->v[i];
 
         if (info->field[i].type == SPAN_U64) {
@@ -99,6 +99,26 @@ static void put_header(struct writer *w, unsigned version, const struct span *m)
     writer_u64(w, m->blob_size);
 }
 
+/* The header and the first n fields, with room for `more` bytes behind them. -1: one is not as it should be. */
+static int put(struct writer *w, unsigned version, const struct span *m, unsigned n, size_t more, struct err *err)
+{
+    const struct span_info *info = span_info((unsigned)m->kind);
+
+    for (unsigned i = 0; i < n; i++)
+        if (check_field(info, i, &m->v[i], err) < 0)
+            return -1;
+    writer_reserve(w, SPAN_HEADER_SIZE + fields_size(info, m, n) + more);
+    put_header(w, version, m);
+    for (unsigned i = 0; i < n; i++)
+        put_field(w, info->field[i].type, &m->v[i]);
+    return 0;
+}
+
+static int end(struct writer *w, const struct span_info *info, struct err *err)
+{
+    return writer_end(w) < 0 ? err_set(err, "%s: out of memory", info->name) : 0;
+}
+
 int span_encode(const struct span *m, struct buf *out, struct err *err)
 {
     return span_encode_as(SPAN_VERSION, m, out, err);
@@ -111,14 +131,23 @@ int span_encode_as(unsigned version, const struct span *m, struct buf *out, stru
 
     if (!info)
         return err_set(err, "there is no message of kind %u", (unsigned)m->kind);
-    for (unsigned i = 0; i < info->n; i++)
-        if (check_field(info, i, &m->v[i], err) < 0)
-            return -1;
-    writer_reserve(&w, SPAN_HEADER_SIZE + fields_size(info, m));
-    put_header(&w, version, m);
-    for (unsigned i = 0; i < info->n; i++)
-        put_field(&w, info->field[i].type, &m->v[i]);
-    return writer_end(&w) < 0 ? err_set(err, "%s: out of memory", info->name) : 0;
+    return put(&w, version, m, info->n, 0, err) < 0 ? -1 : end(&w, info, err);
+}
+
+char *span_encode_room(const struct span *m, size_t n, struct buf *out, struct err *err)
+{
+    const struct span_info *info = span_info((unsigned)m->kind);
+    const unsigned last = info && info->n ? info->n - 1 : 0;
+    struct writer w = writer_of(out);
+
+    if (!info || info->n == 0 || info->field[last].type != SPAN_BYTES)
+        return err_null(err, "a message of kind %u does not end in bytes", (unsigned)m->kind);
+    if (check_text(info, &info->field[last], slice_of(NULL, n), err) < 0 ||
+        put(&w, SPAN_VERSION, m, last, 4 + n, err) < 0)
+        return NULL;
+    writer_u32(&w, (uint32_t)n);
+    writer_room(&w, n);
+    return end(&w, info, err) < 0 ? NULL : out->p + out->n - n;
 }
 
 /* ---- decode ---- */

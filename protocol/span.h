@@ -75,6 +75,9 @@ const struct span_info *span_info_named(const char *name); /* NULL: no such name
 /* Appends the message. -1: a field is longer than its max, a string is not UTF-8 (see utf8_add_clean), or memory is
  * out; *out is then as it was. */
 MUST_USE int span_encode(const struct span *m, struct buf *out, struct err *err);
+/* As if the last field had n bytes, which the caller writes to where it returns, at the end of *out: so they need not be
+ * anywhere else before. For kinds whose last field is bytes; what m has there is not looked at. NULL: as -1 above. */
+char *span_encode_room(const struct span *m, size_t n, struct buf *out, struct err *err);
 
 /* Strings, bytes and list items borrow from p. span_release frees the lists' arrays. On failure nothing is to be released.
  * Refuses another version (in words that say which side is older), unknown kinds, lengths over max, trailing bytes, and

@@ -18,6 +18,15 @@ void writer_bytes(struct writer *w, struct slice s)
         w->bad = true;
 }
 
+void writer_room(struct writer *w, size_t n)
+{
+    writer_reserve(w, n);
+    if (w->bad)
+        return;
+    w->out->n += n;
+    w->out->p[w->out->n] = '\0';
+}
+
 static void number(struct writer *w, uint64_t v, size_t size)
 {
     char byte[8];

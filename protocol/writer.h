@@ -17,6 +17,8 @@ struct writer {
 struct writer writer_of(struct buf *out);
 void writer_reserve(struct writer *w, size_t n); /* for n more bytes; only saves time */
 void writer_bytes(struct writer *w, struct slice s);
+/* n bytes that the caller writes later, to where the buffer then has them; they are not set. */
+void writer_room(struct writer *w, size_t n);
 void writer_u8(struct writer *w, uint8_t v);
 void writer_u16(struct writer *w, uint16_t v);
 void writer_u32(struct writer *w, uint32_t v);

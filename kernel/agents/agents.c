@@ -194,10 +194,9 @@ static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct
 
 bool agents_blobs_go_on(struct agents *a)
 {
-    struct err err = { "" };
     struct span m;
 
-    while (lent_next(&a->lent, &m, &err))
+    while (lent_next(&a->lent, &m))
         (void)cargo_message(a->cargo, NODE_HERE, &m);
     if (!a->blobs_stop)
         return true;

@@ -11,9 +11,10 @@
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
+/* All of it is mapped once: what maps and unmaps a piece for each chunk stops the thread that encrypts, each time. */
 struct lent_blob {
-    uint64_t number, size;
-    int fd;
+    uint64_t number;
+    struct slice bytes; /* owned: blob_unmap() */
 };
 
 struct lent_taker {
@@ -25,10 +26,9 @@ struct lent_taker {
 void lent_release(struct lent *t)
 {
     for (size_t i = 0; i < t->n; i++)
-        close(t->blob[i].fd);
+        blob_unmap(t->blob[i].bytes);
     free(t->blob);
     free(t->taker);
-    blob_view_close(&t->chunk);
     *t = (struct lent)LENT_INIT;
 }
 
@@ -48,46 +48,50 @@ static struct lent_taker *find_taker(const struct lent *t, uint64_t blob, uint64
     return NULL;
 }
 
-/* Nobody gets it from here any more. */
-static void leave(struct lent *t, uint64_t blob)
-{
-    for (size_t i = t->n_takers; i-- > 0;)
-        if (t->taker[i].blob == blob)
-            rows_remove(t->taker, &t->n_takers, sizeof *t->taker, i);
-    blob_view_close(&t->chunk);
-}
-
 void lent_drop(struct lent *t, uint64_t blob)
 {
     struct lent_blob *b = find(t, blob);
 
     if (!b)
         return;
-    leave(t, blob);
-    close(b->fd);
+    for (size_t i = t->n_takers; i-- > 0;)
+        if (t->taker[i].blob == blob)
+            rows_remove(t->taker, &t->n_takers, sizeof *t->taker, i);
+    blob_unmap(b->bytes);
     rows_remove(t->blob, &t->n, sizeof *b, (size_t)(b - t->blob));
 }
 
-/* Takes fd, also when it fails. One that is here comes again when it is to be given again. */
-static int put(struct lent *t, uint64_t number, uint64_t size, int fd)
+/* One that is here comes again when it is to be given again. */
+static int put(struct lent *t, uint64_t number, uint64_t size, int fd, struct err *err)
 {
     struct lent_blob *b = find(t, number);
+    struct slice bytes;
 
-    if (b && b->size == size) {
-        close(fd);
+    if (b && b->bytes.n == size)
         return 0;
-    }
     lent_drop(t, number);
-    if (!(b = rows_insert(t->blob, &t->n, &t->room, sizeof *b, t->n, 8))) {
-        close(fd);
+    if (blob_map(fd, (size_t)size, &bytes, err) < 0)
         return -1;
+    if (!(b = rows_insert(t->blob, &t->n, &t->room, sizeof *b, t->n, 8))) {
+        blob_unmap(bytes);
+        return err_set(err, "out of memory");
     }
     t->blob = b;
-    t->blob[t->n - 1] = (struct lent_blob){ number, size, fd };
+    t->blob[t->n - 1] = (struct lent_blob){ number, bytes };
     return 0;
 }
 
-/* Whatever has come. What its sender could still cut short is not taken: its bytes will be mapped. */
+/* Refuses what its sender could still cut short: its bytes are mapped. */
+static int check(uint64_t size, int fd, struct err *err)
+{
+    uint64_t has = 0;
+
+    if (blob_check(fd, &has, err) < 0)
+        return -1;
+    return has == size ? 0 : err_set(err, "its file is of another size");
+}
+
+/* Whatever has come. */
 static void take(struct lent *t, int socket)
 {
     char packet[16];
@@ -97,15 +101,13 @@ static void take(struct lent *t, int socket)
         struct reader r = reader_of(packet, sizeof packet);
         const uint64_t number = reader_u64(&r), size = reader_u64(&r);
         struct err err = { "" };
-        uint64_t has = 0;
 
-        if (fd >= 0 && (blob_check(fd, &has, &err) < 0 || has != size)) {
+        if (fd < 0)
+            continue;
+        if (check(size, fd, &err) < 0 || put(t, number, size, fd, &err) < 0)
             log_warn("agents", "blob %" PRIu64 " of %" PRIu64 " bytes is not taken from this machine's agent: %s",
-                     number, size, err.text[0] ? err.text : "its file is of another size");
-            close(fd);
-        } else if (fd >= 0 && put(t, number, size, fd) < 0) {
-            log_error("agents", "out of memory for a blob's descriptor");
-        }
+                     number, size, err.text);
+        close(fd);
     }
 }
 
@@ -118,7 +120,7 @@ int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err 
     take(t, socket);
     b = find(t, chunk->blob);
     taker = find_taker(t, chunk->blob, to);
-    if (!b || b->size != chunk->blob_size || offset >= b->size)
+    if (!b || b->bytes.n != chunk->blob_size || offset >= chunk->blob_size)
         return err_set(err, "blob %" PRIu64 " was not lent to the kernel", chunk->blob);
     if (!taker) {
         if (!(taker = rows_insert(t->taker, &t->n_takers, &t->room_takers, sizeof *taker, t->n_takers, 8)))
@@ -153,7 +155,7 @@ static struct lent_taker *next_due(struct lent *t, const struct lent_blob **blob
         struct lent_taker *taker = &t->taker[(t->turn + i) % t->n_takers];
 
         *blob = find(t, taker->blob);
-        if (taker->sent < (*blob)->size && taker->sent - taker->taken < SPAN_CHUNK_WINDOW) {
+        if (taker->sent < (*blob)->bytes.n && taker->sent - taker->taken < SPAN_CHUNK_WINDOW) {
             t->turn = (size_t)(taker - t->taker) + 1;
             return taker;
         }
@@ -161,26 +163,19 @@ static struct lent_taker *next_due(struct lent *t, const struct lent_blob **blob
     return NULL;
 }
 
-bool lent_next(struct lent *t, struct span *m, struct err *err)
+bool lent_next(struct lent *t, struct span *m)
 {
     const struct lent_blob *b;
     struct lent_taker *taker = next_due(t, &b);
-    size_t n;
+    size_t left;
 
-    blob_view_close(&t->chunk);
     if (!taker)
         return false;
-    *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->size };
-    n = (size_t)(b->size - taker->sent < SPAN_CHUNK_MAX ? b->size - taker->sent : SPAN_CHUNK_MAX);
-    if (blob_view_open(&t->chunk, b->fd, taker->sent, n, err) < 0) {
-        leave(t, b->number);
-        m->kind = SPAN_HELD;
-        m->v[F_HELD_ERROR].s = slice_text(err->text);
-        return true;
-    }
+    left = b->bytes.n - (size_t)taker->sent;
+    *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->bytes.n };
     m->v[F_CHUNK_TO].u64 = taker->to;
     m->v[F_CHUNK_OFFSET].u64 = taker->sent;
-    m->v[F_CHUNK_DATA].s = t->chunk.bytes;
-    taker->sent += n;
+    m->v[F_CHUNK_DATA].s = slice_of(b->bytes.p + taker->sent, left < SPAN_CHUNK_MAX ? left : SPAN_CHUNK_MAX);
+    taker->sent += m->v[F_CHUNK_DATA].s.n;
     return true;
 }

@@ -18,21 +18,19 @@ struct lent {
     struct lent_taker *taker;
     size_t n, room;
     size_t n_takers, room_takers;
-    size_t turn;            /* whose it is to get the next chunk */
-    struct blob_view chunk; /* the bytes of the last one */
+    size_t turn; /* whose it is to get the next chunk */
 };
 
-#define LENT_INIT { NULL, NULL, 0, 0, 0, 0, 0, BLOB_VIEW_INIT }
+#define LENT_INIT { NULL, NULL, 0, 0, 0, 0, 0 }
 
-void lent_release(struct lent *t); /* closes them all, and leaves an empty table */
+void lent_release(struct lent *t); /* gives them all up, and leaves an empty table */
 /* The agent's CHUNK that came without bytes: its blob is to be given to whom it names, from its offset. `socket` is
  * where the agent's descriptors come. -1: it has lent no such blob. */
 MUST_USE int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err *err);
 /* A TAKEN for this machine's agent. false: it is not about what is given here. */
 bool lent_taken(struct lent *t, const struct span *m);
-/* The next CHUNK that is due, in turns; its bytes are borrowed until the table is used again. Or HELD with an error
- * whose text is err's: a blob can't be read, and is given no further. false: none is due. */
-bool lent_next(struct lent *t, struct span *m, struct err *err);
+/* The next CHUNK that is due, in turns; its bytes are borrowed until the blob is dropped. false: none is due. */
+bool lent_next(struct lent *t, struct span *m);
 void lent_drop(struct lent *t, uint64_t blob); /* none is fine */
 
 #endif

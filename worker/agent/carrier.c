@@ -56,21 +56,21 @@ bool carrier_is_idle(const struct carrier *c)
 
 /* ---- messages ---- */
 
-/* m behind the room for an envelope, and `more` bytes of room behind it. */
-static int begin(struct buf *msg, const struct span *m, size_t more, struct err *err)
+/* The room for an envelope, and `more` bytes of room behind it. */
+static int begin(struct buf *msg, size_t more, struct err *err)
 {
     static const char room[CARRIER_ROOM];
 
     if (buf_reserve(msg, sizeof room + HEAD_MAX + more) < 0 || buf_add(msg, room, sizeof room) < 0)
         return err_set(err, "out of memory");
-    return span_encode(m, msg, err);
+    return 0;
 }
 
 static void say(struct carrier *c, uint32_t link, const struct span *m)
 {
     struct buf msg = BUF_INIT;
     struct err err = { "" };
-    int rc = begin(&msg, m, 0, &err);
+    int rc = begin(&msg, 0, &err) < 0 || span_encode(m, &msg, &err) < 0 ? -1 : 0;
 
     if (rc < 0)
         buf_release(&msg);
@@ -319,21 +319,17 @@ static size_t due(const struct haul *h, const struct taker *t)
 static int make_chunk(const struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct buf *msg,
                       struct err *err)
 {
-    struct span m = { .kind = SPAN_CHUNK,
-                      .blob = h->blob,
-                      .blob_size = h->size,
-                      .v[F_CHUNK_TO].u64 = t->to,
-                      .v[F_CHUNK_OFFSET].u64 = t->sent };
+    const struct span m = { .kind = SPAN_CHUNK,
+                            .blob = h->blob,
+                            .blob_size = h->size,
+                            .v[F_CHUNK_TO].u64 = t->to,
+                            .v[F_CHUNK_OFFSET].u64 = t->sent };
     struct err why = { "" };
-    struct blob_view bytes;
-    int rc = blob_view_open(&bytes, h->fd, t->sent, n, &why);
+    char *bytes = begin(msg, n, &why) < 0 ? NULL : span_encode_room(&m, n, msg, &why);
 
-    if (rc == 0) {
-        m.v[F_CHUNK_DATA].s = bytes.bytes;
-        rc = begin(msg, &m, n, &why);
-        blob_view_close(&bytes);
-    }
-    return rc < 0 ? err_set(err, "%s: %s", c->doors.node, why.text) : 0;
+    if (!bytes || blob_read(h->fd, bytes, n, t->sent, &why) < 0)
+        return err_set(err, "%s: %s", c->doors.node, why.text);
+    return 0;
 }
 
 /* The taker gets it by another way, once the kernel knows. */

@@ -1,4 +1,6 @@
 /* Real agents and the blobs between them: what waits for one, what does not, and a chain of three over tcp. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "tests/unit/tap.h"
 
 #define ALL   0xffffffffu
+#define LONGER (SPAN_CHUNK_WINDOW + 2 * SPAN_CHUNK_MAX)
 #define CHUNK (512u << 10) /* of those that the kernel sends here */
 
 static struct span about(enum span_kind kind, uint64_t blob, uint64_t size)
@@ -69,26 +72,29 @@ static void letters_wait_for_their_blob(struct kernel *k, const char *bytes)
 
 static void a_window_and_no_more(struct kernel *k)
 {
-    struct span ship = about(SPAN_SHIP, 7, 6 << 20), taken = about(SPAN_TAKEN, 7, 6 << 20);
+    struct span ship = about(SPAN_SHIP, 7, LONGER), taken = about(SPAN_TAKEN, 7, LONGER);
     uint64_t next = 0;
+    char line[32];
     bool good = true;
 
-    kernel_run(k, 1, 7, "blob 6291456");
+    snprintf(line, sizeof line, "blob %" PRIu64, LONGER);
+    kernel_run(k, 1, 7, line);
     (void)kernel_until(k, SPAN_REPLY, 1);
     ship.v[F_SHIP_TO].u64 = taken.v[F_TAKEN_TO].u64 = ALL;
     ship.v[F_SHIP_THROUGH].u64 = 1;
     kernel_send(k, NULL, 0, &ship);
-    for (; next < 4u << 20 && good; next += SPAN_CHUNK_MAX)
+    for (; next < SPAN_CHUNK_WINDOW && good; next += SPAN_CHUNK_MAX)
         good = kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == next &&
                k->last.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX && k->last.v[F_CHUNK_DATA].s.p[77] == 'b';
     ok(good, "a blob leaves in chunks, in order");
     kernel_forget(k);
     kernel_listen(k, 200);
-    ok(!kernel_told(k, "CHUNK"), "4 MiB at most without an answer");
-    taken.v[F_TAKEN_BYTES].u64 = 5 << 20; /* the receiver has more than was sent: from somebody else */
+    ok(!kernel_told(k, "CHUNK"), "a window at most without an answer");
+    taken.v[F_TAKEN_BYTES].u64 = LONGER - SPAN_CHUNK_MAX; /* the receiver has more than was sent: from somebody else */
     kernel_send(k, NULL, 0, &taken);
-    ok(kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == 5 << 20, "what the receiver has is left out");
-    taken.v[F_TAKEN_BYTES].u64 = 6 << 20;
+    ok(kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == LONGER - SPAN_CHUNK_MAX,
+       "what the receiver has is left out");
+    taken.v[F_TAKEN_BYTES].u64 = LONGER;
     kernel_send(k, NULL, 0, &taken);
     ship.blob = 999;
     kernel_send(k, NULL, 0, &ship);

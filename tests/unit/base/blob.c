@@ -84,36 +84,39 @@ static void a_blob_may_be_empty(void)
 }
 
 /* Also across pages, from where no page begins. */
-static void a_piece_of_a_blob_can_be_looked_at(void)
+static void a_blob_is_read_where_it_is_and_elsewhere(void)
 {
     const size_t size = 3 * (size_t)sysconf(_SC_PAGESIZE);
     char *bytes = malloc(size), *back = malloc(size);
-    struct blob_view v = BLOB_VIEW_INIT;
+    struct slice seen = slice_of("", 0);
     struct err err = { "" };
     int fd;
 
     for (size_t i = 0; bytes && i < size; i++)
         bytes[i] = (char)(i * 7 % 251);
     fd = bytes && back ? blob_of("test", bytes, size, NULL) : -1;
-    ok(fd >= 0 && blob_view_open(&v, fd, size / 3 - 5, size / 3 + 10, &err) == 0, "a piece is opened (%s)", err.text);
-    ok(v.bytes.n == size / 3 + 10 && memcmp(v.bytes.p, bytes + size / 3 - 5, v.bytes.n) == 0, "and has those bytes");
-    blob_view_close(&v);
-    ok(!v.map && v.bytes.n == 0, "closed it is empty");
-    blob_view_close(&v);
+    ok(fd >= 0 && blob_map(fd, size, &seen, &err) == 0, "a blob is mapped (%s)", err.text);
+    ok(seen.n == size && memcmp(seen.p, bytes, size) == 0, "and has those bytes");
+    blob_unmap(seen);
+    ok(blob_map(fd, size - 1, &seen, NULL) == 0 && seen.n == size - 1, "or all but the last of them");
+    blob_unmap(seen);
     ok(blob_read(fd, back, size - 1, 1, NULL) == 0 && memcmp(back, bytes + 1, size - 1) == 0, "all but the first byte is read");
-    ok(blob_view_open(&v, fd, size, 0, NULL) == 0 && !v.map, "no bytes are none");
-    ok(blob_view_open(&v, fd, 1, size, &err) < 0 && !v.map, "%s", err.text);
-    ok(blob_view_open(&v, fd, UINT64_MAX, 1, NULL) < 0 && blob_view_open(&v, fd, 1, SIZE_MAX, NULL) < 0 && !v.map,
+    ok(blob_map(fd, 0, &seen, NULL) == 0 && seen.n == 0, "no bytes are none");
+    blob_unmap(seen);
+    ok(blob_map(fd, size + 1, &seen, &err) < 0 && seen.n == 0, "%s", err.text);
+    ok(blob_map(fd, SIZE_MAX, &seen, NULL) < 0 && blob_read(fd, back, 1, UINT64_MAX, NULL) < 0 &&
+           blob_read(fd, back, SIZE_MAX, 1, NULL) < 0 && blob_read(fd, back, 1, size, NULL) < 0,
        "nor what no file holds");
     fd_close(&fd);
-    ok(blob_view_open(&v, fd, 0, 1, &err) < 0 && !v.map, "%s", err.text);
+    ok(blob_map(fd, 1, &seen, &err) < 0 && seen.n == 0, "%s", err.text);
+    ok(blob_read(fd, back, 1, 0, &err) < 0, "%s", err.text);
     free(bytes);
     free(back);
 }
 
 int main(void)
 {
-    a_piece_of_a_blob_can_be_looked_at();
+    a_blob_is_read_where_it_is_and_elsewhere();
     a_sealed_blob_can_only_be_read();
     what_is_no_blob_is_refused();
     a_blob_is_written_piece_by_piece();

@@ -294,6 +294,34 @@ static void a_failed_encode_keeps_what_was_there(void)
     buf_release(&b);
 }
 
+/* The bytes at its end may be written into the message itself. */
+static void what_leaves_room_is_what_it_would_have_been(void)
+{
+    const struct span_info *chunk = span_info_named("CHUNK"), *beat = span_info_named("BEAT");
+    struct span m = span_filled(chunk), no_bytes = span_filled(beat);
+    struct err err = { "" }, long_err = { "" }, number_err = { "" }, memory_err = { "" }, kind_err = { "" };
+    struct buf whole = BUF_INIT, b = BUF_INIT;
+    char *room;
+
+    ok(span_encode(&m, &whole, NULL) == 0 && buf_add_text(&b, "before") == 0, "a CHUNK, whole");
+    room = span_encode_room(&m, m.v[F_CHUNK_DATA].s.n, &b, &err);
+    ok(room && room + m.v[F_CHUNK_DATA].s.n == b.p + b.n && *(b.p + b.n) == '\0', "and with room, at the end (%s)", err.text);
+    if (room)
+        memcpy(room, m.v[F_CHUNK_DATA].s.p, m.v[F_CHUNK_DATA].s.n);
+    ok(b.n == 6 + whole.n && memcmp(b.p + 6, whole.p, whole.n) == 0, "are the same bytes");
+    ok(!span_encode_room(&m, SPAN_CHUNK_MAX + 1, &b, &long_err) && b.n == 6 + whole.n, "%s", long_err.text);
+    ok(!span_encode_room(&no_bytes, 1, &b, &number_err) && b.n == 6 + whole.n, "%s", number_err.text);
+    buf_release(&whole);
+    alloc_fail_at(0);
+    ok(!span_encode_room(&m, 1, &whole, &memory_err) && whole.n == 0 && strstr(memory_err.text, "memory"), "%s",
+       memory_err.text);
+    alloc_fail_at(-1);
+    m.kind = 255;
+    ok(!span_encode_room(&m, 1, &whole, &kind_err) && whole.n == 0, "%s", kind_err.text);
+    buf_release(&whole);
+    buf_release(&b);
+}
+
 static void headers_can_be_read_and_stamped(void)
 {
     const struct span m = span_filled(span_info(SPAN_DONE));
@@ -326,6 +354,7 @@ int main(void)
     other_versions_and_kinds_are_refused_in_words();
     any_failed_allocation_is_survived();
     a_failed_encode_keeps_what_was_there();
+    what_leaves_room_is_what_it_would_have_been();
     headers_can_be_read_and_stamped();
     return plan_done();
 }

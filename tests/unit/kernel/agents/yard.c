@@ -308,7 +308,7 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
         };
     if (m->kind != SPAN_CHUNK || !lent)
         (void)cargo_message(y->cargo, from, m);
-    for (struct span more; lent_next(&y->lent, &more, &err); y->lent_chunks++)
+    for (struct span more; lent_next(&y->lent, &more); y->lent_chunks++)
         (void)cargo_message(y->cargo, 0, &more);
 }
 
