@@ -15,7 +15,7 @@
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX 65536u /* of a list */
 #define SPAN_CHUNK_MAX (1u << 20) /* bytes of a blob in one CHUNK; smaller ones wake more threads for as many bytes */
-#define SPAN_CHUNK_WINDOW (UINT64_C(4) << 20) /* bytes of a blob that may be on the way to one taker unanswered */
+#define SPAN_CHUNK_WINDOW (UINT64_C(8) << 20) /* bytes of a blob that may be on the way to one taker unanswered */
 #define SPAN_WORKER_NONE 0u /* the agent itself */
 #define SPAN_WORKER_HOME 1u /* the notebook's own interpreter; ranks are numbered from 2 by the kernel */
 

@@ -47,7 +47,7 @@ import zmq  # noqa: E402
 
 CHUNK = 512 << 10
 MESSAGE = 1 << 20  # SPAN_CHUNK_MAX
-WINDOW = 4  # of them: SPAN_CHUNK_WINDOW
+WINDOW = 8  # of them: SPAN_CHUNK_WINDOW
 HOSTS = 4
 RANKS = 8
 RECEIVE = """
