@@ -334,11 +334,12 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 static void say_queue(struct job *j, const char *state, const char *reason, const char *start)
 {
+    const char *meaning = says_meaning(reason);
     const bool dated = isdigit((unsigned char)*start);
 
     if (strcmp(state, "PENDING") == 0)
-        report_say("job %lu waits in the queue: %s%s%s%s", j->id, reason, dated ? " (expected to start at " : "",
-                   dated ? start : "", dated ? ")" : "");
+        report_say("job %lu waits in the queue: %s%s%s%s%s%s", j->id, reason, meaning ? ": " : "", meaning ? meaning : "",
+                   dated ? " (expected to start at " : "", dated ? start : "", dated ? ")" : "");
     else if (strcmp(state, "CONFIGURING") == 0)
         report_say("job %lu has its nodes; they are starting", j->id);
     else if (strcmp(state, "RUNNING") == 0) {

@@ -116,3 +116,20 @@ bool says_hopeless(const char *reason)
             return true;
     return false;
 }
+
+/* Slurm gives the first also while nodes are down that would do: it is no reason to give up. */
+const char *says_meaning(const char *reason)
+{
+    static const struct {
+        const char *reason, *words;
+    } known[] = {
+        { "PartitionConfig", "no nodes of the partition can run this as they are now: ask for fewer ranks, or for more nodes" },
+        { "PartitionDown", "the partition is closed" },
+        { "PartitionInactive", "the partition is closed" },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(reason, known[i].reason) == 0)
+            return known[i].words;
+    return NULL;
+}

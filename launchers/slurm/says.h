@@ -34,5 +34,7 @@ void says_release(struct says *s);
 MUST_USE int says_read(struct says *s, const char *line);
 /* Whether a job with this reason (squeue's %r) will never start unless somebody changes it, or the cluster. */
 bool says_hopeless(const char *reason);
+/* What a reason means for whoever asked, where its name alone does not tell and waiting may not help. NULL: nothing. */
+const char *says_meaning(const char *reason);
 
 #endif

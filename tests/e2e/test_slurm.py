@@ -177,6 +177,15 @@ def test_an_interrupt_takes_the_job_out_of_the_queue(notebook, idle):
     assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
 
 
+def test_more_than_the_nodes_have_waits_and_says_what_that_means(notebook, idle):
+    nb = notebook()
+    cell = nb.start("%%distribute -n 200 --on slurm:--nodes=2\n1")
+    nb.wait_shown(cell, "waits in the queue: PartitionConfig: no nodes of the partition can run this", SOON)
+    nb.control("interrupt_request")
+    nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+    assert wait_until(lambda: not idle.queue(), SOON), idle.queue()
+
+
 @pytest.mark.parametrize("spec, words", [
     ("--partition=nope", "invalid partition specified: nope"), ("--nodes=9", "can't start as it was asked for"), ("--ntasks=3", "--ntasks=3 can't be used here"),
 ])

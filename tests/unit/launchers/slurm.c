@@ -218,6 +218,8 @@ static void what_srun_says_is_understood(void)
     }
     ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") && !says_hopeless("Priority"),
        "what waits in vain is known");
+    ok(says_meaning("PartitionConfig") && says_meaning("PartitionDown") && !says_meaning("Resources"),
+       "and what may: %s", says_meaning("PartitionConfig"));
 }
 
 static void lines_of_tasks_are_told_from_sruns(void)
