@@ -1,8 +1,9 @@
 /* Machines that did not come up: a run without them is not what was asked for, and the cell fails. Others may be about
- * to fail too, so that for a moment it waits for them, and then names all. */
+ * to fail too, so that for a moment it waits for them, and then names all, in their order. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rows.h"
 #include "kernel/cell/room.h"
 
 #define MOMENT_NS (1500 * NS_PER_MS)
@@ -23,20 +24,65 @@ static bool is_open(const struct notebook *nb)
     return n == 0;
 }
 
+/* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks none. */
+static int add_names(struct absent *a, const struct absent_row *like, struct buf *out)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        struct absent_row *row = &a->row[i];
+
+        if (like && (row->told || strcmp(row->why, like->why) != 0))
+            continue;
+        row->told = like != NULL;
+        if (n++ < NAMED_MAX && buf_addf(out, "%s%s", n > 1 ? ", " : "", row->name) < 0)
+            return -1;
+    }
+    return n > NAMED_MAX ? buf_addf(out, " and %u more", n - NAMED_MAX) : 0;
+}
+
+/* Each of the first reasons once, behind those whose it is. */
+static int add_reasons(struct absent *a, struct buf *out)
+{
+    unsigned n = 0, more = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct absent_row *row = &a->row[i];
+
+        if (row->told)
+            continue;
+        if (n == NAMED_MAX) {
+            more++;
+            continue;
+        }
+        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, out) < 0 || buf_addf(out, ": %s", row->why) < 0)
+            return -1;
+        n++;
+    }
+    return more ? buf_addf(out, "\n  and %u more, for other reasons", more) : 0;
+}
+
+static bool is_alike(const struct absent *a)
+{
+    for (size_t i = 1; i < a->n; i++)
+        if (strcmp(a->row[i].why, a->row[0].why) != 0)
+            return false;
+    return true;
+}
+
 void absent_fail(struct cell *c)
 {
-    const struct absent *a = &c->absent;
-    struct buf names = BUF_INIT;
-    const bool good = buf_add_slice(&names, buf_slice(&a->names)) == 0 &&
-                      (a->n <= NAMED_MAX || buf_addf(&names, " and %u more", a->n - NAMED_MAX) == 0);
+    struct absent *a = &c->absent;
+    struct buf words = BUF_INIT;
+    int rc = add_names(a, NULL, &words) < 0 || buf_add_text(&words, " did not come up:") < 0;
 
-    if (!good)
-        cell_fail(c, "RankNotStarted", "%u machines did not come up", a->n);
-    else if (a->unlike)
-        cell_fail(c, "RankNotStarted", "%s did not come up:%s", names.p, a->lines.p);
+    if (rc == 0)
+        rc = is_alike(a) ? buf_addf(&words, " %s", a->row[0].why) : add_reasons(a, &words);
+    if (rc == 0)
+        cell_fail(c, "RankNotStarted", "%s", words.p);
     else
-        cell_fail(c, "RankNotStarted", "%s did not come up: %s", names.p, a->why);
-    buf_release(&names);
+        cell_fail(c, "RankNotStarted", "%zu machines did not come up", a->n);
+    buf_release(&words);
 }
 
 void absent_look(struct cell *c)
@@ -45,24 +91,39 @@ void absent_look(struct cell *c)
         absent_fail(c);
 }
 
-void absent_add(struct cell *c, const char *name, const char *why)
+static uint64_t number(const void *rows, size_t i)
+{
+    return ((const struct absent_row *)rows)[i].node;
+}
+
+static int add(struct absent *a, unsigned node, const char *name, const char *why)
+{
+    const struct absent_row row = { .node = node, .name = strdup(name), .why = strdup(why) };
+    const size_t at = rows_place(a->row, a->n, number, node);
+    struct absent_row *more =
+        row.name && row.why ? rows_insert(a->row, &a->n, &a->room, sizeof *more, at, NAMED_MAX) : NULL;
+
+    if (!more) {
+        free(row.name);
+        free(row.why);
+        return -1;
+    }
+    a->row = more;
+    a->row[at] = row;
+    return 0;
+}
+
+void absent_add(struct cell *c, unsigned node, const char *name, const char *why)
 {
     struct absent *a = &c->absent;
-    int rc = 0;
 
-    if (a->n++ < NAMED_MAX)
-        rc = buf_addf(&a->names, "%s%s", a->n > 1 ? ", " : "", name) < 0 ||
-             buf_addf(&a->lines, "\n  %s: %s", name, why) < 0;
-    if (a->why)
-        a->unlike = a->unlike || strcmp(a->why, why) != 0;
-    else if (!(a->why = strdup(why)))
-        rc = -1;
+    if (add(a, node, name, why) < 0) {
+        cell_fail(c, "RankNotStarted", "%s did not come up: %s", name, why);
+        return;
+    }
     if (a->n == 1)
         a->due_ns = notebook_now(c->nb) + MOMENT_NS;
-    if (rc)
-        cell_fail(c, "RankNotStarted", "%s did not come up: %s", name, why);
-    else
-        absent_look(c);
+    absent_look(c);
 }
 
 void absent_tick(struct cell *c, uint64_t now)
@@ -76,8 +137,12 @@ void absent_tick(struct cell *c, uint64_t now)
 
 void absent_release(struct cell *c)
 {
-    buf_release(&c->absent.names);
-    buf_release(&c->absent.lines);
-    free(c->absent.why);
-    c->absent = (struct absent){ .due_ns = NEVER };
+    struct absent *a = &c->absent;
+
+    for (size_t i = 0; i < a->n; i++) {
+        free(a->row[i].name);
+        free(a->row[i].why);
+    }
+    free(a->row);
+    *a = (struct absent){ .due_ns = NEVER };
 }

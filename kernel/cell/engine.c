@@ -327,7 +327,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
 
     why = without_name(why, name, &text);
     if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine)
-        absent_add(c, name, why);
+        absent_add(c, node, name, why);
     else if (m)
         lose(nb, m, why);
     buf_release(&text);

@@ -104,11 +104,13 @@ struct member {
 
 /* Machines that did not come up. */
 struct absent {
-    unsigned n;
-    struct buf names, lines; /* of the first of them: "h7, h9"; a line for each, with its reason */
-    char *why;               /* owned: of the first */
-    bool unlike;             /* not all have the same reason */
-    uint64_t due_ns;         /* until then it waits for more; NEVER: for none */
+    struct absent_row {
+        unsigned node;
+        char *name, *why; /* owned */
+        bool told;        /* a mark, of whoever walks over them */
+    } *row;               /* by node */
+    size_t n, room;
+    uint64_t due_ns; /* until then it waits for more; NEVER: for none */
 };
 
 /* The other ends of connections that are to be cut. */
@@ -319,7 +321,7 @@ size_t machines_of(const struct notebook *nb, struct machine **first); /* the gr
 struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
 
 /* absent.c */
-void absent_add(struct cell *c, const char *name, const char *why);
+void absent_add(struct cell *c, unsigned node, const char *name, const char *why);
 void absent_look(struct cell *c); /* has each come, or not? */
 void absent_fail(struct cell *c); /* of those that are known to be absent */
 void absent_tick(struct cell *c, uint64_t now);

@@ -353,9 +353,11 @@ void pass(struct world *w, uint64_t ns)
 
 void come(struct world *w, unsigned n)
 {
-    static const char *const names[WORLD_NODES] = { "here", "h1", "h2", "h3", "h4", "h5", "h6", "h7" };
-    static const char *const addresses[WORLD_NODES] = { "", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5",
-                                                        "10.0.0.6", "10.0.0.7" };
+    static const char *const names[WORLD_NODES] = { "here", "h1", "h2", "h3", "h4",  "h5",  "h6",
+                                                    "h7",   "h8", "h9", "h10", "h11", "h12" };
+    static const char *const addresses[WORLD_NODES] = { "",         "10.0.0.1", "10.0.0.2", "10.0.0.3",  "10.0.0.4",
+                                                        "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8",  "10.0.0.9",
+                                                        "10.0.0.10", "10.0.0.11", "10.0.0.12" };
 
     for (unsigned k = w->first; k < w->first + n && k < WORLD_NODES; k++) {
         w->node[k].state = NODE_ASKED;

@@ -4,7 +4,7 @@
 
 #include "kernel/cell/room.h"
 
-#define WORLD_NODES 8u
+#define WORLD_NODES 13u
 
 struct world {
     struct notebook *nb;

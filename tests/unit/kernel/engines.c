@@ -62,9 +62,10 @@ static void absences(struct world *w)
     w->first -= 2;
     run(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
-    lost(w, w->first, "it does not answer");
     lost(w, w->first + 1, "it refuses the login");
-    ok(is_over(w, "did not come up:\\n  h1: it does not answer\\n  h2: it refuses the login"), "or each with its own, at once when none is left");
+    lost(w, w->first, "it does not answer");
+    ok(is_over(w, "h1, h2 did not come up:\\n  h1: it does not answer\\n  h2: it refuses the login"),
+       "or each with its own, in their order, at once when none is left");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first, "h1: cellspan-agent ended with status 3: cellspan-agent on h1 can't reach the kernel");
@@ -81,6 +82,34 @@ static void absences(struct world *w)
     lost(w, w->first, "it does not answer");
     engine(w, ENGINE_FAILED, "exit status 1");
     ok(is_over(w, "h1 did not come up: it does not answer"), "and so does the end of the engine");
+}
+
+/* However many there are. */
+static void many_absences(void)
+{
+    static const char *const why[] = { "it does not answer", "it refuses the login" };
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, "%%distribute --on ssh:a*12\npass");
+    come(&w, 12);
+    for (unsigned k = 12; k-- > 0;)
+        lost(&w, w.first + k, why[k % 6 == 1]);
+    ok(is_over(&w, "h1, h2, h3, h4, h5, h6, h7, h8 and 4 more did not come up:"
+                   "\\n  h1, h3, h4, h5, h6, h7, h9, h10 and 2 more: it does not answer"
+                   "\\n  h2, h8: it refuses the login"),
+       "of many the first are named, behind each reason too");
+    next(&w, "%%distribute --on ssh:a*12\npass");
+    come(&w, 12);
+    for (unsigned k = 0; k < 12; k++) {
+        char own[16];
+
+        snprintf(own, sizeof own, "reason %u", k);
+        lost(&w, w.first + k, own);
+    }
+    ok(is_over(&w, "\\n  h7: reason 6\\n  h8: reason 7\\n  and 4 more, for other reasons"), "and the first reasons");
+    world_close(&w);
 }
 
 static void refusals(void)
@@ -341,6 +370,7 @@ int main(void)
     if (random_open(&err) < 0)
         abort();
     comes();
+    many_absences();
     refusals();
     interrupts();
     moves();
