@@ -65,6 +65,26 @@ int descriptor_send(int to, const void *p, size_t n, int fd)
     return sent < 0 ? -1 : 0;
 }
 
+/* The first of those that came; the control buffer has room for one more than is wanted, which is closed. */
+static int first_of(struct msghdr *h)
+{
+    const struct cmsghdr *c = CMSG_FIRSTHDR(h);
+    int first = -1;
+
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        return -1;
+    for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+        int fd;
+
+        memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+        if (first < 0)
+            first = fd;
+        else
+            fd_close(&fd);
+    }
+    return first;
+}
+
 bool descriptor_recv(int from, void *p, size_t n, int *fd)
 {
     struct iovec bytes = { .iov_base = p, .iov_len = n };
@@ -72,19 +92,16 @@ bool descriptor_recv(int from, void *p, size_t n, int *fd)
     struct msghdr h = {
         .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
     };
-    const struct cmsghdr *c;
     ssize_t got;
 
     *fd = -1;
     do
         got = recvmsg(from, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
-    if (got <= 0)
+    if (got < 0)
         return false;
-    c = CMSG_FIRSTHDR(&h);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof *fd))
-        memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    *fd = first_of(&h);
     if (*fd >= 0 && ((size_t)got != n || (h.msg_flags & MSG_TRUNC) || (!MSG_CMSG_CLOEXEC && fd_cloexec(*fd) < 0)))
         fd_close(fd);
-    return true;
+    return got > 0;
 }

@@ -4,6 +4,8 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,28 +17,32 @@
 #include "worker/link/packet.h"
 
 #define MOST 60000u /* bytes of a rest that is sent */
+#define FILES_MAX 64 /* a descriptor that stays open is below that, for it is the lowest that was free */
 
 const char fuzz_corpus[] = "protocol/vectors/span-*.hex";
 const unsigned fuzz_prefixes = 32;
 
 enum wrap { WRAP_NONE, WRAP_INLINE, WRAP_MEMFD, WRAP_LIE };
 
-/* The lowest number that is free: the same again unless something stays open. */
-static int lowest_free(void)
+/* How many descriptors are open: as many again unless something stays open. */
+static unsigned open_files(void)
 {
-    int fd = dup(0);
-    const int number = fd;
+    unsigned n = 0;
 
-    fd_close(&fd);
-    return number;
+    for (int fd = 0; fd < FILES_MAX; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
 }
 
 static int memory_file(const uint8_t *p, size_t n, bool sealed)
 {
-    int fd = blob_create("fuzz", NULL);
+    struct err err = { "" };
+    const int fd = blob_create("fuzz", &err);
 
-    if (fd < 0 || blob_write(fd, p, n, 0, NULL) < 0 || (sealed && blob_seal(fd, NULL) < 0))
+    if (fd < 0 || blob_write(fd, p, n, 0, &err) < 0 || (sealed && blob_seal(fd, &err) < 0)) {
+        fprintf(stderr, "%s\n", err.text);
         abort();
+    }
     return fd;
 }
 
@@ -97,7 +103,7 @@ static void receive(int fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t packet[MOST + 9];
-    const int lowest = lowest_free();
+    const unsigned before = open_files();
     int fd[2], fds[3];
     unsigned n_fds;
     size_t n;
@@ -116,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fd_close(&fds[i]);
     fd_close(&fd[0]);
     fd_close(&fd[1]);
-    if (lowest_free() != lowest)
+    if (open_files() != before)
         abort();
     return 0;
 }

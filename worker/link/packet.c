@@ -233,9 +233,10 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
         return PACKET_NONE;
     if (n < 0 && errno != ECONNRESET) /* that is an end too: of a peer that had not read everything */
         return (enum packet_got)err_set(err, "%s", strerror(errno));
+    if (n >= 0) /* an empty packet looks like the end, and may bring descriptors all the same */
+        collect(&h, &a->fds);
     if (n <= 0)
         return PACKET_END;
-    collect(&h, &a->fds);
     a->n = (size_t)n - 1;
     if (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         return (enum packet_got)err_set(err, "a packet is longer than %u bytes, or has too many descriptors",

@@ -32,6 +32,48 @@ static void packets_of_another_kind(int a, int b)
     ok(descriptor_send(a, "longer", 6, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too long");
     ok(descriptor_send(a, "l", 1, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too short");
     ok(send(a, "word", 4, 0) == 4 && descriptor_recv(b, packet, 4, &got) && got == -1, "one without a descriptor");
+    ok(descriptor_send(a, "", 0, a) == 0 && !descriptor_recv(b, packet, 4, &got) && got == -1, "one of nothing else");
+}
+
+static void send_two(int a, int first, int second)
+{
+    const int fds[2] = { first, second };
+    union {
+        char bytes[CMSG_SPACE(sizeof fds)];
+        struct cmsghdr align;
+    } control = { .bytes = { 0 } };
+    char word[] = "word";
+    struct iovec bytes = { .iov_base = word, .iov_len = 4 };
+    struct msghdr h = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+    };
+
+    control.align.cmsg_level = SOL_SOCKET;
+    control.align.cmsg_type = SCM_RIGHTS;
+    control.align.cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(&control.align), fds, sizeof fds);
+    ok(sendmsg(a, &h, 0) == 4, "a packet with two descriptors");
+}
+
+static int lowest_free(void)
+{
+    int fd = dup(0);
+    const int number = fd;
+
+    fd_close(&fd);
+    return number;
+}
+
+static void one_too_many(int a, int b)
+{
+    const int lowest = lowest_free();
+    char packet[4];
+    int got;
+
+    send_two(a, a, b);
+    ok(descriptor_recv(b, packet, 4, &got) && got == lowest, "the first is taken");
+    ok(lowest_free() == lowest + 1, "and the other one closed");
+    close(got);
 }
 
 int main(void)
@@ -47,6 +89,7 @@ int main(void)
     ok(!descriptor_is_end(-1), "nor is nothing");
     a_pipe_changes_hands(fd[0], fd[1]);
     packets_of_another_kind(fd[0], fd[1]);
+    one_too_many(fd[0], fd[1]);
     close(fd[0]);
     ok(!descriptor_recv(fd[1], packet, 4, &got), "the other end is closed");
     ok(descriptor_send(fd[1], "word", 4, fd[1]) < 0, "and takes nothing");

@@ -283,6 +283,24 @@ static void wrong_descriptors_are_refused(void)
     buf_release(&packet_with);
 }
 
+/* It can't be told from the end. */
+static void an_empty_packet_leaves_no_descriptor(void)
+{
+    int blob = blob_of("test", "abcdef", 6, NULL), fd[2];
+    const int before = open_fds();
+    struct packet p = PACKET_INIT;
+    struct err err = { "" };
+
+    if (packet_pair(fd, NULL) < 0)
+        return;
+    ok(send_rude(fd[0], &(struct rude){ "", 0, { blob, blob }, 2 }), "there is a packet of nothing but descriptors");
+    is_int(packet_recv(fd[1], &p, &err), PACKET_END, "it ends the link");
+    fd_close(&fd[0]);
+    fd_close(&fd[1]);
+    is_int(open_fds(), before, "its descriptors are closed");
+    fd_close(&blob);
+}
+
 static void lying_memory_files_are_refused(void)
 {
     struct buf plain = message(100, 0, 0);
@@ -362,6 +380,7 @@ int main(void)
     a_sender_keeps_to_the_rules();
     garbage_is_refused();
     wrong_descriptors_are_refused();
+    an_empty_packet_leaves_no_descriptor();
     lying_memory_files_are_refused();
     any_failed_allocation_is_survived(10);
     any_failed_allocation_is_survived(100000);
