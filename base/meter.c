@@ -10,6 +10,8 @@
 
 #ifdef HAVE_TCP_DATA_SEGS_IN
 #include <linux/tcp.h> /* netinet/tcp.h has an older struct tcp_info */
+#else
+#include <netinet/tcp.h>
 #endif
 
 /* 0: it is closed. */
@@ -34,10 +36,22 @@ static uint32_t segments_of(int fd)
 #endif
 }
 
+/* With 30 % of packets lost each way, one exchange in 400 is silent for a minute otherwise, with this one in 20,000. */
+static void keep_pace(int fd)
+{
+#ifdef TCP_THIN_LINEAR_TIMEOUTS
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &(int){ 1 }, sizeof(int));
+#else
+    (void)fd;
+#endif
+}
+
 void meter_watch(struct meter *m, int fd)
 {
-    if (fd != m->fd)
-        *m = (struct meter){ fd, inode_of(fd), segments_of(fd) };
+    if (fd == m->fd)
+        return;
+    *m = (struct meter){ fd, inode_of(fd), segments_of(fd) };
+    keep_pace(fd);
 }
 
 bool meter_moved(struct meter *m)

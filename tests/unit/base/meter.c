@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,13 +40,18 @@ static bool pass(int from, int to, const char *bytes)
 static void bytes_that_nobody_reads_count(void)
 {
     struct meter m = METER_INIT;
-    int end[2];
+    socklen_t size = sizeof(int);
+    int end[2], steady = 0;
 
     if (!ok(connect_pair(end), "a connection"))
         return;
     ok(pass(end[0], end[1], "before"), "bytes come");
     meter_watch(&m, end[1]);
     ok(!meter_moved(&m), "what came before it is watched does not count");
+#ifdef TCP_THIN_LINEAR_TIMEOUTS
+    ok(getsockopt(end[1], IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &steady, &size) == 0 && steady == 1,
+       "what is lost of the answer is sent again at one pace");
+#endif
     ok(recv(end[1], (char[8]){ "" }, 8, 0) == 6 && pass(end[0], end[1], "more"), "more come");
     meter_watch(&m, end[1]);
 #ifdef HAVE_TCP_DATA_SEGS_IN
