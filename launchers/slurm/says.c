@@ -117,7 +117,7 @@ bool says_hopeless(const char *reason)
     return false;
 }
 
-/* Slurm gives the first also while nodes are down that would do: it is no reason to give up. */
+/* Slurm keeps such jobs, for partitions are changed and opened: it is no reason to give up. */
 const char *says_meaning(const char *reason)
 {
     static const struct {
