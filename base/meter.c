@@ -36,7 +36,8 @@ static uint32_t segments_of(int fd)
 #endif
 }
 
-/* With 30 % of packets lost each way, one exchange in 400 is silent for a minute otherwise, with this one in 20,000. */
+/* With 30 % of packets lost each way, one exchange in 400 is silent for a minute otherwise, with this one in 20,000, as
+ * far as a simulation of TCP's timer tells. */
 static void keep_pace(int fd)
 {
 #ifdef TCP_THIN_LINEAR_TIMEOUTS

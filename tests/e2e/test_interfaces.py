@@ -107,6 +107,16 @@ def test_one_that_is_not_there_is_named_with_those_that_are(notebook, net, secon
     assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
 
 
+def test_slurms_nodes_that_do_not_reach_the_kernel_say_from_where_to_where(fresh, hosts, slurm_on_hosts):
+    nb = fresh(env=dict(slurm_on_hosts.variables(), CELLSPAN_INTERFACE="127.0.0.1", CELLSPAN_DIAL_TIMEOUT="4"))
+    cell = nb.run("%%distribute -n 2 --on slurm:--nodes=2\n1", limit=150).assert_error("RankNotStarted")
+    for node, host in (("n1", "h1"), ("n2", "h2")):
+        assert re.search("%s: cellspan-agent can't reach the kernel: tcp://127.0.0.1:.*; from %s; .*CELLSPAN_INTERFACE"
+                         % (node, re.escape(hosts.address(host))), cell.error["evalue"]), cell.shown
+    nb.close()
+    assert processes.wait_until(lambda: not slurm_on_hosts.queue(), 60), slurm_on_hosts.queue()
+
+
 @pytest.mark.parametrize("version, update", [(1, "update cellspan where the agent runs"), (3, "update cellspan where the notebook runs")])
 def test_an_agent_of_another_version_says_which_side_to_update(notebook, net, tmp_path, version, update):
     folder, told = tmp_path / "libexec" / "cellspan", tmp_path / "told"

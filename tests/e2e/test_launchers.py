@@ -598,13 +598,3 @@ def test_slurm_runs_on_hosts_of_their_own(launch, hosts, slurm_on_hosts):
     assert {words[1] for words in agents.values()} == {"n1", "n2", "n3"}
     assert one.end() == 0
     emptied(slurm_on_hosts)
-
-
-def test_slurms_nodes_that_do_not_reach_the_kernel_say_from_where_to_where(fresh, hosts, slurm_on_hosts):
-    nb = fresh(env=dict(slurm_on_hosts.variables(), CELLSPAN_INTERFACE="127.0.0.1", CELLSPAN_DIAL_TIMEOUT="4"))
-    cell = nb.run("%%distribute -n 2 --on slurm:--nodes=2\n1", limit=150).assert_error("RankNotStarted")
-    for node, host in (("n1", "h1"), ("n2", "h2")):
-        assert re.search("%s: cellspan-agent can't reach the kernel: tcp://127.0.0.1:.*; from %s; .*CELLSPAN_INTERFACE"
-                         % (node, re.escape(hosts.address(host))), cell.error["evalue"]), cell.shown
-    nb.close()
-    emptied(slurm_on_hosts)
