@@ -174,12 +174,13 @@ static void note_why(struct job *j, const char *line)
 static void note_words(struct job *j, unsigned i, const char *line)
 {
     const size_t program = strlen(j->program);
-    const char *host = line + program + strlen(" on ");
+    const char *host;
     char text[512];
     size_t n;
 
     if (i >= j->n || strncmp(line, j->program, program) != 0 || strncmp(line + program, " on ", strlen(" on ")) != 0)
         return;
+    host = line + program + strlen(" on ");
     n = strcspn(host, " ");
     if (n == 0 || !host[n])
         return;
