@@ -180,7 +180,7 @@ static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct
     struct agents *a = arg;
     zmq_msg_t body;
 
-    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE && lent_taken(&a->lent, m))
+    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE && lent_taken(&a->lent, m, agents_now(a)))
         return;
     if (m->kind == SPAN_DROP)
         give_back_lent(a, nodes, n, m);
@@ -196,7 +196,7 @@ bool agents_blobs_go_on(struct agents *a)
 {
     struct span m;
 
-    while (lent_next(&a->lent, &m))
+    while (lent_next(&a->lent, &m, agents_now(a)))
         (void)cargo_message(a->cargo, NODE_HERE, &m);
     if (!a->blobs_stop)
         return true;

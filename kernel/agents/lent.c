@@ -8,6 +8,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/rows.h"
+#include "protocol/pace.h"
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
@@ -20,7 +21,7 @@ struct lent_blob {
 struct lent_taker {
     uint64_t blob;
     uint64_t to; /* as in CHUNK and TAKEN */
-    uint64_t sent, taken;
+    struct pace pace;
 };
 
 void lent_release(struct lent *t)
@@ -128,11 +129,12 @@ int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err 
         t->taker = taker;
         taker += t->n_takers - 1;
     }
-    *taker = (struct lent_taker){ chunk->blob, to, offset, offset };
+    *taker = (struct lent_taker){ .blob = chunk->blob, .to = to };
+    pace_begin(&taker->pace, offset);
     return 0;
 }
 
-bool lent_taken(struct lent *t, const struct span *m)
+bool lent_taken(struct lent *t, const struct span *m, uint64_t now_ns)
 {
     struct lent_taker *taker = find_taker(t, m->blob, m->v[F_TAKEN_TO].u64);
     const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
@@ -143,8 +145,7 @@ bool lent_taken(struct lent *t, const struct span *m)
         rows_remove(t->taker, &t->n_takers, sizeof *taker, (size_t)(taker - t->taker));
         return true;
     }
-    taker->taken = bytes > taker->taken ? bytes : taker->taken;
-    taker->sent = taker->sent > taker->taken ? taker->sent : taker->taken;
+    pace_taken(&taker->pace, bytes, now_ns);
     return true;
 }
 
@@ -155,7 +156,7 @@ static struct lent_taker *next_due(struct lent *t, const struct lent_blob **blob
         struct lent_taker *taker = &t->taker[(t->turn + i) % t->n_takers];
 
         *blob = find(t, taker->blob);
-        if (taker->sent < (*blob)->bytes.n && taker->sent - taker->taken < SPAN_CHUNK_WINDOW) {
+        if (taker->pace.sent < (*blob)->bytes.n && pace_is_due(&taker->pace)) {
             t->turn = (size_t)(taker - t->taker) + 1;
             return taker;
         }
@@ -163,19 +164,20 @@ static struct lent_taker *next_due(struct lent *t, const struct lent_blob **blob
     return NULL;
 }
 
-bool lent_next(struct lent *t, struct span *m)
+bool lent_next(struct lent *t, struct span *m, uint64_t now_ns)
 {
     const struct lent_blob *b;
     struct lent_taker *taker = next_due(t, &b);
-    size_t left;
+    size_t at, left;
 
     if (!taker)
         return false;
-    left = b->bytes.n - (size_t)taker->sent;
+    at = (size_t)taker->pace.sent;
+    left = b->bytes.n - at;
     *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->bytes.n };
     m->v[F_CHUNK_TO].u64 = taker->to;
-    m->v[F_CHUNK_OFFSET].u64 = taker->sent;
-    m->v[F_CHUNK_DATA].s = slice_of(b->bytes.p + taker->sent, left < SPAN_CHUNK_MAX ? left : SPAN_CHUNK_MAX);
-    taker->sent += m->v[F_CHUNK_DATA].s.n;
+    m->v[F_CHUNK_OFFSET].u64 = at;
+    m->v[F_CHUNK_DATA].s = slice_of(b->bytes.p + at, left < SPAN_CHUNK_MAX ? left : SPAN_CHUNK_MAX);
+    pace_sent(&taker->pace, m->v[F_CHUNK_DATA].s.n, now_ns);
     return true;
 }

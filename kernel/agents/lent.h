@@ -28,9 +28,9 @@ void lent_release(struct lent *t); /* gives them all up, and leaves an empty tab
  * where the agent's descriptors come. -1: it has lent no such blob. */
 MUST_USE int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err *err);
 /* A TAKEN for this machine's agent. false: it is not about what is given here. */
-bool lent_taken(struct lent *t, const struct span *m);
+bool lent_taken(struct lent *t, const struct span *m, uint64_t now_ns);
 /* The next CHUNK that is due, in turns; its bytes are borrowed until the blob is dropped. false: none is due. */
-bool lent_next(struct lent *t, struct span *m);
+bool lent_next(struct lent *t, struct span *m, uint64_t now_ns);
 void lent_drop(struct lent *t, uint64_t blob); /* none is fine */
 
 #endif

@@ -263,7 +263,7 @@ static void ship(struct carrier *c, struct haul *h, uint32_t to, uint32_t link)
         return;
     }
     t->link = link;
-    t->sent = t->taken;
+    pace_begin(&t->pace, t->pace.taken);
     t->since_ns = clock_now(c->doors.clock);
 }
 
@@ -289,7 +289,6 @@ static void on_ship(struct carrier *c, const struct span *m)
     ship(c, h, to, m->v[F_SHIP_THROUGH].u64 ? CARRIER_KERNEL : to);
 }
 
-/* It may have more than was sent: from somebody who gave it before. */
 static void on_taken(struct carrier *c, const struct span *m)
 {
     struct haul *h = haul_find(&c->hauls, m->blob);
@@ -299,18 +298,17 @@ static void on_taken(struct carrier *c, const struct span *m)
     if (!t || bytes > h->size)
         return;
     t->since_ns = clock_now(c->doors.clock);
-    t->taken = bytes > t->taken ? bytes : t->taken;
-    t->sent = t->sent > t->taken ? t->sent : t->taken;
-    if (t->taken == h->size)
+    pace_taken(&t->pace, bytes, t->since_ns);
+    if (t->pace.taken == h->size)
         taker_remove(&c->hauls, h, t);
 }
 
 /* How many bytes may go to it now; only whole chunks, but for the last. */
 static size_t due(const struct haul *h, const struct taker *t)
 {
-    const uint64_t there = h->had > t->sent ? h->had - t->sent : 0;
+    const uint64_t there = h->had > t->pace.sent ? h->had - t->pace.sent : 0;
 
-    if (there == 0 || t->sent - t->taken >= CARRIER_WINDOW || (there < CARRIER_CHUNK && !haul_is_whole(h)))
+    if (there == 0 || !pace_is_due(&t->pace) || (there < CARRIER_CHUNK && !haul_is_whole(h)))
         return 0;
     return (size_t)(there < CARRIER_CHUNK ? there : CARRIER_CHUNK);
 }
@@ -323,11 +321,11 @@ static int make_chunk(const struct carrier *c, const struct haul *h, const struc
                             .blob = h->blob,
                             .blob_size = h->size,
                             .v[F_CHUNK_TO].u64 = t->to,
-                            .v[F_CHUNK_OFFSET].u64 = t->sent };
+                            .v[F_CHUNK_OFFSET].u64 = t->pace.sent };
     struct err why = { "" };
     char *bytes = begin(msg, n, &why) < 0 ? NULL : span_encode_room(&m, n, msg, &why);
 
-    if (!bytes || blob_read(h->fd, bytes, n, t->sent, &why) < 0)
+    if (!bytes || blob_read(h->fd, bytes, n, t->pace.sent, &why) < 0)
         return err_set(err, "%s: %s", c->doors.node, why.text);
     return 0;
 }
@@ -352,6 +350,7 @@ static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
     const bool by_kernel = h->lent && t->link == CARRIER_KERNEL;
     struct buf msg = BUF_INIT;
     struct err err = { "" };
+    uint64_t now;
 
     n = by_kernel ? 0 : n;
     if (make_chunk(c, h, t, n, &msg, &err) < 0) {
@@ -367,9 +366,10 @@ static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
         taker_remove(&c->hauls, h, t);
         return -1;
     }
-    if (t->sent == t->taken)
-        t->since_ns = clock_now(c->doors.clock);
-    t->sent += n;
+    now = clock_now(c->doors.clock);
+    if (t->pace.sent == t->pace.taken)
+        t->since_ns = now;
+    pace_sent(&t->pace, n, now);
     return 0;
 }
 
@@ -439,7 +439,7 @@ static bool cut_first(struct carrier *c, uint32_t link, uint64_t before_ns, cons
 {
     for (struct haul *h = c->hauls.first; h; h = h->next)
         for (struct taker *t = h->taker; t; t = t->next)
-            if (t->link != CARRIER_KERNEL && (t->link == link || (t->sent > t->taken && t->since_ns < before_ns))) {
+            if (t->link != CARRIER_KERNEL && (t->link == link || (t->pace.sent > t->pace.taken && t->since_ns < before_ns))) {
                 cut_off(c, h, t, why);
                 return true;
             }

@@ -14,7 +14,6 @@
 #include "worker/agent/blobs.h"
 
 #define CARRIER_CHUNK  ((uint64_t)SPAN_CHUNK_MAX) /* bytes of a blob in one message */
-#define CARRIER_WINDOW SPAN_CHUNK_WINDOW
 #define CARRIER_ROOM   12u         /* bytes before a message that is sent: an entry of a bundle has them */
 #define CARRIER_KERNEL 0xffffffffu /* the link to the kernel, where the number of a peer may stand */
 #define CARRIER_ALL    0xffffffffu /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */

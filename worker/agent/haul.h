@@ -7,13 +7,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "protocol/pace.h"
 
 /* Somebody who gets it from here. */
 struct taker {
     struct taker *next;
     uint32_t to;   /* its number in CHUNK and TAKEN */
     uint32_t link; /* by which it gets it: a peer's node, or the kernel */
-    uint64_t sent, taken;
+    struct pace pace;
     uint64_t since_ns; /* since when it owes an answer */
 };
 

@@ -64,7 +64,7 @@ static void one_node_gets_it_by_way_of_the_kernel(void)
     yard_need(&y, 9, LONGER, 0, 0);
     yard_run(&y, ENOUGH);
     ok(yard_has(&y, 0, 9, LONGER), "a result comes home");
-    ok(y.queue[YARD_K][0].most < CARRIER_WINDOW + 65536 && y.queue[2][YARD_K].most < CARRIER_WINDOW + 65536,
+    ok(y.queue[YARD_K][0].most < SPAN_CHUNK_WINDOW + 65536 && y.queue[2][YARD_K].most < SPAN_CHUNK_WINDOW + 65536,
        "the kernel holds a window of it at most (%zu and %zu bytes)", y.queue[YARD_K][0].most, y.queue[2][YARD_K].most);
     is_int(y.peer_chunks, 0, "no link was made for it");
     yard_release(&y);
@@ -369,7 +369,7 @@ static void what_was_not_lent(void)
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 1, "an offset behind the end");
     m.blob_size--;
     m.v[F_CHUNK_OFFSET].u64 = 0;
-    ok(lent_begin(&t, socket[0], &m, &err) < 0 && !lent_next(&t, &m), "another size");
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && !lent_next(&t, &m, 0), "another size");
     lent_drop(&t, 5);
     lent_drop(&t, 5);
     close(fd);
@@ -384,7 +384,7 @@ static bool next_is(struct lent *t, uint64_t to, uint64_t offset)
 {
     struct span m = { .kind = 0 };
 
-    return lent_next(t, &m) && m.kind == SPAN_CHUNK && m.v[F_CHUNK_TO].u64 == to &&
+    return lent_next(t, &m, 0) && m.kind == SPAN_CHUNK && m.v[F_CHUNK_TO].u64 == to &&
            m.v[F_CHUNK_OFFSET].u64 == offset && m.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX && m.v[F_CHUNK_DATA].s.p[3] == 'z';
 }
 
@@ -396,12 +396,12 @@ static bool takes(struct lent *t, uint64_t to, uint64_t bytes)
                             .v[F_TAKEN_TO].u64 = to,
                             .v[F_TAKEN_BYTES].u64 = bytes };
 
-    return lent_taken(t, &m);
+    return lent_taken(t, &m, 0);
 }
 
 static void what_was_lent(void)
 {
-    const uint64_t mib = SPAN_CHUNK_MAX, window = SPAN_CHUNK_WINDOW, size = LENT;
+    const uint64_t mib = SPAN_CHUNK_MAX, size = LENT;
     struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 2 };
     char *bytes = malloc(size);
     struct lent t = LENT_INIT;
@@ -417,11 +417,13 @@ static void what_was_lent(void)
     ok(lent_begin(&t, socket[0], &m, &err) == 0, "is given to one node");
     m.v[F_CHUNK_TO].u64 = 3;
     ok(lent_begin(&t, socket[0], &m, &err) == 0, "and to another");
-    for (uint64_t at = 0; at < window; at += mib)
+    for (uint64_t at = 0; at < 2 * mib; at += mib)
         in_turns = in_turns && next_is(&t, 2, at) && next_is(&t, 3, at);
-    ok(in_turns && !lent_next(&t, &m), "in turns, and no more than a window each");
-    ok(takes(&t, 3, mib) && next_is(&t, 3, window) && !lent_next(&t, &m), "who has taken some gets more");
-    ok(takes(&t, 2, size - mib) && next_is(&t, 2, size - mib) && !lent_next(&t, &m),
+    ok(in_turns && !lent_next(&t, &m, 0), "in turns, and no more than its pace allows each");
+    ok(takes(&t, 3, mib) && next_is(&t, 3, 2 * mib) && next_is(&t, 3, 3 * mib) && next_is(&t, 3, 4 * mib) &&
+           !lent_next(&t, &m, 0),
+       "who has taken some gets more");
+    ok(takes(&t, 2, size - mib) && next_is(&t, 2, size - mib) && !lent_next(&t, &m, 0),
        "what somebody has from elsewhere is not sent");
     ok(!takes(&t, 4, mib), "others are not ours");
     ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_takers == 1, "who has all gets no more");
@@ -429,7 +431,7 @@ static void what_was_lent(void)
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
     ok(lent_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0), "lent once more it begins anew");
     lent_drop(&t, 5);
-    ok(t.n == 0 && t.n_takers == 0 && !lent_next(&t, &m), "dropped it goes to nobody");
+    ok(t.n == 0 && t.n_takers == 0 && !lent_next(&t, &m, 0), "dropped it goes to nobody");
     lent_release(&t);
     close(fd);
     close(socket[0]);

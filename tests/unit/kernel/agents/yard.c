@@ -68,7 +68,7 @@ static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span
 {
     struct yard *y = arg;
 
-    if (m->kind == SPAN_TAKEN && nodes[0] == 0 && lent_taken(&y->lent, m))
+    if (m->kind == SPAN_TAKEN && nodes[0] == 0 && lent_taken(&y->lent, m, y->now_ns))
         return;
     y->k_chunks += m->kind == SPAN_CHUNK;
     y->ships += m->kind == SPAN_SHIP;
@@ -308,7 +308,7 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
         };
     if (m->kind != SPAN_CHUNK || !lent)
         (void)cargo_message(y->cargo, from, m);
-    for (struct span more; lent_next(&y->lent, &more); y->lent_chunks++)
+    for (struct span more; lent_next(&y->lent, &more, y->now_ns); y->lent_chunks++)
         (void)cargo_message(y->cargo, 0, &more);
 }
 
