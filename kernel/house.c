@@ -171,6 +171,11 @@ static const struct node_info *door_node(void *arg, unsigned node)
     return agents_node(((struct house *)arg)->agents, node);
 }
 
+static uint64_t door_expected(void *arg, unsigned node, uint64_t *had)
+{
+    return agents_expected(((struct house *)arg)->agents, node, had);
+}
+
 static struct doors doors_of(struct house *h)
 {
     return (struct doors){
@@ -193,6 +198,7 @@ static struct doors doors_of(struct house *h)
         .engine_stop = door_engine_stop,
         .engine_nodes = door_engine_nodes,
         .node = door_node,
+        .expected = door_expected,
         .wake = door_wake,
     };
 }

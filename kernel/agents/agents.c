@@ -226,6 +226,11 @@ static void cargo_moves(void *arg, bool on)
         memory_keep_no_more(KERNEL_LARGE);
 }
 
+uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had)
+{
+    return cargo_expected(a->cargo, node, had);
+}
+
 void agents_drop(struct agents *a, uint64_t blob)
 {
     cargo_drop(a->cargo, blob);

@@ -287,6 +287,33 @@ static void on_chunk(struct cargo *c, unsigned node, const struct span *m)
         c->doors.send(c->doors.arg, c->node, n, m);
 }
 
+/* ---- how far it is ---- */
+
+static uint64_t known_of(const struct load *l, const struct place *p)
+{
+    while (p && !p->has && !p->through)
+        p = load_at(l, p->giver);
+    return p && !p->has ? (p->many ? load_least(l) : p->had) : UINT64_MAX;
+}
+
+uint64_t cargo_expected(const struct cargo *c, unsigned node, uint64_t *had)
+{
+    uint64_t bytes = 0;
+
+    *had = 0;
+    for (size_t i = 0; c->busy && i < c->loads.n; i++) {
+        const struct load *l = &c->loads.load[i];
+        const struct place *p = l->size < CARGO_CHAIN_SIZE ? NULL : load_at(l, node);
+        const uint64_t known = p && !p->has ? known_of(l, p) : 0;
+
+        if (!p || p->has)
+            continue;
+        bytes += l->size;
+        *had = known == UINT64_MAX || *had == UINT64_MAX ? UINT64_MAX : *had + known;
+    }
+    return bytes;
+}
+
 /* ---- links ---- */
 
 static void lane_bad(struct cargo *c, struct lane *lane, struct slice why)

@@ -58,6 +58,10 @@ void cargo_lost(struct cargo *c, unsigned node);
  * Not from within a door. */
 void cargo_stop(struct cargo *c);
 
+/* Bytes of large blobs that are on their way to that node; 0: none is. *had: how many of them are there already, as far
+ * as is known; UINT64_MAX: it is not. Of a chain only the first node says so, and the others are close behind. */
+uint64_t cargo_expected(const struct cargo *c, unsigned node, uint64_t *had);
+
 /* Does anybody know of it? For tests and the curious. */
 bool cargo_has(const struct cargo *c, uint64_t blob, unsigned node);
 size_t cargo_count(const struct cargo *c);

@@ -1,4 +1,6 @@
 /* The display under a cell that runs for a while: where each rank stands, kept up to date in place. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,8 @@
 #define AFTER_NS  (2 * NS_PER_S) /* a cell that is over sooner shows none */
 #define EVERY_NS  (1 * NS_PER_S)
 #define GAUGES_NS (2 * NS_PER_S)
+
+#define MIB_OF(bytes) (((bytes) + (1u << 19)) >> 20) /* the nearest */
 
 static bool is_wanted(const struct cell *c)
 {
@@ -36,6 +40,27 @@ void live_cleared(struct cell *c)
     c->live_ns = NEVER;
 }
 
+/* What a row borrows. */
+struct row_text {
+    struct gauges_text gauges;
+    char state[64];
+};
+
+/* Its cell waits for variables on their way to its node, though the rank has been told to run it. */
+static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
+{
+    const unsigned node = c->nb->group->rank[m->rank].node;
+    uint64_t had, bytes;
+
+    if (m->state != MEMBER_RUNNING || !(bytes = c->nb->doors.expected(c->nb->doors.arg, node, &had)))
+        return false;
+    if (had == UINT64_MAX)
+        snprintf(text, size, "receiving %" PRIu64 " MiB", MIB_OF(bytes));
+    else
+        snprintf(text, size, "receiving %.0f %% of %" PRIu64 " MiB", 100.0 * (double)had / (double)bytes, MIB_OF(bytes));
+    return true;
+}
+
 static const char *state_text(const struct member *m)
 {
     static const char *const texts[] = {
@@ -46,20 +71,21 @@ static const char *state_text(const struct member *m)
     return texts[m->state];
 }
 
-static void fill(const struct cell *c, struct gauges_text *text, struct status_rank *row)
+static void fill(const struct cell *c, struct row_text *text, struct status_rank *row)
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         const struct rank *r = &c->nb->group->rank[m->rank];
+        const bool receiving = is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = state_text(m),
+            .state = receiving ? text[k].state : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
-            .in_cell_ns = m->state == MEMBER_RUNNING ? notebook_now(c->nb) - c->began_ns : 0,
+            .in_cell_ns = m->state == MEMBER_RUNNING && !receiving ? notebook_now(c->nb) - c->began_ns : 0,
         };
-        gauges_row(c->nb, r, &text[k], &row[k]);
+        gauges_row(c->nb, r, &text[k].gauges, &row[k]);
     }
 }
 
@@ -86,7 +112,7 @@ static int write_bundle(const struct status_cell *s, struct buf *out)
 
 static void show(struct cell *c, bool over)
 {
-    struct gauges_text *text = calloc(c->n + 1, sizeof *text);
+    struct row_text *text = calloc(c->n + 1, sizeof *text);
     struct status_rank *row = calloc(c->n + 1, sizeof *row);
     const struct status_cell s = {
         .rows = row, .n = c->n, .elapsed_ns = notebook_now(c->nb) - c->began_ns, .over = over, .well = all_well(c)

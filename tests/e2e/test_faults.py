@@ -321,6 +321,23 @@ def test_an_interrupt_while_a_host_does_not_answer(notebook, net):
     assert nb.ok("%%distribute -n 4 --on ssh:h1,h2\n1", limit=UP).value == "1"
 
 
+def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
+    """The status says how far it is. The interrupt is not behind all that could be on the way: little more has come then."""
+    nb.ok("vast = bytes(32 << 20)")
+    net.rate_to("h2", "8mbit")  # 32 s
+    try:
+        cell = nb.start("%%distribute -r 2-3\nlen(vast)")
+        nb.wait(cell, SOON, lambda: re.search(r"receiving \d+ % of 32 MiB", cell.shown))
+        nb.control("interrupt_request")
+        nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
+        assert "had not begun to run" in cell.shown
+        assert int(re.findall(r"receiving (\d+) %", cell.shown)[-1]) < 25, cell.shown
+    finally:
+        net.rate_to("h2")
+    assert nb.ok("%%distribute -r 2\nlen(vast)", limit=SOON).value == str(32 << 20)
+    assert_goes_on(nb, [0, 1, 2, 3])
+
+
 def test_an_interrupt_while_a_link_is_down(nb, net):
     cell = begin(nb)
     net.link("h2", False)

@@ -189,6 +189,15 @@ static const struct node_info *in_node(void *arg, unsigned node)
     return node < WORLD_NODES && (node == NODE_HERE || node < w->first + w->nodes) ? &w->node[node] : NULL;
 }
 
+static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
+{
+    const struct world *w = arg;
+
+    (void)node;
+    *had = w->had;
+    return w->expected;
+}
+
 void world_open(struct world *w, struct clock *clock)
 {
     const struct doors doors = {
@@ -196,7 +205,7 @@ void world_open(struct world *w, struct clock *clock)
         .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
         .revive = out_revive, .wake = out_wake, .node = in_node, .send_nodes = out_send_nodes, .place = out_place,
         .drop = out_drop, .engine_start = out_engine_start, .engine_stop = out_engine_stop,
-        .engine_nodes = in_engine_nodes,
+        .engine_nodes = in_engine_nodes, .expected = in_expected,
     };
     const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };
     struct err err = { "" };

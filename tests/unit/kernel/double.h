@@ -19,6 +19,7 @@ struct world {
     bool silent;             /* nodes say nothing of their GPUs */
     unsigned asked;          /* nodes, as bits, that were asked and are to answer */
     unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
+    uint64_t expected, had;  /* bytes of large variables on their way to every node, and those that are there */
     bool no_engine;          /* engines can't be started */
     enum span_kind stuck;    /* messages of this kind don't leave any more; 0: all do */
     unsigned leave;          /* but for so many first */

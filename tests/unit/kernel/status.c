@@ -168,6 +168,29 @@ static void a_long_cell_shows_its_ranks(void)
     world_close(&w);
 }
 
+static void a_cell_that_waits_for_variables_says_so(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    w.expected = 64 << 20;
+    w.had = 16 << 20;
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "2 ranks, 0:02: 2 receiving 25 % of 64 MiB") && !logged(&w, "MiB 0:02"),
+       "how far its variables are, and no time: the cell does not run yet");
+    w.had = UINT64_MAX;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "2 ranks, 0:03: 2 receiving 64 MiB\\n"), "or that they come, where nobody says how far they are");
+    done(&w, 3, "ok", "", "");
+    w.expected = w.had = 0;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "1 running, 1 done"), "then it runs");
+    done(&w, 2, "ok", "", "");
+    world_close(&w);
+}
+
 static void without_gpus_nobody_is_asked_again(void)
 {
     struct clock clock;
@@ -383,6 +406,7 @@ int main(void)
     the_table_forgets_a_larger_world();
     an_interrupt_ends_the_wait();
     a_long_cell_shows_its_ranks();
+    a_cell_that_waits_for_variables_says_so();
     without_gpus_nobody_is_asked_again();
     a_failure_stays_in_the_status();
     what_switches_it_off();

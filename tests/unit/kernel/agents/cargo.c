@@ -98,6 +98,33 @@ static void large_ones_go_along_a_chain(void)
     yard_release(&y);
 }
 
+static void how_far_it_is(void)
+{
+    uint64_t had = 1;
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 7, SMALL);
+    yard_need(&y, 7, SMALL, 1, 3);
+    ok(cargo_expected(y.cargo, 1, &had) == 0 && had == 0, "a small one is not worth a word");
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    ok(cargo_expected(y.cargo, 1, &had) == LONGER && had == 0, "a large one is expected");
+    ok(cargo_expected(y.cargo, 0, &had) == 0 && cargo_expected(y.cargo, 77, &had) == 0, "where it is to go");
+    while (cargo_expected(y.cargo, 1, &had) && had < LONGER / 2)
+        if (!yard_run(&y, 1))
+            break;
+    ok(had >= LONGER / 2 && had < LONGER, "half of it has come");
+    ok(cargo_expected(y.cargo, 3, &had) == LONGER && had >= LONGER / 2 && had < LONGER,
+       "and is soon there at the end of the chain");
+    yard_put(&y, 2, 3, BIG);
+    yard_need(&y, 3, BIG, 3, 3);
+    ok(cargo_expected(y.cargo, 3, &had) == LONGER + BIG && had == UINT64_MAX, "of what passes by other ways nobody knows");
+    yard_run(&y, ENOUGH);
+    ok(cargo_expected(y.cargo, 1, &had) == 0 && cargo_expected(y.cargo, 3, &had) == 0 && had == 0, "at the end nothing is");
+    yard_release(&y);
+}
+
 static void a_link_that_cannot_be_made(void)
 {
     struct yard y;
@@ -452,6 +479,7 @@ int main(void)
     small_ones_go_in_one_stream();
     one_node_gets_it_by_way_of_the_kernel();
     large_ones_go_along_a_chain();
+    how_far_it_is();
     a_link_that_cannot_be_made();
     deaths();
     no_room_on_a_node();
