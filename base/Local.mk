@@ -29,7 +29,7 @@ check_PROGRAMS += \
 	tests/unit/base/buf.t \
 	tests/unit/base/ranks.t \
 	tests/unit/base/rows.t
-EXTRA_DIST += tests/unit/chaos.h
+EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
 tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a

@@ -27,8 +27,3 @@ check_PROGRAMS += tests/unit/magics/chaos.t
 tests_unit_magics_chaos_t_SOURCES = tests/unit/magics/chaos.c
 tests_unit_magics_chaos_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_magics_chaos_t_LDADD = $(magics_test_libs)
-
-EXTRA_PROGRAMS += tests/fuzz/plan_parse.fuzz
-tests_fuzz_plan_parse_fuzz_SOURCES = tests/fuzz/plan_parse.c
-tests_fuzz_plan_parse_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-tests_fuzz_plan_parse_fuzz_LDADD = $(magics_test_libs)

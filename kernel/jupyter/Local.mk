@@ -18,8 +18,7 @@ front_test_libs = kernel/jupyter/libfront.a protocol/libprotocol.a base/libbase.
 check_PROGRAMS += \
 	tests/unit/jupyter/connection.t \
 	tests/unit/jupyter/front.t \
-	tests/unit/protocol/jupyter.t \
-	tests/unit/protocol/jupyter_fuzz.t
+	tests/unit/protocol/jupyter.t
 tests_unit_jupyter_connection_t_SOURCES = tests/unit/jupyter/connection.c
 tests_unit_jupyter_connection_t_LDADD = $(front_test_libs)
 tests_unit_jupyter_front_t_SOURCES = tests/unit/jupyter/front.c
@@ -27,5 +26,3 @@ tests_unit_jupyter_front_t_LDADD = $(front_test_libs)
 tests_unit_protocol_jupyter_t_SOURCES = tests/unit/protocol/jupyter.c
 tests_unit_protocol_jupyter_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_jupyter_t_LDADD = $(front_test_libs)
-tests_unit_protocol_jupyter_fuzz_t_SOURCES = tests/unit/protocol/jupyter_fuzz.c tests/fuzz/jupyter_decode.c
-tests_unit_protocol_jupyter_fuzz_t_LDADD = $(front_test_libs)

@@ -1,7 +1,8 @@
 # Each target is a test of its own here, over the vectors; tests/fuzz/run hands it to libFuzzer.
-check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t tests/fuzz/route.t tests/fuzz/words.t tests/fuzz/gpus.t
+check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t tests/fuzz/route.t tests/fuzz/words.t tests/fuzz/gpus.t \
+	tests/fuzz/jupyter_decode.t tests/fuzz/plan_parse.t
 EXTRA_PROGRAMS += tests/fuzz/dictionary tests/fuzz/span_decode.fuzz tests/fuzz/packet.fuzz tests/fuzz/route.fuzz \
-	tests/fuzz/words.fuzz tests/fuzz/gpus.fuzz
+	tests/fuzz/words.fuzz tests/fuzz/gpus.fuzz tests/fuzz/jupyter_decode.fuzz tests/fuzz/plan_parse.fuzz
 EXTRA_DIST += tests/fuzz/run tests/fuzz/fuzz.h tests/fuzz/seeds
 
 tests_fuzz_dictionary_SOURCES = tests/fuzz/dictionary.c
@@ -39,3 +40,15 @@ tests_fuzz_gpus_t_LDADD = $(gpus_fuzz_libs)
 tests_fuzz_gpus_fuzz_SOURCES = tests/fuzz/gpus.c
 tests_fuzz_gpus_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_gpus_fuzz_LDADD = $(gpus_fuzz_libs)
+
+tests_fuzz_jupyter_decode_t_SOURCES = tests/fuzz/driver.c tests/fuzz/jupyter_decode.c
+tests_fuzz_jupyter_decode_t_LDADD = $(front_test_libs)
+tests_fuzz_jupyter_decode_fuzz_SOURCES = tests/fuzz/jupyter_decode.c
+tests_fuzz_jupyter_decode_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_jupyter_decode_fuzz_LDADD = $(front_test_libs)
+
+tests_fuzz_plan_parse_t_SOURCES = tests/fuzz/driver.c tests/fuzz/plan_parse.c
+tests_fuzz_plan_parse_t_LDADD = $(magics_test_libs) protocol/libprotocol.a
+tests_fuzz_plan_parse_fuzz_SOURCES = tests/fuzz/plan_parse.c
+tests_fuzz_plan_parse_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_plan_parse_fuzz_LDADD = $(magics_test_libs)

@@ -1,12 +1,14 @@
 /* Any bytes as a message's frames: cut at newlines, decoded unsigned, then signed and decoded again, so that the fuzzer gets
- * past the signature. An entry for libFuzzer; the unit test tests/unit/protocol/jupyter_fuzz.c feeds it too. */
+ * past the signature. */
 #include <stdlib.h>
 
 #include "protocol/jupyter.h"
+#include "tests/fuzz/fuzz.h"
 
 #define FRAMES_MOST 64u
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char fuzz_corpus[] = "tests/fuzz/seeds/jupyter-*.hex";
+const unsigned fuzz_prefixes = 0;
 
 /* Each frame a copy of exactly its size, so that a byte too many is seen. */
 static size_t cut(const char *p, size_t size, struct slice frame[FRAMES_MOST], char *copy[FRAMES_MOST])

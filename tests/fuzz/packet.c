@@ -4,7 +4,6 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -14,25 +13,15 @@
 #include "base/process.h"
 #include "protocol/span.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/descriptors.h"
 #include "worker/link/packet.h"
 
 #define MOST 60000u /* bytes of a rest that is sent */
-#define FILES_MAX 64 /* a descriptor that stays open is below that, for it is the lowest that was free */
 
 const char fuzz_corpus[] = "protocol/vectors/span-*.hex";
 const unsigned fuzz_prefixes = 32;
 
 enum wrap { WRAP_NONE, WRAP_INLINE, WRAP_MEMFD, WRAP_LIE };
-
-/* How many descriptors are open: as many again unless something stays open. */
-static unsigned open_files(void)
-{
-    unsigned n = 0;
-
-    for (int fd = 0; fd < FILES_MAX; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
 
 static int memory_file(const uint8_t *p, size_t n, bool sealed)
 {
@@ -103,7 +92,7 @@ static void receive(int fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t packet[MOST + 9];
-    const unsigned before = open_files();
+    const unsigned before = open_descriptors();
     int fd[2], fds[3];
     unsigned n_fds;
     size_t n;
@@ -122,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fd_close(&fds[i]);
     fd_close(&fd[0]);
     fd_close(&fd[1]);
-    if (open_files() != before)
+    if (open_descriptors() != before)
         abort();
     return 0;
 }

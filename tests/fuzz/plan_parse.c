@@ -1,11 +1,13 @@
-/* Any bytes as a cell: peeked at, parsed, completed and inspected at every place. An entry for libFuzzer; the unit test
- * tests/unit/magics/fuzz.c feeds it too. */
+/* Any bytes as a cell: peeked at, parsed, completed and inspected at every place. tests/unit/magics/fuzz.c feeds it
+ * too, with pieces of good cells. */
 #include <stdlib.h>
 
 #include "base/buf.h"
 #include "magics/plan.h"
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char fuzz_corpus[] = "tests/fuzz/seeds/plan-*.hex";
+const unsigned fuzz_prefixes = 0;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

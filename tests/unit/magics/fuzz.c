@@ -1,7 +1,6 @@
 /* Cells that nobody wrote: pieces of good ones, shuffled by a small generator, so that each run tries the same. */
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/tap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const pieces[] = {
     "%%distribute",

@@ -8,6 +8,7 @@
 #include "base/descriptor.h"
 #include "kernel/agents/lanes.h"
 #include "protocol/span_fields.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/kernel/agents/yard.h"
 #include "tests/unit/tap.h"
 
@@ -337,14 +338,14 @@ static bool mishaps(uint64_t seed)
 
 static void any_mishap(void)
 {
-    const unsigned files = yard_open_files();
+    const unsigned files = open_descriptors();
     uint64_t bad = 0;
 
     for (uint64_t seed = 1; seed <= 150 && !bad; seed++)
         bad = mishaps(seed * 7919) ? 0 : seed;
     is_int(bad, 0,
            "150 rounds of mishaps: whoever is left has it, or knows that it won't come, and nothing is left over");
-    is_int(yard_open_files(), files, "no descriptor is left");
+    is_int(open_descriptors(), files, "no descriptor is left");
 }
 
 static void what_is_no_business_of_cargo(void)
@@ -377,7 +378,7 @@ static void lend(int socket, uint64_t blob, uint64_t size, int fd, size_t packet
 static void what_was_not_lent(void)
 {
     struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = 10 };
-    const unsigned files = yard_open_files();
+    const unsigned files = open_descriptors();
     int socket[2], fd = blob_of("test", "only these", 10, NULL), soft = blob_create("test", NULL);
     struct lent t = LENT_INIT;
     struct err err = { "" };
@@ -403,7 +404,7 @@ static void what_was_not_lent(void)
     close(soft);
     close(socket[0]);
     close(socket[1]);
-    is_int(yard_open_files(), files, "no descriptor is left");
+    is_int(open_descriptors(), files, "no descriptor is left");
     lent_release(&t);
 }
 

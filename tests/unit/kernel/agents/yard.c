@@ -1,7 +1,6 @@
 /* yard.c - see yard.h. */
 #include "tests/unit/kernel/agents/yard.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,16 +406,4 @@ bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size)
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob)
 {
     return carrier_expects(y->node[node].carrier, blob);
-}
-
-unsigned yard_open_files(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned n = 0;
-
-    while (folder && readdir(folder))
-        n++;
-    if (folder)
-        closedir(folder);
-    return n;
 }

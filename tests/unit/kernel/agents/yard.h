@@ -73,6 +73,5 @@ void yard_cut(struct yard *y, unsigned a, unsigned b); /* their link ends, and w
 /* Does it hold all of it, and the right bytes? */
 bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size);
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob);
-unsigned yard_open_files(void); /* of this process */
 
 #endif

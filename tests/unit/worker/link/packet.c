@@ -5,7 +5,6 @@
 #endif
 #include "worker/link/packet.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,21 +18,8 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/tap.h"
-
-/* How many descriptors this process has; -1 where that can't be told. */
-static int open_fds(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    if (!d)
-        return -1;
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
 
 /* A LINES message with n bytes of data. */
 static struct buf message(size_t n, uint64_t blob, uint64_t blob_size)
@@ -55,7 +41,7 @@ static struct buf message(size_t n, uint64_t blob, uint64_t blob_size)
 
 static void comes_through(size_t n, bool with_blob, const char *what)
 {
-    const int before = open_fds();
+    const unsigned before = open_descriptors();
     struct buf b = message(n, with_blob ? 5 : 0, with_blob ? 6 : 0);
     int blob = with_blob ? blob_of("test", "abcdef", 6, NULL) : -1;
     struct packet p = PACKET_INIT;
@@ -82,7 +68,7 @@ static void comes_through(size_t n, bool with_blob, const char *what)
     fd_close(&fd[1]);
     fd_close(&blob);
     buf_release(&b);
-    is_int(open_fds(), before, "no descriptor stays open");
+    is_int(open_descriptors(), before, "no descriptor stays open");
 }
 
 static void messages_come_through(void)
@@ -127,7 +113,7 @@ static int fill(int fd, const struct buf *b)
 
 static void a_full_socket_says_so(size_t n)
 {
-    const int before = open_fds();
+    const unsigned before = open_descriptors();
     struct buf b = message(n, 0, 0);
     struct packet p = PACKET_INIT;
     int fd[2], sent, got = 0;
@@ -146,7 +132,7 @@ static void a_full_socket_says_so(size_t n)
     fd_close(&fd[0]);
     fd_close(&fd[1]);
     buf_release(&b);
-    is_int(open_fds(), before, "what was on the way is gone");
+    is_int(open_descriptors(), before, "what was on the way is gone");
 }
 
 static void a_sender_keeps_to_the_rules(void)
@@ -210,7 +196,7 @@ static bool send_rude(int fd, const struct rude *r)
 
 static void is_refused(const struct rude *r, const char *what)
 {
-    const int before = open_fds();
+    const unsigned before = open_descriptors();
     struct packet p = { (char *)(uintptr_t)"untouched", 9, -1 };
     struct err err = { "" };
     int fd[2];
@@ -222,7 +208,7 @@ static void is_refused(const struct rude *r, const char *what)
     ok(err.text[0] && strcmp(p.p, "untouched") == 0, "and nothing is handed out");
     fd_close(&fd[0]);
     fd_close(&fd[1]);
-    is_int(open_fds(), before, "its descriptors are closed");
+    is_int(open_descriptors(), before, "its descriptors are closed");
 }
 
 /* "\1" and the size, as tag 1 has it. */
@@ -287,7 +273,7 @@ static void wrong_descriptors_are_refused(void)
 static void an_empty_packet_leaves_no_descriptor(void)
 {
     int blob = blob_of("test", "abcdef", 6, NULL), fd[2];
-    const int before = open_fds();
+    const unsigned before = open_descriptors();
     struct packet p = PACKET_INIT;
     struct err err = { "" };
 
@@ -297,7 +283,7 @@ static void an_empty_packet_leaves_no_descriptor(void)
     is_int(packet_recv(fd[1], &p, &err), PACKET_END, "it ends the link");
     fd_close(&fd[0]);
     fd_close(&fd[1]);
-    is_int(open_fds(), before, "its descriptors are closed");
+    is_int(open_descriptors(), before, "its descriptors are closed");
     fd_close(&blob);
 }
 
@@ -334,7 +320,7 @@ static void lying_memory_files_are_refused(void)
 
 static void any_failed_allocation_is_survived(size_t n)
 {
-    const int before = open_fds();
+    const unsigned before = open_descriptors();
     struct buf b = message(n, 0, 0);
     enum packet_got rc = PACKET_ERROR;
 
@@ -357,7 +343,7 @@ static void any_failed_allocation_is_survived(size_t n)
     }
     ok(rc == PACKET_GOT, "with enough memory it comes");
     buf_release(&b);
-    is_int(open_fds(), before, "no descriptor stays open");
+    is_int(open_descriptors(), before, "no descriptor stays open");
 }
 
 static void taking_the_blob_leaves_none(void)
