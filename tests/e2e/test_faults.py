@@ -322,7 +322,7 @@ def test_an_interrupt_while_a_host_does_not_answer(notebook, net):
 
 
 def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
-    """The status says how far it is. The interrupt is not behind all that could be on the way: little more has come then."""
+    """The status says how far it is. The interrupt is not behind all that could be on the way, and the next cell not behind the rest."""
     nb.ok("vast = bytes(32 << 20)")
     net.rate_to("h2", "8mbit")  # 32 s
     try:
@@ -332,6 +332,7 @@ def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
         nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
         assert "had not begun to run" in cell.shown
         assert int(re.findall(r"receiving (\d+) %", cell.shown)[-1]) < 25, cell.shown
+        assert "receiving" not in nb.ok("%%distribute -r 2-3\nimport time; time.sleep(3)", limit=SOON).shown
     finally:
         net.rate_to("h2")
     assert nb.ok("%%distribute -r 2\nlen(vast)", limit=SOON).value == str(32 << 20)

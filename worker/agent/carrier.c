@@ -105,7 +105,7 @@ static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk
 
 static void refuse(struct carrier *c, uint64_t blob, uint64_t size, const char *why)
 {
-    log_warn("carrier", "blob %" PRIu64 ": %s", blob, why);
+    log_info("carrier", "blob %" PRIu64 ": %s", blob, why);
     say_held(c, blob, size, why);
     c->doors.settled(c->doors.arg, blob, why);
 }
@@ -432,6 +432,14 @@ void carrier_drop(struct carrier *c, uint64_t blob)
         haul_remove(&c->hauls, h);
     if (expected)
         c->doors.settled(c->doors.arg, blob, "the node that had it is gone");
+}
+
+void carrier_unwanted(struct carrier *c, uint64_t blob)
+{
+    struct haul *h = haul_find(&c->hauls, blob);
+
+    if (h && !haul_is_whole(h))
+        give_up(c, h, "nobody waits for it any more");
 }
 
 /* Cuts off the first taker for whom it is time; false: there is none. */

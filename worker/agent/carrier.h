@@ -47,6 +47,8 @@ void carrier_destroy(struct carrier *c); /* NULL is fine */
 void carrier_message(struct carrier *c, uint32_t link, const struct span *m);
 /* DROP: also of what is on its way. */
 void carrier_drop(struct carrier *c, uint64_t blob);
+/* Nobody here waits for it any more: unless it is whole it is given up, and the kernel told so. */
+void carrier_unwanted(struct carrier *c, uint64_t blob);
 /* The link to that peer has ended, or could not be kept: what was to go over it is reported to the kernel. */
 void carrier_unlinked(struct carrier *c, uint32_t link, const char *why);
 bool carrier_expects(const struct carrier *c, uint64_t blob);

@@ -169,6 +169,11 @@ void ferry_drop(struct ferry *f, uint64_t blob)
     blobs_drop(&f->agent->blobs, blob);
 }
 
+void ferry_unwanted(struct ferry *f, uint64_t blob)
+{
+    carrier_unwanted(f->carrier, blob);
+}
+
 const char *ferry_why(const struct ferry *f, uint64_t blob)
 {
     for (unsigned i = 0; i < REFUSALS; i++)

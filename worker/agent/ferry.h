@@ -20,6 +20,8 @@ void ferry_destroy(struct ferry *f); /* NULL is fine */
 /* EXPECT, SHIP, CHUNK, TAKEN from the kernel. */
 void ferry_message(struct ferry *f, const struct span *m);
 void ferry_drop(struct ferry *f, uint64_t blob); /* DROP, also of what is whole */
+/* Nobody here waits for it any more: what is still on its way need not come. */
+void ferry_unwanted(struct ferry *f, uint64_t blob);
 bool ferry_expects(const struct ferry *f, uint64_t blob);
 /* Why that blob is not here, for the user; valid until the next call of anything here. */
 const char *ferry_why(const struct ferry *f, uint64_t blob);

@@ -9,7 +9,8 @@
 #include "protocol/span_fields.h"
 
 #define BLOB_SIZE_AT     24u /* where a header holds blob_size */
-#define DONE_INTERRUPTED 2u  /* a flag of DONE */
+#define DONE_INTERRUPTED 2u  /* flags of DONE */
+#define DONE_UNBOUND     4u
 
 static int add_json(json_t *content, struct buf *out, struct err *err)
 {
@@ -51,10 +52,13 @@ void instead_patch(char *p)
     memset(p + BLOB_SIZE_AT, 0, 8);
 }
 
-int instead_of_cell(uint32_t worker, uint64_t cell, struct buf *out, struct err *err)
+int instead_of_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *out, struct err *err)
 {
     static const char told[] = "KeyboardInterrupt: the cell had not begun to run";
-    struct span m = { .kind = SPAN_DONE, .worker = worker, .cell = cell, .v[F_DONE_FLAGS].u64 = DONE_INTERRUPTED };
+    struct span m = { .kind = SPAN_DONE,
+                      .worker = worker,
+                      .cell = cell,
+                      .v[F_DONE_FLAGS].u64 = DONE_INTERRUPTED | (unbound ? DONE_UNBOUND : 0) };
     struct buf content = BUF_INIT;
     int rc = add_json(json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
                                 "the cell had not begun to run", "traceback", told),

@@ -3,6 +3,7 @@
 #ifndef WORKER_AGENT_INSTEAD_H
 #define WORKER_AGENT_INSTEAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -13,7 +14,7 @@
 MUST_USE int instead_of_blob(struct slice msg, const char *why, struct buf *out, struct err *err);
 /* No memory for that: at least no more is promised than comes. p: an encoded message, whole. */
 void instead_patch(char *p);
-/* DONE: the cell was interrupted before it ran. */
-MUST_USE int instead_of_cell(uint32_t worker, uint64_t cell, struct buf *out, struct err *err);
+/* DONE: the cell was interrupted before it ran; unbound: and a BIND of it before it could reach the worker. */
+MUST_USE int instead_of_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *out, struct err *err);
 
 #endif

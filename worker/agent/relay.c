@@ -138,22 +138,48 @@ static void wait_for_blob(struct worker *w, const struct span *head, struct slic
         lose(w, msg.n);
 }
 
+static bool is_awaited(const struct agent *a, uint64_t blob)
+{
+    for (const struct worker *w = a->worker; w; w = w->next)
+        if (outbox_waiting(&w->outbox, blob))
+            return true;
+    return false;
+}
+
+/* What the cell was to get: what is still on its way, and only for it, need not come. */
+static void forget_binds(struct worker *w, uint64_t cell)
+{
+    struct letter *l;
+
+    while ((l = outbox_find(&w->outbox, SPAN_BIND, cell))) {
+        const uint64_t blob = l->waits;
+
+        outbox_remove(&w->outbox, l);
+        if (blob && !is_awaited(w->agent, blob))
+            ferry_unwanted(w->agent->ferry, blob);
+    }
+}
+
 /* The cell waits for a blob, or for room: an interrupt would come too early for the worker, and be lost. */
 static bool interrupt_waiting(struct worker *w, const struct span *head)
 {
-    struct letter *l = outbox_find(&w->outbox, SPAN_RUN, head->cell);
+    struct letter *run = outbox_find(&w->outbox, SPAN_RUN, head->cell),
+                  *l = run ? run : outbox_find(&w->outbox, SPAN_FETCH, head->cell);
+    const bool unbound = outbox_find(&w->outbox, SPAN_BIND, head->cell) != NULL;
     struct buf done = BUF_INIT;
     struct err err = { "" };
     bool answered;
 
     if (!l)
         return false;
-    answered = instead_of_cell(w->id, head->cell, &done, &err) == 0 &&
+    answered = instead_of_cell(w->id, head->cell, unbound, &done, &err) == 0 &&
                uplink_send(w->agent->uplink, w->id, buf_slice(&done), &err) == 0;
-    if (answered)
+    if (answered) {
         outbox_remove(&w->outbox, l);
-    else
+        forget_binds(w, head->cell);
+    } else {
         log_error("relay", "%s", err.text);
+    }
     buf_release(&done);
     return answered;
 }

@@ -38,11 +38,11 @@ static struct span chunk_of(const char *bytes, uint64_t blob, uint64_t size, uin
     return m;
 }
 
-static void bind_to(struct kernel *k, uint32_t worker, uint64_t blob, uint64_t size)
+static void bind_to(struct kernel *k, uint32_t worker, uint64_t cell, uint64_t blob, uint64_t size)
 {
     struct span m = about(SPAN_BIND, blob, size);
 
-    m.cell = 8;
+    m.cell = cell;
     kernel_send(k, &worker, 1, &m);
 }
 
@@ -52,7 +52,7 @@ static void letters_wait_for_their_blob(struct kernel *k, const char *bytes)
 
     expect(k, 50, 600000, ALL);
     kernel_forget(k);
-    bind_to(k, 1, 50, 600000);
+    bind_to(k, 1, 8, 50, 600000);
     kernel_run(k, 1, 9, "out later");
     kernel_send(k, NULL, 0, &port);
     ok(kernel_until(k, SPAN_PORT, 0) && !kernel_told(k, "1<"), "what rides on a blob waits for it; the agent does not");
@@ -116,7 +116,7 @@ static void a_blob_that_does_not_come(struct kernel *k)
     expect(k, 51, 600000, 2);
     ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == 0,
        "a giver on a link is to wait until we are ready");
-    bind_to(k, 1, 51, 600000);
+    bind_to(k, 1, 8, 51, 600000);
     drop.v[F_DROP_BLOBS].s = slice_of(&number, 8);
     kernel_forget(k);
     kernel_send(k, NULL, 0, &drop);
@@ -126,29 +126,45 @@ static void a_blob_that_does_not_come(struct kernel *k)
            memmem(k->last.v[F_HELD_ERROR].s.p, k->last.v[F_HELD_ERROR].s.n, "has no room for", 15),
        "what does not fit is refused");
     kernel_forget(k);
-    bind_to(k, 1, 52, UINT64_C(1) << 52);
+    bind_to(k, 1, 8, 52, UINT64_C(1) << 52);
     ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 52 of 0: "), "and its message comes without");
 }
 
 static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, const char *bytes)
 {
     const uint32_t rank = 2;
-    struct span m = { .kind = SPAN_INTERRUPT, .cell = 30 };
+    struct span m = { .kind = SPAN_INTERRUPT, .cell = 30 }, fetch = { .kind = SPAN_FETCH };
 
     kernel_ranks(k, self, 1);
     expect(k, 60, 1000, ALL);
-    bind_to(k, rank, 60, 1000);
+    bind_to(k, rank, 30, 60, 1000);
     kernel_run(k, rank, 30, "out wrong");
     kernel_forget(k);
     kernel_send(k, &rank, 1, &m);
     ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 30 && (k->last.v[F_DONE_FLAGS].u64 & 2),
        "a cell that waits for its variables is interrupted at once");
+    ok(k->last.v[F_DONE_FLAGS].u64 & 4, "and says that it lacks them");
+    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 60 && k->last.v[F_HELD_ERROR].s.n > 0, "which need not come");
     m = chunk_of(bytes, 60, 1000, 0);
     kernel_send(k, NULL, 0, &m);
     kernel_run(k, rank, 31, "out right");
     ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 31 && kernel_told(k, "right") && !kernel_told(k, "wrong"),
-       "and never runs; the next one does");
-    ok(kernel_told(k, "blob 60 of 1000"), "the variables are bound all the same");
+       "it never runs; the next one does");
+    ok(!kernel_told(k, "blob 60 "), "without the variables");
+    expect(k, 61, 1000, ALL);
+    bind_to(k, rank, 32, 61, 1000);
+    bind_to(k, 1, 32, 61, 1000);
+    fetch.cell = 32;
+    m = (struct span){ .kind = SPAN_INTERRUPT, .cell = 32 };
+    kernel_send(k, &rank, 1, &fetch);
+    kernel_forget(k);
+    kernel_send(k, &rank, 1, &m);
+    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 32 && k->last.v[F_DONE_FLAGS].u64 == 6, "%%push likewise");
+    m = chunk_of(bytes, 61, 1000, 0);
+    kernel_send(k, NULL, 0, &m);
+    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 61 && k->last.v[F_HELD_ERROR].s.n == 0 &&
+           kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "1<blob 61 of 1000"),
+       "what others wait for comes");
 }
 
 /* ---- a chain ---- */
