@@ -150,6 +150,11 @@ static void door_drop(void *arg, uint64_t blob)
     agents_drop(((struct house *)arg)->agents, blob);
 }
 
+static void door_cancel(void *arg, uint64_t blob)
+{
+    agents_cancel(((struct house *)arg)->agents, blob);
+}
+
 static int door_engine_start(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *engine,
                              struct err *err)
 {
@@ -191,6 +196,7 @@ static struct doors doors_of(struct house *h)
         .send_nodes = door_send_nodes,
         .place = door_place,
         .drop = door_drop,
+        .cancel = door_cancel,
         .owe = door_owe,
         .forget = door_forget,
         .revive = door_revive,

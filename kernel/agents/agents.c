@@ -236,6 +236,11 @@ void agents_drop(struct agents *a, uint64_t blob)
     cargo_drop(a->cargo, blob);
 }
 
+void agents_cancel(struct agents *a, uint64_t blob)
+{
+    cargo_cancel(a->cargo, blob);
+}
+
 /* ---- where things are ---- */
 
 int agents_place(struct agents *a, uint32_t worker, unsigned node)

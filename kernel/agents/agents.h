@@ -47,6 +47,8 @@ MUST_USE int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n
                                struct err *err);
 /* Nobody will ask for the blob any more: wherever it is, once it has arrived where it was sent. */
 void agents_drop(struct agents *a, uint64_t blob);
+/* Nor does anybody wait for it: what is still on its way stops. */
+void agents_cancel(struct agents *a, uint64_t blob);
 
 /* ---- nodes and engines ---- */
 

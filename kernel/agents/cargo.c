@@ -150,6 +150,16 @@ void cargo_drop(struct cargo *c, uint64_t blob)
     (void)settle(c, l);
 }
 
+void cargo_cancel(struct cargo *c, uint64_t blob)
+{
+    struct load *l = loads_get(&c->loads, blob);
+
+    if (l)
+        forget(c, l);
+    if (c->busy)
+        look_busy(c);
+}
+
 /* The stream's giver goes on by what the slowest has. */
 static void pass_least(struct cargo *c, struct load *l, unsigned giver)
 {

@@ -50,6 +50,8 @@ MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const uns
 bool cargo_message(struct cargo *c, unsigned node, const struct span *m);
 /* Nobody will ask for it any more: DROP goes to all that have it, once those that expect it have it as well. */
 void cargo_drop(struct cargo *c, uint64_t blob);
+/* Nor does anybody wait for it: DROP goes to all at once, and who expects it is told so that it won't come. */
+void cargo_cancel(struct cargo *c, uint64_t blob);
 /* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told that it won't come.
  */
 void cargo_lost(struct cargo *c, unsigned node);

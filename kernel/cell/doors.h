@@ -35,7 +35,8 @@ struct doors {
     int (*send)(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
     int (*send_nodes)(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err); /* to agents */
     int (*place)(void *arg, uint32_t worker, unsigned node); /* before its START; -1: memory is out */
-    void (*drop)(void *arg, uint64_t blob);                  /* nobody needs it any more */
+    void (*drop)(void *arg, uint64_t blob);                  /* nobody needs it any more; who waits for it gets it */
+    void (*cancel)(void *arg, uint64_t blob);                /* nor does anybody wait for it: it need not come */
     void (*owe)(void *arg, uint32_t worker, size_t bytes);   /* taken in: give the credit back some time */
     void (*forget)(void *arg, uint32_t worker);              /* it is gone */
     int (*revive)(void *arg, struct err *err);               /* start the lost agent of NODE_HERE again */

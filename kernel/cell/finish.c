@@ -18,10 +18,14 @@ void finish_show_error(struct cell *c, json_t *error)
         publish_json(c->nb, c->request, "error", json_deep_copy(error));
 }
 
+/* A cell that has failed waits for none of them, and what comes after it is not to. */
 static void drop_blobs(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++) {
-        notebook_drop(c->nb, c->member[k].blob);
+        if (c->bad && c->member[k].blob)
+            c->nb->doors.cancel(c->nb->doors.arg, c->member[k].blob);
+        else
+            notebook_drop(c->nb, c->member[k].blob);
         c->member[k].blob = 0;
     }
 }

@@ -16,7 +16,7 @@ import threading
 
 import processes
 import pytest
-from client import values
+from client import TooSlow, values
 from engines import HOST_TOOLS, Hosts, bring_up
 from processes import wait_until
 
@@ -336,6 +336,23 @@ def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
     finally:
         net.rate_to("h2")
     assert nb.ok("%%distribute -r 2\nlen(vast)", limit=SOON).value == str(32 << 20)
+    assert_goes_on(nb, [0, 1, 2, 3])
+
+
+def test_an_interrupt_while_a_value_is_on_its_way_home_over_a_slow_link(nb, net):
+    nb.ok("%%distribute -r 2\nvast = bytes(16 << 20)")
+    net.rate("h2", "8mbit")  # 16 s
+    try:
+        cell = nb.start("%pull vast -r 2 --into back")
+        with pytest.raises(TooSlow):
+            nb.wait(cell, 4)
+        nb.control("interrupt_request")
+        assert "on its way home" in nb.wait(cell, SOON).assert_error("KeyboardInterrupt").shown
+        assert nb.ok("'back' in globals()", limit=SOON).value == "False", "it was waited for"
+    finally:
+        net.rate("h2")
+    nb.ok("%pull vast -r 2 --into back", limit=SOON)
+    assert nb.ok("len(back)").value == str(16 << 20)
     assert_goes_on(nb, [0, 1, 2, 3])
 
 

@@ -160,6 +160,16 @@ static void out_drop(void *arg, uint64_t blob)
     own(w, false);
 }
 
+static void out_cancel(void *arg, uint64_t blob)
+{
+    struct world *w = arg;
+
+    own(w, true);
+    if (buf_addf(&w->log, "cancel %llu\n", (unsigned long long)blob) < 0)
+        abort();
+    own(w, false);
+}
+
 static int out_place(void *arg, uint32_t worker, unsigned node)
 {
     struct world *w = arg;
@@ -204,7 +214,7 @@ void world_open(struct world *w, struct clock *clock)
         .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
         .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
         .revive = out_revive, .wake = out_wake, .node = in_node, .send_nodes = out_send_nodes, .place = out_place,
-        .drop = out_drop, .engine_start = out_engine_start, .engine_stop = out_engine_stop,
+        .drop = out_drop, .cancel = out_cancel, .engine_start = out_engine_start, .engine_stop = out_engine_stop,
         .engine_nodes = in_engine_nodes, .expected = in_expected,
     };
     const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };

@@ -102,7 +102,7 @@ static void home_dies_late(void)
     say(&w, 2, value);
     ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"), "its value is for the next home");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
-    ok(is_over(&w, "HomeNotStarted") && logged(&w, "drop "), "and lost when that one does not come up either");
+    ok(is_over(&w, "HomeNotStarted") && logged(&w, "cancel "), "and lost when that one does not come up either");
     world_close(&w);
 }
 
@@ -326,6 +326,7 @@ static void interrupted_values(void)
         say(&w, k, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = k, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
     notebook_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends a cell whose values are on their way home");
+    ok(times(&w, "cancel 2") == 1 && times(&w, "cancel 3") == 1 && !times(&w, "drop"), "and they need not come");
     world_close(&w);
 }
 

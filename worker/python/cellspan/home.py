@@ -283,6 +283,8 @@ class Home(Worker):
             content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
             content = failure(type(error).__name__, text_of(error))
+            if fields["how"] == 3:
+                self._gathered.pop(number, None)
         self._reply(number, content)
 
     def _unpack(self, message):

@@ -245,6 +245,27 @@ static void nobody_waits_for_what_cannot_be_told(void)
     yard_release(&y);
 }
 
+static void cancelled_while_it_is_on_its_way(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    while (!yard_waits(&y, 3, 1) && yard_run(&y, 1))
+        ;
+    ok(y.busy && yard_waits(&y, 3, 1), "the last of three nodes waits for it");
+    cargo_cancel(y.cargo, 1);
+    ok(!y.busy && cargo_count(y.cargo) == 0, "it is forgotten at once");
+    y.k_chunks = 0;
+    yard_run(&y, ENOUGH);
+    ok(!yard_waits(&y, 1, 1) && !yard_waits(&y, 2, 1) && !yard_waits(&y, 3, 1), "and nobody waits any more");
+    is_int(y.k_chunks, 0, "for what does not come");
+    ok(y.node[0].blobs.n == 0 && y.node[1].blobs.n == 0, "nor has it");
+    cargo_cancel(y.cargo, 1);
+    yard_release(&y);
+}
+
 static void needed_again_while_it_moves(void)
 {
     struct yard y;
@@ -487,6 +508,7 @@ int main(void)
     a_blob_that_its_holder_lost();
     drop_while_it_is_on_its_way();
     nobody_waits_for_what_cannot_be_told();
+    cancelled_while_it_is_on_its_way();
     needed_again_while_it_moves();
     a_link_goes_dead(false);
     a_link_goes_dead(true);
