@@ -299,9 +299,10 @@ static void on_chunk(struct cargo *c, unsigned node, const struct span *m)
 
 /* ---- how far it is ---- */
 
+/* Up the chain, which is no longer than there are places. */
 static uint64_t known_of(const struct load *l, const struct place *p)
 {
-    while (p && !p->has && !p->through)
+    for (size_t i = 0; i < l->n && p && !p->has && !p->through; i++)
         p = load_at(l, p->giver);
     return p && !p->has ? (p->many ? load_least(l) : p->had) : UINT64_MAX;
 }

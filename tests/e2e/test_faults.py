@@ -324,7 +324,7 @@ def test_an_interrupt_while_a_host_does_not_answer(notebook, net):
 def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
     """The status says how far it is. The interrupt is not behind all that could be on the way, and the next cell not behind the rest."""
     nb.ok("vast = bytes(32 << 20)")
-    net.rate_to("h2", "8mbit")  # 32 s
+    net.rate_to("h2", "4mbit")  # 64 s
     try:
         cell = nb.start("%%distribute -r 2-3\nlen(vast)")
         nb.wait(cell, SOON, lambda: re.search(r"receiving \d+ % of 32 MiB", cell.shown))
