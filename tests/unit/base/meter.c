@@ -52,6 +52,12 @@ static void bytes_that_nobody_reads_count(void)
     ok(getsockopt(end[1], IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &steady, &size) == 0 && steady == 1,
        "what is lost of the answer is sent again at one pace");
 #endif
+#ifdef __linux__
+    if (getsockopt(end[0], IPPROTO_TCP, 44, &steady, &size) == 0) /* TCP_RTO_MAX_MS: since Linux 6.15 */
+        ok(getsockopt(end[1], IPPROTO_TCP, 44, &steady, &size) == 0 && steady == 3000 &&
+               getsockopt(end[1], IPPROTO_TCP, TCP_USER_TIMEOUT, &steady, &size) == 0 && steady == 924000,
+           "and after 3 s at most, which does not end the connection earlier");
+#endif
     ok(recv(end[1], (char[8]){ "" }, 8, 0) == 6 && pass(end[0], end[1], "more"), "more come");
     meter_watch(&m, end[1]);
 #ifdef HAVE_TCP_DATA_SEGS_IN
