@@ -243,7 +243,7 @@ static void on_held(struct cargo *c, unsigned node, const struct span *m)
     if (!p)
         return;
     if (error.n) {
-        log_info("cargo", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node, SLICE_ARG(error));
+        log_warn("cargo", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node, SLICE_ARG(error));
         if (p->has)
             say_drop(c, l->blob, &node, 1); /* it may have it, and can't give it */
         (void)leave(c, l, node);

@@ -105,7 +105,7 @@ static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk
 
 static void refuse(struct carrier *c, uint64_t blob, uint64_t size, const char *why)
 {
-    log_info("carrier", "blob %" PRIu64 ": %s", blob, why);
+    log_warn("carrier", "blob %" PRIu64 ": %s", blob, why);
     say_held(c, blob, size, why);
     c->doors.settled(c->doors.arg, blob, why);
 }
