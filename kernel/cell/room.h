@@ -57,9 +57,6 @@
 #define RUN_STDIN 4u
 #define RUN_SCRIPT 8u
 #define RUN_RESULT_ALWAYS 16u
-#define DONE_DISTRIBUTED 1u
-#define DONE_INTERRUPTED 2u
-#define DONE_UNBOUND 4u
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
 #define CAPTURE_SCRIPT 4u

@@ -8,9 +8,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 
-#define BLOB_SIZE_AT     24u /* where a header holds blob_size */
-#define DONE_INTERRUPTED 2u  /* flags of DONE */
-#define DONE_UNBOUND     4u
+#define BLOB_SIZE_AT 24u /* where a header holds blob_size */
 
 static int add_json(json_t *content, struct buf *out, struct err *err)
 {

@@ -150,25 +150,16 @@ static void in_engine_nodes(void *arg, unsigned number, unsigned *first, unsigne
     *n = number == w->engine ? w->nodes : 0;
 }
 
-static void out_drop(void *arg, uint64_t blob)
+static void note_blob(struct world *w, const char *what, uint64_t blob)
 {
-    struct world *w = arg;
-
     own(w, true);
-    if (buf_addf(&w->log, "drop %llu\n", (unsigned long long)blob) < 0)
+    if (buf_addf(&w->log, "%s %llu\n", what, (unsigned long long)blob) < 0)
         abort();
     own(w, false);
 }
 
-static void out_cancel(void *arg, uint64_t blob)
-{
-    struct world *w = arg;
-
-    own(w, true);
-    if (buf_addf(&w->log, "cancel %llu\n", (unsigned long long)blob) < 0)
-        abort();
-    own(w, false);
-}
+static void out_drop(void *arg, uint64_t blob) { note_blob(arg, "drop", blob); }
+static void out_cancel(void *arg, uint64_t blob) { note_blob(arg, "cancel", blob); }
 
 static int out_place(void *arg, uint32_t worker, unsigned node)
 {
