@@ -196,6 +196,11 @@ class Hosts(Engine):
             words = ["replace", "dev", link, "root", "tbf", "rate", limit, "burst", "64kb", "latency", "200ms"]
         subprocess.run(["tc", "qdisc"] + words, stderr=subprocess.DEVNULL, check=limit != "off")
 
+    def sent(self, host):
+        """Bytes that the host has sent since its link was made."""
+        with open("/sys/class/net/%s-v%s/statistics/rx_bytes" % (self.prefix, host[1:])) as file:
+            return int(file.read())
+
     def kill(self, host):
         """Power off."""
         self.call("kill", host)

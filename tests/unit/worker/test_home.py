@@ -382,6 +382,15 @@ def test_a_value_that_did_not_come_is_an_error(home):
     assert reply["status"] == "error" and reply["evalue"] == "the node that had it is gone"
 
 
+def test_a_list_whose_last_value_did_not_come_is_given_up(home):
+    home.send("BIND", 903, {"how": 2, "names": "every", "count": 5}, blob=6, data=packed(1))
+    assert home.expect("REPLY", 903).json()["status"] == "ok"
+    home.send("BIND", 903, {"how": 3, "names": "the node that had it is gone", "count": 5}, blob=6)
+    assert home.expect("REPLY", 903).json()["status"] == "error"
+    home.send("BIND", 903, {"how": 3, "names": "every", "count": 5}, blob=6, data=packed(2))
+    assert home.expect("REPLY", 903).json()["data"] == {"text/plain": "[2]"}, "what came before it is still held"
+
+
 def test_a_result_that_stayed_on_its_rank_shows_and_says_why(home):
     content = {"rank": 0, "repr": "<big>", "why": "too large", "count": 3}
     assert home.ask("cellspan_handle", **content)["status"] == "ok"
