@@ -213,6 +213,8 @@ def browser(folder):
         options.add_argument(flag)
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
     driver.set_script_timeout(60)
+    # Some Chromiums give a headless page no focus, and to Lab a notebook without it is not the current one.
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
     return driver
 
 
