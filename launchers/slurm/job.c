@@ -126,8 +126,7 @@ static void note_end(struct job *j, unsigned i, const char *how)
     else
         snprintf(text, sizeof text, "%s ended: %s", j->program, how);
     replace(&j->task[i].end, text);
-    if (!j->told)
-        set_timer(j, &j->flush, FLUSH_NS, flush);
+    set_timer(j, &j->flush, FLUSH_NS, flush);
 }
 
 /* ---- what srun says ---- */
@@ -147,7 +146,7 @@ static void cut_short(struct job *j)
     char text[128];
 
     snprintf(text, sizeof text, j->own ? "Slurm ended job %lu" : "Slurm ended the step in job %lu", j->id);
-    for (unsigned i = 0; i < j->n && !j->told; i++)
+    for (unsigned i = 0; i < j->n; i++)
         fail(j, i, text);
 }
 
@@ -235,6 +234,19 @@ static void note_early(struct job *j)
     buf_release(&j->early);
 }
 
+static void note(struct job *j, unsigned task, const struct says *s, const char *line)
+{
+    if (s->kind == SAYS_UNSTARTED)
+        not_started(j, s->text);
+    note_why(j, line);
+    if (s->kind == SAYS_TEXT)
+        note_words(j, task, line);
+    else if (s->kind == SAYS_TASKS)
+        note_ends(j, s, line);
+    else if (s->kind == SAYS_NODE)
+        node_failed(j, s->text);
+}
+
 static void err_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
@@ -245,15 +257,8 @@ static void err_line(void *arg, const char *labelled)
     if (says_read(&s, line) < 0)
         return;
     job_known(j, s.job);
-    if (s.kind == SAYS_UNSTARTED)
-        not_started(j, s.text);
-    note_why(j, line);
-    if (s.kind == SAYS_TEXT)
-        note_words(j, task, line);
-    else if (s.kind == SAYS_TASKS)
-        note_ends(j, &s, line);
-    else if (s.kind == SAYS_NODE)
-        node_failed(j, s.text);
+    if (!j->told) /* what ends from then on was told to, though srun calls that an error */
+        note(j, task, &s, line);
     if (s.kind != SAYS_NOISE && s.kind != SAYS_QUEUED && s.kind != SAYS_ALLOCATED)
         fprintf(stderr, "%s\n", line);
     says_release(&s);

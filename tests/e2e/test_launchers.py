@@ -161,7 +161,7 @@ def test_local_is_one_agent_in_the_launchers_own_place(launch):
     assert words[0] == "0" and words[2] == "yes" and words[5:] == ["a", "b"]
     assert one.wait_out(1) == ["nodes 1"]
     assert "stand-in" in processes.command(one.process.pid)
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
 
 
 def test_local_takes_no_spec(launch):
@@ -195,7 +195,7 @@ def test_the_engine_of_the_docs_keeps_the_contract(launch, twins, way):
     assert sorted(agents) == [0, 1] and all(words[2] == "yes" for words in agents.values())
     assert sorted(one.wait_out(3)) == ["node 0 twin0", "node 1 twin1", "nodes 2"]
     if way == "stdin":
-        assert one.end() == 0
+        assert one.end() == 0, one.said()
     else:  # agents may be up before the shell comes to its trap
         assert processes.wait_until(lambda: catches(one.process.pid, signal.SIGTERM), LIMIT)
         one.process.send_signal(signal.SIGTERM)
@@ -222,7 +222,7 @@ def test_ssh_starts_one_agent_on_each_host(launch, hosts, tmp_path):
         assert agents[number][:4] == [str(number), host, "yes", str(tmp_path)], agents
         assert agents[number][5:] == ["two", "words", "it's", "$HOME", "\\n", '"x"', "new", "line"], agents
     one.wait_line("^h2: hello from 1$")
-    assert one.end() == 0 and not one.failed()
+    assert one.end() == 0 and not one.failed(), one.said()
     one.gone()
     nobody(hosts)
 
@@ -255,7 +255,7 @@ def test_ssh_leaves_nobody_that_still_connects(launch, tmp_path, way, command):
     one = launch("ssh", spec="h1", env={"CELLSPAN_SSH": str(program), "CELLSPAN_SSH_TIMEOUT": "3600"})
     one.wait_line("^h1: waiting$")
     if way == "stdin":
-        assert one.end() == 0 and not one.failed()
+        assert one.end() == 0 and not one.failed(), one.said()
     else:
         one.process.send_signal(getattr(signal, way))
         one.wait()
@@ -269,7 +269,7 @@ def test_ssh_shows_the_secret_to_nobody(launch, hosts):
         assert one.secret not in processes.command(pid)
         if "ssh" in os.path.basename(processes.command(pid).split(" ")[0]):
             assert one.secret.encode() not in processes.read(pid, "environ"), processes.command(pid)
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
     assert one.secret not in one.said()
 
 
@@ -300,7 +300,7 @@ def test_ssh_names_each_host_that_does_not_come_and_why(launch, hosts, tmp_path)
     ):
         assert failed[number].startswith(name + ": ") and words in failed[number], failed
     assert list(one.agents()) == [5], "the one that can be reached goes on"
-    assert one.end() == 1
+    assert one.end() == 1, one.said()
 
 
 def test_ssh_says_how_cellspan_is_installed_where_it_is_not(launch, hosts):
@@ -315,13 +315,13 @@ def test_ssh_finds_the_agent_in_another_prefix_first(launch, hosts, tmp_path):
     folder.mkdir(parents=True)
     one = launch("ssh", spec="h1", env=dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(tmp_path / "pre fix")))
     one.wait_agents(1)
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
     other = folder / "stand-in"
     other.write_text("#!/bin/sh\necho it is the other >&2\ncat >/dev/null\n")
     other.chmod(0o755)
     one = launch("ssh", spec="h1", env=dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(tmp_path / "pre fix")))
     one.wait_line("^h1: it is the other$")
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
 
 
 def test_ssh_tells_that_an_agent_is_of_another_version(launch, hosts, tmp_path):
@@ -345,7 +345,7 @@ def test_ssh_works_whatever_the_login_shell_is(launch, hosts, tmp_path, shell):
     try:
         one = launch("ssh", spec="h3", env=hosts.variables())
         assert one.wait_agents(1)[0][1:3] == ["h3", "yes"]
-        assert one.end() == 0
+        assert one.end() == 0, one.said()
     finally:
         hosts.exec("h3", "umount", "-l", "/etc/passwd")  # somebody may look at it just now
 
@@ -379,7 +379,7 @@ def test_ssh_goes_through_a_jump_host(launch, hosts, tmp_path):
                       % (hosts.address("h2"), hosts.ssh_config) + rest)
     one = launch("ssh", spec="behind", env={"CELLSPAN_SSH": "ssh -F %s" % config})
     assert one.wait_agents(1)[0][1] == "h2"
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
     one.gone()
 
 
@@ -392,7 +392,7 @@ def test_ssh_tells_that_a_connection_broke(launch, hosts):
     finally:
         hosts.link("h2", True)
     assert list(one.failed()) == [1] and "h2: the connection broke" in one.failed()[1]
-    assert one.end() == 1
+    assert one.end() == 1, one.said()
     hosts.kill("h2")  # its sshd doesn't know yet that the connection is gone
     hosts.start("h2")
 
@@ -440,7 +440,7 @@ def test_slurm_makes_a_job_with_one_agent_a_node(launch, idle):
     assert all(words[4:] == ["gpus=0,1", "two", "words", "it's"] for words in agents.values()), agents
     assert one.wait_out(3)[0] == "nodes 2" and sorted(one.out[1:]) == ["node 0 n1", "node 1 n2"]
     assert "cellspan" in idle.queue()[0]
-    assert one.end() == 0 and not one.failed()
+    assert one.end() == 0 and not one.failed(), one.said()
     emptied(idle)
     one.gone()
 
@@ -450,7 +450,7 @@ def test_slurm_takes_one_node_where_nothing_is_said(launch, idle):
     one.wait_agents(1)
     assert "NumCPUs=3" in idle.run("scontrol", "show", "job", job_id(idle)).replace("NumCPUs=4", "NumCPUs=3")
     assert one.wait_out(1)[0] == "nodes 1"
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
     emptied(idle)
 
 
@@ -482,9 +482,9 @@ def test_slurm_says_why_the_job_waits_and_goes_on(launch, idle):
     first.wait_agents(4)
     second = launch("slurm", spec="--nodes=2", env=idle.variables())
     second.wait_line(r"^say job \d+ waits in the queue: (Resources|Priority)")
-    assert first.end() == 0
+    assert first.end() == 0, first.said()
     second.wait_agents(2)
-    assert second.end() == 0
+    assert second.end() == 0, second.said()
     emptied(idle)
 
 
@@ -509,30 +509,42 @@ def test_slurm_leaves_nothing_in_the_queue(launch, idle, way, state):
     else:
         one.gone()
     if state == "PENDING":
-        assert first.end() == 0
+        assert first.end() == 0, first.said()
         emptied(idle)
+
+
+def stand_in_slurm(folder, **programs):
+    """Programs of Slurm's that do what these scripts say; gives the environment in which they are found."""
+    for name, script in programs.items():
+        (folder / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return {"PATH": "%s:%s" % (folder, os.environ["PATH"])}
 
 
 def test_slurm_cancels_its_own_job_however_long_that_takes(launch, tmp_path):
     """A controller that is slow, and an srun that does not end: what is cancelled is the job that srun named."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    programs = {
-        "srun": "trap '' TERM\necho 'limits are those of job 4711' >&2\n"
-                "echo 'srun: job 12 queued and waiting for resources' >&2\nwhile :; do sleep 0.2; done",
-        "squeue": "echo 'PENDING|Resources|N/A'",
-        "scancel": "sleep 4\necho \"$*\" >>%s/cancelled" % tmp_path,
-    }
-    for name, script in programs.items():
-        (folder / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
-        (folder / name).chmod(0o755)
-    one = launch("slurm", spec="--nodes=1", env={"PATH": "%s:%s" % (folder, os.environ["PATH"])})
+    srun = ("trap '' TERM\necho 'limits are those of job 4711' >&2\n"
+            "echo 'srun: job 12 queued and waiting for resources' >&2\nwhile :; do sleep 0.2; done")
+    one = launch("slurm", spec="--nodes=1", env=stand_in_slurm(
+        tmp_path, srun=srun, squeue="echo 'PENDING|Resources|N/A'", scancel="sleep 4\necho \"$*\" >>%s/cancelled" % tmp_path))
     one.wait_line("^say job [0-9]+ waits in the queue: Resources")
     one.end()
     cancelled = tmp_path / "cancelled"
     assert processes.wait_until(cancelled.exists, LIMIT), one.said()
     one.gone()
     assert set(cancelled.read_text(encoding="utf-8").split()) == {"12"}
+
+
+@pytest.mark.parametrize("before", ["", "srun: error: n1: task 0: Segmentation fault"])
+def test_slurm_blames_nobody_for_ending_when_told_to(launch, tmp_path, before):
+    """Told before it knows of all tasks it does not wait for them: Slurm ends them, and srun calls that an error."""
+    srun = ("trap 'echo \"srun: error: n1: tasks 0-1: Terminated\" >&2; exit 143' TERM\n"
+            "echo '0: cellspan-launch: task 0 2 12 n1'\necho '%s' >&2\necho it runs >&2\nwhile :; do sleep 0.2; done" % before)
+    one = launch("slurm", spec="--nodes=2", env=stand_in_slurm(tmp_path, srun=srun, squeue="", scancel=""))
+    one.wait_line("^node 0 n1")
+    one.wait_line("^it runs$")
+    assert one.end() == (1 if before else 0), one.said()
+    assert one.failed() == ({0: "n1: stand-in ended: Segmentation fault"} if before else {}), one.said()
 
 
 @pytest.mark.parametrize("spec, words", [
@@ -580,7 +592,7 @@ def test_slurm_goes_on_when_a_node_is_lost(launch, idle):
         assert processes.wait_until(one.failed, LIMIT), one.said()
         assert "n4: " in one.failed()[1] and "Node failure on n4" in one.failed()[1] and list(one.failed()) == [1]
         assert one.process.poll() is None and 0 in one.agents()
-        assert one.end() == 1
+        assert one.end() == 1, one.said()
     finally:
         idle.run("scontrol", "update", "nodename=n4", "state=resume")
 
@@ -596,5 +608,5 @@ def test_slurm_runs_on_hosts_of_their_own(launch, hosts, slurm_on_hosts):
     one = launch("slurm", spec="--nodes=3", env=slurm_on_hosts.variables())
     agents = one.wait_agents(3)
     assert {words[1] for words in agents.values()} == {"n1", "n2", "n3"}
-    assert one.end() == 0
+    assert one.end() == 0, one.said()
     emptied(slurm_on_hosts)
