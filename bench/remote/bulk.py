@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures large variables on their way to ranks on other hosts, beside plain tcp on the same links and the cipher alone.
 
-    python bench/remote/bulk.py [--repeat N] [--mib M] [--rate 1gbit] [--cipher MBPS] [--prefix DIR] [--json FILE]
+    python bench/remote/bulk.py [--repeat N] [--mib M] [--rate 1gbit] [--congestion NAME] [--cipher MBPS] [--prefix DIR] [--json FILE]
 
 Brings up four hosts (tests/engines/hosts.sh: root, network namespaces), limits each link to `rate` both ways, and in each repeat:
 
@@ -17,7 +17,8 @@ Brings up four hosts (tests/engines/hosts.sh: root, network namespaces), limits 
 
 A cell's time is what the client sees, less that of the same cell when the ranks have the array already: home writes the array
 into a memory file before anything is sent, and the ranks map theirs. Links are limited, but not processors: those of all hosts
-are this machine's.
+are this machine's, and what the machine's own host takes of them meanwhile is told at the end. All connections have the same
+congestion control, Linux's own: another that this machine may be set to (bbr, say) takes processor time of its own.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ sys.dont_write_bytecode = True
 
 import common  # noqa: E402
 import engines  # noqa: E402
+import psutil  # noqa: E402
 import zmq  # noqa: E402
 
 CHUNK = 512 << 10
@@ -88,6 +90,14 @@ def limit(hosts, rate):
         if rate:
             bucket = ["tbf", "rate", rate, "burst", "512kb", "latency", "200ms"]
             subprocess.run([*where, "tc", "qdisc", "add", "dev", device, "root", *bucket], check=True, **quiet)
+
+
+def control_congestion(hosts, name):
+    """Has all connections between the hosts use this congestion control."""
+    ends = [([], hosts.prefix + "-br", "h0")] + [(["-n", hosts.namespace(host)], "eth0", host) for host in hosts.names]
+    for where, device, host in ends:
+        route = [hosts.network + ".0/24", "dev", device, "proto", "kernel", "scope", "link", "src", hosts.address(host)]
+        subprocess.run(["ip", *where, "route", "replace", *route, "congctl", name], check=True)
 
 
 def plain_tcp(hosts, size):
@@ -171,24 +181,25 @@ def on_the_wire(log):
 def measure(hosts, args, values, log):
     size, where = args.mib << 20, ",".join(hosts.names)
 
-    def add(name, seconds):
+    def add(name, measured, *words):
+        common.settle(20)
+        seconds = measured(*words)
         values.setdefault(name, []).append(seconds)
         print("%-16s %7.3f s %8.1f MB/s" % (name, seconds, size / seconds / 1e6), flush=True)
 
     os.environ.update(hosts.variables(), CELLSPAN_LOG="info:" + log)
     for repeat in range(args.repeat):
-        common.settle(20)
-        add("cipher", cipher(size))
+        add("cipher", cipher, size)
         for name, ranks, hosts_of, rate in (("ranks", RANKS, where, args.rate), ("unlimited rank", 1, hosts.names[0], None)):
             with common.Kernel("cellspan") as kernel:
                 cell(kernel, ranks, hosts_of, "pass")
                 to_ranks(kernel, ranks, hosts_of, 4)  # the links between the hosts are made now
                 limit(hosts, rate)
-                add("one link" if rate else "unlimited one", plain_tcp(hosts, size))
-                add(name, to_ranks(kernel, ranks, hosts_of, args.mib))
+                add("one link" if rate else "unlimited one", plain_tcp, hosts, size)
+                add(name, to_ranks, kernel, ranks, hosts_of, args.mib)
                 if not rate:
-                    add("its wire", on_the_wire(log))
-                    add("bare CURVE", bare_curve(hosts, size))
+                    add("its wire", on_the_wire, log)
+                    add("bare CURVE", bare_curve, hosts, size)
             limit(hosts, None)
 
 
@@ -210,6 +221,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--rate", default="1gbit", help="as tc writes it")
+    parser.add_argument("--congestion", default="cubic", help="of TCP; empty: what this machine is set to")
     parser.add_argument("--cipher", type=float, default=745, help="MB/s of the cipher that CURVE is measured by")
     parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
     parser.add_argument("--json", help="a file for all values, in seconds")
@@ -220,13 +232,20 @@ def main():
     if args.prefix:
         os.environ["JUPYTER_PATH"] = os.path.join(args.prefix, "share", "jupyter")
     values = {}
+    common.own_memory()
+    began = psutil.cpu_times()
     with engines.Hosts(HOSTS) as hosts, tempfile.TemporaryDirectory(prefix="cellspan-bulk-") as folder:
         try:
+            if args.congestion:
+                control_congestion(hosts, args.congestion)
             measure(hosts, args, values, os.path.join(folder, "log"))
         finally:
             with contextlib.suppress(Exception):
                 limit(hosts, None)
     report(values, args)
+    took = {name: now - getattr(began, name) for name, now in psutil.cpu_times()._asdict().items()}
+    print("meanwhile this machine's host took %.1f s of its processors' time, which were busy for %.1f s" % (
+        took["steal"], took["user"] + took["system"] + took["softirq"]))
     if args.json:
         with open(args.json, "w") as file:
             json.dump(values, file)
