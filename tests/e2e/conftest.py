@@ -28,6 +28,7 @@ if os.environ.get("CELLSPAN_TEST_PREFIX"):
 
 from client import KERNEL, Notebook  # noqa: E402  (after the environment that it reads)
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
+from launches import launch  # noqa: E402, F401
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,7 +11,6 @@ import processes
 import pytest
 from client import values
 from engines import HOST_TOOLS, Hosts, bring_up
-from test_launchers import launch  # noqa: F401  (a fixture)
 
 PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/")).parents[1]
 SHELLS = ("tcsh", "fish", "zsh")
