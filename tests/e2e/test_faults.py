@@ -145,16 +145,16 @@ def test_collectives_end_when_a_host_is_lost(nb, net, torch):
     assert values(again) == [4, 4, 4, 4]
 
 
-def log_in(nb):
+def log_in(nb, tries):
     """Starts ranks on both hosts over a bad link. What ssh's tcp loses again and again it sends after twice as long each time,
     so one login in ten takes minutes: the cell says so, and is run again, as a person would."""
-    for _ in range(5):
+    for _ in range(tries - 1):
         cell = nb.run(BOTH, limit=300)
         if cell.status == "ok":
             return
         cell.assert_error("RankNotStarted")
         assert "h2 did not come up: no shell answered within 60 s" in cell.shown, cell.shown
-    raise AssertionError(cell.shown)
+    nb.ok(BOTH, limit=300)
 
 
 @pytest.mark.limit(600)
@@ -164,7 +164,7 @@ def test_a_bad_link_is_slow_and_nothing_else(notebook, net, elsewhere, delay, lo
     nb = notebook(timeout=PATIENT, CELLSPAN_SSH="ssh -F %s -o ConnectTimeout=100 -o ServerAliveCountMax=100" % net.ssh_config,
                   CELLSPAN_SSH_TIMEOUT="60", CELLSPAN_START_TIMEOUT="290", **elsewhere(CELLSPAN_DIAL_TIMEOUT=100))
     net.net("h2", delay, loss)
-    log_in(nb)
+    log_in(nb, tries=5 if loss else 1)
     nb.ok("import numpy\nbig = numpy.arange(100_000.0)")
     assert values(nb.ok("%%distribute --gather\nfloat(big[rank]), kept", limit=UP)) == [(float(r), 2 * r) for r in range(4)]
     cell = nb.ok(TICKS % 10, limit=UP)

@@ -159,7 +159,9 @@ static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, 
     kernel_send(k, &rank, 1, &fetch);
     kernel_forget(k);
     kernel_send(k, &rank, 1, &m);
-    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 32 && k->last.v[F_DONE_FLAGS].u64 == (DONE_INTERRUPTED | DONE_UNBOUND), "%%push likewise");
+    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 32 &&
+           k->last.v[F_DONE_FLAGS].u64 == (DONE_INTERRUPTED | DONE_UNBOUND),
+       "%%push likewise");
     m = chunk_of(bytes, 61, 1000, 0);
     kernel_send(k, NULL, 0, &m);
     ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 61 && k->last.v[F_HELD_ERROR].s.n == 0 &&
