@@ -19,7 +19,7 @@
 
 #define CONNECTING_MAX 32u  /* logins at once */
 #define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
-#define SETTINGS       6u
+#define SETTINGS       10u
 #define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
 
 struct fleet {
@@ -157,8 +157,16 @@ static int compose_ssh(struct words *ssh, struct err *err)
 static size_t settings(struct script_setting *set)
 {
     static const char *const name[SETTINGS] = {
-        "CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG",
-        "CELLSPAN_PRELOAD",       "OMP_NUM_THREADS",       "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+        "CELLSPAN_REMOTE_PYTHON",
+        "CELLSPAN_DIAL_TIMEOUT",
+        "CELLSPAN_LOG",
+        "CELLSPAN_PRELOAD",
+        "OMP_NUM_THREADS",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+        "TORCH_NCCL_ENABLE_MONITORING",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT",
+        "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
+        "TORCH_NCCL_RETHROW_CUDA_ERRORS",
     };
     size_t n = 0;
 
@@ -200,7 +208,8 @@ static int take_secret(struct fleet *f, struct err *err)
 static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 || ssh_hosts_check(&f->hosts, a->ranks, err) < 0 ||
-        compose_ssh(&f->ssh, err) < 0 || launch_seconds("CELLSPAN_SSH_TIMEOUT", PATIENCE_S, &f->plan.patience_ns, err) < 0 ||
+        compose_ssh(&f->ssh, err) < 0 ||
+        launch_seconds("CELLSPAN_SSH_TIMEOUT", PATIENCE_S, &f->plan.patience_ns, err) < 0 ||
         compose_line(&f->line, a->command, err) < 0)
         return -1;
     f->plan.ssh = &f->ssh;

@@ -99,6 +99,24 @@ def test_the_environment_is_torchruns_complete(nb):
     assert len({env["TORCHELASTIC_ERROR_FILE"] for env in values}) == N
 
 
+WATCHDOG = "{k: v for k, v in __import__('os').environ.items() if k.startswith('TORCH_NCCL_')}"
+RESIDENT = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_ENABLE_MONITORING": "0", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1", "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0",
+}  # fmt: skip
+
+
+def test_torchs_watchdog_does_not_end_ranks_that_stay_and_scripts_have_torchruns(nb, tmp_path):
+    assert rank_values(nb, WATCHDOG, 2) == [RESIDENT] * 2
+    script = tmp_path / "watchdog.py"
+    script.write_text("print(sorted(%s.items()))" % WATCHDOG)
+    assert "[('TORCH_NCCL_ASYNC_ERROR_HANDLING', '1')]" in nb.ok("%%distribute -n 2 %s" % script).stdout
+    env = rank_values(nb, WATCHDOG, 2, "--env TORCH_NCCL_ENABLE_MONITORING=1")
+    assert env == [dict(RESIDENT, TORCH_NCCL_ENABLE_MONITORING="1")] * 2
+    nb.ok("%%distribute -n 2\nimport os\nos.environ['TORCH_NCCL_ASYNC_ERROR_HANDLING'] = '3'")
+    assert rank_values(nb, WATCHDOG, 2) == [dict(RESIDENT, TORCH_NCCL_ASYNC_ERROR_HANDLING="3")] * 2
+
+
 def test_env_and_cwd_are_set_on_the_ranks_only(nb, tmp_path):
     cell = nb.ok(
         "%%%%distribute -n 2 --env SPECIAL=yes --env OTHER=1=2 --cwd %s --gather\n"

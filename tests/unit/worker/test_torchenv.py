@@ -26,7 +26,9 @@ def test_the_environment_is_torchruns_and_jaxs():
         "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default", "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1",
         "MASTER_PORT": "1234", "TORCHELASTIC_RUN_ID": "run-1", "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_USE_AGENT_STORE": "False", "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
-        "TORCHELASTIC_ERROR_FILE": "/tmp/e.json", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "4",
+        "TORCHELASTIC_ERROR_FILE": "/tmp/e.json", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "TORCH_NCCL_ENABLE_MONITORING": "0", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
+        "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0", "OMP_NUM_THREADS": "4",
         "JAX_COORDINATOR_ADDRESS": "10.0.0.1:1234", "JAX_PROCESS_ID": "3", "JAX_NUM_PROCESSES": "4",
     }  # fmt: skip
 
@@ -34,6 +36,20 @@ def test_the_environment_is_torchruns_and_jaxs():
 def test_threads_are_at_least_one_and_the_users_choice_stays():
     assert environment(cores=1)["OMP_NUM_THREADS"] == "1"
     assert environment(environ={"OMP_NUM_THREADS": "7"})["OMP_NUM_THREADS"] == "7"
+
+
+def test_a_script_has_torchruns_watchdog():
+    env = environment(script=True)
+    assert {name: value for name, value in env.items() if "NCCL" in name} == {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+
+
+def test_the_users_choice_of_watchdog_stays():
+    env = environment(environ={"TORCH_NCCL_ASYNC_ERROR_HANDLING": "3", "TORCH_NCCL_ENABLE_MONITORING": "1"})
+    assert (env["TORCH_NCCL_ASYNC_ERROR_HANDLING"], env["TORCH_NCCL_ENABLE_MONITORING"]) == ("3", "1")
+    assert env["TORCH_NCCL_RETHROW_CUDA_ERRORS"] == "0"
+    assert environment(given={"TORCH_NCCL_ENABLE_MONITORING": "1"})["TORCH_NCCL_ENABLE_MONITORING"] == "1"
+    for old in ({"environ": {"NCCL_ASYNC_ERROR_HANDLING": "3"}}, {"given": {"NCCL_ASYNC_ERROR_HANDLING": "3"}}):
+        assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" not in environment(**old), "torch would take that one"
 
 
 def test_what_the_user_gives_wins():
@@ -88,8 +104,11 @@ def test_nccl_without_a_gpu_is_refused_in_words(monkeypatch):
         torchenv.init_process_group("nccl")
 
 
-@pytest.mark.parametrize("gpus, local, wanted", [(2, 2, "nccl"), (1, 2, "gloo"), (0, 1, "gloo")])
-def test_auto_takes_nccl_where_each_rank_has_a_gpu(monkeypatch, gpus, local, wanted):
+BOTH = "cpu:gloo,cuda:nccl"
+
+
+@pytest.mark.parametrize("gpus, local, wanted", [(2, 2, BOTH), (1, 2, "gloo"), (0, 1, "gloo")])
+def test_auto_takes_nccl_beside_gloo_where_each_rank_has_a_gpu(monkeypatch, gpus, local, wanted):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
@@ -164,7 +183,33 @@ def test_auto_takes_nccl_where_the_kernel_gave_each_rank_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setenv("CELLSPAN_GPUS", "1")
-    assert torchenv.choose_backend("auto", torch) == "nccl"
+    assert torchenv.choose_backend("auto", torch) == BOTH
+    assert torchenv.choose_backend("nccl", torch) == "nccl" and torchenv.choose_backend("gloo", torch) == "gloo"
+
+
+@pytest.mark.parametrize("asked, backend", [("auto", BOTH), ("nccl", "nccl")])
+def test_the_process_group_is_told_which_gpu_is_the_ranks(monkeypatch, asked, backend):
+    torch = pytest.importorskip("torch")
+    calls = []
+
+    def init(backend=None, device_id=None):
+        calls.append((backend, device_id))
+
+    def init_of_old(backend=None):
+        calls.append(backend)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda index: None)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: backend)
+    monkeypatch.setattr(torchenv, "_world", None)
+    monkeypatch.setenv("CELLSPAN_GPUS", "2")
+    monkeypatch.setenv("CELLSPAN_LOCAL_GPUS", "2,3")
+    for one in (init, init_of_old):
+        monkeypatch.setattr(torch.distributed, "init_process_group", one)
+        assert torchenv.init_process_group(asked) == backend
+    assert calls == [(backend, torch.device("cuda", 2)), backend]
 
 
 def test_a_rank_takes_its_own_gpu_among_those_of_the_node(monkeypatch):

@@ -47,6 +47,7 @@ class Rank(Worker):
         self._bind_error = None
         self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
+        self._set_env = {}
         self._threads = None
         self._error_file = os.path.join(tempfile.gettempdir(), f"cellspan-{os.getpid()}-error.json")
         self.seed()
@@ -88,7 +89,7 @@ class Rank(Worker):
         """What must be in place before the cell runs."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        self._world(loads(fields["env"]), fields["layout"])
+        self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
         try:
             if fields["cwd"]:
                 os.chdir(fields["cwd"])
@@ -106,12 +107,14 @@ class Rank(Worker):
         if error is not None:
             raise error
 
-    def _world(self, given, layout):
+    def _world(self, given, layout, script):
         """The environment of this cell's world; what the last one added alone goes back to what it was.
 
-        layout: on which node each rank is, as RUN says it; empty: all are on one.
+        layout: on which node each rank is, as RUN says it; empty: all are on one. script: the cell runs one.
         """
         for name, value in self._before_env.items():
+            if name in torchenv.KEPT and os.environ.get(name) != self._set_env[name]:
+                continue  # the user's code chose another
             if value is None:
                 os.environ.pop(name, None)
             else:
@@ -131,7 +134,9 @@ class Rank(Worker):
             self._error_file,
             CORES,
             given=given,
+            script=script,
         )
+        self._set_env = values
         self._before_env = {name: os.environ.get(name) for name in values}
         os.environ.update(values)
         gpus.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -11,6 +12,18 @@ from . import gpus
 
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")  # which one to use among several
 JAX_GPUS = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
+# What keeps a rank that stays from one cell to the next alive when a collective fails: torch's watchdog and monitor would end
+# the process, and with it all its variables, where cellspan ends the collective (aborts.py) and says which rank it waits for.
+RESIDENT = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": 0,  # the watchdog throws nothing
+    "TORCH_NCCL_ENABLE_MONITORING": 0,  # nobody kills the process when the watchdog itself waits
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": 0,  # nor after a dump that another rank has asked for
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": 1,  # no wait for dumps, during which aborts would have to wait as well
+    "TORCH_NCCL_RETHROW_CUDA_ERRORS": 0,  # the cell raises them; the watchdog does not end the process for them
+}
+SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as torchrun has it
+OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads these where the others are not set
+KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # what stands there already stays
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
 _restarts = None  # TORCHELASTIC_RESTART_COUNT of the world in which torch.distributed was initialised; see look()
@@ -55,13 +68,14 @@ def rank_environment(
     cores,
     environ=None,
     given=None,
+    script=False,
 ):
     """{name: text}: the environment that torchrun would give this rank, and what JAX and Lightning read beside it.
 
-    cores: of this node. environ: what the process has already (default: os.environ); OMP_NUM_THREADS,
-    TORCH_NCCL_ASYNC_ERROR_HANDLING, JAX_GPUS and the names of interfaces that stand there are left alone; CELLSPAN_IFNAME, by
-    which this node reaches the others, becomes them where the world has several nodes. given: what the user set with
-    --env; those win.
+    cores: of this node. environ: what the process has already (default: os.environ); KEPT are left alone where they stand
+    there; CELLSPAN_IFNAME, by which this node reaches the others, becomes INTERFACES where the world has several nodes.
+    given: what the user set with --env; those win. script: a script runs, which may end as it would under torchrun; else
+    RESIDENT holds.
     """
     environ = os.environ if environ is None else environ
     values = {
@@ -83,21 +97,24 @@ def rank_environment(
         "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 hosts the store
         "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS,
         "TORCHELASTIC_ERROR_FILE": error_file,
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1,
         "OMP_NUM_THREADS": max(1, int(cores) // max(1, int(local_world_size))),
         "JAX_COORDINATOR_ADDRESS": f"{master_addr}:{master_port}",
         "JAX_PROCESS_ID": rank,
         "JAX_NUM_PROCESSES": world_size,
     }
+    values.update(SCRIPT if script else RESIDENT)
     mine = ",".join(map(str, gpus.own(environ)))
     if mine:  # JAX would take all that it sees
         values.update({name: mine for name in JAX_GPUS})
     interface = environ.get("CELLSPAN_IFNAME")
     if interface and int(nodes) > 1:
         values.update({name: interface for name in INTERFACES})
-    for name in ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", *INTERFACES, *JAX_GPUS):
+    for name in KEPT:
         if environ.get(name):
             values[name] = environ[name]
+    for name, old in OLD_NAMES.items():
+        if not environ.get(name) and (environ.get(old) or (given or {}).get(old)):
+            del values[name]  # torch would prefer it to what the user set
     values = {name: str(value) for name, value in values.items()}
     values.update(given or {})
     return values
@@ -145,13 +162,15 @@ def world_of(environ=None):
 
 
 def choose_backend(backend, torch):
-    """"nccl" or "gloo" for "auto" (or an empty text): nccl where every rank has a GPU of its own (the kernel says so in
-    CELLSPAN_GPUS), or sees one for each rank of the node."""
+    """What init_process_group() is called with for "auto" (or an empty text): gloo; and NCCL beside it, for what lies on a GPU,
+    where every rank has a GPU of its own (the kernel says so in CELLSPAN_GPUS), or sees one for each rank of the node."""
     if backend not in ("", "auto", None):
         return backend
     local = 1 if os.environ.get("CELLSPAN_GPUS") else int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-    enough = torch.cuda.is_available() and torch.cuda.device_count() >= local and torch.distributed.is_nccl_available()
-    return "nccl" if enough else "gloo"
+    if not (torch.cuda.is_available() and torch.cuda.device_count() >= local and torch.distributed.is_nccl_available()):
+        return "gloo"
+    both = hasattr(torch.distributed.distributed_c10d, "BackendConfig")  # torch 2.0
+    return "cpu:gloo,cuda:nccl" if both else "nccl"
 
 
 def init_process_group(backend="auto"):
@@ -171,10 +190,13 @@ def init_process_group(backend="auto"):
             return distributed.get_backend()
         destroy_process_group()
     backend = choose_backend(backend, torch)
+    options = {}
     if "nccl" in backend:
-        _take_device(torch, backend)
+        device = _take_device(torch, backend)
+        if "device_id" in inspect.signature(distributed.init_process_group).parameters:  # torch 2.3
+            options["device_id"] = device  # else the first barrier() takes the GPU with the rank's number
     try:
-        distributed.init_process_group(backend)
+        distributed.init_process_group(backend, **options)
     except (ValueError, RuntimeError) as error:
         meets = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise TorchError(f"torch.distributed.init_process_group({backend!r}) at {meets}: {error}") from error
@@ -210,7 +232,7 @@ def _import_torch():
 
 
 def _take_device(torch, backend):
-    """Makes this rank's GPU the current one: its own, or where nobody gave it one, that of LOCAL_RANK."""
+    """Makes this rank's GPU the current one: its own, or where nobody gave it one, that of LOCAL_RANK. It, as torch names it."""
     local = int(os.environ.get("LOCAL_RANK") or 0)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:
@@ -220,6 +242,7 @@ def _take_device(torch, backend):
     if local >= count:
         raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is the {local + 1}. on this node, which has {count} GPUs")
     torch.cuda.set_device(local)
+    return torch.device("cuda", local)
 
 
 # ---- the error file -----------------------------------------------------------------------------------------------
