@@ -4,6 +4,12 @@
 # are missing. PYTHON names the interpreter of the environment (python3); pip is configured as usual (PIP_INDEX_URL, …).
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+case $top in
+*[[:space:]]*)
+    echo "'$top': autotools can't build in a folder with white space in its path; move the checkout to one without" >&2
+    exit 1
+    ;;
+esac
 made=$top/.build
 logs=$made/logs
 venv=$made/venv

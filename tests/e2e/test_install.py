@@ -182,3 +182,24 @@ def test_every_command_has_a_manual_page():
     if not share.exists():
         pytest.skip("the manual pages are not installed beside the kernel")
     assert {"cellspan.1", "cellspan-install.1", "cellspan-run.1", "cellspan-kernel.1"} <= {p.name for p in share.iterdir()}
+
+
+# -- building in odd folders
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("command", [
+    ["bash", "-c", ". tests/setup.sh"],
+    [sys.executable, "-c", "import sys; sys.path.insert(0, 'worker/python/backend'); import cellspan_build as b; b.configure('/tmp', {})"],
+    [str(SOURCES / "configure")],
+])
+def test_a_folder_with_white_space_is_refused_in_a_line_that_names_it(tmp_path, command):
+    """autotools can't have one; what would fail later, and elsewhere, is told at once."""
+    folder = tmp_path / "my clone"
+    for part in ("tests/setup.sh", "worker/python/backend/cellspan_build.py"):
+        (folder / part).parent.mkdir(parents=True)
+        shutil.copy(SOURCES / part, folder / part)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+    lines = [line for line in done.stderr.splitlines() if "white space" in line]
+    assert done.returncode != 0 and len(lines) == 1 and str(folder) in lines[0], done

@@ -17,4 +17,5 @@ mkdir -p "$dir"
 "$env/bin/cellspan" install --sys-prefix
 "$client" "$top/tests/install/cells.py" "$env"
 "$env/bin/python" -m pip uninstall -y cellspan
-[ -z "$(find "$env" -type f -path '*cellspan*' -not -path '*/share/jupyter/*' -not -name '*.pyc')" ]
+cd "$env"    # what is above it may have any name
+[ -z "$(find . -type f -path '*cellspan*' -not -path './share/jupyter/*' -not -name '*.pyc')" ]

@@ -72,6 +72,9 @@ def run(*command, cwd):
 
 def configure(build, settings):
     """Configures in a folder of its own."""
+    for folder in (TOP, build):
+        if re.search(r"\s", folder):
+            sys.exit("cellspan: autotools can't build where a path has white space in it: %r; move it to a folder without" % folder)
     if not os.path.exists(os.path.join(TOP, "configure")):
         if not shutil.which("autoreconf"):
             sys.exit("cellspan: autoreconf is missing: install autoconf and automake")
