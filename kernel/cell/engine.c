@@ -73,20 +73,38 @@ void engine_leave(struct notebook *nb)
     nb->machines = 1;
 }
 
-void engine_end(struct notebook *nb)
+static void end(struct notebook *nb)
 {
     engine_leave(nb);
     free(nb->group->on);
     nb->group->on = NULL;
 }
 
-/* A place where no cell has ever run is none to come back to. */
+void engine_end(struct notebook *nb)
+{
+    end(nb);
+    engine_settle(nb);
+}
+
+/* A place where no cell has ever run is none to come back to; and this machine is none that the user has chosen. */
 void engine_give_up(struct notebook *nb)
 {
-    if (nb->group->asked)
+    struct group *g = nb->group;
+
+    if (g->asked) {
         engine_leave(nb);
-    else
-        engine_end(nb);
+        return;
+    }
+    engine_settle(nb);
+    g->absent = g->on;
+    g->on = NULL;
+    engine_leave(nb);
+}
+
+void engine_settle(struct notebook *nb)
+{
+    free(nb->group->absent);
+    nb->group->absent = NULL;
 }
 
 /* ---- which one a cell wants ---- */
@@ -111,6 +129,11 @@ int engine_choose(struct cell *c)
     struct group *g = c->nb->group;
     const char *on = c->plan.on;
 
+    if (!on && g->absent) {
+        cell_fail(c, "UsageError",
+                  "%s did not come up: say with --on where the ranks are to run (--on local: on this machine)", g->absent);
+        return -1;
+    }
     if (!on || !is_other(g, on))
         return 0;
     if (strncmp(on, "local:", 6) == 0) {
@@ -137,7 +160,7 @@ static int move(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
         return -1;
     }
-    engine_end(c->nb);
+    end(c->nb);
     c->nb->group->on = copy;
     c->moves = false;
     return 0;
@@ -191,6 +214,7 @@ void engine_begin(struct cell *c)
         engine_leave(nb);
     }
     if (!g->on || g->engine) {
+        engine_settle(nb);
         gather_there(c);
         return;
     }
@@ -224,6 +248,7 @@ void engine_look(struct cell *c)
             return;
     }
     if (n) {
+        engine_settle(nb);
         stream_flush(c); /* what it said while it came is not to wait for what ranks say */
         gather_there(c);
     }

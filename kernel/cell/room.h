@@ -311,7 +311,8 @@ void engine_begin(struct cell *c);            /* goes on with gather_there() whe
 void engine_look(struct cell *c);
 void engine_leave(struct notebook *nb);       /* ends the run, and with it the ranks that are left there */
 void engine_end(struct notebook *nb);         /* that too, and the group is nowhere any more */
-void engine_give_up(struct notebook *nb);     /* it did not come up */
+void engine_give_up(struct notebook *nb);     /* it did not come up: the next cell has to say where it runs */
+void engine_settle(struct notebook *nb);      /* the user has said where, or wants no place any more */
 bool engine_is_torn(const struct notebook *nb); /* it has lost machines */
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */

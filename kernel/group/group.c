@@ -34,6 +34,7 @@ void group_destroy(struct group *g)
     free(g->seat);
     free(g->name);
     free(g->on);
+    free(g->absent);
     json_decref(g->cells);
     free(g);
 }

@@ -35,6 +35,7 @@ struct stretch {
 struct group {
     char *name; /* owned */
     char *on;   /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
+    char *absent; /* owned: the place that a cell asked for last and did not get, after which none is chosen for the user */
     unsigned engine; /* the number of the engine's run; 0: none is started */
     struct place_want want; /* as its ranks were started last */
     unsigned gpus;          /* that each of them got */

@@ -147,7 +147,25 @@ def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
     refused.assert_error("EngineError")
     assert "there is no partition bad" in refused.error["evalue"]
     nb.run("%%distribute --on nosuch\n1").assert_error("EngineError")
-    assert nb.ok("%%distribute -n 1\n'here'").value == "'here'"
+
+
+def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):
+    """A cell that was to run on a cluster must not run on the notebook's machine because the cluster was misspelt."""
+    nb = fresh()
+    for bad in ("pair:bad", "nosuch"):
+        nb.run("%%%%distribute -n 2 --on %s\n1" % bad).assert_error("EngineError")
+        asked = nb.run("%%distribute -n 2\nprint('ran')").assert_error("UsageError")
+        assert "%s did not come up: say with --on where" % bad in asked.error["evalue"] and "--on local" in asked.error["evalue"]
+        assert "ran" not in asked.stdout
+        nb.run("import cellspan\ncellspan.run(print, n=2)").assert_error("UsageError")
+    assert nb.ok("%%distribute -n 2 --on pair:2\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'2'"
+    assert nb.ok("%%distribute\n'there'").value == "'there'"
+    nb.ok("%ranks stop")
+    nb.run("%%distribute -n 2 --on pair:bad\n1").assert_error("EngineError")
+    assert nb.ok("%%distribute -n 1 --on local\n'here'").value == "'here'"
+    nb.run("%%distribute -n 2 --on pair:bad --fresh\n1").assert_error("EngineError")
+    nb.run("%%distribute\n1").assert_error("UsageError")
+    assert nb.ok("%%distribute -n 2 --on pair:2 --gather\n1").value == "[1, 1]"
 
 
 def test_the_queue_is_shown_and_can_be_left(fresh):

@@ -124,6 +124,9 @@ static void refusals(void)
     ok(is_over(&w, "EngineError") && logged(&w, "there is no engine nosuch"), "an engine that is not there is named");
     ok(!w.nb->group->on, "and is not where the next cell is");
     w.no_engine = false;
+    next(&w, "%%distribute -n 2\npass");
+    ok(is_over(&w, "nosuch did not come up: say with --on where the ranks are to run (--on local") && !times(&w, "START"),
+       "nor does it run where the user did not ask for it");
     next(&w, "%%distribute --on slurm:--partition=x\npass");
     ok(logged(&w, "engine slurm (--partition=x) 0"), "another may be tried at once");
     engine(&w, ENGINE_FAILED, "sbatch: invalid partition x");
@@ -158,6 +161,13 @@ static void interrupts(void)
     up(&w, 1);
     engine(&w, ENGINE_FAILED, "cancelled");
     ok(times(&w, "reply execute_reply") == 1 && !w.nb->cell, "and nobody minds what it says later");
+    next(&w, "%%distribute\npass");
+    ok(is_over(&w, "slurm did not come up: say with --on"), "nor is anything run elsewhere instead");
+    next(&w, "%ranks stop");
+    next(&w, "%%distribute -n 1\npass");
+    ok(logged(&w, "send START 2\n"), "before %%ranks stop, after which all begins anew");
+    next(&w, "%ranks stop");
+    all_exited(&w, 2, 2);
     next(&w, "%%distribute --timeout 5 --on slurm\npass");
     pass(&w, 6 * NS_PER_S);
     ok(is_over(&w, "TimeoutError") && logged(&w, "engine stop 2"), "so does --timeout");
