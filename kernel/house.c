@@ -255,6 +255,11 @@ static void came_drained(struct loop *loop, void *arg)
     balance(arg);
 }
 
+static bool is_occupied(void *arg)
+{
+    return notebook_is_occupied(((struct house *)arg)->notebook);
+}
+
 static void came_interrupt(struct loop *loop, void *arg)
 {
     (void)loop;
@@ -346,6 +351,7 @@ struct house *house_create(struct loop *loop, const struct arguments *arguments,
         return NULL;
     }
     front_on_drained(h->front, came_drained, h);
+    front_on_idle(h->front, is_occupied, h);
     complain(front_status(h->front, NULL, "starting", err), err);
     return h;
 }

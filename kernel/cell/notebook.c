@@ -424,6 +424,11 @@ void notebook_rewake(struct notebook *nb)
     nb->doors.wake(nb->doors.arg, first < where ? first : where);
 }
 
+bool notebook_is_occupied(const struct notebook *nb)
+{
+    return nb->executing || nb->cell;
+}
+
 size_t notebook_waiting(const struct notebook *nb)
 {
     const struct cell *c = nb->cell;

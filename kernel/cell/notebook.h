@@ -25,6 +25,8 @@ void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event eve
 void notebook_interrupt(struct notebook *nb);                                         /* SIGINT or interrupt_request */
 void notebook_tick(struct notebook *nb);                                              /* the time given to wake() has come */
 
+bool notebook_is_occupied(const struct notebook *nb);                                 /* a cell is under way */
+
 /* Bytes of output that wait within for their turn: while they are many, workers get no credit back. */
 size_t notebook_waiting(const struct notebook *nb);
 

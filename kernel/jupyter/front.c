@@ -25,6 +25,7 @@
 #define FAREWELL_NS NS_PER_S /* the most that front_destroy waits */
 #define FRAMES_ON_STACK 32u
 #define TOPIC_SIZE 128u
+#define BUSY_AGAIN_NS (30 * NS_PER_S) /* servers that stop idle kernels are promised one a minute */
 
 static const enum port port_of[CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_STDIN };
 
@@ -42,6 +43,9 @@ struct front {
     struct refusals refusals;
     struct iopub *iopub;
     struct usage *usage;
+    bool (*occupied)(void *arg); /* NULL: never */
+    void *occupied_arg;
+    struct watch *busy_again;
 };
 
 /* Frames in wire order: what goes before, the signed six, the buffers. More than fit on the stack are on the heap. */
@@ -136,12 +140,45 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     return rc;
 }
 
-int front_status(struct front *f, const struct request *r, const char *state, struct err *err)
+static int publish_status(struct front *f, const struct request *r, const char *state, struct err *err)
 {
     char content[64];
 
     snprintf(content, sizeof content, "{\"execution_state\":\"%s\"}", state);
     return front_publish(f, r, "status", slice_text(content), slice_text(""), NULL, 0, err);
+}
+
+static bool is_occupied(const struct front *f)
+{
+    return f->occupied && f->occupied(f->occupied_arg);
+}
+
+/* A server takes the last state that it heard for the kernel's. */
+int front_status(struct front *f, const struct request *r, const char *state, struct err *err)
+{
+    if (publish_status(f, r, state, err) < 0)
+        return -1;
+    if (strcmp(state, "busy") == 0)
+        loop_timer_again(f->busy_again, BUSY_AGAIN_NS);
+    return strcmp(state, "idle") == 0 && is_occupied(f) ? publish_status(f, NULL, "busy", err) : 0;
+}
+
+static void busy_again(struct loop *loop, void *arg)
+{
+    struct front *f = arg;
+    struct err err = { "" };
+
+    (void)loop;
+    if (!is_occupied(f))
+        return;
+    if (front_status(f, NULL, "busy", &err) < 0)
+        log_error("jupyter", "status: %s", err.text);
+}
+
+void front_on_idle(struct front *f, bool (*occupied)(void *arg), void *arg)
+{
+    f->occupied = occupied;
+    f->occupied_arg = arg;
 }
 
 /* A welcome goes to the topic that was asked for; there is no way to send to the new subscriber alone. */
@@ -331,6 +368,8 @@ static int channels_open(struct front *f, struct err *err)
         if (!(f->watch[c] = loop_zmq(f->loop, f->sockets.socket[port_of[c]], ready[c], f, err)))
             return -1;
     }
+    if (!(f->busy_again = loop_timer(f->loop, BUSY_AGAIN_NS, 0, busy_again, f, err)))
+        return -1;
     f->iopub = iopub_create(f->loop, f->sockets.socket[PORT_IOPUB], marks, welcome, f, err);
     return f->iopub && (f->usage = usage_create(f->loop, usage_answer, f, err)) ? 0 : -1;
 }
@@ -376,6 +415,7 @@ void front_destroy(struct front *f)
     if (!f)
         return;
     usage_destroy(f->usage);
+    watch_stop(f->busy_again);
     for (unsigned i = 0; i < CHANNELS; i++) {
         watch_stop(f->watch[i]);
         inbox_release(&f->inbox[i]);

@@ -34,6 +34,9 @@ MUST_USE int front_publish(struct front *f, const struct request *r, const char 
                            const struct slice *buffers, size_t n, struct err *err);
 /* status: "busy", "idle", "starting". */
 MUST_USE int front_status(struct front *f, const struct request *r, const char *state, struct err *err);
+/* occupied: is a cell under way? While it says so, each idle is followed by a busy whose parent_header is {}, and one comes
+ * twice a minute: every request has its own idle, and a server that heard nothing since would stop the kernel. */
+void front_on_idle(struct front *f, bool (*occupied)(void *arg), void *arg);
 /* input_request on stdin, to the identity that sent r; stale replies of it are dropped first. */
 MUST_USE int front_ask(struct front *f, const struct request *r, struct slice prompt, bool password, struct err *err);
 
