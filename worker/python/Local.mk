@@ -20,7 +20,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/magics.py \
 	worker/python/cellspan/parcel.py \
 	worker/python/cellspan/publish.py \
-	worker/python/cellspan/rank.py \
+	worker/python/cellspan/_rank.py \
 	worker/python/cellspan/reads.py \
 	worker/python/cellspan/rebuild.py \
 	worker/python/cellspan/reducers.py \
@@ -34,4 +34,5 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/torchenv.py \
 	worker/python/cellspan/where.py \
 	worker/python/cellspan/worker.py \
+	worker/python/cellspan/world.py \
 	worker/python/cellspan/zygote.py

@@ -19,7 +19,7 @@ def frame(name):
 
 
 THEIRS = frame("<ipython-input-1>")
-OURS = frame(os.path.join(os.path.dirname(worker.__file__), "rank.py"))
+OURS = frame(os.path.join(os.path.dirname(worker.__file__), "_rank.py"))
 RUNPY = frame("<frozen runpy>")
 
 

@@ -1,14 +1,30 @@
 """cellspan: one notebook cell, many ranks.
 
-`cellspan.run(fn, *args, n=4)` and `cellspan.group()` are the magics from Python.
+`cellspan.rank()`, `cellspan.world_size()` and `cellspan.local_rank()` say where code runs; `cellspan.run(fn, *args, n=4)` and
+`cellspan.group()` are the magics from Python.
 """
 
-__all__ = ["group", "run"]
+_FROM = {  # where each name comes from: what most workers never use is not imported with them
+    "group": "api",
+    "local_rank": "world",
+    "rank": "world",
+    "run": "api",
+    "world_size": "world",
+}
+__all__ = sorted(_FROM)
 
 
 def __getattr__(name):
-    if name in __all__:  # what most workers never use is not imported with them
-        from . import api
+    if name == "__version__":
+        from ._link import VERSION
 
-        return getattr(api, name)
+        return VERSION
+    if name in _FROM:
+        import importlib
+
+        return getattr(importlib.import_module("." + _FROM[name], __name__), name)
     raise AttributeError(f"module 'cellspan' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__, "__version__"])

@@ -182,7 +182,7 @@ def _home():
     home = getattr(module, "current", None)
     if home is not None:
         return home
-    if "cellspan.rank" in sys.modules and getattr(sys.modules["cellspan.rank"], "current", None) is not None:
+    if "cellspan._rank" in sys.modules and getattr(sys.modules["cellspan._rank"], "current", None) is not None:
         raise NotAtHomeError("this is a rank: cellspan.run() and cellspan.group() work in the notebook's own cells (without %%distribute)")
     raise NotAtHomeError("cellspan.run() and cellspan.group() work in a notebook on the kernel \"Python (cellspan)\"; from a shell: cellspan run -n 4 script.py")
 

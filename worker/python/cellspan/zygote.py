@@ -49,7 +49,7 @@ def preload():
                 importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - see above
             print(f"{name} could not be imported beforehand: {type(error).__name__}: {error}", file=sys.stderr)
-    from . import rank  # noqa: F401 - and with it IPython
+    from . import _rank  # noqa: F401 - and with it IPython
     from IPython.core import completer, debugger  # noqa: F401
 
     _practise_failing()
@@ -131,7 +131,7 @@ def fork_all(sock, batch, agent):
 
 def become(order, sock, batch):
     """In the child: a rank from here on."""
-    from . import rank as ranks
+    from . import _rank as ranks
 
     os.setsid()
     sock.close()

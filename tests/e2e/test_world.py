@@ -1,0 +1,54 @@
+"""Where code runs, from Python: cellspan.rank(), world_size() and local_rank()."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from client import rank_values
+
+WHO = "(cellspan.rank(), cellspan.world_size(), cellspan.local_rank())"
+
+
+def test_ranks_know_their_number_and_the_size_of_their_world(nb):
+    nb.ok("import cellspan")
+    assert rank_values(nb, WHO, 3) == [(0, 3, 0), (1, 3, 1), (2, 3, 2)]
+    assert rank_values(nb, WHO, 2) == [(0, 2, 0), (1, 2, 1)], "a smaller world"
+    assert nb.ok("%%distribute -n 3 -r 2\n" + WHO).value == "(2, 3, 2)", "the world keeps its size"
+    assert rank_values(nb, WHO, 2, "--env LOCAL_RANK=7") == [(0, 2, 7), (1, 2, 7)], "--env wins"
+
+
+def test_home_is_the_one_rank_of_its_world(fresh):
+    nb = fresh(env={"RANK": "5", "WORLD_SIZE": "9", "LOCAL_RANK": "3"})
+    assert nb.ok("import cellspan\n" + WHO).value == "(0, 1, 0)", "whatever the environment says"
+
+
+def test_the_functions_travel_and_work_in_what_ranks_start(nb):
+    nb.ok("from cellspan import rank, world_size\ndef mine():\n    return rank() * 10 + world_size()")
+    assert rank_values(nb, "mine()", 2) == [2, 12]
+    code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', %r], capture_output=True, text=True, check=True).stdout"
+    path = rank_values(nb, "__import__('os').path.dirname(__import__('cellspan').__path__[0])", 1)[0]
+    child = "import sys; sys.path.append(%r); import cellspan; print(%s)" % (path, WHO)
+    assert rank_values(nb, code % child, 2) == ["(0, 2, 0)\n", "(1, 2, 1)\n"]
+
+
+def test_scripts_have_them(nb, tmp_path):
+    (tmp_path / "who.py").write_text("import cellspan\nprint(%s)" % WHO)
+    assert nb.ok("%%distribute -n 2 -r 1 --merge raw %s" % (tmp_path / "who.py")).stdout == "(1, 2, 1)\n"
+
+
+def test_a_plain_process_is_a_world_of_one(nb):
+    path = nb.ok("import cellspan, os; print(os.path.dirname(cellspan.__path__[0]))").stdout.strip()
+    env = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    command = [sys.executable, "-c", "import cellspan; print(%s)" % WHO]
+    run = subprocess.run(command, env=dict(env, PYTHONPATH=path), capture_output=True, text=True, check=True)
+    assert run.stdout == "(0, 1, 0)\n"
+
+
+def test_names_complete_and_the_version_is_there(nb):
+    nb.ok("import cellspan")
+    assert nb.ok("import re; bool(re.fullmatch(r'[0-9]+(\\.[0-9]+)+.*', cellspan.__version__))").value == "True"
+    assert rank_values(nb, "cellspan.__version__", 1) == [nb.ok("print(cellspan.__version__)").stdout.strip()]
+    matches = nb.request("complete_request", {"code": "cellspan.", "cursor_pos": 9}, limit=120)["matches"]
+    assert {"rank", "world_size", "local_rank", "run", "group"} <= {m.rpartition(".")[2] for m in matches}, matches
