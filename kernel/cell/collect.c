@@ -121,16 +121,12 @@ static void member_over(struct cell *c, struct member *member)
     collect_look(c);
 }
 
-static enum member_state state_of(const struct cell *c, const struct span *m, const json_t *error)
+/* A KeyboardInterrupt that we did not ask for, raised or sent from outside, is an exception as any. */
+static enum member_state state_of(const struct cell *c, const struct span *m)
 {
-    const char *ename = json_string_value(json_object_get(error, "ename"));
-    const bool keyboard = ename && strcmp(ename, "KeyboardInterrupt") == 0;
-
     if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
         return MEMBER_OK;
-    if (c->stopping || ((m->v[F_DONE_FLAGS].u64 & DONE_INTERRUPTED) && keyboard))
-        return MEMBER_INTERRUPTED;
-    return MEMBER_FAILED;
+    return c->stopping ? MEMBER_INTERRUPTED : MEMBER_FAILED;
 }
 
 static void take_result(struct member *member, const struct span *m)
@@ -162,7 +158,7 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
     take_result(member, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && !nb->group->broken)
         nb->group->distributed = true;
-    member->state = state_of(c, m, member->error);
+    member->state = state_of(c, m);
     member->accused = member->state == MEMBER_FAILED;
     member_over(c, member);
 }

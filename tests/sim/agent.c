@@ -157,7 +157,7 @@ static void for_rank(struct rank *r, const struct span *m)
         rank_run(r, m);
         break;
     case SPAN_FETCH:
-        rank_done(r, m->cell, "", slice_text(""), 0);
+        rank_done(r, m->cell, "", slice_text(""));
         break;
     case SPAN_INTERRUPT:
         rank_interrupt(r, m->cell);

@@ -9,7 +9,6 @@
 
 #include "tests/sim/agent.h"
 
-#define INTERRUPTED 2u /* DONE's flag */
 #define MESSAGE_MAX 65536u
 #define FIRST_PID   100000 /* made up: nobody is ever sent a signal by it */
 
@@ -29,7 +28,7 @@ void rank_start(struct rank *r, struct agent *a, uint32_t worker, unsigned numbe
 }
 
 /* The ename "" is fine: ok. */
-void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice evalue, uint64_t flags)
+void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice evalue)
 {
     struct span m = { .kind = SPAN_DONE, .worker = r->worker, .cell = cell };
     struct buf content = BUF_INIT;
@@ -39,7 +38,6 @@ void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice ev
         fprintf(stderr, "out of memory for what rank %u says\n", r->number);
     m.v[F_DONE_STATUS].s = slice_text(*ename ? "error" : "ok");
     m.v[F_DONE_CONTENT].s = buf_slice(&content);
-    m.v[F_DONE_FLAGS].u64 = flags;
     agent_say(r->agent, &m);
     buf_release(&content);
 }
@@ -144,7 +142,7 @@ static void end(struct rank *r)
     const uint64_t cell = r->cell;
 
     over(r);
-    rank_done(r, cell, "", slice_text(""), 0);
+    rank_done(r, cell, "", slice_text(""));
 }
 
 static void fail(struct rank *r)
@@ -154,7 +152,7 @@ static void fail(struct rank *r)
 
     snprintf(text, sizeof text, "%.*s", SLICE_ARG(r->step.text));
     over(r);
-    rank_done(r, cell, "RuntimeError", slice_text(text), 0);
+    rank_done(r, cell, "RuntimeError", slice_text(text));
 }
 
 static void go(struct rank *r)
@@ -192,7 +190,7 @@ void rank_run(struct rank *r, const struct span *m)
     over(r);
     r->cell = m->cell;
     if (!(r->code = malloc(code.n + 1))) {
-        rank_done(r, m->cell, "MemoryError", slice_text(""), 0);
+        rank_done(r, m->cell, "MemoryError", slice_text(""));
         r->cell = 0;
         return;
     }
@@ -206,5 +204,5 @@ void rank_interrupt(struct rank *r, uint64_t cell)
     if (r->cell != cell || !cell)
         return;
     over(r);
-    rank_done(r, cell, "KeyboardInterrupt", slice_text(""), INTERRUPTED);
+    rank_done(r, cell, "KeyboardInterrupt", slice_text(""));
 }

@@ -30,7 +30,7 @@ void rank_interrupt(struct rank *r, uint64_t cell);
 void rank_credit(struct rank *r, uint64_t bytes);
 /* EXITED: by that signal, or with that status when there is none. */
 void rank_exit(struct rank *r, int signo, unsigned status);
-void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice evalue, uint64_t flags);
+void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice evalue);
 void rank_release(struct rank *r);
 
 #endif

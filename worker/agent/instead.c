@@ -56,7 +56,7 @@ int instead_of_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *ou
     struct span m = { .kind = SPAN_DONE,
                       .worker = worker,
                       .cell = cell,
-                      .v[F_DONE_FLAGS].u64 = DONE_INTERRUPTED | (unbound ? DONE_UNBOUND : 0) };
+                      .v[F_DONE_FLAGS].u64 = unbound ? DONE_UNBOUND : 0 };
     struct buf content = BUF_INIT;
     int rc = add_json(json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
                                 "the cell had not begun to run", "traceback", told),

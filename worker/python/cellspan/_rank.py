@@ -16,13 +16,14 @@ import time
 import traceback
 
 from . import _link, aborts, environment, gpus, landing, torchenv
+from .errors import in_words, text_of
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
-from .shell import RankShell, shell_config, text_of
+from .shell import RankShell, shell_config
 from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
-INITIALISED, INTERRUPTED, UNBOUND = 1, 2, 4  # flags of DONE
+INITIALISED, UNBOUND = 1, 2  # flags of DONE
 SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
@@ -34,6 +35,8 @@ class Rank(Worker):
     """See HANDLERS for what is served."""
 
     HANDLERS = {"RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
+
+    CELL = "RUN"
 
     def __init__(self, fd, rank, group):
         super().__init__()
@@ -196,13 +199,11 @@ class Rank(Worker):
                 fd, size, fields["note"] = self._packed(cell)
         if torchenv.look():
             fields["flags"] |= INITIALISED
-        if cell.interrupted:
-            fields["flags"] |= INTERRUPTED
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet = False
         if cell.error is not None:
-            self._let_go(cell)
+            self.attempt(cell.number, self._let_go, cell)
 
     def _send_done(self, number, fields, blob, fd, size):
         fields["flags"] |= self._unbound
@@ -220,16 +221,17 @@ class Rank(Worker):
             return -1, 0, ""
         if not cell.flags & VALUE:
             return -1, 0, ""
-        return self._pack(value, cell.limit)
+        return self._pack(cell.number, value, cell.limit)
 
-    def _pack(self, value, limit):
-        try:
-            fd, size = pack(value, self.shell.user_ns, limit=limit or None)
-            return fd, size, ""
-        except ParcelTooLarge as error:
+    def _pack(self, number, value, limit):
+        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
+        if error is None:
+            return (*packed, "")
+        if isinstance(error, ParcelTooLarge):
             return -1, 0, str(error)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - said, where the value would have been
-            return -1, 0, f"it does not pickle: {reason(error)}"
+        if isinstance(error, KeyboardInterrupt):
+            return -1, 0, "it was being pickled when the interrupt came"
+        return -1, 0, f"it does not pickle: {reason(error)}"
 
     def _let_go(self, cell):
         """After an error nothing of ours keeps the failed frames' variables: GPU memory comes back."""
@@ -288,42 +290,38 @@ class Rank(Worker):
             return
         if fd < 0 and not fields["cast"]:
             return
-        try:
-            self.shell.user_ns.update(self._bound(number, fields["cast"], fd, size))
-        except Exception as error:  # noqa: BLE001 - the RUN that follows says it
+        bound, error = self.attempt(number, self._bound, fields["cast"], fd, size)
+        if fd >= 0:
+            os.close(fd)
+        if error is not None:  # the RUN that follows says it
             self._bind_error = error
             self._unbound = UNBOUND
-        finally:
-            if fd >= 0:
-                os.close(fd)
+        else:
+            self.shell.user_ns.update(bound)
 
-    def _bound(self, number, cast, fd, size):
+    def _bound(self, cast, fd, size):
         """The names in the blob that came along, or that another rank sends from GPU to GPU."""
         if not cast:
             return unpack(fd, size, self.shell.user_ns, land=landing.copied)
         from . import cast as casts
 
         try:
-            _link.begin(number)
             return casts.receive(self.rank, cast, fd, size, self.shell.user_ns)
         except KeyboardInterrupt:
             raise casts.CastError("interrupted while variables were on their way") from None
-        finally:
-            _link.end(number)
 
     def _fetch(self, message):
         """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""
         _, number, _, blob, _, _, fields = message
         answer = {"status": "ok", "content": "{}", "note": "", "flags": INITIALISED if torchenv.is_initialized() else 0}
         fd, size = -1, 0
-        try:
-            found = self._look_up(fields["names"])
-            if found:
-                fd, size, answer["note"] = self._pack(found[0], fields["limit"])
-        except Exception as error:  # noqa: BLE001 - what BIND met, or no such name
+        found, error = self.attempt(number, self._look_up, fields["names"])
+        if found:
+            fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
+        if error is not None:  # what BIND met, or no such name
             answer["status"] = "error"
-            told = f"{type(error).__name__}: {text_of(error)}"
-            answer["content"] = to_json({"ename": type(error).__name__, "evalue": text_of(error), "traceback": [told]})
+            told = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
+            answer["content"] = to_json(told)
         self._send_done(number, answer, blob, fd, size)
 
     def _look_up(self, name):
@@ -342,22 +340,26 @@ class Rank(Worker):
         from . import check  # most ranks are never asked
 
         _, number, _, _, _, _, fields = message
-        status, content = "error", to_json({"error": "interrupted"})
-        try:
-            _link.begin(number)
-            status, content = check.probe(self, fields["what"], fields["content"], arrived)
-        except KeyboardInterrupt:
+        answer, error = self.attempt(number, check.probe, self, fields["what"], fields["content"], arrived)
+        if isinstance(error, KeyboardInterrupt):
             check.close()
-        finally:
-            _link.end(number)
+            self._probed(number, "error", to_json({"error": "interrupted"}))
+        elif error is not None:
+            self.failed("PROBE", number, error)
+        else:
+            self._probed(number, *answer)
+
+    def _probed(self, number, status, content):
         self.send("PROBED", number, {"status": status, "content": content})
 
-    def failed(self, message, error):
-        if message[0] == "PROBE":
-            self.send("PROBED", message[1], {"status": "error", "content": to_json({"error": text_of(error)})})
-        if message[0] in ("RUN", "FETCH"):
+    def failed(self, kind, number, error):
+        if kind == "PROBE":
+            self._probed(number, "error", to_json({"error": text_of(error)}))
+        if kind == "BIND":
+            self._bind_error, self._unbound = error, UNBOUND
+        if kind in ("RUN", "FETCH"):
             content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": []}
-            self.send("DONE", message[1], {"status": "error", "content": to_json(content)})
+            self.send("DONE", number, {"status": "error", "content": to_json(content)})
 
     def _exit(self, message):
         self.leave()

@@ -201,7 +201,9 @@ class Capture:
         except reducers.Overflow as error:
             text = f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
             return self._note(name, old, None, failed=text), {}
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return self._note(name, old, None, failed=parcel.reason(error)), {}
         if writes is not None:
             writes.update(pickled.writes)
@@ -285,7 +287,9 @@ class Capture:
             pickled = reducers.Pickled(values, self.user_ns, self.limit, self._submodules)
         except reducers.Overflow:
             raise CaptureError(self._too_large(names)) from None
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise CaptureError(self._blame(names, error)) from error
         if pickled.size > self.limit:
             raise CaptureError(self._too_large(names))
@@ -323,7 +327,9 @@ class Capture:
         for name in names:
             try:
                 reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
-            except Exception as own:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as own:
                 return f"{name} was not sent: {parcel.reason(own)}"
         return f"{', '.join(names)} can't be sent: {parcel.reason(error)}"
 

@@ -1,8 +1,21 @@
-"""Errors of other processes, raised here under their own names."""
+"""Errors in words, and errors of other processes, raised here under their own names."""
 
 from __future__ import annotations
 
 import builtins
+
+
+def text_of(value):
+    """str(value), of an exception for instance; a class of the user's may do anything there."""
+    try:
+        return str(value)
+    except BaseException:  # noqa: BLE001 - an interrupt as well: the text is of something that failed already
+        return f"<{type(value).__name__}: its __str__ failed>"
+
+
+def in_words(error):
+    """"Name: text", as the last line of a traceback says it."""
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 class RemoteError(RuntimeError):

@@ -8,9 +8,10 @@ import sys
 
 from . import _link, environment, requests, standin
 from .comms import Comms
+from .errors import in_words, text_of
 from .imports import when_imported
 from .publish import to_json
-from .shell import ZMQInteractiveShell, run_startup, shell_config, text_of
+from .shell import ZMQInteractiveShell, run_startup, shell_config
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
@@ -49,6 +50,7 @@ class Home(Worker):
         "BIND": "_bind",
         "EXIT": "_exit",
     }
+    CELL = "REQUEST"
     DURING_CALL = ("CAPTURE", "PACK", "BIND", "EXIT")
 
     def __init__(self, fd):
@@ -93,13 +95,13 @@ class Home(Worker):
     def exclusive(self, message):
         return message[0] == "REQUEST" and message[6]["type"] == "execute_request"
 
-    def failed(self, message, error):
-        if message[0] in ("REQUEST", "BIND"):
-            self._reply(message[1], failure(type(error).__name__, text_of(error)))
-        elif message[0] == "CAPTURE":
-            self.send("CAPTURED", message[1], {"names": to_json({"names": [], "assigned": []}), "warnings": text_of(error)})
-        elif message[0] == "PACK":
-            self.send("PACKED", message[1], {"error": text_of(error)})
+    def failed(self, kind, number, error):
+        if kind in ("REQUEST", "BIND"):
+            self._reply(number, failure(type(error).__name__, text_of(error)))
+        elif kind == "CAPTURE":
+            self.send("CAPTURED", number, {"names": to_json({"error": in_words(error)})})
+        elif kind == "PACK":
+            self.send("PACKED", number, {"error": in_words(error)})
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -125,21 +127,13 @@ class Home(Worker):
         """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
         kept, token = self.header, _current.set(number)
         self.header = fields["header"]
-        try:
-            _link.begin(number)
-            content = serve() or {"status": "ok"}
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+        content, error = self.attempt(number, serve)
+        if error is not None:
             content = failure(type(error).__name__, text_of(error))
             if fields["type"].startswith("comm_"):
-                self.shell.showtraceback()
-        while True:
-            try:
-                _link.end(number)
-                break
-            except KeyboardInterrupt:
-                continue
+                self.shell.showtraceback((type(error), error, error.__traceback__))
         self.streams.flush()
-        self._reply(number, content)
+        self._reply(number, content or {"status": "ok"})
         self.header = kept
         _current.reset(token)
 
@@ -221,20 +215,25 @@ class Home(Worker):
 
     def _capture(self, message):
         _, number, _, _, _, _, fields = message
-        flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
-        found, warnings = {"names": [], "assigned": []}, []
-        try:
-            if flags & 2:
-                self._record(fields["count"], fields["raw"])
-            if flags & 4:
-                code, found["script"] = "", script_text(code)
-            only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
-            found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
-            found["assigned"] = self._captures().assigned(code, transform)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
-            warnings = [f"nothing travels: {type(error).__name__}: {error}"]
-        self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
+        found = {"names": [], "assigned": []}
+        warnings, error = self.attempt(number, self._look_for, fields, found)
+        if error is not None:
+            self.failed("CAPTURE", number, error)
+        else:
+            self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
         self._expect_values()
+
+    def _look_for(self, fields, found):
+        """Fills in what CAPTURED says of a cell; its warnings."""
+        flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
+        if flags & 2:
+            self._record(fields["count"], fields["raw"])
+        if flags & 4:
+            code, found["script"] = "", script_text(code)
+        only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
+        found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
+        found["assigned"] = self._captures().assigned(code, transform)
+        return warnings
 
     def _expect_values(self):
         """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""
@@ -244,7 +243,7 @@ class Home(Worker):
         try:
             from . import parcel  # noqa: F401
             import numpy  # noqa: F401
-        except (Exception, KeyboardInterrupt):  # noqa: BLE001 - it is said where the value is taken
+        except BaseException:  # noqa: BLE001 - it is said where the value is taken
             pass
 
     def _captures(self):
@@ -264,28 +263,32 @@ class Home(Worker):
     def _pack(self, message):
         _, number, _, blob, _, _, fields = message
         names = [n for n in fields["names"].split(",") if n]
-        fd = -1
+        packed, error = self.attempt(number, self._captures().pack, names)
+        if error is not None:
+            self.failed("PACK", number, error)
+            return
+        fd, size, on_gpu = packed
         try:
-            fd, size, on_gpu = self._captures().pack(names)
             self.send("PACKED", number, {"error": "", "gpu": on_gpu}, blob, fd, size)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
-            self.send("PACKED", number, {"error": f"{type(error).__name__}: {error}"})
         finally:
-            if fd >= 0:
-                os.close(fd)
+            os.close(fd)
 
     def _bind(self, message):
         _, number, _, _, _, _, fields = message
-        try:
-            has, value = self._unpack(message)
-            if message[3] and message[4] < 0:  # there should be one: the agent could not get it, and says why
-                raise OSError(fields["names"])
-            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the kernel waits for an answer
+        content, error = self.attempt(number, self._take, message)
+        if error is not None:
             content = failure(type(error).__name__, text_of(error))
             if fields["how"] == 3:
                 self._gathered.pop(number, None)
         self._reply(number, content)
+
+    def _take(self, message):
+        """What a BIND brings; the reply's content."""
+        _, number, _, blob, fd, _, fields = message
+        has, value = self._unpack(message)
+        if blob and fd < 0:  # there should be one: the agent could not get it, and says why
+            raise OSError(fields["names"])
+        return self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
 
     def _unpack(self, message):
         """(is there one?, the value in a message's blob); its descriptor is closed."""

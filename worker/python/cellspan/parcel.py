@@ -26,6 +26,7 @@ import sys
 import tempfile
 
 from . import rebuild, reducers
+from .errors import text_of
 
 MAGIC = b"CSPARCEL"
 VERSION = 1
@@ -64,10 +65,12 @@ def human(size):
 
 def reason(error):
     """Why a value could not be pickled, in one line."""
-    text = str(error).strip().splitlines()
+    text = text_of(error).strip().splitlines()
     text = text[0] if text else type(error).__name__
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
+    if not isinstance(error, Exception):
+        return f"{type(error).__name__}: {text}"
     return text[:1].lower() + text[1:] if text[:1].isupper() and not text[1:2].isupper() else text
 
 

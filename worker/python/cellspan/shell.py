@@ -16,6 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Bool, Instance, Type, default
 from traitlets.config import Config
 
+from .errors import text_of
 from .history import History
 from .publish import Formatter, Hook, Publisher
 
@@ -142,18 +143,27 @@ class ZMQInteractiveShell(InteractiveShell):
         """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
         is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
         if threading.current_thread() is not threading.main_thread():
-            return self._show_group(*args, **kwargs) or super().showtraceback(*args, **kwargs)
+            return self._show_one(*args, **kwargs)
         ends = sys._getframe(1).f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
         noted = []
         handler = signal.signal(signal.SIGINT, lambda *signal: noted.append(signal))
         try:
-            return self._show_group(*args, **kwargs) or super().showtraceback(*args, **kwargs)
+            return self._show_one(*args, **kwargs)
         finally:
             signal.signal(signal.SIGINT, handler)
             if noted and not ends:
                 signal.raise_signal(signal.SIGINT)
             elif noted and self.worker.cell is not None:
                 self.worker.cell.interrupted = True
+
+    def _show_one(self, exc_tuple=None, *args, **kwargs):
+        """By IPython; plainly, where what it calls of the exception's class raises something."""
+        raised = exc_tuple or sys.exc_info()
+        try:
+            return self._show_group(exc_tuple, *args, **kwargs) or super().showtraceback(exc_tuple, *args, **kwargs)
+        except BaseException:  # noqa: BLE001 - see above
+            etype, value, tb = raised
+            self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
 
     def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         """Shows an exception group, of which IPython only prints Python's own traceback. False: it is none."""
@@ -238,13 +248,6 @@ def _holds_group(value):
         seen.add(id(value))
         value = value.__context__
     return False
-
-
-def text_of(value):
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - a user's __str__ may do anything
-        return f"<{type(value).__name__}: its __str__ failed>"
 
 
 def run_command(command, streams):

@@ -15,9 +15,9 @@ import sys
 import threading
 
 from . import _link, environment, interrupts
+from .errors import text_of
 from .loops import Loop
 from .publish import to_json
-from .shell import text_of
 from .streams import Streams
 
 _current = contextvars.ContextVar("cellspan_cell", default=None)
@@ -59,6 +59,7 @@ class Worker:
     """The process. Subclasses say which messages they serve: HANDLERS maps a kind to a method's name."""
 
     HANDLERS = {}
+    CELL = ""  # the kind among them that executes a cell
     DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
 
     def __init__(self):
@@ -160,17 +161,49 @@ class Worker:
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whoever waits for an answer gets one
-            import traceback
-
-            traceback.print_exc()
-            self.streams.flush()
-            self.failed(message, error)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for an answer gets one
+            self._unserved(message, error)
         finally:
             self._depth -= 1
 
-    def failed(self, message, error):
-        """Serving the message failed in our own code: answer all the same."""
+    def _unserved(self, message, error):
+        """Our own code failed, or an interrupt came between two steps of it."""
+        if not isinstance(error, KeyboardInterrupt):
+            import traceback
+
+            traceback.print_exception(type(error), error, error.__traceback__)
+            self.streams.flush()
+        self.failed(message[0], message[1], error)
+
+    def failed(self, kind, number, error):
+        """Serving a message of this kind, of cell `number`, failed: answer all the same."""
+
+    def attempt(self, number, function, *args):
+        """Calls what may be, or may call, code of the user's; a cell's own text alone is run elsewhere, by execute().
+
+        (its value, None), or (None, what it raised, whatever that is). An interrupt of cell `number` reaches it."""
+        __tracebackhide__ = True
+        try:
+            try:
+                _link.begin(number)
+                return function(*args), None
+            finally:
+                self._end(number)
+        except _link.LinkDead:
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it ends nothing but this call
+            return None, error
+
+    @staticmethod
+    def _end(number):
+        """No interrupt of the cell comes after this; True: one came meanwhile."""
+        interrupted = False
+        while True:
+            try:
+                _link.end(number)
+                return interrupted
+            except KeyboardInterrupt:
+                interrupted = True
 
     def wait_for(self, waiting, kinds=()):
         """Serves messages of `kinds` until the answer is there. A signal's handler may raise out of it."""
@@ -260,7 +293,7 @@ class Worker:
             _link.begin(cell.number)
             if not self._around(cell.before) or cell.instead:
                 if cell.error is None:
-                    self._around(cell.instead)
+                    self._around(cell.instead, script=True)
                 self._after(cell)
                 self._finish(cell, done)
                 return
@@ -272,17 +305,23 @@ class Worker:
             self._after(cell)
         except KeyboardInterrupt:
             self._broken(cell)
+        except BaseException:  # noqa: BLE001 - of what is hooked into IPython
+            self._show_unshown(cell)
         self._finish(cell, done)
 
-    def _around(self, call):
-        """Calls what belongs to a cell but is not its code. False: it raised, and that is the cell's error now."""
+    def _around(self, call, script=False):
+        """Calls what belongs to a cell but is not its code. False: it raised, and that is the cell's error now. Of a
+        script's exit there is no more to show than its code."""
         try:
             if call is not None:
                 call()
             return True
-        except SystemExit as end:
-            self.show_error("SystemExit", str(end.code), [f"SystemExit: {end.code}"])
-        except Exception as error:  # noqa: BLE001 - shown as the cell's
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - shown as the cell's
+            if script and isinstance(error, SystemExit):
+                self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"])
+                return False
             self.shell.showtraceback(
                 (type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0
             )
@@ -292,7 +331,9 @@ class Worker:
         shell, failed = self.shell, None
         try:
             transformed = shell.transform_cell(cell.code)
-        except Exception:  # noqa: BLE001 - shown by IPython as the cell's error
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - shown by IPython as the cell's error
             transformed, failed = cell.code, sys.exc_info()
         coroutine = shell.run_cell_async(
             cell.code,
@@ -312,8 +353,6 @@ class Worker:
             coroutine.send(None)
         except StopIteration as end:
             cell.result = end.value
-        except Exception:  # noqa: BLE001 - IPython, or something hooked into it, failed
-            self._show_unshown(cell)
         else:
             coroutine.close()
             raise RuntimeError("the cell awaits, though it has no await")
@@ -336,7 +375,7 @@ class Worker:
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._broken(cell)
-        except Exception:  # noqa: BLE001 - IPython, or something hooked into it, failed
+        except BaseException:  # noqa: BLE001 - IPython, or something hooked into it, failed
             self._show_unshown(cell)
         finally:
             interrupts.rest()
@@ -347,6 +386,8 @@ class Worker:
                 self._after(cell)
             except KeyboardInterrupt:
                 self._broken(cell)
+            except BaseException:  # noqa: BLE001 - of what is hooked into IPython
+                self._show_unshown(cell)
             self.running = None
             self._finish(cell, done)
         finally:
@@ -375,19 +416,20 @@ class Worker:
                 self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
 
     def _finish(self, cell, done):
-        while True:
-            try:
-                _link.end(cell.number)
-                break
-            except KeyboardInterrupt:
-                cell.interrupted = True
+        cell.interrupted = self._end(cell.number) or cell.interrupted
         if cell.error is None and cell.result is not None and not cell.result.success:
             cell.error = self._error_of(cell.result)
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
             cell.interrupted = True
         self.streams.end()
-        done(cell)
-        self.cell = None
+        try:
+            done(cell)
+        except _link.LinkDead:
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the cell gets an answer
+            self._unserved((self.CELL, cell.number), error)
+        finally:
+            self.cell = None
 
     def _error_of(self, result):
         error = result.error_before_exec or result.error_in_exec
