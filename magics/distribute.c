@@ -13,6 +13,7 @@ static const char *const engines[] = { "local", "ssh", "slurm", NULL }; /* other
 static const struct option options[] = {
     { .name = "nproc",
       .letter = 'n',
+      .also = "np",
       .kind = OPTION_COUNT,
       .at = offsetof(struct plan, n),
       .value = "N|gpu",
@@ -20,7 +21,17 @@ static const struct option options[] = {
       .min = 1,
       .max = 65536,
       .standard = "the group's size, else one per GPU, else one per core up to 4",
+      .excludes = "nproc-per-node",
       .help = "world size; gpu is one rank per GPU" },
+    { .name = "nproc-per-node",
+      .kind = OPTION_COUNT,
+      .at = offsetof(struct plan, per_node),
+      .value = "N|gpu",
+      .words = gpu,
+      .min = 1,
+      .max = 65536,
+      .excludes = "nproc",
+      .help = "ranks on each machine, as torchrun has it" },
     { .name = "on",
       .kind = OPTION_ENGINE,
       .at = offsetof(struct plan, on),
@@ -206,7 +217,7 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
 
     if (!plan->no_gpu)
         return 0;
-    if (plan->n == PLAN_N_GPU && option_given(call, "nproc", &as))
+    if (plan->n == PLAN_N_GPU && (option_given(call, "nproc", &as) || option_given(call, "nproc-per-node", &as)))
         return err_set(err, "%s gpu and --no-gpu exclude each other", as);
     if (plan->share)
         return err_set(err, "--share and --no-gpu exclude each other");
@@ -215,6 +226,10 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
 
 static int finish(const struct call *call, struct plan *plan, struct err *err)
 {
+    if (plan->per_node == PLAN_N_GPU) { /* one for each GPU is the same, counted either way */
+        plan->n = PLAN_N_GPU;
+        plan->per_node = 0;
+    }
     plan->merge_set = option_given(call, "merge", NULL) != NULL;
     if (check_gpus(call, plan, err) < 0)
         return -1;

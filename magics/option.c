@@ -16,6 +16,15 @@ static bool valued(const struct option *o)
     return o->value && o->kind != OPTION_MODULE;
 }
 
+/* torchrun takes underscores too. */
+static bool same_name(const char *name, const char *word, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!name[i] || name[i] != (word[i] == '_' ? '-' : word[i]))
+            return false;
+    return !name[n];
+}
+
 static const struct option *find_long(const struct magic *m, bool cell, const char *word, const char **attached)
 {
     const size_t n = strcspn(word, "=");
@@ -23,7 +32,7 @@ static const struct option *find_long(const struct magic *m, bool cell, const ch
 
     *attached = word[n] ? word + n + 1 : NULL;
     for (const struct option *o = m->options; !option_is_last(o); o++) {
-        if (!o->name || strlen(o->name) != n || memcmp(o->name, word, n) != 0)
+        if (!o->name || !same_name(o->name, word, n))
             continue;
         if (option_fits(o, cell))
             return o;
@@ -32,9 +41,25 @@ static const struct option *find_long(const struct magic *m, bool cell, const ch
     return misplaced;
 }
 
+/* "-np" and "-np=4". */
+static const struct option *find_also(const struct magic *m, bool cell, const char *word, const char **attached)
+{
+    const size_t n = strcspn(word, "=");
+
+    for (const struct option *o = m->options; !option_is_last(o); o++)
+        if (o->also && strlen(o->also) == n && memcmp(o->also, word, n) == 0 && option_fits(o, cell)) {
+            *attached = word[n] ? word + n + 1 : NULL;
+            return o;
+        }
+    return NULL;
+}
+
 static const struct option *find_short(const struct magic *m, bool cell, const char *word, const char **attached)
 {
-    const struct option *misplaced = NULL;
+    const struct option *misplaced = find_also(m, cell, word, attached);
+
+    if (misplaced)
+        return misplaced;
 
     *attached = word[1] ? word + 1 + (word[1] == '=') : NULL;
     for (const struct option *o = m->options; !option_is_last(o); o++) {
@@ -104,6 +129,14 @@ bool option_takes(const struct option *o, const char *next)
     return false;
 }
 
+bool option_goes_on(const struct option *o, const char *value, const char *next)
+{
+    const size_t n = strlen(value);
+
+    return o->kind == OPTION_ENGINE && next && !looks_like_option(next) &&
+           ((n && value[n - 1] == ',') || next[0] == ',');
+}
+
 const struct option *option_given(const struct call *call, const char *name, const char **as)
 {
     const struct option *o = call->magic->options;
@@ -129,6 +162,25 @@ static int check_excluded(const struct call *call, const struct option *o, struc
     if (!o->excludes || !option_given(call, o->excludes, &as))
         return 0;
     return err_set(err, "%s and --%s exclude each other", as, o->name);
+}
+
+/* The value, which is the end of the token before *i, with the words that belong to its list; NULL: memory is out. */
+static const char *value_join(struct call *call, size_t *i, const struct option *o, const char *value)
+{
+    struct token *last = &call->tokens.v[*i - 1];
+    const size_t at = (size_t)(value - last->text);
+
+    while (*i < call->tokens.n && option_goes_on(o, last->text + at, call->tokens.v[*i].text)) {
+        const char *next = call->tokens.v[(*i)++].text;
+        const size_t n = strlen(last->text);
+        char *longer = realloc(last->text, n + strlen(next) + 1);
+
+        if (!longer)
+            return NULL;
+        last->text = longer;
+        memcpy(longer + n, next, strlen(next) + 1);
+    }
+    return last->text + at;
 }
 
 /* Reads the option at token *i, and moves *i behind it and its value. */
@@ -162,6 +214,8 @@ static int option_read(struct call *call, size_t *i, struct plan *plan, struct e
     }
     if (!attached && valued(o) && !(o->flags & OPTION_BARE))
         return err_set(err, "%s: needs a value (%s %s)", call->as[row], call->as[row], o->value);
+    if (attached && !(attached = value_join(call, i, o, attached)))
+        return err_set(err, "out of memory");
     return value_set(o, call->as[row], attached, plan, err);
 }
 

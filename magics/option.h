@@ -28,8 +28,9 @@ enum option_kind {
 #define OPTION_BARE 4u /* the value may be left out */
 
 struct option {
-    const char *name; /* without "--"; NULL: only the short form */
+    const char *name; /* without "--", where '_' is as good as '-'; NULL: only the short form */
     char letter;      /* the short form; 0: none */
+    const char *also; /* a short form of two letters, which others use; NULL: none. No help tells of it */
     enum option_kind kind;
     unsigned flags;
     size_t at;                /* offset in struct plan */
@@ -91,6 +92,8 @@ const struct option *option_given(const struct call *call, const char *name, con
 const struct option *option_find(const struct magic *m, bool cell, const char *word, const char **attached);
 bool option_fits(const struct option *o, bool cell);         /* may it stand there? */
 bool option_takes(const struct option *o, const char *next); /* is the next word (or NULL) its value? */
+/* Does the next word (or NULL) go on with the list that the value is: "ssh:h1, h2"? */
+bool option_goes_on(const struct option *o, const char *value, const char *next);
 static inline bool option_is_last(const struct option *o)
 {
     return !o->name && !o->letter;

@@ -29,6 +29,7 @@ struct plan {
     enum plan_kind kind;
     enum plan_ranks ranks_do;   /* of PLAN_RANKS */
     unsigned n;                 /* world size, PLAN_N_UNSET or PLAN_N_GPU */
+    unsigned per_node;          /* ranks on each machine; 0: not given, and n says, or doesn't */
     char *ranks;                /* --ranks as written, checked for syntax only: ranks_parse() needs the world size */
     enum plan_merge merge;
     bool merge_set;

@@ -174,7 +174,9 @@ static int start(struct cell *c, struct err *err)
     struct group *g = nb->group;
     const char *colon = strchr(g->on, ':');
     char *name = strndup(g->on, colon ? (size_t)(colon - g->on) : strlen(g->on));
-    const unsigned ranks = c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n : g->asked;
+    const unsigned ranks = c->plan.per_node                                         ? 0
+                           : c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n
+                                                                                    : g->asked;
     int rc;
 
     if (!name)

@@ -83,7 +83,9 @@ void gather_there(struct cell *c)
 /* What can be refused before anything is started or stopped. */
 static int check(struct cell *c)
 {
-    const unsigned n = c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
+    const unsigned n = c->plan.per_node                ? 0 /* not known before the machines are */
+                       : c->plan.n != PLAN_N_UNSET ? c->plan.n
+                                                   : c->nb->group->asked;
     struct ranks which = RANKS_INIT;
     struct err err = { "" };
     int rc = 0;
@@ -124,7 +126,7 @@ void gather_begin(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         c->moves = c->moves || engine_is_torn(c->nb);
-        if (c->plan.n != PLAN_N_UNSET)
+        if (c->plan.n != PLAN_N_UNSET || c->plan.per_node)
             c->nb->group->asked = 0;
         gather_stop(c, &living);
     }

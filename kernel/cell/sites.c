@@ -73,10 +73,24 @@ struct place_want sites_want(const struct cell *c)
     return want;
 }
 
+/* So many on each machine that is there. */
+static unsigned world_of_nodes(const struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+    uint64_t world = 0;
+
+    for (size_t k = 0; k < n; k++)
+        world += m[k].lost ? 0 : c->plan.per_node;
+    return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
+}
+
 unsigned sites_world(const struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->world;
+    if (c->plan.per_node)
+        return world_of_nodes(c);
     return c->plan.n == PLAN_N_GPU ? 0 : c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
 }
 

@@ -32,8 +32,13 @@ static int option_words(char **argv, int i)
 {
     const char *attached = NULL;
     const struct option *o = option_find(&magic_distribute, false, argv[i], &attached);
+    int n = 1;
 
-    return o && !attached && o->kind != OPTION_MODULE && option_takes(o, argv[i + 1]) && argv[i + 1] ? 2 : 1;
+    if (o && !attached && o->kind != OPTION_MODULE && option_takes(o, argv[i + 1]) && argv[i + 1])
+        attached = argv[i + n++];
+    for (; attached && option_goes_on(o, attached, argv[i + n]); n++)
+        attached = argv[i + n];
+    return n;
 }
 
 static bool is_module(const char *word)

@@ -232,3 +232,17 @@ def run_broken(fresh, tmp_path, spec, pattern):
     assert cell.status == "error" and re.search(pattern, cell.traceback), cell.shown
     assert len(cell.traceback.splitlines()) <= 6, cell.traceback
     assert notebook.control("kernel_info_request")["status"] == "ok"
+
+
+def test_a_cell_magic_below_other_code_says_where_it_goes(nb):
+    for above in ("x = 1\n", "import os  # first\n\n"):
+        text = usage(nb, above + "%%distribute -n 2")
+        assert text == "%distribute is a cell's first line: move it, with what it is to run, to the top of a cell of its own".replace("%", "%%"), text
+    assert nb.ok("# a comment above is fine\n\n%%distribute -n 2 --gather\nimport os\nint(os.environ['RANK'])").value == "[0, 1]"
+
+
+def test_the_spellings_of_torchrun_and_mpirun_are_taken(nb):
+    code = "import os\nint(os.environ['WORLD_SIZE'])"
+    for options, world in (("-np 2", 2), ("--nproc-per-node 3", 3), ("--nproc_per_node=2", 2), ("--nproc_per_node 3 --no_capture", 3)):
+        assert nb.ok("%%%%distribute %s\n%s" % (options, code)).value == str(world), options
+    assert usage(nb, "%%distribute -n 2 --nproc_per_node 2") == "-n and --nproc-per-node exclude each other"

@@ -87,6 +87,8 @@ static const struct bad {
     { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
     { "%%distribute --on ''\n1", "--on : the engine is missing (--on ENGINE[:SPEC])" },
     { "%%distribute --on :h1\n1", "--on :h1: the engine is missing (--on ENGINE[:SPEC])" },
+    { "%%distribute -n 2 --nproc-per-node 2\n1", "-n and --nproc-per-node exclude each other" },
+    { "%%distribute --nproc_per_node x\n1", "--nproc-per-node x: not a number (give a count, or gpu)" },
     { "%%distribute --on ssh:\n1", "--on ssh:: nothing follows the colon (--on ENGINE[:SPEC])" },
     { "%%distribute --on SSH:h1\n1", "--on SSH:h1: no engine has that name; did you mean ssh?" },
     { "%%distribute --on ../x:h1\n1", "--on ../x:h1: no engine has that name (a to z, 0 to 9 and -)" },
@@ -155,6 +157,23 @@ static void every_option_fills_its_field(void)
     plan_release(&p);
 }
 
+static void others_spellings_are_taken(void)
+{
+    struct plan p;
+    struct err err;
+
+    is_int(parse("%distribute --nproc_per_node=4 --no_gpu train.py", &p, &err), 0, "torchrun's: %s", err.text);
+    ok(p.per_node == 4 && p.n == PLAN_N_UNSET && p.no_gpu, "with underscores");
+    plan_release(&p);
+    is_int(parse("%%distribute --nproc-per-node 2 --on ssh:h1, h2 ,h3 --gather\n1", &p, &err), 0, "and with dashes: %s", err.text);
+    ok(p.per_node == 2 && p.gather, "per machine");
+    is_text(p.on, "ssh:h1,h2,h3", "a list of hosts may have blanks behind its commas");
+    plan_release(&p);
+    is_int(parse("%%distribute --on=ssh:h1, -n 2\n1", &p, &err), 0, "an option is no host: %s", err.text);
+    is_text(p.on, "ssh:h1,", "and the list is the engine's to judge");
+    plan_release(&p);
+}
+
 static void placement_is_kept(void)
 {
     struct plan p;
@@ -207,6 +226,8 @@ static void forms_of_one_option_mean_the_same(void)
     is_int(n_of("%%distribute --nproc 4\n1"), 4, "--nproc 4");
     is_int(n_of("%%distribute -n 2 -n 4\n1"), 4, "the last one counts");
     is_int(n_of("%%distribute\t-n\t4\r\n1"), 4, "tabs and a carriage return are blanks");
+    ok(n_of("%%distribute -np 3\n1") == 3 && n_of("%%distribute -np=5\n1") == 5, "-np, as mpirun has it");
+    ok(n_of("%%distribute --nproc-per-node gpu\n1") == PLAN_N_GPU, "--nproc-per-node gpu");
     ok(n_of("%%distribute -n gpu\n1") == PLAN_N_GPU, "-n gpu");
     ok(n_of("%%distribute -ngpu\n1") == PLAN_N_GPU, "-ngpu");
     is_int(n_of("%%distribute -n 65536\n1"), 65536, "the largest world");
@@ -343,6 +364,7 @@ int main(void)
     every_bad_line_gets_its_one_clear_text();
     a_bad_rank_set_is_named();
     every_option_fills_its_field();
+    others_spellings_are_taken();
     placement_is_kept();
     defaults_are_unset();
     forms_of_one_option_mean_the_same();

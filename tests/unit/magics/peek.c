@@ -95,7 +95,7 @@ static void tab_offers_what_fits(void)
     check("%tim|", NULL, 0);
     check("dist|", NULL, 0);
     check("%%distribute --me|", "[\"--merge\"]", 1);
-    check("%%distribute --n|\nx", "[\"--nproc\",\"--no-capture\",\"--no-gpu\"]", 1);
+    check("%%distribute --n|\nx", "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\"]", 1);
     check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge r|", "[\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge=p|", "[\"prefix\"]", 1);

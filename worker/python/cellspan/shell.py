@@ -18,6 +18,7 @@ from traitlets.config import Config
 
 from .errors import text_of
 from .history import History
+from .magics import CELL
 from .publish import Formatter, Hook, Publisher
 
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
@@ -136,6 +137,15 @@ class ZMQInteractiveShell(InteractiveShell):
             return not self.autocall
         name, _, rest = line.partition("=")
         return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
+
+    def run_line_magic(self, magic_name, line, _stack_depth=1):
+        """As IPython's; of a cell magic in the middle of a cell, which IPython takes for a line's, it says where that goes."""
+        name = magic_name[1:]
+        if magic_name[:1] == "%" and name in CELL:
+            from IPython.core.error import UsageError
+
+            raise UsageError(f"%%{name} is a cell's first line: move it, with what it is to run, to the top of a cell of its own")
+        return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
     # ---- errors ----------------------------------------------------------------------------------------------------
 
