@@ -1,6 +1,8 @@
 /* script.c - see script.h. */
 #include "launchers/script.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/path.h"
@@ -16,16 +18,21 @@ static int add_path(struct buf *out, const char *path)
     return buf_add_text(out, "\"$HOME\"/") < 0 ? -1 : words_quote(out, path + 2);
 }
 
-/* Where the agent may be, as words. */
+static bool is_told(const char *prefix)
+{
+    return prefix && *prefix;
+}
+
+/* Where the agent may be, as words: where it was told, and nowhere else, or at the path that it has here. */
 static int add_candidates(struct buf *out, const struct script_spec *spec)
 {
     const char *program = spec->command[0];
     int rc = 0;
 
-    if (spec->prefix && *spec->prefix)
+    if (is_told(spec->prefix))
         rc = buf_add_text(out, " ") < 0 || add_path(out, spec->prefix) < 0 ||
              buf_add_text(out, "/libexec/cellspan/") < 0 || words_quote(out, path_name(program)) < 0;
-    if (rc == 0 && program[0] == '/')
+    else if (program[0] == '/')
         rc = buf_add_text(out, " ") < 0 || words_quote(out, program) < 0;
     return rc ? -1 : 0;
 }
@@ -63,7 +70,7 @@ static int add_all(struct buf *out, const struct script_spec *spec)
         return -1;
     if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") < 0 ||
-        add_search(out, name) < 0 ||
+        (!is_told(spec->prefix) && add_search(out, name) < 0) ||
         buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") < 0)
         return -1;
     if (strcmp(name, AGENT) == 0 &&
@@ -80,4 +87,18 @@ static int add_all(struct buf *out, const struct script_spec *spec)
 int script_line(struct buf *out, const struct script_spec *spec, struct err *err)
 {
     return add_all(out, spec) < 0 ? err_set(err, "out of memory") : 0;
+}
+
+void script_missing(char *text, size_t size, const char *program, const char *prefix)
+{
+    if (is_told(prefix))
+        snprintf(text, size,
+                 "there is no %s/libexec/cellspan/%s, where CELLSPAN_REMOTE_PREFIX says; set it, in the notebook's "
+                 "environment, to the folder that holds it there, or unset it",
+                 prefix, program);
+    else
+        snprintf(text, size,
+                 "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
+                 "libexec/cellspan/%s on that machine",
+                 program, program);
 }

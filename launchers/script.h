@@ -31,5 +31,7 @@ struct script_spec {
 
 /* Appends one shell line, with its newline, that finds the agent and executes it in its own place. */
 MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
+/* Why there is no agent, and what to do, in one line. prefix: CELLSPAN_REMOTE_PREFIX, or NULL. */
+void script_missing(char *text, size_t size, const char *program, const char *prefix);
 
 #endif

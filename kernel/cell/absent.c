@@ -1,5 +1,6 @@
 /* Machines that did not come up: a run without them is not what was asked for, and the cell fails. Others may be about
  * to fail too, so that for a moment it waits for them, and then names all, in their order. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,15 +25,34 @@ static bool is_open(const struct notebook *nb)
     return n == 0;
 }
 
+#define MARK_SIZE 64u
+
+/* " (ENGINE: ", behind which a reason has what a program of the engine's said of one machine. */
+static void mark_of(const struct cell *c, char mark[static MARK_SIZE])
+{
+    const char *on = c->nb->group->on ? c->nb->group->on : "";
+
+    snprintf(mark, MARK_SIZE, " (%.*s: ", (int)strcspn(on, ":"), on);
+}
+
+/* Alike, but for that. */
+static bool same_reason(const char *a, const char *b, const char *mark)
+{
+    const char *const end_a = strstr(a, mark), *const end_b = strstr(b, mark);
+    const size_t n = end_a ? (size_t)(end_a - a) : strlen(a);
+
+    return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && memcmp(a, b, n) == 0;
+}
+
 /* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks none. */
-static int add_names(struct absent *a, const struct absent_row *like, struct buf *out)
+static int add_names(struct absent *a, const struct absent_row *like, const char *mark, struct buf *out)
 {
     unsigned n = 0;
 
     for (size_t i = 0; i < a->n; i++) {
         struct absent_row *row = &a->row[i];
 
-        if (like && (row->told || strcmp(row->why, like->why) != 0))
+        if (like && (row->told || !same_reason(row->why, like->why, mark)))
             continue;
         row->told = like != NULL;
         if (n++ < NAMED_MAX && buf_addf(out, "%s%s", n > 1 ? ", " : "", row->name) < 0)
@@ -42,7 +62,7 @@ static int add_names(struct absent *a, const struct absent_row *like, struct buf
 }
 
 /* Each of the first reasons once, behind those whose it is. */
-static int add_reasons(struct absent *a, struct buf *out)
+static int add_reasons(struct absent *a, const char *mark, struct buf *out)
 {
     unsigned n = 0, more = 0;
 
@@ -55,17 +75,17 @@ static int add_reasons(struct absent *a, struct buf *out)
             more++;
             continue;
         }
-        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, out) < 0 || buf_addf(out, ": %s", row->why) < 0)
+        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, mark, out) < 0 || buf_addf(out, ": %s", row->why) < 0)
             return -1;
         n++;
     }
     return more ? buf_addf(out, "\n  and %u more, for other reasons", more) : 0;
 }
 
-static bool is_alike(const struct absent *a)
+static bool is_alike(const struct absent *a, const char *mark)
 {
     for (size_t i = 1; i < a->n; i++)
-        if (strcmp(a->row[i].why, a->row[0].why) != 0)
+        if (!same_reason(a->row[i].why, a->row[0].why, mark))
             return false;
     return true;
 }
@@ -74,10 +94,13 @@ void absent_fail(struct cell *c)
 {
     struct absent *a = &c->absent;
     struct buf words = BUF_INIT;
-    int rc = add_names(a, NULL, &words) < 0 || buf_add_text(&words, " did not come up:") < 0;
+    char mark[MARK_SIZE];
+    int rc;
 
+    mark_of(c, mark);
+    rc = add_names(a, NULL, mark, &words) < 0 || buf_add_text(&words, " did not come up:") < 0;
     if (rc == 0)
-        rc = is_alike(a) ? buf_addf(&words, " %s", a->row[0].why) : add_reasons(a, &words);
+        rc = is_alike(a, mark) ? buf_addf(&words, " %s", a->row[0].why) : add_reasons(a, mark, &words);
     if (rc == 0)
         cell_fail(c, "RankNotStarted", "%s", words.p);
     else

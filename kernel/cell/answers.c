@@ -50,15 +50,15 @@ void answers_take_ways(struct check *k)
         }
 }
 
-/* The ports of a check are open to all for a moment. */
+/* The ports of a check are open to all while it lasts. */
 void answers_log_strangers(const struct check *k)
 {
     for (size_t i = 0; i < k->n; i++) {
         const json_int_t n = json_integer_value(json_object_get(k->rank[i].said, "strangers"));
 
         if (n > 0)
-            log_warn("check", "refused: %lld connections to rank %u on %s that did not know the check's token",
-                     (long long)n, k->rank[i].rank, k->rank[i].node_name);
+            log_warn("check", "refused: %lld connection%s to rank %u on %s that did not know the check's token",
+                     (long long)n, n > 1 ? "s" : "", k->rank[i].rank, k->rank[i].node_name);
     }
 }
 

@@ -377,7 +377,6 @@ static void step_over(struct cell *c)
         break;
     case CHECK_CONNECT:
         answers_take_ways(k);
-        answers_log_strangers(k);
         pairs_next(c);
         break;
     case CHECK_PAIRS:
@@ -391,6 +390,7 @@ static void step_over(struct cell *c)
         ask_all(c, CHECK_CLOSE);
         break;
     case CHECK_CLOSE:
+        answers_log_strangers(k);
         check_end(c);
         break;
     }

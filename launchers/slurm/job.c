@@ -116,13 +116,10 @@ static void note_end(struct job *j, unsigned i, const char *how)
 {
     char text[512];
 
-    if (i >= j->n)
+    if (i >= j->n || j->task[i].down)
         return;
     if (strstr(how, "exit code 127"))
-        snprintf(text, sizeof text,
-                 "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder "
-                 "that holds libexec/cellspan/%s on the nodes",
-                 j->program, j->program);
+        script_missing(text, sizeof text, j->program, j->prefix);
     else
         snprintf(text, sizeof text, "%s ended: %s", j->program, how);
     replace(&j->task[i].end, text);
@@ -206,8 +203,10 @@ static void not_started(struct job *j, const char *node)
 static void node_failed(struct job *j, const char *node)
 {
     for (unsigned i = 0; i < j->n; i++)
-        if (j->task[i].node && strcmp(j->task[i].node, node) == 0 && !j->task[i].failed)
+        if (j->task[i].node && strcmp(j->task[i].node, node) == 0 && !j->task[i].failed) {
             note_end(j, i, "node failure");
+            j->task[i].down = true;
+        }
 }
 
 /* srun's own words can overtake what the tasks say. */

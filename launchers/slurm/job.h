@@ -15,6 +15,7 @@
 struct task {
     bool up;     /* it said who it is */
     bool failed; /* and was reported so */
+    bool down;   /* its node is: whatever else ends the agent comes of that */
     char *node;  /* owned; NULL while it isn't up */
     char *end;   /* owned: how it ended, not reported yet */
     char *words; /* owned: why, in the agent's own words; NULL: it has said nothing */
@@ -23,6 +24,7 @@ struct task {
 struct job {
     struct loop *loop;
     const char *program; /* the agent's own name; borrowed */
+    const char *prefix;  /* CELLSPAN_REMOTE_PREFIX, borrowed; NULL: not set */
     bool own;            /* srun makes the job: we may cancel it */
     bool told;           /* to end */
     bool over;           /* srun has ended, and all was reported */

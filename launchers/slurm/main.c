@@ -164,6 +164,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
         j->own = !plan.inside;
         j->program = path_name(a->command[0]);
+        j->prefix = plan.prefix;
         if (plan.inside) {
             j->id = strtoul(job, NULL, 10);
             plan.gpus = ask_gpus(job);

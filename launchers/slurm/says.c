@@ -121,15 +121,17 @@ bool says_hopeless(const char *reason)
 const char *says_meaning(const char *reason)
 {
     static const struct {
-        const char *reason, *words;
+        const char *reason, *words; /* how the reason begins */
     } known[] = {
+        { "ReqNodeNotAvail", "nodes that it needs are down or drained: `sinfo -R` says why" },
+        { "Nodes required for job are DOWN", "`sinfo -R` says why, or ask for others" },
         { "PartitionConfig", "no nodes of the partition can run this as they are now: ask for fewer ranks, or for more nodes" },
         { "PartitionDown", "the partition is closed" },
         { "PartitionInactive", "the partition is closed" },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(reason, known[i].reason) == 0)
+        if (strncmp(reason, known[i].reason, strlen(known[i].reason)) == 0)
             return known[i].words;
     return NULL;
 }

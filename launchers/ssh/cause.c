@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "launchers/script.h"
+
 struct pattern {
     const char *says; /* stands in ssh's stderr */
     const char *fix;
@@ -79,6 +81,24 @@ static void end_text(int status, char text[static 64])
         snprintf(text, 64, "ended with status %d", WEXITSTATUS(status));
 }
 
+/* ssh ends with 255 for reasons of its own, and else as the login's shell did. */
+static bool is_shells_end(const struct cause *c)
+{
+    return WIFEXITED(c->status) && WEXITSTATUS(c->status) != 255;
+}
+
+/* A login that works, of a user whose shell is none: nologin says so on stdout, and what else is said is beside the point. */
+static void no_shell_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    const char *const said = c->heard && *c->heard ? c->heard : last_line(c->said);
+    const char *const login = c->login ? c->login : c->host;
+
+    snprintf(text, CAUSE_TEXT_SIZE,
+             "%s: the login works, but its shell ended with status %d and ran nothing%s%.400s; `ssh %s true` has to work: "
+             "is it a user with a login shell?",
+             c->host, WEXITSTATUS(c->status), *said ? ": " : "", said, login);
+}
+
 static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     const char *fix = NULL, *words = NULL, *line;
@@ -97,11 +117,14 @@ static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_S
     }
     if (fix)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: %s (ssh: %.*s)", c->host, fix, n, line);
+    else if (is_shells_end(c))
+        no_shell_text(c, text);
     else if (n)
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh can't log in: %.*s", c->host, n, line);
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh can't log in (ssh: %.*s)", c->host, n, line);
     else {
         end_text(c->status, end);
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh %s and said nothing; try `ssh -v %s true`", c->host, end, c->host);
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh %s and said nothing; try `ssh -v %s true`", c->host, end,
+                 c->login ? c->login : c->host);
     }
 }
 
@@ -129,13 +152,18 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
         snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end, *line ? ": " : "", line, other);
 }
 
+static void missing_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
+{
+    char why[CAUSE_TEXT_SIZE - 256];
+
+    script_missing(why, sizeof why, c->program, c->prefix);
+    snprintf(text, CAUSE_TEXT_SIZE, "%.250s: %s", c->host, why);
+}
+
 void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     if (c->missing)
-        snprintf(text, CAUSE_TEXT_SIZE,
-                 "%s: there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX "
-                 "to the folder that holds libexec/cellspan/%s on that host",
-                 c->host, c->program, c->program);
+        missing_text(c, text);
     else if (c->stage == CAUSE_CONNECTING)
         connecting_text(c, text);
     else

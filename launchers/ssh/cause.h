@@ -14,10 +14,13 @@ enum cause_stage {
 
 struct cause {
     const char *host;
+    const char *login;   /* as ssh is given it: USER@HOST; NULL: as host */
     const char *program; /* the agent's own name */
+    const char *prefix;  /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     const char *found;   /* its path there; NULL: unknown */
     const char *version; /* what it says of itself; NULL: unknown */
     const char *said;    /* last lines of stderr, '\n' between them; "" when there were none */
+    const char *heard;   /* last line of stdout before the shell was there; NULL: none */
     enum cause_stage stage;
     bool missing; /* the script said that there is no agent */
     int status;   /* as wait() gives it */

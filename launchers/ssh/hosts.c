@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -101,19 +103,112 @@ static char *word_at(const char *spec, size_t n)
     return strndup(spec, n);
 }
 
+/* ---- h[1-3,07-09] ---- */
+
+static int bad_range(const char *word, struct err *err)
+{
+    return err_set(err, "'%s': in brackets stand numbers, as in gpu[1-3,7] or gpu[01-12]", word);
+}
+
+/* The first brackets that are no IPv6 address, from *open to *close. 1: there are; 0: none; -1: they have no end. */
+static int find_range(const char *word, const char **open, const char **close)
+{
+    for (const char *at = word; (*open = strchr(at, '[')); at = *close + 1) {
+        if (!(*close = strchr(*open, ']')))
+            return -1;
+        if (!memchr(*open, ':', (size_t)(*close - *open)))
+            return 1;
+    }
+    return 0;
+}
+
+/* "7" or "01-12" at *at: both ends, and how many digits each number has at least. */
+static int read_range(const char **at, unsigned long *first, unsigned long *last, int *digits)
+{
+    const size_t n = strspn(*at, "0123456789");
+
+    if (n < 1 || n > 6)
+        return -1;
+    *digits = (int)n;
+    *first = *last = strtoul(*at, NULL, 10);
+    *at += n;
+    if (**at == '-') {
+        const size_t more = strspn(*at + 1, "0123456789");
+
+        if (more < 1 || more > 6)
+            return -1;
+        *last = strtoul(*at + 1, NULL, 10);
+        *at += 1 + more;
+    }
+    return *last < *first || *last - *first >= HOSTS_MAX ? -1 : 0;
+}
+
+static int expand(struct ssh_hosts *hosts, const char *word, struct err *err);
+
+/* The word with this number in place of the brackets, which may have others behind them. */
+static int expand_one(struct ssh_hosts *hosts, const char *word, const char *open, const char *close,
+                      unsigned long number, int digits, struct err *err)
+{
+    const size_t size = strlen(word) + 24;
+    char *one = malloc(size);
+    int rc;
+
+    if (!one)
+        return err_set(err, "out of memory");
+    snprintf(one, size, "%.*s%0*lu%s", (int)(open - word), word, digits, number, close + 1);
+    rc = expand(hosts, one, err);
+    free(one);
+    return rc;
+}
+
+static int expand(struct ssh_hosts *hosts, const char *word, struct err *err)
+{
+    const char *open, *close, *at;
+    const int found = find_range(word, &open, &close);
+
+    if (found < 0)
+        return bad_range(word, err);
+    if (found == 0) {
+        char *copy = strdup(word);
+
+        return copy ? add(hosts, copy, err) : err_set(err, "out of memory");
+    }
+    for (at = open + 1;; at++) {
+        unsigned long first, last;
+        int digits;
+
+        if (read_range(&at, &first, &last, &digits) < 0 || (*at != ',' && at != close))
+            return bad_range(word, err);
+        for (unsigned long k = first; k <= last; k++)
+            if (expand_one(hosts, word, open, close, k, digits, err) < 0)
+                return -1;
+        if (at == close)
+            return 0;
+    }
+}
+
+/* Up to the comma that is in no brackets. */
+static size_t word_span(const char *spec)
+{
+    bool within = false;
+    size_t n = 0;
+
+    for (; spec[n] && (within || spec[n] != ','); n++)
+        within = spec[n] == '[' || (within && spec[n] != ']');
+    return n;
+}
+
 int ssh_hosts_parse(struct ssh_hosts *hosts, const char *spec, struct err *err)
 {
     if (spec[strspn(spec, " \t")] == '\0')
         return err_set(err, "ssh needs hosts, as in --on ssh:host1,host2*4,user@host3");
     for (;;) {
-        const size_t n = strcspn(spec, ",");
+        const size_t n = word_span(spec);
         char *word = word_at(spec, n);
+        const int rc = word ? expand(hosts, word, err) : err_set(err, "out of memory");
 
-        if (!word) {
-            (void)err_set(err, "out of memory");
-            break;
-        }
-        if (add(hosts, word, err) < 0)
+        free(word);
+        if (rc < 0)
             break;
         if (!spec[n])
             return 0;

@@ -1,4 +1,4 @@
-/* hosts.h - SPEC of the engine ssh: host1,host2*4,user@host3. */
+/* hosts.h - SPEC of the engine ssh: host1,host2*4,user@host3,gpu[1-3,07-09]. */
 #ifndef LAUNCHERS_SSH_HOSTS_H
 #define LAUNCHERS_SSH_HOSTS_H
 

@@ -58,6 +58,7 @@ void link_release(struct link *l)
     pour_release(&l->err_lines);
     free(l->found);
     free(l->version);
+    free(l->heard);
 }
 
 static void over(struct link *l)
@@ -151,13 +152,17 @@ static bool mark_line(struct link *l, const char *line)
     return true;
 }
 
-/* What start files print comes first, and is nobody's concern. */
+/* What start files print comes first, and is nobody's concern; unless it is the last that comes. */
 static void out_line(void *arg, const char *line)
 {
     struct link *l = arg;
 
-    if (!mark_line(l, line) && l->state == LINK_UP)
+    if (mark_line(l, line))
+        return;
+    if (l->state == LINK_UP)
         fprintf(stderr, "%s: %s\n", l->host->name, line);
+    else if (*line)
+        keep(&l->heard, line);
 }
 
 static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
@@ -315,7 +320,10 @@ static void report_end(struct link *l, int status)
     char text[CAUSE_TEXT_SIZE];
     struct cause cause = {
         .host = l->host->name,
+        .login = l->host->destination,
+        .heard = l->heard,
         .program = l->plan->program,
+        .prefix = l->plan->prefix,
         .found = l->found,
         .version = l->version,
         .said = said ? said : "",

@@ -19,6 +19,7 @@ struct link_plan {
     struct slice line;          /* script_line's */
     const char *secret;         /* NULL: there is none */
     const char *program;        /* the agent's own name */
+    const char *prefix;         /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     uint64_t patience_ns;       /* from ssh's start to its shell's first word */
     void (*settled)(void *arg); /* a link is up, or over: another may connect. May be followed by more calls */
     void *arg;
@@ -44,6 +45,7 @@ struct link {
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
     char *found, *version; /* see cause.h */
+    char *heard;           /* the last line of stdout before the shell was there */
     char *said[16];        /* the last lines of stderr, the latest last */
     struct buf send;       /* what stdin is still to get */
     struct pour out_lines, err_lines;

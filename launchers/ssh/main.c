@@ -217,6 +217,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     if (take_secret(f, err) < 0)
         return -1;
     f->plan.program = path_name(a->command[0]);
+    f->plan.prefix = getenv("CELLSPAN_REMOTE_PREFIX");
     f->plan.settled = settled;
     f->plan.arg = f;
     if (!(f->link = calloc(f->hosts.n, sizeof *f->link)))
@@ -282,7 +283,7 @@ int main(int argc, char **argv)
     struct err err = { "" };
     int status = LAUNCH_CANNOT, read = launch_arguments_read(&a, argv,
                                                              "Runs one cellspan agent on each of the hosts "
-                                                             "of SPEC (host1,host2*4,user@host3), over ssh.",
+                                                             "of SPEC (host1,host2*4,user@gpu[1-3]), over ssh.",
                                                              &err);
 
     (void)argc;

@@ -517,8 +517,7 @@ def test_a_host_without_cellspan(notebook, net, cover, tmp_path):
     nothing.write_text("")
     libexec = os.path.join(os.path.dirname(os.path.realpath(shutil.which("cellspan"))), "..", "libexec", "cellspan", AGENT)
     cover("h2", os.path.realpath(libexec), nothing)
-    refused(notebook(CELLSPAN_REMOTE_PREFIX="/nonexistent"), "ssh:h1,h2", "RankNotStarted",
-            "h2 did not come up: there is no cellspan-agent", "pip install cellspan")
+    refused(notebook(), "ssh:h1,h2", "RankNotStarted", "h2 did not come up: there is no cellspan-agent", "pip install cellspan")
     assert net.left() == []
 
 

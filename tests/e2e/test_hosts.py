@@ -234,6 +234,35 @@ def test_nobody_is_left_when_the_notebook_ends(alone, hosts):
     assert nb.left == [] and hosts.left() == []
 
 
+def test_lists_of_hosts_are_written_as_people_write_them(alone):
+    nb = alone()
+    assert values(nb.ok(tell("-n 3 --on ssh:h[1-2], h3"), limit=150)) == ["h%d %d 0 1 %d 3 3" % (k + 1, k, k) for k in range(3)]
+    there = values(nb.ok(tell("--nproc_per_node 2"), limit=150))
+    assert sorted(line.split()[0] for line in there) == ["h1", "h1", "h2", "h2", "h3", "h3"] and there[0].endswith(" 6"), there
+
+
+def test_what_is_told_of_the_hosts_has_to_be_there(alone, tmp_path):
+    """Another one in its place may be another version, or lack packages: nobody would know why the cell fails."""
+    cell = alone(env={"CELLSPAN_REMOTE_PYTHON": "/no/such/python"}).run("%%distribute -n 2 --on ssh:h1,h2\n1", limit=150)
+    cell.assert_error("RankNotStarted")
+    assert re.search("h[12] has no /no/such/python, which CELLSPAN_REMOTE_PYTHON names", cell.error["evalue"]), cell.shown
+    cell = alone(env={"CELLSPAN_REMOTE_PREFIX": str(tmp_path)}).run("%%distribute -n 2 --on ssh:h1,h2\n1", limit=150)
+    cell.assert_error("RankNotStarted")
+    assert cell.error["evalue"].startswith("h1, h2 did not come up: there is no %s/libexec/cellspan/cellspan-agent, where CELLSPAN_REMOTE_PREFIX" % tmp_path)
+
+
+def test_hosts_that_refuse_the_login_share_a_sentence(alone, hosts, tmp_path):
+    config = pathlib.Path(hosts.ssh_config).read_text().replace(hosts.key, str(tmp_path / "no-key"))
+    (tmp_path / "config").write_text(config + "".join("Host g%d\n  HostName %s\n  HostKeyAlias h1\n" % (k, hosts.address("h1")) for k in range(20)))
+    nb = alone(env={"CELLSPAN_SSH": "ssh -F %s" % (tmp_path / "config")})
+    for _ in range(5):  # on a busy machine some may fail later than the moment that the cell waits for others
+        error = nb.run("%%distribute -n 2 --on ssh:g[0-19]\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
+        assert error.count("it refuses the login") == 1 and error.count("Permission denied") == 1 and "\n" not in error, error
+        if error.startswith("g0, g1, g2, g3, g4, g5, g6, g7 and 12 more did not come up: it refuses the login"):
+            return
+    raise AssertionError(error)
+
+
 # -- without a shared file system
 
 

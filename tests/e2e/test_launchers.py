@@ -165,6 +165,25 @@ def test_ssh_names_each_host_that_does_not_come_and_why(launch, hosts, tmp_path)
     assert one.end() == 1, one.said()
 
 
+def test_ssh_takes_lists_with_blanks_and_brackets(launch, hosts):
+    one = launch("ssh", spec="h[1-2], root@h[3]*2", env=hosts.variables())
+    one.wait_agents(3)
+    assert one.wait_out(4) == ["nodes 3", "node 0 h1", "node 1 h2", "node 2 h3 2"]
+    assert one.end() == 0, one.said()
+    one = launch("ssh", spec="h[3-1]", env=hosts.variables())
+    assert one.wait() == 2 and "'h[3-1]': in brackets stand numbers" in one.errors[-1], one.said()
+
+
+def test_ssh_tells_a_login_that_works_from_one_that_does_not(launch, hosts):
+    """Of a user without a login shell ssh's own words are about something else."""
+    os.chmod(hosts.folder, 0o755)  # sshd reads the keys as that user
+    one = launch("ssh", spec="nobody@h1", env=hosts.variables())
+    assert one.wait() == 1
+    failed = one.failed()[0]
+    assert failed.startswith("h1: the login works, but its shell ended with status 1 and ran nothing: This account"), one.said()
+    assert "`ssh nobody@h1 true` has to work" in failed
+
+
 def test_ssh_says_how_cellspan_is_installed_where_it_is_not(launch, hosts):
     one = launch("ssh", spec="h1", env=hosts.variables(), command="/nowhere/no-agent")
     assert one.wait() == 1
@@ -172,12 +191,12 @@ def test_ssh_says_how_cellspan_is_installed_where_it_is_not(launch, hosts):
     assert "CELLSPAN_REMOTE_PREFIX" in one.failed()[0]
 
 
-def test_ssh_finds_the_agent_in_another_prefix_first(launch, hosts, tmp_path):
+def test_ssh_finds_the_agent_in_the_prefix_that_was_told_and_nowhere_else(launch, hosts, tmp_path):
     folder = tmp_path / "pre fix" / "libexec" / "cellspan"
     folder.mkdir(parents=True)
     one = launch("ssh", spec="h1", env=dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(tmp_path / "pre fix")))
-    one.wait_agents(1)
-    assert one.end() == 0, one.said()
+    assert one.wait() == 1
+    assert one.failed()[0].startswith("h1: there is no %s, where CELLSPAN_REMOTE_PREFIX says" % (folder / "stand-in")), one.said()
     other = folder / "stand-in"
     other.write_text("#!/bin/sh\necho it is the other >&2\ncat >/dev/null\n")
     other.chmod(0o755)

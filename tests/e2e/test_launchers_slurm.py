@@ -186,7 +186,7 @@ def test_slurm_goes_on_when_a_node_is_lost(launch, idle):
     try:
         idle.run("scontrol", "update", "nodename=n4", "state=down", "reason=test")
         assert processes.wait_until(one.failed, LIMIT), one.said()
-        assert "n4: " in one.failed()[1] and "Node failure on n4" in one.failed()[1] and list(one.failed()) == [1]
+        assert one.failed() == {1: "n4: stand-in ended: node failure (srun: error: Node failure on n4)"}, one.said()
         assert one.process.poll() is None and 0 in one.agents()
         assert one.end() == 1, one.said()
     finally:

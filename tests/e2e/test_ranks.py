@@ -291,6 +291,46 @@ def test_check_of_some_ranks(nb):
     assert cell.displays[1]["text/plain"].startswith("1 pairs of ranks"), cell.shown
 
 
+def ports_of(pids):
+    """The TCP ports at which these processes listen."""
+    inodes = set()
+    for pid in pids:
+        for name in os.listdir("/proc/%d/fd" % pid):
+            try:
+                inodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink("/proc/%d/fd/%s" % (pid, name))))
+            except OSError:
+                pass
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+def test_strangers_at_the_port_of_a_check_are_logged(tmp_path):
+    """Its ports are open to all while it lasts: who comes uninvited is told, also when he says nothing."""
+    log = tmp_path / "log"
+    nb = Notebook(env={"CELLSPAN_LOG": "warn:%s" % log})
+    try:
+        pids = nb.rank_pids(2)
+        for _ in range(20):  # whoever knocks has to be quick
+            cell, known, guests = nb.start("%ranks check"), set(), []
+            while not cell.ended:
+                for port in ports_of(pids) - known:
+                    known.add(port)
+                    try:
+                        guests.append(socket.create_connection(("127.0.0.1", port), 5))
+                    except OSError:
+                        pass
+                nb.turn(0.005)
+            cell.assert_ok()
+            for guest in guests:
+                guest.close()
+            if guests and "did not know the check's token" in log.read_text():
+                return
+        raise AssertionError(log.read_text())
+    finally:
+        nb.close()
+
+
 def test_a_check_can_be_interrupted_and_the_next_cell_works(nb):
     nb.rank_pids(4)
     cell = nb.start("%ranks check")

@@ -77,14 +77,13 @@ static int add_each(struct place *p, const char *name, const char *path)
 
 static int list(struct place *p, const char *path)
 {
-    if (!p->says || !p->python || (p->says[0] && add_each(p, p->says, path) < 0))
+    if (!p->says || !p->python)
         return -1;
-    p->told = p->n;
+    if (p->says[0])
+        return add_each(p, p->says, path);
     if (add_each(p, p->python, path) < 0)
         return -1;
     p->wanted = p->n;
-    if (p->says[0])
-        return 0;
     if ((place_version(p->python, p->version) || place_version(CELLSPAN_PYTHONDIR, p->version)) &&
         add_each(p, p->version, path) < 0)
         return -1;
@@ -105,7 +104,10 @@ int place_list(struct place *p, const char *wanted, const char *told, const char
 static const char *none(const struct place *p, const char *node, struct err *err)
 {
     if (p->says[0])
-        return err_null(err, "%s has neither %s, as CELLSPAN_REMOTE_PYTHON says, nor %s", node, p->says, p->python);
+        return err_null(err,
+                        "%s has no %s, which CELLSPAN_REMOTE_PYTHON names: set it, in the notebook's environment, to a "
+                        "Python that is there, or unset it",
+                        node, p->says);
     return err_null(
         err,
         "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON to "
@@ -115,11 +117,9 @@ static const char *none(const struct place *p, const char *node, struct err *err
 
 const char *place_found(const struct place *p, int found, const char *node, struct err *err)
 {
-    if (p->says[0] && (found < 0 || (size_t)found >= p->told))
-        log_warn("agent", "CELLSPAN_REMOTE_PYTHON: there is no %s here", p->says);
     if (found < 0 || (size_t)found >= p->n)
         return none(p, node, err);
-    if ((size_t)found >= p->wanted)
+    if (!p->says[0] && (size_t)found >= p->wanted)
         log_info("agent", "there is no %s here: ranks run %s", p->python, p->program[found]);
     return p->program[found];
 }

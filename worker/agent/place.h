@@ -12,18 +12,18 @@
 struct place {
     char **program; /* owned, n of them: paths */
     size_t n;
-    size_t told, wanted; /* how many are CELLSPAN_REMOTE_PYTHON's; and with them, the notebook's own */
+    size_t wanted;       /* how many are at the notebook's own path, where nothing was told */
     char *says, *python; /* owned: what was told, "": nothing; what was wanted */
     char version[32];    /* "python3.11": what was wanted, as far as that is known, or "" */
 };
 
 #define PLACE_INIT                                                                                                     \
     {                                                                                                                  \
-        NULL, 0, 0, 0, NULL, NULL, ""                                                                                  \
+        NULL, 0, 0, NULL, NULL, ""                                                                                  \
     }
 
-/* First `told` (CELLSPAN_REMOTE_PYTHON; NULL or "": not set), then `wanted`; with nothing told, then what `path` (PATH)
- * may have of the same version's pythonX.Y, as far as that is known, of python3 and python. -1: memory is out. */
+/* `told` (CELLSPAN_REMOTE_PYTHON) and no other; where it is NULL or "", `wanted`, then what `path` (PATH) may have of the
+ * same version's pythonX.Y, as far as that is known, of python3 and python. -1: memory is out. */
 MUST_USE int place_list(struct place *p, const char *wanted, const char *told, const char *path, struct err *err);
 void place_release(struct place *p);
 /* The one that is there. NULL: none is, and the err names node, path and fix. found: its number, -1: none. Logs when it

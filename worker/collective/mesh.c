@@ -184,8 +184,14 @@ unsigned mesh_port(const struct mesh *m)
     return m->port;
 }
 
-unsigned mesh_strangers(const struct mesh *m)
+unsigned mesh_strangers(struct mesh *m)
 {
+    int fd;
+
+    while ((fd = accept(m->listener, NULL, NULL)) >= 0) {
+        m->strangers++;
+        fd_close(&fd);
+    }
     return m->strangers;
 }
 
@@ -343,6 +349,7 @@ static bool guest_hear(struct meeting *g, struct guest *q)
     if (n > 0 && (q->got += (size_t)n) < HELLO)
         return true;
     line = n > 0 ? guest_line(g, q) : NULL;
+    g->mesh->strangers += n <= 0; /* gone before it had said who it is */
     if (line && send(q->fd, "k", 1, MSG_NOSIGNAL) == 1) {
         fd_close(&line->in);
         line->in = q->fd;
@@ -432,6 +439,7 @@ static void part(struct meeting *g)
         if (d->line->in < 0)
             snprintf(d->peer->silent, sizeof d->peer->silent, "no connection from rank %u came", d->peer->rank);
     }
+    g->mesh->strangers += (unsigned)g->n_guests;
     for (size_t i = 0; i < g->n_guests; i++)
         fd_close(&g->guest[i].fd);
 }

@@ -31,7 +31,9 @@ struct mesh_peer {
 struct mesh *mesh_open(const char *address, const uint8_t token[MESH_TOKEN], struct err *err);
 void mesh_close(struct mesh *m); /* NULL is fine */
 unsigned mesh_port(const struct mesh *m);
-unsigned mesh_strangers(const struct mesh *m); /* connections that were turned away */
+/* Turns away who still waits at the port: nobody is met any more. How many connections it were in all, of which none
+ * said that it is a rank of this check. */
+unsigned mesh_strangers(struct mesh *m);
 
 /* Connects to each of the peers, and takes a connection from each of them: both ways are tried. What was there to them
  * before is closed. Ends when all is settled or the limit is over; 0 also when some can't be reached (their `error` and

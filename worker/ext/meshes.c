@@ -46,7 +46,15 @@ static PyObject *port(PyObject *module, PyObject *capsule)
     struct mesh *m = mesh_of(capsule);
 
     (void)module;
-    return m ? Py_BuildValue("II", mesh_port(m), mesh_strangers(m)) : NULL;
+    return m ? PyLong_FromUnsignedLong(mesh_port(m)) : NULL;
+}
+
+static PyObject *strangers(PyObject *module, PyObject *capsule)
+{
+    struct mesh *m = mesh_of(capsule);
+
+    (void)module;
+    return m ? PyLong_FromUnsignedLong(mesh_strangers(m)) : NULL;
 }
 
 static int peer_from(PyObject *tuple, void *one)
@@ -214,7 +222,8 @@ static PyObject *drop(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
     { "mesh_open", open_mesh, METH_VARARGS,
       "mesh_open(address, token) -> listens there for the other ranks of a check, until the object goes." },
-    { "mesh_port", port, METH_O, "mesh_port(mesh) -> (port, connections that were turned away)." },
+    { "mesh_port", port, METH_O, "mesh_port(mesh) -> its port." },
+    { "mesh_strangers", strangers, METH_O, "mesh_strangers(mesh) -> how many connections were turned away, when all are met." },
     { "mesh_connect", connect_mesh, METH_VARARGS,
       "mesh_connect(mesh, self, attempt, [(rank, 'address:port')], seconds) -> [(rank, why not to it, why not from "
       "it)]." },

@@ -257,12 +257,12 @@ static void pythons_are_looked_for(void)
         return;
     ok(python_of("/nowhere/python", NULL, path, out, &err) && strcmp(out, python) == 0,
        "the one on PATH will do");
-    ok(python_of("/bin/ls", "/bin/sh", path, out, &err) && strcmp(out, "/bin/sh") == 0,
-       "the one that was set is best");
-    ok(python_of("/bin/sh", "/nowhere/else", path, out, &err) && strcmp(out, "/bin/sh") == 0, "then the notebook's");
+    ok(python_of("/bin/ls", "/bin/sh", path, out, &err) && strcmp(out, "/bin/sh") == 0, "the one that was set counts");
+    ok(python_of("/bin/ls", "python3", path, out, &err) && strcmp(out, python) == 0, "by its name on PATH too");
     err.text[0] = '\0';
-    ok(!python_of("/nowhere/python", "/nowhere/else", path, out, &err) && strstr(err.text, "/nowhere/else"),
-       "one of which must be there");
+    ok(!python_of("/bin/sh", "/nowhere/else", path, out, &err) &&
+           strstr(err.text, "h2 has no /nowhere/else, which CELLSPAN_REMOTE_PYTHON names"),
+       "and no other stands in for it: %s", err.text);
     folders_are_looked_for(folder, python);
     unlink(python);
     rmdir(folder);

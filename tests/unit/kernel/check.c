@@ -92,8 +92,8 @@ static void a_check_goes_step_by_step(void)
     probed(&w, 2, "ok", "{\"port\": 4001, \"nccl_id\": null}");
     probed(&w, 3, "ok", "{\"port\": 4002, \"nccl_id\": null}");
     ok(asked(&w, "connect", "[[0,\"127.0.0.1:4001\"]]"), "and connects to the other");
-    probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}], \"strangers\": 0}");
-    probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}], \"strangers\": 0}");
+    probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}]}");
+    probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}]}");
     ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"), "then the pair is measured");
     probed(&w, 2, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
     probed(&w, 3, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
@@ -199,6 +199,15 @@ static bool was_logged(const char *path, const char *text)
     return strstr(said, text) != NULL;
 }
 
+static void to_close(struct world *w, const char *closed)
+{
+    to_pairs(w, "{\"peers\": []}");
+    both(w, "{\"rows\": [], \"pairs\": [], \"error\": \"\"}");
+    both(w, rows);
+    probed(w, 2, "ok", closed);
+    probed(w, 3, "ok", "{}");
+}
+
 static void strangers_are_logged(void)
 {
     char path[] = "/tmp/cellspan-check-XXXXXX", level[64];
@@ -210,12 +219,12 @@ static void strangers_are_logged(void)
     setenv("CELLSPAN_LOG", level, 1);
     log_open("check.t");
     begin_check(&w, &clock, "%ranks check");
-    to_pairs(&w, "{\"peers\": [], \"strangers\": 2}");
+    to_close(&w, "{\"strangers\": 2}");
     ok(was_logged(path, "refused: 2 connections to rank 0 on here that did not know the check's token"),
        "who was turned away is told");
     world_close(&w);
     begin_check(&w, &clock, "%ranks check");
-    to_pairs(&w, "{\"peers\": [], \"strangers\": 0}");
+    to_close(&w, "{\"strangers\": 0}");
     ok(!was_logged(path, "refused"), "and nobody else");
     world_close(&w);
     unsetenv("CELLSPAN_LOG");

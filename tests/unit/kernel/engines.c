@@ -74,6 +74,12 @@ static void absences(struct world *w)
        "and each machine once, whoever names it");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
+    lost(w, w->first, "it refuses the login (ssh: me@10.0.0.1: Permission denied)");
+    lost(w, w->first + 1, "it refuses the login (ssh: me@10.0.0.2: Permission denied)");
+    ok(is_over(w, "h1, h2 did not come up: it refuses the login (ssh: me@10.0.0.1: Permission denied)\""),
+       "a reason of many is said once, whatever ssh says of each");
+    next(w, "%%distribute --on ssh:a,b\npass");
+    come(w, 2);
     lost(w, w->first, "it does not answer");
     notebook_interrupt(w->nb);
     ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the wait");

@@ -220,6 +220,9 @@ static void what_srun_says_is_understood(void)
        "what waits in vain is known");
     ok(says_meaning("PartitionConfig") && says_meaning("PartitionDown") && !says_meaning("Resources"),
        "and what may: %s", says_meaning("PartitionConfig"));
+    ok(says_meaning("ReqNodeNotAvail, UnavailableNodes:n1") &&
+           says_meaning("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"),
+       "and that nodes are down");
 }
 
 static void lines_of_tasks_are_told_from_sruns(void)

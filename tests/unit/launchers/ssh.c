@@ -20,6 +20,18 @@ static const struct hosts_case hosts_cases[] = {
     { " h1 , h2*2 ", "h1 h1 0;h2 h2 2;", NULL },
     { "a@b@h1*1", "a@b@h1 h1 1;", NULL },
     { "10.0.0.1,fe80::1", "10.0.0.1 10.0.0.1 0;fe80::1 fe80::1 0;", NULL },
+    { "h[1-3]", "h1 h1 0;h2 h2 0;h3 h3 0;", NULL },
+    { "me@g[08-10,2]-ib*4, x", "me@g08-ib g08-ib 4;me@g09-ib g09-ib 4;me@g10-ib g10-ib 4;me@g2-ib g2-ib 4;x x 0;", NULL },
+    { "r[1-2]n[1-2]", "r1n1 r1n1 0;r1n2 r1n2 0;r2n1 r2n1 0;r2n2 r2n2 0;", NULL },
+    { "[fe80::1],h[1]", "[fe80::1] [fe80::1] 0;h1 h1 0;", NULL },
+    { "h[1-2],h2", NULL, "h2 stands in the list twice" },
+    { "h[3-1]", NULL, "'h[3-1]': in brackets stand numbers" },
+    { "h[]", NULL, "'h[]': in brackets" },
+    { "h[a-b]", NULL, "'h[a-b]': in brackets" },
+    { "h[1-", NULL, "'h[1-': in brackets" },
+    { "h[1,,2]", NULL, "'h[1,,2]': in brackets" },
+    { "h[1-999999]", NULL, "in brackets stand numbers" },
+    { "h[1-4095],g[1-2]", NULL, "more than 4096 hosts" },
     { "", NULL, "ssh needs hosts" },
     { "  ", NULL, "ssh needs hosts" },
     { "h1,", NULL, "'' is no host" },
@@ -76,7 +88,7 @@ static void any_allocation_may_fail(void)
 
     for (long nth = 0; rc < 0 && nth < 100; nth++) {
         alloc_fail_at(nth);
-        rc = ssh_hosts_parse(&hosts, "h1,h2*4,user@h3", &err);
+        rc = ssh_hosts_parse(&hosts, "h1,h2*4,user@h[3-3]", &err);
         alloc_fail_at(-1);
         if (rc < 0 && hosts.n)
             break;
@@ -154,7 +166,7 @@ static const struct cause_case cause_cases[] = {
     { CAUSE_CONNECTING,
       EXIT(255),
       "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535",
-      { "can't log in: Connection closed" },
+      { "can't log in (ssh: Connection closed" },
       true },
     { CAUSE_CONNECTING,
       EXIT(255),
@@ -173,7 +185,12 @@ static const struct cause_case cause_cases[] = {
       "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535",
       { "the jump host lets nothing through", "AllowTcpForwarding" },
       false },
-    { CAUSE_CONNECTING, EXIT(255), "", { "ended with status 255", "ssh -v h9 true" }, false },
+    { CAUSE_CONNECTING,
+      EXIT(1),
+      "Could not chdir to home directory /nonexistent: No such file or directory",
+      { "the login works, but its shell ended with status 1 and ran nothing: This account", "`ssh me@h9 true` has to" },
+      false },
+    { CAUSE_CONNECTING, EXIT(255), "", { "ended with status 255", "ssh -v me@h9 true" }, false },
     { CAUSE_CONNECTING, 9, "", { "killed by signal 9" }, false },
     { CAUSE_RUNNING,
       EXIT(255),
@@ -190,7 +207,13 @@ static void causes_name_the_host_and_the_fix(void)
     for (size_t i = 0; i < sizeof cause_cases / sizeof *cause_cases; i++) {
         const struct cause_case *c = &cause_cases[i];
         const struct cause cause = {
-            .host = "h9", .program = "cellspan-agent", .said = c->said, .stage = c->stage, .status = c->status
+            .host = "h9",
+            .login = "me@h9",
+            .program = "cellspan-agent",
+            .said = c->said,
+            .heard = "This account is currently not available.",
+            .stage = c->stage,
+            .status = c->status
         };
         char text[CAUSE_TEXT_SIZE];
         bool all = true;
@@ -215,6 +238,9 @@ static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(v
 
     cause_text(&cause, text);
     ok(strstr(text, "pip install cellspan") && strstr(text, "CELLSPAN_REMOTE_PREFIX"), "%s", text);
+    cause.prefix = "/opt/none";
+    cause_text(&cause, text);
+    ok(strstr(text, "h9: there is no /opt/none/libexec/cellspan/cellspan-agent, where CELLSPAN_REMOTE_PREFIX says"), "%s", text);
     cause = (struct cause){ .host = "h9",
                             .program = "cellspan-agent",
                             .said = "usage: x",

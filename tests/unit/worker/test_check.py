@@ -145,7 +145,7 @@ def test_a_port_that_nobody_reaches_is_named(fork):
     ranks = fork(range(3))
     opened = step(ranks, "listen", {"address": "127.0.0.1", "token": TOKEN})
     closed = _link.mesh_open("127.0.0.1", secrets.token_bytes(16))  # takes connections, and never answers
-    ports = [o["port"] for o in opened[:2]] + [_link.mesh_port(closed)[0]]
+    ports = [o["port"] for o in opened[:2]] + [_link.mesh_port(closed)]
     where = [[r.number, f"127.0.0.1:{p}"] for r, p in zip(ranks, ports)]
     met = step(ranks, "connect", lambda r: {"peers": [w for w in where if w[0] != r.number], "attempt": 1, "limit_s": 5})
     errors = {(r.number, p["rank"]): p["error"] for r, m in zip(ranks, met) for p in m["peers"]}

@@ -75,8 +75,7 @@ def _listen(worker, asked):
     check = Check(worker.rank)
     token = bytes.fromhex(asked["token"])
     check.mesh = _link.mesh_open(asked["address"], token)
-    port, _ = _link.mesh_port(check.mesh)
-    answer = {"port": port, "nccl_id": None}
+    answer = {"port": _link.mesh_port(check.mesh), "nccl_id": None}
     if asked.get("nccl"):
         answer["nccl_id"] = gpus.unique_id().hex()
     _check = check
@@ -94,11 +93,7 @@ def _connect(worker, asked):
     check = _opened()
     peers = [(int(rank), str(where)) for rank, where in asked["peers"]]
     found = _link.mesh_connect(check.mesh, check.rank, int(asked.get("attempt", 0)), peers, _limit(asked))
-    _, strangers = _link.mesh_port(check.mesh)
-    return {
-        "peers": [{"rank": rank, "error": error, "silent": silent} for rank, error, silent in found],
-        "strangers": strangers,
-    }
+    return {"peers": [{"rank": rank, "error": error, "silent": silent} for rank, error, silent in found]}
 
 
 def _limit(asked):
@@ -163,8 +158,10 @@ def _world(check, order, asked, end):
 
 
 def _close(worker, asked):
+    """The port was open to all until here: who came that was no rank of the check is counted."""
+    strangers = _link.mesh_strangers(_check.mesh) if _check is not None else 0
     close()
-    return {}
+    return {"strangers": strangers}
 
 
 def _cast_open(worker, asked):
