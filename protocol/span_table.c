@@ -58,6 +58,7 @@ static const struct span_info table[] = {
     { SPAN_CUT, "CUT", 2, { BYTES("inodes", 64 * KIB), U64("abort") } },
     { SPAN_SYNCED, "SYNCED", 0, { NONE } },
     { SPAN_PROBE, "PROBE", 2, { STR("what", 256), STR("content", 16 * MIB) } },
+    { SPAN_FOLLOW, "FOLLOW", 2, { STR("home", 1 * MIB), U64("near") } },
     { SPAN_READY, "READY", 3, { U64("pid"), STR("python", 64), STR("info", 64 * KIB) } },
     { SPAN_REPLY, "REPLY", 4, { STR("status", 64), STR("content", 64 * MIB), STR("metadata", 16 * MIB),
       LIST("buffers", 256 * MIB) } },

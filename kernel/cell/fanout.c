@@ -6,8 +6,7 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-/* Sends m to the workers of these ranks; -1: the cell has failed. */
-static int send_ranks(struct cell *c, const struct ranks *to, const struct span *m)
+int fanout_send(struct cell *c, const struct ranks *to, const struct span *m)
 {
     uint32_t *workers = calloc(ranks_count(to) + 1, sizeof *workers);
     size_t n = 0;
@@ -43,16 +42,16 @@ static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
     int rc;
 
     if (m->v[F_BIND_CAST].s.n == 0 || fanout_is_near(c, to))
-        return send_ranks(c, to, m);
+        return fanout_send(c, to, m);
     if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         rc = -1;
     } else {
         ranks_remove(&others, (unsigned)root);
-        rc = send_ranks(c, &one, m);
+        rc = fanout_send(c, &one, m);
         m->blob = m->blob_size = 0;
         if (rc == 0)
-            rc = send_ranks(c, &others, m);
+            rc = fanout_send(c, &others, m);
     }
     ranks_release(&one);
     ranks_release(&others);
@@ -256,7 +255,7 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     if (lead && c->stdin_allowed && c->member[0].rank == 0) /* input() asks at rank 0 alone */
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
-    if (send_ranks(c, to, m) < 0)
+    if (fanout_send(c, to, m) < 0)
         return -1;
     for (size_t k = 0; k < c->n; k++)
         if (ranks_has(to, c->member[k].rank))

@@ -192,6 +192,8 @@ void gather_look(struct cell *c)
         return;
     }
     c->state = CELL_SHIPPING;
+    if (follow_tell(c) < 0)
+        return;
     if (c->captured && shipments_plan(c->nb->group, &c->to, c->captured, &c->ships, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;

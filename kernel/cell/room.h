@@ -11,6 +11,7 @@
  *   sites.c      the machines as placement sees them, and their GPUs
  *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
+ *   follow.c     what ranks follow home in, such as its environment
  *   cast.c       big variables from GPU to GPU
  *   fanout.c     BIND and RUN, FETCH for %pull
  *   collect.c    DONE, EXITED, displays, input of the ranks
@@ -354,6 +355,9 @@ void gather_look(struct cell *c);                          /* goes on when all i
 void gather_shipped(struct cell *c);                       /* the next of its shipments has left */
 void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
 
+/* follow.c */
+int follow_tell(struct cell *c); /* the ranks that were told something else; -1: the cell has failed */
+
 /* cast.c */
 void cast_packed(struct cell *c, const struct span *packed);              /* takes its blob; ships it now or later */
 bool cast_message(struct cell *c, uint32_t worker, const struct span *m); /* a PROBED; false: not the one that is waited for */
@@ -364,6 +368,7 @@ void cast_over(struct cell *c);
 void cast_release(struct cell *c);
 
 /* fanout.c */
+int fanout_send(struct cell *c, const struct ranks *to, const struct span *m); /* to their workers; -1: the cell has failed */
 void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
 bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
 void fanout_run(struct cell *c);

@@ -17,6 +17,7 @@ import traceback
 
 from . import _link, aborts, environment, gpus, landing, torchenv
 from .errors import in_words, text_of
+from .follow import Follower
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config
@@ -34,11 +35,12 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 class Rank(Worker):
     """See HANDLERS for what is served."""
 
-    HANDLERS = {"RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
+    HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
 
     CELL = "RUN"
 
-    def __init__(self, fd, rank, group):
+    def __init__(self, fd, rank, group, fixed=()):
+        """fixed: names of the environment that were set for this rank alone."""
         super().__init__()
         self.rank = rank
         self.group = group
@@ -50,6 +52,7 @@ class Rank(Worker):
         self._bind_error = None
         self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
+        self._follower = Follower(fixed)
         self._set_env = {}
         self._threads = None
         self._error_file = os.path.join(tempfile.gettempdir(), f"cellspan-{os.getpid()}-error.json")
@@ -279,6 +282,12 @@ class Rank(Worker):
             who = "this client takes no input requests" if self.rank == 0 else "input() asks at rank 0 only"
             raise StdinNotImplementedError(f"rank {self.rank}: {who}")
         return self.ask(prompt, password)
+
+    # ---- what home has set for all ----------------------------------------------------------------------------------
+
+    def _follow(self, message):
+        fields = message[6]
+        self._follower.take(fields["home"], bool(fields["near"]), self._before_env)
 
     # ---- values ----------------------------------------------------------------------------------------------------------
 

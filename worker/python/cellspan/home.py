@@ -9,6 +9,7 @@ import sys
 from . import _link, environment, requests, standin
 from .comms import Comms
 from .errors import in_words, text_of
+from .follow import Lead
 from .imports import when_imported
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
@@ -63,6 +64,7 @@ class Home(Worker):
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last
         self._lists = {}  # the same, whole, for the call that asked
+        self._lead = Lead()
         self._torch = False
         self._expecting = False  # what _expect_values() imports is there
         self._hook_input()
@@ -233,7 +235,8 @@ class Home(Worker):
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
         found["assigned"] = self._captures().assigned(code, transform)
-        return warnings
+        found["home"], more = self._lead.text()
+        return warnings + more
 
     def _expect_values(self):
         """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""

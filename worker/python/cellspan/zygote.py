@@ -146,7 +146,7 @@ def become(order, sock, batch):
     os.environ.update(order.env)
     if order.cwd:
         os.chdir(order.cwd)
-    rank = ranks.Rank(link, order.rank, order.group)
+    rank = ranks.Rank(link, order.rank, order.group, order.env)
     ranks.current = rank
     wait_for_agent(order)
     rank.run()

@@ -1,0 +1,58 @@
+/* What ranks follow home in: its environment. Home says it with CAPTURED, and each rank is told before anything
+ * else of the cell reaches it, where it differs from what the rank was told last. */
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+#define KNOWN "%home" /* among what a rank knows; no variable can have this name */
+
+/* Those of the cell's ranks, on home's machine or on others, that were told something else. */
+static int lacking(const struct cell *c, const char *home, bool near, struct ranks *out)
+{
+    for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1)) {
+        const struct rank *r = &c->nb->group->rank[k];
+
+        if ((r->node == NODE_HERE) != near || strcmp(text_field(r->known, KNOWN), home) == 0)
+            continue;
+        if (ranks_add(out, (unsigned)k) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void note_told(struct cell *c, const char *home, const struct ranks *told)
+{
+    json_t *text = json_string(home);
+
+    for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1))
+        if (json_object_set(c->nb->group->rank[k].known, KNOWN, text) < 0)
+            log_warn("follow", "out of memory: rank %ld will be told again", k);
+    json_decref(text);
+}
+
+static int tell(struct cell *c, const char *home, bool near)
+{
+    struct span m = { .kind = SPAN_FOLLOW, .cell = c->id };
+    struct ranks to = RANKS_INIT;
+    int rc = lacking(c, home, near, &to);
+
+    m.v[F_FOLLOW_HOME].s = slice_text(home);
+    m.v[F_FOLLOW_NEAR].u64 = near;
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (ranks_count(&to) && (rc = fanout_send(c, &to, &m)) == 0)
+        note_told(c, home, &to);
+    ranks_release(&to);
+    return rc;
+}
+
+int follow_tell(struct cell *c)
+{
+    const char *home = text_field(c->captured, "home");
+
+    if (c->plan.kind == PLAN_PULL) /* nothing of it runs on ranks */
+        return 0;
+    return tell(c, home, true) < 0 ? -1 : tell(c, home, false);
+}
