@@ -169,8 +169,10 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
     if (r->state == RANK_STARTING)
         r->state = RANK_IDLE;
     start_check(nb, r, m->v[F_READY_PYTHON].s);
-    if (nb->cell)
+    if (nb->cell) {
+        start_progress(nb->cell);
         gather_look(nb->cell);
+    }
 }
 
 void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)

@@ -50,7 +50,7 @@
 #define GRACE_NS (10 * NS_PER_S)
 #define STOP_GRACE_MS 2000               /* for ranks that are stopped, before they are killed */
 #define DEATHS_MAX 3u                    /* of home or its agent without an answer in between, then nothing starts unasked */
-#define START_LIMIT_NS (120 * NS_PER_S)  /* ranks and their imports must be there by then */
+#define START_LIMIT_NS (120 * NS_PER_S)  /* without any sign of the ranks that start, imports included */
 
 /* Messages that this folder agrees on with worker/python beyond the tables. */
 #define RUN_RESULT 1u
@@ -342,6 +342,7 @@ bool sites_wait(const struct cell *c);                      /* for an answer */
 /* start.c */
 void start_begin(struct cell *c);             /* goes on with gather_look() */
 void start_look(struct cell *c);
+void start_progress(struct cell *c);          /* a rank came: the limit for the others begins anew */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
 void start_took_too_long(struct cell *c);
 

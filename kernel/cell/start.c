@@ -274,9 +274,16 @@ static void go(struct cell *c)
         gather_look(c);
 }
 
+/* Each that comes is a sign that the others are under way. */
+void start_progress(struct cell *c)
+{
+    if (c->state == CELL_GATHERING)
+        c->start_ns = notebook_now(c->nb) + START_LIMIT_NS;
+}
+
 void start_begin(struct cell *c)
 {
-    c->start_ns = notebook_now(c->nb) + START_LIMIT_NS; /* also for those that an earlier cell began to start */
+    start_progress(c); /* the limit is also for those that an earlier cell began to start */
     c->wants_places = true;
     if (sites_ask(c) == 0)
         start_look(c);
@@ -342,7 +349,7 @@ void start_took_too_long(struct cell *c)
         if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s %s did not come up in %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
+        cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
                   text.p, limit);
     if (ranks_count(&late)) /* else it is home that takes its time, which it may */
         manage_kill(c->nb, &late, 9, 0);

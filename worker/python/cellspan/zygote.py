@@ -22,7 +22,7 @@ from .worker import begin_process
 PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 PRELOAD = ("cloudpickle", "numpy", "torch", "torch.distributed")
-ORPHAN_LIMIT = 10.0  # seconds that the process in between may take to end
+PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
 
 
 class Order:
@@ -99,14 +99,16 @@ def main(fd):
     gc.collect()
     gc.freeze()
     for batch in orders(sock):
-        order = fork_all(sock, batch, agent)
-        if order is not None:
-            become(order, sock, batch)
-            return
+        while batch:
+            order = fork_some(sock, batch[:PORTION], agent)
+            if order is not None:
+                become(order, sock, batch)
+                return
+            batch = batch[PORTION:]
 
 
-def fork_all(sock, batch, agent):
-    """Forks a batch's ranks. None in the zygote; in a rank, its order."""
+def fork_some(sock, batch, agent):
+    """Forks a batch's ranks. None in the zygote, which has closed their descriptors; in a rank, its order."""
     sys.stdout.flush()
     sys.stderr.flush()
     between = _link.fork()
@@ -130,7 +132,7 @@ def fork_all(sock, batch, agent):
 
 
 def become(order, sock, batch):
-    """In the child: a rank from here on."""
+    """In the child: a rank from here on. batch: the orders whose descriptors it has, its own among them."""
     from . import _rank as ranks
 
     os.setsid()
@@ -153,10 +155,11 @@ def become(order, sock, batch):
 
 
 def wait_for_agent(order):
-    """Until the process in between is gone; from then on the rank dies with its agent, if it still lives."""
-    end = time.monotonic() + ORPHAN_LIMIT
-    while os.getppid() == order.between and time.monotonic() < end:
-        time.sleep(0.0005)
+    """Until the process in between is gone, however long it takes; from then on the rank dies with its agent, if that still
+    lives. Should the agent end before, so does its socket, and with that the rank."""
+    begin = time.monotonic()
+    while os.getppid() == order.between:
+        time.sleep(min(0.0005 + (time.monotonic() - begin) / 20, 0.05))
     _link.die_with_parent(signal.SIGKILL)
-    if os.getppid() not in (order.agent, order.between):
+    if os.getppid() != order.agent:
         os._exit(1)
