@@ -11,10 +11,9 @@
 
 bool cell_is_ours(struct request *r)
 {
-    const char *code = json_string_value(json_object_get(request_content(r), "code"));
     struct slice line;
 
-    return code && plan_peek(slice_text(code), &line) == 1;
+    return plan_peek(text_slice(request_content(r), "code"), &line) == 1;
 }
 
 static struct cell *cell_create(struct notebook *nb, struct request *r, struct slice text)
@@ -70,7 +69,7 @@ void cell_destroy(struct cell *c)
     absent_release(c);
     cast_release(c);
     free(c->said);
-    free(c->failed);
+    json_decref(c->failed);
     free(c->failed_name);
     free(c->text);
     request_unref(c->request);
@@ -86,9 +85,14 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_trim(text);
+    cell_fail_in_words(c, ename, "", slice_text(text));
+}
+
+void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text)
+{
     c->bad = true;
     if (!c->failed) {
-        c->failed = strdup(text);
+        c->failed = text_joined(head, text);
         c->failed_name = strdup(ename);
     }
     if (c->state == CELL_ENGINE)
@@ -165,7 +169,7 @@ static void cell_start(struct cell *c)
 
 void cell_begin(struct notebook *nb, struct request *r, unsigned count)
 {
-    struct cell *c = cell_create(nb, r, slice_text(json_string_value(json_object_get(request_content(r), "code"))));
+    struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
 
     if (!c) {
         nb->doors.reply(nb->doors.arg, r, "execute_reply", &(struct parcel){ .content = slice_text(NO_MEMORY) });

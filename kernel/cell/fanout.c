@@ -293,7 +293,7 @@ static int run_all(struct cell *c, struct span *m)
 static struct slice code_of(const struct cell *c)
 {
     if (c->plan.kind == PLAN_SCRIPT)
-        return slice_text(text_field(c->captured, "script"));
+        return text_slice(c->captured, "script");
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 

@@ -56,7 +56,8 @@ static void bind_handle(struct cell *c, const struct member *m)
     const json_t *data = json_object_get(m->result, "data");
 
     if (text_json(&content,
-                  json_pack("{s:i, s:s, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr", text_field(data, "text/plain"),
+                  json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
+                            text_joined("", text_slice(data, "text/plain")),
                             "why", m->note, "count", (int)c->count, "into", c->plan.into)) == 0) {
         b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
         b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
@@ -225,12 +226,10 @@ static void next_pull(struct cell *c)
 
 static void expanded(struct cell *c, const json_t *content)
 {
-    const char *text = json_string_value(json_object_get(content, "text"));
-
-    if (text)
-        cell_expanded(c, slice_text(text));
+    if (json_is_string(json_object_get(content, "text")))
+        cell_expanded(c, text_slice(content, "text"));
     else
-        cell_fail(c, text_field(content, "ename"), "%s", text_field(content, "evalue"));
+        cell_fail_in_words(c, text_field(content, "ename"), "", text_slice(content, "evalue"));
 }
 
 void finish_bound(struct cell *c, const struct span *reply)
@@ -246,8 +245,8 @@ void finish_bound(struct cell *c, const struct span *reply)
             c->expressions = json_incref(json_object_get(content, "user_expressions"));
         }
         if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
-            cell_fail(c, text_field(content, "ename"), "home could not take the value: %s",
-                      text_field(content, "evalue"));
+            cell_fail_in_words(c, text_field(content, "ename"), "home could not take the value: ",
+                               text_slice(content, "evalue"));
         else if (c->plan.gather && c->binds == 0)
             show_result(c, content);
         if (c->state == CELL_BINDING && c->binds == 0) {

@@ -229,20 +229,20 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
     }
     while (text.n && text.p[0] == ' ')
         text = slice_of(text.p + 1, text.n - 1);
-    cell_fail(c, ename, "%.*s", SLICE_ARG(text));
+    cell_fail_in_words(c, ename, "", text);
 }
 
 static void take_captured(struct cell *c, const struct span *m)
 {
     json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
-    const char *error = json_string_value(json_object_get(names, "error"));
+    const struct slice error = text_slice(names, "error");
 
     c->wants_capture = false;
     note_lines(c, m->v[F_CAPTURED_WARNINGS].s);
     json_decref(c->captured);
     c->captured = names;
-    if (error)
-        fail_in_words_of_python(c, slice_text(error));
+    if (error.n)
+        fail_in_words_of_python(c, error);
     else
         gather_look(c);
 }

@@ -40,12 +40,12 @@ void info_ready(struct notebook *nb, const struct span *ready)
 }
 
 /* Clients count code points, C counts bytes. */
-static size_t bytes_of(const char *text, size_t points)
+static size_t bytes_of(struct slice text, size_t points)
 {
     size_t at = 0;
 
-    while (text[at] && (points > 0 || ((unsigned char)text[at] & 0xc0) == 0x80)) {
-        if (((unsigned char)text[at] & 0xc0) != 0x80) {
+    while (at < text.n && (points > 0 || ((unsigned char)text.p[at] & 0xc0) == 0x80)) {
+        if (((unsigned char)text.p[at] & 0xc0) != 0x80) {
             if (points == 0)
                 break;
             points--;
@@ -56,16 +56,14 @@ static size_t bytes_of(const char *text, size_t points)
 }
 
 /* The request's code, and the byte offset of its cursor (the end where none is given). */
-static const char *code_of(const struct request *r, size_t *at)
+static struct slice code_of(const struct request *r, size_t *at)
 {
-    const char *code = json_string_value(json_object_get(request_content(r), "code"));
+    const struct slice code = text_slice(request_content(r), "code");
     const json_t *cursor = json_object_get(request_content(r), "cursor_pos");
 
-    if (!code)
-        return NULL;
     *at = json_is_integer(cursor) && json_integer_value(cursor) >= 0
               ? bytes_of(code, (size_t)json_integer_value(cursor))
-              : strlen(code);
+              : code.n;
     return code;
 }
 
@@ -80,14 +78,14 @@ bool info_complete(struct notebook *nb, struct request *r)
 {
     struct buf matches = BUF_INIT;
     size_t at, start;
-    const char *code = code_of(r, &at);
-    const bool ours = code && plan_complete(slice_text(code), at, nb->group->size, &matches, &start) == 1;
+    const struct slice code = code_of(r, &at);
+    const bool ours = plan_complete(code, at, nb->group->size, &matches, &start) == 1;
 
     if (ours)
         answer(nb, r, "complete_reply",
                json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", text_parse(buf_slice(&matches)),
-                         "cursor_start", (json_int_t)utf8_width(slice_of(code, start)), "cursor_end",
-                         (json_int_t)utf8_width(slice_of(code, at)), "metadata"));
+                         "cursor_start", (json_int_t)utf8_width(slice_of(code.p, start)), "cursor_end",
+                         (json_int_t)utf8_width(slice_of(code.p, at)), "metadata"));
     buf_release(&matches);
     return ours;
 }
@@ -95,7 +93,8 @@ bool info_complete(struct notebook *nb, struct request *r)
 bool info_inspect(struct notebook *nb, struct request *r)
 {
     size_t at;
-    const char *code = code_of(r, &at), *magic = code ? plan_at(slice_text(code), at) : NULL;
+    const struct slice code = code_of(r, &at);
+    const char *magic = plan_at(code, at);
     char *help = magic ? plan_help(magic) : NULL;
 
     if (help)

@@ -202,13 +202,12 @@ static void take_comm(struct notebook *nb, struct request *r)
 
 static void take_input(struct notebook *nb, struct request *r)
 {
-    const char *value = json_string_value(json_object_get(request_content(r), "value"));
     struct span m = { .kind = SPAN_INPUT_REPLY, .worker = nb->asker };
 
     if (!nb->asking)
         return;
     nb->asking = false;
-    m.v[F_INPUT_REPLY_VALUE].s = slice_text(value ? value : "");
+    m.v[F_INPUT_REPLY_VALUE].s = text_slice(request_content(r), "value");
     notebook_send(nb, nb->asker, &m);
 }
 

@@ -120,16 +120,14 @@ json_t *report_death(const struct notebook *nb, const struct rank *r, const stru
 /* ---- errors of ranks ---- */
 
 /* What is the same for ranks that failed alike: of a death, how it came; of an exception, its text. */
-static const char *essence(const json_t *error)
+static struct slice essence(const json_t *error)
 {
-    const json_t *said = json_object_get(error, "how");
-
-    return said ? json_string_value(said) : text_field(error, "evalue");
+    return text_slice(error, json_object_get(error, "how") ? "how" : "evalue");
 }
 
 static bool alike(const json_t *a, const json_t *b)
 {
-    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && strcmp(essence(a), essence(b)) == 0;
+    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && slice_equal(essence(a), essence(b));
 }
 
 /* The first of the causes: a death before an exception, for exceptions of peers follow from it. After the user's
@@ -178,14 +176,15 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
-        struct buf who = BUF_INIT;
+        struct buf who = BUF_INIT, head = BUF_INIT;
 
         if (told[k] || !m->error || !(m->accused || c->interrupts))
             continue;
-        if (same_ranks(c, m, told, &who) == 0)
-            json_array_append_new(
-                traceback, json_sprintf("also on %s: %s: %s", who.p, text_field(m->error, "ename"), essence(m->error)));
+        if (same_ranks(c, m, told, &who) == 0 &&
+            buf_addf(&head, "also on %s: %s: ", who.p, text_field(m->error, "ename")) == 0)
+            json_array_append_new(traceback, text_joined(head.p, essence(m->error)));
         buf_release(&who);
+        buf_release(&head);
     }
 }
 
@@ -200,13 +199,24 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
                                                           text_field(cause->error, "ename"), who.p, c->world));
         json_array_extend(traceback, json_object_get(cause->error, "traceback"));
         add_others(c, told, traceback);
-        error = json_pack("{s:s, s:s, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue",
-                          text_field(cause->error, "evalue"), "traceback", traceback, "exit_status",
+        error = json_pack("{s:s, s:O*, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue",
+                          json_object_get(cause->error, "evalue"), "traceback", traceback, "exit_status",
                           json_object_get(cause->error, "exit_status"));
     }
     json_decref(traceback);
     buf_release(&who);
     return error;
+}
+
+/* What the whole cell failed with. */
+static json_t *failure(const struct cell *c)
+{
+    const struct slice text = slice_of(json_string_value(c->failed), json_string_length(c->failed));
+    char head[320];
+
+    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", c->failed_name);
+    return json_pack("{s:s, s:O, s:[o]}", "ename", c->failed_name, "evalue", c->failed, "traceback",
+                     text_joined(head, text));
 }
 
 json_t *report_error(struct cell *c)
@@ -216,8 +226,7 @@ json_t *report_error(struct cell *c)
     json_t *error = NULL;
 
     if (c->failed)
-        error = json_pack("{s:s, s:s, s:[o]}", "ename", c->failed_name, "evalue", c->failed, "traceback",
-                          json_sprintf("\033[0;31m%s\033[0m: %s", c->failed_name, c->failed));
+        error = failure(c);
     else if (cause && told)
         error = compose(c, cause, told);
     if (error && cause && cause->state == MEMBER_DEAD &&

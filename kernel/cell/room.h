@@ -174,7 +174,7 @@ struct cell {
     uint64_t progress_ns;
     json_t *error;           /* owned: the content of the error message once it was shown */
     bool bad;                /* it is to end as an error, even if memory was too short to say which */
-    char *failed;            /* owned: a failure of the whole cell in words (usage, start), or NULL */
+    json_t *failed;          /* owned: a failure of the whole cell in words (usage, start), a string, or NULL */
     char *failed_name;       /* owned: its ename */
     unsigned interrupts;
     uint64_t interrupted_ns; /* when the first came */
@@ -293,6 +293,7 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count);
 void cell_begin_call(struct notebook *nb, const struct span *m);
 void cell_expanded(struct cell *c, struct slice line);
 void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4); /* and finishes */
+void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text); /* of Python's, behind the head */
 void cell_destroy(struct cell *c);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);

@@ -19,7 +19,7 @@ int text_json(struct buf *out, json_t *value)
 
 json_t *text_parse(struct slice text)
 {
-    return json_loadb(text.p, text.n, 0, NULL);
+    return json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
 }
 
 const char *text_field(const json_t *object, const char *name)
@@ -27,6 +27,24 @@ const char *text_field(const json_t *object, const char *name)
     const char *text = json_string_value(json_object_get(object, name));
 
     return text ? text : "";
+}
+
+struct slice text_slice(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+
+    return json_is_string(value) ? slice_of(json_string_value(value), json_string_length(value)) : slice_text("");
+}
+
+json_t *text_joined(const char *head, struct slice text)
+{
+    struct buf all = BUF_INIT;
+    json_t *joined = NULL;
+
+    if (buf_add_text(&all, head) == 0 && buf_add_slice(&all, text) == 0)
+        joined = json_stringn(all.p, all.n);
+    buf_release(&all);
+    return joined;
 }
 
 void text_trim(char *text)

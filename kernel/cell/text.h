@@ -10,8 +10,11 @@
 MUST_USE int text_json(struct buf *out, json_t *value);
 /* Parses text that must be a JSON object or array; NULL when it is not. The caller's to free. */
 json_t *text_parse(struct slice text);
-/* The string under this name, borrowed; "" when there is none. */
+/* The string under this name, borrowed; "" when there is none. What users wrote may hold NULs: text_slice() has all of it. */
 const char *text_field(const json_t *object, const char *name);
+struct slice text_slice(const json_t *object, const char *name);
+/* head and text in one string; NULL: memory is out, or it is no UTF-8. The caller's. */
+json_t *text_joined(const char *head, struct slice text);
 /* Text that snprintf() may have cut within a character, which JSON doesn't take: what is left of that goes. */
 void text_trim(char *text);
 /* SIGKILL as "SIGKILL"; unknown ones as "signal 77". Borrowed from out. */

@@ -329,17 +329,17 @@ void where_begin(struct cell *c)
 }
 
 /* It is in the history as the other cells are. */
-static void record(struct notebook *nb, const struct where *w, const char *code)
+static void record(struct notebook *nb, const struct where *w, struct slice code)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = w->id };
 
     m.v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD;
     m.v[F_CAPTURE_COUNT].u64 = w->count;
-    m.v[F_CAPTURE_RAW].s = slice_text(code);
+    m.v[F_CAPTURE_RAW].s = code;
     notebook_send(nb, SPAN_WORKER_HOME, &m);
 }
 
-static void answer_beside(struct notebook *nb, struct request *r, const char *spec, const char *code)
+static void answer_beside(struct notebook *nb, struct request *r, const char *spec, struct slice code)
 {
     const bool silent = json_is_true(json_object_get(request_content(r), "silent"));
     const bool store = !silent && !json_is_false(json_object_get(request_content(r), "store_history"));
@@ -362,14 +362,14 @@ static void answer_beside(struct notebook *nb, struct request *r, const char *sp
 
 bool where_request(struct notebook *nb, struct request *r)
 {
-    const char *code = json_string_value(json_object_get(request_content(r), "code"));
+    const struct slice code = text_slice(request_content(r), "code");
     struct err err = { "" };
     struct plan plan;
     struct slice line;
     bool ours;
 
-    if (!nb->cell || nb->aborting || !code || plan_peek(slice_text(code), &line) != 1 || memchr(line.p, '{', line.n) ||
-        memchr(line.p, '$', line.n) || plan_parse(slice_text(code), line, &plan, &err) < 0)
+    if (!nb->cell || nb->aborting || plan_peek(code, &line) != 1 || memchr(line.p, '{', line.n) ||
+        memchr(line.p, '$', line.n) || plan_parse(code, line, &plan, &err) < 0)
         return false;
     ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
     if (ours)

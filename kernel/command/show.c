@@ -13,7 +13,8 @@
 #define PICTURES_MAX 256u
 
 struct picture {
-    char *id, *text; /* owned */
+    char *id;        /* owned */
+    struct buf text;
 };
 
 struct show {
@@ -33,7 +34,7 @@ void show_destroy(struct show *s)
         return;
     for (size_t i = 0; i < s->n; i++) {
         free(s->picture[i].id);
-        free(s->picture[i].text);
+        buf_release(&s->picture[i].text);
     }
     free(s);
 }
@@ -67,27 +68,31 @@ static void stream(struct show *s, const json_t *content)
         write_all(s, strcmp(name, "stderr") == 0 ? 2 : 1, json_string_value(text), json_string_length(text));
 }
 
-static void print_line(struct show *s, const char *text)
+static void print_line(struct show *s, struct slice text)
 {
-    write_all(s, 1, text, strlen(text));
-    if (*text && text[strlen(text) - 1] != '\n')
+    write_all(s, 1, text.p, text.n);
+    if (text.n && text.p[text.n - 1] != '\n')
         write_all(s, 1, "\n", 1);
 }
 
-/* A bundle's values may be lists of lines. NULL: no text in it; the caller's. */
-static char *plain_text(const json_t *content)
+static int add_string(struct buf *text, const json_t *value)
+{
+    return json_is_string(value) ? buf_add(text, json_string_value(value), json_string_length(value)) : 0;
+}
+
+/* A bundle's values may be lists of lines. The text is empty where there is none; the caller's to release. */
+static struct buf plain_text(const json_t *content)
 {
     const json_t *value = json_object_get(json_object_get(content, "data"), "text/plain");
     struct buf text = BUF_INIT;
     const json_t *line;
     size_t i;
+    int rc = add_string(&text, value);
 
-    if (json_is_string(value))
-        return strdup(json_string_value(value));
     json_array_foreach(value, i, line)
-        if (json_is_string(line) && buf_add_text(&text, json_string_value(line)) < 0)
-            break;
-    return text.p ? buf_take(&text) : NULL;
+        if (rc == 0)
+            rc = add_string(&text, line);
+    return text;
 }
 
 static struct picture *picture_find(struct show *s, const char *id)
@@ -104,33 +109,33 @@ static void display(struct show *s, const json_t *content, bool update)
 {
     const char *id = json_string_value(json_object_get(json_object_get(content, "transient"), "display_id"));
     struct picture *p = id ? picture_find(s, id) : NULL;
-    char *text = plain_text(content);
+    struct buf text = plain_text(content);
 
     if (p) {
-        free(p->text);
+        buf_release(&p->text);
         p->text = text;
         return;
     }
-    if (text && !update)
-        print_line(s, text);
-    free(text);
+    if (text.n && !update)
+        print_line(s, buf_slice(&text));
+    buf_release(&text);
 }
 
 /* Escape sequences of colours: what is no terminal has no use for them. */
-static void without_colours(char *text)
+static void without_colours(struct buf *text)
 {
-    char *to = text;
+    size_t to = 0;
 
-    while (*text) {
-        if (text[0] == '\033' && text[1] == '[') {
-            for (text += 2; *text && (*text < '@' || *text > '~'); text++)
+    for (size_t at = 0; at < text->n;) {
+        if (text->p[at] == '\033' && at + 1 < text->n && text->p[at + 1] == '[') {
+            for (at += 2; at < text->n && (text->p[at] < '@' || text->p[at] > '~'); at++)
                 ;
-            text += *text != '\0';
+            at += at < text->n;
         } else {
-            *to++ = *text++;
+            text->p[to++] = text->p[at++];
         }
     }
-    *to = '\0';
+    text->n = to;
 }
 
 static void error(struct show *s, const json_t *content)
@@ -143,14 +148,14 @@ static void error(struct show *s, const json_t *content)
     int rc = 0;
 
     json_array_foreach(traceback, i, line)
-        if (json_is_string(line) && rc == 0)
-            rc = buf_addf(&text, "%s\n", json_string_value(line));
+        if (rc == 0 && (rc = add_string(&text, line)) == 0)
+            rc = buf_add(&text, "\n", 1);
     if (text.n == 0 && rc == 0)
         rc = buf_addf(&text, "%s: %s\n", ename ? ename : "error", evalue ? evalue : "");
     if (rc == 0) {
         if (!isatty(2))
-            without_colours(text.p);
-        write_all(s, 2, text.p, strlen(text.p));
+            without_colours(&text);
+        write_all(s, 2, text.p, text.n);
     }
     buf_release(&text);
 }
@@ -170,8 +175,8 @@ void show_message(struct show *s, const char *type, const json_t *content)
 void show_finish(struct show *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (s->picture[i].text)
-            print_line(s, s->picture[i].text);
+        if (s->picture[i].text.n)
+            print_line(s, buf_slice(&s->picture[i].text));
 }
 
 bool show_broken(const struct show *s)

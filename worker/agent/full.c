@@ -36,7 +36,7 @@ static bool complains(struct slice msg)
  * text is the caller's (free()). NULL: it is not as we know it. */
 static char *add_line(struct slice content, const char *line)
 {
-    json_t *error = json_loadb(content.p, content.n, 0, NULL);
+    json_t *error = json_loadb(content.p, content.n, JSON_ALLOW_NUL, NULL);
     json_t *traceback = json_object_get(error, "traceback");
     char *text = NULL;
 
