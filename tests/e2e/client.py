@@ -313,14 +313,15 @@ class Client:
 
 
 class Notebook(Client):
-    """A kernel of its own and a client of it. output: a file for what the kernel itself writes."""
+    """A kernel of its own and a client of it. output: a file for what the kernel itself writes. arguments: more of them for
+    its command line, as clients add some."""
 
-    def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, output=None, **manager):
+    def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, output=None, arguments=(), **manager):
         while True:
             self.marker = uuid.uuid4().hex
             self.km = KernelManager(kernel_name=kernel, **manager)
             whole = dict(os.environ, **{processes.MARKER: self.marker}, **(env or {}))
-            self.km.start_kernel(env=whole, cwd=cwd, stdout=output, stderr=output)
+            self.km.start_kernel(env=whole, cwd=cwd, stdout=output, stderr=output, extra_arguments=list(arguments))
             super().__init__(self.km.client())
             try:
                 return self.ready(limit)

@@ -103,6 +103,12 @@ def test_jupyter_execute_runs_the_notebook(jupyter, tmp_path):
     assert outputs(tmp_path / "n.ipynb")[0][0].text == "ran\n"
 
 
+def test_jupyter_run_runs_a_script(jupyter, tmp_path):
+    (tmp_path / "script.py").write_text("print(6 * 7)\n")
+    code, said = jupyter("jupyter", "run", "--kernel", KERNEL, "script.py")
+    assert code == 0 and "42\n" in said, said
+
+
 @pytest.mark.limit(400)
 def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
     pytest.importorskip("torch")

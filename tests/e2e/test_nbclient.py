@@ -63,6 +63,14 @@ def test_twenty_thousand_flushed_lines_of_four_ranks_are_all_there(execute):
         assert found == [str(i) for i in range(5_000)]
 
 
+def test_settings_of_ipython_on_the_command_line_reach_home(execute):
+    notebook = execute("ip = get_ipython()\n(str(ip.history_manager.hist_file), ip.ast_node_interactivity)",
+                       "1\n2", extra_arguments=["--HistoryManager.hist_file=:memory:", "--what-is-this", "x.py",
+                                                "--InteractiveShell.ast_node_interactivity", "all"])
+    assert notebook.cells[0].outputs[0].data["text/plain"] == "(':memory:', 'all')"
+    assert [o.data["text/plain"] for o in notebook.cells[1].outputs] == ["1", "2"]
+
+
 def test_outputs_are_of_the_right_kinds(execute):
     notebook = execute(
         "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 + 1",

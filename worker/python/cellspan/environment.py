@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import signal
 import sys
 
 from . import _link
+
+TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
+traits = []  # the settings for IPython on the kernel's command line (--Class.trait=value), as they were given there
 
 
 def tidy():
@@ -25,6 +29,10 @@ def tidy():
         else:
             env.pop("PYTHONPATH", None)
         sys.path[:] = [p for p in sys.path if p != own] + [own]
+    try:
+        traits[:] = [str(text) for text in json.loads(env.pop(TRAITS, "[]"))]
+    except ValueError:
+        pass
     env.pop("PYTHONUNBUFFERED", None)
     for name in ("PAGER", "GIT_PAGER"):
         env[name] = "cat"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import os
 import signal
@@ -16,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Bool, Instance, Type, default
 from traitlets.config import Config
 
+from . import environment
 from .errors import text_of
 from .history import History
 from .magics import CELL
@@ -299,7 +301,31 @@ def shell_config(role):
     for name in ("ipython_config.py", "ipython_kernel_config.py"):
         if os.path.isfile(os.path.join(directory, name)):
             config.merge(_load(name, directory))
+    if role == "home":
+        _add_traits(config, environment.traits)
     return config
+
+
+def _add_traits(config, given):
+    """What the kernel's command line says wins over the files: `--Class.trait=value`, or the value as the next argument;
+    a trait that is named several times is a list."""
+    from traitlets.config.loader import DeferredConfigList, DeferredConfigString
+
+    rest, values = list(given), {}
+    while rest:
+        name, equals, value = rest.pop(0)[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "True"
+        values.setdefault(name, []).append(value)
+    for name, texts in values.items():
+        *sections, trait = name.split(".")
+        if not all(part.isidentifier() for part in (*sections, trait)):
+            print(f"--{name}: no setting of IPython's, ignored; --Class.trait=value is one", file=sys.stderr)
+            continue
+        there = config
+        for section in sections:
+            there = there[section]
+        there[trait] = DeferredConfigString(texts[0]) if len(texts) == 1 else DeferredConfigList(texts)
 
 
 def profile_directory():
@@ -326,10 +352,9 @@ def _load(name, directory):
 
 def run_startup(shell):
     """What the profile says is to run first: extensions, exec_lines, the files of its startup folder."""
-    settings = shell.config.get("InteractiveShellApp", {})
-    for extension in settings.get("extensions", []):
+    for extension in _startup_list(shell, "extensions"):
         _try(shell, f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
-    for line in settings.get("exec_lines", []):
+    for line in _startup_list(shell, "exec_lines"):
         _try(shell, line, lambda text=line: shell.run_cell(text, store_history=False))
     folder = os.path.join(profile_directory(), "startup")
     files = [os.environ.get("PYTHONSTARTUP", "")]
@@ -340,6 +365,18 @@ def run_startup(shell):
             run = shell.safe_execfile_ipy if path.endswith(".ipy") else shell.safe_execfile
             args = (path,) if path.endswith(".ipy") else (path, shell.user_ns)
             _try(shell, path, run, *args)
+
+
+def _startup_list(shell, name):
+    """A list of the profile's application; the command line gives it as Python's text of one, or one line as it is."""
+    value = {**shell.config.get("InteractiveShellApp", {}), **shell.config.get("IPKernelApp", {})}.get(name, [])
+    if not isinstance(value, str):
+        return list(value)
+    try:
+        listed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        listed = None
+    return list(listed) if isinstance(listed, (list, tuple)) else [str(value)]
 
 
 def _try(shell, what, run, *args):
