@@ -193,7 +193,7 @@ def test_what_is_not_known_is_an_error(fork):
         ask([rank], what, content)
         (told,) = answers([rank])
         assert told.fields["status"] == "error" and told.json()["error"], (what, content)
-    assert step([rank], "close", {}) == [{}]
+    assert step([rank], "close", {}) == [{"strangers": 0}]
 
 
 def test_a_world_of_gpus_is_measured(fork, double):
