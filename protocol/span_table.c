@@ -59,6 +59,7 @@ static const struct span_info table[] = {
     { SPAN_SYNCED, "SYNCED", 0, { NONE } },
     { SPAN_PROBE, "PROBE", 2, { STR("what", 256), STR("content", 16 * MIB) } },
     { SPAN_FOLLOW, "FOLLOW", 2, { STR("home", 1 * MIB), U64("near") } },
+    { SPAN_TOLD, "TOLD", 1, { STR("answers", 64 * MIB) } },
     { SPAN_READY, "READY", 3, { U64("pid"), STR("python", 64), STR("info", 64 * KIB) } },
     { SPAN_REPLY, "REPLY", 4, { STR("status", 64), STR("content", 64 * MIB), STR("metadata", 16 * MIB),
       LIST("buffers", 256 * MIB) } },
@@ -72,6 +73,7 @@ static const struct span_info table[] = {
     { SPAN_CALL, "CALL", 2, { STR("text", 16 * MIB), U64("flags") } },
     { SPAN_SYNC, "SYNC", 0, { NONE } },
     { SPAN_PROBED, "PROBED", 2, { STR("status", 64), STR("content", 16 * MIB) } },
+    { SPAN_ASK, "ASK", 3, { STR("what", 256), STR("content", 16 * MIB), U64("all") } },
 };
 
 #define ROWS (sizeof table / sizeof table[0])

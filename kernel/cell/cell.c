@@ -201,6 +201,7 @@ void cell_begin_call(struct notebook *nb, const struct span *m)
 {
     struct cell *c;
 
+    question_over(nb);
     if (nb->cell) {
         refuse_call(nb, m->cell, "another cell is running on the ranks");
         return;

@@ -200,6 +200,8 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
         take_input(nb, r, m);
         break;
     case SPAN_PROBED:
+        if (question_message(nb, r, m))
+            break;
         if (!nb->cell ||
             !(cast_message(nb->cell, worker, m) || check_message(nb->cell, cell_worker(nb->cell, worker), m)))
             log_debug("collect", "rank %u answers a probe that is over", r->number);

@@ -257,6 +257,9 @@ void home_message(struct notebook *nb, const struct span *m)
         home_flush(nb);
         cell_begin_call(nb, m);
         break;
+    case SPAN_ASK:
+        question_take(nb, m);
+        break;
     case SPAN_CAPTURED:
     case SPAN_PACKED:
         if (nb->cell && nb->cell->id == m->cell)

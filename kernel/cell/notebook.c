@@ -274,6 +274,7 @@ static void execute(struct notebook *nb, struct request *r)
     const bool counts = !silent && request_flag(r, "store_history", true);
     const unsigned count = nb->count + (counts || nb->count == 0);
 
+    question_over(nb);
     if (counts)
         nb->count = count;
     if (!cell_is_ours(r)) {
@@ -412,15 +413,17 @@ void notebook_tick(struct notebook *nb)
     if (nb->cell)
         cell_tick(nb->cell, notebook_now(nb));
     where_tick(nb);
+    question_tick(nb);
     notebook_next(nb);
 }
 
 void notebook_rewake(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
-    const uint64_t where = where_due(nb), first = home < cell ? home : cell;
+    const uint64_t where = where_due(nb), question = question_due(nb);
+    const uint64_t first = home < cell ? home : cell, other = where < question ? where : question;
 
-    nb->doors.wake(nb->doors.arg, first < where ? first : where);
+    nb->doors.wake(nb->doors.arg, first < other ? first : other);
 }
 
 bool notebook_is_occupied(const struct notebook *nb)
@@ -484,6 +487,7 @@ void notebook_destroy(struct notebook *nb)
     home_release(nb);
     gauges_release(nb);
     where_release(nb);
+    question_release(nb);
     pace_destroy(nb->home_pace);
     group_destroy(nb->group);
     free(nb->machine);

@@ -23,6 +23,7 @@
  *   manage.c     %ranks
  *   gauges.c     what nodes say of memory and GPUs
  *   live.c       the display under a cell that runs for a while
+ *   question.c   what home asks of ranks that run nothing
  *   where.c      %ranks where
  *   hang.c       ranks that wait for one another for long
  *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what that means
@@ -208,6 +209,15 @@ struct machine {
  * what was missing. */
 enum home_state { HOME_STARTING, HOME_READY, HOME_BROKEN };
 
+/* One that home waits for; at most one at a time. */
+struct question {
+    uint64_t home;        /* the number under which it asked */
+    uint64_t id;          /* of the PROBEs */
+    uint64_t due_ns;
+    struct ranks waiting; /* those that have not answered */
+    json_t *answers;      /* owned: [[rank, answer], …]; NULL: nothing is asked */
+};
+
 struct notebook {
     struct doors doors;
     char *python, *python_version, *run_id;
@@ -236,6 +246,7 @@ struct notebook {
     uint32_t asker;           /* the worker that waits for it */
     struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
     unsigned n_gauges;
+    struct question question;
     struct where *where;      /* %ranks where that wait for stacks */
     bool casts_fail;          /* one did: variables go the ordinary way, until --fresh */
     bool warmed;
@@ -444,6 +455,14 @@ void live_end(struct cell *c);
 void hang_begin(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
+
+/* question.c */
+void question_take(struct notebook *nb, const struct span *m); /* an ASK */
+bool question_message(struct notebook *nb, const struct rank *r, const struct span *m); /* a PROBED; false: of another */
+void question_over(struct notebook *nb);                       /* home gets what there is: a cell is to begin */
+void question_tick(struct notebook *nb);
+uint64_t question_due(const struct notebook *nb);
+void question_release(struct notebook *nb);
 
 /* where.c */
 bool where_request(struct notebook *nb, struct request *r); /* true: it was a `%ranks where` and is being answered */

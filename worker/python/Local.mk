@@ -11,6 +11,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/environment.py \
 	worker/python/cellspan/errors.py \
 	worker/python/cellspan/follow.py \
+	worker/python/cellspan/glance.py \
 	worker/python/cellspan/gpus.py \
 	worker/python/cellspan/history.py \
 	worker/python/cellspan/home.py \

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+import threading
 
-from . import _link, environment, requests, standin
+from . import _link, environment, glance, requests, standin
 from .comms import Comms
 from .errors import in_words, text_of
 from .follow import Lead
@@ -118,6 +119,9 @@ class Home(Worker):
         elif kind == "comm_info_request":
             target = content.get("target_name") or None
             self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
+        elif kind in ("complete_request", "inspect_request"):
+            serve = glance.complete if kind == "complete_request" else glance.inspect
+            self._aside(number, fields, lambda: serve(self, content))
         elif kind == "cellspan_handle":
             self._aside(number, fields, lambda: self._handle_for(content))
         elif kind in requests.SERVED:
@@ -339,6 +343,20 @@ class Home(Worker):
 
         self._bind_names(content.get("into") or "", content.get("count") or 0, handle_from(content))
         return {"status": "ok"}
+
+    # ---- what idle ranks know --------------------------------------------------------------------------------------------
+
+    def ask_ranks(self, what, content, everybody=False):
+        """Asks rank 0, or all, those that run nothing; see glance.py. A function that waits and gives [[rank, answer], …]."""
+        if threading.current_thread() is not self.main_thread or not _link.alive():
+            return list
+        waiting = Waiting(self.number())
+        self._asked[waiting.cell] = waiting
+        self.send("ASK", waiting.cell, {"what": what, "content": to_json(content), "all": int(everybody)})
+        return lambda: self.wait_for(waiting)
+
+    def hints(self, error):
+        return glance.hint(self, error)
 
     # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
 

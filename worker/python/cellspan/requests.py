@@ -7,18 +7,18 @@ import re
 
 # Where one of home's names stands on a magic's line, up to the cursor: IPython offers the names of magics there.
 NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
+PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # where one of the ranks' does
+TYPES = "_jupyter_types_experimental"
 
 
 def complete(shell, content):
     """complete_request. Positions are code points; types and signatures where jedi, or IPython, knows them."""
     from IPython.core.completer import provisionalcompleter, rectify_completions
 
-    code = content.get("code", "")
-    at = content.get("cursor_pos")
-    at = len(code) if at is None else max(0, min(at, len(code)))
+    code, at = cursor(content)
     named = NAME.match(code[code.rfind("\n", 0, at) + 1 : at])
     if named:
-        return _complete_name(shell, named.group("name"), at)
+        return names_reply(own_names(shell, named.group("name")), named.group("name"), at)
     with provisionalcompleter():
         try:
             found = list(rectify_completions(code, shell.Completer.completions(code, at)))
@@ -33,17 +33,28 @@ def complete(shell, content):
         "matches": [c.text for c in found],
         "cursor_start": found[0].start if found else at,
         "cursor_end": found[0].end if found else at,
-        "metadata": {"_jupyter_types_experimental": types},
+        "metadata": {TYPES: types},
     }
 
 
-def _complete_name(shell, typed, at):
+def cursor(content):
+    """(the request's code, where its cursor is)."""
+    code, at = content.get("code", ""), content.get("cursor_pos")
+    return code, len(code) if at is None else max(0, min(at, len(code)))
+
+
+def own_names(shell, typed):
     """The user's own variables that begin with `typed`."""
     hidden = shell.user_ns_hidden
     own = [n for n, value in shell.user_ns.items() if n not in hidden or value is not hidden[n]]
+    return sorted(n for n in own if n.startswith(typed) and (typed or n[0] != "_"))
+
+
+def names_reply(names, typed, at):
+    """complete_reply that offers `names` in the place of what is typed."""
     return {
         "status": "ok",
-        "matches": sorted(n for n in own if n.startswith(typed) and (typed or n[0] != "_")),
+        "matches": names,
         "cursor_start": at - len(typed),
         "cursor_end": at,
         "metadata": {},
@@ -129,8 +140,6 @@ def expand(shell, content):
 
 
 SERVED = {
-    "complete_request": complete,
-    "inspect_request": inspect,
     "is_complete_request": is_complete,
     "history_request": history,
     "cellspan_expand": expand,

@@ -190,6 +190,7 @@ class ZMQInteractiveShell(InteractiveShell):
         return True
 
     def _showtraceback(self, etype, evalue, stb):
+        stb = [*stb, *self.worker.hints(evalue)]
         self._last_traceback = stb
         self.worker.show_error(etype.__name__, text_of(evalue), stb)
 

@@ -76,6 +76,7 @@ class Worker:
         self._depth = 0  # >0: something of ours is running; messages wait
         self._inputs = collections.deque()
         self._calls = {}
+        self._asked = {}  # questions about ranks, by the number of who asks
         self.main_thread = threading.main_thread()
 
     # ---- life --------------------------------------------------------------------------------------------------------
@@ -128,6 +129,11 @@ class Worker:
         if kind == "INPUT_REPLY":
             if self._inputs:
                 self._inputs.popleft().set(fields["value"])
+            return True
+        if kind == "TOLD":
+            waiting = self._asked.pop(cell, None)
+            if waiting is not None:
+                waiting.set(loads(fields["answers"]))
             return True
         if kind == "RETURN":
             waiting = self._calls.pop(cell, None)
@@ -254,6 +260,10 @@ class Worker:
         """The last expression's value."""
         if self.cell is not None:
             self.cell.bundle = (data, metadata)
+
+    def hints(self, error):
+        """Lines that follow an exception's traceback."""
+        return []
 
     def show_error(self, ename, evalue, traceback):
         """An exception that reached the cell's end, or that somebody wants to be shown."""
