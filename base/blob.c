@@ -58,9 +58,13 @@ static int memory_file(const char *name)
 
 int blob_create(const char *name, struct err *err)
 {
-    const int fd = memory_file(name);
+    int fd = memory_file(name);
 
-    return fd < 0 ? err_set(err, "can't make a memory file: %s", strerror(errno)) : fd;
+    if (fd >= 0 && fchmod(fd, 0600) == 0) /* a memfd is made for all to open, who can reach it by /proc */
+        return fd;
+    (void)err_set(err, "can't make a memory file: %s", strerror(errno));
+    fd_close(&fd);
+    return -1;
 }
 
 int blob_write(int fd, const void *p, size_t n, uint64_t offset, struct err *err)

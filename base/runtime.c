@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __APPLE__
@@ -23,34 +24,74 @@
 #define SOCKET_PATH_MAX 103u /* sun_path holds 108 bytes on Linux, 104 on macOS; one is the NUL */
 #define SOCKET_NAME_MAX 24u  /* what is kept free for names in the directory */
 #define DEPTH_MAX 64u
+#define PLACES 3u
 
 /* ---- the directory ---- */
 
+#define LOCK  "lock"
+#define TRIES 8
+
+static void close_lock(int *lock)
+{
+    if (*lock >= 0)
+        (void)close(*lock);
+    *lock = -1;
+}
+
+/* false: it has been swept already, in the moment in which nobody held it. */
+static bool lock_new(const char *dir, int *lock)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    *lock = fd < 0 ? -1 : openat(fd, LOCK, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)close(fd);
+    if (*lock >= 0 && flock(*lock, LOCK_SH | LOCK_NB) == 0)
+        return true;
+    close_lock(lock);
+    return false;
+}
+
 /* 1: made; 0: not here, try the next place; -1: memory is out. */
-static int create_under(const char *base, char **dir)
+static int create_under(const char *base, char **dir, int *lock)
 {
     struct buf path = BUF_INIT;
 
     *dir = NULL;
     if (!base || base[0] != '/')
         return 0;
-    if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0)
-        return -1;
-    if (path.n + 1 + SOCKET_NAME_MAX > SOCKET_PATH_MAX || mkdir(path.p, 0700) < 0) {
-        buf_release(&path);
-        return 0;
+    for (int k = 0; k < TRIES; k++) {
+        buf_clear(&path);
+        if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0)
+            return -1;
+        if (path.n + 1 + SOCKET_NAME_MAX > SOCKET_PATH_MAX || mkdir(path.p, 0700) < 0)
+            break;
+        if (lock_new(path.p, lock)) {
+            *dir = buf_take(&path);
+            return 1;
+        }
+        (void)rmdir(path.p);
     }
-    *dir = buf_take(&path);
-    return 1;
+    buf_release(&path);
+    return 0;
 }
 
-char *runtime_dir_create(struct err *err)
+static void places(const char *place[static PLACES])
 {
-    const char *const place[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
+    place[0] = getenv("XDG_RUNTIME_DIR");
+    place[1] = getenv("TMPDIR");
+    place[2] = "/tmp";
+}
+
+char *runtime_dir_create(int *lock, struct err *err)
+{
+    const char *place[PLACES];
     char *dir;
 
-    for (unsigned i = 0; i < sizeof place / sizeof place[0]; i++) {
-        const int rc = create_under(place[i], &dir);
+    *lock = -1;
+    places(place);
+    for (unsigned i = 0; i < PLACES; i++) {
+        const int rc = create_under(place[i], &dir, lock);
 
         if (rc < 0)
             return err_null(err, "out of memory");
@@ -59,6 +100,18 @@ char *runtime_dir_create(struct err *err)
     }
     return err_null(err, "can't make a runtime directory under $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s; set TMPDIR to "
                     "a directory with a short path that you may write to", strerror(errno));
+}
+
+int runtime_dir_hold(const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int lock = fd < 0 ? -1 : openat(fd, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)close(fd);
+    if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) < 0)
+        close_lock(&lock);
+    return lock;
 }
 
 static int remove_entries(int dir, unsigned depth);
@@ -111,6 +164,69 @@ int runtime_dir_remove(const char *dir, struct err *err)
     if (rmdir(dir) < 0 && errno != ENOENT)
         return err_set(err, "can't remove %s: %s", dir, strerror(errno));
     return 0;
+}
+
+/* ---- sweeping ---- */
+
+/* cellspan-PID-RANDOM: nothing else in such a place is ours to remove. */
+static bool is_runtime_dir(const char *name)
+{
+    static const char start[] = "cellspan-";
+    const char *at = name + sizeof start - 1;
+    size_t n;
+
+    if (strncmp(name, start, sizeof start - 1) != 0 || !(n = strspn(at, "0123456789")) || at[n] != '-')
+        return false;
+    return strspn(at + n + 1, "0123456789abcdef") == 8 && at[n + 9] == '\0';
+}
+
+static bool is_mine(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+}
+
+/* One without a lock is empty, or just being made: then rmdir fails, or its maker takes another name. */
+static void sweep(int place, const char *name)
+{
+    int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
+
+    if (fd < 0)
+        return;
+    if (is_mine(fd)) {
+        lock = openat(fd, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) {
+            (void)remove_entries(fd, 0);
+            fd = -1;
+        }
+        if (fd < 0 || (lock < 0 && errno == ENOENT))
+            (void)unlinkat(place, name, AT_REMOVEDIR);
+    }
+    close_lock(&lock);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static void sweep_place(const char *path)
+{
+    DIR *d = path && path[0] == '/' ? opendir(path) : NULL;
+    const struct dirent *entry;
+
+    while (d && (entry = readdir(d)))
+        if (is_runtime_dir(entry->d_name))
+            sweep(dirfd(d), entry->d_name);
+    if (d)
+        (void)closedir(d);
+}
+
+void runtime_sweep(void)
+{
+    const char *place[PLACES];
+
+    places(place);
+    for (unsigned i = 0; i < PLACES; i++)
+        sweep_place(place[i]);
 }
 
 char *runtime_path(const char *dir, const char *name, struct err *err)

@@ -24,6 +24,7 @@
 struct house {
     struct loop *loop;
     char *folder;
+    int lock; /* of the folder */
     struct front *front;
     struct agents *agents;
     struct notebook *notebook;
@@ -343,9 +344,10 @@ struct house *house_create(struct loop *loop, const struct arguments *arguments,
     if (!h)
         return err_null(err, "out of memory");
     h->loop = loop;
-    h->parent_fd = -1;
+    h->parent_fd = h->lock = -1;
+    runtime_sweep();
     if (!(h->front = front_create(loop, arguments->connection_file, came_request, h, err)) ||
-        !(h->folder = runtime_dir_create(err)) || watch_signals(h, err) < 0 || open_notebook(h, arguments, err) < 0 ||
+        !(h->folder = runtime_dir_create(&h->lock, err)) || watch_signals(h, err) < 0 || open_notebook(h, arguments, err) < 0 ||
         start_agents(h, arguments, err) < 0) {
         house_destroy(h);
         return NULL;
@@ -371,6 +373,7 @@ void house_destroy(struct house *h)
     if (h->folder)
         complain(runtime_dir_remove(h->folder, &err), &err);
     free(h->folder);
+    fd_close(&h->lock);
     watch_stop(h->interrupt); /* last: a signal must not end us before all is tidy */
     watch_stop(h->terminate);
     free(h);

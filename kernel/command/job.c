@@ -33,6 +33,7 @@ struct job {
     struct slice code;
     struct connection connection;
     char *dir, *file; /* owned */
+    int lock;         /* of dir */
     struct client *client;
     struct show *show;
     struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
@@ -218,7 +219,7 @@ static int connection_make(struct job *j, struct err *err)
     c->key_size = 2 * KEY_BYTES;
     for (unsigned port = 0; port < PORTS; port++)
         c->port[port] = port + 1;
-    if (!(j->dir = runtime_dir_create(err)) || !(c->ip = runtime_path(j->dir, "jupyter", err)) ||
+    if (!(j->dir = runtime_dir_create(&j->lock, err)) || !(c->ip = runtime_path(j->dir, "jupyter", err)) ||
         !(j->file = runtime_path(j->dir, "connection.json", err)))
         return -1;
     if (!(c->key = malloc(2 * KEY_BYTES + 1)) || !(c->file = strdup(j->file)))
@@ -289,13 +290,14 @@ static void job_end(struct job *j)
     if (runtime_dir_remove(j->dir, &err) < 0)
         fprintf(stderr, "cellspan run: %s\n", err.text);
     connection_release(&j->connection);
+    fd_close(&j->lock);
     free(j->dir);
     free(j->file);
 }
 
 int job_run(const struct interpreter *python, struct slice code, struct err *err)
 {
-    struct job j = { .code = code, .status = -1 };
+    struct job j = { .code = code, .status = -1, .lock = -1 };
     int status = -1;
 
     if (job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {

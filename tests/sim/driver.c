@@ -27,6 +27,7 @@ struct driver {
     struct loop *loop;
     struct connection connection;
     char *dir, *file, *libexec; /* owned */
+    int lock;                   /* of dir */
     struct client *client;
     struct watch *child, *limit, *interrupt;
     pid_t kernel; /* 0: it has ended */
@@ -175,7 +176,7 @@ static int open_all(struct driver *d, const struct driver_to *to, struct err *er
 {
     if (process_adopt_orphans() < 0)
         return err_set(err, "this system can't tell who is left of a kernel: %s", strerror(errno));
-    if (!(d->loop = loop_create(&clock_system, err)) || !(d->dir = runtime_dir_create(err)) ||
+    if (!(d->loop = loop_create(&clock_system, err)) || !(d->dir = runtime_dir_create(&d->lock, err)) ||
         links_make(d, to->self, err) < 0 || connection_make(d, err) < 0 ||
         !(d->child = loop_signal(d->loop, SIGCHLD, child_ended, d, err)) ||
         !(d->limit = loop_timer(d->loop, START_S * NS_PER_S, 0, limit_over, d, err)) || kernel_start(d, to, err) < 0 ||
@@ -190,6 +191,7 @@ struct driver *driver_start(const struct driver_to *to, struct err *err)
 
     if (!d)
         return err_null(err, "out of memory");
+    d->lock = -1;
     if (open_all(d, to, err) == 0)
         return d;
     (void)driver_stop(d);
@@ -246,6 +248,7 @@ unsigned driver_stop(struct driver *d)
     if (d->dir && runtime_dir_remove(d->dir, &err) < 0)
         fprintf(stderr, "cellspan-sim: %s\n", err.text);
     connection_release(&d->connection);
+    fd_close(&d->lock);
     free(d->dir);
     free(d->file);
     free(d->libexec);

@@ -23,6 +23,7 @@ struct agent_args {
     const char *node;
     const char *python;  /* start home with it; NULL: the kernel asks for it */
     const char *cwd;     /* of home and zygotes; NULL: ours */
+    const char *folder;  /* where files of workers go; NULL: there is none */
 };
 
 struct agent {

@@ -31,6 +31,8 @@ struct house {
     struct agent agent;
     struct join join;
     pid_t parent; /* whose end is ours */
+    char *folder; /* owned: the kernel's runtime folder, elsewhere than on its machine one of our own; NULL: none */
+    int lock;     /* of the folder */
 };
 
 static int usage(FILE *to, int status)
@@ -176,19 +178,47 @@ static int start(struct house *h, struct err *err)
     return 0;
 }
 
-/* A kernel that was killed left its folder, with our endpoint in it; nobody else is there to remove it. */
-static void tidy_after_kernel(const struct house *h)
+/* The kernel's, as its endpoint names it; NULL: that stands in no such folder. The caller's. */
+static char *folder_of(const char *endpoint)
 {
-    const char *path = h->agent.args.connect, *slash = strrchr(path, '/');
-    struct err err = { "" };
+    const char *slash = strrchr(endpoint, '/');
     char *folder;
 
-    if (getppid() == h->parent || strncmp(path, "ipc://", 6) != 0 || !slash || slash < path + 7)
-        return;
-    folder = strndup(path + 6, (size_t)(slash - path) - 6);
-    if (folder && strstr(folder, "/cellspan-") && runtime_dir_remove(folder, &err) < 0)
-        log_info("agent", "%s", err.text);
+    if (strncmp(endpoint, "ipc://", 6) != 0 || !slash || slash < endpoint + 7)
+        return NULL;
+    folder = strndup(endpoint + 6, (size_t)(slash - endpoint) - 6);
+    if (folder && strstr(folder, "/cellspan-"))
+        return folder;
     free(folder);
+    return NULL;
+}
+
+/* Without one the node still works: its ranks look for a place of their own. */
+static void open_folder(struct house *h, const char *connect)
+{
+    struct err err = { "" };
+
+    if (!join_is_remote(connect)) {
+        if ((h->folder = folder_of(connect)))
+            h->lock = runtime_dir_hold(h->folder);
+        return;
+    }
+    runtime_sweep();
+    if (!(h->folder = runtime_dir_create(&h->lock, &err)))
+        log_warn("agent", "%s", err.text);
+}
+
+/* The kernel removes its own, unless it was killed: then nobody else is there to do it. */
+static void close_folder(struct house *h)
+{
+    const bool mine = join_is_remote(h->agent.args.connect) || getppid() != h->parent;
+    struct err err = { "" };
+
+    if (mine && runtime_dir_remove(h->folder, &err) < 0)
+        log_info("agent", "%s", err.text);
+    fd_close(&h->lock);
+    free(h->folder);
+    h->folder = NULL;
 }
 
 static int run(struct house *h, const struct agent_args *args, struct err *err)
@@ -201,8 +231,8 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
     if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 && start(h, err) == 0)
         rc = loop_run(loop, err);
     reap_everybody(&h->agent);
-    tidy_after_kernel(h);
     agent_release(&h->agent);
+    close_folder(h);
     join_release(&h->join);
     loop_destroy(loop);
     return rc;
@@ -210,7 +240,7 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
 
 int main(int argc, char **argv)
 {
-    struct house h = { .parent = getppid() };
+    struct house h = { .parent = getppid(), .lock = -1 };
     struct agent_args args;
     char name[NAME_SIZE] = "";
     struct err err = { "" };
@@ -228,11 +258,15 @@ int main(int argc, char **argv)
     join_init(&h.join, &h.agent);
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;
+    open_folder(&h, args.connect); /* before the guard is there, which removes it when we could not */
+    args.folder = h.folder;
     if (join_is_remote(args.connect)) {
         const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);
 
-        if (rc == 1)
+        if (rc == 1) {
+            (void)!runtime_dir_remove(h.folder, &err);
             return status;
+        }
         if (rc < 0)
             goto failed;
         h.parent = getppid();

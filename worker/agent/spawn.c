@@ -61,7 +61,7 @@ struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id,
     if (!w)
         return NULL;
     if (env_copy(&env, environ, err) == 0 && env_set_json(&env, json, err) == 0 &&
-        env_for_worker(&env, a->package, ends.stack, err) == 0)
+        env_for_worker(&env, a->package, a->args.folder, ends.stack, err) == 0)
         pid = execute(w, cwd, &ends, &env, err);
     env_release(&env);
     ends_close(&ends);

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/runtime.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/nccl.h"
@@ -147,10 +148,25 @@ static void close_all(struct worker *w)
     outbox_release(&w->outbox);
 }
 
+/* A rank's files go with it. */
+static void remove_folder(const struct worker *w)
+{
+    const char *folder = w->agent->args.folder;
+    struct buf path = BUF_INIT;
+    struct err err = { "" };
+
+    if (w->role != WORKER_RANK || w->pid <= 0 || !folder)
+        return;
+    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->pid) < 0 || runtime_dir_remove(path.p, &err) < 0)
+        log_info("agent", "%s", err.text[0] ? err.text : "out of memory");
+    buf_release(&path);
+}
+
 void worker_destroy(struct worker *w)
 {
     if (!w)
         return;
+    remove_folder(w);
     close_all(w);
     lines_release(&w->stream[0].lines);
     lines_release(&w->stream[1].lines);

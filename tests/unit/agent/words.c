@@ -123,7 +123,7 @@ static void environments_are_made(void)
 
     ok(env_copy(&e, from, &err) == 0 && env_set_json(&e, slice_text("{\"A\": \"1\", \"PATH\": \"/x\"}"), &err) == 0,
        "an object of strings is taken");
-    ok(env_for_worker(&e, "/pkg", 7, &err) == 0, "and ours");
+    ok(env_for_worker(&e, "/pkg", NULL, 7, &err) == 0, "and ours");
     is_text(env_get(&e, "PATH"), "/x", "what was there is replaced");
     is_text(env_get(&e, "PYTHONPATH"), "/mine:/pkg", "the package is last on the path");
     ok(!env_get(&e, "PYTHONUNBUFFERED"), "stdout is buffered");

@@ -25,11 +25,57 @@ static int touch(const char *dir, const char *name, mode_t mode)
     return close(fd);
 }
 
+static int held[16];
+static unsigned n_held;
+
+/* A folder, held until the program ends. */
+static char *make(struct err *err)
+{
+    return runtime_dir_create(&held[n_held++ % 16], err);
+}
+
+static void what_nobody_holds_is_swept(void)
+{
+    char base[] = "/tmp/cellspan-sweep-XXXXXX", other[200], path[300];
+    struct err err = { "" };
+    struct stat st;
+    char *left, *living, *shared;
+    int lock[3], second;
+
+    if (!mkdtemp(base))
+        return;
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    left = runtime_dir_create(&lock[0], &err);
+    living = runtime_dir_create(&lock[1], &err);
+    shared = runtime_dir_create(&lock[2], &err);
+    snprintf(other, sizeof other, "%s/cellspan-12-notes", base);
+    if (!left || !living || !shared || mkdir(other, 0700) < 0 || touch(left, "socket", 0600) < 0)
+        return;
+    second = runtime_dir_hold(shared);
+    ok(lock[0] >= 0 && second >= 0, "a folder can be held by two");
+    close(lock[0]);
+    close(lock[2]);
+    runtime_sweep();
+    ok(stat(left, &st) < 0, "what nobody holds any more is removed");
+    ok(stat(living, &st) == 0 && stat(shared, &st) == 0 && stat(other, &st) == 0, "what somebody holds is not, nor what is no such folder");
+    close(second);
+    close(lock[1]);
+    snprintf(path, sizeof path, "%s/lock", living);
+    ok(unlink(path) == 0 && touch(living, "file", 0600) == 0 && runtime_dir_hold(living) < 0, "one that has lost its lock");
+    runtime_sweep();
+    ok(stat(shared, &st) < 0 && stat(living, &st) == 0, "is left alone, unless it is empty");
+    ok(runtime_dir_remove(base, &err) == 0, "all is cleaned up");
+    unsetenv("XDG_RUNTIME_DIR");
+    free(left);
+    free(living);
+    free(shared);
+}
+
 static void a_directory_is_made_for_us_alone(void)
 {
     struct err err = { "" };
     struct stat st;
-    char *dir = runtime_dir_create(&err), *other = runtime_dir_create(&err);
+    char *dir = make(&err), *other = make(&err);
     char *path;
 
     if (!ok(dir && other && strcmp(dir, other) != 0, "each call makes a directory of its own (%s)", err.text))
@@ -49,7 +95,7 @@ static void all_within_is_removed_and_nothing_else(void)
 {
     struct err err = { "" };
     struct stat st;
-    char *dir = runtime_dir_create(&err), *outside = runtime_dir_create(&err);
+    char *dir = make(&err), *outside = make(&err);
     char sub[4096], link[4096 + 16];
 
     if (!dir || !outside || touch(outside, "precious", 0600) < 0)
@@ -78,7 +124,7 @@ static void a_long_place_is_passed_over(void)
         return;
     setenv("XDG_RUNTIME_DIR", deep, 1);
     setenv("TMPDIR", "relative", 1);
-    dir = runtime_dir_create(&err);
+    dir = make(&err);
     ok(dir && strncmp(dir, "/tmp/cellspan-", 14) == 0 && strlen(dir) < 60, "sockets need a short path: %s", dir);
     ok(runtime_dir_remove(dir, &err) == 0, "which is removed");
     path = runtime_path(deep, "socket", &path_err);
@@ -92,7 +138,7 @@ static void a_long_place_is_passed_over(void)
 static void programs_are_found(void)
 {
     struct err err = { "" }, none = { "" }, slash = { "" };
-    char *dir = runtime_dir_create(&err), *found;
+    char *dir = make(&err), *found;
     char want[4096];
 
     if (!dir || touch(dir, "cellspan-test-program", 0700) < 0 || touch(dir, "cellspan-no-program", 0600) < 0)
@@ -161,7 +207,7 @@ static void read_log(const char *path, char *text, size_t size)
 static void the_log_is_escaped_and_chosen_by_level(void)
 {
     struct err err = { "" };
-    char *dir = runtime_dir_create(&err);
+    char *dir = make(&err);
     char path[4096], setting[4096 + 16], text[16384], long_text[6000];
 
     if (!dir)
@@ -195,6 +241,7 @@ int main(void)
     ok(random_open(&err) == 0, "there are random numbers (%s)", err.text);
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("CELLSPAN_LIBEXECDIR");
+    what_nobody_holds_is_swept();
     a_directory_is_made_for_us_alone();
     all_within_is_removed_and_nothing_else();
     a_long_place_is_passed_over();

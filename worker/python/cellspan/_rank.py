@@ -55,7 +55,8 @@ class Rank(Worker):
         self._follower = Follower(fixed)
         self._set_env = {}
         self._threads = None
-        self._error_file = os.path.join(tempfile.gettempdir(), f"cellspan-{os.getpid()}-error.json")
+        self._folder = environment.own_folder()
+        self._error_file = os.path.join(self._folder, "error.json")
         self.seed()
 
     def seed(self):
@@ -164,7 +165,7 @@ class Rank(Worker):
         """Runs a file or a module as `python file` or `python -m module` would. text: the file's, for where it is not."""
         __tracebackhide__ = True
         if text and argv[0] != "-m" and not os.path.exists(argv[0]):
-            with tempfile.TemporaryDirectory(prefix="cellspan-script-") as place:
+            with tempfile.TemporaryDirectory(prefix="script-", dir=self._folder) as place:
                 path = os.path.join(place, os.path.basename(argv[0]))
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)

@@ -7,11 +7,13 @@ import json
 import os
 import signal
 import sys
+import tempfile
 
 from . import _link
 
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
 traits = []  # the settings for IPython on the kernel's command line (--Class.trait=value), as they were given there
+_runtime = ""  # a folder that only this user may enter, as the agent has it; "": there is none
 
 
 def tidy():
@@ -20,7 +22,9 @@ def tidy():
     The agent may have put the folder of this package on PYTHONPATH: the user's processes must not see it, and the
     user's own modules go first.
     """
+    global _runtime
     env = os.environ
+    _runtime = env.pop("CELLSPAN_RUNTIME", "")
     own = env.pop("CELLSPAN_PYTHONPATH", "")
     if own:
         rest = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p and p != own]
@@ -37,6 +41,15 @@ def tidy():
     for name in ("PAGER", "GIT_PAGER"):
         env[name] = "cat"
     env.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
+
+def own_folder():
+    """A new folder for this process's files, which nobody else may enter; the agent removes it with the process."""
+    if not _runtime:
+        return tempfile.mkdtemp(prefix="cellspan-rank-")
+    path = os.path.join(_runtime, f"rank-{os.getpid()}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
 
 
 def colour():

@@ -141,7 +141,9 @@ def _aligned(offset):
 def create():
     """An empty descriptor for a parcel: a memfd where there are such."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("cellspan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = os.memfd_create("cellspan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.fchmod(fd, 0o600)  # it is made for all to open, who can reach it by /proc
+        return fd
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 

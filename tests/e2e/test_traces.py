@@ -1,0 +1,277 @@
+"""What cellspan leaves: every file, socket, memory file and process that it makes, while it runs and afterwards.
+
+A kernel gets folders of its own for all that it may write to. Everything in them, and everything that its processes have
+open, is looked at: who owns it, who else could reach it, and whether it is gone when it should be."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import uuid
+
+import processes
+import pytest
+from client import Notebook, values
+
+RECORD = """%%distribute
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def train():
+    raise ValueError("bad batch")
+
+
+train()"""
+OPEN = "%%distribute --gather\nimport os\nfile = os.environ['TORCHELASTIC_ERROR_FILE']\nopen(file, 'w').close()\nfile"
+
+
+class Places:
+    """Folders of a kernel's own: TMPDIR, XDG_RUNTIME_DIR, HOME, and where it runs."""
+
+    def __init__(self, base):
+        self.base = str(base)
+        for name in ("tmp", "run", "home", "cwd"):
+            os.makedirs(os.path.join(self.base, name), mode=0o700)
+        self.env = {"TMPDIR": self.base + "/tmp", "XDG_RUNTIME_DIR": self.base + "/run", "HOME": self.base + "/home",
+                    "IPYTHONDIR": self.base + "/home/.ipython", "CELLSPAN_GPU_LEASES": self.base + "/tmp/leases"}
+
+    def notebook(self, **env):
+        return Notebook(env=dict(self.env, **env), cwd=self.base + "/cwd")
+
+    def files(self, *names):
+        """{path: its lstat} of what is in these folders; where cellspan may leave something: tmp and run."""
+        found = {}
+        for name in names or ("tmp", "run", "cwd"):
+            for folder, below, files in os.walk(os.path.join(self.base, name)):
+                for path in (os.path.join(folder, entry) for entry in below + files):
+                    try:
+                        found[path] = os.lstat(path)
+                    except FileNotFoundError:
+                        pass
+        return found
+
+
+@pytest.fixture
+def places(tmp_path_factory):
+    base = "/tmp/cs-%s" % uuid.uuid4().hex[:8]  # a socket's path has to be short
+    os.mkdir(base, 0o700)
+    yield Places(base)
+    for folder, below, files in os.walk(base, topdown=False):
+        for entry in files:
+            os.unlink(os.path.join(folder, entry))
+        for entry in below:
+            path = os.path.join(folder, entry)
+            os.unlink(path) if os.path.islink(path) else os.rmdir(path)
+    os.rmdir(base)
+
+
+def shared():
+    """What lies where all processes of a machine put their things, under names of cellspan's."""
+    found = set()
+    for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp"):
+        try:
+            found.update(os.path.join(folder, name) for name in os.listdir(folder))
+        except OSError:
+            pass
+    return found
+
+
+def reachable(path, info):
+    """Could another user open it? Its own mode counts, and that of each folder above."""
+    def closed(one, bits):
+        return one.st_uid == os.geteuid() and not stat.S_IMODE(one.st_mode) & bits
+
+    if closed(info, 0o077) or stat.S_ISLNK(info.st_mode):
+        return False
+    above = os.path.dirname(path)
+    while len(above) > 1 and not re.fullmatch(r"/tmp/cs-[0-9a-f]{8}(/tmp|/run)?", above):  # these are closed by the test
+        if closed(os.lstat(above), 0o011):
+            return False
+        above = os.path.dirname(above)
+    return True
+
+
+def opened(marker):
+    """[(pid, target, its stat)] of what the kernel's processes have open, or mapped, that has been made for them."""
+    found = []
+    for pid in processes.marked(marker):
+        try:
+            names = os.listdir("/proc/%d/fd" % pid)
+        except OSError:
+            continue
+        for name in names:
+            path = "/proc/%d/fd/%s" % (pid, name)
+            try:
+                found.append((pid, os.readlink(path), os.stat(path)))
+            except OSError:
+                pass
+    return found
+
+
+def sockets(marker):
+    """The paths (or abstract names) of unix sockets that these processes have; and their TCP ports: addresses."""
+    inodes = {re.findall(r"\d+", target)[0] for _, target, _ in opened(marker) if target.startswith("socket:[")}
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    named = {row[7] for row in rows if len(row) > 7 and row[6] in inodes}
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        with open("/proc/net/" + table, encoding="ascii") as file:
+            for row in (line.split() for line in file.readlines()[1:]):
+                if row[3] == "0A" and row[9] in inodes:
+                    addresses.add(row[1].split(":")[0])
+    return named, addresses
+
+
+def check_while_it_runs(places, marker):
+    """All that is there now is this user's, and nobody else's to open."""
+    for path, info in places.files("tmp", "run").items():
+        assert info.st_uid == os.geteuid(), path
+        assert not reachable(path, info), "%s has mode %o" % (path, stat.S_IMODE(info.st_mode))
+    memory = 0
+    for pid, target, info in opened(marker):
+        if target.startswith("/memfd:"):
+            memory += 1
+            assert info.st_uid == os.geteuid() and not stat.S_IMODE(info.st_mode) & 0o077, (processes.command(pid), target, oct(info.st_mode))
+    named, addresses = sockets(marker)
+    for path in named:
+        assert path.startswith(places.base), "a socket that others may find: %s" % path
+    assert addresses <= {"0100007F", "00000000000000000000000001000000"}, "ports that others may reach: %s" % addresses
+    return memory
+
+
+def work(nb):
+    """Cells that use all that makes files: variables, blobs, a script, an error file, collectives."""
+    nb.ok("import numpy\nbig = numpy.ones(1_000_000)")
+    assert values(nb.ok("%%distribute -n 3 --gather\nfloat(big.sum())")) == [1e6] * 3
+    return values(nb.ok(OPEN))
+
+
+def gone(places, marker, before):
+    """Nothing is left of a kernel: no process, no file, no name that others share."""
+    assert processes.gone(marker) == []
+    assert places.files() == {}
+    fresh = {path for path in shared() - before if "cellspan" in os.path.basename(path) or "torch_" in path}
+    mine = {path for path in fresh if marker_of(path) == marker}
+    assert not mine, mine
+
+
+def marker_of(path):
+    """Other tests run beside this one: a folder of theirs names its maker's pid, whose environment tells whose it is."""
+    found = re.match(r"cellspan-(\d+)-", os.path.basename(path))
+    environ = processes.read(int(found.group(1)), "environ") if found else b""
+    return dict(pair.partition("=")[::2] for pair in environ.decode(errors="replace").split("\0")).get(processes.MARKER)
+
+
+def test_while_it_runs_nothing_is_open_to_others_and_afterwards_nothing_is_left(places):
+    before = shared()
+    nb = places.notebook()
+    try:
+        files = work(nb)
+        assert len(set(files)) == 3 and all(path.startswith(places.base + "/run/cellspan-") for path in files), files
+        assert check_while_it_runs(places, nb.marker) > 0, "the array is in a memory file"
+        nb.ok("%%distribute -r 2\nimport os, signal\nrank = 2") and nb.run("%%distribute -r 2\nos.kill(os.getpid(), signal.SIGKILL)").assert_error("RankDied")
+        assert processes.wait_until(lambda: not os.path.exists(os.path.dirname(files[2])), 30), "it goes with its rank"
+        assert os.path.exists(files[0]), "and no other"
+        nb.ok("%ranks restart")
+        assert processes.wait_until(lambda: not any(os.path.exists(os.path.dirname(path)) for path in files), 30)
+        files = work(nb)
+        check_while_it_runs(places, nb.marker)
+    finally:
+        nb.close()
+    gone(places, nb.marker, before)
+
+
+def test_the_error_file_is_in_use_and_nobody_elses(places, torch):
+    """A name that can be guessed would let another user put a link there, and have a file of the victim's overwritten."""
+    nb = places.notebook()
+    try:
+        nb.run("%%distribute -n 2\n" + RECORD.partition("\n")[2]).assert_error("ValueError")
+        told = nb.ok("%%distribute\nimport json, os\njson.load(open(os.environ['TORCHELASTIC_ERROR_FILE']))['message']['message']").value
+        assert "bad batch" in told
+        check_while_it_runs(places, nb.marker)
+        modes = values(nb.ok("%%distribute --gather\noct(os.stat(os.path.dirname(os.environ['TORCHELASTIC_ERROR_FILE'])).st_mode & 0o777)"))
+        assert modes == ["0o700"] * 2
+        assert "CELLSPAN_RUNTIME" not in nb.ok("%%distribute --gather\nlist(os.environ)").value
+    finally:
+        nb.close()
+
+
+@pytest.mark.parametrize("who", ["kernel", "agent", "restart"])
+def test_what_is_left_of_one_that_is_killed(places, who):
+    before = shared()
+    nb = places.notebook()
+    try:
+        work(nb)
+        if who == "kernel":
+            os.kill(nb.pid, signal.SIGKILL)
+        elif who == "agent":
+            (agent,) = processes.named(nb.marker, "cellspan-agent")
+            os.kill(agent, signal.SIGKILL)
+            assert processes.wait_until(lambda: nb.fine(), 60)
+            check_while_it_runs(places, nb.marker)
+            work(nb)
+        else:
+            nb.km.restart_kernel(now=True)
+            nb.kc.wait_for_ready(timeout=60)
+            check_while_it_runs(places, nb.marker)
+    finally:
+        nb.close()
+    gone(places, nb.marker, before)
+
+
+def test_what_kernel_and_agent_leave_when_both_are_killed_the_next_kernel_sweeps(places):
+    """Nobody was there to remove their folder. One that is held by somebody who lives is left alone."""
+    living, dead = places.notebook(), places.notebook()
+    try:
+        held = set(places.files("run"))
+        work(living)
+        work(dead)
+        agents = processes.named(dead.marker, "cellspan-agent")
+        for pid in (*agents, dead.pid):
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (*agents, dead.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert processes.gone(dead.marker) == []
+        folders = {path for path in places.files("run") if os.path.dirname(path).endswith("/run")}
+        assert len(folders) == 2 and folders <= held, folders
+        third = places.notebook()
+        try:
+            third.ok("1")
+            left = {path for path in places.files("run") if os.path.dirname(path).endswith("/run")}
+            assert len(left) == 2 and len(left & folders) == 1, (folders, left)
+            assert values(living.ok(OPEN))[0].startswith(tuple(left & folders))
+        finally:
+            third.close()
+    finally:
+        living.close()
+        dead.close()
+    assert places.files() == {}
+
+
+def test_a_host_is_left_as_it_was(fresh, hosts, places):
+    """One folder on every node, closed to others, and gone with the agent; also when the agent is killed."""
+    look = "%%distribute --gather\nimport os\nfile = os.environ['TORCHELASTIC_ERROR_FILE']\nopen(file, 'w').close()\nos.uname().nodename, file, oct(os.stat(os.path.dirname(os.path.dirname(file))).st_mode & 0o777)"
+    for way in ("stop", "kill", "guard"):
+        nb = fresh(env=dict(hosts.variables(), HOME=places.base + "/home"))
+        nb.ok("%%distribute -n 2 --on ssh:h1,h2\n1", limit=150)
+        there = values(nb.ok(look))
+        assert [host for host, _, _ in there] == ["h1", "h2"] and {mode for _, _, mode in there} == {"0o700"}, there
+        folders = {os.path.dirname(os.path.dirname(file)) for _, file, _ in there}
+        assert len(folders) == 2 and all(os.path.isdir(folder) for folder in folders)  # the hosts share our /tmp
+        if way == "stop":
+            nb.ok("%ranks stop")
+        elif way == "kill":
+            for host in ("h1", "h2"):
+                assert hosts.signal(host, "KILL", "cellspan-agent --connect") == 1, hosts.workers(host)
+        else:
+            hosts.kill("h1")
+            hosts.start("h1")
+            nb.ok("%ranks stop")
+            assert processes.wait_until(lambda: sum(map(os.path.isdir, folders)) == 1, 60), "a host that lost its power has left it"
+            nb.ok("%%distribute -n 1 --on ssh:h1\n1", limit=150)
+        assert processes.wait_until(lambda: not any(os.path.isdir(folder) for folder in folders), 60), (way, folders)
+        nb.close()
+        assert hosts.left() == []
