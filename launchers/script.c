@@ -9,6 +9,11 @@
 #include "launchers/words.h"
 
 #define AGENT "cellspan-agent"
+/* Containers on one machine share its boot, and are machines of their own all the same. */
+#define MACHINE                                                                                                        \
+    "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                                         \
+    "s=$(readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/uts 2>/dev/null) && "                              \
+    "echo \"" SCRIPT_MARK SCRIPT_MACHINE "\"$b $s; "
 
 /* "~/x" is meant to be the remote user's. */
 static int add_path(struct buf *out, const char *path)
@@ -75,6 +80,8 @@ static int add_all(struct buf *out, const struct script_spec *spec)
         return -1;
     if (strcmp(name, AGENT) == 0 &&
         buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)
+        return -1;
+    if (buf_add_text(out, MACHINE) < 0)
         return -1;
     if (buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_FOUND "$a\"; exec \"$a\"") < 0)
         return -1;

@@ -14,6 +14,7 @@
 #define SCRIPT_READY   "ready"    /* it waits for its line */
 #define SCRIPT_MISSING "missing"  /* there is no agent; exit status 127 follows */
 #define SCRIPT_VERSION "version " /* and what the agent says of itself */
+#define SCRIPT_MACHINE "machine " /* and what tells it from all others: its boot, its namespaces; absent where unknown */
 #define SCRIPT_FOUND   "found "   /* and its path: it is executed now; what follows is its own */
 
 /* A variable for the agent's environment there. */

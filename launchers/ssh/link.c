@@ -59,6 +59,7 @@ void link_release(struct link *l)
     free(l->found);
     free(l->version);
     free(l->heard);
+    free(l->machine);
 }
 
 static void over(struct link *l)
@@ -134,6 +135,23 @@ static void send_lines(struct link *l)
     l->plan->settled(l->plan->arg);
 }
 
+/* Two names of one machine would be two nodes, with the same LOCAL_RANKs and GPUs. */
+static void know_machine(struct link *l, const char *machine)
+{
+    const struct link *twin;
+    char text[CAUSE_TEXT_SIZE];
+
+    keep(&l->machine, machine);
+    if (!l->machine || l->told || !(twin = l->plan->twin(l->plan->arg, l)))
+        return;
+    snprintf(text, sizeof text, "%.250s: it is the machine of %.250s, by another name; %.250s*2 runs two ranks there",
+             l->host->name, twin->host->name, twin->host->name);
+    l->failed = true;
+    report_failed(l->agent, "%s", text);
+    l->told = true; /* its end is no other failure */
+    (void)process_kill_group(l->pid, SIGTERM);
+}
+
 /* A line of the script's. false: it is none. */
 static bool mark_line(struct link *l, const char *line)
 {
@@ -147,6 +165,8 @@ static bool mark_line(struct link *l, const char *line)
         l->missing = true;
     else if (strncmp(word, SCRIPT_VERSION, strlen(SCRIPT_VERSION)) == 0)
         keep(&l->version, word + strlen(SCRIPT_VERSION));
+    else if (strncmp(word, SCRIPT_MACHINE, strlen(SCRIPT_MACHINE)) == 0)
+        know_machine(l, word + strlen(SCRIPT_MACHINE));
     else if (strncmp(word, SCRIPT_FOUND, strlen(SCRIPT_FOUND)) == 0)
         keep(&l->found, word + strlen(SCRIPT_FOUND));
     return true;

@@ -12,6 +12,8 @@
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"
 
+struct link;
+
 /* What all links share; borrowed by each. */
 struct link_plan {
     struct loop *loop;
@@ -22,6 +24,7 @@ struct link_plan {
     const char *prefix;         /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     uint64_t patience_ns;       /* from ssh's start to its shell's first word */
     void (*settled)(void *arg); /* a link is up, or over: another may connect. May be followed by more calls */
+    struct link *(*twin)(void *arg, const struct link *l); /* another link to the same machine, which is not over; or NULL */
     void *arg;
 };
 
@@ -45,6 +48,7 @@ struct link {
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
     char *found, *version; /* see cause.h */
+    char *machine;         /* what tells it from all others; NULL: not known */
     char *heard;           /* the last line of stdout before the shell was there */
     char *said[16];        /* the last lines of stderr, the latest last */
     struct buf send;       /* what stdin is still to get */

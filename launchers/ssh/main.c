@@ -20,6 +20,8 @@
 #define CONNECTING_MAX 32u  /* logins at once */
 #define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
 #define SETTINGS       10u
+#define HEARTBEAT_S     10.0 /* the kernel's time-out, where CELLSPAN_HEARTBEAT_TIMEOUT gives no other */
+#define HEARTBEAT_MAX_S 86400.0
 #define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
 
 struct fleet {
@@ -66,6 +68,21 @@ static void settled(void *arg)
 
     if (loop_later(f->loop, step, f) < 0)
         loop_stop(f->loop); /* out of memory */
+}
+
+/* The first of those that said the same of their machine. */
+static struct link *twin(void *arg, const struct link *l)
+{
+    struct fleet *f = arg;
+
+    for (size_t i = 0; i < f->n; i++) {
+        struct link *other = &f->link[i];
+
+        if (other != l && !other->failed && other->state != LINK_OVER && other->machine &&
+            strcmp(other->machine, l->machine) == 0)
+            return other;
+    }
+    return NULL;
 }
 
 static void child_ended(struct loop *loop, void *arg)
@@ -126,6 +143,18 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 /* ---- the beginning ---- */
 
+/* How often ssh looks whether the other side is there, and gives up after the third time: later than the kernel, which
+ * says whom it has not heard of. The kernel refuses a time-out that is none. */
+static unsigned alive_interval(void)
+{
+    const char *text = getenv("CELLSPAN_HEARTBEAT_TIMEOUT");
+    double seconds = text && *text ? strtod(text, NULL) : HEARTBEAT_S;
+
+    if (!(seconds > 0 && seconds <= HEARTBEAT_MAX_S))
+        seconds = HEARTBEAT_S;
+    return (unsigned)((seconds + 1.9) / 2); /* at least half of it, and 1 */
+}
+
 /* ssh's options: those of CELLSPAN_SSH stand in front and so count before ours, ours before the user's ssh_config. */
 static int compose_ssh(struct words *ssh, struct err *err)
 {
@@ -133,7 +162,6 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-T",
         "-x",
         "-oBatchMode=yes",
-        "-oServerAliveInterval=5",
         "-oServerAliveCountMax=3",
         "-oTCPKeepAlive=yes",
         "-oControlMaster=no",
@@ -142,6 +170,7 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-oRemoteCommand=none",
     };
     const char *command = getenv("CELLSPAN_SSH");
+    char interval[48];
     struct err why = { "" };
 
     if (words_split(ssh, command && command[strspn(command, " \t")] ? command : "ssh", &why) < 0)
@@ -149,7 +178,8 @@ static int compose_ssh(struct words *ssh, struct err *err)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (words_add(ssh, ours[i]) < 0)
             return err_set(err, "out of memory");
-    return 0;
+    snprintf(interval, sizeof interval, "-oServerAliveInterval=%u", alive_interval());
+    return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
 }
 
 /* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file or a device of one
@@ -219,6 +249,7 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     f->plan.program = path_name(a->command[0]);
     f->plan.prefix = getenv("CELLSPAN_REMOTE_PREFIX");
     f->plan.settled = settled;
+    f->plan.twin = twin;
     f->plan.arg = f;
     if (!(f->link = calloc(f->hosts.n, sizeof *f->link)))
         return err_set(err, "out of memory");

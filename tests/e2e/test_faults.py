@@ -119,6 +119,22 @@ def test_a_link_that_is_down_for_3_s_loses_nothing(notebook, net):
     nb.close()
 
 
+@pytest.mark.limit(400)
+def test_ssh_waits_as_long_as_the_timeout_says(net, fresh):
+    """With its own options ssh would give a host up after 15 to 20 s of silence, whatever the timeout is."""
+    nb = fresh(env=dict(net.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="90"))
+    nb.ok(BOTH, limit=UP)
+    cell = nb.start(TICKS % 400)
+    nb.wait_shown(cell, "[2] tick 3")
+    net.link("h2", False)
+    third = len(re.findall(r"^\[0\] tick", cell.stdout, re.M)) + 240  # rank 0's ticks are the clock: 24 s
+    nb.wait(cell, 200, lambda: "[0] tick %d\n" % third in cell.stdout or cell.ended)
+    net.link("h2", True)
+    nb.wait(cell, 200).assert_ok()
+    assert "lost" not in cell.stderr and "tick 399" in cell.stdout
+    assert_goes_on(nb, [0, 1, 2, 3])
+
+
 def test_a_link_that_stays_down_takes_the_hosts_ranks_along(nb, net):
     cell = begin(nb)
     net.link("h2", False)

@@ -241,6 +241,18 @@ def test_lists_of_hosts_are_written_as_people_write_them(alone):
     assert sorted(line.split()[0] for line in there) == ["h1", "h1", "h2", "h2", "h3", "h3"] and there[0].endswith(" 6"), there
 
 
+def test_a_machine_by_two_names_is_refused(alone, hosts, tmp_path):
+    """It would be two nodes, and LOCAL_RANK 0 twice: two ranks on one GPU."""
+    config = pathlib.Path(hosts.ssh_config).read_text()
+    (tmp_path / "config").write_text(config + "Host ib1\n  HostName %s\n  HostKeyAlias h1\n" % hosts.address("h1"))
+    nb = alone(env={"CELLSPAN_SSH": "ssh -F %s" % (tmp_path / "config")})
+    error = nb.run("%%distribute -n 3 --on ssh:h1,ib1,h2\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
+    assert re.fullmatch(r"(h1|ib1) did not come up: it is the machine of (h1|ib1), by another name; \2\*2 runs two ranks there", error), error
+    assert len(set(re.findall("h1|ib1", error))) == 2
+    assert hosts.left() == []
+    assert values(nb.ok(tell("-n 2 --on ssh:h1,h2"), limit=150)) == ["h1 0 0 1 0 2 2", "h2 1 0 1 1 2 2"], "hosts that share a boot are two"
+
+
 def test_what_is_told_of_the_hosts_has_to_be_there(alone, tmp_path):
     """Another one in its place may be another version, or lack packages: nobody would know why the cell fails."""
     cell = alone(env={"CELLSPAN_REMOTE_PYTHON": "/no/such/python"}).run("%%distribute -n 2 --on ssh:h1,h2\n1", limit=150)
