@@ -5,16 +5,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef RTLD_NOLOAD
 #define RTLD_NOLOAD 0
 #endif
 
-const char *library_named(const char *env, const char *standard)
+size_t library_of_driver(const char *env, const char *soname, const char *root,
+                         const char *names[static LIBRARY_PLACES])
 {
+    static const char *const folders[] = { "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib" };
+    static _Thread_local char paths[LIBRARY_PLACES - 1][512];
     const char *told = getenv(env);
+    size_t n = 0;
 
-    return told && told[0] ? told : standard;
+    names[n++] = told && told[0] ? told : soname;
+    if (names[0] != soname)
+        return n;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s%s/%s", root, folders[i], soname);
+        if (access(paths[i], R_OK) == 0)
+            names[n++] = paths[i];
+    }
+    return n;
 }
 
 /* One name, loaded already or not. */

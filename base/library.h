@@ -25,8 +25,13 @@ struct library_row {
         { __VA_ARGS__ }, offsetof(type, member), false                                                                 \
     }
 
-/* What the environment variable `env` names, else `standard`. */
-const char *library_named(const char *env, const char *standard);
+/* For a library that comes with a driver: fills `names` with what the environment variable `env` names, or else with the
+ * soname and, where there is such a file below `root` ("" but for tests), its paths in the folders to which container hosts,
+ * WSL and NixOS put a driver's libraries without telling the loader. How many there are. The paths are good until this
+ * thread's next call. */
+#define LIBRARY_PLACES 4u
+size_t library_of_driver(const char *env, const char *soname, const char *root,
+                         const char *names[static LIBRARY_PLACES]);
 /* Opens the first of `names` that can be: sonames as the system finds them, or paths; NULL and empty ones are passed
  * over. Prefers one that this process has loaded already over another version of it. *used: which. NULL: *err has every
  * reason. */

@@ -43,11 +43,12 @@ static const struct library_row rows[] = {
 
 int driver_open(struct driver *d, struct err *err)
 {
-    const char *const name = library_named("CELLSPAN_CUDA_LIBRARY", "libcuda.so.1"), *used = "";
+    const char *names[LIBRARY_PLACES], *used = "";
+    const size_t n_names = library_of_driver("CELLSPAN_CUDA_LIBRARY", "libcuda.so.1", "", names);
     struct err why = { "" };
 
     memset(d, 0, sizeof *d);
-    if (!(d->library = library_open(&name, 1, &used, &why)))
+    if (!(d->library = library_open(names, n_names, &used, &why)))
         return err_set(err, "no NVIDIA driver here (%s)", why.text);
     if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0 &&
         driver_check(d, d->init(0), "cuInit", err) == 0)

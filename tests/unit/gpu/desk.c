@@ -10,6 +10,7 @@
 #include "worker/agent/gpu/affinity.h"
 
 #define LIMIT_NS (60 * NS_PER_S)
+#define UUID(n)  "GPU-a00" #n "1234-0000-4000-8000-0123456789ab"
 
 struct asked {
     struct loop *loop;
@@ -111,13 +112,10 @@ static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t 
                       const char *own)
 {
     struct buf text = BUF_INIT, mine = BUF_INIT;
-    char got[64] = "";
 
     if (gpu_visible(d, worker, mate, n, &text, &mine) < 0)
         ok(false, "memory");
-    for (char *at = text.p; at && (at = strstr(at, "GPU-a0")); at += 6)
-        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c", got[0] ? "," : "", at[7]);
-    is_text(got, want, "worker %u", worker);
+    is_text(text.n ? text.p : "", want, "worker %u", worker);
     if (own)
         is_text(mine.n ? mine.p : "", own, "its own among them");
     buf_release(&text);
@@ -387,7 +385,8 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     take(d, 2, 1, 2, false, "one MIG instance");
     take(d, 2, 3, 1, false, NULL);
     take(d, 5, 1, 1, false, "this node has 3, of which 0 are free");
-    is_text(autopsy_in_time(d, loop, 3), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
+    is_text(autopsy_in_time(d, loop, 3), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)",
+            "they have names");
     gpu_give(d, 2);
     gpu_give(d, 3);
     gpu_give(d, 4);
@@ -395,9 +394,9 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     look(d, loop);
     take(d, 2, 2, 2, false, "one MIG instance");
     take(d, 2, 1, 2, false, NULL);
-    sees(d, 2, "0,2");
+    sees(d, 2, UUID(0) "," UUID(2));
     take(d, 3, 1, 2, true, NULL);
-    sees(d, 3, "0,2");
+    sees(d, 3, UUID(0) "," UUID(2)); /* CUDA counts otherwise beside instances */
     gpu_close(d);
     stage_set(s, "");
 }

@@ -1,5 +1,6 @@
 /* What the driver's libraries say, with doubles of them. */
 #include "base/buf.h"
+#include "base/library.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/driver.h"
@@ -41,6 +42,7 @@ static void eight_are_found(const struct stage *s)
     find(NULL);
     is_int(d.gpus.n, 8, "eight GPUs");
     is_text(d.gpus.driver, "550.54.15", "the driver's version");
+    ok(d.gpus.numbered, "which have the numbers that CUDA gives them in the order of PCI");
     g = &d.gpus.v[3];
     ok(strcmp(g->name, "NVIDIA A100-SXM4-80GB") == 0 && g->memory == 80ull << 30 && g->index == 3 && g->instance == -1,
        "name, memory, index");
@@ -60,6 +62,7 @@ static void instances_stand_for_their_gpu(const struct stage *s)
     fresh(s, "count 2\nmig 1 2\nprocess 1.2 77 100\nmemory 201 5\nuse 1 50\n");
     find(NULL);
     has("GPU-a00 MIG-b10 MIG-b20", "a GPU and two instances");
+    ok(!d.gpus.numbered, "beside which numbers say nothing");
     ok(d.gpus.v[2].instance == 2 && d.gpus.v[2].index == 1 && d.gpus.v[2].memory == 10ull << 30 && d.gpus.v[2].gi == 8,
        "an instance has numbers and memory of its own");
     find("MIG-b2");
@@ -116,6 +119,7 @@ static void cuda_alone_will_do(const struct stage *s)
     fresh(s, "count 2\n");
     find(NULL);
     has("GPU-a00 GPU-a00", "two GPUs by the CUDA driver");
+    ok(!d.gpus.numbered, "whose numbers are of another order, perhaps");
     ok(strcmp(d.gpus.v[1].uuid, "GPU-a0011234-0000-4000-8000-0123456789ab") == 0 && d.gpus.v[1].memory == 80ull << 30 &&
            !d.gpus.why[0] && strcmp(d.gpus.driver, "CUDA 12.4") == 0,
        "with the names that NVML has: %s", d.gpus.v[1].uuid);
@@ -283,6 +287,25 @@ static void any_allocation_may_fail(const struct stage *s)
     ok(survived && nth > 20, "each of %ld allocations may fail: there is an answer, or an error", nth);
 }
 
+static void drivers_are_found_where_the_loader_does_not_look(const struct stage *s)
+{
+    const char *names[LIBRARY_PLACES];
+    char path[256], command[512];
+
+    unsetenv("CELLSPAN_NVML_LIBRARY");
+    is_int(library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names), 1, "the loader alone");
+    snprintf(path, sizeof path, "%s/run/opengl-driver/lib/libcellspan-test.so", s->dir);
+    snprintf(command, sizeof command, "mkdir -p '%s/run/opengl-driver/lib' && : >'%s'", s->dir, path);
+    ok(system(command) == 0 && library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names) == 2 &&
+           strcmp(names[0], "libcellspan-test.so") == 0 && strcmp(names[1], path) == 0,
+       "then a folder of drivers that the loader does not know");
+    setenv("CELLSPAN_NVML_LIBRARY", "/mine.so", 1);
+    ok(library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names) == 1 &&
+           strcmp(names[0], "/mine.so") == 0,
+       "and nothing but what the user named");
+    stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml.so");
+}
+
 int main(void)
 {
     struct stage s;
@@ -298,6 +321,7 @@ int main(void)
     errors_belong_to_whom_they_hit(&s);
     instances_have_their_own_errors(&s);
     any_allocation_may_fail(&s);
+    drivers_are_found_where_the_loader_does_not_look(&s);
     driver_release(&d);
     ask(NULL);
     stage_close(&s);

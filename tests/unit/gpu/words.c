@@ -51,8 +51,22 @@ static void full_memory_has_names(void)
          "4711), some by "
          "pid 12, 1 MiB by rank 3 (pid 99)",
          "who holds memory");
+    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 4294967, \"total\": 85899345920, \"told\": true, "
+         "\"others\": [], \"ours\": []}]}",
+         true, "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 4 MiB of 80.0 GiB, no other process is on it",
+         "nobody else");
     says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": null, \"total\": null, \"others\": [], \"ours\": []}]}",
-         true, "GPU 1 (GPU-8f2c…, A100): its memory ran out, no other process is on it", "nobody else");
+         true, "GPU 1 (GPU-8f2c…, A100): its memory ran out; which processes are on it the driver does not tell here",
+         "a driver that does not tell");
+    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"told\": true, "
+         "\"others\": [], \"ours\": []}]}",
+         true,
+         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB; which processes are on it the "
+         "driver does not tell here",
+         "a container that is shown nobody");
+    ok(words_say_oom(slice_text("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling")),
+       "cuBLAS's words");
+    ok(words_say_oom(slice_text("ncclUnhandledCudaError: Cuda failure 2 'out of memory'")), "NCCL's");
     ok(words_say_oom(slice_text("x\ntorch.OutOfMemoryError: CUDA out of memory. Tried")), "torch's words are known");
     ok(words_say_oom(slice_text("jaxlib: RESOURCE_EXHAUSTED: Out of memory while")), "and JAX's");
     ok(!words_say_oom(slice_text("MemoryError: out of memory")) && !words_say_oom(slice_text("")),

@@ -36,13 +36,14 @@ const char *cuda_words(const struct cuda *c, CUresult result)
 
 int cuda_open(struct cuda *c, bool *absent, struct err *err)
 {
-    const char *const name = library_named("CELLSPAN_CUDA_LIBRARY", LIBRARY), *used = "";
+    const char *names[LIBRARY_PLACES], *used = "";
+    const size_t n_names = library_of_driver("CELLSPAN_CUDA_LIBRARY", LIBRARY, "", names);
     struct err why = { "" };
     CUresult result;
 
     memset(c, 0, sizeof *c);
     *absent = false;
-    if (!(c->library = library_open(&name, 1, &used, &why))) {
+    if (!(c->library = library_open(names, n_names, &used, &why))) {
         *absent = true;
         return err_set(err, "no driver: %s", why.text);
     }

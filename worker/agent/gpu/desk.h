@@ -8,6 +8,7 @@
 
 struct hold {
     char uuid[GPU_TEXT];
+    char visible[GPU_TEXT]; /* as CUDA_VISIBLE_DEVICES names it */
     int fd;    /* the lease */
     bool lost; /* somebody else has it too, and that was told */
 };

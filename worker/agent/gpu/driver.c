@@ -173,6 +173,7 @@ static int add_instances(struct driver *d, struct nvml_device *device, const str
     const struct nvml *n = &d->nvml;
     unsigned max = 0;
 
+    d->gpus.numbered = false; /* CUDA counts otherwise then */
     if (n->mig_max(device, &max) != NVML_OK)
         return 0;
     for (unsigned i = 0; i < max; i++) {
@@ -201,10 +202,13 @@ static int add_one(struct driver *d, unsigned index, struct err *err)
 
     if (result != NVML_OK) {
         log_warn("gpu", "GPU %u can't be used: %s", index, nvml_words(n, result));
+        d->gpus.numbered = false; /* CUDA may not count it */
         return 0;
     }
-    if (!read_names(n, device, &one))
+    if (!read_names(n, device, &one)) {
+        d->gpus.numbered = false;
         return 0;
+    }
     if (n->pci && n->pci(device, &pci) == NVML_OK)
         sysfs_name(pci.bus_id, one.pci, sizeof one.pci);
     one.numa = numa_of(n, device, one.pci);
@@ -222,6 +226,7 @@ static int find_by_nvml(struct driver *d, struct err *err)
     if (d->nvml.driver_version(d->gpus.driver, sizeof d->gpus.driver) != NVML_OK)
         d->gpus.driver[0] = '\0';
     clean(d->gpus.driver);
+    d->gpus.numbered = true;
     for (unsigned i = 0; i < count; i++)
         if (add_one(d, i, err) < 0)
             return -1;

@@ -72,8 +72,8 @@ json_t *gpus_to_json(const struct gpus *g)
         }
     if (!list)
         return NULL;
-    return json_pack("{s:o, s:i, s:s, s:s?}", "gpus", list, "all", (int)g->all, "driver", g->driver, "why",
-                     g->why[0] ? g->why : NULL);
+    return json_pack("{s:o, s:i, s:b, s:s, s:s?}", "gpus", list, "all", (int)g->all, "numbered", g->numbered, "driver",
+                     g->driver, "why", g->why[0] ? g->why : NULL);
 }
 
 static void copy_text(char *to, size_t size, const json_t *object, const char *name)
@@ -109,7 +109,8 @@ static void from_json(struct gpu *one, const json_t *o)
 int gpus_from_json(struct gpus *g, const json_t *json, struct err *err)
 {
     const json_t *list = json_object_get(json, "gpus");
-    struct gpus fresh = { .all = (unsigned)int_of(json, "all", 0) };
+    struct gpus fresh = { .all = (unsigned)int_of(json, "all", 0),
+                          .numbered = json_is_true(json_object_get(json, "numbered")) };
 
     if (!json_is_array(list))
         return err_set(err, "the list of GPUs is not one");

@@ -30,6 +30,7 @@ struct gpu {
 struct gpus {
     struct gpu *v; /* owned; in the driver's order */
     size_t n;
+    bool numbered;   /* `index` is CUDA's number, too, in the order of PCI: no GPU is in MIG mode, and NVML told */
     unsigned all;    /* devices before CUDA_VISIBLE_DEVICES was looked at */
     char driver[80]; /* "550.54.15"; "" when unknown */
     char why[512];   /* why there is none; "" when there are some */

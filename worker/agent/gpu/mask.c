@@ -150,6 +150,7 @@ int gpus_mask(struct gpus *g, const char *visible, struct err *err)
     memcpy(driver, g->driver, sizeof driver);
     *g = out;
     g->all = (unsigned)old.n;
+    g->numbered = old.numbered;
     memcpy(g->driver, driver, sizeof driver);
     if (g->n == 0)
         say_why(g, visible, stopped);

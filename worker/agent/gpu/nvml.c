@@ -77,13 +77,14 @@ static int explain(const struct nvml *n, int result, struct err *err)
 
 int nvml_open(struct nvml *n, bool *absent, struct err *err)
 {
-    const char *const name = library_named("CELLSPAN_NVML_LIBRARY", LIBRARY), *used = "";
+    const char *names[LIBRARY_PLACES], *used = "";
+    const size_t n_names = library_of_driver("CELLSPAN_NVML_LIBRARY", LIBRARY, "", names);
     struct err why = { "" };
     int result;
 
     memset(n, 0, sizeof *n);
     *absent = false;
-    if (!(n->library = library_open(&name, 1, &used, &why))) {
+    if (!(n->library = library_open(names, n_names, &used, &why))) {
         *absent = true;
         return err_set(err, "no driver: %s", why.text);
     }

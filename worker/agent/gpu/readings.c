@@ -104,14 +104,15 @@ static json_t *other_to_json(const struct nvml_process *p)
                      crowd_who((long)p->pid, who));
 }
 
-/* Both lists stay empty where the driver doesn't tell. */
+/* Both lists stay empty where the driver doesn't tell; *told: it did. */
 static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers,
-                          const struct crowd *crowd, json_t *ours, json_t *others)
+                          const struct crowd *crowd, json_t *ours, json_t *others, bool *told)
 {
     struct nvml_process *p = NULL;
     const long count = ask_processes(n, device, &p);
     int rc = 0;
 
+    *told = count >= 0;
     for (long i = 0; rc == 0 && i < count; i++) {
         const struct member *m = crowd_find(crowd, (long)p[i].pid);
 
@@ -152,11 +153,12 @@ static json_t *read_one(const struct driver *d, const struct gpu *gpu, const jso
 {
     const struct found *f = driver_device(d, gpu->uuid);
     json_t *one = read_numbers(d, gpu, f), *ours = json_array(), *others = json_array();
-    bool good = one && ours && others;
+    bool good = one && ours && others, told = false;
 
     if (good && f && f->device)
-        good = read_processes(&d->nvml, f->device, workers, crowd, ours, others) == 0;
-    good = good && json_object_set(one, "ours", ours) == 0 && json_object_set(one, "others", others) == 0;
+        good = read_processes(&d->nvml, f->device, workers, crowd, ours, others, &told) == 0;
+    good = good && json_object_set(one, "ours", ours) == 0 && json_object_set(one, "others", others) == 0 &&
+           json_object_set_new(one, "told", json_boolean(told)) == 0;
     json_decref(ours);
     json_decref(others);
     if (good)

@@ -66,7 +66,7 @@ static bool is_alone(const struct gpu_desk *d, const struct seat *s)
 static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, struct buf *own)
 {
     for (unsigned i = 0; i < s->n; i++, ++*at)
-        if (buf_addf(visible, "%s%s", *at ? "," : "", s->hold[i].uuid) < 0 ||
+        if (buf_addf(visible, "%s%s", *at ? "," : "", s->hold[i].visible) < 0 ||
             (own && buf_addf(own, "%s%u", i ? "," : "", *at) < 0))
             return -1;
     return 0;
@@ -110,6 +110,15 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
 
 /* ---- one worker ---- */
 
+/* Numbers, for libraries take what stands there for numbers; instances have none. */
+static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one, char out[static GPU_TEXT])
+{
+    if (d->gpus.numbered && one->instance < 0)
+        snprintf(out, GPU_TEXT, "%u", one->index);
+    else
+        snprintf(out, GPU_TEXT, "%s", one->uuid);
+}
+
 /* Takes one more GPU for s, if it is free. */
 static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share, struct err *err)
 {
@@ -122,6 +131,7 @@ static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gp
     if (result != LEASE_TAKEN)
         return result;
     memcpy(h->uuid, one->uuid, sizeof h->uuid);
+    name_for_cuda(d, one, h->visible);
     s->n++;
     return LEASE_TAKEN;
 }
@@ -184,8 +194,7 @@ static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct
 static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at, struct err *err)
 {
     while (s->n < each) {
-        if (*at >= d->gpus.n ||
-            (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
+        if (*at >= d->gpus.n || (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
             return -1;
         ++*at;
     }

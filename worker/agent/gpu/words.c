@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UNLISTED_MAX (INT64_C(1) << 30) /* bytes that a GPU may have in use with no process on it: the driver's own */
+
 struct xid {
     unsigned number;
     const char *words;
@@ -60,7 +62,7 @@ const char *bytes_words(uint64_t bytes, char out[static 32])
 
 bool words_say_oom(struct slice text)
 {
-    /* torch, the driver's own error, the runtime's, XLA, CuPy */
+    /* torch, the driver's own error, the runtime's, XLA, CuPy, cuDNN, cuBLAS, NCCL */
     static const char *const signs[] = { "CUDA out of memory",
                                          "CUDA error: out of memory",
                                          "torch.OutOfMemoryError",
@@ -70,7 +72,10 @@ bool words_say_oom(struct slice text)
                                          "RESOURCE_EXHAUSTED: Out of memory",
                                          "cudaErrorOutOfMemory",
                                          "cupy.cuda.memory.OutOfMemoryError",
-                                         "CUDNN_STATUS_ALLOC_FAILED" };
+                                         "CUDNN_STATUS_ALLOC_FAILED",
+                                         "CUBLAS_STATUS_ALLOC_FAILED",
+                                         "Cuda failure 2 'out of memory'", /* NCCL's */
+                                         "Cuda failure 'out of memory'" };
 
     for (size_t k = 0; k < sizeof signs / sizeof *signs; k++)
         for (size_t i = 0, n = strlen(signs[k]); i + n <= text.n; i++)
@@ -160,7 +165,12 @@ static int add_oom(struct facts *f, const json_t *o)
             if (add_process(f, json_array_get(list, i)) < 0)
                 return -1;
     }
-    return n ? 0 : buf_add_text(f->out, ", no other process is on it");
+    if (n)
+        return 0;
+    /* A container with a pid namespace of its own gets an empty list, whoever is there. */
+    if (!json_is_true(json_object_get(o, "told")) || used < 0 || used > UNLISTED_MAX)
+        return buf_add_text(f->out, "; which processes are on it the driver does not tell here");
+    return buf_add_text(f->out, ", no other process is on it");
 }
 
 static int add_state(struct facts *f, const json_t *o, bool oom)
