@@ -52,6 +52,8 @@ static int add_step(struct words *argv, const struct step_plan *plan, const stru
     if (words_add(argv, "--overlap") < 0 || (plan->nodes && add_format(argv, "--nodes=%s", plan->nodes) < 0))
         return -1;
     snprintf(number, sizeof number, "%u", plan->gpus);
+    if (plan->gpus && words_add(argv, "--gpu-bind=none") < 0) /* else the one task may see a part of them */
+        return -1;
     return plan->gpus && !options->gpus ? add_format(argv, "--gpus-per-node=%s", number) : 0;
 }
 
@@ -102,6 +104,7 @@ bool step_hides(const char *name, bool inside, bool leave)
         "SLURM_GPU_BIND",      "SLURM_GPUS",         "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET",
         "SLURM_CPUS_PER_GPU",  "SLURM_CPU_BIND",     "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",
         "SLURM_THREADS",       "SLURM_STEP_GRES",    "SLURM_GRES",          "SLURM_ARBITRARY_NODELIST",
+        "SLURM_TRES_BIND",
     };
     static const char *const kept[] = { "SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_CONF_SERVER" };
 

@@ -104,9 +104,9 @@ static const struct step_case step_cases[] = {
     { { .ranks = 0 }, "-J mine", { "--nodes=1", "mine" }, "--job-name" },
     { { .ranks = 4 }, "--gpus=4", { "--gpus=4" }, "--nodes" },
     { { .inside = true, .nodes = "4", .ranks = 8 }, "", { "--overlap", "--nodes=4" }, "--cpus-per-task" },
-    { { .inside = true, .nodes = "4", .gpus = 2 }, "", { "--gpus-per-node=2" }, "--job-name" },
+    { { .inside = true, .nodes = "4", .gpus = 2 }, "", { "--gpus-per-node=2", "--gpu-bind=none" }, "--job-name" },
     { { .inside = true, .nodes = "4", .gpus = 2 }, "--gres=gpu:1", { "--gres=gpu:1" }, "--gpus-per-node" },
-    { { .inside = true }, "--nodes=2", { "--nodes=2", "--ntasks-per-node=1", "--export=ALL" }, "--gpus-per-node" },
+    { { .inside = true }, "--nodes=2", { "--nodes=2", "--ntasks-per-node=1", "--export=ALL" }, "--gpu" },
 };
 
 static bool has_word(const struct words *w, const char *word, size_t n)
@@ -162,7 +162,7 @@ static void variables_that_srun_takes_for_options_are_hidden(void)
 {
     ok(step_hides("SLURM_NTASKS", false, false) && step_hides("SLURM_LABELIO", false, false),
        "those that change its tasks or streams");
-    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false),
+    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && step_hides("SLURM_TRES_BIND", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false),
        "within a job, its tasks' shares");
     ok(!step_hides("SLURM_JOB_ID", true, false) && step_hides("SLURM_JOB_ID", true, true),
        "the job itself, only to leave it");
