@@ -47,7 +47,7 @@ static const struct span_info table[] = {
     { SPAN_CAPTURE, "CAPTURE", 5, { STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"), U64("count"),
       STR("raw", 16 * MIB) } },
     { SPAN_PACK, "PACK", 1, { STR("names", 1 * MIB) } },
-    { SPAN_BIND, "BIND", 4, { STR("names", 1 * MIB), U64("how"), U64("count"), STR("cast", 64 * KIB) } },
+    { SPAN_BIND, "BIND", 4, { STR("names", 1 * MIB), U64("how"), U64("count"), STR("cast", 1 * MIB) } },
     { SPAN_RUN, "RUN", 9, { STR("code", 16 * MIB), U64("count"), U64("flags"), STR("env", 1 * MIB),
       STR("init", 64), STR("argv", 1 * MIB), U64("limit"), STR("cwd", 4 * KIB), STR("layout", 64 * KIB) } },
     { SPAN_FETCH, "FETCH", 2, { STR("names", 1 * MIB), U64("limit") } },

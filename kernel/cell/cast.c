@@ -49,18 +49,28 @@ static struct cast *open_cast(struct cell *c)
 /* ---- may it be one? ---- */
 
 /* NCCL takes each GPU once; instances of one GPU are the same to it. */
+bool cast_gpus_are_own(const struct cell *c, const struct ranks *to)
+{
+    const struct group *g = c->nb->group;
+
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+        const struct machine *m = machine_of(c->nb, g->rank[k].node);
+
+        if (m && m->mig)
+            return false;
+    }
+    return !g->want.share;
+}
+
 static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->nb->group;
 
-    if (!g->gpus || g->want.share)
+    if (!g->gpus || !cast_gpus_are_own(c, to))
         return false;
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
-        const struct machine *m = machine_of(c->nb, g->rank[k].node);
-
-        if (!m || m->mig || !rank_alive(&g->rank[k]))
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (!machine_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
             return false;
-    }
     return true;
 }
 
@@ -103,7 +113,7 @@ static char *cast_text(const struct cell *c, const char *id)
     root =
         json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
                   (json_int_t)w->size, "mapped", fanout_is_near(c, to), "limit_s", LIMIT_S + (double)w->size / SLOWEST);
-    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    text = root && fanout_add_world(c, root) == 0 ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;
 }
@@ -127,12 +137,25 @@ static int ask(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
     const struct rank *root = &c->nb->group->rank[ranks_next(&shipment(c)->ranks, 0)];
+    struct buf content = BUF_INIT;
+    json_t *world = json_object();
+    int rc;
 
     m.worker = c->cast->asked = root->worker;
     c->cast->due_ns = notebook_now(c->nb) + ASK_NS;
     m.v[F_PROBE_WHAT].s = slice_text("cast_open");
-    m.v[F_PROBE_CONTENT].s = slice_text("{}");
-    return cell_send(c, &root->worker, 1, &m);
+    if (!world || fanout_add_world(c, world) < 0) {
+        json_decref(world);
+        world = NULL;
+    }
+    if ((rc = text_json(&content, world)) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else {
+        m.v[F_PROBE_CONTENT].s = buf_slice(&content);
+        rc = cell_send(c, &root->worker, 1, &m);
+    }
+    buf_release(&content);
+    return rc;
 }
 
 /* Until one has to wait for its id. */

@@ -91,6 +91,7 @@ static int fill(struct cell *c, struct check *k)
         if (!(one->node_name = strdup(notebook_node_name(c->nb, r->node))))
             return -1;
     }
+    k->own_gpus = cast_gpus_are_own(c, &c->to);
     choose_paired(k);
     if (!(k->pair = calloc(k->paired * k->paired + 1, sizeof *k->pair)))
         return -1;
@@ -180,10 +181,23 @@ static json_t *order_of(const struct check *k)
     return order;
 }
 
+/* NCCL reads its settings when it is first used, perhaps by this check. */
+static json_t *world_of(const struct cell *c)
+{
+    json_t *world = json_object();
+
+    if (!world || fanout_add_world(c, world) == 0)
+        return world;
+    json_decref(world);
+    return NULL;
+}
+
 /* What rank i is asked in this step. */
 static json_t *question(const struct cell *c, const struct check *k, size_t i)
 {
     switch (k->step) {
+    case CHECK_FACTS:
+        return world_of(c);
     case CHECK_LISTEN:
         return json_pack("{s:o, s:s, s:b}", "address", address_of(c, &k->rank[i]), "token", k->token, "nccl",
                          k->nccl && i == 0);

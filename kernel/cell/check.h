@@ -60,6 +60,7 @@ struct check {
     char *world_error; /* owned, or NULL */
     char *nccl_id;     /* owned, or NULL */
     bool nccl;
+    bool own_gpus; /* no two ranks have one in common */
     char token[33];
 };
 

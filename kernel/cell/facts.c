@@ -31,6 +31,17 @@ static int node_ranks(const struct check *k, size_t i, struct buf *out)
     return rc;
 }
 
+static bool has_interface(const struct check_rank *r, const char *name)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(r->facts, "addresses"), i,
+                       one) if (json_string_value(json_array_get(one, 0)) &&
+                                strcmp(json_string_value(json_array_get(one, 0)), name) == 0) return true;
+    return false;
+}
+
 static void add_addresses(const struct check_rank *r, struct buf *out)
 {
     const json_t *list = json_object_get(r->facts, "addresses"), *one;
@@ -46,6 +57,27 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
         if (buf_addf(out, "%s%s=%s", out->n ? " " : "", name, address) < 0)
             return;
     }
+}
+
+/* "eth0 25, eth1 100": in Gb/s. */
+static void add_speeds(const struct check_rank *r, struct buf *out)
+{
+    json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
+    const char *name;
+
+    json_object_foreach(speeds, name,
+                        mbps) if (has_interface(r, name) && buf_addf(out, "%s%s %g", out->n ? ", " : "", name,
+                                                                     json_number_value(mbps) / 1000) < 0) return;
+}
+
+static void add_infiniband(const struct check_rank *r, struct buf *out)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(r->facts, "infiniband"), i,
+                       one) if (json_string_value(one) &&
+                                buf_addf(out, "%s%s", out->n ? ", " : "", json_string_value(one)) < 0) return;
 }
 
 static void add_size(struct grid *g, const json_t *bytes)
@@ -64,9 +96,11 @@ static const char *or_dash(const char *text)
 static void add_node(struct grid *g, const struct check *k, size_t i)
 {
     const struct check_rank *r = &k->rank[i];
-    struct buf ranks = BUF_INIT, addresses = BUF_INIT;
+    struct buf ranks = BUF_INIT, addresses = BUF_INIT, speeds = BUF_INIT, infiniband = BUF_INIT;
 
     add_addresses(r, &addresses);
+    add_speeds(r, &speeds);
+    add_infiniband(r, &infiniband);
     grid_add(g, "%s", r->node_name);
     grid_add(g, "%s", node_ranks(k, i, &ranks) == 0 ? ranks.p : "?");
     grid_add(g, "%s", or_dash(fact(r, "python")));
@@ -75,9 +109,13 @@ static void add_node(struct grid *g, const struct check *k, size_t i)
     grid_add(g, "%s", or_dash(fact(r, "driver")));
     grid_add(g, "%+.1f s", fabs(r->offset_s) < 0.05 ? 0.0 : r->offset_s);
     add_size(g, json_object_get(r->facts, "shm_free"));
-    grid_add(g, "%s", addresses.p ? addresses.p : "-");
+    grid_add(g, "%s", or_dash(addresses.p ? addresses.p : ""));
+    grid_add(g, "%s", or_dash(speeds.p ? speeds.p : ""));
+    grid_add(g, "%s", or_dash(infiniband.p ? infiniband.p : ""));
     buf_release(&ranks);
     buf_release(&addresses);
+    buf_release(&speeds);
+    buf_release(&infiniband);
 }
 
 /* "2.5.1 on h1, 2.4.0 on h2": each value with the nodes that have it. */
@@ -136,6 +174,45 @@ static void note_node(const struct check_rank *r, struct buf *notes)
                    (double)json_integer_value(free) / (double)(1 << 20));
 }
 
+/* What is pinned for a network card counts against the limit. */
+static void note_memlock(const struct check_rank *r, struct buf *notes)
+{
+    const json_t *limit = json_object_get(r->facts, "memlock");
+
+    if (json_array_size(json_object_get(r->facts, "infiniband")) && json_is_integer(limit))
+        check_note(
+            notes,
+            "%s lets a process pin %lld KiB of memory: NCCL needs more for InfiniBand (ulimit -l unlimited, where "
+            "its ranks are started)",
+            r->node_name, (long long)(json_integer_value(limit) >> 10));
+}
+
+/* Without InfiniBand all traffic between machines goes by one interface, which is the one that reaches the kernel. */
+static void note_slower(const struct check_rank *r, struct buf *notes)
+{
+    json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
+    const double used = json_number_value(json_object_get(speeds, fact(r, "interface")));
+    const char *name;
+
+    json_object_foreach(speeds, name, mbps) if (used > 0 && json_number_value(mbps) > used && has_interface(r, name) &&
+                                                !json_array_size(json_object_get(r->facts, "infiniband")))
+    {
+        check_note(notes,
+                   "%s: ranks use %s (%g Gb/s) between machines, %s has %g Gb/s: --env NCCL_SOCKET_IFNAME==%s --env "
+                   "GLOO_SOCKET_IFNAME=%s --fresh",
+                   r->node_name, fact(r, "interface"), used / 1000, name, json_number_value(mbps) / 1000, name, name);
+        return;
+    }
+}
+
+static bool spans(const struct check *k)
+{
+    for (size_t i = 1; i < k->n; i++)
+        if (k->rank[i].node != k->rank[0].node)
+            return true;
+    return false;
+}
+
 static void note_gpus(const struct check *k, struct buf *notes)
 {
     size_t with = 0;
@@ -147,21 +224,12 @@ static void note_gpus(const struct check *k, struct buf *notes)
             check_note(notes, "rank %u on %s has no GPU, others have%s%s", k->rank[i].rank, k->rank[i].node_name,
                        fact(&k->rank[i], "gpu_error")[0] ? ": " : "", fact(&k->rank[i], "gpu_error"));
     if (with == k->n && !verdict_nccl(k))
-        check_note(notes, "NCCL can't be checked: not every rank has one of the same version");
+        check_note(notes, "NCCL can't be checked: %s",
+                   k->own_gpus ? "not every rank has one of the same version"
+                               : "ranks share GPUs, or have instances of one, which it refuses");
 }
 
 /* Interfaces' names matter: NCCL_SOCKET_IFNAME is one for all. */
-static bool has_interface(const struct check_rank *r, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(json_object_get(r->facts, "addresses"), i,
-                       one) if (json_string_value(json_array_get(one, 0)) &&
-                                strcmp(json_string_value(json_array_get(one, 0)), name) == 0) return true;
-    return false;
-}
-
 static void note_interfaces(const struct check *k, struct buf *notes)
 {
     const json_t *one;
@@ -182,9 +250,9 @@ static void note_interfaces(const struct check *k, struct buf *notes)
 
 void verdict_facts(struct cell *c, struct check *k)
 {
-    static const bool right[] = { false, false, false, false, false, false, true, true, false };
-    static const char *const heads[] = { "node", "ranks", "python",        "torch",    "nccl",
-                                         "cuda", "clock", "/dev/shm free", "addresses" };
+    static const bool right[] = { false, false, false, false, false, false, true, true, false, false, false };
+    static const char *const heads[] = { "node",  "ranks",         "python",    "torch",       "nccl",      "cuda",
+                                         "clock", "/dev/shm free", "addresses", "links, Gb/s", "infiniband" };
     struct grid g = { .columns = sizeof heads / sizeof *heads, .right = right };
     struct buf notes = BUF_INIT;
 
@@ -194,6 +262,9 @@ void verdict_facts(struct cell *c, struct check *k)
         if (check_is_first(k, i)) {
             add_node(&g, k, i);
             note_node(&k->rank[i], &notes);
+            note_memlock(&k->rank[i], &notes);
+            if (spans(k))
+                note_slower(&k->rank[i], &notes);
         }
     note_differing(k, "python", "Python", &notes);
     note_differing(k, "cellspan", "cellspan", &notes);
@@ -208,18 +279,12 @@ void verdict_facts(struct cell *c, struct check *k)
     buf_release(&notes);
 }
 
-static bool same_nccl(const char *a, const char *b)
-{
-    unsigned a1 = 0, a2 = 0, b1 = 0, b2 = 0;
-
-    return sscanf(a, "%u.%u", &a1, &a2) == 2 && sscanf(b, "%u.%u", &b1, &b2) == 2 && a1 == b1 && a2 == b2;
-}
-
+/* NCCL joins only what is of the same version down to the last number. */
 bool verdict_nccl(const struct check *k)
 {
     for (size_t i = 0; i < k->n; i++)
-        if (!json_array_size(json_object_get(k->rank[i].facts, "gpus")) ||
-            !same_nccl(fact(&k->rank[i], "nccl"), fact(&k->rank[0], "nccl")))
+        if (!json_array_size(json_object_get(k->rank[i].facts, "gpus")) || !fact(&k->rank[i], "nccl")[0] ||
+            strcmp(fact(&k->rank[i], "nccl"), fact(&k->rank[0], "nccl")) != 0)
             return false;
-    return k->n > 0;
+    return k->n > 0 && k->own_gpus;
 }

@@ -118,6 +118,15 @@ static const char *master(const struct cell *c)
     return spans_nodes(c) && info && info->address && info->address[0] ? info->address : "127.0.0.1";
 }
 
+static bool all_own_gpus(const struct cell *c)
+{
+    struct ranks all = RANKS_INIT;
+    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 && cast_gpus_are_own(c, &all);
+
+    ranks_release(&all);
+    return own;
+}
+
 static json_t *world_env(const struct cell *c)
 {
     const struct group *g = c->nb->group;
@@ -130,7 +139,7 @@ static json_t *world_env(const struct cell *c)
     set(env, "MASTER_ADDR", json_string(address));
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
     set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
-    if (g->gpus && !g->want.share) /* each has so many for itself, so nccl will do */
+    if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID", json_sprintf("%s-%u", c->nb->run_id, g->worlds));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
@@ -143,6 +152,18 @@ static json_t *world_env(const struct cell *c)
         free(name);
     }
     return env;
+}
+
+int fanout_add_world(const struct cell *c, json_t *to)
+{
+    struct buf layout = BUF_INIT;
+    int rc = add_layout(c, &layout);
+
+    if (rc == 0 && (json_object_set_new(to, "env", world_env(c)) < 0 ||
+                    json_object_set_new(to, "layout", json_string(layout.p ? layout.p : "")) < 0))
+        rc = -1;
+    buf_release(&layout);
+    return rc;
 }
 
 static json_t *script_argv(const struct cell *c)

@@ -372,6 +372,8 @@ void gather_stopped(struct cell *c);                       /* a process that was
 int follow_tell(struct cell *c); /* the ranks that were told something else; -1: the cell has failed */
 
 /* cast.c */
+/* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no others. */
+bool cast_gpus_are_own(const struct cell *c, const struct ranks *to);
 void cast_packed(struct cell *c, const struct span *packed);              /* takes its blob; ships it now or later */
 bool cast_message(struct cell *c, uint32_t worker, const struct span *m); /* a PROBED; false: not the one that is waited for */
 void cast_failed(struct cell *c, const struct span *done); /* a rank's DONE: it lacks the names */
@@ -383,6 +385,8 @@ void cast_release(struct cell *c);
 /* fanout.c */
 int fanout_send(struct cell *c, const struct ranks *to, const struct span *m); /* to their workers; -1: the cell has failed */
 void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
+/* Adds "env" and "layout" as RUN has them, of the world that the cell is in. -1: memory is out. */
+MUST_USE int fanout_add_world(const struct cell *c, json_t *to);
 bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
 void fanout_run(struct cell *c);
 void fanout_fetch(struct cell *c);

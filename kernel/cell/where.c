@@ -8,7 +8,7 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define WAIT_NS    (3 * NS_PER_S) /* the agents answer for a rank that does not, after 2 s */
+#define WAIT_NS    (4 * NS_PER_S) /* the agents answer for a rank that does not, after 2 s; for NCCL after 3 s */
 #define FRAMES_MAX 32u
 #define TEXT_MAX   (256u << 10) /* bytes of the whole answer */
 

@@ -13,7 +13,7 @@ import uuid
 import nbformat
 import processes
 import pytest
-from client import KERNEL, Notebook, TooSlow
+from client import KERNEL, Notebook, TooSlow, values
 from nbclient import NotebookClient
 
 RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
@@ -213,6 +213,9 @@ class Ras(threading.Thread):
                 stream.readline()
                 stream.write(b"SERVER PROTOCOL 2\n")
                 stream.flush()
+                assert stream.readline() == b"TIMEOUT 1\n"
+                stream.write(b"OK\n")
+                stream.flush()
                 stream.readline()
                 stream.write(RAS.encode())
                 self.asked += 1
@@ -243,6 +246,16 @@ def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
     finally:
         notebook.close()
         ras.socket.close()
+
+
+def test_each_notebooks_nccl_answers_at_a_port_of_its_own(nb):
+    code = "%%distribute -n 2 --gather\nimport os\nos.environ['NCCL_RAS_ADDR']"
+    other = Notebook()
+    try:
+        one, two = values(nb.ok(code)), values(other.ok(code))
+    finally:
+        other.close()
+    assert re.fullmatch(r"localhost:\d+", one[0]) and one[0] == one[1] and two[0] == two[1] and one[0] != two[0], (one, two)
 
 
 def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):

@@ -41,6 +41,7 @@ struct agent {
     uint64_t window;         /* bytes, from WELCOME */
     struct buf scratch;      /* what is being encoded */
     char *read_buf;          /* AGENT_READ_SIZE bytes */
+    char ras[32];            /* where the ranks' NCCL answers: NCCL_RAS_ADDR; "": the user has set it */
     uint64_t nccl_cell;      /* the STACKS for which NCCL was asked last */
     bool finishing;          /* everybody is being killed: nobody is started any more */
     int status;              /* what the program is to end with */

@@ -2,16 +2,18 @@
 #include "worker/agent/nccl.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/process.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/port.h"
 #include "worker/agent/worker.h"
 #include "worker/collective/ras.h"
 
-#define WAIT_MS   1000u
+#define WAIT_MS   3000u /* its own parts have a second each (ras_ask.c) */
 #define WORDS_MAX 16384u /* bytes: there is a stack above them */
 
 struct nccl_asking {
@@ -21,6 +23,21 @@ struct nccl_asking {
     struct watch *watch;
     struct buf words;
 };
+
+const char *nccl_address(struct agent *a)
+{
+    const char *set = getenv("NCCL_RAS_ADDR");
+    struct err err = { "" };
+    int port;
+
+    if (a->ras[0] || (set && set[0]))
+        return a->ras;
+    if ((port = port_find(&err)) < 0)
+        log_info("nccl", "%s", err.text);
+    else
+        snprintf(a->ras, sizeof a->ras, "localhost:%d", port);
+    return a->ras;
+}
 
 static void over(struct nccl_asking *n)
 {
@@ -56,7 +73,7 @@ struct nccl_asking *nccl_ask(struct worker *w, void (*f)(struct worker *w))
         return NULL;
     n->worker = w;
     n->f = f;
-    n->fd = ras_begin(NULL, (long)w->pid, WAIT_MS, &err);
+    n->fd = ras_begin(nccl_address(w->agent), (long)w->pid, WAIT_MS, &err);
     if (n->fd >= 0 && fd_nonblock(n->fd, true) == 0)
         n->watch = loop_fd(w->agent->loop, n->fd, LOOP_READ, said, n, &err);
     if (n->watch)

@@ -17,6 +17,7 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
+#define NCCL_NS  (3 * NS_PER_S) /* what NCCL says takes longest when a rank is dead or frozen, which is when it counts */
 
 #ifdef SIGRTMIN
 #define SIGNAL_STACK (SIGRTMIN + 3)
@@ -56,13 +57,14 @@ static void conclude(struct worker *w, const char *nothing)
 
 static int wait_for(struct worker *w, uint64_t ns);
 
-/* What NCCL says is waited for as long as the stack may be. */
+/* What NCCL says is waited for a little longer than the stack. */
 static void finish(struct worker *w)
 {
     const uint64_t now = clock_now(loop_clock(w->agent->loop));
+    const uint64_t limit = w->stack_limit_ns + NCCL_NS - LIMIT_NS;
 
     w->stack_over = true;
-    if (!nccl_waits(w->nccl) || now >= w->stack_limit_ns || wait_for(w, w->stack_limit_ns - now) < 0)
+    if (!nccl_waits(w->nccl) || now >= limit || wait_for(w, limit - now) < 0)
         conclude(w, "(no answer: it may be stopped or deep in the system)\n");
 }
 

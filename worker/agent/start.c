@@ -1,6 +1,7 @@
 /* start.c - see start.h. */
 #include "worker/agent/start.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/join.h"
+#include "worker/agent/nccl.h"
 #include "worker/agent/place.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/warm.h"
@@ -101,7 +103,7 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
 
 /* What a rank's environment says of GPUs. */
 struct sight {
-    bool said;              /* false: nothing is set */
+    bool said; /* false: nothing is set */
     struct buf visible, own;
 };
 
@@ -110,15 +112,24 @@ static const char *text_in(const struct buf *b)
     return b->n ? b->p : "";
 }
 
-/* START's environment with that; the text is the caller's (free()). */
-static char *rank_env(struct slice env, const struct sight *sight)
+/* START's environment with that, and with NCCL_RAS_ADDR unless ras is ""; the text is the caller's (free()). */
+static char *rank_env(struct slice env, const struct sight *sight, const char *ras)
 {
     json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
     char *text = NULL;
 
-    if (object && (!sight->said ||
-                   (json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(text_in(&sight->visible))) == 0 &&
-                    json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&sight->own))) == 0)))
+    int rc = object ? 0 : -1;
+
+    if (rc == 0 && ras[0])
+        rc = json_object_set_new(object, "NCCL_RAS_ADDR", json_string(ras));
+    /* Numbers are those of the management library, which counts in that order. */
+    if (rc == 0 && sight->visible.n && isdigit((unsigned char)sight->visible.p[0]))
+        rc = json_object_set_new(object, "CUDA_DEVICE_ORDER", json_string("PCI_BUS_ID"));
+    if (rc == 0 && sight->said)
+        rc = json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(text_in(&sight->visible)));
+    if (rc == 0 && sight->said)
+        rc = json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&sight->own)));
+    if (rc == 0)
         text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return text;
@@ -130,7 +141,7 @@ static int order_rank(struct worker *z, struct worker *w, struct awaited *it, co
     const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16),
                               (uint8_t)(it->rank >> 24) };
     struct span one = *m;
-    char *env = rank_env(m->v[F_START_ENV].s, sight);
+    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_address(z->agent));
     int rc;
 
     if (!env)
@@ -152,8 +163,8 @@ static int by_rank(const void *a, const void *b)
     return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
 }
 
-/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has one.
- * -1: memory is out. */
+/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has
+ * one. -1: memory is out. */
 static int mates_of(const struct agent *a, uint32_t **mates, size_t *n)
 {
     const struct worker **rank;
@@ -303,7 +314,8 @@ static void go_on(struct starting *s)
         span_release(&m);
     }
     if (gpus) {
-        (void)zygote_get(s->agent, s->python, &err); /* it imports meanwhile; what fails is told when they are ordered */
+        (void)zygote_get(s->agent, s->python,
+                         &err); /* it imports meanwhile; what fails is told when they are ordered */
         err.text[0] = '\0';
         if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)
             return;

@@ -43,7 +43,8 @@ MUST_USE int ras_parse(struct slice text, struct ras_status *s, struct err *err)
 MUST_USE int ras_words(const struct ras_status *s, struct buf *out);
 
 /* Asks at `address` ("host:port"; NULL: $NCCL_RAS_ADDR, else RAS_ADDRESS) and adds the whole answer to `out`. Waits
- * `timeout_ms` at most, so not from an event loop: from a thread or a child of its own. -1: nobody there, in words. */
+ * `timeout_ms` at most, so not from an event loop: from a thread or a child of its own; an answer that has not ended by then
+ * is taken as far as it came. -1: nobody there, in words. */
 MUST_USE int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct err *err);
 
 /* The same from an event loop: a thread asks, and writes ras_words into a pipe (the reason where nobody answers is left

@@ -23,6 +23,7 @@
 
 static const char hello[] = "CLIENT PROTOCOL 2\n";
 static const char greeting[] = "SERVER PROTOCOL ";
+static const char timeout[] = "TIMEOUT 1\n"; /* seconds for each leg; 5 unless told */
 static const char question[] = "VERBOSE STATUS\n";
 
 struct door {
@@ -150,6 +151,7 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
     const char *told = getenv("NCCL_RAS_ADDR");
     struct door d = { -1, clock_now(&clock_system) + timeout_ms * NS_PER_MS, NULL };
     struct buf line = BUF_INIT;
+    const size_t had = out->n;
     int rc;
 
     d.where = address && address[0] ? address : told && told[0] ? told : RAS_ADDRESS;
@@ -160,10 +162,13 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
         rc = hear(&d, true, &line, err);
     if (rc == 0 && strncmp(line.p, greeting, strlen(greeting)) != 0)
         rc = err_set(err, "what listens at %s is not NCCL's RAS", d.where);
+    buf_clear(&line);
+    if (rc == 0 && (rc = say(&d, timeout, err)) == 0)
+        rc = hear(&d, true, &line, err); /* "OK", or an older NCCL's complaint: it is asked all the same */
     if (rc == 0)
         rc = say(&d, question, err);
-    if (rc == 0)
-        rc = hear(&d, false, out, err);
+    if (rc == 0 && hear(&d, false, out, err) < 0)
+        rc = out->n > had ? 0 : -1; /* what came before a rank that does not answer is worth telling */
     buf_release(&line);
     fd_close(&d.fd);
     return rc;

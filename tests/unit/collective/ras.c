@@ -139,6 +139,8 @@ static void memory_may_be_out(void)
     ok(nth > 3 && leaks == 0, "each of %ld failing allocations leaves nothing behind", nth - 1);
 }
 
+static bool stays; /* the next server does not end its answer */
+
 /* A server of one client: `greeting`, then `answer`; both may be missing. */
 static pid_t serve(unsigned *port, const char *greeting, const char *answer)
 {
@@ -164,10 +166,15 @@ static pid_t serve(unsigned *port, const char *greeting, const char *answer)
             _exit(0);
         }
         (void)!send(fd, greeting, strlen(greeting), MSG_NOSIGNAL);
+        if (answer && (recv(fd, got, 10, MSG_WAITALL) != 10 || memcmp(got, "TIMEOUT 1\n", 10) != 0 ||
+                       send(fd, "OK\n", 3, MSG_NOSIGNAL) != 3))
+            _exit(1);
         if (answer && recv(fd, got, 15, MSG_WAITALL) == 15 && memcmp(got, "VERBOSE STATUS\n", 15) == 0) {
             for (const char *p = answer; *p; p += strlen(p) < 10 ? strlen(p) : 10)
                 (void)!send(fd, p, strlen(p) < 10 ? strlen(p) : 10, MSG_NOSIGNAL);
         }
+        if (stays)
+            (void)!recv(fd, got, 1, 0); /* as RAS, which waits for a rank that is dead */
         _exit(0);
     }
     close(listener);
@@ -203,6 +210,15 @@ static void servers_are_asked(void)
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
     ok(ras_ask(where, 200, &out, &err) < 0 && strstr(err.text, "does not answer"), "somebody is silent (%s)", err.text);
     waitpid(pid, NULL, 0);
+    err.text[0] = '\0';
+    stays = true;
+    buf_clear(&out);
+    pid = serve(&port, "SERVER PROTOCOL 2\n", behind);
+    snprintf(where, sizeof where, "127.0.0.1:%u", port);
+    is_int(ras_ask(where, 500, &out, &err), 0, "an answer that does not end is taken (%s)", err.text);
+    is_text(out.p, behind, "as far as it came");
+    waitpid(pid, NULL, 0);
+    stays = false;
     err.text[0] = '\0';
     ok(ras_ask("nonsense", 200, &out, &err) < 0 && strstr(err.text, "not host:port"), "an address is checked (%s)",
        err.text);

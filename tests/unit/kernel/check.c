@@ -32,8 +32,10 @@ static void facts(struct world *w, uint32_t worker, double off, const char *torc
 
     clock_gettime(CLOCK_REALTIME, &t);
     snprintf(text, sizeof text,
-             "{\"python\": \"3.11.7\", \"torch\": \"%s\", \"cellspan\": \"1\", \"clock\": %.3f, \"hostname\": \"h\", \"addresses\": "
-             "[[\"eth0\", \"10.0.0.%u\"]], \"shm_size\": 1073741824, \"shm_free\": %d, \"driver\": null, \"nccl\": null, \"gpus\": []}",
+             "{\"python\": \"3.11.7\", \"torch\": \"%s\", \"cellspan\": \"1\", \"clock\": %.3f, \"hostname\": \"h\", "
+             "\"addresses\": "
+             "[[\"eth0\", \"10.0.0.%u\"]], \"shm_size\": 1073741824, \"shm_free\": %d, \"driver\": null, \"nccl\": "
+             "null, \"gpus\": []}",
              torch, (double)t.tv_sec + (double)t.tv_nsec / 1e9 + off, worker, shm);
     probed(w, worker, "ok", text);
 }
@@ -66,15 +68,15 @@ static bool asked(struct world *w, const char *what, const char *in_content)
 
     if (span_decode(&m, w->sent.p, w->sent.n, &err) < 0 || m.kind != SPAN_PROBE)
         return false;
-    found = slice_is(m.v[F_PROBE_WHAT].s, what) && (in_content[0] == '\0' ||
-                                                    has(buf_slice(&w->sent), in_content));
+    found = slice_is(m.v[F_PROBE_WHAT].s, what) && (in_content[0] == '\0' || has(buf_slice(&w->sent), in_content));
     if (!found)
         diag("asked %.*s %.*s", SLICE_ARG(m.v[F_PROBE_WHAT].s), SLICE_ARG(m.v[F_PROBE_CONTENT].s));
     return found;
 }
 
-static const char rows[] = "{\"transport\": \"tcp\", \"rows\": [{\"op\": \"all_reduce\", \"bytes\": 1048576, \"us\": 1000.0, \"algbw\": 1.5, "
-                           "\"busbw\": 2.25, \"bad\": 0, \"iterations\": 5}], \"pairs\": [], \"error\": \"\"}";
+static const char rows[] =
+    "{\"transport\": \"tcp\", \"rows\": [{\"op\": \"all_reduce\", \"bytes\": 1048576, \"us\": 1000.0, \"algbw\": 1.5, "
+    "\"busbw\": 2.25, \"bad\": 0, \"iterations\": 5}], \"pairs\": [], \"error\": \"\"}";
 
 static void a_check_goes_step_by_step(void)
 {
@@ -82,11 +84,13 @@ static void a_check_goes_step_by_step(void)
     struct world w;
 
     begin_check(&w, &clock, "%ranks check");
-    ok(times(&w, "send PROBE") == 2 && asked(&w, "facts", ""), "both ranks are asked for facts");
+    ok(times(&w, "send PROBE") == 2 && asked(&w, "facts", "\"WORLD_SIZE\":\"2\""),
+       "both ranks are asked for facts, in their world's environment");
     facts(&w, 2, 0, "2.5.1", 1 << 30);
     ok(times(&w, "send PROBE") == 2, "the next step waits for both");
     facts(&w, 3, 0, "2.5.1", 1 << 30);
-    ok(logged(&w, "python") && logged(&w, "eth0=10.0.0.2") && !strstr(w.log.p, "differs") && !strstr(w.log.p, "clock of"),
+    ok(logged(&w, "python") && logged(&w, "eth0=10.0.0.2") && !strstr(w.log.p, "differs") &&
+           !strstr(w.log.p, "clock of"),
        "nodes are shown, nothing differs");
     ok(asked(&w, "listen", "\"address\":\"127.0.0.1\""), "then each listens at its node's address");
     probed(&w, 2, "ok", "{\"port\": 4001, \"nccl_id\": null}");
@@ -95,15 +99,20 @@ static void a_check_goes_step_by_step(void)
     probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}]}");
     probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}]}");
     ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"), "then the pair is measured");
-    probed(&w, 2, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
-    probed(&w, 3, "ok", "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], \"error\": \"\"}");
+    probed(&w, 2, "ok",
+           "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], "
+           "\"error\": \"\"}");
+    probed(&w, 3, "ok",
+           "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], "
+           "\"error\": \"\"}");
     ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"), "by its slower end");
     ok(asked(&w, "check", "\"order\":[0,1]"), "then the world");
     both(&w, rows);
     ok(logged(&w, "all_reduce  1048576     1000.0         1.500         2.250      0"), "as nccl-tests shows it");
     ok(asked(&w, "close", ""), "and all is closed");
     both(&w, "{}");
-    ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") && !w.nb->cell, "the check is over");
+    ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") && !w.nb->cell,
+       "the check is over");
     world_close(&w);
 }
 
@@ -131,20 +140,48 @@ static void what_differs_is_named(void)
     world_close(&w);
 }
 
+static void networks_are_told_and_nccl_takes_equal_versions(void)
+{
+    static const char text[] =
+        "{\"python\": \"3.11.7\", \"clock\": 1, \"hostname\": \"h\", \"addresses\": [[\"eth0\", \"10.0.0.2\"]], "
+        "\"speeds\": {\"eth0\": 25000}, \"infiniband\": [\"mlx5_0: 400 Gb/sec (4X NDR)\"], \"memlock\": 65536, "
+        "\"shm_free\": 1073741824, \"driver\": \"12.4\", \"nccl\": \"%s\", \"gpus\": [[\"GPU-1\", \"A100\"]]}";
+    char content[512];
+    struct clock clock;
+    struct world w;
+
+    for (unsigned k = 0; k < 2; k++) {
+        begin_check(&w, &clock, "%ranks check");
+        snprintf(content, sizeof content, text, "2.23.4");
+        probed(&w, 2, "ok", content);
+        snprintf(content, sizeof content, text, k ? "2.23.4" : "2.23.5");
+        probed(&w, 3, "ok", content);
+        ok(logged(&w, "eth0 25") && logged(&w, "mlx5_0: 400 Gb/sec (4X NDR)"), "links and InfiniBand are shown");
+        ok(logged(&w, "lets a process pin 64 KiB of memory"), "and a limit that NCCL would run into");
+        ok(k == !logged(&w, "NCCL can't be checked: not every rank has one of the same version"),
+           "the last number of the version counts as well");
+        world_close(&w);
+    }
+}
+
 static void a_dead_link_fails_the_check(void)
 {
     struct clock clock;
     struct world w;
 
     begin_check(&w, &clock, "%ranks check");
-    to_pairs(&w, "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
+    to_pairs(&w,
+             "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
     ok(asked(&w, "check", "\"closed\":[[0,1],[1,0]]"), "all are told which ways are closed");
-    both(&w, "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
-    ok(logged(&w, "closed: from rank 0 to rank 1: 127.0.0.1:4001: no answer") && logged(&w, "dead: ranks 0 and 1 (here): no way"),
+    both(&w,
+         "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
+    ok(logged(&w, "closed: from rank 0 to rank 1: 127.0.0.1:4001: no answer") &&
+           logged(&w, "dead: ranks 0 and 1 (here): no way"),
        "they are named");
     ok(asked(&w, "close", ""), "without neighbours the world is not measured");
     both(&w, "{}");
-    ok(logged(&w, "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") && !w.nb->cell, "and the cell fails");
+    ok(logged(&w, "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") && !w.nb->cell,
+       "and the cell fails");
     ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are as they were");
     world_close(&w);
 }
@@ -157,7 +194,8 @@ static void a_rank_that_refuses_ends_it(void)
     begin_check(&w, &clock, "%ranks check -r 0");
     ok(times(&w, "send PROBE 2") == 1 && times(&w, "send PROBE") == 1, "one rank alone can be checked");
     probed(&w, 2, "error", "{\"error\": \"this rank knows no probe\"}");
-    ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") && !w.nb->cell, "a refusal is told");
+    ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") && !w.nb->cell,
+       "a refusal is told");
     world_close(&w);
 }
 
@@ -252,6 +290,7 @@ int main(void)
         return 1;
     a_check_goes_step_by_step();
     what_differs_is_named();
+    networks_are_told_and_nccl_takes_equal_versions();
     a_dead_link_fails_the_check();
     a_rank_that_refuses_ends_it();
     interrupts_and_deaths();

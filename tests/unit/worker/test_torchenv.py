@@ -170,9 +170,9 @@ def test_a_layout_without_the_rank_is_an_error(layout):
 
 def test_interfaces_are_named_where_a_world_spans_nodes():
     named = environment(environ={"CELLSPAN_IFNAME": "eth1"})
-    assert (named["NCCL_SOCKET_IFNAME"], named["GLOO_SOCKET_IFNAME"]) == ("eth1", "eth1")
+    assert (named["NCCL_SOCKET_IFNAME"], named["GLOO_SOCKET_IFNAME"]) == ("=eth1", "eth1"), "not eth10 as well"
     users = environment(environ={"CELLSPAN_IFNAME": "eth1", "GLOO_SOCKET_IFNAME": "eth9"})
-    assert (users["NCCL_SOCKET_IFNAME"], users["GLOO_SOCKET_IFNAME"]) == ("eth1", "eth9")
+    assert (users["NCCL_SOCKET_IFNAME"], users["GLOO_SOCKET_IFNAME"]) == ("=eth1", "eth9")
     assert "NCCL_SOCKET_IFNAME" not in environment(nodes=1, environ={"CELLSPAN_IFNAME": "eth1"})
 
 

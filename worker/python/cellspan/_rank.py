@@ -25,6 +25,10 @@ from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
 INITIALISED, UNBOUND = 1, 2  # flags of DONE
+LOST_CONTEXT = (
+    "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
+    "starts it anew, without its variables"
+)
 SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
@@ -150,8 +154,17 @@ class Rank(Worker):
         misplaced = gpus.misplaced(place.local_rank)
         if misplaced:
             print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
+        late = gpus.too_late(given)
+        if late:
+            print(late, file=sys.stderr)
         torchenv.leave_broken()
         self._set_threads(values.get("OMP_NUM_THREADS", ""))
+
+    def _world_of(self, asked):
+        """The world that a cast, or a step of a check, brings along: NCCL reads its settings when it is first used, which may be
+        before the first cell."""
+        if asked.get("env"):
+            self._world(asked["env"], asked.get("layout", ""), False)
 
     def _set_threads(self, text):
         """torch was imported before the fork and read OMP_NUM_THREADS then; so it is told."""
@@ -196,6 +209,8 @@ class Rank(Worker):
         if cell.error is not None:
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
+            if gpus.lost_context(str(cell.error.get("evalue"))):
+                print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         else:
             if cell.bundle is not None:
                 fields["result"] = shown(*cell.bundle)
@@ -316,6 +331,7 @@ class Rank(Worker):
         from . import cast as casts
 
         try:
+            self._world_of(loads(cast))
             return casts.receive(self.rank, cast, fd, size, self.shell.user_ns)
         except KeyboardInterrupt:
             raise casts.CastError("interrupted while variables were on their way") from None
@@ -354,7 +370,7 @@ class Rank(Worker):
             return
         from . import check  # most ranks are never asked
 
-        answer, error = self.attempt(number, check.probe, self, fields["what"], fields["content"], arrived)
+        answer, error = self.attempt(number, self._step, fields["what"], fields["content"], arrived)
         if isinstance(error, KeyboardInterrupt):
             check.close()
             self._probed(number, "error", to_json({"error": "interrupted"}))
@@ -362,6 +378,12 @@ class Rank(Worker):
             self.failed("PROBE", number, error)
         else:
             self._probed(number, *answer)
+
+    def _step(self, what, content, arrived):
+        from . import check
+
+        self._world_of(loads(content))
+        return check.probe(self, what, content, arrived)
 
     def _probed(self, number, status, content):
         self.send("PROBED", number, {"status": status, "content": content})

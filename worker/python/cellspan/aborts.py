@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 
 from . import _link
+
+LIMIT = 30.0  # seconds
 
 
 def watch():
@@ -30,32 +33,30 @@ def _wait(fd):
     while os.read(fd, 4096):  # releases the interpreter's lock
         try:
             abort_all()
-        except Exception as error:  # noqa: BLE001 - nobody is there to catch it
+        except Exception as error:  # noqa: BLE001 - nobody is there to catch it: torch is half imported
             print(f"cellspan: NCCL could not be aborted: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def abort_all(distributed=None):
     """Aborts the NCCL backend of every process group of torch.distributed; how many there were. Others are left alone, and
-    so are the groups themselves: the next cell destroys them (torchenv.leave_broken)."""
+    so are the groups themselves: the next cell destroys them (torchenv.leave_broken).
+
+    All at the same time, each in a thread of its own: an abort may wait for the device, which is not free before the hung
+    kernel of another communicator is aborted as well. Who is not done after LIMIT seconds goes on by itself.
+    """
+    found = backends(distributed)
+    threads = [threading.Thread(target=_abort, args=(backend,), name="cellspan-abort", daemon=True) for backend in found]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + LIMIT
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return len(found)
+
+
+def backends(distributed=None):
+    """The NCCL backends of torch.distributed's process groups, each once, the youngest group's first."""
     distributed = distributed or sys.modules.get("torch.distributed")
-    backends = _backends(distributed)
-    if not backends:
-        return 0
-    first = backends[0]
-    grouped = hasattr(first, "_group_start") and hasattr(first, "_group_end")
-    if grouped:
-        first._group_start()  # else one communicator's abort may wait for another's
-    try:
-        for backend in backends:
-            _abort(backend)
-    finally:
-        if grouped:
-            first._group_end()
-    return len(backends)
-
-
-def _backends(distributed):
-    """The NCCL backends, each once, the youngest group's first."""
     kind = getattr(distributed, "ProcessGroupNCCL", None)
     world = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
     if kind is None or world is None:
@@ -83,5 +84,8 @@ def _abort(backend):
     for name in ("abort", "_abort", "_shutdown", "shutdown"):
         call = getattr(backend, name, None)
         if call is not None:
-            call()
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - the others are to be aborted all the same
+                print(f"cellspan: NCCL could not be aborted: {type(error).__name__}: {error}", file=sys.stderr)
             return

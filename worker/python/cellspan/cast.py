@@ -58,6 +58,8 @@ class _Cast:
     def __enter__(self):
         try:
             gpus.nccl()
+            gpus.nccl_used()
+            gpus.drain(self._seconds / 2)
             self._cast = _link.cast_open(gpus.device(), bytes.fromhex(self._text), self._at, self._count, self._root, self._seconds)
         except (OSError, gpus.GpuError) as error:
             raise CastError(f"variables could not be sent between GPUs: {error}") from None

@@ -105,6 +105,8 @@ def _measure(worker, asked):
     check = _opened()
     check.closed = [(int(a), int(b)) for a, b in asked.get("closed", [])]
     end = time.monotonic() + _limit(asked)
+    if asked.get("nccl") or asked.get("nccl_id"):
+        gpus.drain(_limit(asked) / 2)
     answer = {"transport": "nccl" if asked.get("nccl_id") or asked.get("nccl") else "tcp", "rows": [], "pairs": [], "error": ""}
     mine = [pair for pair in asked.get("pairs", []) if check.rank in pair]
     if len(mine) > 1:

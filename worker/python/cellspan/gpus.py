@@ -6,11 +6,32 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 
-from . import _link, imports
+from . import _link, aborts, imports
 
 _settled = False
 _told = None  # the place that misplaced() last told
+_nccl_read = None  # NCCL's settings as they were when NCCL was first used; see nccl_used()
+_late = set()  # those that too_late() told
+
+# What the driver says when a kernel went wrong in a way that ends the context: nothing on the GPU works in this process then.
+CONTEXT_ENDS = (
+    "device-side assert triggered",
+    "an illegal memory access was encountered",
+    "unspecified launch failure",
+    "misaligned address",
+    "an illegal instruction was encountered",
+    "invalid program counter",
+    "hardware stack error",
+    "operation not supported on global/shared address space",
+    "uncorrectable ECC error encountered",
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+)
 
 class GpuError(Exception):
     """There is no GPU, no driver or no NCCL to work with; the text is for the user."""
@@ -38,6 +59,63 @@ def nccl():
         return _link.nccl_load(places())
     except OSError as error:
         raise GpuError(str(error)) from None
+
+
+def nccl_used():
+    """NCCL is used in this process from now on: what the environment says of it counts as it is, for NCCL reads it once."""
+    global _nccl_read
+    if _nccl_read is None:
+        _nccl_read = {name: value for name, value in os.environ.items() if name.startswith("NCCL_")}
+
+
+def too_late(given):
+    """A sentence for those of the user's settings of NCCL that no longer have an effect here, each told once; else ""."""
+    if _nccl_read is None:
+        return ""
+    late = {(name, value) for name, value in given.items() if name.startswith("NCCL_") and _nccl_read.get(name) != value} - _late
+    _late.update(late)
+    if not late:
+        return ""
+    told = ", ".join(f"{name}={value}" for name, value in sorted(late))
+    return f"--env {told} comes too late: NCCL has read its settings in an earlier cell; with --fresh it holds"
+
+
+def lost_context(text):
+    """Whether an error's text says that this process can't use its GPU any more."""
+    return any(words in text for words in CONTEXT_ENDS)
+
+
+def drain(seconds):
+    """Until this rank's GPU has done what torch gave it, if torch has communicators there: one whose peers never came keeps
+    the GPU busy, and memory could be neither taken nor freed. After half of the time torch's process groups are aborted.
+
+    GpuError: it is busy all the same.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not aborts.backends() or not torch.cuda.is_initialized():
+        return
+    done, mine = threading.Event(), torch.device("cuda", device())
+    thread = threading.Thread(target=_synchronize, args=(torch, mine, done), name="cellspan-drain", daemon=True)
+    thread.start()
+    if done.wait(seconds / 2):
+        return
+    print(
+        f"the GPU was still busy after {seconds / 2:.0f} s with a collective of an earlier cell that not all ranks are in: torch's "
+        "process groups are aborted (the next --init makes new ones)",
+        file=sys.stderr,
+    )
+    aborts.abort_all()
+    if not done.wait(seconds / 2):
+        raise GpuError("this rank's GPU is still busy with what an earlier cell gave it")
+
+
+def _synchronize(torch, mine, done):
+    try:
+        torch.cuda.synchronize(mine)
+    except Exception:  # noqa: BLE001 - an error of an earlier kernel: who uses the GPU next meets it as well
+        pass
+    finally:
+        done.set()
 
 
 def version_text(number):
@@ -138,6 +216,7 @@ def facts():
 def unique_id():
     """A new communicator's id, bytes; this rank is the one that the others will look for."""
     nccl()
+    nccl_used()
     try:
         return _link.nccl_id()
     except OSError as error:
@@ -147,6 +226,7 @@ def unique_id():
 def check_world(identity, rank, ranks, ops, sizes, budget, seconds):
     """(rows, error) of a world: see _link.check_nccl."""
     nccl()
+    nccl_used()
     return _link.check_nccl(device(), identity, rank, ranks, ops, sizes, budget, seconds)
 
 

@@ -49,9 +49,11 @@ class Storage:
     def view(self):
         """The bytes of span(), as (memoryview, what keeps them alive)."""
         low, size = self.span()
-        storage = self.storage if self.device == "cpu" else self.storage.cpu()
+        storage = self.storage
         if not size:
             return memoryview(b""), storage
+        if self.storage.device.type != "cpu":
+            storage, low = part_on_cpu(self.storage, low, size), 0
         raw = (ctypes.c_char * size).from_address(storage.data_ptr() + low)
         return memoryview(raw).cast("B"), storage
 
@@ -72,6 +74,14 @@ class Storages:
             self.items.append(Storage(storage, key))
         self.items[number].cover(low, high)
         return number
+
+
+def part_on_cpu(storage, low, size):
+    """The bytes [low, low + size) of a storage on a device as a storage in host memory. Nothing else is copied: a view of a
+    few bytes may belong to a storage that fills the GPU."""
+    torch = sys.modules["torch"]
+    seen = torch.empty(0, dtype=torch.uint8, device=storage.device)
+    return seen.set_(storage, low, (size,), (1,)).to("cpu", copy=True).untyped_storage()
 
 
 def tensor_type():

@@ -8,9 +8,10 @@ import os
 import sys
 from collections import namedtuple
 
-from . import gpus
+from . import aborts, gpus
 
-INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")  # which one to use among several
+# Which network interface to use among several. NCCL would take a plain name for the beginning of names, eth1 for eth10 as well.
+INTERFACES = {"NCCL_SOCKET_IFNAME": "={}", "GLOO_SOCKET_IFNAME": "{}"}
 JAX_GPUS = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
 # What keeps a rank that stays from one cell to the next alive when a collective fails: torch's watchdog and monitor would end
 # the process, and with it all its variables, where cellspan ends the collective (aborts.py) and says which rank it waits for.
@@ -108,7 +109,7 @@ def rank_environment(
         values.update({name: mine for name in JAX_GPUS})
     interface = environ.get("CELLSPAN_IFNAME")
     if interface and int(nodes) > 1:
-        values.update({name: interface for name in INTERFACES})
+        values.update({name: form.format(interface) for name, form in INTERFACES.items()})
     for name in KEPT:
         if environ.get(name):
             values[name] = environ[name]
@@ -139,6 +140,8 @@ def look():
     if not is_initialized():
         _restarts = None
         return False
+    if aborts.backends():
+        gpus.nccl_used()
     if _restarts is None:
         _restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT")
     return True

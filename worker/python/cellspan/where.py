@@ -13,7 +13,8 @@ SHM = "/dev/shm"
 
 def facts(arrived):
     """A dict of plain values; None for what is not there. arrived: this host's clock, seconds since 1970, when the question
-    came. shm_*: bytes of /dev/shm. addresses: [[interface, address]], the loopback's left out."""
+    came. shm_*: bytes of /dev/shm. addresses: [[interface, address]], the loopback's left out. speeds: {interface: Mb/s} of
+    those that tell. interface: the one that NCCL and gloo are told to use between machines. memlock: bytes, None for no limit."""
     torch = sys.modules.get("torch")
     found = {
         "python": platform.python_version(),
@@ -26,6 +27,10 @@ def facts(arrived):
         "pid": os.getpid(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "addresses": addresses(),
+        "speeds": speeds(),
+        "interface": os.environ.get("CELLSPAN_IFNAME", ""),
+        "infiniband": infiniband(),
+        "memlock": memlock(),
     }
     found.update(shared_memory())
     found.update(gpus.facts())
@@ -51,6 +56,50 @@ def shared_memory(path=SHM):
     except OSError:
         return {"shm_size": None, "shm_free": None}
     return {"shm_size": fs.f_blocks * fs.f_frsize, "shm_free": fs.f_bavail * fs.f_frsize}
+
+
+def _read(path):
+    """A line of a file of the system's, or ""."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:  # some can't be read while the link is down
+        return ""
+
+
+def _names(folder):
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def speeds(folder="/sys/class/net"):
+    """{interface: Mb/s} of this host; virtual ones mostly don't tell."""
+    told = {name: _read(os.path.join(folder, name, "speed")) for name in _names(folder)}
+    return {name: int(text) for name, text in told.items() if text.isdigit() and int(text) > 0}
+
+
+def infiniband(folder="/sys/class/infiniband"):
+    """["mlx5_0: 400 Gb/sec (4X NDR)"]: the ports of InfiniBand (and RoCE) devices, "down" for those that are not active."""
+    found = []
+    for name in _names(folder):
+        for port in _names(os.path.join(folder, name, "ports")):
+            here = os.path.join(folder, name, "ports", port)
+            rate = _read(os.path.join(here, "rate")) if "ACTIVE" in _read(os.path.join(here, "state")) else "down"
+            found.append(f"{name}{'/' + port if port != '1' else ''}: {rate}")
+    return found
+
+
+def memlock():
+    """How much memory this process may pin, in bytes; None: as much as there is."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    except (ImportError, AttributeError, OSError):
+        return None
+    return None if limit in (-1, resource.RLIM_INFINITY) else limit
 
 
 def addresses():

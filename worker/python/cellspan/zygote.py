@@ -23,6 +23,8 @@ PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 PRELOAD = ("cloudpickle", "numpy", "torch", "torch.distributed")
 PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
+COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
+GPU_FILES = "/dev/nvidia"
 
 
 class Order:
@@ -43,16 +45,50 @@ class Order:
 def preload():
     """Imports; a module that is missing or broken here fails where the user's code imports it."""
     wanted = PRELOAD + tuple(filter(None, os.environ.get("CELLSPAN_PRELOAD", "").split(",")))
+    before = os.environ.get(COUNT_WITHOUT_CUDA)
+    os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
+    held = gpu_files()
     for name in wanted:
         try:
             if importlib.util.find_spec(name.partition(".")[0]) is not None:
                 importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - see above
             print(f"{name} could not be imported beforehand: {type(error).__name__}: {error}", file=sys.stderr)
+        held = _tell_of_gpus(name, held)
+    if before is None:
+        del os.environ[COUNT_WITHOUT_CUDA]
     from . import _rank  # noqa: F401 - and with it IPython
     from IPython.core import completer, debugger  # noqa: F401
 
     _practise_failing()
+
+
+def gpu_files(folder="/proc/self/fd"):
+    """{path} of the GPUs' device files that this process has open."""
+    found = set()
+    try:
+        for number in os.listdir(folder):
+            try:
+                path = os.readlink(os.path.join(folder, number))
+            except OSError:  # closed meanwhile
+                continue
+            if path.startswith(GPU_FILES):
+                found.add(path)
+    except OSError:  # a system that does not tell
+        pass
+    return found
+
+
+def _tell_of_gpus(name, held):
+    """CUDA does not work in the child of a process that has used it. gpu_files(), anew."""
+    now = gpu_files()
+    if now - held:
+        print(
+            f"{name} uses the GPU while it is imported ({', '.join(sorted(now - held))}): CUDA will not work on the ranks, which are "
+            "forked from here. Take it out of CELLSPAN_PRELOAD, or out of what a module there imports",
+            file=sys.stderr,
+        )
+    return now
 
 
 def _practise_failing():
