@@ -363,72 +363,96 @@ static nccl_result launch(nccl_comm c, struct work work, cu_stream stream)
     return announced ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
+/* What was called since ncclGroupStart; a send and the receive of the same length after it are one. */
+#define GROUP_MAX 1024u
+
+static _Thread_local struct {
+    bool open, sends;
+    unsigned n;
+    struct {
+        nccl_comm comm;
+        cu_stream stream;
+        struct work work;
+    } call[GROUP_MAX];
+} group;
+
+static nccl_result take_call(nccl_comm c, struct work work, cu_stream stream)
+{
+    if (!group.open)
+        return launch(c, work, stream);
+    if (group.n == GROUP_MAX)
+        return 2;
+    group.call[group.n].comm = c;
+    group.call[group.n].stream = stream;
+    group.call[group.n++].work = work;
+    return NCCL_SUCCESS;
+}
+
 EXPORT nccl_result ncclAllReduce(const void *in, void *out, size_t n, int type, int op, nccl_comm c, cu_stream stream)
 {
     if (type != NCCL_FLOAT32 || op != NCCL_SUM)
         return 4;
-    return launch(c, (struct work){ .kind = ALL_REDUCE, .in = (char *)(uintptr_t)in, .out = out, .bytes = n * 4 },
-                  stream);
+    return take_call(c, (struct work){ .kind = ALL_REDUCE, .in = (char *)(uintptr_t)in, .out = out, .bytes = n * 4 },
+                     stream);
 }
 
 EXPORT nccl_result ncclBroadcast(const void *in, void *out, size_t n, int type, int root, nccl_comm c, cu_stream stream)
 {
     if (type != NCCL_UINT8 || root < 0 || root >= c->ranks)
         return 4;
-    return launch(c,
-                  (struct work){ .kind = BROADCAST, .in = (char *)(uintptr_t)in, .out = out, .bytes = n, .root = root },
-                  stream);
+    return take_call(
+        c, (struct work){ .kind = BROADCAST, .in = (char *)(uintptr_t)in, .out = out, .bytes = n, .root = root },
+        stream);
 }
-
-/* A group here is one send and one receive of the same length, which is what cellspan does. */
-static _Thread_local struct {
-    bool open;
-    nccl_comm comm;
-    cu_stream stream;
-    struct work work;
-    bool sends, takes;
-} group;
 
 EXPORT nccl_result ncclGroupStart(void)
 {
-    memset(&group, 0, sizeof group);
     group.open = true;
+    group.sends = false;
+    group.n = 0;
     return NCCL_SUCCESS;
 }
 
 EXPORT nccl_result ncclSend(const void *in, size_t n, int type, int peer, nccl_comm c, cu_stream stream)
 {
-    if (!group.open || type != NCCL_UINT8 || peer < 0 || peer >= c->ranks)
+    if (!group.open || group.sends || type != NCCL_UINT8 || peer < 0 || peer >= c->ranks)
         return 4;
-    group.comm = c;
-    group.stream = stream;
-    group.work.in = (char *)(uintptr_t)in;
-    group.work.bytes = n;
-    group.work.to = peer;
     group.sends = true;
-    return NCCL_SUCCESS;
+    return take_call(c, (struct work){ .kind = SWAP, .in = (char *)(uintptr_t)in, .bytes = n, .to = peer }, stream);
 }
 
 EXPORT nccl_result ncclRecv(void *out, size_t n, int type, int peer, nccl_comm c, cu_stream stream)
 {
+    struct work *w;
+
     (void)stream;
-    if (!group.open || type != NCCL_UINT8 || peer < 0 || peer >= c->ranks || n != group.work.bytes)
+    if (!group.open || !group.sends || type != NCCL_UINT8 || peer < 0 || peer >= c->ranks)
         return 4;
-    group.work.out = out;
-    group.work.from = peer;
-    group.takes = true;
+    w = &group.call[group.n - 1].work;
+    if (n != w->bytes)
+        return 4;
+    group.sends = false;
+    w->out = out;
+    w->from = peer;
+    if (w->to == c->rank) { /* a world of one */
+        w->kind = BROADCAST;
+        w->root = c->rank;
+    }
     return NCCL_SUCCESS;
 }
 
 EXPORT nccl_result ncclGroupEnd(void)
 {
+    nccl_result result = NCCL_SUCCESS;
+
     group.open = false;
-    if (!group.sends || !group.takes)
+    if (group.sends || group.n == 0)
         return 5; /* ncclInvalidUsage */
-    group.work.kind = SWAP;
-    if (group.work.to == group.comm->rank) { /* a world of one */
-        group.work.kind = BROADCAST;
-        group.work.root = group.comm->rank;
+    for (unsigned i = 0; i < group.n; i++) {
+        const nccl_result one = launch(group.call[i].comm, group.call[i].work, group.call[i].stream);
+
+        if (one != NCCL_SUCCESS)
+            result = one;
     }
-    return launch(group.comm, group.work, group.stream);
+    return result;
 }

@@ -47,7 +47,7 @@ static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, ui
     if (root && (blob_read(fd, s->host, size, offset, err) < 0 ||
                  driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
         return -1;
-    if (comm_broadcast(c->comm, where, where, size, c->root, c->limit, err) < 0)
+    if (comm_broadcast(c->comm, where, where, size, c->root, 1, c->limit, err) < 0)
         return -1;
     s->fd = root || device ? -1 : fd;
     s->offset = offset;

@@ -213,46 +213,81 @@ static void *at(cu_pointer p)
     return (void *)(uintptr_t)p;
 }
 
-int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, const struct limit *l, struct err *err)
-{
-    nccl_comm comm = take(c, err);
+/* One operation of one rank. */
+struct step {
+    enum { STEP_ALL_REDUCE, STEP_BROADCAST, STEP_SWAP } kind;
+    cu_pointer in, out;
+    size_t n;
+    unsigned to, from; /* from: of a broadcast the root */
+};
 
-    if (!comm)
-        return -1;
-    return enqueued(c, comm, c->nccl->all_reduce(at(in), at(out), n, NCCL_FLOAT32, NCCL_SUM, comm, c->stream),
-                    "ncclAllReduce", l, err);
-}
-
-int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root, const struct limit *l,
-                   struct err *err)
-{
-    nccl_comm comm = take(c, err);
-
-    if (!comm)
-        return -1;
-    return enqueued(c, comm, c->nccl->broadcast(at(in), at(out), n, NCCL_UINT8, (int)root, comm, c->stream),
-                    "ncclBroadcast", l, err);
-}
-
-int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous, size_t n,
-                   const struct limit *l, struct err *err)
+/* *what: the call that the result is of. */
+static nccl_result enqueue(struct comm *c, nccl_comm comm, const struct step *s, const char **what)
 {
     const struct nccl *f = c->nccl;
+    nccl_result rc;
+
+    switch (s->kind) {
+    case STEP_ALL_REDUCE:
+        *what = "ncclAllReduce";
+        return f->all_reduce(at(s->in), at(s->out), s->n, NCCL_FLOAT32, NCCL_SUM, comm, c->stream);
+    case STEP_BROADCAST:
+        *what = "ncclBroadcast";
+        return f->broadcast(at(s->in), at(s->out), s->n, NCCL_UINT8, (int)s->from, comm, c->stream);
+    case STEP_SWAP:
+        break;
+    }
+    *what = "ncclSend";
+    rc = f->send(at(s->in), s->n, NCCL_UINT8, (int)s->to, comm, c->stream);
+    if (rc != NCCL_SUCCESS && rc != NCCL_IN_PROGRESS)
+        return rc;
+    *what = "ncclRecv";
+    return f->recv(at(s->out), s->n, NCCL_UINT8, (int)s->from, comm, c->stream);
+}
+
+/* All of them as one group: on a communicator that does not block, NCCL starts a thread for each call outside of one,
+ * which takes longer than a short operation. */
+static int repeat(struct comm *c, const struct step *s, unsigned count, const struct limit *l, struct err *err)
+{
     nccl_comm comm = take(c, err);
-    nccl_result rc, sent, got;
+    const char *what = "ncclGroupStart";
+    int good;
 
     if (!comm)
         return -1;
-    rc = f->group_start();
-    sent = f->send(at(in), n, NCCL_UINT8, (int)next, comm, c->stream);
-    got = f->recv(at(out), n, NCCL_UINT8, (int)previous, comm, c->stream);
-    if (nccl_check(f, comm, rc, "ncclGroupStart", err) < 0 || nccl_check(f, comm, sent, "ncclSend", err) < 0 ||
-        nccl_check(f, comm, got, "ncclRecv", err) < 0) {
-        (void)f->group_end();
+    good = nccl_check(c->nccl, comm, c->nccl->group_start(), what, err);
+    if (good < 0) {
         give(c);
         return -1;
     }
-    return enqueued(c, comm, f->group_end(), "ncclGroupEnd", l, err);
+    for (unsigned i = 0; good == 0 && i < count; i++) {
+        const nccl_result rc = enqueue(c, comm, s, &what);
+
+        good = nccl_check(c->nccl, comm, rc, what, err);
+    }
+    if (good == 0)
+        return enqueued(c, comm, c->nccl->group_end(), s->kind == STEP_SWAP ? "ncclGroupEnd" : what, l, err);
+    (void)c->nccl->group_end();
+    give(c);
+    return -1;
+}
+
+int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned count, const struct limit *l,
+                    struct err *err)
+{
+    return repeat(c, &(struct step){ STEP_ALL_REDUCE, in, out, n, 0, 0 }, count, l, err);
+}
+
+int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root, unsigned count,
+                   const struct limit *l, struct err *err)
+{
+    return repeat(c, &(struct step){ STEP_BROADCAST, in, out, n, 0, root }, count, l, err);
+}
+
+int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous, size_t n,
+                   unsigned count, const struct limit *l, struct err *err)
+{
+    return repeat(c, &(struct step){ STEP_SWAP, in, out, n, next, previous }, count, l, err);
 }
 
 int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err)

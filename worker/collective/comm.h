@@ -41,14 +41,15 @@ void comm_close(struct comm *c, bool well, const struct limit *l);
 const struct driver *comm_driver(const struct comm *c);
 cu_stream comm_stream(const struct comm *c);
 
-/* All enqueue on the communicator's stream; n counts bytes, or float32 of all_reduce. */
-MUST_USE int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, const struct limit *l,
-                             struct err *err);
-MUST_USE int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root,
+/* All enqueue `count` operations alike on the communicator's stream, as one group; n counts bytes, or float32 of
+ * all_reduce. */
+MUST_USE int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned count,
+                             const struct limit *l, struct err *err);
+MUST_USE int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root, unsigned count,
                             const struct limit *l, struct err *err);
 /* To `next` and from `previous` at the same time. */
 MUST_USE int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous, size_t n,
-                            const struct limit *l, struct err *err);
+                            unsigned count, const struct limit *l, struct err *err);
 /* Waits until the stream (event NULL) or the event is done. */
 MUST_USE int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err);
 

@@ -2,7 +2,9 @@
 
 #define PERIOD         251u /* prime: a shift by any power of two shows */
 #define RANK_STEP      8u
-#define ITERATIONS_MAX 20u
+#define ITERATIONS     20u
+#define ITERATIONS_MAX 400u
+#define QUICK_NS       UINT64_C(20000000) /* so long at least, of what is quick */
 
 const char *coll_name(enum coll_op op)
 {
@@ -38,8 +40,10 @@ void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t byt
 unsigned figure_iterations(uint64_t one_ns, uint64_t budget_ns)
 {
     const uint64_t fit = one_ns ? budget_ns / one_ns : ITERATIONS_MAX;
+    const uint64_t quick = one_ns ? QUICK_NS / one_ns : ITERATIONS_MAX;
+    const uint64_t most = quick < ITERATIONS ? ITERATIONS : quick > ITERATIONS_MAX ? ITERATIONS_MAX : quick;
 
-    return fit < 1 ? 1 : fit > ITERATIONS_MAX ? ITERATIONS_MAX : (unsigned)fit;
+    return fit < 1 ? 1 : fit > most ? (unsigned)most : (unsigned)fit;
 }
 
 float pattern_input(unsigned rank, size_t i)

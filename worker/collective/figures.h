@@ -30,7 +30,8 @@ double figure_algbw(uint64_t bytes, double us);
 double figure_bus_factor(enum coll_op op, unsigned ranks);
 void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations,
                  double total_us);
-/* How many iterations fit into budget_ns when one takes one_ns: 1 to 20. */
+/* How many iterations fit into budget_ns when one takes one_ns: 1 to 20; up to 400 of those that take microseconds, whose
+ * time is to be theirs, not that of starting them. */
 unsigned figure_iterations(uint64_t one_ns, uint64_t budget_ns);
 
 /* Element i of what `rank` puts in: small whole numbers, so that sums over 65536 ranks are exact in float32. */

@@ -97,17 +97,19 @@ static int prepare(struct transport *base, uint64_t bytes, struct err *err)
     return fill(w, bytes, err);
 }
 
-static int once(struct way *w, enum coll_op op, uint64_t bytes, const struct limit *l, struct err *err)
+static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned count, const struct limit *l,
+                   struct err *err)
 {
     const unsigned rank = w->base.rank, ranks = w->base.ranks;
 
     switch (op) {
     case COLL_ALL_REDUCE:
-        return comm_all_reduce(w->comm, w->in, w->out, bytes / sizeof(float), l, err);
+        return comm_all_reduce(w->comm, w->in, w->out, bytes / sizeof(float), count, l, err);
     case COLL_BROADCAST:
-        return comm_broadcast(w->comm, w->in, w->out, bytes, 0, l, err);
+        return comm_broadcast(w->comm, w->in, w->out, bytes, 0, count, l, err);
     case COLL_SEND_RECV:
-        return comm_send_recv(w->comm, w->in, (rank + 1) % ranks, w->out, (rank + ranks - 1) % ranks, bytes, l, err);
+        return comm_send_recv(w->comm, w->in, (rank + 1) % ranks, w->out, (rank + ranks - 1) % ranks, bytes, count, l,
+                              err);
     }
     return err_set(err, "there is no operation %d", (int)op);
 }
@@ -120,9 +122,8 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
 
     if (gpu(w, w->driver->event_record(w->begin, comm_stream(w->comm)), "cuEventRecord", err) < 0)
         return -1;
-    for (unsigned i = 0; i < count; i++)
-        if (once(w, op, bytes, l, err) < 0)
-            return fault(w);
+    if (enqueue(w, op, bytes, count, l, err) < 0)
+        return fault(w);
     if (gpu(w, w->driver->event_record(w->end, comm_stream(w->comm)), "cuEventRecord", err) < 0)
         return -1;
     if (comm_wait(w->comm, w->end, l, err) < 0)
@@ -161,7 +162,7 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
 
     *p = *value;
     if (gpu(w, w->driver->to_device(w->word, p, sizeof *p, stream), "cuMemcpyHtoDAsync", err) < 0 ||
-        comm_broadcast(w->comm, w->word, w->word, sizeof *p, 0, l, err) < 0 ||
+        comm_broadcast(w->comm, w->word, w->word, sizeof *p, 0, 1, l, err) < 0 ||
         gpu(w, w->driver->to_host(p, w->word, sizeof *p, stream), "cuMemcpyDtoHAsync", err) < 0 ||
         comm_wait(w->comm, NULL, l, err) < 0)
         return fault(w);

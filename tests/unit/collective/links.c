@@ -79,7 +79,9 @@ static void bandwidths_are_nccl_tests(void)
     ok(close_to(f.algbw, 1) && close_to(f.busbw, 1), "send_recv too");
     figure_fill(&f, COLL_ALL_REDUCE, 1, 8, 0, 0);
     ok(f.us >= 0 && f.us <= 0 && f.busbw >= 0 && f.busbw <= 0, "nothing measured is 0, not infinite");
-    is_int(figure_iterations(0, 0), 20, "what takes no time is run 20 times");
+    is_int(figure_iterations(0, 0), 400, "what takes no time is run 400 times");
+    is_int(figure_iterations(100000, 1000000000), 200, "what takes a moment, for 20 ms");
+    is_int(figure_iterations(5000000, 1000000000), 20, "what takes longer, 20 times");
     is_int(figure_iterations(100, 550), 5, "else as often as fits");
     is_int(figure_iterations(100, 5), 1, "and once at least");
 }

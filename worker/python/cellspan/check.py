@@ -14,7 +14,7 @@ from . import _link, gpus, where
 OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits, as measure() of worker/collective/measure.h takes them
 LIMIT = 30.0  # seconds, where a step names none
 SIZES_TCP = (8, 64 << 10, 1 << 20, 8 << 20)  # bytes
-SIZES_NCCL = (8, 64 << 10, 1 << 20, 16 << 20, 64 << 20)
+SIZES_NCCL = (8, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20)  # the last fills NVSwitch
 SIZES_PAIR = (8, 1 << 20)
 SIZES_PAIR_NCCL = (8, 16 << 20)
 
