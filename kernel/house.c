@@ -313,11 +313,25 @@ static int watch_signals(struct house *h, struct err *err)
     return h->interrupt && h->terminate && h->tick ? watch_parent(h, err) : -1;
 }
 
+/* Jupyter's server names the notebook to the kernels that it starts. What a kernel of ours passes on to programs in its
+ * cells, such as papermill, says nothing of theirs: so it notes the name for them. */
+static bool has_page(void)
+{
+    static const char noted[] = "CELLSPAN_SESSION_NAME";
+    const char *name = getenv("JPY_SESSION_NAME"), *above = getenv(noted);
+    const bool own = name && *name && !(above && strcmp(above, name) == 0);
+
+    if (own)
+        setenv(noted, name, 1);
+    return own;
+}
+
 static int open_notebook(struct house *h, const struct arguments *o, struct err *err)
 {
     const struct doors doors = doors_of(h);
     char run_id[UUID_TEXT_SIZE];
-    struct notebook_config config = { .python = o->python, .python_version = o->python_version, .run_id = run_id };
+    struct notebook_config config = { .python = o->python, .python_version = o->python_version, .run_id = run_id,
+                                      .page = has_page() };
 
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */

@@ -14,11 +14,11 @@ enum plan_kind {
     PLAN_SCRIPT,     /* %distribute script.py args, or -m module args: run argv on the ranks */
     PLAN_PUSH,       /* %push a b [-r R] */
     PLAN_PULL,       /* %pull a [-r R] [--into NAME] */
-    PLAN_RANKS,      /* %ranks: the table; %ranks stop|restart|where [-r R], %ranks check */
+    PLAN_RANKS,      /* %ranks: the table; %ranks stop|restart|where|logs [-r R], %ranks check */
     PLAN_HELP,       /* --help anywhere: show `help` */
 };
 
-enum plan_ranks { PLAN_RANKS_TABLE, PLAN_RANKS_STOP, PLAN_RANKS_RESTART, PLAN_RANKS_WHERE, PLAN_RANKS_CHECK };
+enum plan_ranks { PLAN_RANKS_TABLE, PLAN_RANKS_STOP, PLAN_RANKS_RESTART, PLAN_RANKS_WHERE, PLAN_RANKS_CHECK, PLAN_RANKS_LOGS };
 enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_RAW };
 #define PLAN_N_UNSET 0u
 #define PLAN_N_GPU 0xffffffffu /* -n gpu: one rank per visible GPU */
@@ -28,6 +28,7 @@ enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_RAW };
 struct plan {
     enum plan_kind kind;
     enum plan_ranks ranks_do;   /* of PLAN_RANKS */
+    unsigned cell;              /* --cell of %ranks logs: In [cell]; 0: not given */
     unsigned n;                 /* world size, PLAN_N_UNSET or PLAN_N_GPU */
     unsigned per_node;          /* ranks on each machine; 0: not given, and n says, or doesn't */
     char *ranks;                /* --ranks as written, checked for syntax only: ranks_parse() needs the world size */

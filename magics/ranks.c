@@ -12,6 +12,15 @@ static const struct option options[] = {
       .max = UINT64_C(365) * 24 * 3600 * 1000,
       .standard = "never",
       .help = "of check: stop it after T: 10, 10s, 1.5m" },
+    { .name = "cell",
+      .kind = OPTION_NUMBER,
+      .at = offsetof(struct plan, cell),
+      .value = "N",
+      .words_are = "number of a cell",
+      .min = 1,
+      .max = 1000000000,
+      .standard = "the last one on ranks",
+      .help = "of logs: what was printed in In [N]" },
     OPTION_ROW_HELP,
     { 0 },
 };
@@ -21,15 +30,18 @@ static const struct command commands[] = {
     { "restart", PLAN_RANKS_RESTART, "end the ranks and start new ones; their variables are gone" },
     { "where", PLAN_RANKS_WHERE, "where each rank is in its program now; answered while a cell runs" },
     { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
+    { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out" },
     { 0 },
 };
 
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
-                                     "%ranks stop|restart|where|check [-r SPEC]", NULL };
+                                     "%ranks stop|restart|where|check [-r SPEC]",
+                                     "%ranks logs [--cell N] [-r SPEC]", NULL };
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
-    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name, commands[3].name };
+    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name, commands[3].name,
+                                  commands[4].name };
     char shown[TOKEN_SHOWN];
     const char *near;
 
@@ -41,8 +53,8 @@ static int command_set(const char *word, struct plan *plan, struct err *err)
     token_shown(shown, word);
     near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
     if (near)
-        return err_set(err, "%s: unknown command; did you mean %s? (stop, restart, where, check)", shown, near);
-    return err_set(err, "%s: unknown command (stop, restart, where, check)", shown);
+        return err_set(err, "%s: unknown command; did you mean %s? (stop, restart, where, check, logs)", shown, near);
+    return err_set(err, "%s: unknown command (stop, restart, where, check, logs)", shown);
 }
 
 static int finish(const struct call *call, struct plan *plan, struct err *err)
@@ -58,17 +70,19 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
         return err_set(err, "%s: unexpected word (%%ranks %s [-r SPEC])",
                        token_shown(shown, call->tokens.v[call->words[1]].text), call->tokens.v[call->words[0]].text);
     if (!call->words_n && option_given(call, "ranks", &as))
-        return err_set(err, "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check)", as,
+        return err_set(err, "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check, logs)", as,
                        token_shown(shown, plan->ranks), as, shown);
     if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
         return err_set(err, "%s: only with %%ranks check", as);
+    if (plan->ranks_do != PLAN_RANKS_LOGS && option_given(call, "cell", &as))
+        return err_set(err, "%s: only with %%ranks logs", as);
     return 0;
 }
 
 const struct magic magic_ranks = {
     .name = "ranks",
     .usage = usage,
-    .about = "Shows, stops, restarts, finds or checks the ranks of this notebook.",
+    .about = "Shows, stops, restarts, finds or checks the ranks of this notebook, and shows what they printed.",
     .options = options,
     .commands = commands,
     .finish = finish,

@@ -42,6 +42,7 @@ static const struct span_info table[] = {
     { SPAN_ENDS, "ENDS", 1, { BYTES("ends", 1 * MIB) } },
     { SPAN_GPUS, "GPUS", 1, { STR("gpus", 256 * KIB) } },
     { SPAN_GAUGES, "GAUGES", 1, { STR("gauges", 1 * MIB) } },
+    { SPAN_LOGS, "LOGS", 5, { U64("of"), BYTES("ranks", 8 * KIB), U64("at"), U64("flags"), BYTES("data", 1 * MIB) } },
     { SPAN_REQUEST, "REQUEST", 7, { STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),
       STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags") } },
     { SPAN_CAPTURE, "CAPTURE", 5, { STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"), U64("count"),

@@ -60,6 +60,8 @@ void cell_destroy(struct cell *c)
     shipments_release(&c->ships);
     ranks_release(&c->to);
     buf_release(&c->progress);
+    buf_release(&c->kept.content);
+    logs_free(c->logs);
     json_decref(c->captured);
     json_decref(c->table);
     check_free(c->check);
@@ -309,12 +311,13 @@ void cell_tick(struct cell *c, uint64_t now)
     live_tick(c, now);
     hang_tick(c, now);
     cast_tick(c, now);
+    logs_tick(c, now);
     manage_look(c);
 }
 
 uint64_t cell_due(const struct cell *c)
 {
-    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns, cast_due(c) };
+    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns, cast_due(c), logs_due(c) };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)

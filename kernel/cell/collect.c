@@ -49,20 +49,16 @@ static bool is_shown(const struct cell *c, const struct member *member, const ch
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
 }
 
-static void label_display(struct cell *c, const struct member *member, const char *type)
+/* Rank 0's display needs a label only behind another rank's: else it would stand under that one's. */
+static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
 {
-    struct buf label = BUF_INIT;
-
-    if (strcmp(type, "display_data") != 0 || member == &c->member[0] || c->plan.merge == PLAN_RAW)
-        return;
-    if (buf_addf(&label, "[%u]\n", member->rank) == 0)
-        publish_stream(c->nb, c->request, 1, buf_slice(&label));
-    buf_release(&label);
+    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW && (member != &c->member[0] || c->labelled);
 }
 
 static void show(struct cell *c, struct member *member, const char *type, const struct span *m)
 {
     struct err err = { "" };
+    const bool labelled = is_labelled(c, member, type);
     const struct parcel p = {
         .content = m->v[F_PUBLISH_CONTENT].s,
         .metadata = m->v[F_PUBLISH_METADATA].s,
@@ -72,12 +68,10 @@ static void show(struct cell *c, struct member *member, const char *type, const 
 
     if (c->merge && merge_flush_rank(c->merge, member->rank, &err) < 0)
         log_error("collect", "%s", err.text);
-    if (c->pace && pace_flush(c->pace, &err) < 0)
-        log_error("collect", "%s", err.text);
-    label_display(c, member, type);
     if (strcmp(type, "clear_output") == 0)
         live_cleared(c);
-    c->nb->doors.publish(c->nb->doors.arg, c->request, type, &p);
+    c->labelled = c->labelled || labelled;
+    stream_display(c, labelled ? (long)member->rank : -1, type, &p);
 }
 
 static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)

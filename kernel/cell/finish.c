@@ -314,6 +314,7 @@ static void send_reply(struct cell *c)
         queue_take_in(c->nb);
     reply_json(c->nb, c->request, "execute_reply", reply_content(c));
     c->nb->doors.status(c->nb->doors.arg, c->request, "idle");
+    page_reset(c->nb->page);
     if (aborts)
         queue_abort(c->nb);
 }

@@ -24,12 +24,19 @@ const struct request *home_parent_of(const struct notebook *nb, uint64_t cell)
     return nb->home_parent;
 }
 
-static void home_flush(struct notebook *nb)
+static void home_flush_pace(struct notebook *nb)
 {
     struct err err = { "" };
 
     if (pace_flush(nb->home_pace, &err) < 0)
         log_error("home", "%s", err.text);
+}
+
+static void home_flush(struct notebook *nb)
+{
+    if (nb->home_gap && gap_flush(nb->home_gap) < 0)
+        log_error("home", "out of memory: last lines are lost");
+    home_flush_pace(nb);
 }
 
 static struct asked *asked_add(struct notebook *nb, struct request *r)
@@ -100,6 +107,8 @@ static void answer(struct notebook *nb, struct request *r, const struct parcel *
     if (reply_type(request_type(r), type))
         nb->doors.reply(nb->doors.arg, r, type, p);
     nb->doors.status(nb->doors.arg, r, "idle");
+    if (!nb->cell)
+        page_reset(nb->page);
 }
 
 static void asked_end(struct notebook *nb, struct asked *a, const struct parcel *p, bool ok)
@@ -175,7 +184,9 @@ static void home_lines(struct notebook *nb, const struct span *m)
     struct err err = { "" };
     const struct slice data = m->v[F_LINES_DATA].s;
 
-    if (pace_add(nb->home_pace, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, data, &err) < 0)
+    const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
+
+    if ((nb->home_gap ? gap_text(nb->home_gap, stream, data) : pace_add(nb->home_pace, stream, data, &err)) < 0)
         log_error("home", "%s", err.text);
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, data.n);
 }
@@ -204,7 +215,14 @@ static void home_publish(struct notebook *nb, const struct span *m)
         return;
     memcpy(type, given.p, given.n);
     type[given.n] = '\0';
-    home_flush(nb);
+    if (nb->home_gap && strstr(type, "display_data") && !gap_display(nb->home_gap, p.content.n)) {
+        nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
+        return;
+    }
+    if (strncmp(type, "comm_", 5) == 0) /* ends no gap: they may be many */
+        home_flush_pace(nb);
+    else
+        home_flush(nb);
     nb->doors.publish(nb->doors.arg, home_parent_of(nb, m->cell), type, &p);
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
 }
@@ -320,7 +338,8 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     request_unref(nb->home_parent);
     nb->home_parent = request_ref(r);
     a->execute = true;
-    a->count = count;
+    a->count = nb->home_count = count;
+    logs_note(nb, a->cell, count, true);
     a->silent = request_flag(r, "silent", false);
     a->stop_on_error = request_flag(r, "stop_on_error", true);
     nb->executing = a;

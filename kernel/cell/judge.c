@@ -153,6 +153,10 @@ void judge_interrupt(struct cell *c)
         cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped", c->nb->group->on);
         return;
     }
+    if (c->logs) {
+        cell_fail(c, "KeyboardInterrupt", "%%ranks logs was interrupted");
+        return;
+    }
     if (c->state < CELL_RUNNING) {
         cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
         return;

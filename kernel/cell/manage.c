@@ -219,6 +219,10 @@ void manage_ranks(struct cell *c)
         check_there(c);
         return;
     }
+    if (c->plan.ranks_do == PLAN_RANKS_LOGS) {
+        logs_begin(c);
+        return;
+    }
     if (choose(c, &c->to) < 0)
         return;
     c->state = CELL_STOPPING;

@@ -354,6 +354,8 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
         manage_gauges(nb, node, m);
     else if (m->kind == SPAN_GPUS)
         sites_gpus(nb, node, m);
+    else if (nb->cell && m->kind == SPAN_LOGS)
+        logs_take(nb->cell, node, m);
     else if (nb->cell && m->kind == SPAN_ENDS)
         sever_ends(nb->cell, node, m);
     else if (nb->cell)
@@ -401,6 +403,8 @@ void notebook_lost(struct notebook *nb, unsigned node, const char *why)
         lost_here(nb, why);
     else
         engine_lost(nb, node, why);
+    if (nb->cell)
+        logs_lost(nb->cell, node);
     notebook_next(nb);
 }
 
@@ -408,7 +412,7 @@ void notebook_tick(struct notebook *nb)
 {
     struct err err = { "" };
 
-    if (pace_tick(nb->home_pace, &err) < 0)
+    if ((nb->home_gap && gap_tick(nb->home_gap) < 0) || pace_tick(nb->home_pace, &err) < 0)
         log_error("cell", "%s", err.text);
     if (nb->cell)
         cell_tick(nb->cell, notebook_now(nb));
@@ -420,10 +424,12 @@ void notebook_tick(struct notebook *nb)
 void notebook_rewake(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
-    const uint64_t where = where_due(nb), question = question_due(nb);
-    const uint64_t first = home < cell ? home : cell, other = where < question ? where : question;
+    const uint64_t due[] = { home, cell, where_due(nb), question_due(nb), nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
+    uint64_t first = NEVER;
 
-    nb->doors.wake(nb->doors.arg, first < other ? first : other);
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        first = due[k] < first ? due[k] : first;
+    nb->doors.wake(nb->doors.arg, first);
 }
 
 bool notebook_is_occupied(const struct notebook *nb)
@@ -440,6 +446,41 @@ size_t notebook_waiting(const struct notebook *nb)
 }
 
 /* ---- birth and end ---- */
+
+static int home_passes(void *arg, unsigned stream, struct slice text)
+{
+    struct err err = { "" };
+
+    return pace_add(((struct notebook *)arg)->home_pace, stream, text, &err);
+}
+
+static int home_left_out(void *arg, size_t lines, size_t displays)
+{
+    struct notebook *nb = arg;
+    struct buf note = BUF_INIT;
+    struct err err = { "" };
+    int rc = 0;
+
+    if (lines)
+        rc = buf_addf(&note,
+                      "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
+                      lines, lines > 1 ? "s are" : " is", nb->home_count, lines > 1 ? "them" : "it");
+    if (rc == 0 && displays)
+        rc = buf_addf(&note, "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n", displays,
+                      displays > 1 ? "s are" : " is");
+    if (rc == 0)
+        rc = pace_add(nb->home_pace, 2, buf_slice(&note), &err);
+    buf_release(&note);
+    return rc;
+}
+
+/* A page under Jupyter's server takes only so much. */
+static bool page_open(struct notebook *nb)
+{
+    const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
+
+    return (nb->page = page_create(nb->doors.clock)) && (nb->home_gap = gap_create(nb->doors.clock, nb->page, out));
+}
 
 static int home_text(void *arg, unsigned stream, struct slice text)
 {
@@ -466,7 +507,8 @@ struct notebook *notebook_create(const struct doors *doors, const struct noteboo
     nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
     nb->machines = 1;
     nb->home_pace = pace_create(doors->clock, home_text, nb, err);
-    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine && nb->home_pace)
+    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine && nb->home_pace &&
+        (!config->page || page_open(nb)))
         return nb;
     notebook_destroy(nb);
     return err_null(err, "out of memory");
@@ -488,7 +530,10 @@ void notebook_destroy(struct notebook *nb)
     gauges_release(nb);
     where_release(nb);
     question_release(nb);
+    gap_destroy(nb->home_gap);
+    page_destroy(nb->page);
     pace_destroy(nb->home_pace);
+    free(nb->ran);
     group_destroy(nb->group);
     free(nb->machine);
     free(nb->cwd);

@@ -11,6 +11,7 @@ struct notebook_config {
     const char *python;         /* home's interpreter, for START and WARM; copied */
     const char *python_version; /* for kernel_info before home is ready; copied */
     const char *run_id;         /* TORCHELASTIC_RUN_ID's first part; copied */
+    bool page;                  /* Jupyter's server stands between us and the page */
 };
 
 /* doors is copied; what it points to is borrowed and outlives the notebook. */

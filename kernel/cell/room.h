@@ -22,6 +22,7 @@
  *   finish.c     result to home, reply, the end
  *   manage.c     %ranks
  *   gauges.c     what nodes say of memory and GPUs
+ *   logs.c       %ranks logs
  *   live.c       the display under a cell that runs for a while
  *   question.c   what home asks of ranks that run nothing
  *   where.c      %ranks where
@@ -40,6 +41,7 @@
 #include "kernel/group/group.h"
 #include "kernel/group/ship.h"
 #include "kernel/jupyter/front.h"
+#include "kernel/merge/gap.h"
 #include "kernel/merge/merge.h"
 #include "kernel/merge/pace.h"
 #include "magics/plan.h"
@@ -168,8 +170,12 @@ struct cell {
     struct check *check;     /* owned: of %ranks check, or NULL */
     json_t *table;           /* owned: %ranks as rows, for RETURN; or NULL */
     json_t *expressions;     /* owned: user_expressions as home evaluated them, or NULL */
+    struct logs *logs;       /* owned: of %ranks logs, or NULL */
     struct merge *merge;
+    struct gap *gap;         /* between them, where a page takes only so much; or NULL */
     struct pace *pace;
+    struct { char type[24]; long rank; struct buf content; } kept; /* the last display that was left out, for the end of the gap */
+    bool labelled;           /* a display of another rank than the first was shown */
     struct buf progress;     /* bars as they stand, to be shown */
     bool progress_shown, progress_due, progress_done;
     uint64_t progress_ns;
@@ -244,6 +250,11 @@ struct notebook {
     unsigned recent_at;
     bool asking;              /* an input_request is out */
     uint32_t asker;           /* the worker that waits for it */
+    struct page *page;        /* owned: what the page under Jupyter's server takes; NULL: another client has all */
+    unsigned home_count;      /* In [home_count] is what home runs, or ran last */
+    struct gap *home_gap;     /* owned: with page */
+    struct ran { uint64_t id; unsigned count; bool home; } *ran; /* owned, n_ran of them: cells, for %ranks logs */
+    size_t n_ran, ran_room;
     struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
     unsigned n_gauges;
     struct question question;
@@ -399,6 +410,8 @@ void collect_look(struct cell *c); /* is it over? */
 /* stream.c */
 int stream_open(struct cell *c, struct err *err);
 void stream_lines(struct cell *c, unsigned rank, const struct span *m);
+void stream_text(struct cell *c, unsigned stream, struct slice text); /* as it is */
+void stream_display(struct cell *c, long rank, const char *type, const struct parcel *p); /* rank: for a label above it, or -1 */
 void stream_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3); /* a line of ours, on stderr */
 void stream_flush(struct cell *c);
 void stream_tick(struct cell *c);
@@ -448,6 +461,16 @@ void gauges_take(struct notebook *nb, unsigned node, const struct span *m);
 /* Fills in what the rank's node said of it; texts are borrowed from text. */
 void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row);
 void gauges_release(struct notebook *nb);
+
+/* logs.c */
+struct logs;
+void logs_note(struct notebook *nb, uint64_t id, unsigned count, bool home); /* this cell runs, as In [count] */
+void logs_begin(struct cell *c);
+void logs_take(struct cell *c, unsigned node, const struct span *m);
+void logs_lost(struct cell *c, unsigned node);
+void logs_tick(struct cell *c, uint64_t now);
+uint64_t logs_due(const struct cell *c);
+void logs_free(struct logs *l);
 
 /* live.c */
 void live_begin(struct cell *c); /* its ranks run */

@@ -7,6 +7,7 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
+#define KEPT_MAX ((size_t)4 << 20) /* bytes of a display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* bars are redrawn so often at most */
 
 static void complain(int rc, const struct err *err)
@@ -15,7 +16,7 @@ static void complain(int rc, const struct err *err)
         log_error("stream", "output is lost: %s", err->text);
 }
 
-static int out_text(void *arg, unsigned stream, struct slice text)
+static int paced(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
     struct err err = { "" };
@@ -23,6 +24,31 @@ static int out_text(void *arg, unsigned stream, struct slice text)
 
     complain(rc, &err);
     return rc;
+}
+
+static int out_text(void *arg, unsigned stream, struct slice text)
+{
+    struct cell *c = arg;
+
+    if (c->gap)
+        return gap_text(c->gap, stream, text);
+    if (c->nb->page)
+        page_count(c->nb->page, page_size(text));
+    return paced(c, stream, text);
+}
+
+static int left_out(void *arg, size_t lines, size_t displays)
+{
+    struct cell *c = arg;
+
+    displays -= displays && c->kept.content.n; /* that one follows */
+    if (lines)
+        stream_note(c, "%zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
+                    lines, lines > 1 ? "s are" : " is", c->count, lines > 1 ? "them" : "it");
+    if (displays)
+        stream_note(c, "%zu display%s left out here, for Jupyter's server lets no more through", displays,
+                    displays > 1 ? "s are" : " is");
+    return 0;
 }
 
 static int out_progress(void *arg, struct slice text, bool done)
@@ -50,8 +76,13 @@ static int out_stream(void *arg, unsigned stream, struct slice text)
 
 int stream_open(struct cell *c, struct err *err)
 {
-    c->pace = pace_create(c->nb->doors.clock, out_stream, c, err);
-    return c->pace ? 0 : -1;
+    const struct gap_out out = { .text = paced, .note = left_out, .arg = c };
+
+    if (!(c->pace = pace_create(c->nb->doors.clock, out_stream, c, err)))
+        return -1;
+    if (c->nb->page && c->plan.kind != PLAN_RANKS && !(c->gap = gap_create(c->nb->doors.clock, c->nb->page, out)))
+        return err_set(err, "out of memory");
+    return 0;
 }
 
 static int merge_open(struct cell *c)
@@ -67,8 +98,10 @@ static int merge_open(struct cell *c)
 void stream_close(struct cell *c)
 {
     merge_destroy(c->merge);
+    gap_destroy(c->gap);
     pace_destroy(c->pace);
     c->merge = NULL;
+    c->gap = NULL;
     c->pace = NULL;
 }
 
@@ -110,6 +143,52 @@ void stream_lines(struct cell *c, unsigned rank, const struct span *m)
                  &err);
 }
 
+void stream_text(struct cell *c, unsigned stream, struct slice text)
+{
+    (void)out_text(c, stream == 2 ? 2 : 1, text);
+}
+
+static void publish_display(struct cell *c, long rank, const char *type, const struct parcel *p)
+{
+    char label[24];
+
+    snprintf(label, sizeof label, "[%ld]\n", rank);
+    if (rank >= 0 && c->pace)
+        (void)paced(c, 1, slice_text(label));
+    if (rank >= 0 && c->nb->page)
+        page_count(c->nb->page, sizeof label);
+    flush_pace(c);
+    buf_clear(&c->kept.content);
+    c->nb->doors.publish(c->nb->doors.arg, c->request, type, p);
+}
+
+/* Of displays that are left out the last one is shown, as the last lines are. */
+static void show_kept(struct cell *c)
+{
+    struct buf content = c->kept.content;
+    const struct parcel p = { .content = buf_slice(&content) };
+
+    if (!content.n || gap_due_ns(c->gap) != NEVER)
+        return;
+    c->kept.content = (struct buf)BUF_INIT;
+    page_count(c->nb->page, content.n);
+    publish_display(c, c->kept.rank, c->kept.type, &p);
+    buf_release(&content);
+}
+
+void stream_display(struct cell *c, long rank, const char *type, const struct parcel *p)
+{
+    if (!c->gap || gap_display(c->gap, p->content.n)) {
+        publish_display(c, rank, type, p);
+        return;
+    }
+    buf_clear(&c->kept.content);
+    c->kept.rank = rank;
+    snprintf(c->kept.type, sizeof c->kept.type, "%s", type);
+    if (p->content.n > KEPT_MAX || p->n || buf_add_slice(&c->kept.content, p->content) < 0)
+        buf_clear(&c->kept.content);
+}
+
 void stream_note(struct cell *c, const char *format, ...)
 {
     struct buf line = BUF_INIT;
@@ -132,7 +211,11 @@ void stream_flush(struct cell *c)
 
     if (c->merge)
         complain(merge_flush(c->merge, &err), &err);
+    if (c->gap && gap_flush(c->gap) < 0)
+        log_error("stream", "out of memory: last lines are lost");
     flush_pace(c);
+    if (c->gap)
+        show_kept(c);
     if (c->progress_due)
         show_progress(c);
 }
@@ -143,6 +226,10 @@ void stream_tick(struct cell *c)
 
     if (c->merge)
         complain(merge_tick(c->merge, &err), &err);
+    if (c->gap && gap_tick(c->gap) < 0)
+        log_error("stream", "out of memory: last lines are lost");
+    if (c->gap)
+        show_kept(c);
     if (c->pace)
         complain(pace_tick(c->pace, &err), &err);
     if (c->progress_due && notebook_now(c->nb) >= c->progress_ns) {
@@ -155,7 +242,8 @@ uint64_t stream_due(const struct cell *c)
 {
     const uint64_t merge = c->merge ? merge_due_ns(c->merge) : NEVER, pace = c->pace ? pace_due_ns(c->pace) : NEVER;
     const uint64_t bars = c->progress_due ? c->progress_ns : NEVER;
-    const uint64_t first = merge < pace ? merge : pace;
+    const uint64_t gap = c->gap ? gap_due_ns(c->gap) : NEVER, text = merge < pace ? merge : pace;
+    const uint64_t first = text < gap ? text : gap;
 
     return first < bars ? first : bars;
 }

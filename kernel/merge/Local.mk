@@ -9,7 +9,9 @@ kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/label.h kernel/merge/label.c \
 	kernel/merge/bars.h kernel/merge/bars.c \
 	kernel/merge/utf8.h kernel/merge/utf8.c \
-	kernel/merge/pace.h kernel/merge/pace.c
+	kernel/merge/pace.h kernel/merge/pace.c \
+	kernel/merge/page.h kernel/merge/page.c \
+	kernel/merge/gap.h kernel/merge/gap.c
 
 check_PROGRAMS += \
 	tests/unit/merge/fold.t \

@@ -19,7 +19,7 @@
 
 #define CONNECTING_MAX 32u  /* logins at once */
 #define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
-#define SETTINGS       10u
+#define SETTINGS       11u
 #define HEARTBEAT_S     10.0 /* the kernel's time-out, where CELLSPAN_HEARTBEAT_TIMEOUT gives no other */
 #define HEARTBEAT_MAX_S 86400.0
 #define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
@@ -191,6 +191,7 @@ static size_t settings(struct script_setting *set)
         "CELLSPAN_DIAL_TIMEOUT",
         "CELLSPAN_LOG",
         "CELLSPAN_PRELOAD",
+        "CELLSPAN_SPOOL_LIMIT",
         "OMP_NUM_THREADS",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING",
         "TORCH_NCCL_ENABLE_MONITORING",

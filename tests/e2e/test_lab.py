@@ -242,3 +242,13 @@ def test_a_page_that_is_opened_again_while_a_cell_runs_is_usable(lab, gate):
     lab.driver.get(again)
     assert wait_until(lambda: lab.all(".jp-Notebook .jp-CodeCell"), 100)
     assert wait_until(lambda: lab.all('.jp-Notebook-ExecutionIndicator[data-status="busy"]'), 60), "the page does not know that the kernel is busy"
+
+
+def test_two_hundred_thousand_lines_of_ranks_do_not_make_the_server_drop_any(lab):
+    lab.run(0, "%%distribute -n 4 --merge prefix\nfor i in range(50_000):\n    print('line', i, 'of', 'x' * 60)")
+    lab.wait_output(0, r"line 49999 of x+", 300)
+    text = lab.wait_output(0, r"lines are left out here")
+    assert "rate exceeded" not in text and "line 0 of" in text
+    lab.run(1, "%ranks logs -r 2")
+    lab.wait_output(1, r"line 49999 of x+", 300)
+    assert "rate exceeded" not in lab.output(1)

@@ -12,6 +12,7 @@ import uuid
 
 import processes
 import pytest
+from client import by_rank
 
 ENGINE = r"""#!/bin/sh
 spec=2
@@ -206,3 +207,11 @@ def test_the_command_takes_on(tmp_path):
     )
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (0, ["", "[0] 0 ['a']", "[1] 1 ['a']"]), done
     assert processes.gone(marker) == []
+
+
+def test_logs_come_from_every_machine(fresh):
+    nb = fresh()
+    cell = nb.ok("%%distribute -n 4 --on pair\nimport os\nprint('printed by', os.environ['RANK'])")
+    logs = nb.ok("%%ranks logs --cell %d" % cell.reply["execution_count"])
+    assert by_rank(logs.stdout) == {rank: ["printed by %d" % rank] for rank in range(4)}
+    assert nb.ok("%ranks logs -r 3").stdout == "printed by 3\n"

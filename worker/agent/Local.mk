@@ -43,6 +43,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/sever.h worker/agent/sever.c \
 	worker/agent/space.h worker/agent/space.c \
 	worker/agent/spawn.h worker/agent/spawn.c \
+	worker/agent/spool.h worker/agent/spool.c \
 	worker/agent/stacks.h worker/agent/stacks.c \
 	worker/agent/start.h worker/agent/start.c \
 	worker/agent/tail.h worker/agent/tail.c \

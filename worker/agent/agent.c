@@ -23,6 +23,24 @@
 #include "worker/agent/worker.h"
 
 #define SIGNAL_MAX 63u
+#define LOGS_SIZE 262144u /* bytes of one answer to LOGS, about */
+
+/* On the kernel's machine that is the folder of its endpoint, which ends with it. */
+static char *folder_of(const char *connect)
+{
+    const char *slash = strrchr(connect, '/');
+
+    return strncmp(connect, "ipc://", 6) == 0 && slash > connect + 6 ? strndup(connect + 6, (size_t)(slash - connect) - 6)
+                                                                     : NULL;
+}
+
+static void open_spool(struct agent *a)
+{
+    char *folder = a->args.connect ? folder_of(a->args.connect) : NULL;
+
+    spool_init(&a->spool, folder, getenv("CELLSPAN_SPOOL_LIMIT"));
+    free(folder);
+}
 
 int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err)
 {
@@ -33,6 +51,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->package = spawn_package();
     a->window = CREDIT_FIRST;
     oom_init(&a->oom);
+    open_spool(a);
     if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))
@@ -58,6 +77,7 @@ void agent_release(struct agent *a)
     gpu_close(a->gpus);
     a->gpus = NULL;
     blobs_release(&a->blobs);
+    spool_release(&a->spool);
     buf_release(&a->scratch);
     free(a->read_buf);
     a->read_buf = NULL;
@@ -175,6 +195,33 @@ static void on_port(struct agent *a, const struct span *m)
     agent_send(a, &answer);
 }
 
+static int logs_ranks(struct ranks *r, struct slice bits)
+{
+    for (size_t i = 0; i < bits.n * 8; i++)
+        if ((unsigned char)bits.p[i / 8] >> i % 8 & 1 && ranks_add(r, (unsigned)i) < 0)
+            return -1;
+    return 0;
+}
+
+static void on_logs(struct agent *a, const struct span *m)
+{
+    struct span answer = { .kind = SPAN_LOGS, .cell = m->cell, .v[F_LOGS_OF].u64 = m->v[F_LOGS_OF].u64 };
+    struct ranks ranks = RANKS_INIT;
+    struct buf data = BUF_INIT;
+    uint64_t at = m->v[F_LOGS_AT].u64;
+    bool more = false, lost = false;
+
+    if (logs_ranks(&ranks, m->v[F_LOGS_RANKS].s) < 0 ||
+        spool_read(&a->spool, m->v[F_LOGS_OF].u64, &ranks, &at, LOGS_SIZE, &data, &more, &lost) < 0)
+        log_error("agent", "out of memory: what was printed can't be read again");
+    answer.v[F_LOGS_AT].u64 = at;
+    answer.v[F_LOGS_FLAGS].u64 = (more ? LOGS_MORE : 0) | (lost ? LOGS_LOST : 0);
+    answer.v[F_LOGS_DATA].s = buf_slice(&data);
+    agent_send(a, &answer);
+    buf_release(&data);
+    ranks_release(&ranks);
+}
+
 static void on_refuse(struct agent *a, const struct span *m)
 {
     fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", a->args.node, SLICE_ARG(m->v[F_REFUSE_TEXT].s));
@@ -213,6 +260,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_WARM: warm_zygote(a, m); break;
     case SPAN_GPUS: gauge_gpus(a, m); break;
     case SPAN_GAUGES: gauge_all(a, m); break;
+    case SPAN_LOGS: on_logs(a, m); break;
     case SPAN_EXPECT:
     case SPAN_SHIP:
     case SPAN_CHUNK:

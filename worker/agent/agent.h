@@ -10,6 +10,7 @@
 #include "worker/agent/look.h"
 #include "worker/agent/oom.h"
 #include "worker/agent/reap.h"
+#include "worker/agent/spool.h"
 
 #define AGENT_READ_SIZE 65536u /* bytes of a pipe that are read in one turn */
 
@@ -36,6 +37,7 @@ struct agent {
     struct oom oom;
     struct strays strays;
     struct gpu_desk *gpus;
+    struct spool spool;      /* what workers printed lately */
     struct looks looks;      /* for programs and folders of other machines' notebooks */
     char *package;           /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
     uint64_t window;         /* bytes, from WELCOME */

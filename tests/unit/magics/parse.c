@@ -79,9 +79,9 @@ static const struct bad {
     { "%push a --into b", "--into: unknown option (%push --help lists them)" },
     { "%pull a b --into c", "--into c: holds one variable, 2 are pulled" },
     { "%pull a --int c", "--int: unknown option; did you mean --into?" },
-    { "%ranks stpo", "stpo: unknown command; did you mean stop? (stop, restart, where, check)" },
-    { "%ranks everything", "everything: unknown command (stop, restart, where, check)" },
-    { "%ranks wehre", "wehre: unknown command; did you mean where? (stop, restart, where, check)" },
+    { "%ranks stpo", "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs)" },
+    { "%ranks everything", "everything: unknown command (stop, restart, where, check, logs)" },
+    { "%ranks wehre", "wehre: unknown command; did you mean where? (stop, restart, where, check, logs)" },
     { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
     { "%ranks --timeout 3", "--timeout: only with %ranks check" },
     { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
@@ -101,7 +101,7 @@ static const struct bad {
     { "%%distribute --no-gpu -n gpu\n1", "-n gpu and --no-gpu exclude each other" },
     { "%%distribute --no-gpu --share\n1", "--share and --no-gpu exclude each other" },
     { "%ranks stop 1", "1: unexpected word (%ranks stop [-r SPEC])" },
-    { "%ranks -r 1", "-r 1: to do what? (%ranks stop -r 1, or restart, where, check)" },
+    { "%ranks -r 1", "-r 1: to do what? (%ranks stop -r 1, or restart, where, check, logs)" },
 };
 
 static void every_bad_line_gets_its_one_clear_text(void)

@@ -111,7 +111,7 @@ static void tab_offers_what_fits(void)
     check("%%distribute -n 2\nxy|", NULL, 0);
     check("%distribute -n 2 tr|", NULL, 0);
     check("%distribute -n 2 train.py --|", NULL, 0);
-    check("%ranks |", "[\"stop\",\"restart\",\"where\",\"check\",\"--ranks\",\"--timeout\",\"--help\"]", 1);
+    check("%ranks |", "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]", 1);
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on ssh:h|\n1", "[]", 1);

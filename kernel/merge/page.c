@@ -1,0 +1,97 @@
+/* page.c - see page.h. The window is longer than the server's, for a message may wait 100 ms before it leaves, and two
+ * that left a moment apart may arrive together. */
+#include "kernel/merge/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT_NS (100 * NS_PER_MS)
+#define SLOTS   36u
+#define AROUND  1024u /* bytes of a message around its text */
+
+struct page {
+    const struct clock *clock;
+    uint64_t slot; /* the last one that something was counted in */
+    struct {
+        size_t bytes, messages;
+    } of[SLOTS];
+};
+
+static const struct {
+    size_t bytes, messages;
+} most[] = { [PAGE_TEXT] = { 2000000, 2000 }, [PAGE_REST] = { 2600000, 2600 } };
+
+struct page *page_create(const struct clock *clock)
+{
+    struct page *p = calloc(1, sizeof *p);
+
+    if (p)
+        p->clock = clock;
+    return p;
+}
+
+void page_destroy(struct page *p)
+{
+    free(p);
+}
+
+/* Slots that lie within the window now. */
+static bool is_within(const struct page *p, uint64_t now_slot, unsigned k)
+{
+    const uint64_t age = p->slot % SLOTS >= k ? p->slot % SLOTS - k : p->slot % SLOTS + SLOTS - k;
+
+    return age <= p->slot && now_slot - (p->slot - age) < SLOTS;
+}
+
+bool page_fits(const struct page *p, enum page_for what, size_t bytes)
+{
+    const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
+    size_t sum = bytes + AROUND, messages = 1;
+
+    for (unsigned k = 0; k < SLOTS; k++)
+        if (is_within(p, now_slot, k)) {
+            sum += p->of[k].bytes;
+            messages += p->of[k].messages;
+        }
+    /* What is larger than all that may be, such as a figure, is shown when nothing else was. */
+    return (messages == 1 && what == PAGE_REST) || (sum <= most[what].bytes && messages <= most[what].messages);
+}
+
+void page_count(struct page *p, size_t bytes)
+{
+    const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
+
+    for (uint64_t s = p->slot + 1; s <= now_slot && s <= p->slot + SLOTS; s++)
+        memset(&p->of[s % SLOTS], 0, sizeof p->of[0]);
+    if (now_slot > p->slot + SLOTS)
+        memset(p->of, 0, sizeof p->of);
+    p->slot = now_slot > p->slot ? now_slot : p->slot;
+    p->of[p->slot % SLOTS].bytes += bytes + AROUND;
+    p->of[p->slot % SLOTS].messages++;
+}
+
+void page_reset(struct page *p)
+{
+    if (p)
+        memset(p->of, 0, sizeof p->of);
+}
+
+uint64_t page_due_ns(const struct page *p)
+{
+    const uint64_t now = clock_now(p->clock);
+
+    return p->slot + SLOTS <= now / SLOT_NS ? now : (now / SLOT_NS + 1) * SLOT_NS;
+}
+
+/* A control character is \u and four digits. */
+size_t page_size(struct slice text)
+{
+    size_t n = text.n;
+
+    for (size_t i = 0; i < text.n; i++) {
+        const unsigned char c = (unsigned char)text.p[i];
+
+        n += c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r' ? 1 : c < 0x20 ? 5 : 0;
+    }
+    return n;
+}
