@@ -50,15 +50,27 @@ class Streams:
         self.err = Stream(2, "<stderr>", True)
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
+        self._kept = {1: os.dup(1), 2: os.dup(2)}  # should a cell close its own
 
     def begin(self):
         """A cell starts."""
+        self._mend()
         self.out.reconfigure(line_buffering=False)
 
     def end(self):
         """A cell is over: all of its text is in the pipes when this returns."""
+        self._mend()
         self.out.reconfigure(line_buffering=True)
         self.flush()
+
+    def _mend(self):
+        """Opens descriptors 1 and 2 again where a cell closed them: whatever opens a file next would get their numbers, and
+        the text of later cells. Where they lead elsewhere, somebody meant that."""
+        closed = [fd for fd in self._kept if not _is_open(fd)]
+        for fd in closed:
+            os.dup2(self._kept[fd], fd)
+        for fd in closed:
+            print(f"cellspan: descriptor {fd} was closed, and is open again", file=self.err)
 
     def flush(self):
         """All text that was written, by Python or C, is in the pipes when this returns."""
@@ -91,3 +103,11 @@ class Streams:
     def _child(self):
         _link.after_fork_child()
         self.out.reconfigure(line_buffering=True)
+
+
+def _is_open(fd):
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True

@@ -174,11 +174,14 @@ class Worker:
 
     def _unserved(self, message, error):
         """Our own code failed, or an interrupt came between two steps of it."""
-        if not isinstance(error, KeyboardInterrupt):
-            import traceback
+        try:
+            if not isinstance(error, KeyboardInterrupt):
+                import traceback
 
-            traceback.print_exception(type(error), error, error.__traceback__)
-            self.streams.flush()
+                traceback.print_exception(type(error), error, error.__traceback__)
+                self.streams.flush()
+        except BaseException:  # noqa: BLE001 - sys.stderr may be anything; the answer is not to depend on it
+            pass
         self.failed(message[0], message[1], error)
 
     def failed(self, kind, number, error):
@@ -431,8 +434,8 @@ class Worker:
             cell.error = self._error_of(cell.result)
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
             cell.interrupted = True
-        self.streams.end()
         try:
+            self.streams.end()
             done(cell)
         except _link.LinkDead:
             os._exit(1)
