@@ -332,12 +332,23 @@ static void record(struct cell *c)
     notebook_send(c->nb, SPAN_WORKER_HOME, &m);
 }
 
+/* What home still does for the cell is of no use to anybody. */
+static void stop_home(struct cell *c)
+{
+    const struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME, .cell = c->id };
+
+    if (c->wants_capture || c->state == CELL_EXPANDING || c->state == CELL_SHIPPING || c->binds)
+        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+}
+
 void finish_now(struct cell *c)
 {
     struct notebook *nb = c->nb;
 
     if (c->state == CELL_OVER)
         return;
+    if (c->bad)
+        stop_home(c);
     stream_flush(c);
     live_end(c);
     if (c->failed)

@@ -85,7 +85,7 @@ static void interrupt(struct link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What a rank runs, or home: home is asked for other things meanwhile, which are short. */
+/* What is done for a cell, on ranks or at home; home is asked for other things meanwhile, which are short. */
 static bool is_cell(const struct packet *p, const struct span *head)
 {
     struct err err = { "" };
@@ -93,7 +93,8 @@ static bool is_cell(const struct packet *p, const struct span *head)
     bool executes;
 
     if (head->kind != SPAN_REQUEST)
-        return head->kind == SPAN_RUN || head->kind == SPAN_PROBE;
+        return head->kind == SPAN_RUN || head->kind == SPAN_FETCH || head->kind == SPAN_PROBE ||
+               head->kind == SPAN_BIND || head->kind == SPAN_CAPTURE || head->kind == SPAN_PACK;
     if (span_decode(&m, p->p, p->n, &err) < 0)
         return false;
     executes = slice_is(m.v[F_REQUEST_TYPE].s, "execute_request");

@@ -206,16 +206,18 @@ class Rank(Worker):
         """The cell is over: its DONE."""
         fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
         fd, size = -1, 0
+        if cell.error is None and cell.blob:
+            try:
+                fd, size, fields["note"] = self._packed(cell)
+            except KeyboardInterrupt as error:
+                cell.error = told(error)
         if cell.error is not None:
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
-        else:
-            if cell.bundle is not None:
-                fields["result"] = shown(*cell.bundle)
-            if cell.blob:
-                fd, size, fields["note"] = self._packed(cell)
+        elif cell.bundle is not None:
+            fields["result"] = shown(*cell.bundle)
         if torchenv.look():
             fields["flags"] |= INITIALISED
         self.streams.flush()
@@ -243,13 +245,14 @@ class Rank(Worker):
         return self._pack(cell.number, value, cell.limit)
 
     def _pack(self, number, value, limit):
+        """As _packed(). KeyboardInterrupt comes out of here."""
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
         if error is None:
             return (*packed, "")
         if isinstance(error, ParcelTooLarge):
             return -1, 0, str(error)
         if isinstance(error, KeyboardInterrupt):
-            return -1, 0, "it was being pickled when the interrupt came"
+            raise error
         return -1, 0, f"it does not pickle: {reason(error)}"
 
     def _let_go(self, cell):
@@ -342,12 +345,14 @@ class Rank(Worker):
         answer = {"status": "ok", "content": "{}", "note": "", "flags": INITIALISED if torchenv.is_initialized() else 0}
         fd, size = -1, 0
         found, error = self.attempt(number, self._look_up, fields["names"])
-        if found:
-            fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
+        try:
+            if found:
+                fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
+        except KeyboardInterrupt as interrupt:
+            error = interrupt
         if error is not None:  # what BIND met, or no such name
             answer["status"] = "error"
-            told = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
-            answer["content"] = to_json(told)
+            answer["content"] = to_json(told(error))
         self._send_done(number, answer, blob, fd, size)
 
     def _look_up(self, name):
@@ -394,11 +399,15 @@ class Rank(Worker):
         if kind == "BIND":
             self._bind_error, self._unbound = error, UNBOUND
         if kind in ("RUN", "FETCH"):
-            content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": []}
-            self.send("DONE", number, {"status": "error", "content": to_json(content)})
+            self.send("DONE", number, {"status": "error", "content": to_json(told(error))})
 
     def _exit(self, message):
         self.leave()
+
+
+def told(error):
+    """An error in one line, without a traceback of ours."""
+    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
 
 
 def shown(data, metadata):

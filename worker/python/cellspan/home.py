@@ -66,6 +66,7 @@ class Home(Worker):
         self._gathered = {}  # values of BINDs of one cell, until the last
         self._lists = {}  # the same, whole, for the call that asked
         self._lead = Lead()
+        self._stopped = 0  # the last cell on ranks that an interrupt stopped here
         self._torch = False
         self._expecting = False  # what _expect_values() imports is there
         self._hook_input()
@@ -267,10 +268,21 @@ class Home(Worker):
             self.shell.execution_count = self.count = count
             self.shell.history_manager.save()
 
+    def _step(self, message, function, *args):
+        """As attempt(), one of several steps for a cell on ranks: when one was interrupted, those that come after it fail."""
+        if message[1] == self._stopped:
+            if message[4] >= 0:
+                os.close(message[4])
+            return None, KeyboardInterrupt()
+        value, error = self.attempt(message[1], function, *args)
+        if isinstance(error, KeyboardInterrupt):
+            self._stopped = message[1]
+        return value, error
+
     def _pack(self, message):
         _, number, _, blob, _, _, fields = message
         names = [n for n in fields["names"].split(",") if n]
-        packed, error = self.attempt(number, self._captures().pack, names)
+        packed, error = self._step(message, self._captures().pack, names)
         if error is not None:
             self.failed("PACK", number, error)
             return
@@ -282,7 +294,7 @@ class Home(Worker):
 
     def _bind(self, message):
         _, number, _, _, _, _, fields = message
-        content, error = self.attempt(number, self._take, message)
+        content, error = self._step(message, self._take, message)
         if error is not None:
             content = failure(type(error).__name__, text_of(error))
             if fields["how"] == 3:
