@@ -9,7 +9,6 @@
 #define DEFAULT_S   10.0
 #define LEAST_S     0.1
 #define MOST_S      86400.0
-#define LATE_NS     NS_PER_S          /* a timer this late has not just been busy */
 #define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
 #define PARTS       5u                /* of the timeout: so many beats may get lost before it is over */
 
@@ -42,17 +41,22 @@ uint64_t beat_wait(const struct beat *b)
     return part < LOOK_MAX_NS ? part : LOOK_MAX_NS;
 }
 
-bool beat_look(struct beat *b, uint64_t now)
+uint64_t beat_look(struct beat *b, uint64_t now)
 {
-    const bool slept = now > b->due_ns && now - b->due_ns >= LATE_NS;
+    const uint64_t late = now > b->due_ns ? now - b->due_ns : 0;
 
     beat_start(b, now);
-    return slept;
+    return late;
 }
 
 void pulse_start(struct pulse *p, uint64_t now)
 {
     p->heard = p->sent = now;
+}
+
+void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now)
+{
+    p->heard = p->heard + late < now ? p->heard + late : now;
 }
 
 static uint64_t since(uint64_t then, uint64_t now)
@@ -69,7 +73,7 @@ bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now)
     return since(older, now) + beat_wait(b) > b->timeout_ns / PARTS;
 }
 
-bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t now)
+bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t known)
 {
-    return since(p->heard, now) >= b->timeout_ns;
+    return since(p->heard, known) >= b->timeout_ns;
 }

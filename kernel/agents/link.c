@@ -144,6 +144,14 @@ bool link_is_under(const struct link *l, const struct link *top)
     return l == top;
 }
 
+uint64_t link_known_ns(const struct link *l, uint64_t now)
+{
+    for (; l->move == MOVE_DONE && l->parent; l = l->parent)
+        if (l->parent->pulse.heard < now)
+            now = l->parent->pulse.heard;
+    return now;
+}
+
 /* ---- all of them ---- */
 
 void links_release(struct links *t)

@@ -82,6 +82,8 @@ bool link_is_ready(const struct link *l);
 /* The node with a connection of its own on the way to this one. */
 struct link *link_top(struct link *l);
 bool link_is_under(const struct link *l, const struct link *top); /* or the same */
+/* Until when it is known whether it spoke: now; or, where it is reached by way of others, when the most silent of them did. */
+uint64_t link_known_ns(const struct link *l, uint64_t now);
 /* Keeps it for later; the body is copied by reference. */
 MUST_USE int link_wait(struct link *l, const uint32_t *workers, size_t n, zmq_msg_t *body);
 /* The first that waits, or NULL. The caller's, to be given to letter_free(). */

@@ -136,27 +136,55 @@ static void send_beats(struct agents *a, uint64_t now)
         log_info("agents", "%s", err.text);
 }
 
-static void look(struct loop *loop, void *arg)
+static bool is_silent(const struct agents *a, const struct link *l, uint64_t now)
 {
-    struct agents *a = arg;
-    const uint64_t now = agents_now(a);
-    const bool slept = beat_look(&a->beat, now);
+    return l->info.state == NODE_UP && pulse_is_lost(&a->beat, &l->pulse, link_known_ns(l, now));
+}
 
-    (void)loop;
-    if (slept)
-        log_warn("agents", "this machine was asleep, or stopped: silence is counted anew");
+/* What somebody said may lie here unread, where this machine is busier than the others. */
+static void hear_all(struct agents *a, uint64_t now)
+{
+    bool any = false;
+
+    for (size_t k = 1; k < a->links.n && !any; k++)
+        any = is_silent(a, a->links.node[k], now);
+    if (any && a->wire)
+        router_drain(a->wire);
+}
+
+static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
+{
     for (size_t k = 1; k < a->links.n; k++) {
         struct link *l = a->links.node[k];
 
         if (l->info.state != NODE_UP)
             continue;
-        if (slept)
+        if (late >= BEAT_SLEPT_NS)
             pulse_start(&l->pulse, now);
         else if (meter_moved(&l->meter)) /* a piece of something large, of which the end is not there yet */
             l->pulse.heard = now;
-        if (l->doomed_ns && now >= l->doomed_ns)
+        else
+            pulse_forgive(&l->pulse, late, now);
+    }
+}
+
+/* Parents come before their children, who go with them. */
+static void look(struct loop *loop, void *arg)
+{
+    struct agents *a = arg;
+    const uint64_t now = agents_now(a), late = beat_look(&a->beat, now);
+
+    (void)loop;
+    if (late >= BEAT_SLEPT_NS)
+        log_warn("agents", "this machine was asleep, stopped, or too busy: silence is counted anew");
+    excuse_all(a, late, now);
+    hear_all(a, now);
+    for (size_t k = 1; k < a->links.n; k++) {
+        struct link *l = a->links.node[k];
+
+        if (l->info.state == NODE_UP && l->doomed_ns && now >= l->doomed_ns)
             doomed(a, l);
-        else if (pulse_is_lost(&a->beat, &l->pulse, now))
+        else if (is_silent(a, l, now))
             silent(a, l);
     }
     send_beats(a, now);

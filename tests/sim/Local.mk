@@ -14,5 +14,5 @@ tap_scripts += tests/sim/scale.sh
 tests/sim/scale.log: tests/sim/cellspan-sim cellspan-kernel cellspan-launch-local
 
 check-scale: tests/sim/cellspan-sim cellspan-kernel cellspan-launch-local
-	tests/sim/cellspan-sim --agents 1000 --kernel ./cellspan-kernel
+	tests/sim/cellspan-sim --agents 4000 --kernel ./cellspan-kernel
 .PHONY: check-scale

@@ -71,6 +71,67 @@ static void who_moves_may_die(struct stage *s)
     everybody_ends(s, peer, engine);
 }
 
+/* The child is reached by way of its parent, and everybody has just spoken. */
+static unsigned relay_one(struct stage *s, struct peer *peer, unsigned *engine)
+{
+    struct span dialed = { .kind = SPAN_DIALED };
+    unsigned first;
+
+    *engine = stage_engine(s, "echo nodes 34");
+    first = stage_first(s, *engine);
+    dialed.v[F_DIALED_NODE].u64 = first;
+    ok(peers_up(s, peer, MANY, first), "34 agents are up");
+    begin_move(s, peer, first, 32);
+    peer_say(&peer[32], first + 32, 0, &dialed);
+    while (links_get(&s->agents->links, first + 32)->move != MOVE_DONE)
+        stage_pass(s, 5);
+    return first;
+}
+
+/* Beats of all but these two, and of parent and child for so many of the passes. Until somebody is lost. */
+static void beats(struct stage *s, struct peer *peer, unsigned first, unsigned parent, unsigned child)
+{
+    const struct span beat = { .kind = SPAN_BEAT };
+    const unsigned before = s->n_lost;
+
+    for (unsigned pass = 0; s->n_lost == before && pass < 2000; pass++) {
+        for (unsigned k = 1; k < MANY; k++)
+            if (k != 32)
+                peer_say(&peer[k], first + k, 0, &beat);
+        if (pass < parent)
+            peer_say(&peer[0], first, 0, &beat);
+        if (pass < child)
+            peer_say(&peer[0], first + 32, 0, &beat);
+        stage_pass(s, 50);
+    }
+}
+
+static void a_child_is_silent_where_its_parent_is_not(struct stage *s)
+{
+    static struct peer peer[MANY];
+    unsigned engine, lost = s->n_lost;
+    const unsigned first = relay_one(s, peer, &engine);
+
+    beats(s, peer, first, 2000, 20);
+    ok(s->n_lost == lost + 1 && s->lost[first + 32], "one that is silent behind a parent that speaks is lost alone");
+    ok(strstr(s->why[first + 32], "nothing was heard from it"), "for its own silence: %s", s->why[first + 32]);
+    everybody_ends(s, peer, engine);
+}
+
+static void a_child_behind_a_silent_parent_is_not_to_blame(struct stage *s)
+{
+    static struct peer peer[MANY];
+    unsigned engine, lost = s->n_lost;
+    const unsigned first = relay_one(s, peer, &engine);
+
+    beats(s, peer, first, 20, 1);
+    ok(s->n_lost == lost + 2 && s->order[lost] == first && s->order[lost + 1] == first + 32,
+       "with a parent that says nothing, it is the parent that is lost first, though the child was silent for longer");
+    ok(strstr(s->why[first], "nothing was heard from it") && strstr(s->why[first + 32], "it was reached by way of"),
+       "and each has its own reason: %s", s->why[first + 32]);
+    everybody_ends(s, peer, engine);
+}
+
 static void who_moves_may_be_cut_off(struct stage *s)
 {
     static struct peer peer[MANY];
@@ -96,6 +157,10 @@ int main(void)
     setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "5", 1);
     stage_open(&s);
     who_moves_may_die(&s);
+    stage_close(&s);
+    stage_open(&s);
+    a_child_is_silent_where_its_parent_is_not(&s);
+    a_child_behind_a_silent_parent_is_not_to_blame(&s);
     stage_close(&s);
     return plan_done();
 }
