@@ -3,7 +3,8 @@ dist_man_MANS += \
 	docs/man/cellspan.1 \
 	docs/man/cellspan-install.1 \
 	docs/man/cellspan-kernel.1 \
-	docs/man/cellspan-run.1
+	docs/man/cellspan-run.1 \
+	docs/man/cellspan-uninstall.1
 # kernel/ and worker/ hold several rooms; these are their maps.
 EXTRA_DIST += kernel/README.md worker/README.md
 dist_doc_DATA += docs/guide.md docs/failures.md docs/limits.md docs/compare.md docs/architecture.md docs/security.md docs/launchers.md

@@ -7,9 +7,10 @@
 
 #define COLUMN 26 /* where the explanations start */
 
-/* noted: with a word on where the option may stand. */
+/* noted: in a notebook, with a word on where the option may stand; else as `cellspan run` says it. */
 static int option_line(struct buf *out, const struct option *o, bool noted)
 {
+    const char *standard = !noted && o->alone ? o->alone : o->standard;
     char left[64];
     char letter[8] = "    ";
     char name[40] = "";
@@ -24,7 +25,7 @@ static int option_line(struct buf *out, const struct option *o, bool noted)
         strncat(left, "]", sizeof left - strlen(left) - 1);
     if (buf_addf(out, "  %-*s%s%s", COLUMN, left, strlen(left) < COLUMN ? "" : "  ", o->help) < 0)
         return -1;
-    if (o->standard && buf_addf(out, " (%s)", o->standard) < 0)
+    if (standard && buf_addf(out, " (%s)", standard) < 0)
         return -1;
     if (noted && o->flags & OPTION_CELL && buf_add_text(out, "; only with %%") < 0)
         return -1;
@@ -71,7 +72,7 @@ char *plan_line_options(const char *magic)
     struct buf out = BUF_INIT;
 
     for (const struct option *o = m ? m->options : NULL; o && !option_is_last(o); o++)
-        if (option_fits(o, false) && option_line(&out, o, false) < 0) {
+        if (option_fits(o, false) && !(o->flags & OPTION_NOTEBOOK) && option_line(&out, o, false) < 0) {
             buf_release(&out);
             return NULL;
         }

@@ -26,6 +26,7 @@ enum option_kind {
 #define OPTION_CELL 1u /* only with %%magic */
 #define OPTION_LINE 2u /* only with %magic */
 #define OPTION_BARE 4u /* the value may be left out */
+#define OPTION_NOTEBOOK 8u /* of no use outside a notebook: `cellspan run` does not tell of it */
 
 struct option {
     const char *name; /* without "--", where '_' is as good as '-'; NULL: only the short form */
@@ -39,6 +40,7 @@ struct option {
     const char *words_are;    /* what one of words is: "mode" */
     uint64_t min, max;
     const char *standard; /* the default, in words; NULL: nothing to say */
+    const char *alone;    /* that of `cellspan run`, where it is another; NULL: the same */
     const char *excludes; /* the name of another option; NULL: none */
     const char *help;
 };

@@ -11,6 +11,7 @@ kernel_command_libcommand_a_SOURCES = \
 
 cellspan_SOURCES = \
 	kernel/command/client.h kernel/command/client.c \
+	kernel/command/complete.h kernel/command/complete.c \
 	kernel/command/install.h kernel/command/install.c \
 	kernel/command/job.h kernel/command/job.c \
 	kernel/command/line.h kernel/command/line.c \
@@ -19,6 +20,19 @@ cellspan_SOURCES = \
 	kernel/command/main.c
 cellspan_LDADD = kernel/command/libcommand.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
 	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+
+# Where each of the shells looks for completions of what is installed in the same prefix.
+bash_completiondir = $(datadir)/bash-completion/completions
+zsh_completiondir = $(datadir)/zsh/site-functions
+fish_completiondir = $(datadir)/fish/vendor_completions.d
+dist_zsh_completion_DATA = kernel/command/shells/_cellspan
+dist_fish_completion_DATA = kernel/command/shells/cellspan.fish
+EXTRA_DIST += kernel/command/shells/cellspan.bash
+install-data-hook:
+	$(MKDIR_P) "$(DESTDIR)$(bash_completiondir)"
+	$(INSTALL_DATA) $(srcdir)/kernel/command/shells/cellspan.bash "$(DESTDIR)$(bash_completiondir)/cellspan"
+uninstall-hook:
+	rm -f "$(DESTDIR)$(bash_completiondir)/cellspan"
 
 # The logos' bytes as C wants them.
 EXTRA_DIST += \

@@ -20,7 +20,7 @@ struct install {
     bool help;
 };
 
-static const struct option_row rows[] = {
+const struct option_row install_rows[] = {
     { "user", NULL, "for this user (default)", offsetof(struct install, user) },
     { "sys-prefix", NULL, "for the chosen Python's environment (its sys.prefix)", offsetof(struct install, sys_prefix) },
     { "prefix", "DIR", "below DIR, in DIR/share/jupyter/kernels", offsetof(struct install, prefix) },
@@ -32,12 +32,30 @@ static const struct option_row rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
+const struct option_row uninstall_rows[] = {
+    { "user", NULL, "this user's (default)", offsetof(struct install, user) },
+    { "sys-prefix", NULL, "that of the chosen Python's environment (its sys.prefix)", offsetof(struct install, sys_prefix) },
+    { "prefix", "DIR", "that below DIR, in DIR/share/jupyter/kernels", offsetof(struct install, prefix) },
+    { "python", "PATH", "whose environment --sys-prefix means (default: the active environment's)",
+      offsetof(struct install, python) },
+    { "name", "NAME", "the kernel's name (cellspan)", offsetof(struct install, name) },
+    { "help", NULL, "this text", offsetof(struct install, help) },
+    { NULL, NULL, NULL, 0 },
+};
+
+static void show_uninstall_help(void)
+{
+    puts("usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
+         "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
+    option_help(uninstall_rows);
+}
+
 static void show_help(void)
 {
     puts("usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
          "                        [--display-name TEXT]\n\n"
          "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
-    option_help(rows);
+    option_help(install_rows);
 }
 
 static int check(struct install *o, struct err *err)
@@ -77,7 +95,7 @@ int command_install(int argc, char **argv)
     struct err err = { "" };
     int rc = 2;
 
-    if (option_parse(rows, argc, argv, &o, &err))
+    if (option_parse(install_rows, argc, argv, &o, &err))
         goto out;
     if (o.help) {
         show_help();
@@ -93,5 +111,43 @@ int command_install(int argc, char **argv)
 out:
     if (rc)
         fprintf(stderr, "cellspan install: %s\n", err.text);
+    return rc;
+}
+
+static int uninstall_from(const struct install *o, const char *prefix, struct err *err)
+{
+    char *dir = kernelspec_dir(prefix, o->name, err);
+    const int rc = dir ? kernelspec_remove(dir, err) : -1;
+
+    if (!rc)
+        printf("%s is removed\n", dir);
+    free(dir);
+    return rc;
+}
+
+int command_uninstall(int argc, char **argv)
+{
+    struct install o = { 0 };
+    struct interpreter python = { 0 };
+    struct err err = { "" };
+    int rc = 2;
+
+    if (option_parse(uninstall_rows, argc, argv, &o, &err))
+        goto out;
+    if (o.help) {
+        show_uninstall_help();
+        return 0;
+    }
+    if (check(&o, &err))
+        goto out;
+    rc = 1;
+    if (o.sys_prefix && interpreter_find(&python, o.python, &err))
+        goto out;
+    rc = uninstall_from(&o, o.sys_prefix ? python.prefix : o.prefix, &err) ? 1 : 0;
+    if (o.sys_prefix)
+        interpreter_release(&python);
+out:
+    if (rc)
+        fprintf(stderr, "cellspan uninstall: %s\n", err.text);
     return rc;
 }

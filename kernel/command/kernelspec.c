@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/path.h"
 #include "kernel/command/logo.h"
 
 static const char *home_dir(void)
@@ -164,5 +165,45 @@ int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err 
     if (!rc)
         rc = put_file(dir, "kernel.json", slice_text(text), err); /* last: with it the kernel is there */
     free(text);
+    return rc;
+}
+
+/* Whether the spec starts cellspan-kernel. -1: there is none, or it can't be read. */
+static int is_ours(const char *path, struct err *err)
+{
+    json_error_t why;
+    json_t *root;
+    const char *program;
+    int rc;
+
+    if (access(path, F_OK))
+        return err_set(err, "there is no %s; --user, --sys-prefix and --prefix DIR say where to look, --name which kernel", path);
+    if (!(root = json_load_file(path, 0, &why)))
+        return err_set(err, "can't read %s: %s", path, why.text);
+    program = json_string_value(json_array_get(json_object_get(root, "argv"), 0));
+    rc = program && !strcmp(path_name(program), "cellspan-kernel")
+             ? 0
+             : err_set(err, "%s is no kernel of cellspan's: it starts %s", path, program ? program : "nothing");
+    json_decref(root);
+    return rc;
+}
+
+int kernelspec_remove(const char *dir, struct err *err)
+{
+    struct buf path = BUF_INIT;
+    int rc = buf_addf(&path, "%s/kernel.json", dir) ? err_set(err, "out of memory") : is_ours(path.p, err);
+
+    if (!rc && unlink(path.p)) /* first: with it the kernel is gone */
+        rc = err_set(err, "can't remove %s: %s", path.p, strerror(errno));
+    for (const struct logo *logo = logos; !rc && logo->name; logo++) {
+        buf_clear(&path);
+        if (buf_addf(&path, "%s/%s", dir, logo->name))
+            rc = err_set(err, "out of memory");
+        else if (unlink(path.p) && errno != ENOENT)
+            rc = err_set(err, "can't remove %s: %s", path.p, strerror(errno));
+    }
+    if (!rc && rmdir(dir) && errno != ENOTEMPTY && errno != EEXIST)
+        rc = err_set(err, "can't remove %s: %s", dir, strerror(errno));
+    buf_release(&path);
     return rc;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/command/complete.h"
 #include "kernel/command/install.h"
 #include "kernel/command/run.h"
 #include "magics/suggest.h"
@@ -11,11 +12,13 @@ struct subcommand {
     const char *name;
     int (*main)(int argc, char **argv); /* argv[0] is the name */
     const char *help;
+    const struct option_row *rows; /* NULL: it takes others */
 };
 
 static const struct subcommand subcommands[] = {
-    { "install", command_install, "make the kernel known to Jupyter" },
-    { "run", command_run, "run a script on several ranks, as %distribute does in a notebook" },
+    { "install", command_install, "make the kernel known to Jupyter", install_rows },
+    { "uninstall", command_uninstall, "remove what install has written", uninstall_rows },
+    { "run", command_run, "run a script on several ranks, as torchrun does", NULL },
 };
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])
@@ -65,6 +68,17 @@ static int help(int argc, char **argv)
     return 0;
 }
 
+/* For the shells' completion: `cellspan --complete WORD...`, the last word being typed. */
+static int complete(char **word)
+{
+    struct complete_command commands[COUNT];
+
+    for (size_t i = 0; i < COUNT; i++)
+        commands[i] = (struct complete_command){ subcommands[i].name, subcommands[i].help, subcommands[i].rows };
+    complete_print(commands, COUNT, word);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct subcommand *s;
@@ -80,6 +94,8 @@ int main(int argc, char **argv)
         puts("cellspan " CELLSPAN_VERSION);
         return 0;
     }
+    if (!strcmp(argv[1], "--complete"))
+        return complete(argv + 2);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return help(argc, argv);
     return unknown(argv[1]);

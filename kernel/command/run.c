@@ -41,6 +41,14 @@ static int option_words(char **argv, int i)
     return n;
 }
 
+static bool needs_cell(const char *word)
+{
+    const char *attached;
+    const struct option *o = option_find(&magic_distribute, false, word, &attached);
+
+    return o && !option_fits(o, false);
+}
+
 static bool is_module(const char *word)
 {
     return strncmp(word, "-m", 2) == 0;
@@ -67,6 +75,8 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
                 return err_set(err, "--python: needs a value (--python PATH)");
             continue;
         }
+        if (needs_cell(argv[i]))
+            return err_set(err, "%.*s: only in a notebook, on top of a cell", (int)strcspn(argv[i], "="), argv[i]);
         for (int more = option_words(argv, i); more > 0; more--)
             r->word[r->n++] = argv[i++];
     }
@@ -82,13 +92,27 @@ static void show_help(void)
 {
     char *options = plan_line_options("distribute");
 
-    puts("usage: cellspan run [--python PATH] [options] script.py [args...]\n"
-         "       cellspan run [--python PATH] [options] -m module [args...]\n\n"
-         "Runs the script on many ranks, as %distribute does in a notebook and as torchrun does.\n"
-         "--python PATH is the ranks' Python (default: the active environment's). The others are %distribute's options:\n");
+    puts("usage: cellspan run [options] script.py [args...]\n"
+         "       cellspan run [options] -m module [args...]\n\n"
+         "Runs a script, or a module, on many ranks at once, with the environment that torchrun would set, and merges what "
+         "they print.\n\n"
+         "      --python PATH         the ranks' Python (the active environment's)");
     if (options)
         fputs(options, stdout);
     free(options);
+}
+
+/* The parser is the notebook's, and calls what it parses by the magic's name. */
+static void in_own_words(struct err *err)
+{
+    static const char theirs[] = "%distribute", ours[] = "cellspan run";
+    char *at = strstr(err->text, theirs);
+    char rest[sizeof err->text];
+
+    if (!at || (at > err->text && at[-1] == '%'))
+        return;
+    snprintf(rest, sizeof rest, "%s", at + sizeof theirs - 1);
+    snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s", ours, rest);
 }
 
 /* The line is what will be sent; parsing it here costs microseconds and answers at once. script: the first word that is
@@ -101,8 +125,12 @@ static int check(struct slice line, const char *script, struct err *err)
 
     if (plan_peek(line, &options) != 1)
         return err_set(err, "these arguments can't be passed on");
-    if (plan_parse(line, options, &plan, err) < 0)
+    if (!*script)
+        return err_set(err, "which script? (cellspan run [options] script.py [args...], or -m module)");
+    if (plan_parse(line, options, &plan, err) < 0) {
+        in_own_words(err);
         return -1;
+    }
     if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 && access(script, R_OK) < 0)
         rc = err_set(err, "%s: %s", script, strerror(errno));
     plan_release(&plan);

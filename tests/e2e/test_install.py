@@ -181,7 +181,79 @@ def test_every_command_has_a_manual_page():
     share = pathlib.Path(spec.argv[0]).parents[1] / "share" / "man" / "man1"
     if not share.exists():
         pytest.skip("the manual pages are not installed beside the kernel")
-    assert {"cellspan.1", "cellspan-install.1", "cellspan-run.1", "cellspan-kernel.1"} <= {p.name for p in share.iterdir()}
+    assert {"cellspan.1", "cellspan-install.1", "cellspan-uninstall.1", "cellspan-run.1", "cellspan-kernel.1"} <= {p.name for p in share.iterdir()}
+
+
+def test_uninstall_takes_away_what_install_wrote_and_nothing_else(cellspan, tmp_path):
+    for options in (["--user"], ["--prefix", tmp_path / "p", "--name", "mine"]):
+        code, out, err = cellspan("install", *options, "--python", sys.executable)
+        assert code == 0, err
+        folder = pathlib.Path(out.splitlines()[0].partition(" is in ")[2])
+        code, out, err = cellspan("uninstall", *options)
+        assert (code, out, err) == (0, "%s is removed\n" % folder, "") and not folder.exists()
+        one_line(cellspan("uninstall", *options), str(folder), "--prefix DIR")
+    other = cellspan.home / ".local" / "share" / "jupyter" / "kernels" / "cellspan"
+    other.mkdir(parents=True)
+    (other / "kernel.json").write_text('{"argv": ["/usr/bin/python3", "-m", "ipykernel"]}')
+    one_line(cellspan("uninstall"), "is no kernel of cellspan's: it starts /usr/bin/python3")
+    assert (other / "kernel.json").exists()
+    assert cellspan("install", "--python", sys.executable)[0] == 0
+    (other / "notes.txt").write_text("mine")
+    assert cellspan("uninstall")[0] == 0 and [f.name for f in other.iterdir()] == ["notes.txt"]
+
+
+def test_run_speaks_of_itself(cellspan):
+    """Not of a magic, whose user is in a notebook; and not of what is of use there alone."""
+    code, out, err = cellspan("run", "--help")
+    assert code == 0 and "%" not in out and "--fresh" not in out and "cell " not in out, out
+    one_line(cellspan("run"), "cellspan run: which script? (cellspan run [options] script.py")
+    one_line(cellspan("run", "-n", 2), "which script?")
+    one_line(cellspan("run", "--into", "x", "y.py"), "--into: only in a notebook")
+    for words in (["--zzzzzz", "x.py"], ["-m"], ["--merge", "foo", "x.py"], [""]):
+        code, out, err = cellspan("run", *words)
+        assert code == 2 and "distribute" not in err and len(err.splitlines()) == 1, err
+    assert "cellspan run --help lists them" in cellspan("run", "--zzzzzz", "x.py")[2]
+
+
+# -- completion
+
+
+def share(cellspan):
+    return pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "share"
+
+
+def tab(cellspan, line, **changes):
+    """What bash offers for a line, Tab at its end."""
+    script = ("source %s; COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cellspan; printf '%%s\\n' \"${COMPREPLY[@]}\""
+              % (share(cellspan) / "bash-completion/completions/cellspan", line))
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=str(cellspan.home), timeout=60)
+    assert done.returncode == 0, done
+    return done.stdout.split("\n")[:-1]
+
+
+def test_bash_completes_commands_options_values_and_files(cellspan):
+    (cellspan.home / "train.py").write_text("")
+    (cellspan.home / "my data").mkdir()
+    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "--help", "--version"]
+    assert tab(cellspan, "cellspan un") == ["uninstall"]
+    assert tab(cellspan, "cellspan install --p") == ["--prefix", "--python"]
+    assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]
+    assert tab(cellspan, "cellspan run --no") == ["--no-gpu"]
+    assert "--fresh" not in tab(cellspan, "cellspan run --") and "--python" in tab(cellspan, "cellspan run --")
+    assert tab(cellspan, "cellspan run -n 2 --merge ''") == ["fold", "prefix", "rank0", "raw"]
+    assert tab(cellspan, "cellspan run -n 2 tr") == ["train.py"]
+    assert tab(cellspan, "cellspan run -n 2 train.py tr") == ["train.py"], "arguments may be files, too"
+    assert tab(cellspan, "cellspan run --cwd ''") == ["my data"]
+    assert tab(cellspan, "cellspan run -n ''") == ["gpu"]
+
+
+def test_every_shell_finds_its_completion_where_it_looks(cellspan):
+    for path in ("bash-completion/completions/cellspan", "zsh/site-functions/_cellspan", "fish/vendor_completions.d/cellspan.fish"):
+        text = (share(cellspan) / path).read_text()
+        assert "--complete" in text, path
+    for shell, path in (("bash", "bash-completion/completions/cellspan"), ("zsh", "zsh/site-functions/_cellspan"), ("fish", "fish/vendor_completions.d/cellspan.fish")):
+        if shutil.which(shell):
+            subprocess.run([shell, "-n", str(share(cellspan) / path)], check=True, timeout=60)
 
 
 # -- building in odd folders

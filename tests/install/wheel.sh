@@ -16,6 +16,10 @@ mkdir -p "$dir"
 "$env/bin/python" -c 'import cellspan'
 "$env/bin/cellspan" install --sys-prefix
 "$client" "$top/tests/install/cells.py" "$env"
+[ -s "$env/share/bash-completion/completions/cellspan" ] && [ -s "$env/share/zsh/site-functions/_cellspan" ] &&
+    [ -s "$env/share/fish/vendor_completions.d/cellspan.fish" ]
+"$env/bin/cellspan" uninstall --sys-prefix
+[ ! -e "$env/share/jupyter/kernels/cellspan" ]
 "$env/bin/python" -m pip uninstall -y cellspan
 cd "$env"    # what is above it may have any name
-[ -z "$(find . -type f -path '*cellspan*' -not -path './share/jupyter/*' -not -name '*.pyc')" ]
+[ -z "$(find . -type f -path '*cellspan*' -not -name '*.pyc')" ]
