@@ -51,7 +51,7 @@ static struct cast *open_cast(struct cell *c)
 /* NCCL takes each GPU once; instances of one GPU are the same to it. */
 bool cast_gpus_are_own(const struct cell *c, const struct ranks *to)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
 
     for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
         const struct machine *m = machine_of(c->nb, g->rank[k].node);
@@ -64,7 +64,7 @@ bool cast_gpus_are_own(const struct cell *c, const struct ranks *to)
 
 static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
 
     if (!g->gpus || !cast_gpus_are_own(c, to))
         return false;
@@ -136,7 +136,7 @@ static int note_told(struct cast *cast, const struct ranks *to)
 static int ask(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
-    const struct rank *root = &c->nb->group->rank[ranks_next(&shipment(c)->ranks, 0)];
+    const struct rank *root = &c->group->rank[ranks_next(&shipment(c)->ranks, 0)];
     struct buf content = BUF_INIT;
     json_t *world = json_object();
     int rc;
@@ -248,7 +248,7 @@ static void leave(struct cell *c)
     const struct ranks *told = &c->cast->told;
 
     for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1)) {
-        const struct rank *r = &c->nb->group->rank[k];
+        const struct rank *r = &c->group->rank[k];
         const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
 
         if (r->worker && rank_alive(r))

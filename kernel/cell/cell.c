@@ -28,6 +28,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->text[text.n] = '\0';
     c->text_size = text.n;
     c->nb = nb;
+    c->group = nb->group;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
     c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->absent.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
@@ -62,6 +63,7 @@ void cell_destroy(struct cell *c)
     buf_release(&c->progress);
     buf_release(&c->kept.content);
     logs_free(c->logs);
+    group_destroy(c->passing);
     json_decref(c->captured);
     json_decref(c->table);
     check_free(c->check);
@@ -231,6 +233,17 @@ static void cell_help(struct cell *c)
     finish_now(c);
 }
 
+/* A script has ranks of its own, beside the notebook's, for as long as it runs. */
+static int group_pass(struct cell *c, struct err *err)
+{
+    struct group *g = group_create(c->nb->group->name, err);
+
+    if (!g)
+        return -1;
+    c->group = c->passing = g;
+    return 0;
+}
+
 void cell_expanded(struct cell *c, struct slice line)
 {
     struct err err = { "" };
@@ -246,6 +259,8 @@ void cell_expanded(struct cell *c, struct slice line)
         cell_help(c);
     else if (c->plan.kind == PLAN_RANKS)
         manage_ranks(c);
+    else if (c->plan.kind == PLAN_SCRIPT && group_pass(c, &err) < 0)
+        cell_fail(c, "RuntimeError", "%s", err.text);
     else
         gather_begin(c);
 }
@@ -276,7 +291,7 @@ static struct member *member_of(const struct cell *c, unsigned rank)
 
 struct member *cell_worker(struct cell *c, uint32_t worker)
 {
-    const struct rank *r = group_worker(c->nb->group, worker);
+    const struct rank *r = group_worker(c->group, worker);
     struct member *member = r ? member_of(c, r->number) : NULL;
 
     return member && member->worker == worker ? member : NULL;
@@ -288,7 +303,7 @@ int cell_members(struct cell *c)
     if (!(c->member = calloc(ranks_count(&c->to) + 1, sizeof *c->member)))
         return -1;
     for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
-        c->member[c->n++] = (struct member){ .rank = (unsigned)k, .worker = c->nb->group->rank[k].worker };
+        c->member[c->n++] = (struct member){ .rank = (unsigned)k, .worker = c->group->rank[k].worker };
     return 0;
 }
 
@@ -301,6 +316,14 @@ bool cell_unfinished(struct cell *c)
         if (c->member[c->open].state <= MEMBER_RUNNING)
             return true;
     }
+    return false;
+}
+
+bool cell_lingers(const struct cell *c)
+{
+    for (unsigned k = 0; c->passing && k < c->passing->size; k++)
+        if (c->passing->rank[k].worker)
+            return true;
     return false;
 }
 

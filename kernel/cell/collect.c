@@ -1,4 +1,5 @@
 /* What comes back from ranks: that they are ready, their lines and displays, questions, results, and their deaths. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,8 +151,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
         return;
     }
     take_result(member, m);
-    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && !nb->group->broken)
-        nb->group->distributed = true;
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && !c->group->broken)
+        c->group->distributed = true;
     member->state = state_of(c, m);
     member->accused = member->state == MEMBER_FAILED;
     member_over(c, member);
@@ -171,7 +172,7 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
 
 void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct rank *r = group_worker(nb->group, worker);
+    struct rank *r = notebook_rank(nb, worker, NULL);
 
     if (!r) {
         notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0); /* another process is that rank now */
@@ -226,7 +227,7 @@ static void note_idle_death(struct notebook *nb, const struct rank *r, const str
 static void member_died(struct cell *c, struct member *member, const struct span *m)
 {
     json_decref(member->error);
-    member->error = report_death(c->nb, &c->nb->group->rank[member->rank], m);
+    member->error = report_death(c->nb, &c->group->rank[member->rank], m);
     member->accused = !c->stopping;
     member->state = MEMBER_DEAD;
     member_over(c, member);
@@ -252,7 +253,8 @@ static void died_before(struct cell *c, const struct rank *r, const struct span 
 
 void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct rank *r = group_worker(nb->group, worker);
+    struct group *g;
+    struct rank *r = notebook_rank(nb, worker, &g);
     struct cell *c = nb->cell;
     struct member *member = c ? cell_worker(c, worker) : NULL;
     const bool needed = member && c->state < CELL_RUNNING && c->state != CELL_STOPPING;
@@ -261,8 +263,8 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
     if (!r)
         return;
     was = r->state;
-    group_break(nb->group);
-    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed)
+    group_break(g);
+    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed && g == nb->group)
         note_idle_death(nb, r, m);
     rank_end(r);
     if (member && member->state == MEMBER_RUNNING)
@@ -273,6 +275,25 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
         start_failed(c, r, m);
     else if (needed)
         died_before(c, r, m);
+    else if (g != nb->group)
+        collect_look(c);
+}
+
+/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True: not all have. */
+static bool script_lingers(struct cell *c)
+{
+    struct ranks left = RANKS_INIT;
+
+    if (!cell_lingers(c))
+        return false;
+    if (!c->ending) {
+        c->ending = true;
+        if (ranks_add_range(&left, 0, c->passing->size - 1) == 0)
+            manage_kill(c->nb, c->passing, &left, SIGTERM, STOP_GRACE_MS);
+        ranks_release(&left);
+        judge_killed(c, STOP_GRACE_MS * NS_PER_MS);
+    }
+    return true;
 }
 
 void collect_look(struct cell *c)
@@ -281,7 +302,6 @@ void collect_look(struct cell *c)
         check_look(c);
         return;
     }
-    if (c->state != CELL_RUNNING || cell_unfinished(c))
-        return;
-    finish(c);
+    if (c->state == CELL_RUNNING && !cell_unfinished(c) && !script_lingers(c))
+        finish(c);
 }

@@ -1,4 +1,5 @@
 /* BIND, RUN and FETCH: one message to each agent, whatever the number of its ranks. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@ int fanout_send(struct cell *c, const struct ranks *to, const struct span *m)
     int rc = workers ? 0 : -1;
 
     for (long k = ranks_next(to, 0); workers && k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if (c->nb->group->rank[k].worker)
-            workers[n++] = c->nb->group->rank[k].worker;
+        if (c->group->rank[k].worker)
+            workers[n++] = c->group->rank[k].worker;
     if (n)
         rc = cell_send(c, workers, n, m);
     else if (!workers)
@@ -25,7 +26,7 @@ int fanout_send(struct cell *c, const struct ranks *to, const struct span *m)
 
 bool fanout_is_near(const struct cell *c, const struct ranks *to)
 {
-    const struct rank *rank = c->nb->group->rank;
+    const struct rank *rank = c->group->rank;
     const long first = ranks_next(to, 0);
 
     for (long k = first; k >= 0; k = ranks_next(to, (unsigned)k + 1))
@@ -65,7 +66,7 @@ void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *
 
     m.v[F_BIND_HOW].u64 = BIND_DICT;
     m.v[F_BIND_CAST].s = slice_text(cast);
-    if (bind_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->nb->group, s, c->captured) < 0)
+    if (bind_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->group, s, c->captured) < 0)
         log_warn("fanout", "out of memory: names will be sent again");
     notebook_drop(c->nb, blob);
 }
@@ -80,7 +81,7 @@ static void set(json_t *env, const char *name, json_t *value)
 /* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as "0*4,1*4". */
 static int add_layout(const struct cell *c, struct buf *out)
 {
-    const struct rank *rank = c->nb->group->rank;
+    const struct rank *rank = c->group->rank;
     unsigned most = 0, nodes = 0, *number, run = 1;
     int rc;
 
@@ -105,7 +106,7 @@ static int add_layout(const struct cell *c, struct buf *out)
 static bool spans_nodes(const struct cell *c)
 {
     for (unsigned k = 1; k < c->world; k++)
-        if (c->nb->group->rank[k].node != c->nb->group->rank[0].node)
+        if (c->group->rank[k].node != c->group->rank[0].node)
             return true;
     return false;
 }
@@ -113,7 +114,7 @@ static bool spans_nodes(const struct cell *c)
 /* Where the world meets: on rank 0's machine, at an address that the others reach. */
 static const char *master(const struct cell *c)
 {
-    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, c->nb->group->rank[0].node);
+    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, c->group->rank[0].node);
 
     return spans_nodes(c) && info && info->address && info->address[0] ? info->address : "127.0.0.1";
 }
@@ -129,7 +130,7 @@ static bool all_own_gpus(const struct cell *c)
 
 static json_t *world_env(const struct cell *c)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
     const char *address = master(c);
     json_t *env = json_object(), *world = json_sprintf("%u", c->world);
 
@@ -141,7 +142,8 @@ static json_t *world_env(const struct cell *c)
     set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
     if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
-    set(env, "TORCHELASTIC_RUN_ID", json_sprintf("%s-%u", c->nb->run_id, g->worlds));
+    set(env, "TORCHELASTIC_RUN_ID",
+        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id) : json_sprintf("%s-%u", c->nb->run_id, g->worlds));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {
@@ -185,7 +187,7 @@ static int missed_of(const struct group *g, const struct rank *r, struct buf *mi
 /* One line for those that missed the same cells. */
 static void note_new_like(struct cell *c, size_t first, const struct buf *cells, struct ranks *told)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
     struct ranks same = RANKS_INIT;
     struct buf other = BUF_INIT, who = BUF_INIT;
     bool gone = false;
@@ -212,7 +214,7 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
 
 static void note_new(struct cell *c)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
     struct ranks told = RANKS_INIT;
     struct buf cells = BUF_INIT;
 
@@ -225,7 +227,7 @@ static void note_new(struct cell *c)
 
 static void world_open(struct cell *c)
 {
-    struct group *g = c->nb->group;
+    struct group *g = c->group;
 
     group_open_world(g, c->world);
     note_new(c);
@@ -241,7 +243,7 @@ static void members_begin(struct cell *c)
 
 static void member_told(struct cell *c, struct member *member)
 {
-    struct rank *r = &c->nb->group->rank[member->rank];
+    struct rank *r = &c->group->rank[member->rank];
 
     member->worker = r->worker;
     member->state = MEMBER_RUNNING;
@@ -274,7 +276,7 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     if (!lead && c->plan.merge == PLAN_RANK0)
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
     if (lead && c->stdin_allowed && c->member[0].rank == 0) /* input() asks at rank 0 alone */
-        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
+        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN | (!c->is_call && request_flag(c->request, "cellspan_stdin", false) ? RUN_PIPED : 0);
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
     if (fanout_send(c, to, m) < 0)
         return -1;
@@ -325,7 +327,7 @@ void fanout_run(struct cell *c)
 
     world_open(c);
     logs_note(c->nb, c->id, c->count, false);
-    if (group_assigned(c->nb->group, &c->to, c->captured) < 0)
+    if (group_assigned(c->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");

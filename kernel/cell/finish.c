@@ -341,6 +341,16 @@ static void stop_home(struct cell *c)
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
 }
 
+/* Those of its processes that are left: it failed before they had begun. */
+static void kill_script(struct cell *c)
+{
+    struct ranks left = RANKS_INIT;
+
+    if (cell_lingers(c) && ranks_add_range(&left, 0, c->passing->size - 1) == 0)
+        manage_kill(c->nb, c->passing, &left, 9, 0);
+    ranks_release(&left);
+}
+
 void finish_now(struct cell *c)
 {
     struct notebook *nb = c->nb;
@@ -354,6 +364,7 @@ void finish_now(struct cell *c)
     if (c->failed)
         finish_show_error(c, report_error(c));
     record(c);
+    kill_script(c);
     c->state = CELL_OVER;
     nb->cell = NULL;
     c->next_ended = nb->ended;

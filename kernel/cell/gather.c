@@ -60,7 +60,7 @@ static int ask_capture(struct cell *c)
 int gather_ask_port(struct cell *c)
 {
     const struct span m = { .kind = SPAN_PORT, .cell = c->id };
-    struct group *g = c->nb->group;
+    struct group *g = c->group;
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
@@ -105,7 +105,7 @@ void gather_stop(struct cell *c, const struct ranks *living)
 {
     c->state = CELL_STOPPING;
     if (ranks_count(living))
-        manage_kill(c->nb, living, 15, STOP_GRACE_MS);
+        manage_kill(c->nb, c->nb->group, living, 15, STOP_GRACE_MS);
     gather_stopped(c);
 }
 
@@ -154,7 +154,7 @@ static bool ranks_ready(struct cell *c)
     for (size_t k = 0; k < c->n; k++, c->starting++) {
         if (c->starting >= c->n)
             c->starting = 0;
-        if (c->nb->group->rank[c->member[c->starting].rank].state == RANK_STARTING)
+        if (c->group->rank[c->member[c->starting].rank].state == RANK_STARTING)
             return false;
     }
     return true;
@@ -194,7 +194,7 @@ void gather_look(struct cell *c)
     c->state = CELL_SHIPPING;
     if (follow_tell(c) < 0)
         return;
-    if (c->captured && shipments_plan(c->nb->group, &c->to, c->captured, &c->ships, &err) < 0) {
+    if (c->captured && shipments_plan(c->group, &c->to, c->captured, &c->ships, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
@@ -276,8 +276,8 @@ void gather_message(struct cell *c, unsigned node, const struct span *m)
         take_packed(c, m);
     } else if (m->kind == SPAN_PORT && c->wants_port) {
         c->wants_port = false;
-        c->nb->group->port = (unsigned)m->v[F_PORT_PORT].u64;
-        if (c->nb->group->port == 0) {
+        c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
+        if (c->group->port == 0) {
             cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
                       notebook_node_name(c->nb, node));
             return;

@@ -50,14 +50,15 @@ static bool is_due(struct notebook *nb, unsigned node)
 void gauges_ask(struct notebook *nb)
 {
     const struct span m = { .kind = SPAN_GAUGES };
-    const struct group *g = nb->group;
-    unsigned *nodes = calloc(g->size + 1, sizeof *nodes);
+    const struct group *of[] = { nb->group, notebook_shown(nb) };
+    unsigned *nodes = calloc(of[0]->size + of[1]->size + 1u, sizeof *nodes);
     struct err err = { "" };
     size_t n = 0;
 
-    for (unsigned k = 0; nodes && k < g->size; k++)
-        if (g->rank[k].worker && is_due(nb, g->rank[k].node))
-            nodes[n++] = g->rank[k].node;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (unsigned k = 0; nodes && k < of[i]->size; k++)
+            if (of[i]->rank[k].worker && is_due(nb, of[i]->rank[k].node))
+                nodes[n++] = of[i]->rank[k].node;
     if (n && nb->doors.send_nodes(nb->doors.arg, nodes, n, &m, &err) < 0)
         log_info("gauges", "%s", err.text); /* some have been asked, and answer */
     free(nodes);

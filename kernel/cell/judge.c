@@ -71,7 +71,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 {
     const struct member *member = cell_worker(c, r->worker);
 
-    if (c->state == CELL_STOPPING)
+    if (c->state == CELL_STOPPING || r->state == RANK_STOPPING)
         return r->state == RANK_STOPPING;
     return c->state == CELL_RUNNING && member && member->state == MEMBER_RUNNING;
 }
@@ -80,7 +80,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 static void leave_behind(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
-    struct group *g = c->nb->group;
+    struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
 
     c->gone_ns = NEVER;
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
@@ -184,7 +184,7 @@ static void time_out(struct cell *c)
 static void sever(struct cell *c)
 {
     c->sever_ns = NEVER;
-    group_break(c->nb->group); /* the next cell's ranks leave their process group, and may make another */
+    group_break(c->group); /* the next cell's ranks leave their process group, and may make another */
     sever_begin(c);
 }
 

@@ -49,7 +49,7 @@ struct row_text {
 /* Its cell waits for variables on their way to its node, though the rank has been told to run it. */
 static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
 {
-    const unsigned node = c->nb->group->rank[m->rank].node;
+    const unsigned node = c->group->rank[m->rank].node;
     uint64_t had, bytes;
 
     if (m->state != MEMBER_RUNNING || !(bytes = c->nb->doors.expected(c->nb->doors.arg, node, &had)))
@@ -75,7 +75,7 @@ static void fill(const struct cell *c, struct row_text *text, struct status_rank
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
-        const struct rank *r = &c->nb->group->rank[m->rank];
+        const struct rank *r = &c->group->rank[m->rank];
         const bool receiving = is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){

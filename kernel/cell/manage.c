@@ -9,14 +9,14 @@
 
 #define TABLE_WAIT_NS (1 * NS_PER_S) /* for the nodes to say what their ranks hold */
 
-void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms)
+void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal, uint64_t grace_ms)
 {
     struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = grace_ms };
     uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
     size_t n = 0;
 
     for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
-        struct rank *r = &nb->group->rank[k];
+        struct rank *r = &g->rank[k];
 
         if (!r->worker)
             continue;
@@ -25,7 +25,7 @@ void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal
     }
     if (n)
         (void)notebook_send_to(nb, workers, n, &m, NULL);
-    group_break(nb->group);
+    group_break(g);
     if (nb->cell && nb->cell->state == CELL_STOPPING)
         judge_killed(nb->cell, grace_ms * NS_PER_MS);
     free(workers);
@@ -226,6 +226,6 @@ void manage_ranks(struct cell *c)
     if (choose(c, &c->to) < 0)
         return;
     c->state = CELL_STOPPING;
-    manage_kill(c->nb, &c->to, SIGTERM, STOP_GRACE_MS);
+    manage_kill(c->nb, c->nb->group, &c->to, SIGTERM, STOP_GRACE_MS);
     gather_stopped(c);
 }

@@ -47,9 +47,25 @@ static int need(struct notebook *nb, const struct span *m, struct err *err)
     return 0;
 }
 
+const struct group *notebook_shown(const struct notebook *nb)
+{
+    return nb->cell && nb->cell->passing && nb->cell->passing->size ? nb->cell->passing : nb->group;
+}
+
+struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g)
+{
+    struct group *const passing = nb->cell ? nb->cell->passing : NULL;
+    struct rank *r = group_worker(nb->group, worker);
+    const bool its = !r && passing && (r = group_worker(passing, worker));
+
+    if (g)
+        *g = its ? passing : nb->group;
+    return r;
+}
+
 unsigned notebook_node_of(const struct notebook *nb, uint32_t worker)
 {
-    const struct rank *r = worker == SPAN_WORKER_HOME ? NULL : group_worker(nb->group, worker);
+    const struct rank *r = worker == SPAN_WORKER_HOME ? NULL : notebook_rank(nb, worker, NULL);
 
     return r ? r->node : NODE_HERE;
 }
@@ -363,22 +379,30 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
     notebook_next(nb);
 }
 
+static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node, uint32_t first_new, struct span *gone)
+{
+    for (unsigned k = 0; k < g->size; k++) {
+        const uint32_t worker = g->rank[k].worker;
+
+        gone->v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
+        if (worker && worker < first_new && g->rank[k].node == node)
+            collect_exited(nb, worker, gone);
+    }
+}
+
 /* Ranks that were asked of the agent that came in its place have numbers from `first_new`. */
 void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct group *passing;
     char cause[1100];
 
     snprintf(cause, sizeof cause, "is gone: %s", why);
     text_trim(cause);
     gone.v[F_EXITED_CAUSE].s = slice_text(cause);
-    for (unsigned k = 0; k < nb->group->size; k++) {
-        const uint32_t worker = nb->group->rank[k].worker;
-
-        gone.v[F_EXITED_PID].u64 = (uint64_t)nb->group->rank[k].pid;
-        if (worker && worker < first_new && nb->group->rank[k].node == node)
-            collect_exited(nb, worker, &gone);
-    }
+    ranks_lost(nb, nb->group, node, first_new, &gone);
+    if ((passing = nb->cell ? nb->cell->passing : NULL))
+        ranks_lost(nb, passing, node, first_new, &gone);
 }
 
 static void lost_here(struct notebook *nb, const char *why)

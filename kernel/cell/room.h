@@ -56,11 +56,14 @@
 #define START_LIMIT_NS (120 * NS_PER_S)  /* without any sign of the ranks that start, imports included */
 
 /* Messages that this folder agrees on with worker/python beyond the tables. */
+#define START_RANK   1u
+#define START_SCRIPT 2u /* a rank of a script: beside the others, it uses the GPUs of the one with its number, and ends with the script */
 #define RUN_RESULT 1u
 #define RUN_NO_DISPLAY 2u
 #define RUN_STDIN 4u
 #define RUN_SCRIPT 8u
 #define RUN_RESULT_ALWAYS 16u
+#define RUN_PIPED 32u /* the client has lines for its standard input */
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
 #define CAPTURE_SCRIPT 4u
@@ -152,6 +155,8 @@ struct cell {
     enum cell_state state;
     struct plan plan;
     bool planned;            /* plan is to be released */
+    struct group *group;     /* whose ranks run it: the notebook's, or a script's own */
+    struct group *passing;   /* owned: of a script; ends with the cell. NULL: the notebook's ranks run it */
     struct ranks to;         /* ranks that take part */
     unsigned world;
     struct member *member;   /* owned, n of them, by rank */
@@ -196,6 +201,7 @@ struct cell {
     uint64_t gauges_ns;        /* when its status asks nodes again; 0: it has not yet */
     struct ends ends;
     struct absent absent;
+    bool ending; /* all has been said, and the processes of its script are ending */
     bool judged, stopping, timed_out, listed;
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
 };
@@ -277,6 +283,10 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m); /* for what nobody waits for */
 void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why);
 int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err); /* to its agent */
+/* The rank whose process it is, of the notebook's group or of the script that runs; *g (may be NULL) is that group. NULL:
+ * another process is that rank. */
+struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g);
+const struct group *notebook_shown(const struct notebook *nb); /* the one that runs: the script's, else the notebook's */
 unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
 const char *notebook_node_name(const struct notebook *nb, unsigned node);       /* for people */
 void notebook_drop(struct notebook *nb, uint64_t blob);                         /* 0: none */
@@ -326,6 +336,7 @@ int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* one for each rank of c->to */
 bool cell_unfinished(struct cell *c); /* a member waits or runs */
+bool cell_lingers(const struct cell *c); /* processes of its script have not ended */
 void cell_tick(struct cell *c, uint64_t now);
 uint64_t cell_due(const struct cell *c);
 
@@ -503,7 +514,7 @@ void where_release(struct notebook *nb);
 void manage_gauges(struct notebook *nb, unsigned node, const struct span *m);
 void manage_look(struct cell *c); /* shows the table when all is there, or its time has come */
 void manage_ranks(struct cell *c);
-void manage_kill(struct notebook *nb, const struct ranks *which, unsigned signal, uint64_t grace_ms);
+void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal, uint64_t grace_ms);
 void manage_stopped(struct cell *c);
 
 #endif

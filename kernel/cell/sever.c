@@ -28,7 +28,7 @@ static uint32_t *workers_on(const struct group *g, unsigned node, size_t *n)
 static int send(struct cell *c, unsigned node, const struct span *m)
 {
     size_t n;
-    uint32_t *workers = workers_on(c->nb->group, node, &n);
+    uint32_t *workers = workers_on(c->group, node, &n);
     const int rc = workers && n ? notebook_send_to(c->nb, workers, n, m, NULL) : -1;
 
     free(workers);
@@ -54,7 +54,7 @@ void sever_release(struct cell *c)
 /* One entry for each node on which ranks live. */
 static int list_nodes(struct cell *c)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->group;
 
     sever_release(c);
     if (!(c->ends.of = calloc(g->size + 1u, sizeof *c->ends.of)))

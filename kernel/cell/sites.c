@@ -100,7 +100,7 @@ static bool depends_on_gpus(const struct cell *c)
 
     if (sites_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
-    if (!world)
+    if (!world || (c->passing && !c->nb->group->gpus)) /* nobody has some that its ranks could use as well */
         return true;
     for (unsigned k = 0; k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -141,11 +141,13 @@ static int ask_gpus(struct cell *c)
 /* What ranks hold they keep as long as they live: CUDA reads once which there are. */
 static int refuse_change(struct cell *c)
 {
-    const struct group *g = c->nb->group;
+    const struct group *g = c->nb->group; /* a script beside it uses the same ones, or none */
     struct ranks living = RANKS_INIT;
     struct buf who = BUF_INIT;
     char have[80] = "", asked[40] = "";
 
+    if (c->passing && (c->plan.no_gpu || !g->gpus))
+        return 0;
     if (c->plan.no_gpu && g->gpus) {
         snprintf(asked, sizeof asked, "--no-gpu");
         snprintf(have, sizeof have, "GPUs are held by");

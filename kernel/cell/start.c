@@ -32,7 +32,7 @@ static int refuse_n_gpu(struct cell *c, const struct sites *s)
 static int choose(struct cell *c, const struct sites *s)
 {
     const struct place_want want = sites_want(c);
-    struct group *g = c->nb->group;
+    struct group *g = c->group;
     struct err err = { "" };
 
     c->world = sites_world(c);
@@ -76,13 +76,13 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
         workers[n] = nb->next_worker++;
-        rc = rank_start(&nb->group->rank[k], workers[n], node, err);
+        rc = rank_start(&c->group->rank[k], workers[n], node, err);
         if (rc == 0)
             rc = nb->doors.place(nb->doors.arg, workers[n++], node);
         if (rc == 0)
             rc = add_u32(&numbers, (uint32_t)k);
     }
-    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_ROLE].u64 = c->passing ? START_SCRIPT : START_RANK;
     m.v[F_START_RANKS].s = buf_slice(&numbers);
     m.v[F_START_GROUP].s = slice_text(nb->group->name);
     m.v[F_START_PYTHON].s = slice_text(nb->python);
@@ -96,8 +96,8 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
         rc = notebook_send_to(nb, workers, n, &m, err);
     for (size_t k = 0; rc < 0 && workers && k < n; k++) {
         nb->doors.forget(nb->doors.arg, workers[k]);
-        if (group_worker(nb->group, workers[k]))
-            rank_end(group_worker(nb->group, workers[k]));
+        if (group_worker(c->group, workers[k]))
+            rank_end(group_worker(c->group, workers[k]));
     }
     buf_release(&numbers);
     free(workers);
@@ -107,7 +107,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 /* at: index into the site, by rank. */
 static int start_all(struct cell *c, const struct sites *s, const struct ranks *missing, const unsigned *at)
 {
-    const struct place_want *want = &c->nb->group->want;
+    const struct place_want *want = &c->group->want;
     const unsigned gpus = place_gpus(s->node, s->n, want);
     struct err err = { "" };
     int rc = 0;
@@ -122,7 +122,7 @@ static int start_all(struct cell *c, const struct sites *s, const struct ranks *
             rc = start_on(c, s->node[i].node, &there, gpus, want->share, &err);
         ranks_release(&there);
     }
-    c->nb->group->gpus = gpus;
+    c->group->gpus = gpus;
     if (rc < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
     return rc;
@@ -189,15 +189,18 @@ static void note_unknown(struct cell *c)
                         notebook_node_name(c->nb, m[k].node), m[k].held);
 }
 
-/* at and before: by rank, of the whole group. -1: memory is out. */
-static int stand(const struct group *g, const struct sites *s, unsigned **at, unsigned **before)
+/* at and before: by rank, of n ranks: those of the notebook's group and of the cell's world. -1: memory is out. */
+static int stand(const struct cell *c, const struct sites *s, unsigned **at, unsigned **before, unsigned *size)
 {
-    const size_t n = g->size + 1u;
+    const struct group *g = c->nb->group;
+    const size_t n = (*size = g->size > c->world ? g->size : c->world) + 1u;
 
     *at = calloc(2 * n, sizeof **at);
     if (!*at)
         return -1;
     *before = *at + n;
+    for (unsigned k = 0; k < *size; k++)
+        (*at)[k] = (*before)[k] = PLACE_NOWHERE;
     for (unsigned k = 0; k < g->size; k++) {
         const unsigned place = g->rank[k].lives ? sites_find(s, g->rank[k].node) : PLACE_NOWHERE;
 
@@ -210,24 +213,27 @@ static int stand(const struct group *g, const struct sites *s, unsigned **at, un
 /* -1: the cell has failed, or starts its ranks elsewhere first. */
 static int place_missing(struct cell *c, const struct sites *s, const struct ranks *missing)
 {
-    struct group *g = c->nb->group;
-    unsigned *at = NULL, *before = NULL;
+    struct group *g = c->group;
+    unsigned *at = NULL, *before = NULL, size = 0;
     struct err err = { "" };
     int rc = -1;
 
     g->want = sites_want(c);
-    if (stand(g, s, &at, &before) < 0) {
+    if (stand(c, s, &at, &before, &size) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
-    } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, g->size, &err) < 0) {
+    } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
             start_afresh(c, &err);
         else
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
-        note_elsewhere(c, missing, s, at);
+        if (!c->passing)
+            note_elsewhere(c, missing, s, at);
         if (!g->want.no_gpu)
             note_unknown(c);
         group_break(g);
+        for (unsigned k = 0; c->passing && k < c->world; k++)
+            g->rank[k].node = s->node[at[k]].node; /* the world's layout, whoever of it takes part */
         rc = start_all(c, s, missing, at);
     }
     free(at);
@@ -237,18 +243,18 @@ static int place_missing(struct cell *c, const struct sites *s, const struct ran
 /* -1: it has failed, or its ranks start elsewhere first. */
 static int ensure(struct cell *c, const struct sites *s)
 {
-    struct group *g = c->nb->group;
+    struct group *g = c->group;
     struct ranks missing = RANKS_INIT;
     int rc;
 
     if (choose(c, s) < 0)
         return -1;
-    rc = group_missing(g, c->world, &missing);
+    rc = c->passing ? ranks_copy(&missing, &c->to) : group_missing(g, c->world, &missing);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (ranks_count(&missing))
         rc = place_missing(c, s, &missing);
-    if (rc == 0 && g->asked < c->world)
+    if (rc == 0 && !c->passing && g->asked < c->world)
         g->asked = c->world;
     ranks_release(&missing);
     return rc;
@@ -318,9 +324,9 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
         (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
         return;
     for (size_t k = 0; k < c->n; k++)
-        if (nb->group->rank[c->member[k].rank].node == r->node && ranks_add(&all, c->member[k].rank) < 0)
+        if (c->group->rank[c->member[k].rank].node == r->node && ranks_add(&all, c->member[k].rank) < 0)
             break;
-    manage_kill(nb, &all, 9, 0);
+    manage_kill(nb, c->group, &all, 9, 0);
     ranks_release(&all);
     cell_fail(c, "RankNotStarted",
               "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
@@ -346,13 +352,13 @@ void start_took_too_long(struct cell *c)
             return;
         }
     for (size_t k = 0; k < c->n; k++)
-        if (c->nb->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
+        if (c->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
         cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
                   text.p, limit);
     if (ranks_count(&late)) /* else it is home that takes its time, which it may */
-        manage_kill(c->nb, &late, 9, 0);
+        manage_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);
 }

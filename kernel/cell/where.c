@@ -15,6 +15,7 @@
 struct spot {
     unsigned rank;
     uint32_t worker;
+    bool passing; /* it is a script's */
     bool waiting;
     char *text; /* owned: its stack as it came, or NULL */
 };
@@ -113,16 +114,28 @@ static int describe_stack(const char *stack, struct buf *out)
     return rc;
 }
 
+/* NULL: it was a script's, which has ended. */
+static const struct rank *rank_of(const struct notebook *nb, const struct spot *s)
+{
+    const struct rank *r = notebook_rank(nb, s->worker, NULL);
+
+    if (r)
+        return r;
+    return !s->passing && s->rank < nb->group->size ? &nb->group->rank[s->rank] : NULL;
+}
+
 static int describe(const struct notebook *nb, const struct spot *s, struct buf *out)
 {
     static const char *const states[] = {
         [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
         [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
     };
-    const struct rank *r = &nb->group->rank[s->rank];
+    const struct rank *r = rank_of(nb, s);
 
     if (s->text)
         return describe_stack(s->text, out);
+    if (!r)
+        return buf_addf(out, "ended\n");
     if (s->waiting)
         return buf_addf(out, "no answer from its node (%s)\n", notebook_node_name(nb, r->node));
     return buf_addf(out, "%s\n", states[r->state]);
@@ -267,7 +280,9 @@ static int ask(struct notebook *nb, struct where *w)
     if (!workers)
         return -1;
     for (size_t k = 0; k < w->n; k++) {
-        if (nb->group->rank[w->spot[k].rank].state != RANK_BUSY)
+        const struct rank *r = rank_of(nb, &w->spot[k]);
+
+        if (!r || r->state != RANK_BUSY)
             continue;
         w->spot[k].waiting = true;
         workers[w->waiting++] = w->spot[k].worker;
@@ -282,19 +297,20 @@ static int ask(struct notebook *nb, struct where *w)
 static struct where *where_create(struct notebook *nb, const char *spec, struct err *err)
 {
     struct where *w = calloc(1, sizeof *w);
+    const struct group *g = notebook_shown(nb);
     struct ranks which = RANKS_INIT;
     int rc = w ? 0 : err_set(err, "out of memory");
 
-    if (rc == 0 && spec && !nb->group->size)
+    if (rc == 0 && spec && !g->size)
         rc = err_set(err, "there are no ranks yet");
     else if (rc == 0 && spec)
-        rc = ranks_parse(&which, spec, nb->group->size, err);
-    else if (rc == 0 && nb->group->size && ranks_add_range(&which, 0, nb->group->size - 1) < 0)
+        rc = ranks_parse(&which, spec, g->size, err);
+    else if (rc == 0 && g->size && ranks_add_range(&which, 0, g->size - 1) < 0)
         rc = err_set(err, "out of memory");
     if (rc == 0 && !(w->spot = calloc(ranks_count(&which) + 1, sizeof *w->spot)))
         rc = err_set(err, "out of memory");
     for (long k = ranks_next(&which, 0); rc == 0 && k >= 0; k = ranks_next(&which, (unsigned)k + 1))
-        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k, .worker = nb->group->rank[k].worker };
+        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k, .passing = g != nb->group, .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {
         w->id = nb->next_cell++;

@@ -131,6 +131,21 @@ def test_ranks_do_without_where_that_is_asked_for(book):
     assert {row[2] for row in values(nb.ok(WHERE % "-n 2 --no-gpu --fresh"))} == {""}
 
 
+def test_a_script_uses_the_gpus_of_the_ranks_beside_it(book, tmp_path):
+    script = tmp_path / "sees.py"
+    script.write_text("import os\nprint(os.environ['CUDA_VISIBLE_DEVICES'], os.environ.get('CELLSPAN_LOCAL_GPUS'), os.environ.get('CELLSPAN_GPUS'))\n")
+    nb = book()
+    has = {row[1]: row[2] for row in values(nb.ok(WHERE % "-n 2"))}
+    said = by_rank(nb.ok("%%distribute %s" % script).stdout)
+    assert said == {0: ["%s 0 1" % has["0"]], 1: ["%s 1 1" % has["1"]]}
+    assert len(by_rank(nb.ok("%%distribute -n 4 %s" % script).stdout)) == 4
+    refused(nb.run("%%distribute -n 5 %s" % script), "-n 5: there are 4 GPUs")
+    assert by_rank(nb.ok("%%distribute --no-gpu %s" % script).stdout)[0] == ["  None"]
+    assert {row[1]: row[2] for row in values(nb.ok(WHERE % ""))} == has
+    nb.ok("%ranks stop")
+    assert len(by_rank(nb.ok("%%distribute -n gpu %s" % script).stdout)) == 4
+
+
 def test_too_few_are_counted_and_what_helps_is_said(book):
     nb = book()
     refused(nb.run("%%distribute -n 5\n1"), "-n 5: there are 4 GPUs", "for 5 ranks", "--no-gpu", "--share")

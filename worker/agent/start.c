@@ -19,6 +19,8 @@
 #include "worker/agent/worker.h"
 #include "worker/agent/zygote.h"
 
+enum { ROLE_HOME, ROLE_RANK, ROLE_SCRIPT };
+
 /* One START of ranks: the workers are made, their processes not yet. */
 struct starting {
     struct agent *agent;
@@ -94,6 +96,7 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
             log_error("agent", "START: worker %u is alive", to->worker);
         } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends, &err))) {
             w->rank = to->rank;
+            w->passing = m->v[F_START_ROLE].u64 == ROLE_SCRIPT;
             s->n++;
         } else {
             reap_never_started(s->agent, to->worker, err.text);
@@ -163,9 +166,9 @@ static int by_rank(const void *a, const void *b)
     return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
 }
 
-/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has
- * one. -1: memory is out. */
-static int mates_of(const struct agent *a, uint32_t **mates, size_t *n)
+/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has one,
+ * or the script's, if it is one of those who asks. -1: memory is out. */
+static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_t *n)
 {
     const struct worker **rank;
     size_t most = 0;
@@ -181,7 +184,7 @@ static int mates_of(const struct agent *a, uint32_t **mates, size_t *n)
         return -1;
     }
     for (const struct worker *w = a->worker; w; w = w->next)
-        if (w->role == WORKER_RANK && !w->gone)
+        if (w->role == WORKER_RANK && w->passing == passing && !w->gone)
             rank[(*n)++] = w;
     qsort(rank, *n, sizeof *rank, by_rank);
     for (size_t i = 0; i < *n; i++)
@@ -200,7 +203,7 @@ static int see(const struct agent *a, const struct worker *w, uint64_t gpus, str
     *sight = (struct sight){ gpus > 0 || gpu_likely(a->gpus), BUF_INIT, BUF_INIT };
     if (!gpu_has(a->gpus, w->id))
         return 0;
-    if (mates_of(a, &mates, &n) < 0)
+    if (mates_of(a, w->passing, &mates, &n) < 0)
         return -1;
     rc = gpu_visible(a->gpus, w->id, mates, n, &sight->visible, &sight->own);
     free(mates);
@@ -246,21 +249,36 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
 
 /* ---- GPUs ---- */
 
-/* Those that were not killed meanwhile, all or none. */
+/* The rank with its number, beside which it lives. */
+static const struct worker *resident_of(const struct agent *a, const struct worker *w)
+{
+    for (const struct worker *r = a->worker; w->passing && r; r = r->next)
+        if (r->role == WORKER_RANK && !r->passing && r->rank == w->rank && !r->gone)
+            return r;
+    return NULL;
+}
+
+/* Those that were not killed meanwhile, all or none. A script's rank uses what the rank beside it holds. */
 static int take_gpus(struct starting *s, const struct span *m, struct err *err)
 {
     uint32_t *living = malloc((s->n + 1) * sizeof *living);
     size_t n = 0;
-    int rc;
+    int rc = 0;
 
     if (!living)
         return err_set(err, "out of memory");
-    for (size_t i = 0; i < s->n; i++)
-        if (agent_worker(s->agent, s->v[i].worker))
-            living[n++] = s->v[i].worker;
-    rc = gpu_take(s->agent->gpus, living, n,
-                  m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
-                  m->v[F_START_SHARE].u64 == 1, err);
+    for (size_t i = 0; rc == 0 && i < s->n; i++) {
+        const struct worker *w = agent_worker(s->agent, s->v[i].worker), *beside = w ? resident_of(s->agent, w) : NULL;
+
+        if (beside && gpu_has(s->agent->gpus, beside->id))
+            rc = gpu_lend(s->agent->gpus, beside->id, w->id, err);
+        else if (w)
+            living[n++] = w->id;
+    }
+    if (rc == 0)
+        rc = gpu_take(s->agent->gpus, living, n,
+                      m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
+                      m->v[F_START_SHARE].u64 == 1, err);
     free(living);
     return rc;
 }
@@ -383,9 +401,9 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
-    else if (m->v[F_START_ROLE].u64 == 1)
+    else if (m->v[F_START_ROLE].u64 == ROLE_RANK || m->v[F_START_ROLE].u64 == ROLE_SCRIPT)
         start_ranks(a, m, python, cwd, workers);
-    else if (m->v[F_START_ROLE].u64 == 0 && workers.n == 4 && agent_u32(workers, 0) &&
+    else if (m->v[F_START_ROLE].u64 == ROLE_HOME && workers.n == 4 && agent_u32(workers, 0) &&
              !agent_worker(a, agent_u32(workers, 0)))
         start_home(a, agent_u32(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else

@@ -41,6 +41,7 @@ struct worker {
     enum worker_role role;
     uint32_t id;         /* the kernel's number; 0: a zygote */
     uint32_t rank;
+    bool passing;        /* a script's: another rank of this number may live beside it */
     char *python;
     pid_t pid;           /* 0: not known yet */
     bool ready;          /* said READY */

@@ -13,6 +13,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/follow.py \
 	worker/python/cellspan/glance.py \
 	worker/python/cellspan/gpus.py \
+	worker/python/cellspan/inherited.py \
 	worker/python/cellspan/history.py \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \
@@ -28,6 +29,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/reducers.py \
 	worker/python/cellspan/requests.py \
 	worker/python/cellspan/scopes.py \
+	worker/python/cellspan/scripts.py \
 	worker/python/cellspan/shell.py \
 	worker/python/cellspan/sources.py \
 	worker/python/cellspan/standin.py \

@@ -182,6 +182,25 @@ static void shared_ones_are_spread(struct gpu_desk *d)
         gpu_give(d, i);
 }
 
+static void what_is_lent_lasts_for_both(struct gpu_desk *d)
+{
+    static const uint32_t residents[] = { 2, 3 }, script[] = { 12, 13 };
+    struct err err = { "" };
+
+    take(d, 2, 2, 4, false, NULL);
+    ok(gpu_lend(d, 2, 12, &err) == 0 && gpu_lend(d, 3, 13, &err) == 0, "they are lent: %s", err.text);
+    sees_with(d, 13, script, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
+    sees_with(d, 3, residents, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
+    gpu_give(d, 2);
+    take(d, 5, 1, 1, false, "this node has 8, of which 0 are free");
+    gpu_give(d, 12);
+    take(d, 5, 1, 4, false, NULL);
+    ok(gpu_lend(d, 77, 12, &err) < 0 && strstr(err.text, "no GPUs to lend"), "who has none lends none");
+    gpu_give(d, 3);
+    gpu_give(d, 13);
+    gpu_give(d, 5);
+}
+
 static void two_notebooks_differ(struct gpu_desk *one, struct loop *loop)
 {
     struct err err = { "" };
@@ -473,6 +492,7 @@ int main(void)
     ranks_see_those_of_their_mates(d, loop);
     each_rank_has_its_own(d, loop);
     shared_ones_are_spread(d);
+    what_is_lent_lasts_for_both(d);
     leases_are_looked_after(d, loop, &s);
     gauges_are_told(d, loop, &s);
     deaths_are_explained(d, loop, &s);

@@ -227,7 +227,22 @@ static void scripts(void)
     run(&w, "%distribute --cwd sub train.py 3");
     captured(&w, "{\"names\": [], \"script\": \"print(1)\"}");
     port(&w);
+    ok(logged(&w, "send START 6 7") && logged(&w, "send START 8 9") && logged(&w, "place 6 on 1") && logged(&w, "place 8 on 2"),
+       "a script has ranks of its own, beside those of the same numbers");
+    all_ready(&w, 6, 9);
     ok(times(&w, "send RUN") == 2 && sent(&w, "print(1)") && sent(&w, "[\"train.py\",\"3\"]"), "the text of a script goes along");
+    ok(sent(&w, "0*2,1*2"), "its world stands where they stand");
+    all_done(&w, 6, 9);
+    ok(w.nb->cell && logged(&w, "send KILL 6 7 8 9"), "who has said DONE is to end");
+    pass(&w, 13 * NS_PER_S);
+    ok(is_over(&w, "left behind"), "who can't is left behind");
+    next(&w, "%distribute -r 2 train.py");
+    provide(&w);
+    ok(logged(&w, "send START 10\n") && logged(&w, "place 10 on 2"), "one that takes part alone stands where it belongs");
+    all_ready(&w, 10, 10);
+    ok(sent(&w, "0*2,1*2"), "in a world of all");
+    lost(&w, 2, "silence");
+    ok(is_over(&w, "RankDied"), "with its machine it is lost");
     world_close(&w);
 }
 

@@ -350,18 +350,23 @@ static void calls(void)
     notebook_interrupt(w.nb);
     ok(!w.nb->cell && times(&w, "send RETURN 1") == 1, "a call that is interrupted before it runs returns");
     ok(times(&w, "send INTERRUPT") == 1, "and home looks for nothing more on its account");
+    ok(logged(&w, "send START 4 5") && logged(&w, "send KILL 4 5"), "the ranks that its script was to have are ended");
+    all_exited(&w, 4, 5);
     ok(w.nb->executing && !times(&w, "execute_reply"), "home's cell goes on");
     called(&w, w.nb->executing->cell, "%distribute 1");
     captured(&w, "{\"names\": []}");
     port(&w);
+    all_ready(&w, 6, 7);
     notebook_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2 3") && times(&w, "send INTERRUPT 1") == 1, "one that runs is interrupted on the ranks");
+    ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1, "one that runs is interrupted on the ranks");
     called(&w, w.nb->executing->cell, "%ranks");
     ok(times(&w, "send RETURN 1") == 2 && w.nb->cell, "another call meanwhile is refused");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(times(&w, "execute_reply") == 1 && w.nb->cell, "home's death ends home's cell, and the call when the ranks are back");
-    done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
-    done(&w, 3, "ok", "", "");
+    done(&w, 6, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
+    done(&w, 7, "ok", "", "");
+    ok(w.nb->cell, "a script is over when its processes have ended");
+    all_exited(&w, 6, 7);
     ok(!w.nb->cell && times(&w, "send RETURN 1") == 2, "nobody is told who is gone");
     world_close(&w);
 }

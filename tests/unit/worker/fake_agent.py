@@ -283,7 +283,7 @@ class Zygote(End):
         super().__init__(ours, out_r, err_r)
         self.ready = self.expect("READY", limit=100)
 
-    def fork(self, ranks, env=None):
+    def fork(self, ranks, env=None, role=1):
         """New ranks, READY: a list of End, each with .pid and .number."""
         new = []
         for number in ranks:
@@ -291,7 +291,7 @@ class Zygote(End):
             out_r, out_w = os.pipe()
             err_r, err_w = os.pipe()
             stack_r, stack_w = os.pipe()
-            fields = {"role": 1, "ranks": number.to_bytes(4, "little"), "group": "default", "env": json.dumps(env or {})}
+            fields = {"role": role, "ranks": number.to_bytes(4, "little"), "group": "default", "env": json.dumps(env or {})}
             fds = array.array("i", [theirs.fileno(), out_w, err_w, stack_w])
             body = b"\x02" + _link.encode("START", 0, fields, number + 2)
             self.sock.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])

@@ -21,6 +21,24 @@ def ranks(zygote):
     end_ranks(ranks)
 
 
+@pytest.fixture
+def script(zygote):
+    """run(argv, text=""): two ranks of a script, and the DONE of each, which end then."""
+
+    def run(argv, text=""):
+        ends = zygote.fork(range(2), role=2)
+        done = run_on(ends, text, flags=8, argv=json.dumps(argv))
+        for end in ends:
+            end.until(lambda: end.closed)
+            os.waitpid(end.pid, 0)
+            end.sock.close()
+            end.close_pipes()
+        run.text = [end.text[1] for end in ends]
+        return done
+
+    return run
+
+
 def values(ranks, code, **more):
     """What the last expression shows on each rank."""
     done = run_on(ranks, code, **more)
@@ -183,39 +201,61 @@ def test_input_asks_at_rank_0_and_names_the_others(ranks):
     assert ranks[0].expect("DONE", 1).fields["status"] == "ok" and ranks[0].text[1] == b"yes\n"
 
 
-def test_a_script_runs_as_main_with_its_arguments_and_its_folder(ranks, tmp_path):
+def test_a_script_runs_as_main_with_its_arguments_and_its_folder(script, tmp_path):
     (tmp_path / "beside.py").write_text("value = 7")
-    script = tmp_path / "script.py"
-    script.write_text("import sys, beside\nprint(__name__, sys.argv[1:], beside.value)\nsys.exit(int(sys.argv[1]))")
-    done = run_on(ranks, "", flags=8, argv=json.dumps([str(script), "0"]))
-    assert done[0].fields["status"] == "ok" and ranks[0].text[1] == b"__main__ ['0'] 7\n"
-    content = run_on(ranks, "", cell=2, flags=8, argv=json.dumps([str(script), "3"]))[0].json()
+    path = tmp_path / "script.py"
+    path.write_text("import sys, beside\nprint(__name__, sys.argv[1:], beside.value)\nsys.exit(int(sys.argv[1]))")
+    done = script([str(path), "0"])
+    assert done[0].fields["status"] == "ok" and script.text[0] == b"__main__ ['0'] 7\n"
+    content = script([str(path), "3"])[0].json()
     assert (content["ename"], content["evalue"]) == ("SystemExit", "3")
 
 
-def test_a_script_that_is_not_here_runs_from_the_text_that_came_along(ranks):
+def test_a_script_that_is_not_here_runs_from_the_text_that_came_along(script):
     text = "import sys\nprint(__name__, sys.argv[0].split('/')[-1], sys.argv[1:])"
-    done = run_on(ranks, text, flags=8, argv=json.dumps(["there/train.py", "1"]))
-    assert done[0].fields["status"] == "ok" and ranks[0].text[1] == b"__main__ train.py ['1']\n"
+    done = script(["there/train.py", "1"], text)
+    assert done[0].fields["status"] == "ok" and script.text[0] == b"__main__ train.py ['1']\n"
 
 
-def test_a_module_runs_as_main(ranks):
-    run_on(ranks, "", flags=8, argv=json.dumps(["-m", "json.tool", "--help"]))
-    assert b"usage" in ranks[0].text[1]
+def test_a_module_runs_as_main(script):
+    script(["-m", "json.tool", "--help"])
+    assert b"usage" in script.text[0]
 
 
-def test_the_error_of_a_script_begins_in_the_script(ranks, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("def f():\n    raise KeyError('k')\nf()")
-    text = "\n".join(run_on(ranks, "", flags=8, argv=json.dumps([str(script)]))[0].json()["traceback"])
+def test_the_error_of_a_script_begins_in_the_script(script, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text("def f():\n    raise KeyError('k')\nf()")
+    text = "\n".join(script([str(path)])[0].json()["traceback"])
     assert "script.py" in text and "runpy" not in text and "cellspan" not in text
 
 
-def test_a_script_or_module_that_is_not_there_is_one_line(ranks):
-    for cell, argv in enumerate((["/no/such.py"], ["-m", "nosuchmodule"], ["-m", "no.such"])):
-        content = run_on(ranks, "", cell=cell + 1, flags=8, argv=json.dumps(argv))[0].json()
-        assert content["ename"] == "UsageError" and argv[-1] in content["evalue"]
-        assert content["traceback"] == ["UsageError: " + content["evalue"]]
+@pytest.mark.parametrize("argv", [["/no/such.py"], ["-m", "nosuchmodule"], ["-m", "no.such"]])
+def test_a_script_or_module_that_is_not_there_is_one_line(script, argv):
+    content = script(argv)[0].json()
+    assert content["ename"] == "UsageError" and argv[-1] in content["evalue"]
+    assert content["traceback"] == ["UsageError: " + content["evalue"]]
+
+
+def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
+    (tmp_path / "heir.py").write_text(
+        "import logging, logging.handlers, multiprocessing.util, tempfile, weakref\n"
+        "class Kept: pass\nkept = Kept()\n"
+        "weakref.finalize(kept, print, 'a finalizer')\n"
+        "multiprocessing.util.Finalize(None, print, ('multiprocessing',), exitpriority=1)\n"
+        "folder = tempfile.TemporaryDirectory()\n"
+        "handler = logging.handlers.MemoryHandler(99, target=logging.StreamHandler())\n"
+        "handler.buffer.append(logging.makeLogRecord({'msg': 'a record'}))\n"
+    )
+    adopt_orphans()
+    zygote = Zygote(env={"CELLSPAN_PRELOAD": "heir", "PYTHONPATH": str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")})
+    (rank,) = zygote.fork([0], role=2, env={"TMPDIR": str(tmp_path)})
+    code = "import heir, os, tempfile; print(tempfile.gettempdir() == os.environ['TMPDIR'])"
+    (tmp_path / "main.py").write_text(code)
+    run_on([rank], "", flags=8, argv=json.dumps([str(tmp_path / "main.py")]))
+    rank.until(lambda: rank.closed)
+    os.waitpid(rank.pid, 0)
+    assert (rank.text[1], rank.text[2]) == (b"True\n", b"")
+    zygote.close()
 
 
 def test_a_cell_may_hold_a_cell_magic_below_the_line_of_its_own(ranks):

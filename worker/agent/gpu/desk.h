@@ -17,6 +17,7 @@ struct seat {
     struct seat *next;
     uint32_t worker;
     bool share;
+    bool lent;  /* its leases are another seat's, held once more: they are looked after there */
     unsigned n;
     struct hold hold[];
 };

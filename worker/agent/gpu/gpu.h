@@ -46,6 +46,8 @@ bool gpu_likely(const struct gpu_desk *d);
  * and others on this machine, may have the same. -1: *err says how many there are, who holds them, and what can be
  * done. */
 MUST_USE int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share, struct err *err);
+/* `worker` uses the GPUs of `of`, which has some, as well; the leases last until both have given them back. -1: *err. */
+MUST_USE int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err);
 void gpu_give(struct gpu_desk *d, uint32_t worker); /* any worker: most have none */
 bool gpu_has(const struct gpu_desk *d, uint32_t worker);
 /* What the worker's environment is to say. visible: CUDA_VISIBLE_DEVICES, all that `mate` have, which are n workers in the order

@@ -34,7 +34,7 @@ static void keep(struct loop *loop, void *arg)
 
     (void)loop;
     for (struct seat *s = d->seat; s; s = s->next)
-        for (unsigned i = 0; i < s->n; i++)
+        for (unsigned i = 0; !s->lent && i < s->n; i++)
             keep_one(d, s, &s->hold[i]);
     if (d->seat)
         return;

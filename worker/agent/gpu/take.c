@@ -1,4 +1,6 @@
 /* take.c - which worker gets which GPU; see gpu.h. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,6 +304,29 @@ static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned ea
     s->next = d->seat;
     d->seat = s;
     return s;
+}
+
+int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err)
+{
+    const struct seat *from = desk_seat(d, of);
+    struct seat *s = from ? seat_create(d, worker, from->n, from->share, err) : NULL;
+
+    if (!from)
+        return err_set(err, "worker %u has no GPUs to lend", of);
+    if (s)
+        s->lent = true;
+    for (unsigned i = 0; s && i < from->n; i++) {
+        s->hold[i] = from->hold[i];
+        if ((s->hold[i].fd = fcntl(from->hold[i].fd, F_DUPFD_CLOEXEC, 3)) < 0) {
+            (void)err_set(err, "the lease of %s can't be held twice: %s", from->hold[i].uuid, strerror(errno));
+            gpu_give(d, worker);
+            return -1;
+        }
+        s->n++;
+    }
+    if (s)
+        mark(d, s);
+    return s ? 0 : -1;
 }
 
 int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share, struct err *err)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import builtins
 import gc
 import getpass
-import importlib.util
 import os
 import platform
 import random
-import runpy
 import sys
-import tempfile
 import time
 import traceback
 
@@ -23,7 +20,7 @@ from .publish import to_json
 from .shell import RankShell, shell_config
 from .worker import Cell, Worker, loads
 
-VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE = 1, 2, 4, 8, 16  # flags of RUN
+VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE, PIPED = 1, 2, 4, 8, 16, 32  # flags of RUN
 INITIALISED, UNBOUND = 1, 2  # flags of DONE
 LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
@@ -74,9 +71,13 @@ class Rank(Worker):
         """READY, then cells, for good."""
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
-        environment.search_path()
+        self.search_path()
         aborts.watch()
         self.serve()
+
+    def search_path(self):
+        """Where the user's modules are found."""
+        environment.search_path()
 
     # ---- cells -------------------------------------------------------------------------------------------------------
 
@@ -86,15 +87,15 @@ class Rank(Worker):
         check = sys.modules.get("cellspan.check")
         if check is not None:
             check.close()  # one that nobody closed: its port is open
-        argv = loads(fields["argv"]) or []
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & STDIN))
         cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
         self.quiet = bool(flags & QUIET)
         cell.before = lambda: self._set_up(fields)
-        if flags & SCRIPT:
-            cell.code = ""
-            cell.instead = lambda: self._script(argv, fields["code"])
+        self.begin(cell, fields)
         self.execute(cell, self._done)
+
+    def begin(self, cell, fields):
+        """Of a RUN, before its cell is executed. For subclasses."""
 
     def _set_up(self, fields):
         """What must be in place before the cell runs."""
@@ -173,34 +174,6 @@ class Rank(Worker):
             return
         self._threads = text
         torch.set_num_threads(max(1, int(text)))
-
-    def _script(self, argv, text):
-        """Runs a file or a module as `python file` or `python -m module` would. text: the file's, for where it is not."""
-        __tracebackhide__ = True
-        if text and argv[0] != "-m" and not os.path.exists(argv[0]):
-            with tempfile.TemporaryDirectory(prefix="script-", dir=self._folder) as place:
-                path = os.path.join(place, os.path.basename(argv[0]))
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(text)
-                return self._script([path, *argv[1:]], "")
-        _must_exist(argv)
-        kept_argv, kept_path = sys.argv, list(sys.path)
-        try:
-            if argv[0] == "-m":
-                sys.argv = argv[1:]
-                runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-            else:
-                sys.argv = list(argv)
-                sys.path.insert(0, os.path.dirname(os.path.abspath(argv[0])))
-                runpy.run_path(argv[0], run_name="__main__")
-        except SystemExit as end:
-            if end.code is None or end.code == 0:
-                return
-            if not isinstance(end.code, int):
-                print(end.code, file=sys.stderr)
-            raise
-        finally:
-            sys.argv, sys.path[:] = kept_argv, kept_path
 
     def _done(self, cell):
         """The cell is over: its DONE."""
@@ -417,22 +390,3 @@ def shown(data, metadata):
         data = {mime: value for mime, value in data.items() if mime not in large}
         data.setdefault("text/plain", f"[{', '.join(large)} of more than {SHOWN_MAX >> 20} MiB is not shown]")
     return to_json({"data": data, "metadata": metadata})
-
-
-def _must_exist(argv):
-    """UsageError in one line where there is no such script or module."""
-    __tracebackhide__ = True
-    from IPython.core.error import UsageError
-
-    if argv[0] != "-m":
-        if not os.path.exists(argv[0]):
-            raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
-        return
-    try:
-        found = importlib.util.find_spec(argv[1])
-    except ImportError:
-        found = None
-    except ValueError:
-        return
-    if found is None:
-        raise UsageError(f"-m {argv[1]}: no such module")

@@ -241,6 +241,9 @@ class RankShell(ZMQInteractiveShell):
 
     keep_history = False
 
+    def init_prompts(self):
+        """No sys.ps1: libraries that see one take the process for a person's prompt, and refuse to start other ranks."""
+
     def transform_cell(self, raw_cell):
         """The lines of the magics above are empty ones here; a cell magic that follows them must be the first line."""
         body = raw_cell.lstrip("\n")

@@ -60,6 +60,7 @@ class Worker:
 
     HANDLERS = {}
     CELL = ""  # the kind among them that executes a cell
+    ENDS_BY_SIGNAL = False  # of SIGTERM at once; else handlers of atexit run first
     DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
 
     def __init__(self):
@@ -84,8 +85,11 @@ class Worker:
     def start(self, fd):
         """Takes the socket; from here on this process ends with its agent."""
         self.streams = Streams()
+        self.pid = os.getpid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        if not self.ENDS_BY_SIGNAL:
+            signal.signal(signal.SIGTERM, self._terminated)
         self.streams.watch_forks()
         _link.start(fd, self.streams.tick)
 
@@ -96,8 +100,20 @@ class Worker:
     def _loop_born(self, loop):
         interrupts.cancelled_as_interrupt(self.shell)
 
+    def _terminated(self, signo, frame):
+        """The process is to end: as Python ends, and by the signal."""
+        signal.signal(signo, signal.SIG_DFL)
+        if os.getpid() == self.pid:
+            self.exit_functions()
+        os.kill(os.getpid(), signo)
+
     def leave(self, status=0):
         """Ends the process politely: atexit handlers run, text is flushed."""
+        self.exit_functions()
+        os._exit(status)
+
+    def exit_functions(self):
+        """Handlers of atexit, and what they print."""
         import atexit
 
         try:
@@ -105,7 +121,6 @@ class Worker:
         except BaseException:  # noqa: BLE001 - a user's handler must not keep the process alive
             pass
         self.streams.flush()
-        os._exit(status)
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 

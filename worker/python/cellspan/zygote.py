@@ -16,11 +16,12 @@ import socket
 import sys
 import time
 
-from . import _link, environment
+from . import _link, environment, inherited
 from .worker import begin_process
 
 PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
+SCRIPT = 2  # START's role of a rank that runs one script, and ends with it
 PRELOAD = ("cloudpickle", "numpy", "torch", "torch.distributed")
 PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
 COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
@@ -32,6 +33,7 @@ class Order:
 
     def __init__(self, message, fds):
         self.worker, fields = message[2], message[6]
+        self.script = fields["role"] == SCRIPT
         self.rank = int.from_bytes(fields["ranks"][:4], "little")
         self.group, self.cwd = fields["group"], fields["cwd"]
         self.env = json.loads(fields["env"] or "{}")
@@ -57,7 +59,7 @@ def preload():
         held = _tell_of_gpus(name, held)
     if before is None:
         del os.environ[COUNT_WITHOUT_CUDA]
-    from . import _rank  # noqa: F401 - and with it IPython
+    from . import scripts  # noqa: F401 - and with it IPython
     from IPython.core import completer, debugger  # noqa: F401
 
     _practise_failing()
@@ -170,6 +172,7 @@ def fork_some(sock, batch, agent):
 def become(order, sock, batch):
     """In the child: a rank from here on. batch: the orders whose descriptors it has, its own among them."""
     from . import _rank as ranks
+    from . import scripts
 
     os.setsid()
     sock.close()
@@ -184,7 +187,8 @@ def become(order, sock, batch):
     os.environ.update(order.env)
     if order.cwd:
         os.chdir(order.cwd)
-    rank = ranks.Rank(link, order.rank, order.group, order.env)
+    inherited.forget()
+    rank = (scripts.ScriptRank if order.script else ranks.Rank)(link, order.rank, order.group, order.env)
     ranks.current = rank
     wait_for_agent(order)
     rank.run()
