@@ -103,6 +103,8 @@ int arguments_hand_on(const struct arguments *o, struct err *err)
             rc = err_set(err, "out of memory");
         free(text);
     }
+    if (rc == 0 && setenv(CONNECTION_VARIABLE, o->connection_file, 1) < 0)
+        rc = err_set(err, "out of memory");
     json_decref(list);
     return rc;
 }

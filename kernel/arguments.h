@@ -13,12 +13,13 @@ struct arguments {
 };
 
 /* What home finds them in: a JSON list. Home takes it out of its environment. */
-#define ARGUMENTS_VARIABLE "CELLSPAN_IPYTHON_ARGS"
+#define ARGUMENTS_VARIABLE  "CELLSPAN_IPYTHON_ARGS"
+#define CONNECTION_VARIABLE "CELLSPAN_CONNECTION_FILE" /* for %connect_info */
 
 /* What it doesn't know is ignored, with a line on stderr. 0; 1: --help or --version was answered on stdout; -1: *err
  * names the argument. */
 MUST_USE int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err);
-/* Puts the traits into this process' environment, which the agent and home inherit. -1: *err says why. */
+/* Puts the traits and the connection file's path into this process' environment, which the agent and home inherit. -1: *err says why. */
 MUST_USE int arguments_hand_on(const struct arguments *o, struct err *err);
 
 #endif

@@ -74,8 +74,7 @@ static int forward(struct notebook *nb, const struct asked *a, uint64_t flags, s
 
 /* ---- answers ---- */
 
-/* "execute_request" -> "execute_reply"; comm messages have no reply. */
-static bool reply_type(const char *type, char out[static 64])
+bool home_reply_type(const char *type, char out[static 64])
 {
     const char *end = strstr(type, "_request");
 
@@ -104,7 +103,7 @@ static void answer(struct notebook *nb, struct request *r, const struct parcel *
 {
     char type[64];
 
-    if (reply_type(request_type(r), type))
+    if (home_reply_type(request_type(r), type))
         nb->doors.reply(nb->doors.arg, r, type, p);
     nb->doors.status(nb->doors.arg, r, "idle");
     if (!nb->cell)

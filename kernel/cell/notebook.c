@@ -227,6 +227,20 @@ static void take_input(struct notebook *nb, struct request *r)
     notebook_send(nb, nb->asker, &m);
 }
 
+/* Who asks for a debugger or a subshell does not wait for what never comes. */
+static void refuse(struct notebook *nb, struct request *r)
+{
+    char type[64];
+
+    log_info("cell", "a request of a type that nobody here answers");
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if (home_reply_type(request_type(r), type))
+        reply_json(nb, r, type,
+                   json_pack("{s:s, s:s, s:s+, s:[]}", "status", "error", "ename", "NotImplementedError", "evalue",
+                             request_type(r), " is nothing that cellspan answers", "traceback"));
+    nb->doors.status(nb->doors.arg, r, "idle");
+}
+
 void notebook_request(struct notebook *nb, struct request *r)
 {
     static const struct {
@@ -255,9 +269,7 @@ void notebook_request(struct notebook *nb, struct request *r)
             table[k].f(nb, r);
             return;
         }
-    log_info("cell", "a request of a type that nobody here answers");
-    nb->doors.status(nb->doors.arg, r, "busy");
-    nb->doors.status(nb->doors.arg, r, "idle");
+    refuse(nb, r);
 }
 
 /* ---- cells, one after the other ---- */

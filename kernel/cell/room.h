@@ -311,6 +311,8 @@ void home_exited(struct notebook *nb, const struct span *m);
 void home_lost(struct notebook *nb, const char *why); /* with its agent, which starts another */
 void home_start(struct notebook *nb);
 void home_release(struct notebook *nb);
+/* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
+MUST_USE bool home_reply_type(const char *type, char out[static 64]);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
 
 /* info.c */

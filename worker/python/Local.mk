@@ -7,6 +7,8 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/capture.py \
 	worker/python/cellspan/cast.py \
 	worker/python/cellspan/check.py \
+	worker/python/cellspan/clientmagics.py \
+	worker/python/cellspan/clients.py \
 	worker/python/cellspan/comms.py \
 	worker/python/cellspan/environment.py \
 	worker/python/cellspan/errors.py \

@@ -256,6 +256,11 @@ class Rank(Worker):
         if not self.quiet:
             super().publish(kind, content, metadata, buffers)
 
+    def show_error(self, ename, evalue, traceback, ends=True):
+        super().show_error(ename, evalue, traceback, ends)
+        if not ends:
+            print("\n".join(traceback), file=sys.stderr)
+
     def _input(self, prompt=""):
         """input(): asks the client, at rank 0."""
         __tracebackhide__ = True

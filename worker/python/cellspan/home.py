@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import builtins
+import collections
+import contextlib
 import os
 import sys
 import threading
 
 from . import _link, environment, glance, requests, standin
+from .clients import Kernel
 from .comms import Comms
 from .errors import in_words, text_of
 from .follow import Lead
 from .imports import when_imported
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
-from .worker import Cell, Waiting, Worker, _current, begin_process, loads
+from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
 VERSION = ".".join(map(str, sys.version_info[:3]))
+RECENT = 64  # requests that late output may still belong to: kernel/cell/room.h
 SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
-
-
-class Kernel:
-    """What libraries ask of `get_ipython().kernel`, as far as it is cheap."""
-
-    def __init__(self, home):
-        self._home = home
-        self.implementation = "cellspan"
-        self.shell = home.shell
-        self.comm_manager = home.comms.manager
-
-    @property
-    def _parent_header(self):
-        return self._home.parent()
-
-    def get_parent(self, channel="shell"):
-        """The request in work; its header is there."""
-        return self._home.parent()
-
-    def do_one_iteration(self):
-        """Messages are served by the loop; between cells there is nothing to do by hand."""
 
 
 class Home(Worker):
@@ -67,15 +50,18 @@ class Home(Worker):
         self._lists = {}  # the same, whole, for the call that asked
         self._lead = Lead()
         self._stopped = 0  # the last cell on ranks that an interrupt stopped here
+        self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
+        self.after_ranks = False  # the last cell ran on ranks
         self._torch = False
         self._expecting = False  # what _expect_values() imports is there
         self._hook_input()
         self._add_magics()
 
     def _add_magics(self):
-        from . import magics
+        from . import clientmagics, magics
 
         magics.register(self)
+        clientmagics.register(self)
 
     def _hook_input(self):
         builtins.input = self._input
@@ -113,6 +99,7 @@ class Home(Worker):
         _, number, _, _, _, _, fields = message
         kind = fields["type"]
         content = loads(fields["content"])
+        self._requests.append((number, fields["header"]))
         if kind == "execute_request":
             self._execute(number, fields, content)
         elif kind in ("comm_open", "comm_msg", "comm_close"):
@@ -154,6 +141,36 @@ class Home(Worker):
         fields["metadata"] = to_json(metadata) if metadata else "{}"
         self.send("REPLY", number, fields)
 
+    # ---- whose output it is ------------------------------------------------------------------------------------------
+
+    def parent(self):
+        """The request that output belongs to here: in a task or a thread that of its cell."""
+        number = self.number()
+        header = next((text for known, text in reversed(self._requests) if known == number), self.header)
+        return parent_of(header)
+
+    def number_of(self, parent):
+        """The number of a request that get_parent() gave, or of its header; that of the one in work where it is too old."""
+        wanted = (parent.get("header") or parent).get("msg_id")
+        numbers = (number for number, text in reversed(self._requests) if loads(text).get("msg_id") == wanted)
+        return next(numbers, self.number()) if wanted else self.number()
+
+    @contextlib.contextmanager
+    def under(self, number):
+        """Output of this task or thread belongs to request `number` meanwhile."""
+        token = _current.set(number)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def set_parent(self, parent):
+        """Output of this task or thread belongs to the cell of `parent`; what reset_parent() takes."""
+        return _current.set(self.number_of(parent))
+
+    def reset_parent(self, token):
+        _current.reset(token)
+
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def _execute(self, number, fields, content):
@@ -186,6 +203,7 @@ class Home(Worker):
         if not self._torch and "torch" in sys.modules:
             self._torch = True
             metadata = {"cellspan_imported_torch": True}
+        self.after_ranks = False
         self._reply(cell.number, content, metadata)
         shell.history_manager.save()
 
@@ -193,8 +211,8 @@ class Home(Worker):
         super().show_result(data, metadata)
         self.publish("execute_result", {"execution_count": self.count, "data": data, "metadata": metadata})
 
-    def show_error(self, ename, evalue, traceback):
-        super().show_error(ename, evalue, traceback)
+    def show_error(self, ename, evalue, traceback, ends=True):
+        super().show_error(ename, evalue, traceback, ends)
         if self.cell is None or not self.cell.silent:
             self.publish("error", {"ename": ename, "evalue": evalue, "traceback": list(traceback)})
 
@@ -233,6 +251,7 @@ class Home(Worker):
     def _look_for(self, fields, found):
         """Fills in what CAPTURED says of a cell; its warnings."""
         flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
+        self.after_ranks = True
         if flags & 2:
             self._record(fields["count"], fields["raw"])
         if flags & 4:

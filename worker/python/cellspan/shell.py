@@ -55,6 +55,7 @@ class ZMQInteractiveShell(InteractiveShell):
         self.worker = worker
         Hook.worker = Publisher.worker = worker
         self._last_traceback = None
+        self._shown = threading.local()
         super().__init__(**kwargs)
         # A cell's line numbers are those of the notebook: leading empty lines stay.
         cleanup = self.input_transformer_manager.cleanup_transforms
@@ -154,19 +155,28 @@ class ZMQInteractiveShell(InteractiveShell):
     def showtraceback(self, *args, **kwargs):
         """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
         is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
+        caller = sys._getframe(1)
         if threading.current_thread() is not threading.main_thread():
-            return self._show_one(*args, **kwargs)
-        ends = sys._getframe(1).f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
+            return self._showing(False, *args, **kwargs)
+        ends = caller.f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
         noted = []
         handler = signal.signal(signal.SIGINT, lambda *signal: noted.append(signal))
         try:
-            return self._show_one(*args, **kwargs)
+            return self._showing(_is_inside(caller), *args, **kwargs)
         finally:
             signal.signal(signal.SIGINT, handler)
             if noted and not ends:
                 signal.raise_signal(signal.SIGINT)
             elif noted and self.worker.cell is not None:
                 self.worker.cell.interrupted = True
+
+    def _showing(self, ends, *args, **kwargs):
+        """ends: the error is the cell's; else the user's code shows one that it has caught, and goes on."""
+        kept, self._shown.ends = getattr(self._shown, "ends", True), ends
+        try:
+            return self._show_one(*args, **kwargs)
+        finally:
+            self._shown.ends = kept
 
     def _show_one(self, exc_tuple=None, *args, **kwargs):
         """By IPython; plainly, where what it calls of the exception's class raises something."""
@@ -191,8 +201,10 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _showtraceback(self, etype, evalue, stb):
         stb = [*stb, *self.worker.hints(evalue)]
-        self._last_traceback = stb
-        self.worker.show_error(etype.__name__, text_of(evalue), stb)
+        ends = getattr(self._shown, "ends", True)
+        if ends:
+            self._last_traceback = stb
+        self.worker.show_error(etype.__name__, text_of(evalue), stb, ends)
 
     def _format_exception_for_storage(self, exception, *args, **kwargs):
         """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
@@ -232,8 +244,21 @@ class ZMQInteractiveShell(InteractiveShell):
         return self.worker.parent()
 
     def get_parent(self):
-        """The request that is being served, as much of it as is known: its header."""
+        """The request that is being served, or to whose cell this task or thread belongs, as much of it as is known: its
+        header."""
         return self.worker.parent()
+
+    def set_parent(self, parent):
+        """Output of this task or thread belongs to the cell of a request that get_parent() gave, from here on."""
+        self.worker.set_parent(parent)
+
+    def set_thread_parent(self, parent):
+        """As set_parent(); reset_thread_parent() takes what this gives."""
+        return self.worker.set_parent(parent)
+
+    def reset_thread_parent(self, token):
+        """Output of this thread belongs to whatever cell runs, from here on."""
+        self.worker.reset_parent(token)
 
 
 class RankShell(ZMQInteractiveShell):
@@ -252,6 +277,12 @@ class RankShell(ZMQInteractiveShell):
     def show_usage_error(self, exc):
         """It is the cell's error, once, instead of text that each rank prints besides."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
+
+
+def _is_inside(frame):
+    """Is it code of IPython's or ours, rather than a cell's or a library's?"""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(("IPython.", "cellspan."))
 
 
 def _holds_group(value):

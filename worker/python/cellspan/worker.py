@@ -261,8 +261,7 @@ class Worker:
 
     def parent(self):
         """The request in work, as libraries expect it of a kernel."""
-        header = loads(self.header)
-        return {"header": header, "msg_id": header.get("msg_id", ""), "metadata": {}, "content": {}}
+        return parent_of(self.header)
 
     def publish(self, kind, content, metadata=None, buffers=()):
         """A Jupyter message for everybody's screen, after all text that was written before it."""
@@ -283,10 +282,16 @@ class Worker:
         """Lines that follow an exception's traceback."""
         return []
 
-    def show_error(self, ename, evalue, traceback):
-        """An exception that reached the cell's end, or that somebody wants to be shown."""
-        if self.cell is not None:
+    def show_error(self, ename, evalue, traceback, ends=True):
+        """An exception that reached the cell's end, or, not `ends`, that the user's code wants to be shown."""
+        if self.cell is not None and ends:
             self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
+
+    def set_parent(self, parent):
+        """Home's threads may say whose cell their output belongs to; here there is but one."""
+
+    def reset_parent(self, token):
+        """See set_parent()."""
 
     # ---- input -------------------------------------------------------------------------------------------------------
 
@@ -469,6 +474,12 @@ class Worker:
 def loads(text):
     """JSON text that may be empty."""
     return json.loads(text) if text else {}
+
+
+def parent_of(header):
+    """A request as libraries expect it of a kernel, from its header as JSON."""
+    header = loads(header)
+    return {"header": header, "msg_id": header.get("msg_id", ""), "metadata": {}, "content": {}}
 
 
 def _is_ours(tb):
