@@ -75,6 +75,8 @@ static const struct span_info table[] = {
     { SPAN_SYNC, "SYNC", 0, { NONE } },
     { SPAN_PROBED, "PROBED", 2, { STR("status", 64), STR("content", 16 * MIB) } },
     { SPAN_ASK, "ASK", 3, { STR("what", 256), STR("content", 16 * MIB), U64("all") } },
+    { SPAN_OWNER, "OWNER", 1, { U64("keep") } },
+    { SPAN_AWAITS, "AWAITS", 0, { NONE } },
 };
 
 #define ROWS (sizeof table / sizeof table[0])

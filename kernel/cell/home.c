@@ -50,7 +50,8 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
     while (*at)
         at = &(*at)->next;
     *at = a;
-    remember(nb, a->cell, r);
+    if (strcmp(request_type(r), "execute_request") == 0 || strncmp(request_type(r), "comm_", 5) == 0)
+        remember(nb, a->cell, r);
     return a;
 }
 
@@ -92,8 +93,10 @@ static struct asked *asked_take(struct notebook *nb, uint64_t cell)
             struct asked *a = *at;
 
             *at = a->next;
-            if (nb->executing == a)
+            if (nb->executing == a) {
                 nb->executing = NULL;
+                nb->home_awaits = false;
+            }
             return a;
         }
     return NULL;
@@ -226,6 +229,23 @@ static void home_publish(struct notebook *nb, const struct span *m)
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
 }
 
+static void home_owner(struct notebook *nb, const struct span *m)
+{
+    const struct request *r = m->v[F_OWNER_KEEP].u64 ? home_parent_of(nb, m->cell) : NULL;
+
+    home_flush(nb);
+    request_unref(nb->home_owner);
+    nb->home_owner = r ? request_ref((struct request *)r) : NULL;
+}
+
+static void home_awaits(struct notebook *nb, const struct span *m)
+{
+    if (!nb->executing || nb->executing->cell != m->cell)
+        return;
+    nb->home_awaits = true;
+    queue_pass_comms(nb);
+}
+
 static void home_input(struct notebook *nb, const struct span *m)
 {
     const struct request *r = home_parent_of(nb, m->cell);
@@ -269,6 +289,12 @@ void home_message(struct notebook *nb, const struct span *m)
         break;
     case SPAN_INPUT:
         home_input(nb, m);
+        break;
+    case SPAN_OWNER:
+        home_owner(nb, m);
+        break;
+    case SPAN_AWAITS:
+        home_awaits(nb, m);
         break;
     case SPAN_CALL:
         home_flush(nb);
@@ -374,6 +400,8 @@ static void home_gone(struct notebook *nb, json_t *error)
     struct cell *c = nb->cell;
 
     home_flush(nb);
+    request_unref(nb->home_owner);
+    nb->home_owner = NULL;
     group_forget_versions(nb->group);
     if (c && (c->is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
         c->wants_return = false;
@@ -420,4 +448,5 @@ void home_release(struct notebook *nb)
     for (unsigned k = 0; k < RECENT; k++)
         request_unref(nb->recent[k].r);
     request_unref(nb->home_parent);
+    request_unref(nb->home_owner);
 }

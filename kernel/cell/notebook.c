@@ -207,10 +207,10 @@ static void take_inspect(struct notebook *nb, struct request *r)
         home_ask(nb, r);
 }
 
-/* While home is free, as during a cell on ranks, widgets and tab keys are served at once. */
+/* While home is free, as during a cell on ranks or while its own awaits, widgets and tab keys are served at once. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
-    if (!nb->cell && (nb->executing || queue_holds_execute(nb)))
+    if (!nb->cell && (nb->executing ? !nb->home_awaits : queue_holds_execute(nb)))
         queue_add(nb, r);
     else
         home_ask(nb, r);
@@ -522,7 +522,7 @@ static int home_text(void *arg, unsigned stream, struct slice text)
 {
     struct notebook *nb = arg;
 
-    publish_stream(nb, nb->home_parent, stream, text);
+    publish_stream(nb, nb->home_owner ? nb->home_owner : nb->home_parent, stream, text);
     return 0;
 }
 

@@ -45,6 +45,21 @@ bool queue_holds_execute(const struct notebook *nb)
     return false;
 }
 
+void queue_pass_comms(struct notebook *nb)
+{
+    for (size_t k = 0; k < nb->queued;) {
+        struct request *r;
+
+        if (is_execute(nb->queue[k])) {
+            k++;
+            continue;
+        }
+        r = take_at(nb, k);
+        home_ask(nb, r);
+        request_unref(r);
+    }
+}
+
 void queue_take_in(struct notebook *nb)
 {
     nb->aborting = true;

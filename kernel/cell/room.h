@@ -251,7 +251,9 @@ struct notebook {
     bool away;                /* the agent is gone, and none was started in its place */
     unsigned deaths;          /* of home or the agent since home last answered */
     struct pace *home_pace;
-    struct request *home_parent; /* owned reference: whose output home's streams are */
+    struct request *home_parent; /* owned reference: home's last cell, whose output its streams are */
+    struct request *home_owner;  /* owned reference: whose they are instead, as home says; NULL: it says nothing */
+    bool home_awaits;            /* the cell at home awaits: comm messages need not wait for its end */
     struct { uint64_t cell; struct request *r; } recent[RECENT];
     unsigned recent_at;
     bool asking;              /* an input_request is out */
@@ -299,6 +301,8 @@ void reply_json(struct notebook *nb, struct request *r, const char *type, json_t
 void queue_add(struct notebook *nb, struct request *r);
 struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL: empty */
 bool queue_holds_execute(const struct notebook *nb);
+/* What waits behind cells and is none goes to home now. */
+void queue_pass_comms(struct notebook *nb);
 /* An error aborts what was sent before its reply was seen: take in first, then reply, then abort. */
 void queue_take_in(struct notebook *nb);
 void queue_abort(struct notebook *nb); /* replies aborted to the execute requests that wait */

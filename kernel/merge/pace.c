@@ -1,8 +1,9 @@
-/* pace.c - see pace.h. Each stream gathers on its own between two sends, so that streams that alternate quickly cost
- * two messages a gap, not one a line; of the two, the one that came first leaves first. */
+/* pace.c - see pace.h. What waits is a few runs of one stream each, in the order in which they came. Streams that alternate
+ * more often between two sends gather in the last run of each, so that they cost a few messages a gap, not one a line. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "kernel/merge/utf8.h"
@@ -11,6 +12,7 @@
 #define WINDOW_NS    NS_PER_S
 #define WINDOW_SENDS 20u
 #define MESSAGE_MAX  ((size_t)1 << 20)
+#define RUNS_MAX     6u
 #define AROUND_MAX   4096u /* what a message has around its text: header, parent, metadata, signature */
 
 struct side {
@@ -19,12 +21,18 @@ struct side {
     size_t at; /* what stands before it has left */
 };
 
+struct run {
+    unsigned which; /* 0, 1: the stream */
+    size_t n;       /* bytes of its text */
+};
+
 struct pace {
     const struct clock *clock;
     pace_out_f out;
     void *arg;
     struct side sides[2];
-    unsigned first;              /* 0, 1: the stream whose text came first */
+    struct run runs[RUNS_MAX];   /* of all text that waits; each differs from its neighbours */
+    unsigned n_runs;
     uint64_t sent[WINDOW_SENDS]; /* when the last ones left, a ring */
     uint64_t sends;
     bool hold;
@@ -115,17 +123,26 @@ static size_t piece_size(struct slice text)
     return line ? line : utf8_cut(text, n);
 }
 
-/* A piece counts as sent also when out() fails: it may have taken it. */
-static int send_piece(struct pace *p, unsigned which, uint64_t now)
+static void drop_first(struct pace *p, size_t n)
 {
+    p->runs[0].n -= n;
+    if (p->runs[0].n == 0)
+        memmove(&p->runs[0], &p->runs[1], --p->n_runs * sizeof p->runs[0]);
+}
+
+/* A piece of the first run. It counts as sent also when out() fails: it may have taken it. */
+static int send_piece(struct pace *p, uint64_t now)
+{
+    const unsigned which = p->runs[0].which;
     struct side *s = &p->sides[which];
-    const struct slice all = slice_of(s->text.p + s->at, side_waiting(s));
+    const struct slice all = slice_of(s->text.p + s->at, p->runs[0].n);
     const size_t n = piece_size(all);
     int rc;
 
     p->sent[p->sends++ % WINDOW_SENDS] = now;
     rc = p->out(p->arg, which + 1, slice_of(all.p, n));
     s->at += n;
+    drop_first(p, n);
     if (s->at == s->text.n) {
         if (s->text.cap > MESSAGE_MAX)
             buf_release(&s->text);
@@ -140,26 +157,32 @@ static int send_piece(struct pace *p, unsigned which, uint64_t now)
     return rc;
 }
 
-/* Sends the side that came first, then the other. `whatever`: the rate does not count. Before the gap is over only what
- * fills a message leaves, and what came before it. */
+/* Sends the runs in their order. `whatever`: the rate does not count. Before the gap is over only what fills a message
+ * leaves, and what came before it. */
 static int send_all(struct pace *p, bool whatever, uint64_t now)
 {
     const bool gap_over = gap_ns(p) <= now;
 
-    for (unsigned k = 0; k < 2; k++) {
-        const unsigned which = p->first;
-
-        while (side_waiting(&p->sides[which])) {
-            if (!whatever && (window_ns(p) > now || !(gap_over || full(p))))
-                return 0;
-            if (send_piece(p, which, now) < 0)
-                return -1;
-        }
-        if (!side_waiting(&p->sides[1 - which]))
+    while (p->n_runs > 0) {
+        if (!whatever && (window_ns(p) > now || !(gap_over || full(p))))
             return 0;
-        p->first = 1 - which;
+        if (send_piece(p, now) < 0)
+            return -1;
     }
     return 0;
+}
+
+/* n bytes more of a stream wait: in its last run, or in a new one behind the other stream's. */
+static void note(struct pace *p, unsigned which, size_t n)
+{
+    const bool other_is_last = p->n_runs > 0 && p->runs[p->n_runs - 1].which != which;
+
+    if (n == 0)
+        return;
+    if (p->n_runs == 0 || (other_is_last && p->n_runs < RUNS_MAX))
+        p->runs[p->n_runs++] = (struct run){ which, n };
+    else
+        p->runs[p->n_runs - 1 - other_is_last].n += n;
 }
 
 int pace_tick(struct pace *p, struct err *err)
@@ -173,21 +196,24 @@ int pace_tick(struct pace *p, struct err *err)
 int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *err)
 {
     const unsigned which = stream == 2;
+    struct side *s = &p->sides[which];
+    const size_t before = s->text.n;
+    const int rc = utf8_add(&s->utf8, bytes, &s->text);
 
-    if (!side_waiting(&p->sides[1 - which]))
-        p->first = which;
-    if (utf8_add(&p->sides[which].utf8, bytes, &p->sides[which].text) < 0)
-        return err_set(err, "out of memory");
-    return pace_tick(p, err);
+    note(p, which, s->text.n - before);
+    return rc < 0 ? err_set(err, "out of memory") : pace_tick(p, err);
 }
 
 int pace_flush(struct pace *p, struct err *err)
 {
-    for (unsigned k = 0; k < 2; k++)
-        if (utf8_end(&p->sides[k].utf8, &p->sides[k].text) < 0)
+    for (unsigned k = 0; k < 2; k++) {
+        const size_t before = p->sides[k].text.n;
+        const int rc = utf8_end(&p->sides[k].utf8, &p->sides[k].text);
+
+        note(p, k, p->sides[k].text.n - before);
+        if (rc < 0)
             return err_set(err, "out of memory");
-    if (!side_waiting(&p->sides[p->first]))
-        p->first = 1 - p->first;
+    }
     return send_all(p, true, clock_now(p->clock));
 }
 

@@ -1,5 +1,6 @@
 /* pace.h - stream messages leave at a rate that clients accept: the first at once, then gathered; no more than 20 in any
- * second for one cell (stdout and stderr together), none over 1 MiB, cut at UTF-8 characters and, where there is one, at a line's end. Pure. */
+ * second for one cell (stdout and stderr together), none over 1 MiB, cut at UTF-8 characters and, where there is one, at a line's end.
+ * The two streams keep their order, unless they alternate more often than six times between two messages. Pure. */
 #ifndef KERNEL_MERGE_PACE_H
 #define KERNEL_MERGE_PACE_H
 
@@ -13,7 +14,7 @@ typedef int (*pace_out_f)(void *arg, unsigned stream, struct slice text); /* tex
 struct pace *pace_create(const struct clock *clock, pace_out_f out, void *arg, struct err *err);
 void pace_destroy(struct pace *p);
 /* Adds bytes of a stream (1, 2). Characters may be cut between calls (home's pipes are read as they come): an incomplete one waits for its
- * rest, an invalid one is replaced. Order between the two streams is kept. */
+ * rest, an invalid one is replaced. */
 MUST_USE int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *err);
 MUST_USE int pace_tick(struct pace *p, struct err *err);  /* call when pace_due_ns() has come */
 /* Everything now, whatever the rate: before another kind of message, and at the cell's end. */

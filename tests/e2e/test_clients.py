@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 
 def test_arguments_that_nobody_knows_are_ignored_with_a_warning(fresh, tmp_path):
     with open(tmp_path / "said", "w+") as said:
@@ -57,3 +61,92 @@ def test_debug_after_an_error_on_ranks_says_where_it_works(nb):
     cell = nb.run("%debug", answer="q").assert_error("UsageError")
     assert "ranks" in cell.shown and "breakpoint()" in cell.shown and not cell.prompts, cell.shown
     assert nb.ok("%debug", answer="q").prompts
+
+
+LEFT_BEHIND = {
+    "thread": "import threading, time\nfrom IPython.display import display\n"
+    "def work():\n    for i in range(6):\n        print(i)\n        display({'text/plain': '9'}, raw=True)\n        time.sleep(0.1)\n"
+    "t = threading.Thread(target=work)\nt.start()",
+    "task": "import asyncio\nfrom IPython.display import display\nasync def work():\n    for i in range(6):\n        print(i)\n"
+    "        display({'text/plain': '9'}, raw=True)\n        await asyncio.sleep(0.1)\n"
+    "t = asyncio.get_event_loop().create_task(work())",
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_BEHIND)
+def test_output_of_what_a_cell_leaves_behind_stays_under_it(nb, kind):
+    first = nb.start(LEFT_BEHIND[kind])
+    others = [nb.start("print('other')"), nb.start("import asyncio, time\nprint('begins')\nfor i in range(8):\n    await asyncio.sleep(0.05)\n"
+                                                    "    print('line')")]
+    for cell in (first, *others):
+        nb.wait(cell).assert_ok()
+    want = [str(d) for i in range(6) for d in (i, 9)]
+    nb.until(lambda: re.findall(r"\d", first.shown) == want)
+    assert re.findall(r"\d", first.shown) == want, first.shown
+    assert [cell.shown for cell in others] == ["other\n", "begins\n" + 8 * "line\n"]
+    assert nb.ok("print('after')").stdout == "after\n"
+
+
+def test_output_of_a_pools_thread_stands_under_the_cell_that_gives_it_work(nb):
+    nb.ok("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'one').result()")
+    assert nb.ok("pool.submit(print, 'two').result()").stdout == "two\n"
+
+
+def test_a_thread_may_say_whose_its_output_is(nb):
+    first = nb.ok("import threading\nparent = get_ipython().get_parent()\ngo = threading.Event()")
+    second = nb.ok("def work():\n    token = get_ipython().set_thread_parent(parent)\n    print('of the first')\n"
+                   "    get_ipython().reset_thread_parent(token)\n    go.wait()\n    print('of whom runs')\n"
+                   "t = threading.Thread(target=work)\nt.start()")
+    third = nb.ok("go.set()\nt.join()")
+    nb.until(lambda: first.shown)
+    assert [cell.shown for cell in (first, second, third)] == ["of the first\n", "", "of whom runs\n"]
+
+
+def test_what_a_widgets_callback_prints_belongs_to_its_message(nb):
+    pytest.importorskip("ipywidgets")
+    nb.ok("import ipywidgets, os\nbutton = ipywidgets.Button()\n"
+          "def clicked(_):\n    print('clicked')\n    get_ipython().system('echo by a command')\nbutton.on_click(clicked)")
+    later = nb.ok("print('later')")
+    click = nb.send("comm_msg", {"comm_id": nb.ok("print(button.comm.comm_id)").stdout.strip(),
+                                 "data": {"method": "custom", "content": {"event": "click"}}})
+    nb.until(lambda: click.idle_at is not None and "command" in click.shown)
+    assert click.shown == "clicked\nby a command\n" and later.shown == "later\n"
+    assert nb.ok("print('next')").stdout == "next\n"
+
+
+def test_interact_shows_what_the_slider_gives(nb):
+    pytest.importorskip("ipywidgets")
+    cell = nb.ok("from ipywidgets import interact\nw = interact(lambda x: print('x is', x), x=(0, 10))")
+    slider = nb.ok("w.widget.children[0].comm.comm_id").value.strip("'")
+    moved = nb.send("comm_msg", {"comm_id": slider, "data": {"method": "update", "state": {"value": 7}, "buffer_paths": []}})
+    nb.until(lambda: moved.idle_at is not None)
+    assert moved.stdout == "x is 7\n" and "x is 7" not in cell.shown
+
+
+def test_a_cell_that_awaits_hears_comms_although_others_are_queued(nb):
+    pytest.importorskip("comm")
+    cell = nb.start("import asyncio, comm\ngot = asyncio.get_running_loop().create_future()\nasked = comm.create_comm(target_name='t')\n"
+                    "asked.on_msg(lambda m: got.set_result(m['content']['data']['value']))\nawait asyncio.wait_for(got, 30)")
+    after = nb.start("got.result()")
+    nb.wait(cell, until=lambda: cell.of("comm_open"))
+    nb.send("comm_msg", {"comm_id": cell.of("comm_open")[0]["content"]["comm_id"], "data": {"value": 42}})
+    assert nb.wait(cell).assert_ok().value == "42" and nb.wait(after).assert_ok().value == "42"
+
+
+def test_a_widget_on_a_rank_is_text_that_follows_it(nb):
+    pytest.importorskip("ipywidgets")
+    view = "application/vnd.jupyter.widget-view+json"
+    cell = nb.ok("%%distribute -n 1\nimport ipywidgets\nfrom IPython.display import display\nbar = ipywidgets.IntProgress(max=7)\n"
+                 "display(bar)\nfor bar.value in range(8):\n    pass\nbar")
+    assert len(cell.displays) == 1 and "value=7" in cell.displays[0]["text/plain"], cell.displays
+    assert "value=7" in cell.value
+    assert not any(view in m["content"].get("data", {}) for m in cell.messages)
+    assert view in nb.ok("import ipywidgets\nipywidgets.IntProgress()").result
+def test_both_streams_keep_the_order_of_writing(nb):
+    for head in ("", "%%distribute -n 1\n"):
+        cell = nb.run(head + "import sys\nprint('1 out')\nprint('2 err', file=sys.stderr)\nprint('3 out')\n"
+                      "sys.stderr.write('4 err\\n')\n1 / 0").assert_error("ZeroDivisionError")
+        assert re.findall(r"^(\d) ...$", cell.shown, re.M) == ["1", "2", "3", "4"], cell.shown
+        assert cell.kinds[-1] == "error"
+
+

@@ -39,6 +39,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \
 	worker/python/cellspan/where.py \
+	worker/python/cellspan/widgets.py \
 	worker/python/cellspan/worker.py \
 	worker/python/cellspan/world.py \
 	worker/python/cellspan/zygote.py

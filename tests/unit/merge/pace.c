@@ -118,8 +118,26 @@ static void streams_stay_apart_and_in_order(void)
         add(&s, 1, "o\n");
     }
     wait_ms(&s, 100);
-    is_text(s.order.p, "121", "quick changes cost one message for each stream, the first one first");
+    is_text(s.order.p, "1212121", "many quick changes cost a few messages, the first ones in order");
     is_int(s.got[0].n + s.got[1].n, 201, "nothing is lost");
+    sink_release(&s);
+}
+
+static void a_few_changes_keep_their_order(void)
+{
+    struct sink s;
+
+    sink_init(&s);
+    add(&s, 1, "x");
+    add(&s, 1, "out 1\n");
+    add(&s, 2, "err 2\n");
+    add(&s, 2, "err 3\n");
+    add(&s, 1, "out 4\n");
+    is_int(s.sends, 1, "they wait for the gap's end");
+    wait_ms(&s, 100);
+    is_text(s.order.p, "1121", "each change is a message");
+    is_int(s.sends, 4, "and what one stream wrote at a stretch one");
+    is_text(s.got[1].p, "err 2\nerr 3\n", "nothing is lost");
     sink_release(&s);
 }
 
@@ -245,6 +263,7 @@ int main(void)
 {
     the_first_leaves_at_once_then_they_gather();
     streams_stay_apart_and_in_order();
+    a_few_changes_keep_their_order();
     no_more_than_20_a_second();
     cuts_are_at_characters();
     torn_characters_wait();

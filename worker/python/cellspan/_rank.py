@@ -18,6 +18,7 @@ from .follow import Follower
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config
+from .widgets import VIEW, Widgets
 from .worker import Cell, Worker, loads
 
 VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE, PIPED = 1, 2, 4, 8, 16, 32  # flags of RUN
@@ -54,6 +55,7 @@ class Rank(Worker):
         self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
         self._follower = Follower(fixed)
+        self.widgets = Widgets(self.publish, self._format)
         self._set_env = {}
         self._threads = None
         self._folder = environment.own_folder()
@@ -179,6 +181,7 @@ class Rank(Worker):
         """The cell is over: its DONE."""
         fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
         fd, size = -1, 0
+        self.attempt(cell.number, self.widgets.look)
         if cell.error is None and cell.blob:
             try:
                 fd, size, fields["note"] = self._packed(cell)
@@ -253,8 +256,16 @@ class Rank(Worker):
     # ---- output and input ----------------------------------------------------------------------------------------------
 
     def publish(self, kind, content, metadata=None, buffers=()):
+        if VIEW in (content.get("data") or ()):
+            content = self.widgets.as_text(content)
         if not self.quiet:
             super().publish(kind, content, metadata, buffers)
+
+    def show_result(self, data, metadata):
+        super().show_result({kind: value for kind, value in data.items() if kind != VIEW}, metadata)
+
+    def _format(self, value):
+        return self.shell.display_formatter.format(value)[0].get("text/plain") or repr(value)
 
     def show_error(self, ename, evalue, traceback, ends=True):
         super().show_error(ename, evalue, traceback, ends)

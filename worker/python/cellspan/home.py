@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -20,6 +21,8 @@ from .shell import ZMQInteractiveShell, run_startup, shell_config
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
+_OWN = "_cellspan_cell"  # of a thread: the number of the cell that started it
+_POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # whose threads belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RECENT = 64  # requests that late output may still belong to: kernel/cell/room.h
 SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
@@ -50,6 +53,8 @@ class Home(Worker):
         self._lists = {}  # the same, whole, for the call that asked
         self._lead = Lead()
         self._stopped = 0  # the last cell on ranks that an interrupt stopped here
+        self.streams.owners(self.number, self._tell_owner)
+        self._tag_threads()
         self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
         self.after_ranks = False  # the last cell ran on ranks
         self._torch = False
@@ -119,6 +124,8 @@ class Home(Worker):
 
     def _aside(self, number, fields, serve):
         """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
+        if fields["type"].startswith("comm_"):
+            self.streams.expect_others()
         kept, token = self.header, _current.set(number)
         self.header = fields["header"]
         content, error = self.attempt(number, serve)
@@ -142,6 +149,36 @@ class Home(Worker):
         self.send("REPLY", number, fields)
 
     # ---- whose output it is ------------------------------------------------------------------------------------------
+
+    def number(self):
+        """Of the task's or thread's own cell, else of the one that runs, else of the last."""
+        own = _current.get() or getattr(threading.current_thread(), _OWN, None)
+        return own or super().number()
+
+    def _tag_threads(self):
+        """Threads belong to the cell that starts them; those of a pool, which work for all cells, to the one that runs."""
+        start = threading.Thread.start
+
+        @functools.wraps(start)
+        def tagged(thread):
+            __tracebackhide__ = True
+            module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
+            if not module.startswith(_POOLS):
+                setattr(thread, _OWN, self.number())
+            return start(thread)
+
+        threading.Thread.start = tagged
+
+    def left_behind(self):
+        if self.loop.has_more():
+            return True
+        return any(getattr(thread, _OWN, None) for thread in threading.enumerate())
+
+    def _tell_owner(self, number, keep):
+        self.send("OWNER", number, {"keep": int(keep)})
+
+    def awaits(self, cell):
+        self.send("AWAITS", cell.number, {})
 
     def parent(self):
         """The request that output belongs to here: in a task or a thread that of its cell."""
@@ -169,7 +206,9 @@ class Home(Worker):
         return _current.set(self.number_of(parent))
 
     def reset_parent(self, token):
+        """The thread's output belongs to the cell that runs, then."""
         _current.reset(token)
+        setattr(threading.current_thread(), _OWN, None)
 
     # ---- cells -------------------------------------------------------------------------------------------------------
 

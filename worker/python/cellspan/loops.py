@@ -54,6 +54,14 @@ class Loop:
                 if self.asyncio is not None and self.asyncio.is_closed():
                     self.asyncio = None
 
+    def has_more(self):
+        """Do tasks or timers wait that cells have left behind?"""
+        loop = self.asyncio
+        if loop is None or loop.is_closed():
+            return False
+        asyncio = sys.modules["asyncio"]
+        return bool(asyncio.all_tasks(loop) - {asyncio.current_task(loop)}) or bool(getattr(loop, "_scheduled", None))
+
     def later(self):
         """Looks for messages again, soon."""
         if self.asyncio is not None and not self._pretending:

@@ -300,6 +300,7 @@ def _holds_group(value):
 def run_command(command, streams):
     """Runs a shell's command in a process group of its own; its exit code, negative for a signal's number."""
     streams.flush()
+    streams.claim()
     shell = os.environ.get("SHELL") or "/bin/sh"
     if not os.path.exists(shell):
         shell = "/bin/sh"

@@ -287,6 +287,10 @@ class Worker:
         if self.cell is not None and ends:
             self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
 
+    def left_behind(self):
+        """May tasks or threads of earlier cells write? Only home tells their text from that of the cell."""
+        return False
+
     def set_parent(self, parent):
         """Home's threads may say whose cell their output belongs to; here there is but one."""
 
@@ -321,7 +325,7 @@ class Worker:
         _current.set(cell.number)
         shell.execution_count = cell.count
         shell._last_traceback = None
-        self.streams.begin()
+        self.streams.begin(cell.number, self.left_behind())
         try:
             _link.begin(cell.number)
             if not self._around(cell.before) or cell.instead:
@@ -400,6 +404,10 @@ class Worker:
         task = cell.task = loop.create_task(self._await(cell, coroutine, done))
         interrupts.aim(loop, task, cell)
         self.running = cell
+        self.awaits(cell)
+
+    def awaits(self, cell):
+        """From now on other messages can be served before the cell ends."""
 
     async def _await(self, cell, coroutine, done):
         import asyncio
@@ -455,7 +463,7 @@ class Worker:
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
             cell.interrupted = True
         try:
-            self.streams.end()
+            self.streams.end(cell.number, self.left_behind())
             done(cell)
         except _link.LinkDead:
             os._exit(1)
