@@ -1,0 +1,172 @@
+"""The pages for users, run from top to bottom: each block of Python is a cell, and what it shows is what stands below it.
+
+A block ```python is run; a block ```text right below it is its output, on a fresh notebook for each page. What can't be the
+same on another machine, or twice, is written so that this test knows it:
+
+    …                               anything, any number of lines
+    # (interrupted after 1 s)       a first line of a cell, which is no part of it: it is interrupted
+    # (asked meanwhile: %ranks …)   another: what another cell shows while it runs is what stands below; then it is interrupted
+    <!-- numbers differ -->         above an output: each number in it may be another one
+    <!-- output differs -->         above an output: it is not compared
+
+Besides: lines of ranks may come in any order, and numbers of processes, addresses in memory, folders, the machine's name,
+and how long something took may differ everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import time
+
+import pytest
+from client import Notebook, by_rank
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+INTERRUPTED = re.compile(r"^# \(interrupted after [\d.]+ s\)\n")
+MEANWHILE = re.compile(r"^# \(asked meanwhile: (.*)\)\n")
+LABELLED = re.compile(r"^\[[\d,-]+\] ?.*\n?", re.M)
+
+
+class Block:
+    """A cell of a page: `line` is where it stands, `output` what stands below it, or None."""
+
+    def __init__(self, line, code):
+        self.line, self.code = line, code
+        self.output, self.differs = None, ""
+
+
+def blocks_of(text):
+    """The page's cells, in order."""
+    found, differs, direct = [], "", False
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        opened = re.match(r"^```(\w*)$", lines[at])
+        if not opened:
+            note = re.match(r"^<!-- (numbers|output) differs? -->$", lines[at])
+            differs = note.group(1) if note else differs
+            direct = direct and (not lines[at].strip() or bool(note) or bool(MEANWHILE.match(found[-1].code)))
+            at += 1
+            continue
+        end = next(k for k in range(at + 1, len(lines)) if lines[k] == "```")
+        body = "\n".join(lines[at + 1 : end])
+        if opened.group(1) == "python":
+            found.append(Block(at + 1, body))
+            direct = True
+        elif opened.group(1) == "text" and direct and found:
+            found[-1].output, found[-1].differs = body, differs
+            direct = False
+        differs = ""
+        at = end + 1
+    return found
+
+
+def same_everywhere(text):
+    """Without what differs from machine to machine, and from run to run."""
+    text = text.replace(os.uname().nodename, "vm")
+    for pattern, instead in (
+        (r"\x1b\[[0-9;]*m", ""),
+        (r"\bpid \d+", "pid 1"),
+        (r"\b0x[0-9a-f]+", "0x1"),
+        (r"(?:~|\.{1,2})?(?:/[\w.+~-]+)+/(?=[\w.-]+)", "/"),
+        (r"<ipython-input-\d+-[0-9a-f]+>", "<cell>"),
+        (r'(File "/[^"]*", line )\d+', r"\g<1>1"),  # of a library, of which there may be another version
+        (r"\b\d+(\.\d+)?(e-\d+)? ?(ms|s|µs|min)\b", "1 s"),
+        (r"\b\d+:\d\d\b", "0:01"),
+        (r"-{20,}", "---"),
+        (r"[ \t]+$", ""),
+        (r"(?<=\S) {2,}", "  "),
+    ):
+        text = re.sub(pattern, instead, text, flags=re.M)
+    return text.strip("\n")
+
+
+def lines_apart(text):
+    """({rank: its labelled lines}, all that has no label)."""
+    labelled = "".join(line if line.endswith("\n") else line + "\n" for line in LABELLED.findall(text))
+    rest = re.sub(r"\n{2,}", "\n", LABELLED.sub("", text))
+    return by_rank(labelled), rest.strip("\n")
+
+
+def pattern_of(text, numbers):
+    """The text, in one line, as a regular expression."""
+    parts = [re.escape(part.strip()) for part in text.split("…")]
+    if numbers:
+        parts = [re.sub(r"(?:\d|\\\.)*\d", r"[\\d.]+", part) for part in parts]
+    return r" ?.*? ?".join(parts)
+
+
+def alike(wanted, shown, differs=""):
+    """Whether a cell showed what the page says."""
+    if differs == "output":
+        return True
+    wanted, shown = same_everywhere(wanted), same_everywhere(shown)
+    numbers = differs == "numbers"
+    if "…" in wanted or numbers:
+        return re.fullmatch(pattern_of(" ".join(wanted.split()), numbers), " ".join(shown.split())) is not None
+    return lines_apart(wanted) == lines_apart(shown)
+
+
+def shown_by(cell):
+    """What a reader sees under the cell: without the status of one that takes long, which is drawn again and again."""
+    parts = []
+    for message in cell.messages:
+        kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            parts.append(content["text"])
+        elif kind in ("display_data", "execute_result"):
+            if "cellspan-status" not in content.get("transient", {}).get("display_id", ""):
+                parts.append("\n%s\n" % content["data"].get("text/plain", ""))
+        elif kind == "error":
+            parts.append("\n%s\n" % "\n".join(content["traceback"]))
+    return "".join(parts + [p["data"].get("text/plain", "") for p in cell.payloads if p.get("source") == "page"])
+
+
+def ask_meanwhile(nb, block):
+    """What another cell shows while the block's runs: the last, or the first that is as the page says."""
+    cell = nb.start(MEANWHILE.sub("", block.code))
+    nb.wait(cell, 60, lambda: "running" in cell.shown)
+    asked = nb.run(MEANWHILE.match(block.code).group(1))
+    deadline = time.monotonic() + 60
+    while not alike(block.output, shown_by(asked), block.differs) and time.monotonic() < deadline:
+        asked = nb.run(MEANWHILE.match(block.code).group(1))
+    nb.control("interrupt_request")
+    nb.wait(cell, 60)
+    return asked
+
+
+def run(nb, block):
+    """The cell whose output stands below the block, at its end."""
+    if MEANWHILE.match(block.code):
+        return ask_meanwhile(nb, block)
+    if not INTERRUPTED.match(block.code):
+        return nb.run(block.code, limit=150, answer="yes")
+    cell = nb.start(INTERRUPTED.sub("", block.code))
+    nb.wait(cell, 60, lambda: "running" in cell.shown)  # its status says so: its ranks may have to start first
+    nb.control("interrupt_request")
+    return nb.wait(cell, 60)
+
+
+@pytest.mark.limit(900)
+@pytest.mark.parametrize("page", ["guide.md", "failures.md"])
+def test_every_block_of_a_page_does_what_the_page_says(page, tmp_path, torch):
+    wrong = []
+    blocks = blocks_of((DOCS / page).read_text(encoding="utf-8"))
+    assert len(blocks) > 15, "the page is not read any more"
+    nb = Notebook(cwd=str(tmp_path))
+    try:
+        for block in blocks:
+            cell = run(nb, block)
+            shown = shown_by(cell)
+            if block.output is None:
+                good = cell.status == "ok"
+            else:
+                good = alike(block.output, shown, block.differs)
+            if not good:
+                wrong.append("%s, line %d:\n%s\n--- the page says:\n%s\n--- the kernel:\n%s"
+                             % (page, block.line, block.code, block.output, same_everywhere(shown)))
+    finally:
+        nb.close()
+    assert not wrong, "%d of %d blocks differ:\n\n%s" % (len(wrong), len(blocks), "\n\n".join(wrong))
