@@ -29,6 +29,24 @@ _Static_assert(offsetof(ncclConfig_t, magic) == offsetof(struct nccl_config, mag
                    offsetof(ncclConfig_t, blocking) == offsetof(struct nccl_config, blocking) &&
                    sizeof(ncclConfig_t) >= sizeof(struct nccl_config),
                "the configuration begins as 2.14's did");
+
+/* Is the call, by its header, what struct nccl calls? By kinds of arguments; pointers and enums are as good as ours. */
+#define IS(call, ...)                                                                                                  \
+    _Static_assert(_Generic(&call, ncclResult_t(*)(__VA_ARGS__) : 1, default : 0), #call " takes other arguments")
+IS(ncclGetVersion, int *);
+IS(ncclGetUniqueId, ncclUniqueId *);
+IS(ncclCommInitRankConfig, ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *);
+IS(ncclCommFinalize, ncclComm_t);
+IS(ncclCommDestroy, ncclComm_t);
+IS(ncclCommAbort, ncclComm_t);
+IS(ncclCommGetAsyncError, ncclComm_t, ncclResult_t *);
+IS(ncclAllReduce, const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
+IS(ncclBroadcast, const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+IS(ncclSend, const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+IS(ncclRecv, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+IS(ncclGroupStart, void);
+IS(ncclGroupEnd, void);
+_Static_assert(sizeof(ncclDataType_t) == sizeof(int) && sizeof(ncclRedOp_t) == sizeof(int), "enums that are ints");
 #endif
 
 typedef int headers_were_compared;

@@ -1,6 +1,6 @@
 # What needs the driver's libraries is loaded when it runs: CUDA's header, where configure found it, is all that is built against.
 noinst_LIBRARIES += worker/agent/gpu/libgpu.a
-worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(NVML_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.h worker/agent/gpu/affinity.c \
 	worker/agent/gpu/autopsy.c \
@@ -12,6 +12,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
 	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
+	worker/agent/gpu/headers.c \
 	worker/agent/gpu/keep.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/mask.c \
