@@ -36,11 +36,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): how long the test may take")
+    config.addinivalue_line("markers", "gpu: needs real GPUs; runs only where CELLSPAN_TEST_GPUS is set (tests/gpu/run)")
+    config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
 
 
 def pytest_collection_modifyitems(config, items):
     long = [item for item in items if item.get_closest_marker("soak")]
+    if not os.environ.get("CELLSPAN_TEST_GPUS"):
+        elsewhere = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
     if long and not os.environ.get("CELLSPAN_TEST_SOAK"):
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]

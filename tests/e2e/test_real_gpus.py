@@ -1,0 +1,302 @@
+"""Ranks on the GPUs of this machine: run by tests/gpu/run where there are some. Those marked `doubles` run everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import processes
+import pytest
+from client import by_rank, values
+from realgpus import MUCH_LATER, REAL, gpu_processes, needs, smi, stay
+from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
+
+# What nvidia-smi would say of the doubles' machine.
+SMI = "#!/bin/sh\n" + "".join("echo 'GPU %d: double (UUID: GPU-a00%d1234-0000-4000-8000-0123456789ab)'\n" % (k, k) for k in range(4))
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu" / "run"
+RANK = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
+
+
+@pytest.fixture
+def book(fresh, tmp_path, request, monkeypatch):
+    """Makes notebooks on this machine's GPUs, or on the doubles."""
+    if REAL:
+        return lambda **more: fresh(env=more or None)
+    machine = Machine(tmp_path, request.getfixturevalue("doubles"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvidia-smi").write_text(SMI)
+    (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:%s" % (tmp_path / "bin", os.environ["PATH"]))
+    for name, value in machine.environment.items():
+        monkeypatch.setenv(name, value)
+    return lambda **more: fresh(env=dict(machine.environment, **more))
+
+
+# ---- the script
+
+
+def run_script(tmp_path, gpus, *arguments, **env):
+    """tests/gpu/run on a machine whose nvidia-smi names so many GPUs, with what the tests have built."""
+    (tmp_path / "smi").mkdir()
+    smi_file = tmp_path / "smi" / "nvidia-smi"
+    smi_file.write_text("".join(SMI.splitlines(True)[: 1 + gpus]))
+    smi_file.chmod(0o755)
+    (tmp_path / "nvidiactl").touch()
+    env = dict(os.environ, PATH="%s:%s" % (tmp_path / "smi", os.environ["PATH"]), CELLSPAN_TEST_GPU_NO_BUILD="1",
+               CELLSPAN_TEST_GPU_DEVICE=str(tmp_path / "nvidiactl"), **env)  # fmt: skip
+    return subprocess.run([str(SCRIPT), *arguments], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+
+
+def test_without_a_device_the_script_says_so_and_ends_well():
+    done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, env=dict(os.environ, CELLSPAN_TEST_GPU_DEVICE="/nowhere/nvidiactl"))
+    assert done.returncode == 0 and done.stdout.startswith("skipped: there is no /nowhere/nvidiactl"), done
+
+
+def test_the_script_names_what_it_skips(tmp_path):
+    done = run_script(tmp_path, 1, "-k", "barrier or eleven or survivors")
+    assert done.returncode == 0 and "on 1 GPUs" in done.stdout, done.stdout + done.stderr
+    assert "needs 2 GPUs, this machine has 1" in done.stdout and "needs tests/gpu/run --on with 2 machines" in done.stdout, done.stdout
+    assert re.search(r"\d+ skipped", done.stdout) and "passed" not in done.stdout, done.stdout
+
+
+def test_the_script_runs_its_cases(tmp_path, doubles):  # noqa: F811
+    machine = Machine(tmp_path, doubles)
+    done = run_script(tmp_path, 4, "-k", "order_of_nvidia_smi or list_is_that", **machine.environment)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+# ---- one GPU
+
+
+@pytest.mark.doubles
+def test_the_list_is_that_of_nvidia_smi(book):
+    program = pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "libexec" / "cellspan" / "cellspan-gpus"
+    found = json.loads(subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout)["gpus"]
+    whole = {(one["index"], one["parent"] or one["uuid"]) for one in found}
+    assert whole == set(smi()) and all(one["memory"] > 1 << 30 for one in found), found
+    assert not any(pid == str(os.getpid()) for pid, _ in gpu_processes())
+
+
+@pytest.mark.doubles
+def test_each_rank_has_its_own_in_the_order_of_nvidia_smi(book):
+    nb = book()
+    rows = values(nb.ok("%%distribute -n gpu --gather\nimport os\n(int(os.environ['LOCAL_RANK']), os.environ['CELLSPAN_LOCAL_GPUS'], os.environ['CUDA_VISIBLE_DEVICES'])"))
+    assert [row[0] for row in rows] == list(range(len(rows)))
+    if "MIG-" not in rows[0][2]:
+        assert [int(row[1]) for row in rows] == list(range(len(rows))) and rows[0][2] == ",".join(str(n) for n, _ in smi())
+
+
+@pytest.mark.doubles
+def test_a_check_works_twice_before_torch_uses_the_gpu(book):
+    nb = book()
+    nb.ok("%%distribute -n gpu\n1")
+    for _ in range(2):
+        assert "all_reduce" in nb.ok("%ranks check", limit=200).shown
+
+
+@pytest.mark.doubles
+def test_what_is_shared_is_checked_by_tcp(book):
+    nb = book()
+    nb.ok("%%distribute -n 2 --share\n1")
+    assert "ranks share GPUs" in nb.ok("%ranks check", limit=200).shown
+
+
+@pytest.mark.doubles
+def test_two_notebooks_have_different_gpus_and_what_an_agent_held_is_free(book):
+    one, two = book(), book()
+    one.ok("%%distribute -n gpu\n1")
+    cell = two.run("%%distribute -n gpu\n1").assert_error("UsageError")
+    assert "no free GPU" in cell.error["evalue"]
+    for pid in processes.marked(one.marker):
+        if b"cellspan-agent" in processes.read(pid, "cmdline"):
+            os.kill(pid, signal.SIGKILL)
+    assert processes.wait_until(lambda: two.run("%%distribute -n gpu\n1").status == "ok", 60)
+
+
+@needs(1)
+def test_plain_cuda_is_the_gpu_of_local_rank(book):
+    nb = book()
+    rows = values(nb.ok("%%distribute -n gpu --gather\nimport os, torch\n(torch.zeros(1, device='cuda').device.index, os.environ['CELLSPAN_LOCAL_GPUS'], os.getpid())"))
+    uuids = dict(smi())
+    for index, own, pid in rows:
+        assert index == int(own)
+        mine = {uuid for p, uuid in gpu_processes() if p == str(pid)}
+        assert mine <= {uuids[index]}, "a context on a GPU of another rank"
+
+
+@needs(1)
+def test_no_rank_is_a_bad_fork(book):
+    nb = book()
+    for _ in range(20):
+        nb.ok("%%distribute -n gpu --fresh\nimport torch\ntorch.cuda.init()")
+
+
+@needs(1)
+def test_full_memory_is_told_with_who_holds_it(book):
+    cell = book().run("%%distribute -n 1\nimport torch\nx = torch.empty(10**12, dtype=torch.uint8, device='cuda')")
+    assert cell.status == "error" and re.search(r"GPU \d+ .*now in use: \S+ \S+ of ", cell.shown), cell.shown
+
+
+@needs(1)
+def test_a_device_side_assert_names_the_rank_to_restart(book):
+    nb = book()
+    nb.ok("%%distribute -n gpu\nimport os, torch\nkept = 1")
+    cell = nb.run("%%distribute\nif os.environ['RANK'] == '0':\n    torch.zeros(4, device='cuda')[torch.tensor([9], device='cuda')]\n    torch.cuda.synchronize()")
+    assert cell.status == "error" and "%ranks restart -r 0" in cell.shown, cell.shown
+    nb.ok("%ranks restart -r 0")
+    nb.ok("%%distribute -r 0\nimport torch\ntorch.zeros(1, device='cuda').item()")
+
+
+@needs(1)
+def test_of_a_view_only_what_is_seen_reaches_the_host(book):
+    nb = book()
+    nb.ok("import torch, resource\nx = torch.zeros(20 << 30 if torch.cuda.mem_get_info()[0] > 22 << 30 else 2 << 30, dtype=torch.uint8, device='cuda')")
+    nb.ok("y, before = x[:1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss")
+    nb.ok("%%distribute -n 1 --share\ny.sum().item()")
+    assert int(nb.ok("resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before").value) < 100 << 10
+
+
+@needs(1)
+def test_an_illegal_access_is_an_xid_in_the_certificate(book):
+    code = "%%distribute -n 1\nimport ctypes, os, torch\ntorch.cuda.init()\nx = torch.zeros(1, device='cuda')\n"
+    code += "torch.ops.aten.index_select(x, 0, torch.tensor([1 << 40], device='cuda'))\ntry:\n    torch.cuda.synchronize()\nfinally:\n    os._exit(3)"
+    cell = book().run(code).assert_error("RankDied")
+    assert re.search(r"Xid (13|31|43)", cell.shown), cell.shown
+
+
+@needs(1)
+def test_libraries_read_the_list_of_gpus(book):
+    for name in ("vllm", "deepspeed", "cupy"):
+        book().ok("%%%%distribute -n 1\ntry:\n    import %s\nexcept ImportError:\n    pass" % name, limit=300)
+
+
+# ---- two GPUs or more
+
+
+@needs(2)
+def test_init_serves_tensors_in_host_memory_and_on_gpus(book):
+    nb = book()
+    total = "sum(range(dist.get_world_size()))"
+    code = "%%distribute -n gpu --init --gather\n" + RANK + "x = torch.ones(1) * rank\ndist.all_reduce(x)\ny = torch.ones(1, device='cuda') * rank\ndist.all_reduce(y)\n"
+    assert values(nb.ok(code + "x.item() == y.item() == %s" % total)) == [True] * len(smi())
+
+
+@needs(2)
+@pytest.mark.parametrize("options", ["--gpus 1", "--gpus 2 -n 1", "-n 2 -r 0,1"])
+def test_a_first_barrier_takes_the_ranks_own_gpu(book, options):
+    rows = values(book().ok("%%%%distribute %s --init --gather\n%sdist.barrier()\n(torch.cuda.current_device(), int(os.environ['CELLSPAN_LOCAL_GPUS'].split(',')[0]))" % (options, RANK)))
+    assert all(a == b for a, b in rows)
+
+
+HANG = "if rank != 1:\n    x = torch.ones(1, device='cuda')\n    dist.all_reduce(x, group=GROUP)\n    x.item()\n"
+
+
+def interrupted(nb, groups, seconds):
+    """Rank 1 leaves out a collective; the others come back from an interrupt, and live."""
+    pids = nb.rank_pids(2)
+    nb.ok("%%distribute --init\n" + RANK + "two = dist.new_group()\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x), dist.all_reduce(x, group=two)\nkept = rank")
+    body = "".join(HANG.replace("    x.item()\n", "").replace("GROUP", group) for group in groups)
+    cell = nb.start("%%distribute --grace 60\n" + body + "print('begun', flush=True)\ntorch.cuda.synchronize()\nimport time\ntime.sleep(600)")
+    nb.wait_ranks(cell, "begun", 2)
+    nb.control("interrupt_request")
+    nb.wait(cell, 30)
+    assert cell.error["ename"] == "KeyboardInterrupt", cell.shown
+    stay(nb, pids, seconds)
+    assert values(nb.ok("%%distribute --init --gather\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)\n(kept, x.item())")) == [(0, 2.0), (1, 2.0)]
+
+
+@needs(2)
+@pytest.mark.parametrize("groups", [["None"], ["None", "two"]])
+def test_ranks_live_after_an_interrupt_in_nccl(book, groups):
+    interrupted(book(), groups, 90)
+
+
+@needs(2, soak=True)
+def test_ranks_live_long_after_an_interrupt_in_nccl(book):
+    interrupted(book(), ["None"], MUCH_LATER)
+
+
+@needs(2)
+def test_survivors_of_a_dead_rank_keep_their_variables(book):
+    nb = book()
+    pids = nb.rank_pids(2)
+    nb.ok("%%distribute --init\n" + RANK + "kept = 7\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)")
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\nif rank == 1:\n    import time\n    time.sleep(600)\ndist.all_reduce(x)\nx.item()")
+    nb.wait_ranks(cell, "begun", 2)
+    os.kill(pids[1], signal.SIGKILL)
+    nb.wait(cell, 60)
+    cell.assert_error("RankDied")
+    stay(nb, pids[:1])
+    assert nb.ok("%%distribute -r 0\nkept").value == "7"
+
+
+@needs(2, soak=True)
+def test_a_collective_may_wait_for_eleven_minutes(book):
+    nb = book()
+    pids = nb.rank_pids(2)
+    code = "%%distribute --init --gather\n" + RANK + "import time\nx = torch.ones(1, device='cuda')\nif rank == 1:\n    time.sleep(660)\ndist.all_reduce(x)\nx.item()"
+    assert values(nb.ok(code, limit=900)) == [2.0, 2.0]
+    stay(nb, pids, 30)
+
+
+@needs(2)
+def test_the_check_agrees_with_nccl_tests(book):
+    program = shutil.which("all_reduce_perf")
+    if not program:
+        pytest.skip("all_reduce_perf of nccl-tests is not on PATH")
+    n = len(smi())
+    nb = book()
+    nb.ok("%%distribute -n gpu\n1")
+    ours = {int(b): (float(us), float(bus)) for b, us, bus in re.findall(r"all_reduce +(\d+) +([\d.]+) +[\d.]+ +([\d.]+)", nb.ok("%ranks check", limit=200).shown)}
+    nb.close()
+    for size in (8, 64 << 20):
+        out = subprocess.run([program, "-b", str(size), "-e", str(size), "-g", str(n)], capture_output=True, text=True).stdout
+        us, bus = next((float(row.split()[5]), float(row.split()[7])) for row in out.splitlines() if row.strip().startswith(str(size) + " "))
+        if size == 8:
+            assert us / 2 <= ours[size][0] <= us * 2, (ours, out)
+        else:
+            assert abs(ours[size][1] - bus) <= bus / 10, (ours, out)
+
+
+@needs(2)
+@pytest.mark.parametrize("before", ["", "a = torch.ones(4096, 4096, device='cuda')\nfor _ in range(200):\n    a = a @ a / 4096\n"])
+@pytest.mark.parametrize("settings", ["", "expandable_segments:True"])
+def test_large_variables_go_from_gpu_to_gpu(book, before, settings):
+    nb = book(PYTORCH_CUDA_ALLOC_CONF=settings)
+    nb.ok("%%distribute -n 2 --share\nimport torch\n" + before)
+    nb.ok("import torch\nbig = torch.arange(16 << 20, dtype=torch.float32, device='cuda')")
+    assert values(nb.ok("%%distribute -n 2 --fresh --gpus 1 --gather\nimport torch\n(big.device.type, big.sum().item() > 0)")) == [("cuda", True)] * 2
+
+
+@needs(2)
+def test_a_cast_onto_a_full_gpu_is_a_clear_error(book):
+    nb = book()
+    nb.ok("%%distribute -n 2\nimport torch\nfull = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.999), dtype=torch.uint8, device='cuda')")
+    nb.ok("import torch\nbig = torch.zeros(64 << 20, dtype=torch.uint8)\nbig = big.cuda() if torch.cuda.is_available() else big")
+    cell = nb.run("%%distribute\nbig.device")
+    assert cell.status == "error" and "memory" in cell.shown.lower(), cell.shown
+
+
+@needs(2)
+def test_a_hang_in_nccl_names_the_rank_behind(book):
+    nb = book()
+    nb.ok("%%distribute -n 2 --init\n" + RANK + "x = torch.ones(1, device='cuda')\ndist.all_reduce(x)")
+    cell = nb.start("%%distribute\nprint('begun', flush=True)\nif rank == 0:\n    dist.all_reduce(x)\n    x.item()\nelse:\n    import time\n    time.sleep(600)")
+    nb.wait_ranks(cell, "begun", 2)
+    assert processes.wait_until(lambda: "NCCL #" in nb.ok("%ranks where").stdout, 60)
+    nb.control("interrupt_request")
+    nb.wait(cell, 60)
+
+
+@needs(2)
+def test_threads_and_other_libraries_take_the_first_gpu_they_see(book):
+    nb = book()
+    code = "%%distribute -n 2 --gpus own --gather\nimport threading, torch\nfound = []\n"
+    code += "t = threading.Thread(target=lambda: found.append(torch.zeros(1, device='cuda').device.index))\nt.start(); t.join()\nfound.append(torch.cuda.device_count())\nfound"
+    assert values(nb.ok(code)) == [[0, 1]] * 2
+    assert by_rank(nb.ok("%%distribute\nprint(1)").stdout)

@@ -1,0 +1,69 @@
+"""Ranks on the GPUs of two machines or more: tests/gpu/run --on ENGINE:SPEC."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from client import by_rank, values
+from realgpus import LATER, MUCH_LATER, ON, needs
+
+BEGIN = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
+
+
+@pytest.fixture
+def nb(fresh):
+    return fresh()
+
+
+@needs(0, nodes=2)
+def test_the_first_check_uses_the_named_interface(fresh):
+    nb = fresh(env={"NCCL_DEBUG": "INFO"})
+    nb.ok("%%%%distribute -n gpu --on %s\n1" % ON, limit=400)
+    shown = nb.ok("%ranks check", limit=300).shown
+    assert "over nccl" in shown.lower() or "NCCL" in shown, shown
+    names = values(nb.ok("%%distribute --gather\nimport os\nos.environ.get('NCCL_SOCKET_IFNAME', '')"))
+    assert all(name.startswith("=") for name in names), names
+    if "mlx5" in shown:
+        assert re.search(r"NET/IB", shown), "InfiniBand is there and not used:\n" + shown
+
+
+def die(nb, seconds):
+    rows = values(nb.ok("%%%%distribute -n gpu --on %s --init --gather\n%skept = 7\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)\n(os.getpid(), os.environ['GROUP_RANK'])" % (ON, BEGIN), limit=400))
+    last = len(rows) - 1
+    cell = nb.start("%%%%distribute\nprint('begun', flush=True)\nif rank == %d:\n    import signal, time\n    time.sleep(5)\n    os.kill(os.getpid(), signal.SIGKILL)\ndist.all_reduce(x)\nx.item()" % last)
+    nb.wait(cell, 120)
+    cell.assert_error("RankDied")
+    nb.ok("import time\ntime.sleep(%d)" % seconds, limit=seconds + 60)  # their processes are on other machines: asked afterwards
+    again = values(nb.ok("%%%%distribute -r 0-%d --gather\n(os.getpid(), kept)" % (last - 1)))
+    assert again == [(pid, 7) for pid, _ in rows[:last]]
+
+
+@needs(0, nodes=2)
+@pytest.mark.parametrize("ib", ["", "1"])
+def test_survivors_on_other_machines_keep_their_variables(fresh, ib):
+    die(fresh(env={"NCCL_IB_DISABLE": ib} if ib else None), LATER)
+
+
+@needs(0, nodes=2, soak=True)
+def test_survivors_on_other_machines_live_long(nb):
+    die(nb, MUCH_LATER)
+
+
+@needs(0, nodes=2)
+def test_the_first_cell_sends_large_variables_with_its_settings(nb):
+    nb.ok("import numpy\nbig = numpy.arange(2 << 20, dtype=numpy.float64)")
+    cell = nb.ok("%%%%distribute -n gpu --on %s --env NCCL_DEBUG=INFO --gather\nfloat(big[-1])" % ON, limit=400)
+    assert set(values(cell)) == {float((2 << 20) - 1)}
+    assert "NCCL INFO" in cell.shown and "too late" not in cell.shown, cell.shown
+
+
+@needs(0, nodes=2)
+def test_inside_a_job_an_agent_sees_all_gpus_of_its_node(nb):
+    """To be run in a job of sbatch --gpus-per-task=1 -n8, say, with --on slurm."""
+    if not ON.startswith("slurm") or not os.environ.get("SLURM_JOB_ID"):
+        pytest.skip("not inside a job of Slurm, with --on slurm")
+    cell = nb.ok("%%%%distribute -n gpu --on %s\nimport os\nprint(os.environ['LOCAL_WORLD_SIZE'])" % ON, limit=400)
+    most = max(int(lines[0]) for lines in by_rank(cell.stdout).values())
+    assert most == int(os.environ.get("SLURM_GPUS_ON_NODE", most)), "one GPU a task, and not the node's"
