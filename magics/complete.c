@@ -83,6 +83,7 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
         offer_ranks(o, world);
         return 1;
     case OPTION_COUNT:
+    case OPTION_GPUS:
     case OPTION_ENGINE:
     case OPTION_MODE:
     case OPTION_WORD:

@@ -5,6 +5,7 @@
 
 #define NEVER_MS (UINT64_C(365) * 24 * 3600 * 1000)
 
+static const char *const own[] = { "own", NULL };
 static const char *const gpu[] = { "gpu", NULL };
 static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL }; /* enum plan_merge, in its order */
 static const char *const backends[] = { "nccl", "gloo", NULL };
@@ -86,15 +87,16 @@ static const struct option options[] = {
       .standard = "off",
       .help = "initialise torch.distributed first" },
     { .name = "gpus",
-      .kind = OPTION_NUMBER,
+      .kind = OPTION_GPUS,
       .at = offsetof(struct plan, gpus),
-      .value = "K",
+      .value = "K|own|K,own",
+      .words = own,
       .words_are = "GPUs",
       .min = 1,
       .max = 64,
       .standard = "1 where there are GPUs",
       .excludes = "no-gpu",
-      .help = "GPUs of each rank" },
+      .help = "GPUs of each rank; own: it sees no others" },
     { .name = "no-gpu",
       .kind = OPTION_FLAG,
       .at = offsetof(struct plan, no_gpu),
@@ -233,6 +235,10 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
     if (plan->per_node == PLAN_N_GPU) { /* one for each GPU is the same, counted either way */
         plan->n = PLAN_N_GPU;
         plan->per_node = 0;
+    }
+    if (plan->gpus != PLAN_GPUS_UNSET && (plan->gpus & PLAN_GPUS_OWN)) {
+        plan->gpus &= ~PLAN_GPUS_OWN;
+        plan->own_gpus = true;
     }
     plan->merge_set = option_given(call, "merge", NULL) != NULL;
     if (check_gpus(call, plan, err) < 0)

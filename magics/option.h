@@ -9,6 +9,7 @@
 enum option_kind {
     OPTION_FLAG,   /* bool: no value */
     OPTION_COUNT,  /* unsigned: min to max, or the one of words */
+    OPTION_GPUS,   /* unsigned: min to max, or the one of words, or both as "2,own": PLAN_GPUS_OWN is set then */
     OPTION_NUMBER, /* unsigned: min to max, of what words_are says */
     OPTION_ENGINE, /* char *: NAME or NAME:SPEC; words are those that are always there */
     OPTION_RANKS,  /* char *: a rank set, kept as written */

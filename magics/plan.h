@@ -23,6 +23,7 @@ enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_RAW };
 #define PLAN_N_UNSET 0u
 #define PLAN_N_GPU 0xffffffffu /* -n gpu: one rank per visible GPU */
 #define PLAN_GPUS_UNSET 0u
+#define PLAN_GPUS_OWN   0x10000u /* beside a number, while the option is read */
 
 /* All strings are owned by the plan and may be NULL where the option was not given. */
 struct plan {
@@ -46,6 +47,7 @@ struct plan {
     bool fresh;
     char *on;                   /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
     unsigned gpus;              /* of each rank, or PLAN_GPUS_UNSET */
+    bool own_gpus;              /* and each sees those alone */
     bool no_gpu;                /* ranks see no GPU; neither gpus nor PLAN_N_GPU go with it */
     bool share;                 /* others may hold the ranks' GPUs too */
     char **names;               /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */

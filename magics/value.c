@@ -1,6 +1,7 @@
 /* value.c - the text of an option's value becomes a field of the plan. See option.h. */
 #include "magics/option.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -337,6 +338,25 @@ int value_ranks_within(const char *n_as, unsigned n, const char *as, const char 
                    token_shown(shown, spec), worst, n, n - 1);
 }
 
+static int gpus_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+{
+    const char *comma = strchr(text, ',');
+    const bool both = comma && word_index(o, comma + 1) >= 0;
+    char number[16], shown[TOKEN_SHOWN];
+
+    if (word_index(o, text) >= 0) {
+        *to = 1 | PLAN_GPUS_OWN;
+        return 0;
+    }
+    if (!isdigit((unsigned char)text[0]) && text[0] != '-')
+        return err_set(err, "%s %s: not a number (give a count, own, or both as in 2,own)", as, token_shown(shown, text));
+    snprintf(number, sizeof number, "%.*s", (int)(both && comma - text < 15 ? comma - text : 15), text);
+    if (number_set(o, as, both ? number : text, to, err) < 0)
+        return -1;
+    *to |= both ? PLAN_GPUS_OWN : 0;
+    return 0;
+}
+
 static int word_set(const struct option *o, const char *as, const char *text, char **to, struct err *err)
 {
     if (!text)
@@ -369,6 +389,8 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
         return 0;
     case OPTION_COUNT:
         return count_set(o, as, text, to, err);
+    case OPTION_GPUS:
+        return gpus_set(o, as, text, to, err);
     case OPTION_NUMBER:
         return number_set(o, as, text, to, err);
     case OPTION_ENGINE:

@@ -1,5 +1,5 @@
-/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what else placement looks
- * at. */
+/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what else placement
+ * looks at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static void note_held(struct machine *m, const json_t *gpu, const char *by)
 {
     const size_t at = strlen(m->held);
 
-    snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s", at ? ", " : "held: ",
-             (long long)json_integer_value(json_object_get(gpu, "index")), by);
+    snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s",
+             at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")), by);
 }
 
 void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
@@ -66,6 +66,7 @@ struct place_want sites_want(const struct cell *c)
     if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
         want.no_gpu = c->plan.no_gpu;
         want.gpus = c->plan.gpus;
+        want.own = c->plan.own_gpus;
     }
     if (c->plan.n == PLAN_N_GPU)
         want.no_gpu = false;
@@ -155,6 +156,10 @@ static int refuse_change(struct cell *c)
         snprintf(asked, sizeof asked, "--gpus %u", c->plan.gpus);
         snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by", g->gpus,
                  g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
+    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.own_gpus != g->want.own) {
+        snprintf(asked, sizeof asked, "--gpus %u%s", c->plan.gpus, c->plan.own_gpus ? ",own" : "");
+        snprintf(have, sizeof have, "GPUs that %s are held by",
+                 g->want.own ? "their rank alone sees" : "all ranks see");
     } else if (c->plan.n == PLAN_N_GPU && g->want.no_gpu) {
         snprintf(asked, sizeof asked, "-n gpu");
         snprintf(have, sizeof have, "no GPUs are held by");

@@ -64,8 +64,8 @@ static int add_u32(struct buf *out, uint32_t v)
 }
 
 /* The ranks of one machine: START's list of ranks is parallel to the workers of its envelope. */
-static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus, bool share,
-                    struct err *err)
+static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus,
+                    const struct place_want *want, struct err *err)
 {
     struct notebook *nb = c->nb;
     uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
@@ -89,7 +89,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     m.v[F_START_CWD].s = slice_text(node == NODE_HERE ? "" : nb->cwd);
     m.v[F_START_ENV].s = slice_text("{}");
     m.v[F_START_GPUS].u64 = gpus;
-    m.v[F_START_SHARE].u64 = share;
+    m.v[F_START_SHARE].u64 = (want->share ? START_SHARE : 0) | (want->own ? START_OWN : 0);
     if (rc < 0)
         err_set(err, "out of memory while starting ranks");
     else
@@ -119,7 +119,7 @@ static int start_all(struct cell *c, const struct sites *s, const struct ranks *
             if (at[k] == i && ranks_add(&there, (unsigned)k) < 0)
                 rc = err_set(&err, "out of memory while starting ranks");
         if (rc == 0 && ranks_count(&there))
-            rc = start_on(c, s->node[i].node, &there, gpus, want->share, &err);
+            rc = start_on(c, s->node[i].node, &there, gpus, want, &err);
         ranks_release(&there);
     }
     c->group->gpus = gpus;
@@ -355,8 +355,8 @@ void start_took_too_long(struct cell *c)
         if (c->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s", ranks_count(&late) > 1 ? "ranks" : "rank",
-                  text.p, limit);
+        cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",
+                  ranks_count(&late) > 1 ? "ranks" : "rank", text.p, limit);
     if (ranks_count(&late)) /* else it is home that takes its time, which it may */
         manage_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);

@@ -25,6 +25,7 @@ struct place_node {
 struct place_want {
     unsigned gpus; /* of each rank; 0: one, where there are some */
     bool no_gpu;
+    bool own;   /* each rank sees no GPUs but its own */
     bool share; /* GPUs that others hold will do, and several ranks may hold one */
 };
 

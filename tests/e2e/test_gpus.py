@@ -116,6 +116,16 @@ def test_each_rank_gets_as_many_as_it_asks_for(book):
     assert values(nb.ok("%%distribute -n gpu --gpus 1 --fresh --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
 
 
+def test_ranks_see_their_own_alone_where_that_is_asked_for(book):
+    nb = book()
+    assert [row[1:] for row in values(nb.ok(WHERE % "--gpus own"))] == [[str(k), str(k)] for k in range(4)]
+    refused(nb.run("%%distribute --gpus 1\n1"), "--gpus 1: GPUs that their rank alone sees are held by ranks 0-3", "--fresh")
+    assert [row[2] for row in values(nb.ok(WHERE % "--gpus 2,own --fresh -n 2"))] == ["0,1", "2,3"]
+    assert values(nb.ok("%%distribute --gather\nos.environ['CELLSPAN_LOCAL_GPUS']")) == ["0,1"] * 2
+    assert [row[2] for row in values(nb.ok(WHERE % "--gpus 2 --fresh -n 2"))] == ["0,1,2,3"] * 2
+    assert "own" in refused(nb.run("%%distribute --gpus mine\n1"), "--gpus mine")
+
+
 def test_ranks_that_start_without_since_the_driver_fails_say_so(book, gpus):
     gpus.set("count 4", "crash nvmlInit_v2")
     cell = book().ok("%%distribute -n 2\nimport os\nprint(os.environ.get('CUDA_VISIBLE_DEVICES'))")

@@ -278,7 +278,9 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     if (rc == 0)
         rc = gpu_take(s->agent->gpus, living, n,
                       m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
-                      m->v[F_START_SHARE].u64 == 1, err);
+                      (m->v[F_START_SHARE].u64 & START_SHARE) != 0, err);
+    for (size_t i = 0; rc == 0 && i < s->n && (m->v[F_START_SHARE].u64 & START_OWN); i++)
+        gpu_hide_others(s->agent->gpus, s->v[i].worker);
     free(living);
     return rc;
 }

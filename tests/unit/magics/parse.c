@@ -95,7 +95,9 @@ static const struct bad {
     { "%%distribute --gpus 0\n1", "--gpus 0: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus -1\n1", "--gpus -1: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus 65\n1", "--gpus 65: from 1 to 64 GPUs are possible" },
-    { "%%distribute --gpus two\n1", "--gpus two: not a number" },
+    { "%%distribute --gpus two\n1", "--gpus two: not a number (give a count, own, or both as in 2,own)" },
+    { "%%distribute --gpus 2,mine\n1", "--gpus 2,mine: not a number" },
+    { "%%distribute --gpus 65,own\n1", "--gpus 65: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus 2 --no-gpu\n1", "--gpus and --no-gpu exclude each other" },
     { "%%distribute --no-gpu --gpus=2\n1", "--no-gpu and --gpus exclude each other" },
     { "%%distribute --no-gpu -n gpu\n1", "-n gpu and --no-gpu exclude each other" },
@@ -182,7 +184,13 @@ static void placement_is_kept(void)
     is_int(parse("%%distribute --on 'slurm:--nodes=2 --gres=gpu:4' --gpus 2 --share -n 4\n1", &p, &err), 0,
            "placement parses: %s", err.text);
     is_text(p.on, "slurm:--nodes=2 --gres=gpu:4", "--on with its spec");
-    ok(p.gpus == 2 && p.share && !p.no_gpu, "--gpus and --share");
+    ok(p.gpus == 2 && p.share && !p.no_gpu && !p.own_gpus, "--gpus and --share");
+    plan_release(&p);
+    is_int(parse("%%distribute --gpus 2,own\n1", &p, &err), 0, "GPUs that nobody else sees: %s", err.text);
+    ok(p.gpus == 2 && p.own_gpus, "two of them");
+    plan_release(&p);
+    is_int(parse("%%distribute --gpus own\n1", &p, &err), 0, "or one: %s", err.text);
+    ok(p.gpus == 1 && p.own_gpus, "without a number");
     plan_release(&p);
     is_int(parse("%distribute --on=my-engine --no-gpu train.py", &p, &err), 0, "an engine of others: %s", err.text);
     is_text(p.on, "my-engine", "is taken by its name");

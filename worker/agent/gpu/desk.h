@@ -18,6 +18,7 @@ struct seat {
     uint32_t worker;
     bool share;
     bool lent;  /* its leases are another seat's, held once more: they are looked after there */
+    bool own;   /* its worker sees no other GPUs */
     unsigned n;
     struct hold hold[];
 };

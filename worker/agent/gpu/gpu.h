@@ -50,9 +50,11 @@ MUST_USE int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsi
 MUST_USE int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err);
 void gpu_give(struct gpu_desk *d, uint32_t worker); /* any worker: most have none */
 bool gpu_has(const struct gpu_desk *d, uint32_t worker);
+/* It is to see no GPUs but its own, and nobody else is to see those. */
+void gpu_hide_others(struct gpu_desk *d, uint32_t worker);
 /* What the worker's environment is to say. visible: CUDA_VISIBLE_DEVICES, all that `mate` have, which are n workers in the order
  * of ranks, itself among them: by numbers, which hold under CUDA_DEVICE_ORDER=PCI_BUS_ID, or by UUIDs; own: which of these are its own, counted from 0, as "2,3". One that
- * shares its GPUs, or has a MIG instance (CUDA takes one of those a process), sees its own alone, and nobody else sees
+ * is to see no others, shares its GPUs, or has a MIG instance (CUDA takes one of those a process), sees its own alone, and nobody else sees
  * what is shared. Both are appended to, separated by commas. -1: memory is out. */
 MUST_USE int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n, struct buf *visible,
                          struct buf *own);

@@ -38,6 +38,14 @@ bool gpu_has(const struct gpu_desk *d, uint32_t worker)
     return desk_seat(d, worker) != NULL;
 }
 
+void gpu_hide_others(struct gpu_desk *d, uint32_t worker)
+{
+    struct seat *s = desk_seat(d, worker);
+
+    if (s)
+        s->own = true;
+}
+
 static void seat_destroy(struct seat *s)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -61,7 +69,7 @@ static bool is_alone(const struct gpu_desk *d, const struct seat *s)
 {
     const struct gpu *one = s->n ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
 
-    return s->share || (one && one->instance >= 0);
+    return s->share || s->own || (one && one->instance >= 0);
 }
 
 /* *at: how many stand there already. own: NULL for a mate's. */
