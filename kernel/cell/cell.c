@@ -60,6 +60,7 @@ void cell_destroy(struct cell *c)
         plan_release(&c->plan);
     shipments_release(&c->ships);
     ranks_release(&c->to);
+    ranks_release(&c->comparing);
     buf_release(&c->progress);
     buf_release(&c->kept.content);
     logs_free(c->logs);

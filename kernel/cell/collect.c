@@ -142,8 +142,7 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
 
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
-    if (m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) /* it could not take what was sent: it lacks the names again */
-        json_object_clear(r->known);
+    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
         cast_failed(c, m);
     if (!member || member->state != MEMBER_RUNNING) {
@@ -198,7 +197,8 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
         if (question_message(nb, r, m))
             break;
         if (!nb->cell ||
-            !(cast_message(nb->cell, worker, m) || check_message(nb->cell, cell_worker(nb->cell, worker), m)))
+            !(compare_message(nb->cell, r, m) || cast_message(nb->cell, worker, m) ||
+              check_message(nb->cell, cell_worker(nb->cell, worker), m)))
             log_debug("collect", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:

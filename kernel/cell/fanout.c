@@ -320,16 +320,37 @@ static struct slice code_of(const struct cell *c)
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 
+/* RUN's names: those that ranks are to watch, and those that go, for home has deleted them. Empty where there are none. */
+static int add_names(const struct cell *c, struct buf *out)
+{
+    json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->captured);
+    size_t k;
+    json_t *row;
+    int rc = watch && deleted ? 0 : -1;
+
+    json_array_foreach(json_object_get(c->captured, "assigned"), k, row)
+    {
+        if (rc == 0)
+            rc = json_array_append(watch, json_array_get(row, 0));
+    }
+    if (rc == 0 && (json_array_size(watch) || json_array_size(deleted)))
+        rc = text_json(out, json_pack("{s:O, s:O}", "watch", watch, "deleted", deleted));
+    json_decref(watch);
+    json_decref(deleted);
+    return rc;
+}
+
 void fanout_run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
-    struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT;
+    struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT, names = BUF_INIT;
 
     world_open(c);
     logs_note(c->nb, c->id, c->count, false);
     if (group_assigned(c->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0) {
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0 ||
+        add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = code_of(c);
@@ -340,31 +361,61 @@ void fanout_run(struct cell *c)
         m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
         m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
+        m.v[F_RUN_NAMES].s = buf_slice(&names);
         if (run_all(c, &m) == 0)
             members_run(c);
     }
     buf_release(&env);
     buf_release(&argv);
     buf_release(&layout);
+    buf_release(&names);
     collect_look(c);
 }
 
-/* %pull: one name after the other, each from every rank. %push: an empty FETCH, which tells how the BINDs went. */
+bool fanout_pulls_values(const struct cell *c)
+{
+    const char *ranks = c->plan.kind == PLAN_PULL ? c->plan.ranks : NULL, *digits;
+
+    if (!ranks)
+        return false;
+    digits = ranks + (ranks[0] == '-');
+    return digits[0] && digits[strspn(digits, "0123456789")] == '\0';
+}
+
+/* Of one rank all names are fetched at once, so that what they share is shared at home. With --into there is but one, and
+ * it is another name there than on the rank. */
+static int fetched_names(const struct cell *c, struct buf *out)
+{
+    if (c->plan.kind != PLAN_PULL)
+        return 0;
+    if (!fanout_pulls_values(c) || c->plan.into)
+        return buf_add_text(out, c->plan.names[c->pulled]);
+    for (char **name = c->plan.names; *name; name++)
+        if (buf_addf(out, "%s%s", out->n ? "," : "", *name) < 0)
+            return -1;
+    return 0;
+}
+
+/* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs went. */
 void fanout_fetch(struct cell *c)
 {
-    const char *name = c->plan.kind == PLAN_PULL ? c->plan.names[c->pulled] : "";
-    int rc = 0;
+    struct buf names = BUF_INIT;
+    int rc = fetched_names(c, &names);
 
     members_begin(c);
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
     for (size_t k = 0; rc == 0 && k < c->n; k++) {
         struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
 
-        m.blob = name[0] ? c->nb->next_blob++ : 0;
-        m.v[F_FETCH_NAMES].s = slice_text(name);
+        m.blob = names.n ? c->nb->next_blob++ : 0;
+        m.v[F_FETCH_NAMES].s = buf_slice(&names);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
+        m.v[F_FETCH_FLAGS].u64 = fanout_pulls_values(c) && !c->plan.into ? FETCH_KEEP : 0;
         if ((rc = cell_send(c, &c->member[k].worker, 1, &m)) == 0)
             member_told(c, &c->member[k]);
     }
+    buf_release(&names);
     if (rc == 0)
         members_run(c);
     else

@@ -80,7 +80,7 @@ static bool all_sent(struct cell *c)
     return true;
 }
 
-/* A list by rank; one value for one rank. */
+/* A list by rank, or one value. */
 static void bind_all(struct cell *c, const char *name, unsigned count, bool list)
 {
     if (!all_sent(c))
@@ -92,6 +92,15 @@ static void bind_all(struct cell *c, const char *name, unsigned count, bool list
     for (size_t k = 0; k < c->n; k++)
         if (bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count) < 0)
             return;
+}
+
+/* Of one rank all names came at once, in a dict. */
+static void bind_pulled(struct cell *c)
+{
+    if (!fanout_pulls_values(c) || c->plan.into)
+        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->pulled], 0, !fanout_pulls_values(c));
+    else if (all_sent(c))
+        (void)bind_home(c, &c->member[0], BIND_DICT, "", 0);
 }
 
 static void bind_result(struct cell *c)
@@ -151,7 +160,7 @@ static void show_result(struct cell *c, const json_t *bundle)
 static void succeed(struct cell *c)
 {
     if (c->plan.kind == PLAN_PULL)
-        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->pulled], 0, c->n > 1);
+        bind_pulled(c);
     else if (c->plan.kind != PLAN_PUSH)
         bind_result(c);
     if (c->state == CELL_OVER)
@@ -210,9 +219,13 @@ void finish(struct cell *c)
 
 static void next_pull(struct cell *c)
 {
+    const bool all = fanout_pulls_values(c) && !c->plan.into;
+
     drop_blobs(c);
     c->pulled++;
-    if (c->interrupts)
+    if (all)
+        finish_now(c);
+    else if (c->interrupts)
         cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more", c->plan.names[c->pulled - 1]);
     else if (c->plan.names[c->pulled]) {
         if (cell_members(c) < 0)
@@ -376,5 +389,6 @@ void finish_now(struct cell *c)
     else if (c->wants_return)
         send_return(c);
     drop_blobs(c);
+    compare_over(c);
     cast_over(c);
 }

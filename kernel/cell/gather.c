@@ -45,7 +45,7 @@ static int ask_capture(struct cell *c)
         script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0) |
-                               (script.n ? CAPTURE_SCRIPT : 0);
+                               (script.n ? CAPTURE_SCRIPT : 0) | (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
     c->wants_capture = c->recorded = true;
@@ -178,8 +178,6 @@ static void go_on(struct cell *c)
 
 void gather_look(struct cell *c)
 {
-    struct err err = { "" };
-
     if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port || !ranks_ready(c))
         return;
     c->start_ns = NEVER;
@@ -194,7 +192,17 @@ void gather_look(struct cell *c)
     c->state = CELL_SHIPPING;
     if (follow_tell(c) < 0)
         return;
-    if (c->captured && shipments_plan(c->group, &c->to, c->captured, &c->ships, &err) < 0) {
+    if (c->captured)
+        compare_begin(c);
+    else
+        go_on(c);
+}
+
+void gather_ship(struct cell *c)
+{
+    struct err err = { "" };
+
+    if (shipments_plan(c->group, &c->to, c->captured, &c->ships, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }

@@ -12,6 +12,7 @@
  *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
  *   follow.c     what ranks follow home in, such as its environment
+ *   compare.c    what ranks have changed is not overwritten by what home has changed
  *   cast.c       big variables from GPU to GPU
  *   fanout.c     BIND and RUN, FETCH for %pull
  *   collect.c    DONE, EXITED, displays, input of the ranks
@@ -67,6 +68,7 @@
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
 #define CAPTURE_SCRIPT 4u
+#define CAPTURE_PUSH 8u
 #define BIND_DICT 0u
 #define BIND_VALUE 1u
 #define BIND_MORE 2u
@@ -168,6 +170,7 @@ struct cell {
     char *said;              /* owned: the engine's last words, or NULL */
     bool recorded;           /* home was told to write it into the history */
     struct shipments ships;
+    struct ranks comparing;  /* those that have not said yet whether they changed what home wants to send again */
     size_t packed;
     unsigned pulled;         /* %pull: names done */
     size_t binds;            /* BINDs that home has not answered */
@@ -393,11 +396,17 @@ void gather_stop(struct cell *c, const struct ranks *living);
 int gather_ask_port(struct cell *c);                       /* -1: the cell has failed */
 void gather_message(struct cell *c, unsigned node, const struct span *m); /* CAPTURED, PACKED, PORT */
 void gather_look(struct cell *c);                          /* goes on when all is there */
+void gather_ship(struct cell *c);                          /* what travels is sent: no rank's change is in the way */
 void gather_shipped(struct cell *c);                       /* the next of its shipments has left */
 void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
 
 /* follow.c */
 int follow_tell(struct cell *c); /* the ranks that were told something else; -1: the cell has failed */
+
+/* compare.c */
+void compare_begin(struct cell *c); /* goes on with gather_ship() */
+bool compare_message(struct cell *c, struct rank *r, const struct span *m); /* a PROBED; false: not one that is waited for */
+void compare_over(struct cell *c); /* the cell is: nobody is to look any more */
 
 /* cast.c */
 /* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no others. */
@@ -415,6 +424,7 @@ int fanout_send(struct cell *c, const struct ranks *to, const struct span *m); /
 void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
 /* Adds "env" and "layout" as RUN has them, of the world that the cell is in. -1: memory is out. */
 MUST_USE int fanout_add_world(const struct cell *c, json_t *to);
+bool fanout_pulls_values(const struct cell *c); /* %pull of one rank that is named by its number: no lists */
 bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
 void fanout_run(struct cell *c);
 void fanout_fetch(struct cell *c);

@@ -21,6 +21,8 @@ struct group *group_create(const char *name, struct err *err)
 static void rank_release(struct rank *r)
 {
     json_decref(r->known);
+    json_decref(r->unsure);
+    json_decref(r->said);
     free(r->ran);
 }
 
@@ -41,8 +43,11 @@ void group_destroy(struct group *g)
 
 static int rank_init(struct rank *r, unsigned number)
 {
-    *r = (struct rank){ .number = number, .known = json_object() };
-    return r->known ? 0 : -1;
+    *r = (struct rank){ .number = number, .known = json_object(), .unsure = json_object(), .said = json_object() };
+    if (r->known && r->unsure && r->said)
+        return 0;
+    rank_release(r);
+    return -1;
 }
 
 /* Empty seats are filled when the next worker is looked for. */
@@ -143,7 +148,7 @@ struct rank *group_worker(const struct group *g, uint32_t worker)
 
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
-    if (json_object_clear(r->known) < 0)
+    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 || json_object_clear(r->said) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
     r->node = node;
@@ -162,6 +167,8 @@ void rank_end(struct rank *r)
     r->worker = 0;
     r->pid = 0;
     json_object_clear(r->known);
+    json_object_clear(r->unsure);
+    json_object_clear(r->said);
     r->n_ran = 0;
 }
 
@@ -198,6 +205,26 @@ void group_forget_versions(struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++)
         json_object_clear(g->rank[k].known);
+}
+
+void group_forget_said(struct group *g)
+{
+    for (unsigned k = 0; k < g->size; k++)
+        json_object_clear(g->rank[k].said);
+}
+
+void rank_answered(struct rank *r, bool unbound, struct slice gone)
+{
+    const char *name;
+    json_t *value;
+    char *names = gone.n ? strndup(gone.p, gone.n) : NULL, *rest = NULL;
+
+    if (unbound)
+        json_object_foreach(r->unsure, name, value) json_object_del(r->known, name);
+    json_object_clear(r->unsure);
+    for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
+        json_object_del(r->known, one);
+    free(names);
 }
 
 /* ---- the cells that ran ---- */

@@ -24,6 +24,8 @@ struct rank {
     bool is_new;       /* has not run a cell since its process started */
     unsigned lives;    /* processes that this rank has had */
     json_t *known;     /* owned: name -> version of what home shipped to it */
+    json_t *unsure;    /* owned: the names that were sent to it since it last answered */
+    json_t *said;      /* owned: name -> what it says of its own value, of those that this cell asked it about */
     struct stretch *ran; /* owned, n_ran of them, in order: the cells that it ran, as places in the group's list */
     unsigned n_ran;
 };
@@ -78,6 +80,11 @@ bool group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now: its versions mean nothing any more. */
 void group_forget_versions(struct group *g);
+/* A cell begins: what ranks said for the one before means nothing any more. */
+void group_forget_said(struct group *g);
+/* It answered a RUN or FETCH. unbound: it could not take what was sent before. gone: names that came from home, with
+ * commas, and are no more. It lacks both. */
+void rank_answered(struct rank *r, bool unbound, struct slice gone);
 
 /* The cells that ran on the group and not on this rank, as "4, 7", appended to out; returns how many, or -1. */
 unsigned rank_cells(const struct rank *r); /* how many it ran */

@@ -2,6 +2,31 @@
 
 #include <stdlib.h>
 
+/* Why a name is listed: CAPTURED's `how`. */
+enum how { HOW_READ, HOW_NAMED, HOW_PUSHED, HOW_SPARE, HOW_PULLED, HOW_TIED };
+
+struct row {
+    const char *name;
+    const json_t *version;
+    json_int_t since; /* who has a version before this one gets the name unasked: home has assigned it since. 0: it came
+                         from a rank, so that others may have one of their own */
+    json_int_t how;
+    size_t tie; /* number of the names that share memory with it, from 1; 0: none do */
+};
+
+struct rows {
+    struct row *item; /* owned */
+    size_t n;
+};
+
+/* What is to become of a name on a rank. */
+enum lot {
+    LOT_HAS,   /* nothing: it has it */
+    LOT_SEND,
+    LOT_ASK,   /* the rank has to say first whether it changed its own */
+    LOT_CLASH, /* it did, or can't tell: home's is not to go over it */
+};
+
 void shipments_release(struct shipments *s)
 {
     for (size_t k = 0; k < s->n; k++) {
@@ -11,6 +36,17 @@ void shipments_release(struct shipments *s)
     free(s->item);
     *s = (struct shipments)SHIPMENTS_INIT;
 }
+
+void touched_release(struct touched *t)
+{
+    free(t->names);
+    free(t->why);
+    ranks_release(&t->changed);
+    ranks_release(&t->unsure);
+    *t = (struct touched)TOUCHED_INIT;
+}
+
+/* ---- what home said ---- */
 
 static bool rows_ok(const json_t *captured)
 {
@@ -31,24 +67,95 @@ static bool captured_ok(const json_t *captured)
     return rows_ok(json_object_get(captured, "names")) && (!assigned || rows_ok(assigned));
 }
 
-/* The names that the rank lacks, comma-separated. */
-static int lacking(const struct rank *r, const json_t *captured, struct buf *names)
+static size_t tie_of(const json_t *tied, const char *name)
 {
-    size_t k;
-    json_t *row;
+    size_t group, k;
+    json_t *names, *one;
 
-    json_array_foreach(json_object_get(captured, "names"), k, row)
+    json_array_foreach((json_t *)tied, group, names) json_array_foreach(names, k, one)
     {
-        const char *name = json_string_value(json_array_get(row, 0));
-        const json_t *version = json_object_get(r->known, name);
-
-        if (version && json_equal(version, json_array_get(row, 1)))
-            continue;
-        if (buf_addf(names, "%s%s", names->n ? "," : "", name) < 0)
-            return -1;
+        if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
+            return group + 1;
     }
     return 0;
 }
+
+/* -1: it is malformed, or memory is out. */
+static int rows_open(const json_t *captured, struct rows *out, struct err *err)
+{
+    const json_t *names = json_object_get(captured, "names"), *tied = json_object_get(captured, "tied");
+    size_t k;
+    json_t *row;
+
+    *out = (struct rows){ NULL, 0 };
+    if (!captured_ok(captured))
+        return err_set(err, "home answered CAPTURE with something that is no list of names");
+    if (!(out->item = calloc(json_array_size(names) + 1, sizeof *out->item)))
+        return err_set(err, "out of memory while planning what travels");
+    json_array_foreach(names, k, row)
+    {
+        const json_t *version = json_array_get(row, 1), *since = json_array_get(row, 4);
+        const char *name = json_string_value(json_array_get(row, 0));
+
+        out->item[out->n++] = (struct row){ .name = name,
+                                            .version = version,
+                                            .since = json_integer_value(json_is_integer(since) ? since : version),
+                                            .how = json_integer_value(json_array_get(row, 5)),
+                                            .tie = tie_of(tied, name) };
+    }
+    return 0;
+}
+
+/* ---- the rules ---- */
+
+/* A rank has a value, and said so. current: home's has not changed since. */
+static enum lot lot_of_said(const struct row *row, const char *said, bool current, bool drawn)
+{
+    if (strcmp(said, "gone") == 0)
+        return LOT_SEND;
+    if (row->how == HOW_PULLED && !drawn) /* what came from a rank does not go back by itself */
+        return LOT_HAS;
+    if (strcmp(said, "same") == 0)
+        return current && !drawn ? LOT_HAS : LOT_SEND;
+    if (row->how == HOW_SPARE) /* the cell assigns it: it does not need home's */
+        return LOT_HAS;
+    return row->how == HOW_NAMED || row->how == HOW_PUSHED ? LOT_SEND : LOT_CLASH;
+}
+
+/* drawn: another name that shares memory with this one goes, so that this one has to go as well. */
+static enum lot lot_of(const struct rank *r, const struct row *row, bool drawn)
+{
+    const json_t *known = json_object_get(r->known, row->name);
+    const char *said = json_string_value(json_object_get(r->said, row->name));
+    const bool current = known && json_equal(known, row->version);
+
+    if (row->how == HOW_TIED && (!drawn || !known)) /* the cell does not need it */
+        return LOT_HAS;
+    if (known ? json_integer_value(known) < row->since : row->since > 0)
+        return LOT_SEND;
+    if (row->how == HOW_PUSHED && (!current || drawn))
+        return LOT_SEND;
+    if (current && !drawn && row->how != HOW_NAMED && row->how != HOW_PUSHED)
+        return LOT_HAS;
+    return said ? lot_of_said(row, said, current, drawn) : LOT_ASK;
+}
+
+static bool is_drawn(const struct rank *r, const struct rows *rows, const struct row *row)
+{
+    for (size_t k = 0; row->tie && k < rows->n; k++)
+        if (rows->item[k].tie == row->tie && lot_of(r, &rows->item[k], false) != LOT_HAS)
+            return true;
+    return false;
+}
+
+static enum lot lot_with_others(const struct rank *r, const struct rows *rows, const struct row *row)
+{
+    const enum lot lot = lot_of(r, row, false);
+
+    return lot == LOT_HAS && is_drawn(r, rows, row) ? lot_of(r, row, true) : lot;
+}
+
+/* ---- shipments ---- */
 
 static struct shipment *shipment_named(struct shipments *s, struct slice names)
 {
@@ -69,38 +176,129 @@ static struct shipment *shipment_add(struct shipments *s, struct buf *names)
     return item[s->n].names ? &item[s->n++] : NULL;
 }
 
-static int plan_rank(const struct group *g, unsigned rank, const json_t *captured, struct shipments *out)
+/* The names of this lot on this rank. */
+static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot, struct shipments *out)
 {
     struct buf names = BUF_INIT;
     struct shipment *s;
-    int rc = -1;
+    int rc = 0;
 
-    if (rank >= g->size || lacking(&g->rank[rank], captured, &names) < 0)
-        goto out;
-    rc = 0;
-    if (names.n == 0)
-        goto out;
-    if (!(s = shipment_named(out, buf_slice(&names))))
-        s = shipment_add(out, &names);
-    rc = s ? ranks_add(&s->ranks, rank) : -1;
-out:
+    for (size_t k = 0; rc == 0 && k < rows->n; k++)
+        if (lot_with_others(r, rows, &rows->item[k]) == lot)
+            rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
+    if (rc == 0 && names.n) {
+        if (!(s = shipment_named(out, buf_slice(&names))))
+            s = shipment_add(out, &names);
+        rc = s ? ranks_add(&s->ranks, r->number) : -1;
+    }
     buf_release(&names);
+    return rc;
+}
+
+static int plan(const struct group *g, const struct ranks *to, const json_t *captured, enum lot lot,
+                struct shipments *out, struct err *err)
+{
+    struct rows rows;
+    int rc;
+
+    *out = (struct shipments)SHIPMENTS_INIT;
+    rc = rows_open(captured, &rows, err);
+    for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if ((unsigned)k >= g->size || plan_rank(&g->rank[k], &rows, lot, out) < 0)
+            rc = err_set(err, "out of memory while planning what travels to rank %ld", k);
+    if (rc < 0)
+        shipments_release(out);
+    free(rows.item);
     return rc;
 }
 
 int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out,
                    struct err *err)
 {
-    *out = (struct shipments)SHIPMENTS_INIT;
-    if (!captured_ok(captured))
-        return err_set(err, "home answered CAPTURE with something that is no list of names");
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if (plan_rank(g, (unsigned)k, captured, out) < 0) {
-            shipments_release(out);
-            return err_set(err, "out of memory while planning what travels to rank %ld", k);
-        }
-    return 0;
+    return plan(g, to, captured, LOT_SEND, out, err);
 }
+
+int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out,
+                  struct err *err)
+{
+    return plan(g, to, captured, LOT_ASK, out, err);
+}
+
+/* ---- what ranks have changed ---- */
+
+/* Is home's value of this name in the way of the rank's own? Of what --capture names: does it go over that? */
+static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row, bool asked)
+{
+    const char *said = json_string_value(json_object_get(r->said, row->name));
+
+    if (asked)
+        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 && strcmp(said, "gone") != 0;
+    return lot_with_others(r, rows, row) == LOT_CLASH;
+}
+
+/* "changed", or why the rank can't tell. */
+static int note_touched(const struct rank *r, const struct row *row, struct touched *out)
+{
+    const char *said = json_string_value(json_object_get(r->said, row->name));
+
+    if (strcmp(said, "changed") == 0)
+        return ranks_add(&out->changed, r->number);
+    if (!out->why && !(out->why = strdup(said)))
+        return -1;
+    return ranks_add(&out->unsure, r->number);
+}
+
+/* hit: by row, whether a rank has touched it. */
+static int name_touched(const struct rows *rows, const bool *hit, struct touched *out)
+{
+    struct buf names = BUF_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < rows->n; k++) {
+        const size_t tie = rows->item[k].tie;
+        bool together = hit[k];
+
+        for (size_t i = 0; tie && i < rows->n; i++)
+            if (i != k && rows->item[i].tie == tie && (hit[i] || hit[k]))
+                together = out->tied = true;
+        if (together)
+            rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
+    }
+    if (rc == 0 && names.n && !(out->names = buf_take(&names)))
+        rc = -1;
+    buf_release(&names);
+    return rc;
+}
+
+int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured, bool asked,
+                      struct touched *out, struct err *err)
+{
+    struct rows rows;
+    bool *hit = NULL;
+    int rc;
+
+    *out = (struct touched)TOUCHED_INIT;
+    if (rows_open(captured, &rows, err) < 0)
+        return -1;
+    rc = (hit = calloc(rows.n + 1, sizeof *hit)) ? 0 : -1;
+    for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        for (size_t i = 0; rc == 0 && i < rows.n; i++)
+            if ((unsigned)k < g->size && is_touched(&g->rank[k], &rows, &rows.item[i], asked)) {
+                hit[i] = true;
+                rc = note_touched(&g->rank[k], &rows.item[i], out);
+            }
+    if (rc == 0)
+        rc = name_touched(&rows, hit, out);
+    if (rc < 0) {
+        touched_release(out);
+        err_set(err, "out of memory while looking at what ranks have changed");
+    }
+    free(hit);
+    free(rows.item);
+    return rc;
+}
+
+/* ---- the ledger ---- */
 
 static bool names_hold(const char *names, const char *name)
 {
@@ -110,6 +308,32 @@ static bool names_hold(const char *names, const char *name)
         if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
             return true;
     return false;
+}
+
+int group_settled(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    size_t at;
+    json_t *row;
+
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
+        const char *name = json_string_value(json_array_get(row, 0));
+
+        if (json_integer_value(json_array_get(row, 5)) != HOW_PULLED)
+            continue;
+        for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+            const char *said = json_string_value(json_object_get(g->rank[k].said, name));
+
+            if (said && strcmp(said, "gone") != 0 && json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int rank_sent(struct rank *r, const char *name, json_t *version)
+{
+    return json_object_set(r->known, name, version) < 0 || json_object_set_new(r->unsure, name, json_true()) < 0 ? -1 : 0;
 }
 
 int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured)
@@ -124,7 +348,7 @@ int shipment_sent(struct group *g, const struct shipment *s, const json_t *captu
         if (!names_hold(s->names, name))
             continue;
         for (long k = ranks_next(&s->ranks, 0); k >= 0; k = ranks_next(&s->ranks, (unsigned)k + 1))
-            if (json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
+            if (rank_sent(&g->rank[k], name, json_array_get(row, 1)) < 0)
                 return -1;
     }
     return 0;
@@ -142,4 +366,23 @@ int group_assigned(struct group *g, const struct ranks *to, const json_t *captur
                                                                            json_string_value(json_array_get(row, 0)),
                                                                            json_array_get(row, 1)) < 0) return -1;
     return 0;
+}
+
+json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    json_t *found = json_array(), *one;
+    size_t at;
+
+    json_array_foreach(json_object_get(captured, "deleted"), at, one)
+    {
+        bool known = false;
+
+        for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0; k = ranks_next(to, (unsigned)k + 1))
+            known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 || known;
+        if (known && json_array_append(found, one) < 0) {
+            json_decref(found);
+            return NULL;
+        }
+    }
+    return found;
 }

@@ -1,5 +1,8 @@
-/* ship.h - which of the names that a cell reads which ranks lack. Ranks that lack the same names get one shipment, so
- * that each is packed once. Pure. */
+/* ship.h - which of the names that a cell reads go to which ranks, and which may not, for ranks have changed theirs.
+ * Ranks that lack the same names get one shipment, so that each is packed once. Pure.
+ *
+ * captured is CAPTURED's names: {"names": [[name, version, size, why, since, how], …], "assigned": [[name, version], …],
+ * "tied": [[name, …], …], "deleted": [name, …]}; protocol/README.md tells what they mean. */
 #ifndef KERNEL_GROUP_SHIP_H
 #define KERNEL_GROUP_SHIP_H
 
@@ -17,15 +20,38 @@ struct shipments {
 
 #define SHIPMENTS_INIT { NULL, 0 }
 
-/* captured: CAPTURED's names, {"names": [[name, version, size, why], …], "assigned": [[name, version], …]}; a
- * malformed one is an error. Only ranks in `to`.
+/* What goes, by what ranks know and what they have said. Only ranks in `to`. A malformed `captured` is an error.
  * On failure *out is empty. */
 MUST_USE int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out, struct err *err);
+/* The names that ranks have to be asked about first: did they change theirs? Otherwise as shipments_plan(). */
+MUST_USE int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out, struct err *err);
 void shipments_release(struct shipments *s);
 
+/* Names of which ranks hold something else than what home once sent. */
+struct touched {
+    char *names;          /* owned: comma-separated; NULL: there are none */
+    bool tied;            /* some of them share memory */
+    struct ranks changed; /* owned: those that say so */
+    struct ranks unsure;  /* owned: those that can't tell */
+    char *why;            /* owned: the reason of one of these; NULL: there are none */
+};
+
+#define TOUCHED_INIT { NULL, false, RANKS_INIT, RANKS_INIT, NULL }
+
+/* asked: those that go nevertheless, for they were named by --capture; else those that are in the way of the cell. */
+MUST_USE int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured, bool asked,
+                               struct touched *out, struct err *err);
+void touched_release(struct touched *t);
+
+/* Ranks that have a value of their own of what home pulled keep it, and are not asked again until home's changes. */
+MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);
 /* These ranks were sent the captured versions of the shipment's names. */
 MUST_USE int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured);
 /* The cell assigns these names on the ranks: what stands there then is newer than home's captured versions. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
+
+/* Of the names that home has deleted those that it has sent to ranks in `to`, which forget them with this cell: a new
+ * array, or NULL when memory is out. */
+json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured);
 
 #endif

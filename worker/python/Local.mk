@@ -4,6 +4,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_worker.py \
 	worker/python/cellspan/aborts.py \
 	worker/python/cellspan/api.py \
+	worker/python/cellspan/assigned.py \
 	worker/python/cellspan/capture.py \
 	worker/python/cellspan/cast.py \
 	worker/python/cellspan/check.py \
@@ -23,6 +24,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/landing.py \
 	worker/python/cellspan/loops.py \
 	worker/python/cellspan/magics.py \
+	worker/python/cellspan/origins.py \
 	worker/python/cellspan/parcel.py \
 	worker/python/cellspan/publish.py \
 	worker/python/cellspan/_rank.py \

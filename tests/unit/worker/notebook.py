@@ -22,9 +22,14 @@ class Notebook:
     def __init__(self):
         self.ns = sys.modules["__main__"].__dict__
         self.before = dict(self.ns)
+        self.capture = None  # a Capture that is told of the cells
 
     def run(self, code):
+        if self.capture is not None:
+            self.capture.began()
         exec(compile(code, "<cell>", "exec"), self.ns)
+        if self.capture is not None:
+            self.capture.ran(code, True)
 
     def close(self):
         self.ns.clear()

@@ -25,6 +25,9 @@ class FakeHome:
         self.lines = []
         self.answer = {}
 
+    def captures(self):
+        return self.capture
+
     def call(self, text, flags=0):
         line, _, body = text.partition("\n")
         self.lines.append(line)

@@ -352,7 +352,7 @@ def test_a_cast_that_fails_is_the_next_cells_error(fork, double):
 def test_a_cast_to_the_wrong_rank_is_refused():
     text = json.dumps({"root": 0, "ranks": [0, 1], "id": "00" * 128, "size": 64})
     with pytest.raises(cast.CastError, match=r"reached rank 5"):
-        cast.receive(5, text, -1, 0, {})
+        cast.receive(5, text, -1, 0, {}, None)
 
 
 def test_a_parcel_tells_where_its_tensors_lay():

@@ -8,6 +8,7 @@ import getpass
 import os
 import platform
 import random
+import re
 import sys
 import time
 import traceback
@@ -15,6 +16,7 @@ import traceback
 from . import _link, aborts, environment, glance, gpus, landing, torchenv
 from .errors import in_words, text_of
 from .follow import Follower
+from .origins import Origins
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
 from .shell import RankShell, shell_config
@@ -27,6 +29,8 @@ LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
     "starts it anew, without its variables"
 )
+KEEP = 1  # flag of FETCH
+UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 SHOWN_MAX = 8 << 20  # characters of one representation of a result
 
 current = None  # the Rank of this process; None elsewhere
@@ -51,6 +55,7 @@ class Rank(Worker):
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input
         getpass.getpass = self._getpass
+        self._origins = Origins(self.shell.user_ns)
         self._bind_error = None
         self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
@@ -103,6 +108,9 @@ class Rank(Worker):
         """What must be in place before the cell runs."""
         __tracebackhide__ = True
         self._raise_bind_error()
+        names = loads(fields["names"])
+        self._origins.watch(names.get("watch", ()))
+        self._origins.home_deleted(names.get("deleted", ()))
         self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
         try:
             if fields["cwd"]:
@@ -188,6 +196,7 @@ class Rank(Worker):
             except KeyboardInterrupt as error:
                 cell.error = told(error)
         if cell.error is not None:
+            self._explain(cell.error)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
@@ -202,9 +211,18 @@ class Rank(Worker):
         if cell.error is not None:
             self.attempt(cell.number, self._let_go, cell)
 
+    def _explain(self, error):
+        """A name may be missing because home has deleted it."""
+        missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
+        if missing and missing.group(1) in self._origins.deleted:
+            why = f"home deleted {missing.group(1)}; %push keeps it"
+            error["evalue"] += f" ({why})"
+            error["traceback"] = [*error["traceback"], why]
+
     def _send_done(self, number, fields, blob, fd, size):
         fields["flags"] |= self._unbound
         self._unbound = 0
+        fields["gone"] = ",".join(self._origins.gone())
         try:
             self.send("DONE", number, fields, blob if fd >= 0 else 0, fd, size)
         finally:
@@ -307,24 +325,34 @@ class Rank(Worker):
             return
         if fd < 0 and not fields["cast"]:
             return
-        bound, error = self.attempt(number, self._bound, fields["cast"], fd, size)
+        _, error = self.attempt(number, self._take, fields["cast"], fd, size)
         if fd >= 0:
             os.close(fd)
         if error is not None:  # the RUN that follows says it
             self._bind_error = error
             self._unbound = UNBOUND
-        else:
-            self.shell.user_ns.update(bound)
 
-    def _bound(self, cast, fd, size):
-        """The names in the blob that came along, or that another rank sends from GPU to GPU."""
+    def _take(self, cast, fd, size):
+        """Binds the names in the blob that came along, or that another rank sends from GPU to GPU."""
+        kept = []
         if not cast:
-            return unpack(fd, size, self.shell.user_ns, land=landing.copied)
+            bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
+        else:
+            bound = self._cast(cast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
+        self.shell.user_ns.update(bound)
+        if not cast:
+            self._origins.came(bound, fd, size)
+            return
+        self._origins.came(bound, *(kept[0] if kept else ()))
+        for own, _ in kept:
+            os.close(own)
+
+    def _cast(self, cast, fd, size, keep):
         from . import cast as casts
 
         try:
             self._world_of(loads(cast))
-            return casts.receive(self.rank, cast, fd, size, self.shell.user_ns)
+            return casts.receive(self.rank, cast, fd, size, self.shell.user_ns, keep)
         except KeyboardInterrupt:
             raise casts.CastError("interrupted while variables were on their way") from None
 
@@ -333,10 +361,13 @@ class Rank(Worker):
         _, number, _, blob, _, _, fields = message
         answer = {"status": "ok", "content": "{}", "note": "", "flags": INITIALISED if torchenv.is_initialized() else 0}
         fd, size = -1, 0
-        found, error = self.attempt(number, self._look_up, fields["names"])
+        keep = bool(fields["flags"] & KEEP)
+        found, error = self.attempt(number, self._look_up, fields["names"], keep)
         try:
             if found:
                 fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
+                if keep and fd >= 0:  # home has the same from now on
+                    self._origins.came(found[0], fd, size)
         except KeyboardInterrupt as interrupt:
             error = interrupt
         if error is not None:  # what BIND met, or no such name
@@ -344,13 +375,15 @@ class Rank(Worker):
             answer["content"] = to_json(told(error))
         self._send_done(number, answer, blob, fd, size)
 
-    def _look_up(self, name):
+    def _look_up(self, names, together):
+        """[the value of the name, or together: a dict of the names, which commas separate]; [] for no name."""
         self._raise_bind_error()
-        if not name:
-            return []
-        if name not in self.shell.user_ns:
-            raise NameError(f"name '{name}' is not defined")
-        return [self.shell.user_ns[name]]
+        names = [name for name in names.split(",") if name]
+        for name in names:
+            if name not in self.shell.user_ns:
+                raise NameError(f"name '{name}' is not defined")
+        values = {name: self.shell.user_ns[name] for name in names}
+        return [values] if together else list(values.values())
 
     # ---- what is not the user's -----------------------------------------------------------------------------------------
 
@@ -358,6 +391,9 @@ class Rank(Worker):
         """A step of %ranks check, or of a cast. An interrupt of it is answered as an error, and ends the check."""
         arrived = time.time()
         _, number, _, _, _, _, fields = message
+        if fields["what"] == "compare":
+            self._compare(number, fields["content"])
+            return
         if fields["what"] in glance.SERVED:
             answer, error = self.attempt(number, glance.SERVED[fields["what"]], self.shell, loads(fields["content"]))
             self._probed(number, "ok" if error is None else "error", to_json(answer if error is None else {"error": text_of(error)}))
@@ -378,6 +414,14 @@ class Rank(Worker):
 
         self._world_of(loads(content))
         return check.probe(self, what, content, arrived)
+
+    def _compare(self, number, content):
+        """Which of these names has this rank changed since they came?"""
+        said, error = self.attempt(number, self._origins.compare, loads(content)["names"])
+        if error is not None:
+            self.failed("PROBE", number, error)
+        else:
+            self._probed(number, "ok", to_json(said))
 
     def _probed(self, number, status, content):
         self.send("PROBED", number, {"status": status, "content": content})

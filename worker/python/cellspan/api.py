@@ -89,8 +89,13 @@ class Group:
             return
         for name in values:
             _check_name(name)
-        with _Placed(self._home.shell.user_ns, values):
-            self._home.call(_line("push", {"ranks": ranks}, *values), STREAMS)
+        captures = self._home.captures()
+        lent = captures.lent(values)
+        try:
+            with _Placed(self._home.shell.user_ns, values):
+                self._home.call(_line("push", {"ranks": ranks}, *values), STREAMS)
+        finally:
+            captures.taken_back(lent)
 
     def pull(self, *names, ranks=None):
         """The ranks' values of a variable: a list by rank, or one value where one rank is asked. Several names: a dict."""
@@ -259,7 +264,8 @@ def _option(name, value):
     if name == "env":
         return [word for k, v in dict(value).items() for word in ("--env", _quoted(f"{k}={v}"))]
     if name == "ranks" and isinstance(value, (list, tuple, set, range)):
-        value = ",".join(map(str, value))
+        ranks = list(map(str, value))
+        value = f"{ranks[0]}-{ranks[0]}" if len(ranks) == 1 and ranks[0].isdigit() else ",".join(ranks)
     return [f"--{name}={_quoted(str(value))}"]
 
 

@@ -7,6 +7,10 @@ but the pickle around it, and a later one reads it once. A pickle that comes out
 name is shipped each time, no more. What is slow: a list of ten million Python objects is pickled anew for every cell
 that reads it; an array of them is not.
 
+A version is of a value that home has assigned, or of a change in place (assigned.py); ranks that have changed theirs are
+asked before a change in place goes over that. `since` is the version at which the name was assigned last; 0: it was pulled
+from a rank. A change in place is proven: a name whose pickle differs in two looks in a row has not changed.
+
 A name that the cell only assigns counts as well when home has it: the ranks that run the cell hold something newer than
 home's value then, which must not be sent over it later. assigned() tells these. What is small, or not assigned for
 certain, is sent nevertheless, so that the ranks have it when the cell fails before, or assigns it on some ranks only.
@@ -24,6 +28,7 @@ import sys
 import types
 
 from . import parcel, reads, reducers
+from .assigned import Assigned, is_reset
 
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last parcel instead of being hashed
 LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
@@ -38,6 +43,7 @@ OWN = frozenset(
 )
 NUMBERED = re.compile(r"_i\d+$")
 EACH_TIME = "_cellspan_"  # names that begin so are gone from the ranks once they were used: they are never known there
+READ, NAMED, PUSHED, UNNEEDED, PULLED, TIED = range(6)  # why a name is listed: CAPTURED's `how`
 SIMPLE = (int, float, complex, bool, type(None))
 
 
@@ -67,16 +73,26 @@ class Sent:
                 return False
         return True
 
+    def digest(self, offset, size):
+        """What stands in for the parcel's bytes when it is let go."""
+        made = hashlib.blake2b(digest_size=32)
+        for at in range(offset, offset + size, STEP):
+            made.update(os.pread(self.fd, min(STEP, offset + size - at), at))
+        return made.digest()
+
 
 class Known:
     """What is known of one name: its version and what the value looked like."""
 
-    __slots__ = ("version", "digest", "large", "arrays", "size", "failed")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
-        self.version = version
+        self.version = self.since = version
+        self.ident = 0  # the object's number
+        self.via = None  # how it travelled: "captured", "pushed" or "pulled"; None: it did not
+        self.pulled = None  # the version that came from a rank; 0: a list of all ranks' values did
         self.digest = digest
-        self.large = large  # [[key, bytes, Sent or None, offset]] of the large buffers
+        self.large = large  # [[key, bytes, Sent, digest or None, offset]] of the large buffers
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
         self.failed = failed  # why it did not pickle
@@ -94,32 +110,91 @@ class Capture:
         self.hidden = OWN | set(hidden)
         self._known = {}
         self._submodules = {}
+        self._tied = []
         self._assigned = []  # (name, version): what the last cell assigns anyway and is not sent
         self._writes = {}  # globals that the functions assign that travel with the cell
         self._versions = itertools.count(1)
+        self._changes = Assigned()
+        self._deleted = {}  # names (in order) that were captured and home has deleted
+        self._pushing = False
 
     # ---- which
 
-    def names(self, code, transform=None, only=None, none=False):
-        """What must travel before the ranks run `code`: ([[name, version, size in bytes, why], ...], [warnings]).
+    def began(self):
+        """A cell of home begins."""
+        self._changes.began()
+
+    def ran(self, code, ended):
+        """A cell of home is over; ended: without an error."""
+        self._changes.ran(code, ended, self._known, self.user_ns)
+        if is_reset(code):
+            self._forget(deletes=False)
+
+    def names(self, code, transform=None, only=None, none=False, push=False):
+        """What must travel before the ranks run `code`: ([[name, version, size in bytes, why, since, how], ...], [warnings]).
 
         transform: IPython's transform_cell. only: instead of looking, these names (a list, or text with commas); code
         that they need (functions, classes, modules) comes along. A name of these that is missing or does not pickle is
-        listed with a new version, and pack() says why it can't be sent. none: nothing is to travel.
+        listed with a new version, and pack() says why it can't be sent. none: nothing is to travel. push: for %push.
         """
+        self._changes.read(self._known, transform)
         self._forget()
+        self._pushing = push
         self._assigned, self._writes = [], {}
         found = reads.analyse(code, transform)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
-        seen, warnings = self._look(wanted, explicit is not None)
-        listed = [[n, k.version, k.size, wanted[n]] for n, k in seen.items() if k.failed is None or explicit is not None]
+        seen, warnings = self._look(wanted, explicit)
+        listed = [
+            self._row(n, k, wanted[n], explicit) for n, k in seen.items() if k.failed is None or explicit is not None
+        ]
         for name, known in seen.items():
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
         if found is not None:
             listed += self._look_at_assigned(found, seen, explicit is not None)
+        sharing = self._sharing(seen)
+        listed += [[n, k.version, k.size, "shares memory", k.since, TIED] for n, k in sharing.items()]
+        self._tied = self._ties({**seen, **sharing})
         return listed, warnings
+
+    def _sharing(self, seen):
+        """{name: Known} of other names that were sent before and share memory with these: a rank that lacks one of these
+        needs them too."""
+        arrays = set().union(*(k.arrays for k in seen.values()))
+        return {
+            n: k
+            for n, k in self._known.items()
+            if arrays and n not in seen and n in self.user_ns and k.via is not None and arrays.intersection(k.arrays)
+        }
+
+    def _row(self, name, known, why, explicit):
+        how = READ
+        if explicit is not None and not why.startswith("read by"):
+            how = PUSHED if self._pushing else NAMED
+        elif known.pulled == known.version:
+            how = PULLED
+        return [name, known.version, known.size, why, known.since, how]
+
+    def tied(self):
+        """[[name, ...], ...]: of the names that names() gave last, those that share memory."""
+        return self._tied
+
+    def deleted(self):
+        """The names that home has deleted since they were captured."""
+        return list(self._deleted)
+
+    def _ties(self, seen):
+        groups = []
+        for name, known in seen.items():
+            arrays, names = set(known.arrays), [name]
+            if not arrays:
+                continue
+            for group in [g for g in groups if g[0] & arrays]:
+                groups.remove(group)
+                arrays, names = arrays | group[0], group[1] + names
+            groups.append((arrays, names))
+        return [names for _, names in groups if len(names) > 1]
 
     def assigned(self, code=None, transform=None):
         """[[name, version], ...] of home's names that the ranks assign in the cell that names() was last asked about, and
@@ -131,13 +206,17 @@ class Capture:
         that are to be sent; the others go into _assigned."""
         rows = []
         for name, certain in {**dict.fromkeys(self._writes, False), **found.assigned}.items():
-            if name in seen or not self._is_ours(name):
+            if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue
-            known, _ = self._look_at(name)
+            old = self._known.get(name) if certain and not explicit else None
+            if old is not None and old.size > SPARE and not self._was_assigned(name, old):
+                self._assigned.append((name, old.version))  # what it looks like matters when it is read
+                continue
+            known, _ = self._look_at(name, proof=hashed if certain else None)
             if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
-                rows.append([name, known.version, known.size, "assigned by the cell"])
+                rows.append([name, known.version, known.size, "assigned by the cell", known.since, UNNEEDED])
         return rows
 
     def _wanted(self, found, explicit):
@@ -145,7 +224,11 @@ class Capture:
             return {name: "named by --capture" for name in explicit}
         if found is None:
             return {}
-        wanted = {n: f"read in line {line}" for n, line in found.reads.items() if self._is_ours(n)}
+        wanted = {
+            n: f"read in line {line}"
+            for n, line in found.reads.items()
+            if self._is_ours(n) and not self._is_list_of_ranks(n)
+        }
         for name in wanted:
             if reducers.is_package(self.user_ns[name]):
                 module = self.user_ns[name].__name__
@@ -159,10 +242,19 @@ class Capture:
         module = getattr(self.user_ns[name], "__module__", None)
         return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
 
+    def _is_list_of_ranks(self, name):
+        """Was it pulled from all ranks, and nothing was assigned to it since? Then it does not travel by itself."""
+        known = self._known.get(name)
+        return known is not None and known.pulled == 0 and not self._was_assigned(name, known)
+
+    def _was_assigned(self, name, known):
+        return self._changes.has(name, self.user_ns[name], known.ident)
+
     # ---- whether it changed
 
-    def _look(self, wanted, only_code):
+    def _look(self, wanted, explicit):
         """{name: Known} of `wanted` and of what its code reads (added to `wanted`), and warnings."""
+        only_code = explicit is not None
         before = {name: known.version for name, known in self._known.items()}
         seen, queue, partners = {}, list(wanted), set()
         while queue:
@@ -171,43 +263,56 @@ class Capture:
                 continue
             seen[name], inner = self._look_at(name, self._writes)
             for reader, function in inner.items():
-                if reader not in wanted and self._is_ours(reader) and (not only_code or is_code(self.user_ns[reader])):
+                if reader in wanted or not self._is_ours(reader) or self._is_list_of_ranks(reader):
+                    continue
+                if not only_code or is_code(self.user_ns[reader]):
                     wanted[reader] = f"read by {function}"
                     queue.append(reader)
             if not queue:
-                more = self._partners(seen, before, wanted)
+                more = self._partners(seen, before, wanted, only_code)
                 partners.update(more)
                 queue.extend(more)
         warnings = self._keep_together(seen, before)
+        named = set().union(*(seen[n].arrays for n in explicit or () if n in seen))
         for name in partners:
-            if seen[name].version == before.get(name):  # it shares nothing after all
+            if seen[name].version == before.get(name) and not named & set(seen[name].arrays):  # it shares nothing after all
                 del seen[name], wanted[name]
         return seen, warnings
 
-    def _look_at(self, name, writes=None):
+    def _look_at(self, name, writes=None, proof=None):
         """The Known of a name, renewed when its value changed, and {name: function} of what its code reads; what it
-        assigns is added to `writes`."""
+        assigns is added to `writes`. proof(buffer): what a large buffer of a new value is compared with, and where in it."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
         if name not in self.user_ns:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
         value = self.user_ns[name]
+        assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
+        known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
+        self._changes.looked_at(name)
+        known.ident = id(value)
+        if known is not old and old is not None and not assigned:
+            known.since, known.via, known.pulled = old.since, old.via, old.pulled
+        return known, inner
+
+    def _look_at_value(self, name, value, old, assigned, writes, proof):
+        same = None if assigned else old  # what it may be found to be still
         if value is self.user_ns:
-            return self._note(name, old, None, failed="it is the notebook's namespace itself"), {}
+            return self._note(name, same, None, failed="it is the notebook's namespace itself"), {}
         simple = self._simple(value)
         if simple is not None:
-            return self._note(name, old, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
+            return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
         try:
             pickled = reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
         except reducers.Overflow as error:
             text = f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
-            return self._note(name, old, None, failed=text), {}
+            return self._note(name, same, None, failed=text), {}
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return self._note(name, old, None, failed=parcel.reason(error)), {}
+            return self._note(name, same, None, failed=parcel.reason(error)), {}
         if writes is not None:
             writes.update(pickled.writes)
-        return self._note_pickled(name, old, pickled), pickled.reads
+        return self._note_pickled(name, same, pickled, proof), pickled.reads
 
     def _simple(self, value):
         """A digest of what needs no pickle, or None."""
@@ -224,7 +329,7 @@ class Capture:
         self._known[name] = Known(next(self._versions), digest, size=size, failed=failed)
         return self._known[name]
 
-    def _note_pickled(self, name, old, pickled):
+    def _note_pickled(self, name, old, pickled, proof):
         digest, large = fingerprint(pickled)
         same = old is not None and old.digest == digest and len(old.large) == len(large)
         if same and all(unchanged(was, buffer) for was, buffer in zip(old.large, large)):
@@ -232,15 +337,65 @@ class Capture:
             for was, buffer in zip(old.large, large):
                 was[0] = buffer.key
             return old
-        rows = [[buffer.key, size_of(buffer), None, 0] for buffer in large]
+        if old is not None and old.failed is None and old.digest != digest and self._is_restless(name, digest):
+            old.arrays = pickled.arrays
+            return old
+        rows = [[buffer.key, size_of(buffer), *(proof(buffer) if proof else (None, 0))] for buffer in large]
         self._known[name] = Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
         return self._known[name]
 
+    def _is_restless(self, name, digest):
+        """Does the value pickle differently each time? Then a new look proves no change."""
+        try:
+            again = reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - it pickled a moment ago
+            return True
+        return fingerprint(again)[0] != digest
+
+    # ---- what came from ranks
+
+    def pulled(self, names, fd=-1, size=0):
+        """Ranks' values were bound to these names. fd: the parcel in which one rank's came; -1: they are lists of all ranks'
+        values."""
+        sent = Sent(fd, size) if fd >= 0 else None
+        spans = parcel.contents(fd, size)[0] if fd >= 0 else ()
+        for name in names:
+            if not self._is_ours(name) or name.startswith(EACH_TIME):
+                continue
+            if sent is None:
+                self._known[name] = Known(next(self._versions), None)
+                self._changes.looked_at(name)
+                self._known[name].ident = id(self.user_ns[name])
+            else:
+                self._known.pop(name, None)
+                self._look_at(name, proof=lambda buffer: found_in(sent, spans, buffer))
+            known = self._known[name]
+            known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
+
+    def lent(self, names):
+        """What is known of these names before they stand for other values for a while: for taken_back()."""
+        return {name: self._known.get(name) for name in names}
+
+    def taken_back(self, lent):
+        """The names have their own values again. Ranks have what they were lent; it stays there until home's own change."""
+        for name, was in lent.items():
+            now = self._known.pop(name, None)
+            if now is None or name not in self.user_ns:
+                continue
+            if was is not None:
+                self._known[name] = was
+            known, _ = self._look_at(name)
+            known.version = now.version
+            known.via = "pushed"
+
     # ---- what shares memory
 
-    def _partners(self, seen, before, wanted):
-        """Names that were sent before and share memory with one that changed, and so must be sent again with it."""
-        changed = [n for n, k in seen.items() if k.version != before.get(n)]
+    def _partners(self, seen, before, wanted, all_of_them):
+        """Names that were sent before and share memory with one that changed (or with any that is looked at), and so must be
+        sent again with it."""
+        changed = [n for n, k in seen.items() if all_of_them or k.version != before.get(n)]
         arrays = set().union(*(seen[n].arrays for n in changed))
         more = []
         for name, known in self._known.items():
@@ -303,25 +458,31 @@ class Capture:
             for row in known.large if known else ():
                 offset, size = spans.get(row[0], (0, -1))
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
+            if known is not None:
+                known.via = "pushed" if self._pushing else known.via or "captured"
         self._release_thin()
 
     def _release_thin(self):
-        """Lets go of parcels most of whose bytes nobody compares with any more; what is left in them goes out of sight,
-        which costs one more shipping of it."""
+        """Lets go of parcels most of whose bytes nobody compares with any more; of what is left in them a digest is kept."""
         live = {}
         for known in self._known.values():
             for row in known.large:
-                if row[2] is not None:
+                if isinstance(row[2], Sent):
                     live.setdefault(row[2], {})[row[3]] = row[1]
         thin = {sent for sent, parts in live.items() if sum(parts.values()) < sent.size // 4}
         for known in self._known.values() if thin else ():
             for row in known.large:
                 if row[2] in thin:
-                    row[2] = None
+                    row[2] = row[2].digest(row[3], row[1])
 
-    def _forget(self):
+    def _forget(self, deletes=True):
+        """Names that are no more. deletes: those that were captured go from the ranks as well."""
         for name in [n for n in self._known if n not in self.user_ns]:
+            if deletes and self._known[name].via == "captured" and not name.startswith(EACH_TIME):
+                self._deleted[name] = True
             del self._known[name]
+        for name in [n for n in self._deleted if n in self.user_ns]:
+            del self._deleted[name]
 
     def _blame(self, names, error):
         for name in names:
@@ -391,10 +552,28 @@ def unchanged(row, buffer):
     _, size, sent, offset = row
     if sent is None or size != size_of(buffer):
         return False
+    if isinstance(sent, bytes):
+        return hashed(buffer)[0] == sent
     view, keep = buffer.view()
     same = sent.equals(offset, view)
     del view, keep
     return same
+
+
+def hashed(buffer):
+    """A large buffer's digest, to compare with where it is in no parcel; and 0."""
+    view, keep = buffer.view()
+    digest = hashlib.blake2b(view, digest_size=32).digest()
+    del view, keep
+    return digest, 0
+
+
+def found_in(sent, spans, buffer):
+    """(the parcel that came, where a buffer that was loaded from it stands in it); (None, 0): it is not there."""
+    view, keep = buffer.view()
+    at = next((offset for offset, size in spans if size == view.nbytes and sent.equals(offset, view)), None)
+    del view, keep
+    return (None, 0) if at is None else (sent, at)
 
 
 def read_limit(variable, default):

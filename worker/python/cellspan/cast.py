@@ -20,11 +20,11 @@ class CastError(Exception):
     """The variables did not arrive; the text is for the user."""
 
 
-def receive(rank, text, fd, size, user_ns):
+def receive(rank, text, fd, size, user_ns, keep):
     """The value in the parcel of a BIND with `cast`: text is that field, fd and size the root's blob, or on one node
     everybody's (-1 elsewhere).
 
-    rank: of this process. CastError: NCCL failed, on this rank or another; ParcelError and others: as unpack().
+    rank: of this process; keep(fd, size) is called with the parcel when all of it is here in the end. CastError: NCCL failed, on this rank or another; ParcelError and others: as unpack().
     """
     asked = json.loads(text)
     ranks = [int(r) for r in asked["ranks"]]
@@ -41,7 +41,10 @@ def receive(rank, text, fd, size, user_ns):
         into = fd if rank == root else own
         with _Cast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as cast:
             places = _gpu_buffers(cast, fd, into, whole) if mapped else _all(cast, into, whole)
-        return parcel.unpack(fd if mapped else into, whole, user_ns, places)
+        value = parcel.unpack(fd if mapped else into, whole, user_ns, places)
+        if mapped or rank == root or not places:
+            keep(fd if mapped else into, whole)
+        return value
     finally:
         if own >= 0:
             os.close(own)

@@ -57,6 +57,7 @@ class Home(Worker):
         self._tag_threads()
         self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
         self.after_ranks = False  # the last cell ran on ranks
+        self._capturer = None  # made when something first runs on ranks
         self._torch = False
         self._expecting = False  # what _expect_values() imports is there
         self._hook_input()
@@ -224,6 +225,8 @@ class Home(Worker):
             header=fields["header"],
         )
         cell.expressions = content.get("user_expressions")
+        if self._capturer is not None:
+            self._capturer.began()
         self.execute(cell, self._executed)
 
     def _executed(self, cell):
@@ -244,6 +247,8 @@ class Home(Worker):
             metadata = {"cellspan_imported_torch": True}
         self.after_ranks = False
         self._reply(cell.number, content, metadata)
+        if self._capturer is not None:
+            self._capturer.ran(cell.code, cell.error is None)
         shell.history_manager.save()
 
     def show_result(self, data, metadata):
@@ -279,7 +284,7 @@ class Home(Worker):
 
     def _capture(self, message):
         _, number, _, _, _, _, fields = message
-        found = {"names": [], "assigned": []}
+        found = {"names": [], "assigned": [], "tied": [], "deleted": []}
         warnings, error = self.attempt(number, self._look_for, fields, found)
         if error is not None:
             self.failed("CAPTURE", number, error)
@@ -296,8 +301,10 @@ class Home(Worker):
         if flags & 4:
             code, found["script"] = "", script_text(code)
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
-        found["names"], warnings = self._captures().names(code, transform, only, bool(flags & 1))
-        found["assigned"] = self._captures().assigned(code, transform)
+        captures = self.captures()
+        found["names"], warnings = captures.names(code, transform, only, bool(flags & 1), bool(flags & 8))
+        found["assigned"] = captures.assigned(code, transform)
+        found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["home"], more = self._lead.text()
         return warnings + more
 
@@ -312,8 +319,9 @@ class Home(Worker):
         except BaseException:  # noqa: BLE001 - it is said where the value is taken
             pass
 
-    def _captures(self):
-        if not hasattr(self, "_capturer"):
+    def captures(self):
+        """What is known of home's variables and of where they are."""
+        if self._capturer is None:
             from .capture import Capture
 
             self._capturer = Capture(self.shell.user_ns)
@@ -340,7 +348,7 @@ class Home(Worker):
     def _pack(self, message):
         _, number, _, blob, _, _, fields = message
         names = [n for n in fields["names"].split(",") if n]
-        packed, error = self._step(message, self._captures().pack, names)
+        packed, error = self._step(message, self.captures().pack, names)
         if error is not None:
             self.failed("PACK", number, error)
             return
@@ -362,22 +370,30 @@ class Home(Worker):
     def _take(self, message):
         """What a BIND brings; the reply's content."""
         _, number, _, blob, fd, _, fields = message
-        has, value = self._unpack(message)
-        if blob and fd < 0:  # there should be one: the agent could not get it, and says why
-            raise OSError(fields["names"])
-        return self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
+        try:
+            has, value = self._unpack(message)
+            if blob and fd < 0:  # there should be one: the agent could not get it, and says why
+                raise OSError(fields["names"])
+            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
+            self._note_pulled(fields, value, fd, message[5])
+            return content
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _note_pulled(self, fields, value, fd, size):
+        """What ranks sent does not go back to them by itself."""
+        how = fields["how"]
+        names = list(value) if how == 0 and value else [n for n in fields["names"].split(",") if n]
+        if names and how != 2:
+            self.captures().pulled(names, *((fd, size) if how != 3 else ()))
 
     def _unpack(self, message):
-        """(is there one?, the value in a message's blob); its descriptor is closed."""
+        """(is there one?, the value in a message's blob); its descriptor stays the caller's."""
         from .parcel import unpack
 
         blob, fd, size = message[3:6]
-        if fd < 0:
-            return False, None
-        try:
-            return bool(blob), unpack(fd, size, self.shell.user_ns)
-        finally:
-            os.close(fd)
+        return (False, None) if fd < 0 else (bool(blob), unpack(fd, size, self.shell.user_ns))
 
     def _bind_value(self, number, names, how, count, value, has):
         """Does what BIND says; the reply's content."""
@@ -458,7 +474,11 @@ class Home(Worker):
 
         fields = message[6]
         content = loads(fields["content"])
-        has, value = self._unpack(message)
+        try:
+            _, value = self._unpack(message)
+        finally:
+            if message[4] >= 0:
+                os.close(message[4])
         if fields["status"] != "ok":
             raise remote_error(content)
         if "gathered" in content:

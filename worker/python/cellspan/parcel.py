@@ -167,12 +167,12 @@ def _write(fd, data, offset):
 # ---- loading ------------------------------------------------------------------------------------------------------
 
 
-def unpack(fd, size, user_ns=None, placed=None, land=None):
+def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
     """The value in a parcel of `size` bytes. The descriptor stays the caller's and may be closed afterwards.
 
     user_ns: the namespace over which the notebook's functions are rebuilt (default: __main__'s). placed: {number of a
     storage: the torch storage that has its bytes already}, for those that are on a GPU; land(views, meta) makes that where some
-    lay on one at home. ParcelError: the bytes are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
+    lay on one at home. loads(body, buffers=...): in place of pickle's. ParcelError: the bytes are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
     """
     views, meta, body = read(fd, size)
     count = meta["buffers"]
@@ -184,7 +184,7 @@ def unpack(fd, size, user_ns=None, placed=None, land=None):
     namespace = rebuild.main_namespace() if user_ns is None else user_ns
     try:
         with rebuild.load_into(rebuild.Loading(namespace, storages, placed)):
-            return pickle.loads(body, buffers=views[:count])
+            return (loads or pickle.loads)(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):
             raise
@@ -203,6 +203,12 @@ def read(fd, size):
     meta = _meta(memory[at : at + meta_size], count)
     body = memory[at + meta_size : start]
     return [memory[o : o + n] for o, n in table], meta, body
+
+
+def body_size(fd, size):
+    """The bytes of a parcel's pickle, without the buffers beside it."""
+    _head(fd, size)
+    return HEADER.unpack(os.pread(fd, HEADER.size, 0))[6]
 
 
 def outline(fd, size):

@@ -23,16 +23,19 @@ DOLLAR = re.compile(r"\$\$|\$([^\W\d]\w*)")
 TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FRESH = "fresh"  # in a state, instead of a scope: the name has a value that does not come from its own
 TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
 
 class Read:
     """What analyse() finds. reads: {name: line of the first read}; assigned: {name: is it certain?} of what the cell
-    itself binds at its top level or through `global`; mentioned: every name and attribute in it."""
+    itself binds at its top level or through `global`; bound: {name: does every path give it a value that does not come
+    from its own?} of what it binds at its top level; mentioned: every name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
         self.assigned = {}
+        self.bound = {}
         self.mentioned = set()
 
 
@@ -74,6 +77,7 @@ class Walker:
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
         self.pending = []  # of each class that is being walked: {name: line} that its methods read
         self.sink = None  # where reads go while the body of a function is walked
+        self.sources = set()  # the names that the value reads that is being assigned
 
     def module(self, tree):
         self.mention(tree)
@@ -82,6 +86,8 @@ class Walker:
             self.fire(name)
         for name in self.found.assigned:
             self.found.assigned[name] = (None, name) in self.state
+        for name in self.found.bound:
+            self.found.bound[name] = (FRESH, name) in self.state
 
     def mention(self, tree):
         for node in ast.walk(tree):
@@ -108,6 +114,7 @@ class Walker:
         if self.sink is not None:
             self.sink.setdefault(name, line)
             return
+        self.sources.add(name)
         if (None, name) not in self.state:
             self.found.reads.setdefault(name, line + self.above)
         self.fire(name)
@@ -126,15 +133,26 @@ class Walker:
             if self.sink is None:
                 self.state.add((None, name))
                 self.deferred.pop(name, None)
+                self.found.bound[name] = False
+                if name not in self.sources:
+                    self.state.add((FRESH, name))
             self.found.assigned.setdefault(name, False)
         elif scope.is_class:
             self.state.add((scope, name))
+
+    def assignment(self, value, *targets):
+        """Targets get a value. What it reads of them before makes that a change of the old one."""
+        outer, self.sources = self.sources, set()
+        for part in (value, *targets):
+            self.visit(part)
+        self.sources |= outer
 
     # ---- statements
 
     def block(self, nodes):
         """Walks statements; true when the end is never reached."""
         for node in nodes:
+            self.sources = set()
             if self.statement(node):
                 return True
         return False
@@ -181,9 +199,7 @@ class Walker:
 
     def on_With(self, node):
         for item in node.items:
-            self.visit(item.context_expr)
-            if item.optional_vars:
-                self.visit(item.optional_vars)
+            self.assignment(item.context_expr, *([item.optional_vars] if item.optional_vars else []))
         self.block(node.body)
         return False
 
@@ -228,6 +244,7 @@ class Walker:
                 if isinstance(inner, ast.Name):
                     self.load(inner.id, inner.lineno)
             self.visit(target)
+            self.state -= {(FRESH, inner.id) for inner in ast.walk(target) if isinstance(inner, ast.Name)}
 
     def on_AugAssign(self, node):
         if isinstance(node.target, ast.Name):
@@ -236,16 +253,13 @@ class Walker:
         self.visit(node.target)
 
     def on_Assign(self, node):
-        self.visit(node.value)
-        for target in node.targets:
-            self.visit(target)
+        self.assignment(node.value, *node.targets)
 
     def on_AnnAssign(self, node):
         if self.scope is None or self.scope.is_class:
             self.visit(node.annotation)
         if node.value:
-            self.visit(node.value)
-            self.visit(node.target)
+            self.assignment(node.value, node.target)
         elif not isinstance(node.target, ast.Name):
             self.visit(node.target)
 
@@ -366,7 +380,7 @@ class Walker:
             self.bind(node.id)
 
     def on_NamedExpr(self, node):
-        self.visit(node.value)
+        self.assignment(node.value)
         self.bind(node.target.id)
 
     def on_IfExp(self, node):

@@ -354,8 +354,8 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 class Pickled:
     """An object as bytes and pieces. size: all of it, in bytes; reads, writes, arrays: as Pickler's."""
 
-    def __init__(self, obj, user_ns=None, limit=None, submodules=None):
-        self.chunks = Chunks(limit)
+    def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None):
+        self.chunks = Chunks(limit) if chunks is None else chunks
         pickler = Pickler(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
         pickler.dump(obj)
         self.pieces = pickler.pieces.items

@@ -1,0 +1,277 @@
+"""Nothing that ranks or home have made of a variable is undone silently: what goes, what stays, and what is an error."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values, values
+
+CONFLICT = "VariableConflict"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started(shared_notebook):
+    shared_notebook.get().ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
+
+
+# -- a change in place
+
+
+def conflict(cell, *names, ranks="ranks 0-1", lowest=0):
+    """The cell failed in one line that names the variables, who changed them, and both ways out."""
+    cell.assert_error(CONFLICT)
+    text, listed = cell.error["evalue"], " ".join(names)
+    assert "\n" not in text and ranks in text, text
+    assert f"`%push {listed}`" in text and f"`%pull {listed} -r {lowest}`" in text, text
+    return text
+
+
+@pytest.mark.parametrize(
+    "make, theirs, ours, look",
+    [
+        ("v = [1]", "v.append(rank)", "v.append(5)", "len(v)"),
+        ("v = {'a', 'bb', 'ccc', 'dddd'}", "v.add('e' * 5)", "v.add('home')", "len(v)"),
+        ("v = {'a': {'b': 1}}", "v['a']['b'] = 2", "v['c'] = 3", "len(v)"),
+        ("import numpy\nv = numpy.zeros(9)", "v[0] = 1", "v[1] = 1", "float(v.sum())"),
+        ("import numpy\nv = numpy.zeros(1 << 20)", "v[0] = 1", "v[-1] = 1", "float(v.sum())"),
+        ("class v:\n    n = 1", "v.n = 2", "v.m = 3", "v.n"),
+        ("v = 1", "v += 1", "v += 5", "v"),
+    ],
+    ids=["list", "set", "nested", "array", "large", "class", "number"],
+)
+def test_what_both_changed_in_place_is_a_conflict_and_push_or_pull_settle_it(nb, make, theirs, ours, look):
+    nb.ok(make)
+    nb.ok("%%distribute -n 2\n" + theirs)
+    before = rank_values(nb, look, 2)
+    nb.ok(ours)
+    ran = nb.run("%%distribute -n 2\nprint('ran')\n" + look)
+    conflict(ran, "v")
+    assert "ran" not in ran.stdout
+    assert rank_values(nb, look, 2, "--no-capture") == before
+    nb.ok("%push v")
+    assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
+    nb.ok(make)
+    nb.ok("%%distribute -n 2\n" + theirs)
+    nb.ok(ours)
+    conflict(nb.run("%%distribute -n 2\n" + look), "v")
+    theirs_now = rank_values(nb, look, 2, "--no-capture")
+    nb.ok("%pull v -r 0")
+    assert rank_values(nb, look, 2) == theirs_now
+    if "class" not in make:  # a class of home's stays as it is when it comes back
+        assert values(nb.ok(look)) == theirs_now[0]
+
+
+@pytest.mark.parametrize(
+    "make, ours, look",
+    [
+        ("u = {'a', 'bb', 'ccc', 'dddd'}", "u.add('home')", "sorted(u)"),
+        ("import numpy\nu = [numpy.zeros(1 << 20), {'x': 'y'}]", "u[0][3] = 4", "float(u[0].sum())"),
+        ("class u:\n    n = 1\n    def m(self):\n        return self.n", "u.n = 8", "u().m()"),
+    ],
+    ids=["set", "large", "class"],
+)
+def test_what_only_home_changed_in_place_travels(nb, make, ours, look):
+    nb.ok(make)
+    assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
+    nb.ok(ours)
+    assert rank_values(nb, look, 2) == [values(nb.ok(look))] * 2
+
+
+def test_only_the_ranks_that_run_the_cell_are_asked(nb):
+    nb.ok("picked = [1]")
+    nb.ok("%%distribute -n 2\npicked.append(2) if rank == 1 else picked")
+    nb.ok("picked.append(3)")
+    assert nb.ok("%%distribute -r 0\npicked").value == "[1, 3]"
+    conflict(nb.run("%%distribute\npicked"), "picked", ranks="rank 1", lowest=1)
+    assert nb.ok("%%distribute -r 1 --no-capture\npicked").value == "[1, 2]"
+
+
+def test_training_survives_a_glance_at_the_model(nb, torch):
+    nb.ok("import torch\nmodel = torch.nn.Linear(4, 1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)", limit=120)
+    step = "import torch\nmodel(torch.ones(1, 4)).sum().backward(); opt.step(); opt.zero_grad()\n"
+    nb.ok("%%distribute -n 2\n" + step + "trained = model.weight.sum().item()", limit=120)
+    nb.ok("model.eval(); None")
+    text = conflict(nb.run("%%distribute\nmodel.weight"), "model", "opt")
+    assert "share memory" in text
+    same = "model.weight.sum().item() == trained, opt.param_groups[0]['params'][0] is model.weight"
+    assert rank_values(nb, same, 2, "--no-capture") == [(True, True)] * 2
+    nb.ok("%pull model opt -r 0")
+    assert nb.ok("opt.param_groups[0]['params'][0] is model.weight").value == "True"
+    assert rank_values(nb, same, 2) == [(True, True)] * 2
+    nb.ok("%push model")
+    assert rank_values(nb, "opt.param_groups[0]['params'][0] is model.weight", 2) == [True] * 2
+
+
+@pytest.mark.parametrize("change", ["net.weight.data = net.weight.data + 1", "net.weight.data.mul_(3)"])
+def test_a_tensor_that_was_changed_behind_its_version_is_changed(nb, torch, change):
+    nb.ok("import torch\nnet = torch.nn.Linear(200, 200)", limit=120)
+    nb.ok("%%distribute -n 2\n" + change + "\nNone", limit=120)
+    nb.ok("net.eval(); None")
+    conflict(nb.run("%%distribute\nnet.weight"), "net")
+
+
+def test_who_cannot_tell_says_so(nb):
+    nb.ok(
+        "class Odd:\n    n = 0\n"
+        "    def __reduce__(self):\n        import os\n"
+        "        if 'RANK' in os.environ: raise ValueError('no reason')\n"
+        "        return (type(self), (), dict(self.__dict__))\n"
+        "odd = Odd()"
+    )
+    assert rank_values(nb, "odd.n", 2) == [0, 0]
+    nb.ok("odd.n = 5")
+    text = conflict(nb.run("%%distribute\nodd.n"), "odd")
+    assert "can't tell" in text and "no reason" in text
+
+
+def test_a_pickle_that_is_never_the_same_is_no_change(nb):
+    nb.ok(
+        "import time\nclass Restless:\n    n = 1\n    def __reduce__(self):\n"
+        "        return (setattr_all, (Restless, {'at': time.perf_counter_ns()}))\n"
+        "def setattr_all(cls, values):\n    made = cls(); made.__dict__.update(values); return made\nr = Restless()"
+    )
+    nb.ok("%%distribute -n 2\nr.n = 7")
+    assert rank_values(nb, "r.n", 2) == [7, 7]
+
+
+def test_a_variable_that_a_rank_could_not_take_costs_no_other(nb):
+    nb.ok("kept = [1]\nclass Bad:\n    def __setstate__(self, state):\n        import os\n        if 'RANK' in os.environ: raise ValueError('not here')\nbad = Bad()\nbad.x = 1")
+    nb.ok("%%distribute -n 2\nkept.append(2)")
+    assert nb.run("%%distribute\nbad").status == "error"
+    assert rank_values(nb, "kept", 2) == [[1, 2]] * 2
+
+
+# -- an assignment
+
+
+@pytest.mark.parametrize(
+    "assign", ["w = 0", "w = [0][0]", "exec('w = 0.0')", "globals().update(w=0.0)", "x0 = w = 0", "%time w = 0", "for w in [3]: pass\nw = 0"]
+)
+def test_what_home_assigns_again_wins_also_when_it_is_equal(nb, assign):
+    nb.ok("w = 0")
+    assert rank_values(nb, "w", 2) == [0, 0]
+    for _ in range(2):
+        nb.ok("%%distribute -n 2\nw = w + 5")
+        nb.ok(assign)
+        assert rank_values(nb, "w", 2) == [0, 0]
+
+
+def test_a_list_and_an_array_that_are_made_again_win(nb):
+    for _ in range(3):
+        nb.ok("import numpy\nlosses, grid = [], numpy.zeros(1000)")
+        nb.ok("%%distribute -n 2\nlosses.append(1); grid += 1")
+        assert rank_values(nb, "(len(losses), float(grid[0]))", 2) == [(1, 1.0)] * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "y += [1]",
+        "y = y + [1]",
+        "y.append(1); y = (lambda v: v)(y)",
+        "if True: y = [9]",
+        "try: y\nexcept NameError: y = []\ny.append(1)",
+        "y = list(v for v in y); y.append(2)",
+    ],
+)
+def test_what_comes_from_the_old_value_is_a_change_in_place(nb, change):
+    nb.ok("y = [0]")
+    nb.ok("%%distribute -n 2\ny.append('rank')")
+    nb.ok(change)
+    conflict(nb.run("%%distribute\ny"), "y")
+    nb.ok("y = [0]")
+    assert rank_values(nb, "y", 2) == [[0], [0]]
+
+
+def test_what_did_not_change_anything_is_no_conflict(nb):
+    nb.ok("z = [0]")
+    nb.ok("%%distribute -n 2\nz.append('rank')")
+    nb.ok("if False: z = []")
+    nb.ok("try:\n    z\nexcept NameError:\n    z = []")
+    nb.ok("z = (lambda v: v)(z)")
+    assert rank_values(nb, "z", 2) == [[0, "rank"]] * 2
+
+
+def test_a_cell_that_calls_the_ranks_does_not_assign_twice(nb):
+    nb.ok("import cellspan\nm = 0\ndef bump():\n    global m\n    m += 1\n    return m\nm = 3\ngot = cellspan.run(bump, n=2)")
+    assert rank_values(nb, "m", 2) == [4, 4]
+
+
+# -- what is asked for by name
+
+
+def test_push_and_capture_send_what_ranks_have_changed(nb):
+    nb.ok("import cellspan\nasked = 1")
+    nb.ok("%%distribute -n 2\nasked += 1")
+    nb.ok("%push asked")
+    assert rank_values(nb, "asked", 2) == [1, 1]
+    nb.ok("%%distribute -r 1\nasked = 9")
+    cell = nb.ok("%%distribute --capture asked --gather\nasked")
+    assert cell.value == "[1, 1]" and "rank 1" in cell.stderr and "--capture" in cell.stderr
+    assert "capture" not in nb.ok("%%distribute --capture asked --gather\nasked").stderr
+    nb.ok("cellspan.group().push(asked=0)")
+    assert rank_values(nb, "asked", 2) == [0, 0] and nb.ok("asked").value == "1"
+
+
+def test_what_was_pulled_stays_at_home(nb):
+    nb.ok("%%distribute -n 2\nlosses = [rank]")
+    nb.ok("%pull losses")
+    nb.ok("losses.append('home')")
+    nb.ok("%%distribute\nlosses.append(1)")
+    assert rank_values(nb, "losses", 2) == [[0, 1], [1, 1]]
+    nb.ok("%%distribute -n 2 --into score\n10 + rank")
+    nb.ok("%%distribute -r 1\nscore = 'mine'")
+    nb.ok("%%distribute -n 2 --into score\n20")
+    assert rank_values(nb, "score", 2) == [20, "mine"]
+    nb.ok("losses = 'new'")
+    assert rank_values(nb, "losses", 2) == ["new", "new"]
+
+
+def test_pull_of_a_range_is_a_list_whatever_its_length(nb):
+    nb.ok("%%distribute -n 2\nlength = rank + 7")
+    nb.ok("%pull length -r 0-0")
+    assert nb.ok("length").value == "[7]"
+    nb.ok("%pull length -r 0")
+    assert nb.ok("length").value == "7"
+    nb.ok("%pull length -r -1")
+    assert nb.ok("length").value == "8"
+
+
+def test_pull_in_a_world_of_one_is_a_list(fresh):
+    alone = fresh()
+    alone.ok("%%distribute -n 1\nx = 5", limit=120)
+    alone.ok("%pull x")
+    assert alone.ok("x").value == "[5]"
+    assert alone.ok("import cellspan; cellspan.group().pull('x'), cellspan.group().pull('x', ranks=0), cellspan.group().pull('x', ranks=[0])").value == "([5], 5, [5])"
+
+
+# -- what is deleted
+
+
+def test_what_ranks_delete_comes_again(nb):
+    nb.ok("import numpy\nlarge, little = numpy.ones(1 << 18), 'x'")
+    for _ in range(2):
+        assert nb.ok("%%distribute -n 2\ngot = float(large.sum()), little\ndel large, little\ngot").value == "(262144.0, 'x')"
+
+
+def test_what_home_deletes_goes_from_ranks_that_have_not_changed_it(nb):
+    nb.ok("def sum(x):\n    return 'ours'\nhelper, notes = {'a': 1}, [1]")
+    assert rank_values(nb, "(sum([1]), helper, notes)", 2) == [("ours", {"a": 1}, [1])] * 2
+    nb.ok("%%distribute -r 1\nnotes.append(2)")
+    nb.ok("del sum, helper, notes")
+    assert rank_values(nb, "(sum([1]), 'helper' in globals(), 'notes' in globals())", 2) == [(1, False, False), (1, False, True)]
+    gone = nb.run("%%distribute\nhelper").assert_error("NameError")
+    assert "home deleted helper; %push keeps it" in gone.traceback
+    nb.ok("helper = 5")
+    assert rank_values(nb, "helper", 2) == [5, 5]
+
+
+def test_what_was_pushed_stays_and_so_does_all_at_reset(fresh):
+    one = fresh()
+    one.ok("%%distribute -n 1\npass", limit=120)
+    one.ok("data = [1, 2]\nother = 3")
+    one.ok("%push data")
+    assert one.ok("%%distribute\ndata, other").value == "([1, 2], 3)"
+    one.ok("del data")
+    assert one.ok("%%distribute\ndata, other").value == "([1, 2], 3)"
+    one.ok("%reset -f")
+    assert one.ok("%%distribute\ndata, other").value == "([1, 2], 3)"

@@ -1,0 +1,244 @@
+"""What home sent to this rank, and what it was then: to tell later whether the rank has changed it, or has deleted it.
+
+A value is compared with the parcel in which it came, unpickled once more and pickled again like the rank's own: pickles of
+equal values differ between processes, not within one. Tensors of that parcel stay on the CPU. Large buffers are compared
+with the mapped parcel. What takes too long, or too much memory, can't be told, and counts as changed.
+
+Parcels are kept for that: small ones as bytes, others by their descriptor, whose memory all ranks of a node share.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+
+from . import parcel, reducers
+
+LIMIT = 1.0  # seconds for all names that are asked about at once
+BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
+SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
+KEPT_MAX = 256  # larger parcels; each costs a descriptor
+STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
+EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
+TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
+
+OWN = "the rank's own"  # why nothing is there to compare with: the rank has bound the name itself
+
+
+class Unknown(Exception):
+    """It can't be told whether a value was changed; the text says why."""
+
+
+class Kept:
+    """A parcel's bytes, for as long as a name in it may be compared with them."""
+
+    def __init__(self, fd, size):
+        self.size = size
+        self._fd = -1
+        self._data = b""
+        if size <= SMALL:
+            self._data = os.pread(fd, size, 0)
+        else:
+            self._fd = os.dup(fd)
+
+    @property
+    def is_large(self):
+        return self._fd >= 0
+
+    def unpack(self, user_ns, loads):
+        """The dict in it, anew."""
+        if self.is_large:
+            return parcel.unpack(self._fd, self.size, user_ns, loads=loads)
+        fd = parcel.create()
+        try:
+            os.write(fd, self._data)
+            return parcel.unpack(fd, self.size, user_ns, loads=loads)
+        finally:
+            os.close(fd)
+
+    def __del__(self):
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+class Origin:
+    """Where a name's value came from: the Kept parcel, or None and why there is none; and which object it was (its id)."""
+
+    __slots__ = ("kept", "why", "ident")
+
+    def __init__(self, kept, why, ident):
+        self.kept, self.why, self.ident = kept, why, ident
+
+
+class Origins:
+    """The names of one rank that came from home."""
+
+    def __init__(self, user_ns):
+        self.user_ns = user_ns
+        self.deleted = set()  # names that are gone since home deleted them
+        self._of = {}  # name -> Origin
+        self._watched = set()  # names that the rank has bound itself, and home has too
+
+    # ---- what comes and goes
+
+    def came(self, names, fd=-1, size=0):
+        """These names have the values of this parcel now, at home as well. fd -1: its bytes are not here."""
+        names = [name for name in names if not name.startswith(EACH_TIME)]
+        kept, why = self._keep(fd, size) if names else (None, "")
+        for name in names:
+            self._of[name] = Origin(kept, why, id(self.user_ns.get(name)))
+            self._watched.discard(name)
+            self.deleted.discard(name)
+
+    def _keep(self, fd, size):
+        if fd < 0:
+            return None, "it came from GPU to GPU"
+        if parcel.body_size(fd, size) > BODY_MAX:
+            return None, f"its pickle has more than {parcel.human(BODY_MAX)}"
+        kept = Kept(fd, size)
+        if kept.is_large and len({id(o.kept) for o in self._of.values() if o.kept is not None and o.kept.is_large}) >= KEPT_MAX:
+            return None, f"{KEPT_MAX} larger parcels are kept already"
+        return kept, ""
+
+    def watch(self, names):
+        """The rank binds these itself, and home has them: gone() tells of them too."""
+        self._watched.update(name for name in names if name not in self._of)
+
+    def gone(self):
+        """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
+        gone = [name for name in (*self._of, *self._watched) if name not in self.user_ns]
+        for name in gone:
+            self._of.pop(name, None)
+            self._watched.discard(name)
+        for name, origin in self._of.items():
+            if origin.kept is not None and origin.kept.is_large and id(self.user_ns[name]) != origin.ident:
+                origin.kept, origin.why = None, OWN
+        return gone
+
+    def home_deleted(self, names):
+        """Home has deleted these: what is still as it came goes; what the rank has changed is its own from now on."""
+        for name, said in self.compare(names).items():
+            self._of.pop(name, None)
+            self._watched.discard(name)
+            if said == "same":
+                self.deleted.add(name)
+                del self.user_ns[name]
+
+    # ---- what was changed
+
+    def compare(self, names):
+        """{name: "same", "changed", "gone", or why that can't be told}."""
+        end, loaded = time.monotonic() + LIMIT, {}
+        return {name: self._said(name, end, loaded) for name in names}
+
+    def _said(self, name, end, loaded):
+        if name not in self.user_ns:
+            return "gone"
+        origin = self._of.get(name)
+        if origin is None or origin.why == OWN:
+            return "changed"
+        if origin.kept is None:
+            return origin.why
+        try:
+            return "same" if self._is_same(name, origin.kept, end, loaded) else "changed"
+        except Unknown as error:
+            return str(error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - code of the user's pickles and unpickles it
+            return parcel.reason(error)
+
+    def _is_same(self, name, kept, end, loaded):
+        if id(kept) not in loaded:
+            loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers, end).load())
+        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(end, BODY_MAX))
+        try:
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(end, theirs.chunks.size))
+        except _Longer:
+            return False
+        return _alike(ours, theirs, end)
+
+
+def _in_time(end):
+    if time.monotonic() > end:
+        raise Unknown(f"comparing takes more than {LIMIT:.0f} s")
+
+
+class _Longer(Unknown):
+    """A pickle is longer than another that it was to be compared with."""
+
+
+class _Chunks(reducers.Chunks):
+    """Where a pickle goes that may take so long, and have so many bytes."""
+
+    def __init__(self, end, most):
+        super().__init__()
+        self._end, self._most = end, most
+
+    def write(self, data):
+        _in_time(self._end)
+        if self.size + len(data) > self._most:
+            raise _Longer(f"its pickle has more than {parcel.human(self._most)}")
+        return super().write(data)
+
+
+class _Body:
+    """A pickle as a file that is read until its time is over."""
+
+    def __init__(self, body, end):
+        self._body, self._end, self._at = body, end, 0
+
+    def read(self, size):
+        _in_time(self._end)
+        start, self._at = self._at, min(self._at + size, len(self._body))
+        return bytes(self._body[start : self._at])
+
+    def readline(self):
+        raise Unknown("its pickle is of an old kind")
+
+
+class _Again(pickle.Unpickler):
+    """Loads what is here already a second time: classes of the notebook become others, of the same number, so that those
+    that the rank uses stay as they are."""
+
+    def __init__(self, body, buffers, end):
+        super().__init__(_Body(body, end), buffers=buffers)
+
+    def find_class(self, module, name):
+        found = super().find_class(module, name)
+        at = TRACKED.get(name) if module.startswith("cloudpickle") else None
+        return found if at is None else _twin_of(found, at)
+
+
+def _twin_of(make, at):
+    def made(*args):
+        import cloudpickle.cloudpickle as inner
+
+        twin = make(*args[:at], None, *args[at + 1 :])
+        inner._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
+        return twin
+
+    return made
+
+
+def _alike(ours, theirs, end):
+    from .capture import fingerprint
+
+    (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
+    return digest == other and len(large) == len(others) and all(_equal(a, b, end) for a, b in zip(large, others))
+
+
+def _equal(ours, theirs, end):
+    """Whether two large buffers hold the same bytes. (bytes compare with memcmp, memoryviews do not.)"""
+    (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
+    try:
+        if a.nbytes != b.nbytes:
+            return False
+        for at in range(0, a.nbytes, STEP):
+            _in_time(end)
+            if bytes(a[at : at + STEP]) != bytes(b[at : at + STEP]):
+                return False
+        return True
+    finally:
+        del a, b, keep_a, keep_b
