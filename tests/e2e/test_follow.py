@@ -69,7 +69,7 @@ def test_it_is_there_before_variables_are(fresh, tmp_path):
 def test_scripts_and_run_have_it_too(nb, tmp_path):
     (tmp_path / "tell.py").write_text("import os\nprint(os.environ.get('FOR_ALL'))")
     nb.ok("%env FOR_ALL=yes\nimport cellspan\ndef tell():\n    import os\n    return os.environ['FOR_ALL']")
-    assert nb.ok("%distribute -n 2 -r 1 --merge raw %s" % (tmp_path / "tell.py")).stdout == "yes\n"
+    assert nb.ok("%%distribute -n 2 -r 1 --merge raw %s" % (tmp_path / "tell.py")).stdout == "yes\n"
     assert nb.ok("cellspan.run(tell, n=2, gather=True)").value == "['yes', 'yes']"
 
 

@@ -35,7 +35,7 @@ def test_the_functions_travel_and_work_in_what_ranks_start(nb):
 
 def test_scripts_have_them(nb, tmp_path):
     (tmp_path / "who.py").write_text("import cellspan\nprint(%s)" % WHO)
-    assert nb.ok("%distribute -n 2 -r 1 --merge raw %s" % (tmp_path / "who.py")).stdout == "(1, 2, 1)\n"
+    assert nb.ok("%%distribute -n 2 -r 1 --merge raw %s" % (tmp_path / "who.py")).stdout == "(1, 2, 1)\n"
 
 
 def test_a_plain_process_is_a_world_of_one(nb):
