@@ -1,4 +1,4 @@
-/* What ranks follow home in: its environment. Home says it with CAPTURED, and each rank is told before anything
+/* What ranks follow home in: its environment, options, modules that it loads again. Home says it with CAPTURED, and each rank is told before anything
  * else of the cell reaches it, where it differs from what the rank was told last. */
 #include <string.h>
 

@@ -11,7 +11,7 @@
  *   sites.c      the machines as placement sees them, and their GPUs
  *   start.c      how many ranks there are and on which of the machines; their start
  *   gather.c     what must be there before it runs: ranks, captured names, a port
- *   follow.c     what ranks follow home in, such as its environment
+ *   follow.c     what ranks follow home in: its environment, options, and modules
  *   compare.c    what ranks have changed is not overwritten by what home has changed
  *   cast.c       big variables from GPU to GPU
  *   fanout.c     BIND and RUN, FETCH for %pull

@@ -1,4 +1,4 @@
-"""Ranks follow home: its environment."""
+"""Ranks follow home: its environment, modules that are loaded again, IPython's options and extensions."""
 
 from __future__ import annotations
 
@@ -81,3 +81,121 @@ def test_what_is_a_machines_own_stays_at_home(elsewhere):
     assert environ(nb, *names) == [row[:-1] + ["ours"] for row in there]
     nb.ok("%ranks stop")
     assert environ(nb, *names, options="--on local --fresh") == [["ours"] * 5] * 2, "on home's machine they go along"
+
+
+# ---- modules that change -------------------------------------------------------------------------------------------------
+
+
+class Module:
+    """A module of the user's, in the folder where a notebook starts."""
+
+    def __init__(self, folder, name):
+        self.path = folder / (name + ".py")
+        self.edits = 0
+
+    def write(self, text):
+        """Its new text, with a time of its own: two edits within a tick of the clock are two."""
+        self.edits += 1
+        self.path.write_text(text)
+        now = os.stat(self.path).st_mtime + 2 * self.edits
+        os.utime(self.path, (now, now))
+
+
+@pytest.fixture
+def module(tmp_path):
+    made = Module(tmp_path, "mine")
+    made.write("def answer():\n    return 1\nclass Thing:\n    pass\n")
+    return made
+
+
+def test_ranks_follow_a_reload_at_home(fresh, module, tmp_path):
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import mine, importlib")
+    assert rank_values(nb, "mine.answer()", 2) == [1, 1]
+    module.write("def answer():\n    return 22\nclass Thing:\n    pass\n")
+    cell = nb.ok("%%distribute\nmine.answer()")
+    assert cell.value == "1"
+    assert cell.stderr.count("mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home") == 1, cell.shown
+    assert nb.ok("%%distribute\nmine.answer()").stderr == "", "that is said once"
+    nb.ok("importlib.reload(mine)\nthing = mine.Thing()")
+    cell = nb.ok("%%distribute --gather\nmine.answer(), isinstance(thing, mine.Thing)")
+    assert (cell.value, cell.stderr) == ("[(22, True), (22, True)]", "")
+    assert rank_values(nb, "mine.answer()", 3) == [22, 22, 22], "a new rank imports it as it is"
+    nb.ok("from importlib import reload")
+    nb.ok("%%distribute\nimport mine as again\nreload(again) is again")
+
+
+def test_a_reload_that_fails_on_ranks_fails_the_cell(fresh, module, tmp_path):
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import mine, importlib")
+    assert rank_values(nb, "mine.answer()", 2) == [1, 1]
+    module.write("import os\nif 'RANK' in os.environ:\n    raise OSError('not here')\n")
+    nb.ok("importlib.reload(mine)")
+    cell = nb.run("%%distribute\nmine.answer()").assert_error("OSError")
+    assert "not here" in cell.traceback and "mine.py" in cell.traceback, cell.traceback
+
+
+def test_ranks_follow_homes_autoreload(fresh, module, tmp_path):
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("%load_ext autoreload\n%autoreload 2")
+    assert rank_values(nb, "__import__('mine').answer()", 2) == [1, 1], "imported on ranks alone"
+    nb.ok("%%distribute\nfrom mine import answer, Thing\nthing = Thing()")
+    module.write("def answer():\n    return 333\nclass Thing:\n    def name(self):\n        return 'new'\n")
+    assert rank_values(nb, "(answer(), thing.name())", 2) == [(333, "new")] * 2
+    module.write("def answer(:\n")
+    cell = nb.ok("%%distribute\nanswer()")
+    assert cell.value == "333" and "%autoreload of mine failed: SyntaxError" in cell.stderr, cell.shown
+    module.write("def answer():\n    return 4444\n")
+    assert rank_values(nb, "answer()", 2) == [4444] * 2
+    nb.ok("%autoreload 0")
+    module.write("def answer():\n    return 55555\n")
+    cell = nb.ok("%%distribute\nanswer()")
+    assert cell.value == "4444" and "mine.py is newer" in cell.stderr, cell.shown
+    nb.ok("%aimport os\n%autoreload 1")
+    assert nb.ok("%%distribute\nanswer()").value == "4444", "only what is named"
+    nb.ok("%aimport mine")
+    assert nb.ok("%%distribute\nanswer()").value == "55555"
+
+
+# ---- IPython's options and extensions ------------------------------------------------------------------------------------
+
+EXTENSION = """
+def load_ipython_extension(ip):
+    ip.user_ns["loaded"] = ip.user_ns.get("loaded", 0) + 1
+    ip.register_magic_function(lambda line: "%s: " + line, "line", "%s")
+def unload_ipython_extension(ip):
+    ip.user_ns["unloaded"] = True
+"""
+
+
+def test_ranks_have_homes_extensions_and_options(fresh, tmp_path):
+    profile = tmp_path / "ipython" / "profile_default"
+    (profile / "startup").mkdir(parents=True)
+    (profile / "startup" / "first.py").write_text("from_startup = 1")
+    (profile / "ipython_config.py").write_text(
+        "c.InteractiveShell.ast_node_interactivity = 'all'\nc.InteractiveShellApp.extensions = ['early']\n"
+        "c.InteractiveShellApp.exec_lines = ['from_line = 1']\nc.PlainTextFormatter.max_seq_length = 3\n")
+    for name in ("early", "later"):
+        (tmp_path / (name + ".py")).write_text(EXTENSION % (name, name))
+    nb = fresh(cwd=str(tmp_path), env={"IPYTHONDIR": str(tmp_path / "ipython")})
+    nb.ok("pass")
+    cell = nb.ok("%%distribute -n 2\n'one'\n'from_startup' in globals(), 'from_line' in globals()\nlist(range(9))\n%early a")
+    shown = cell.shown.replace("\n", " ")
+    for text in ("'one'", "(False, False)", "[0, 1, 2, ...]", "early: a"):
+        assert text in shown, cell.shown
+    nb.ok("%load_ext later\n%config InteractiveShell.ast_node_interactivity = 'last_expr'")
+    cell = nb.ok("%%distribute\n'one'\n%later b\nlist(range(9))")
+    assert cell.value == "[0, 1, 2, ...]" and "'one'" not in cell.shown, cell.shown
+    assert rank_values(nb, "(loaded, get_ipython().run_line_magic('later', 'c'))", 3) == [(2, "later: c")] * 3
+    nb.ok("%unload_ext later")
+    assert rank_values(nb, "unloaded", 3) == [True] * 3
+
+
+def test_an_extension_that_ranks_cannot_load_is_told_and_the_cell_runs(fresh, tmp_path):
+    (tmp_path / "picky.py").write_text("import os\ndef load_ipython_extension(ip):\n    if 'RANK' in os.environ:\n        raise OSError('not here')\n")
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("%%distribute -n 2\npass")
+    nb.ok("%load_ext picky")
+    cell = nb.ok("%%distribute\n'ran'")
+    assert cell.value == "'ran'" and "%load_ext picky on ranks: OSError: not here" in cell.stderr, cell.shown
+    assert nb.ok("%%distribute\n'ran'").stderr == "", "once"

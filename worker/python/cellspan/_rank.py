@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 
-from . import _link, aborts, environment, glance, gpus, landing, torchenv
+from . import _link, aborts, environment, glance, gpus, landing, reloads, torchenv
 from .errors import in_words, text_of
 from .follow import Follower
 from .origins import Origins
@@ -41,6 +41,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 class Rank(Worker):
     """See HANDLERS for what is served."""
 
+    FOLLOWS_IPYTHON = True  # home's extensions, options and reloads, not its environment alone
     HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
 
     CELL = "RUN"
@@ -59,7 +60,7 @@ class Rank(Worker):
         self._bind_error = None
         self._unbound = 0  # UNBOUND until the DONE that says so
         self._before_env = {}
-        self._follower = Follower(fixed)
+        self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
         self.widgets = Widgets(self.publish, self._format)
         self._set_env = {}
         self._threads = None
@@ -117,6 +118,7 @@ class Rank(Worker):
                 os.chdir(fields["cwd"])
             if fields["init"]:
                 torchenv.init_process_group(fields["init"])
+            self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")
         except (OSError, torchenv.TorchError) as error:
             from IPython.core.error import UsageError
 
@@ -205,6 +207,7 @@ class Rank(Worker):
             fields["result"] = shown(*cell.bundle)
         if torchenv.look():
             fields["flags"] |= INITIALISED
+        reloads.imported.note()  # from now on their files may change
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet = False
@@ -280,6 +283,10 @@ class Rank(Worker):
             super().publish(kind, content, metadata, buffers)
 
     def show_result(self, data, metadata):
+        """The last is the cell's result; with IPython's `ast_node_interactivity` there may be several, which show before it."""
+        before = self.cell.bundle if self.cell is not None else None
+        if before is not None and self.cell.flags & VALUE:
+            self.publish("display_data", {"data": before[0], "metadata": before[1], "transient": {}})
         super().show_result({kind: value for kind, value in data.items() if kind != VIEW}, metadata)
 
     def _format(self, value):
@@ -312,8 +319,11 @@ class Rank(Worker):
     # ---- what home has set for all ----------------------------------------------------------------------------------
 
     def _follow(self, message):
-        fields = message[6]
-        self._follower.take(fields["home"], bool(fields["near"]), self._before_env)
+        """Modules may be loaded, and fail: that is the next cell's failure."""
+        _, number, _, _, _, _, fields = message
+        _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
+        if error is not None:
+            self._bind_error = error
 
     # ---- values ----------------------------------------------------------------------------------------------------------
 

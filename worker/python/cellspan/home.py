@@ -51,7 +51,7 @@ class Home(Worker):
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last
         self._lists = {}  # the same, whole, for the call that asked
-        self._lead = Lead()
+        self._lead = Lead(self.shell)
         self._stopped = 0  # the last cell on ranks that an interrupt stopped here
         self.streams.owners(self.number, self._tell_owner)
         self._tag_threads()

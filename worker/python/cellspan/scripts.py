@@ -27,6 +27,7 @@ from .worker import loads
 class ScriptRank(Rank):
     """Takes one RUN."""
 
+    FOLLOWS_IPYTHON = False
     ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP are the script's, as Python leaves them
 
     def serve(self):

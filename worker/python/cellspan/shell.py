@@ -328,17 +328,18 @@ def _end(process):
 
 
 def shell_config(role):
-    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, where there are any."""
+    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, where there are any. Ranks
+    follow home in them; see follow.py."""
     config = Config()
-    if role == "home":
-        config.IPKernelApp.cellspan = True  # tqdm and others look for the section's name
     config.InteractiveShell.colors = "neutral" if _modern() else "Neutral"
+    if role != "home":
+        return config
+    config.IPKernelApp.cellspan = True  # tqdm and others look for the section's name
     directory = profile_directory()
     for name in ("ipython_config.py", "ipython_kernel_config.py"):
         if os.path.isfile(os.path.join(directory, name)):
             config.merge(_load(name, directory))
-    if role == "home":
-        _add_traits(config, environment.traits)
+    _add_traits(config, environment.traits)
     return config
 
 

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 
-from . import _link, environment, inherited
+from . import _link, environment, inherited, reloads
 from .worker import begin_process
 
 PACKET = 65536
@@ -62,6 +62,7 @@ def preload():
     from . import scripts  # noqa: F401 - and with it IPython
     from IPython.core import completer, debugger  # noqa: F401
 
+    reloads.imported.note()
     _practise_failing()
 
 
