@@ -149,7 +149,7 @@ int client_send(struct client *c, enum client_channel channel, const char *type,
         return -1;
     if (channel == CLIENT_SHELL && asked_set(c, frame[JUPYTER_OUT_HEADER]) < 0)
         return err_set(err, "out of memory");
-    if (!(o = outbound_create(frame, JUPYTER_OUT_FRAMES, NULL, err)))
+    if (!(o = outbound_create(frame, JUPYTER_OUT_FRAMES, err)))
         return -1;
     rc = outbound_send(o, c->channel[channel].socket);
     outbound_destroy(o);

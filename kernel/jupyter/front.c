@@ -88,7 +88,7 @@ static void frames_release(struct frames *fs)
 /* 0; 1: nobody is there under that identity (a ROUTER says so only where it was asked to). */
 static int route(struct front *f, enum channel channel, const struct frames *fs, struct err *err)
 {
-    struct outbound *o = outbound_create(fs->all, fs->n, NULL, err);
+    struct outbound *o = outbound_create(fs->all, fs->n, err);
     int rc;
 
     if (!o)
@@ -122,6 +122,12 @@ int front_reply(struct front *f, struct request *r, const char *type, struct sli
     return front_reply_with(f, r, type, content, slice_text(""), NULL, 0, err);
 }
 
+/* What a client that does not read may miss. */
+static bool is_bulk(const char *type)
+{
+    return strcmp(type, "stream") == 0 || strcmp(type, "clear_output") == 0 || strstr(type, "display_data");
+}
+
 int front_publish(struct front *f, const struct request *r, const char *type, struct slice content, struct slice metadata,
                   const struct slice *buffers, size_t n, struct err *err)
 {
@@ -135,7 +141,7 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     iopub_welcome(f->iopub); /* before the frames: a welcome has the same room for its own */
     if (frames_collect(&fs, f, r, type, &before, 1, content, metadata, buffers, n, err) < 0)
         return -1;
-    rc = iopub_send(f->iopub, fs.all, fs.n, err);
+    rc = iopub_send(f->iopub, fs.all, fs.n, is_bulk(type), err);
     frames_release(&fs);
     return rc;
 }
@@ -181,7 +187,7 @@ void front_on_idle(struct front *f, bool (*occupied)(void *arg), void *arg)
     f->occupied_arg = arg;
 }
 
-/* A welcome goes to the topic that was asked for; there is no way to send to the new subscriber alone. */
+/* A welcome goes to the new subscriber alone. */
 static void welcome(void *arg, struct slice topic)
 {
     struct front *f = arg;
@@ -195,7 +201,7 @@ static void welcome(void *arg, struct slice topic)
     if ((text = json_dumps(content, JSON_COMPACT)) &&
         frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text), slice_text(""), NULL, 0,
                        &err) == 0) {
-        if (iopub_send(f->iopub, fs.all, fs.n, &err) < 0)
+        if (iopub_send(f->iopub, fs.all, fs.n, false, &err) < 0)
             log_error("jupyter", "iopub_welcome: %s", err.text);
         frames_release(&fs);
     }

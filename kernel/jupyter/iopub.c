@@ -1,16 +1,13 @@
-/* iopub.c - a queue in front of an XPUB socket.
+/* iopub.c - a queue for each subscriber in front of one XPUB socket.
  *
- * libzmq bounds messages per subscriber, not bytes, and tells nobody when there is room again (an XPUB is always
- * "writable"). So each message counts its bytes while libzmq holds it (outbound.h), no more than IN_FLIGHT bytes are
- * handed over, and a timer of TICK_NS looks again while anything waits.
- *
- * Two states. Normal: zmq_send refuses (NODROP) when one subscriber's pipe is full; the queue waits for it. Lossy, after
- * STUCK_NS without progress: full pipes lose messages and all others get theirs; no more than LOSSY_BURST messages leave
- * in a tick then, so that a subscriber that does read has time to. Back to normal when half of what libzmq held at that
- * moment, which is what the slow one has not taken, has left. */
+ * libzmq tells nobody which subscriber is slow, and drops what comes for one whose pipe is full, whatever it is. So each
+ * subscriber is subscribed by us, to a topic that nobody else has, which begins with the one that it asked for, and gets
+ * a message of its own, with that topic in front of the real one; the other bytes are shared. No more than IN_FLIGHT bytes of them are within libzmq; the rest waits here, and a timer of TICK_NS
+ * looks again while anything does. That a subscriber is gone shows when libzmq has nobody to give its message to. */
 #include "kernel/jupyter/iopub.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,14 +16,29 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "kernel/jupyter/outbound.h"
+#include "protocol/jupyter.h"
 
 #define IN_FLIGHT (4u << 20)
+#define BULK_MAX  ((size_t)4 << 20)  /* of streams and displays that wait for one who does not read */
+#define REST_MAX  ((size_t)64 << 20) /* of all else */
 #define TICK_NS (2 * NS_PER_MS)
-#define SLOW_TICK_NS (20 * NS_PER_MS) /* while the queue is empty, and only a mark is waited for */
+#define SLOW_TICK_NS (20 * NS_PER_MS) /* while the queues are empty, and only a mark is waited for */
 #define STUCK_NS (10 * NS_PER_S)
-#define LOSSY_BURST 64u
 #define MESSAGES_PER_TURN 256u
 #define SUBSCRIPTIONS_PER_TURN 32
+#define TOPIC_MAX 512u
+
+struct subscriber {
+    struct subscriber *next;
+    struct tally tally;   /* of what is here and within libzmq; it outlives the context */
+    char *topic;          /* owned: what it asked for, topic_n bytes, then what makes it its own, own_n bytes in all */
+    size_t topic_n, own_n;
+    struct outbound *first, **last;
+    size_t queued, bulk;  /* bytes; those of streams and displays among them */
+    size_t held_before;   /* by libzmq, when it was last looked at */
+    uint64_t progress_ns; /* when something last moved */
+    bool stuck, gone;
+};
 
 struct iopub {
     struct loop *loop;
@@ -37,120 +49,202 @@ struct iopub {
     loop_f drained;
     void *drained_arg;
     struct iopub_marks marks;
-    struct tally tally;
-    struct outbound *first, **last;
-    size_t queued;        /* bytes */
-    size_t held_before;   /* by libzmq, when it was last looked at */
-    size_t held_stuck;    /* by libzmq, when it became lossy */
-    uint64_t progress_ns; /* when something last moved */
-    unsigned burst;       /* messages of this tick, while lossy */
-    bool lossy, over;
+    struct subscriber *all, *left; /* those that are there; those whose count may still be touched */
+    struct subscriber *only;       /* the one that is being welcomed, or NULL */
+    unsigned long long number;
+    bool over;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
 };
 
-static size_t held(const struct iopub *p)
+static size_t waiting_for(const struct subscriber *s)
 {
-    return atomic_load_explicit(&p->tally.bytes, memory_order_relaxed);
+    return atomic_load_explicit(&s->tally.bytes, memory_order_relaxed);
 }
 
+static size_t held(const struct subscriber *s)
+{
+    const size_t all = waiting_for(s);
+
+    return all > s->queued ? all - s->queued : 0;
+}
+
+/* Of the slowest that still reads. */
 size_t iopub_waiting(const struct iopub *p)
 {
-    const size_t all = held(p); /* queued ones have been counted too, when they were made */
+    size_t most = 0;
 
-    return p->lossy ? p->queued : all;
+    for (const struct subscriber *s = p->all; s; s = s->next)
+        if (!s->stuck && waiting_for(s) > most)
+            most = waiting_for(s);
+    return most;
 }
 
-static void lossy_set(struct iopub *p, bool lossy)
-{
-    const int nodrop = !lossy;
+/* ---- one subscriber's queue ---- */
 
-    if (p->lossy == lossy || zmq_setsockopt(p->socket, ZMQ_XPUB_NODROP, &nodrop, sizeof nodrop) < 0)
-        return;
-    p->lossy = lossy;
-    p->burst = 0;
-    if (lossy)
-        log_warn("jupyter", "iopub: a subscriber has taken nothing for %llu s: it loses messages until it reads again",
-                 (unsigned long long)(STUCK_NS / NS_PER_S));
-    else
-        log_warn("jupyter", "iopub: every subscriber reads again");
+static struct outbound *take_at(struct subscriber *s, struct outbound **at)
+{
+    struct outbound *o = *at;
+
+    if (!(*at = o->next))
+        s->last = at;
+    s->queued -= o->size;
+    s->bulk -= o->bulk ? o->size : 0;
+    return o;
 }
 
-static bool room(const struct iopub *p)
+static void drop_all(struct subscriber *s)
 {
-    return p->lossy ? p->burst < LOSSY_BURST : held(p) - p->queued < IN_FLIGHT;
+    while (s->first)
+        outbound_destroy(take_at(s, &s->first));
 }
 
-/* True: it is gone (sent, or given up). */
-static bool try_send(struct iopub *p, struct outbound *o)
+/* Of what is too much the oldest goes. */
+static void trim(struct subscriber *s)
 {
-    int rc;
-
-    if (!room(p) || (rc = outbound_send(o, p->socket)) == 1)
-        return false;
-    if (rc < 0)
-        log_error("jupyter", "iopub: a message is lost: %s", zmq_strerror(errno));
-    p->burst++;
-    p->progress_ns = clock_now(loop_clock(p->loop));
-    return true;
-}
-
-static void tick_at(struct iopub *p, int pace)
-{
-    if (p->pace == TICK_OFF)
-        p->progress_ns = clock_now(loop_clock(p->loop));
-    p->pace = pace;
-    if (pace != TICK_OFF)
-        loop_timer_again(p->tick, pace == TICK_FAST ? TICK_NS : SLOW_TICK_NS);
-}
-
-static void flush_some(struct iopub *p)
-{
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && p->first; i++) {
-        struct outbound *o = p->first;
-
-        if (!try_send(p, o))
-            return;
-        if (!(p->first = o->next))
-            p->last = &p->first;
-        p->queued -= o->size;
-        outbound_destroy(o);
+    for (struct outbound **at = &s->first; *at && s->bulk > BULK_MAX;)
+        if ((*at)->bulk)
+            outbound_destroy(take_at(s, at));
+        else
+            at = &(*at)->next;
+    while (s->first && s->queued - s->bulk > REST_MAX) {
+        log_error("jupyter", "iopub: messages are lost for a client that reads nothing");
+        outbound_destroy(take_at(s, &s->first));
     }
 }
 
-/* Is anybody making progress? When not for too long, the slow ones no longer hold up the others. */
-static void watch_progress(struct iopub *p)
+static void put(struct subscriber *s, struct outbound *o)
+{
+    *s->last = o;
+    s->last = &o->next;
+    s->queued += o->size;
+    s->bulk += o->bulk ? o->size : 0;
+    if (s->stuck)
+        trim(s);
+}
+
+static void flush_some(struct iopub *p, struct subscriber *s)
+{
+    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && held(s) < IN_FLIGHT; i++) {
+        struct outbound *o = s->first;
+        const int rc = outbound_send(o, p->socket);
+
+        if (rc == 1)
+            return;
+        if (rc < 0)
+            log_error("jupyter", "iopub: a message is lost: %s", zmq_strerror(errno));
+        s->gone = rc == 2;
+        s->progress_ns = clock_now(loop_clock(p->loop));
+        outbound_destroy(take_at(s, &s->first));
+    }
+}
+
+/* Does it make progress? When not for too long, it no longer holds up the others. */
+static void watch_progress(struct iopub *p, struct subscriber *s)
 {
     const uint64_t now = clock_now(loop_clock(p->loop));
-    const size_t now_held = held(p) - p->queued;
+    const size_t now_held = held(s);
+    const bool moved = now_held < s->held_before;
 
-    if (now_held < p->held_before)
-        p->progress_ns = now;
-    p->held_before = now_held;
-    if (p->lossy && now_held <= p->held_stuck / 2) {
-        lossy_set(p, false);
-    } else if (!p->lossy && p->first && now - p->progress_ns >= STUCK_NS) {
-        p->held_stuck = now_held;
-        lossy_set(p, true);
+    s->held_before = now_held;
+    if (moved || !s->first)
+        s->progress_ns = now;
+    if (s->stuck && moved) {
+        s->stuck = false;
+        log_warn("jupyter", "iopub: a client reads again");
+    } else if (!s->stuck && now - s->progress_ns >= STUCK_NS) {
+        s->stuck = true;
+        log_warn("jupyter", "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
+                 (unsigned long long)(STUCK_NS / NS_PER_S));
+        trim(s);
     }
 }
 
-static void ticked(struct loop *loop, void *arg)
+/* ---- who is there ---- */
+
+static void subscriber_free(struct subscriber *s)
 {
-    struct iopub *p = arg;
-
-    p->burst = 0;
-    flush_some(p);
-    watch_progress(p);
-    if (p->over && iopub_waiting(p) < p->marks.low) {
-        p->over = false;
-        memory_return();
-        if (p->drained)
-            p->drained(loop, p->drained_arg);
-    }
-    tick_at(p, p->first ? TICK_FAST : p->over || p->lossy ? TICK_SLOW : TICK_OFF);
+    if (s)
+        free(s->topic);
+    free(s);
 }
 
-/* A subscription is one frame: 1, then the topic. What clients send otherwise is dropped. */
+/* Those whose pipe is gone. libzmq may still touch their counts: they are freed when it has given all back. */
+static void sweep(struct iopub *p)
+{
+    for (struct subscriber **at = &p->all; *at;) {
+        struct subscriber *s = *at;
+
+        if (!s->gone) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        drop_all(s);
+        s->next = p->left;
+        p->left = s;
+    }
+    for (struct subscriber **at = &p->left; *at;) {
+        struct subscriber *s = *at;
+
+        if (waiting_for(s)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        subscriber_free(s);
+    }
+}
+
+static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
+{
+    struct subscriber *s = calloc(1, sizeof *s);
+    const size_t room = topic.n + 32;
+
+    if (!s || !(s->topic = malloc(room))) {
+        free(s);
+        return NULL;
+    }
+    if (topic.n)
+        memcpy(s->topic, topic.p, topic.n);
+    s->topic_n = topic.n;
+    s->own_n = topic.n + (size_t)snprintf(s->topic + topic.n, room - topic.n, "\x01%llu\x01", p->number++);
+    s->last = &s->first;
+    s->progress_ns = clock_now(loop_clock(p->loop));
+    atomic_init(&s->tally.bytes, 0);
+    if (zmq_setsockopt(p->socket, ZMQ_SUBSCRIBE, s->topic, s->own_n) < 0)
+        log_error("jupyter", "iopub: a subscription is lost: %s", zmq_strerror(errno));
+    s->next = p->all;
+    p->all = s;
+    return s;
+}
+
+/* Which of those with that topic it was is not said, so all of these are taken off that pipe, which has one at most. */
+static void unsubscribe(struct iopub *p, struct slice topic)
+{
+    for (struct subscriber *s = p->all; s; s = s->next)
+        if (slice_equal(slice_of(s->topic, s->topic_n), topic))
+            (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
+}
+
+/* A subscription is one frame: 1, then the topic; 0 is its end. What clients send otherwise is dropped. */
+static void took(struct iopub *p, struct slice m)
+{
+    const struct slice topic = slice_of(m.p + 1, m.n - (m.n > 0));
+    struct subscriber *s;
+
+    if (m.n > 0 && m.p[0] == 0)
+        unsubscribe(p, topic);
+    if (m.n == 0 || m.p[0] != 1 || topic.n > TOPIC_MAX)
+        return;
+    if (!(s = subscriber_add(p, topic))) {
+        log_error("jupyter", "iopub: a subscription is lost: out of memory");
+        return;
+    }
+    p->only = s;
+    p->subscribed(p->subscribed_arg, topic);
+    p->only = NULL;
+}
+
 static void subscribed(struct loop *loop, void *arg)
 {
     struct iopub *p = arg;
@@ -164,11 +258,7 @@ static void subscribed(struct loop *loop, void *arg)
             zmq_msg_close(&m);
             return;
         }
-        const char *bytes = zmq_msg_data(&m);
-        const size_t n = zmq_msg_size(&m);
-
-        if (n > 0 && bytes[0] == 1)
-            p->subscribed(p->subscribed_arg, slice_of(bytes + 1, n - 1));
+        took(p, slice_of(zmq_msg_data(&m), zmq_msg_size(&m)));
         zmq_msg_close(&m);
     }
 }
@@ -178,28 +268,104 @@ void iopub_welcome(struct iopub *p)
     subscribed(p->loop, p);
 }
 
-int iopub_send(struct iopub *p, const struct slice *frame, size_t n, struct err *err)
-{
-    struct outbound *o = outbound_create(frame, n, &p->tally, err);
+/* ---- the clock ---- */
 
-    if (!o)
-        return -1;
-    p->queued += o->size;
-    if (!p->first && try_send(p, o)) {
-        p->queued -= o->size;
-        outbound_destroy(o);
-    } else {
-        *p->last = o;
-        p->last = &o->next;
-        if (p->pace != TICK_FAST)
-            tick_at(p, TICK_FAST);
+static void tick_at(struct iopub *p, int pace)
+{
+    p->pace = pace;
+    if (pace != TICK_OFF)
+        loop_timer_again(p->tick, pace == TICK_FAST ? TICK_NS : SLOW_TICK_NS);
+}
+
+static bool flush_all(struct iopub *p)
+{
+    bool rest = false;
+
+    for (struct subscriber *s = p->all; s; s = s->next) {
+        flush_some(p, s);
+        rest = rest || (s->first && !s->gone);
     }
+    sweep(p);
+    return rest;
+}
+
+static void ticked(struct loop *loop, void *arg)
+{
+    struct iopub *p = arg;
+    bool rest = flush_all(p), stuck = true;
+
+    for (struct subscriber *s = p->all; s; s = s->next) {
+        watch_progress(p, s);
+        stuck = stuck && (s->stuck || !s->first);
+    }
+    if (p->over && iopub_waiting(p) < p->marks.low) {
+        p->over = false;
+        memory_return();
+        if (p->drained)
+            p->drained(loop, p->drained_arg);
+    }
+    tick_at(p, rest && !stuck ? TICK_FAST : rest || p->over ? TICK_SLOW : TICK_OFF);
+}
+
+/* ---- sending ---- */
+
+/* The first frame for a subscriber, NULL where it has not asked for that topic. */
+static const char *first_frame(const struct subscriber *s, struct slice topic, char *room, size_t *n)
+{
+    if (topic.n > TOPIC_MAX || topic.n < s->topic_n || (s->topic_n && memcmp(topic.p, s->topic, s->topic_n) != 0))
+        return NULL;
+    memcpy(room, s->topic, s->own_n);
+    if (topic.n)
+        memcpy(room + s->own_n, topic.p, topic.n);
+    *n = s->own_n + topic.n;
+    return room;
+}
+
+static int send_one(struct iopub *p, struct subscriber *s, struct slice topic, struct outbound *rest, bool bulk)
+{
+    char room[2 * TOPIC_MAX + 32];
+    struct outbound *o;
+    size_t n;
+    const char *first = first_frame(s, topic, room, &n);
+
+    if (!first)
+        return 0;
+    if (!(o = outbound_behind(slice_of(first, n), rest, &s->tally)))
+        return -1;
+    o->bulk = bulk;
+    if (!s->first)
+        s->progress_ns = clock_now(loop_clock(p->loop));
+    put(s, o);
+    if (s->first == o)
+        flush_some(p, s);
+    return 0;
+}
+
+int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, struct err *err)
+{
+    const bool bare = slice_is(frame[0], JUPYTER_DELIMITER); /* it has no topic */
+    struct outbound *rest = outbound_create(frame + !bare, n - !bare, err);
+    bool wait = false;
+    int rc = 0;
+
+    if (!rest)
+        return -1;
+    for (struct subscriber *s = p->all; s; s = s->next) {
+        if (p->only && s != p->only)
+            continue;
+        rc = send_one(p, s, bare ? slice_of("", 0) : frame[0], rest, bulk) < 0 ? -1 : rc;
+        wait = wait || s->first;
+    }
+    outbound_destroy(rest);
+    sweep(p);
+    if (wait && p->pace != TICK_FAST)
+        tick_at(p, TICK_FAST);
     if (!p->over && iopub_waiting(p) > p->marks.high) {
         p->over = true;
         if (p->pace == TICK_OFF)
             tick_at(p, TICK_SLOW);
     }
-    return 0;
+    return rc < 0 ? err_set(err, "out of memory") : 0;
 }
 
 struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks, iopub_subscribed_f f, void *arg,
@@ -214,8 +380,6 @@ struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks m
     p->marks = marks;
     p->subscribed = f;
     p->subscribed_arg = arg;
-    p->last = &p->first;
-    atomic_init(&p->tally.bytes, 0);
     if (!(p->subscriptions = loop_zmq(loop, socket, subscribed, p, err)) ||
         !(p->tick = loop_timer(loop, TICK_NS, 0, ticked, p, err))) {
         iopub_stop(p);
@@ -231,13 +395,8 @@ void iopub_flush(struct iopub *p, uint64_t limit_ns)
     const struct timespec pause = { 0, (long)TICK_NS };
     const uint64_t until = clock_now(&clock_system) + limit_ns;
 
-    for (;;) {
-        p->burst = 0;
-        flush_some(p);
-        if (!p->first || clock_now(&clock_system) >= until)
-            return;
+    while (flush_all(p) && clock_now(&clock_system) < until)
         nanosleep(&pause, NULL);
-    }
 }
 
 void iopub_stop(struct iopub *p)
@@ -245,18 +404,26 @@ void iopub_stop(struct iopub *p)
     watch_stop(p->subscriptions);
     watch_stop(p->tick);
     p->subscriptions = p->tick = NULL;
-    while (p->first) {
-        struct outbound *o = p->first;
+    for (struct subscriber *s = p->all; s; s = s->next)
+        drop_all(s);
+}
 
-        p->first = o->next;
-        outbound_destroy(o);
+static void release_list(struct subscriber *s)
+{
+    while (s) {
+        struct subscriber *next = s->next;
+
+        subscriber_free(s);
+        s = next;
     }
-    p->last = &p->first;
-    p->queued = 0;
 }
 
 void iopub_release(struct iopub *p)
 {
+    if (!p)
+        return;
+    release_list(p->all);
+    release_list(p->left);
     free(p);
 }
 

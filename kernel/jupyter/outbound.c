@@ -1,4 +1,4 @@
-/* outbound.c - the last frame carries the count: libzmq frees it when the whole message has left for every subscriber. */
+/* outbound.c - see outbound.h. */
 #include "kernel/jupyter/outbound.h"
 
 #include <errno.h>
@@ -14,12 +14,17 @@ struct counted {
     char bytes[];
 };
 
+static _Thread_local const struct counted *on_its_way; /* the frame that this thread gives to libzmq */
+static _Thread_local bool given_back;
+
 /* Called by libzmq's I/O thread, or by whoever closes a frame that never left. */
 static void counted_free(void *data, void *hint)
 {
     struct counted *c = hint;
 
     (void)data;
+    if (c == on_its_way)
+        given_back = true;
     atomic_fetch_sub_explicit(&c->tally->bytes, c->size, memory_order_relaxed);
     free(c);
 }
@@ -50,24 +55,48 @@ static int part_copied(zmq_msg_t *part, struct slice bytes)
     return 0;
 }
 
-struct outbound *outbound_create(const struct slice *frame, size_t n, struct tally *tally, struct err *err)
+static struct outbound *with_room(size_t n)
 {
     struct outbound *o = malloc(sizeof *o + n * sizeof o->part[0]);
 
+    if (o)
+        *o = (struct outbound){ .size = ALLOWANCE };
+    return o;
+}
+
+struct outbound *outbound_create(const struct slice *frame, size_t n, struct err *err)
+{
+    struct outbound *o = with_room(n);
+
     if (!o)
         return err_null(err, "out of memory");
-    o->next = NULL;
-    o->size = ALLOWANCE;
     for (size_t i = 0; i < n; i++)
         o->size += frame[i].n;
-    for (o->n = 0; o->n < n; o->n++) {
-        const size_t i = o->n;
-        const int rc = tally && i == n - 1 ? part_counted(&o->part[i], frame[i], o->size, tally)
-                                           : part_copied(&o->part[i], frame[i]);
-
-        if (rc < 0) {
+    for (; o->n < n; o->n++)
+        if (part_copied(&o->part[o->n], frame[o->n]) < 0) {
             outbound_destroy(o);
             return err_null(err, "out of memory");
+        }
+    return o;
+}
+
+struct outbound *outbound_behind(struct slice first, struct outbound *rest, struct tally *tally)
+{
+    struct outbound *o = with_room(rest->n + 1);
+
+    if (!o)
+        return NULL;
+    o->size = rest->size + first.n;
+    if (part_counted(&o->part[0], first, o->size, tally) < 0) {
+        free(o);
+        return NULL;
+    }
+    o->counted = zmq_msg_data(&o->part[0]);
+    for (o->n = 1; o->n <= rest->n; o->n++) {
+        zmq_msg_init(&o->part[o->n]);
+        if (zmq_msg_copy(&o->part[o->n], &rest->part[o->n - 1]) < 0) {
+            outbound_destroy(o);
+            return NULL;
         }
     }
     return o;
@@ -82,17 +111,27 @@ void outbound_destroy(struct outbound *o)
     free(o);
 }
 
-/* Once the first frame was taken libzmq takes the others: it counts messages, not frames. */
-int outbound_send(struct outbound *o, void *socket)
+static int send_parts(struct outbound *o, void *socket)
 {
-    for (size_t i = 0; i < o->n; i++) {
+    int rc = 0;
+
+    given_back = false;
+    on_its_way = o->counted ? (const struct counted *)((const char *)o->counted - offsetof(struct counted, bytes)) : NULL;
+    for (size_t i = 0; rc == 0 && i < o->n; i++) {
         const int flags = ZMQ_DONTWAIT | (i + 1 < o->n ? ZMQ_SNDMORE : 0);
-        int rc;
 
         while ((rc = zmq_msg_send(&o->part[i], socket, flags)) < 0 && errno == EINTR)
             ;
-        if (rc < 0)
-            return i == 0 && errno == EAGAIN ? 1 : -1;
+        rc = rc >= 0 ? 0 : i == 0 && errno == EAGAIN ? 1 : -1;
     }
-    return 0;
+    on_its_way = NULL;
+    return rc;
+}
+
+/* Once the first frame was taken libzmq takes the others: it counts messages, not frames. */
+int outbound_send(struct outbound *o, void *socket)
+{
+    const int rc = send_parts(o, socket);
+
+    return rc == 0 && given_back ? 2 : rc;
 }

@@ -8,7 +8,7 @@
 #include "kernel/jupyter/heartbeat.h"
 #include "kernel/jupyter/owner.h"
 
-#define IOPUB_HWM 256       /* messages within libzmq for one subscriber; bytes are bounded by iopub.c */
+#define IOPUB_HWM 0         /* no bound: iopub.c has one for each subscriber */
 #define ROUTER_RECV_HWM 20000
 #define ROUTER_SEND_HWM 65536
 #define LARGEST (INT64_C(512) << 20) /* bytes of a frame: libzmq hangs up on a larger one before it is read */
@@ -27,7 +27,7 @@ static int set_all(void *socket, const struct option *o, size_t n, int64_t large
 }
 
 /* HANDOVER: a client that comes back under its old identity takes over from the connection that it lost.
- * NODROP: zmq_send says EAGAIN where it would drop. VERBOSE: every subscription is reported, for its welcome. */
+ * MANUAL: every subscription is reported, and it is for iopub.c to say what of it is heard. */
 static int options_set(void *socket, enum port port)
 {
     static const struct option router[] = {
@@ -35,7 +35,7 @@ static int options_set(void *socket, enum port port)
     };
     static const struct option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
     static const struct option xpub[] = {
-        { ZMQ_XPUB_NODROP, 1 }, { ZMQ_XPUB_VERBOSE, 1 }, { ZMQ_SNDHWM, IOPUB_HWM }, { ZMQ_LINGER, 0 },
+        { ZMQ_XPUB_NODROP, 1 }, { ZMQ_XPUB_MANUAL, 1 }, { ZMQ_SNDHWM, IOPUB_HWM }, { ZMQ_LINGER, 0 },
     };
     static const struct option echo[] = { { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_LINGER, 0 } };
 
