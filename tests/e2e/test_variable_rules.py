@@ -191,6 +191,14 @@ def test_what_did_not_change_anything_is_no_conflict(nb):
     assert rank_values(nb, "z", 2) == [[0, "rank"]] * 2
 
 
+def test_a_module_that_both_import_is_no_conflict(nb):
+    nb.ok("import xml, json as other")
+    nb.ok("%%distribute -n 2\nimport xml\nimport csv as other")
+    nb.ok("import xml.dom.minidom, json.decoder")
+    nb.ok("%%distribute -n 2\nxml.dom.minidom.parseString('<a/>')\nassert other.__name__ == 'csv', other")
+    nb.ok("%%distribute -n 2\nother.decoder if other.__name__ == 'json' else other.reader")
+
+
 def test_a_cell_that_calls_the_ranks_does_not_assign_twice(nb):
     nb.ok("import cellspan\nm = 0\ndef bump():\n    global m\n    m += 1\n    return m\nm = 3\ngot = cellspan.run(bump, n=2)")
     assert rank_values(nb, "m", 2) == [4, 4]

@@ -122,6 +122,65 @@ static void shipping(void)
     group_destroy(g);
 }
 
+/* What becomes of a name on rank 0, which has version 3 of it: "has", "goes", "asked", "clash". */
+static const char *lot(struct group *g, const char *row, const char *said)
+{
+    char text[256];
+    struct ranks one = RANKS_INIT;
+    struct shipments plan, ask;
+    struct touched touched;
+    struct err err = { "" };
+    const char *found;
+    json_t *captured;
+
+    snprintf(text, sizeof text, "{\"names\": [%s]}", row);
+    captured = parse(text);
+    group_forget_said(g);
+    if (said)
+        json_object_set_new(g->rank[0].said, "a", json_string(said));
+    if (ranks_add(&one, 0) < 0 || shipments_plan(g, &one, captured, &plan, &err) < 0 ||
+        shipments_ask(g, &one, captured, &ask, &err) < 0 || shipments_touched(g, &one, captured, false, &touched, &err) < 0)
+        abort();
+    found = plan.n ? "goes" : ask.n ? "asked" : touched.names ? "clash" : "has";
+    shipments_release(&plan);
+    shipments_release(&ask);
+    touched_release(&touched);
+    ranks_release(&one);
+    json_decref(captured);
+    return found;
+}
+
+static void rules(void)
+{
+    static const struct {
+        const char *row, *said, *want, *what;
+    } cases[] = {
+        { "[\"a\", 3, 8, \"\", 1, 0]", NULL, "has", "what a rank has, stays" },
+        { "[\"a\", 4, 8, \"\", 4, 0]", NULL, "goes", "what home assigned goes unasked" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", NULL, "asked", "before a change in place the rank is asked" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "same", "goes", "it goes over what the rank has not changed" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "gone", "goes", "and where nothing is" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "changed", "clash", "not over what it has changed" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "no reason", "clash", "nor where it can't tell" },
+        { "[\"a\", 3, 8, \"\", 1, 1]", "changed", "goes", "--capture goes over that" },
+        { "[\"a\", 3, 8, \"\", 1, 1]", "same", "has", "and sends nothing that is there" },
+        { "[\"a\", 3, 8, \"\", 1, 2]", NULL, "asked", "of %push nothing goes that is there" },
+        { "[\"a\", 3, 8, \"\", 1, 2]", "changed", "goes", "and all that is not" },
+        { "[\"a\", 4, 8, \"\", 1, 3]", "changed", "has", "what the cell assigns does not need home's" },
+        { "[\"a\", 4, 8, \"\", 0, 4]", "changed", "has", "what was pulled does not go back" },
+        { "[\"a\", 4, 8, \"\", 0, 4]", "gone", "goes", "but to a rank that has none" },
+        { "[\"a\", 4, 8, \"\", 0, 0]", "changed", "clash", "home's change of it is one in place" },
+        { "[\"a\", 4, 8, \"\", 1, 5]", NULL, "has", "what only shares memory stays while nothing goes" },
+    };
+    struct group *g = living_group(1);
+
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        json_object_set_new(g->rank[0].known, "a", json_integer(3));
+        is_text(lot(g, cases[k].row, cases[k].said), cases[k].want, cases[k].what);
+    }
+    group_destroy(g);
+}
+
 static void nonsense_from_home(void)
 {
     static const char *const bad[] = { "{}", "[]", "{\"names\": {}}", "{\"names\": [1]}", "{\"names\": [[\"a\"]]}",
@@ -149,6 +208,7 @@ int main(void)
     dying();
     ledger();
     shipping();
+    rules();
     nonsense_from_home();
     return plan_done();
 }

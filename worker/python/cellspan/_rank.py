@@ -349,6 +349,7 @@ class Rank(Worker):
             bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
         else:
             bound = self._cast(cast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
+        bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         self.shell.user_ns.update(bound)
         if not cast:
             self._origins.came(bound, fd, size)

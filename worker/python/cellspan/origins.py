@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
+import types
 
 from . import parcel, reducers
 
@@ -91,6 +92,12 @@ class Origins:
             self._watched.discard(name)
             self.deleted.discard(name)
 
+    def keeps(self, name, value):
+        """Has the rank imported another module under this name than the one that comes? Then it keeps its own."""
+        ours = self.user_ns.get(name)
+        modules = isinstance(value, types.ModuleType) and isinstance(ours, types.ModuleType)
+        return modules and name not in self._of and name in self._watched and value is not ours
+
     def _keep(self, fd, size):
         if fd < 0:
             return None, "it came from GPU to GPU"
@@ -136,6 +143,8 @@ class Origins:
         if name not in self.user_ns:
             return "gone"
         origin = self._of.get(name)
+        if origin is None and isinstance(self.user_ns[name], types.ModuleType):
+            return "same"  # imported here and at home: home may name more of its submodules; see keeps()
         if origin is None or origin.why == OWN:
             return "changed"
         if origin.kept is None:
