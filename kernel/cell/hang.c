@@ -51,6 +51,7 @@ void hang_tick(struct cell *c, uint64_t now)
         }
     m.cell = c->hang_id = c->nb->next_cell++;
     c->hang_asked = n;
+    c->hang_nccl[0] = '\0';
     if (n)
         (void)notebook_send_to(c->nb, workers, n, &m, NULL);
     free(workers);
@@ -69,10 +70,26 @@ static bool is_waiting(const char *stack)
     return false;
 }
 
+/* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such line. Whoever waits for
+ * the GPU itself, in x.item() say, has no frame of torch's on the stack. */
+static void take_nccl(struct cell *c, const char *stack)
+{
+    const char *line = strstr(stack, "\nNCCL says:\n");
+
+    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang_nccl[0]; line = strstr(line, "\nNCCL #")) {
+        const int n = (int)strcspn(++line, "\n");
+
+        snprintf(c->hang_nccl, sizeof c->hang_nccl, "%.*s", n, line);
+        if (!strstr(c->hang_nccl, " launched "))
+            c->hang_nccl[0] = '\0';
+    }
+}
+
 static void take(struct cell *c, struct member *m, const char *stack)
 {
     struct buf place = BUF_INIT;
 
+    take_nccl(c, stack);
     c->hang_asked -= !m->looked && c->hang_asked;
     m->looked = true;
     if (report_place(stack, &place) < 0 || !place.p) {
@@ -168,10 +185,16 @@ static void look(struct cell *c)
     for (size_t k = 0; k < c->n; k++)
         if (!is_still(c, &c->member[k]))
             return;
-    if (!(with = crowd(c)) || !(odd = odd_one(c, with)))
+    with = crowd(c);
+    odd = with ? odd_one(c, with) : NULL;
+    if (!odd && !c->hang_nccl[0])
         return;
     c->hang_ns = NEVER;
-    tell(c, with, odd);
+    if (odd)
+        tell(c, with, odd);
+    else
+        stream_note(c, "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
+                    (double)c->hang_limit_ns / 1e9, c->hang_nccl);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)

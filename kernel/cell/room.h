@@ -201,6 +201,7 @@ struct cell {
     uint64_t hang_ns, hang_limit_ns; /* when stacks are looked at next, NEVER: off; how long a wait may last */
     uint64_t hang_id;                /* of the last look, 0: none yet */
     size_t hang_asked;               /* ranks that it has still to hear from */
+    char hang_nccl[256];             /* what NCCL said in it of ranks that are not equally far; "": nothing */
     uint64_t gauges_ns;        /* when its status asks nodes again; 0: it has not yet */
     struct ends ends;
     struct absent absent;

@@ -301,7 +301,7 @@ static void where_is_answered_while_a_cell_runs(void)
     ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":5"), "a rank that is not there");
     buf_clear(&w.log);
     run(&w, "%ranks where");
-    pass(&w, 3 * NS_PER_S);
+    pass(&w, 4 * NS_PER_S);
     ok(logged(&w, "[0] no answer from its node (here)\\n[1] idle"), "who does not answer is not waited for");
     end_two(&w);
     ok(logged(&w, "send REQUEST 1"), "then the queue goes on");
@@ -373,6 +373,29 @@ static void who_is_waited_for_is_told_once(void)
     world_close(&w);
 }
 
+/* The wait for a GPU has no frame of torch's. */
+static void nccl_tells_who_is_behind(void)
+{
+    static const char behind[] = "Current thread 0x02 (most recent call first):\n"
+                                 "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
+                                 "\nNCCL says:\nNCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 launched 60 AllReduce\n";
+    static const char equal[] = "Current thread 0x02 (most recent call first):\n"
+                                "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
+                                "\nNCCL says:\nNCCL: in each communicator all ranks have launched equally many operations\n";
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 150, equal, in_sleep);
+    ok(!strstr(w.log.p, "equally far"), "ranks that are equally far compute");
+    looks(&w, 75, behind, in_sleep);
+    ok(logged(&w, "for 60 s no rank has moved, and not all are equally far: NCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 "
+                  "launched 60 AllReduce (%ranks where shows all stacks)"),
+       "what NCCL says is told");
+    world_close(&w);
+}
+
 static void what_is_no_hang(void)
 {
     struct clock clock;
@@ -400,6 +423,7 @@ static void what_is_no_hang(void)
 int main(void)
 {
     who_is_waited_for_is_told_once();
+    nccl_tells_who_is_behind();
     what_is_no_hang();
     others_on_a_gpu_are_named();
     the_table_waits_for_nodes_but_not_long();

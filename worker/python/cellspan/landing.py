@@ -10,6 +10,9 @@ import importlib
 from . import gpus
 
 
+LIMIT = 60.0  # seconds that a busy GPU is waited for
+
+
 def wanted(table, meta):
     """[(number of the storage, its index in the parcel's table, bytes)] of those that lay on a GPU."""
     found = enumerate(zip(meta["storages"], meta["devices"]))
@@ -34,4 +37,6 @@ def copied(views, meta):
         return {}
     torch = importlib.import_module("torch")
     rows = wanted([(0, len(view)) for view in views], meta)
+    if rows:
+        gpus.drain(LIMIT)
     return {n: torch.frombuffer(views[index], dtype=torch.uint8).to(device).untyped_storage() for n, index, _ in rows}
