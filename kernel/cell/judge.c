@@ -15,6 +15,7 @@
 #define PATIENT_SEVER_NS (1 * NS_PER_S)    /* the same after the user's interrupt: nothing is broken then */
 #define IMPATIENT_NS     (1 * NS_PER_S)    /* a second interrupt before that is a double click, and kills nobody */
 #define STACKS_NS        (500 * NS_PER_MS) /* for stacks to arrive */
+#define TELL_NS          (10 * NS_PER_S)   /* for tracebacks to be put into words, besides the grace */
 #define STUCK_NS         (10 * NS_PER_S)   /* for who was killed to end */
 
 static uint64_t grace(const struct cell *c)
@@ -108,9 +109,32 @@ static void ask_stacks(struct cell *c)
     send_running(c, &m);
 }
 
+/* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a limit of its own. */
+static bool is_telling(const struct member *m)
+{
+    return m->state == MEMBER_RUNNING && m->stack && strstr(report_main_thread(m->stack), " in _show_one\n");
+}
+
+/* Once, some more time for those that are on their way back. */
+static bool be_patient(struct cell *c)
+{
+    for (size_t k = 0; k < c->n && !c->patient; k++)
+        c->patient = is_telling(&c->member[k]);
+    if (!c->patient)
+        return false;
+    for (size_t k = 0; k < c->n; k++) {
+        free(c->member[k].stack);
+        c->member[k].stack = NULL;
+    }
+    c->kill_ns = notebook_now(c->nb) + TELL_NS;
+    return true;
+}
+
 static void list_and_kill(struct cell *c)
 {
     c->list_ns = NEVER;
+    if (!c->patient && be_patient(c))
+        return;
     if (!c->listed)
         report_hangs(c);
     c->listed = true;

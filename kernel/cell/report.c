@@ -188,21 +188,38 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
     }
 }
 
+/* The lines of a rank's error. One that was killed, for it did not heed the interrupt, is told as that: the death is what came of it. */
+static void add_traceback(json_t *traceback, const json_t *error, const json_t *interrupted)
+{
+    const struct slice text = slice_of(json_string_value(interrupted), json_string_length(interrupted));
+    json_t *line;
+    size_t k;
+
+    json_array_foreach(json_object_get(error, "traceback"), k, line)
+        if (k == 0 && interrupted)
+            json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
+        else
+            json_array_append(traceback, line);
+}
+
 static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 {
+    const bool killed = cause->state == MEMBER_DEAD && !cause->accused;
+    const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
+    json_t *interrupted = killed ? text_joined("interrupted, and ", text_slice(cause->error, "evalue")) : NULL;
     json_t *traceback = json_array(), *error = NULL;
     struct buf who = BUF_INIT;
 
     if (traceback && same_ranks(c, cause, told, &who) == 0) {
         if (c->world > 1 && (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
-            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u",
-                                                          text_field(cause->error, "ename"), who.p, c->world));
-        json_array_extend(traceback, json_object_get(cause->error, "traceback"));
+            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename, who.p, c->world));
+        add_traceback(traceback, cause->error, interrupted);
         add_others(c, told, traceback);
-        error = json_pack("{s:s, s:O*, s:O, s:O*}", "ename", text_field(cause->error, "ename"), "evalue",
-                          json_object_get(cause->error, "evalue"), "traceback", traceback, "exit_status",
+        error = json_pack("{s:s, s:O*, s:O, s:O*}", "ename", ename, "evalue",
+                          killed ? interrupted : json_object_get(cause->error, "evalue"), "traceback", traceback, "exit_status",
                           json_object_get(cause->error, "exit_status"));
     }
+    json_decref(interrupted);
     json_decref(traceback);
     buf_release(&who);
     return error;
@@ -229,9 +246,6 @@ json_t *report_error(struct cell *c)
         error = failure(c);
     else if (cause && told)
         error = compose(c, cause, told);
-    if (error && cause && cause->state == MEMBER_DEAD &&
-        !cause->accused) /* killed, for it did not heed the interrupt */
-        json_object_set_new(error, "ename", json_string("KeyboardInterrupt"));
     free(told);
     return error;
 }

@@ -207,6 +207,7 @@ struct cell {
     struct absent absent;
     bool ending; /* all has been said, and the processes of its script are ending */
     bool judged, stopping, timed_out, listed;
+    bool patient;              /* ranks that were putting a traceback into words got more time for it */
     uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns; /* NEVER: off */
 };
 

@@ -108,3 +108,89 @@ def test_home_works_no_more_for_a_cell_whose_time_is_over(nb, tmp_path):
     nb.run("%%distribute -n 2 --timeout 2s\nslow", LIMIT).assert_error("TimeoutError")
     nb.ok("del slow")
     all_well(nb, pids)
+
+
+# -- how an interrupt is told
+
+
+LEAVES = """import builtins, sys, time, types
+trainer = types.ModuleType('trainer')
+exec('''
+import sys, time
+def fit():
+    try:
+        print('fits', flush=True)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        sys.exit(1)
+''', trainer.__dict__)
+trainer.fit()
+"""
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2 " + GRACE + "\n"])
+def test_a_library_that_meets_an_interrupt_with_exit(nb, where):
+    pids = nb.rank_pids(2)
+    cell = nb.start(where + LEAVES)
+    nb.wait_shown(cell, "fits", LIMIT)
+    if where:
+        nb.wait_ranks(cell, "fits", 2, LIMIT)
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert "SystemExit" not in cell.shown and "To exit" not in cell.shown and "trainer.fit()" in cell.traceback, cell.shown
+    all_well(nb, pids)
+    cell = nb.run(where + "raise SystemExit(1)", LIMIT).assert_error("SystemExit")
+
+
+def test_a_script_that_meets_an_interrupt_with_exit(nb, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(LEAVES)
+    cell = nb.start("%%distribute -n 2 %s %s" % (GRACE, script))
+    nb.wait_ranks(cell, "fits", 2, LIMIT)
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert "SystemExit" not in cell.shown, cell.shown
+
+
+def test_ranks_that_are_killed_for_not_heeding_it_are_told_as_an_interrupt(nb):
+    cell = nb.start("%%distribute -n 2 --grace 1s\nimport time\nprint('in')\nwhile True:\n    try:\n        time.sleep(600)\n"
+                    "    except KeyboardInterrupt:\n        pass")
+    nb.wait_ranks(cell, "in", 2, LIMIT)
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert cell.reply["evalue"].startswith("interrupted, and rank 0 was killed by signal 9 (SIGKILL)"), cell.reply
+    assert cell.error["evalue"] == cell.reply["evalue"] and "RankDied" not in cell.shown, cell.shown
+    assert "KeyboardInterrupt on ranks 0-1 of 2" in cell.traceback and "it hung in" in cell.stderr, cell.shown
+
+
+# What IPython does for seconds on a busy machine.
+SLOW = """import time, IPython.core.ultratb as ultratb
+for kind in (ultratb.VerboseTB, ultratb.AutoFormattedTB, ultratb.FormattedTB):
+    if 'structured_traceback' in vars(kind):
+        def slowly(*args, _kind=kind, _real=kind.structured_traceback, **options):
+            time.sleep(%s)
+            return _real(*args, **options)
+        kind.structured_traceback = slowly
+"""
+
+
+def test_the_time_that_a_traceback_takes_does_not_count_towards_the_grace(fresh):
+    nb = fresh()
+    pids = nb.rank_pids(2)
+    nb.ok("%%distribute -n 2\n" + SLOW % 1.2)
+    cell = nb.start("%%distribute -n 2 --grace 1s\nimport time\nprint('in')\ntime.sleep(600)")
+    nb.wait_ranks(cell, "in", 2, LIMIT)
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert "killed" not in cell.shown and "time.sleep(600)" in cell.traceback, cell.shown
+    assert nb.rank_pids(2) == pids
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_a_traceback_that_takes_too_long_is_shown_plainly(fresh, where):
+    nb = fresh()
+    pids = nb.rank_pids(2)
+    nb.ok(where + SLOW % 600)
+    cell = nb.run(where + "1 / 0", LIMIT).assert_error("ZeroDivisionError")
+    assert "Traceback (most recent call last)" in cell.traceback and "1 / 0" in cell.traceback, cell.shown
+    assert nb.rank_pids(2) == pids

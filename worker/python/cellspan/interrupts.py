@@ -48,9 +48,24 @@ def cancelled_as_interrupt(shell):
         if self.worker.cell is not None and self.worker.cell.interrupted:
             etype, value = KeyboardInterrupt, KeyboardInterrupt()
             value.__traceback__ = tb
-        sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb
-        stb = self.InteractiveTB.structured_traceback(etype, value, tb, tb_offset=tb_offset)
-        self._showtraceback(etype, value, stb)
-        return stb
+        self.showtraceback((etype, value, tb), tb_offset=tb_offset)
 
     shell.set_custom_exc((asyncio.CancelledError,), handle)
+
+
+class _LeavesDebugger(BaseException):
+    """A KeyboardInterrupt that pdb does not catch: it would go on asking, or running, and the cell would not end."""
+
+
+_LeavesDebugger.__name__ = _LeavesDebugger.__qualname__ = "KeyboardInterrupt"
+_LeavesDebugger.__module__ = "builtins"
+
+
+def at_a_prompt():
+    """An interrupt came while a line was waited for: one of a debugger's ends the debugger, and the cell."""
+    __tracebackhide__ = True
+    frame = sys._getframe(1)
+    while frame is not None and "bdb" in sys.modules:
+        if isinstance(frame.f_locals.get("self"), sys.modules["bdb"].Bdb):
+            raise _LeavesDebugger from None
+        frame = frame.f_back

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import warnings
 
 from IPython.core import page
 from IPython.core.autocall import ZMQExitAutocall
@@ -20,9 +21,11 @@ from traitlets.config import Config
 from . import environment
 from .errors import text_of
 from .history import History
+from .limit import Limit
 from .magics import CELL
 from .publish import Formatter, Hook, Publisher
 
+FORMAT_LIMIT = 5.0  # seconds that IPython may take to put an exception into words
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
 
@@ -56,6 +59,8 @@ class ZMQInteractiveShell(InteractiveShell):
         Hook.worker = Publisher.worker = worker
         self._last_traceback = None
         self._shown = threading.local()
+        self._last_text = ""
+        self._hints = []  # the filter that hides IPython's hint on how to exit, while there is one
         super().__init__(**kwargs)
         # A cell's line numbers are those of the notebook: leading empty lines stay.
         cleanup = self.input_transformer_manager.cleanup_transforms
@@ -159,15 +164,14 @@ class ZMQInteractiveShell(InteractiveShell):
         if threading.current_thread() is not threading.main_thread():
             return self._showing(False, *args, **kwargs)
         ends = caller.f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
-        noted = []
-        handler = signal.signal(signal.SIGINT, lambda *signal: noted.append(signal))
+        limit = Limit(FORMAT_LIMIT)
         try:
-            return self._showing(_is_inside(caller), *args, **kwargs)
+            with limit:
+                return self._showing(_is_inside(caller), *args, **kwargs)
         finally:
-            signal.signal(signal.SIGINT, handler)
-            if noted and not ends:
+            if limit.noted and not ends:
                 signal.raise_signal(signal.SIGINT)
-            elif noted and self.worker.cell is not None:
+            elif limit.noted and self.worker.cell is not None:
                 self.worker.cell.interrupted = True
 
     def _showing(self, ends, *args, **kwargs):
@@ -179,13 +183,31 @@ class ZMQInteractiveShell(InteractiveShell):
             self._shown.ends = kept
 
     def _show_one(self, exc_tuple=None, *args, **kwargs):
-        """By IPython; plainly, where what it calls of the exception's class raises something."""
+        """By IPython; plainly, where that takes too long, or what it calls of the exception's class raises something. The
+        kernel knows this function's name: a rank that is in here has taken its interrupt."""
         raised = exc_tuple or sys.exc_info()
+        if left_by_interrupt(raised[1]):
+            self._hide_hint()
+            raised = exc_tuple = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
+            kwargs["exception_only"] = False
         try:
             return self._show_group(exc_tuple, *args, **kwargs) or super().showtraceback(exc_tuple, *args, **kwargs)
         except BaseException:  # noqa: BLE001 - see above
             etype, value, tb = raised
             self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+
+    def _hide_hint(self):
+        """IPython, which saw SystemExit, is about to say how one leaves it: not in this cell."""
+        if not self._hints:
+            warnings.filterwarnings("ignore", message="To exit: use", category=UserWarning)
+            self._hints = warnings.filters[:1]
+
+    def cell_over(self):
+        """What was for one cell alone ends."""
+        for hint in self._hints:
+            if hint in warnings.filters:
+                warnings.filters.remove(hint)
+        self._hints = []
 
     def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         """Shows an exception group, of which IPython only prints Python's own traceback. False: it is none."""
@@ -201,16 +223,16 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _showtraceback(self, etype, evalue, stb):
         stb = [*stb, *self.worker.hints(evalue)]
-        ends = getattr(self._shown, "ends", True)
+        ends, text = getattr(self._shown, "ends", True), text_of(evalue)
         if ends:
-            self._last_traceback = stb
-        self.worker.show_error(etype.__name__, text_of(evalue), stb, ends)
+            self._last_traceback, self._last_text = stb, text
+        self.worker.show_error(etype.__name__, text, stb, ends)
 
     def _format_exception_for_storage(self, exception, *args, **kwargs):
         """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
         return {
             "ename": type(exception).__name__,
-            "evalue": text_of(exception),
+            "evalue": self._last_text if self._last_traceback else text_of(exception),
             "traceback": list(self._last_traceback or []),
         }
 
@@ -294,6 +316,19 @@ def _holds_group(value):
             return True
         seen.add(id(value))
         value = value.__context__
+    return False
+
+
+def left_by_interrupt(error):
+    """Whether somebody met an interrupt with sys.exit(), as Lightning's trainer does."""
+    if not isinstance(error, SystemExit):
+        return False
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__context__
     return False
 
 

@@ -18,6 +18,7 @@ from . import _link, environment, interrupts
 from .errors import text_of
 from .loops import Loop
 from .publish import to_json
+from .shell import left_by_interrupt
 from .streams import Streams
 
 _current = contextvars.ContextVar("cellspan_cell", default=None)
@@ -309,6 +310,9 @@ class Worker:
         try:
             self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password)})
             value = self.wait_for(waiting)
+        except KeyboardInterrupt:
+            interrupts.at_a_prompt()
+            raise
         finally:
             if waiting in self._inputs:
                 self._inputs.remove(waiting)
@@ -356,7 +360,7 @@ class Worker:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - shown as the cell's
-            if script and isinstance(error, SystemExit):
+            if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
                 self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"])
                 return False
             self.shell.showtraceback(
@@ -462,6 +466,7 @@ class Worker:
             cell.error = self._error_of(cell.result)
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
             cell.interrupted = True
+        self.shell.cell_over()
         try:
             self.streams.end(cell.number, self.left_behind())
             done(cell)

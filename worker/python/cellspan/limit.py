@@ -1,0 +1,51 @@
+"""A limit for what puts an exception into words: IPython's way may take seconds on a busy machine, a class of the user's for ever."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+AGAIN = 0.2  # seconds until TooSlow is raised once more, for code that catches everything
+
+
+class TooSlow(BaseException):
+    """The time is over."""
+
+
+class Limit:
+    """While it is entered, in the main thread, interrupts are taken note of in `noted`, and no more; after so many seconds
+    TooSlow is raised in there."""
+
+    def __init__(self, seconds):
+        self.noted = False
+        self._seconds = seconds
+        self._late = self._left = False
+        self._over = threading.Event()
+
+    def __enter__(self):
+        self._handler = signal.signal(signal.SIGINT, self._take)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._left = True
+        self._over.set()
+        self._thread.join()
+        signal.signal(signal.SIGINT, self._handler)  # a signal that is on its way comes to _take()
+
+    def _watch(self):
+        main = threading.main_thread().ident
+        seconds = self._seconds
+        while not self._over.wait(seconds):
+            self._late = True
+            signal.pthread_kill(main, signal.SIGINT)
+            seconds = AGAIN
+
+    def _take(self, signo, frame):
+        if not self._late:
+            self.noted = True
+            return
+        self._late = False
+        if not self._left:
+            raise TooSlow
