@@ -128,6 +128,15 @@ int head_find(struct slice cell, struct head *h)
     return (h->cell && !h->help) || nothing_follows(h->body, 0);
 }
 
+/* All lines above are blank, comments, or other cell magics, which have nothing of their own below them. */
+static bool below_magics(struct slice cell, size_t at)
+{
+    for (size_t line = 0; line < at; line = line_end(cell, line) + 1)
+        if (!blank_or_comment(cell, line, line_end(cell, line)) && !(line + 1 < at && memcmp(cell.p + line, "%%", 2) == 0))
+            return false;
+    return true;
+}
+
 int head_at(struct slice cell, size_t at, struct head *h)
 {
     if (at > cell.n)
@@ -137,5 +146,5 @@ int head_at(struct slice cell, size_t at, struct head *h)
     *h = (struct head){ 0 };
     for (h->at = at; h->at > 0 && cell.p[h->at - 1] != '\n'; h->at--)
         ;
-    return head_read(cell, h) && !h->cell && at <= h->end;
+    return head_read(cell, h) && (!h->cell || below_magics(cell, h->at)) && at <= h->end;
 }

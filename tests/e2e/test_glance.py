@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from client import ANSI
+
 SCORE = "%%distribute -n 4\nimport cellspan\nscore = cellspan.rank() / 2"
 
 
-def complete(nb, code, at=None, limit=60):
+def complete(nb, code, limit=60):
     """What Tab offers at the cursor (the end, or where `|` stands)."""
-    if "|" in code:
-        at, code = code.index("|"), code.replace("|", "", 1)
-    return nb.request("complete_request", {"code": code, "cursor_pos": len(code) if at is None else at}, limit=limit)
+    at = code.find("|") if "|" in code else len(code)
+    code = code.replace("|", "", 1)
+    return nb.request("complete_request", {"code": code, "cursor_pos": at}, limit=limit)
 
 
 def last_lines(cell, n=2):
@@ -48,3 +50,75 @@ def test_ranks_that_are_gone_or_stuck_are_not_waited_for(fresh):
         nb.ok("os.kill(%d, signal.SIGCONT)" % pids[1])
     nb.ok("%ranks stop")
     assert last_lines(nb.run("score"), 1) == ["NameError: name 'score' is not defined"]
+
+
+# ---- Tab and Shift-Tab ---------------------------------------------------------------------------------------------------
+
+MODEL = (
+    "%%distribute -n 2\nclass Model:\n    '''A model of ranks.'''\n    def training_step(self, batch, scale=1.0):\n        '''One step.'''\n"
+    "model = Model()\nmodel.rate = 0.5\nranks_alone = {'key_of_theirs': 1}")
+
+
+def names(reply):
+    return [match.rpartition(".")[2] for match in reply["matches"]]
+
+
+def test_tab_in_a_distributed_cell_offers_what_rank_0_has(nb):
+    nb.ok("at_home = 1")
+    nb.ok(MODEL)
+    for head in ("%%distribute\n", "# why\n\n%%time\n%%distribute -n 2 --merge raw\nx = 1\n"):
+        reply = complete(nb, head + "ranks_al")
+        assert "ranks_alone" in names(reply), reply
+        assert (reply["cursor_start"], reply["cursor_end"]) == (len(head), len(head) + 8)
+        assert {"training_step", "rate"} <= set(names(complete(nb, head + "y = model.")))
+        assert "ranks_alone" in names(complete(nb, head + "ranks_al|\nprint(1)"))
+        assert "at_home" in names(complete(nb, head + "at_ho")), "what would travel is offered as well"
+        assert "key_of_theirs" in "".join(complete(nb, head + "ranks_alone['")["matches"])
+    assert "ranks_alone" not in names(complete(nb, "ranks_al")), "a cell at home runs at home"
+
+
+def test_inspection_in_a_distributed_cell_tells_of_rank_0s_objects(nb):
+    nb.ok(MODEL)
+    code = "%%distribute\nmodel.training_step("
+    reply = nb.request("inspect_request", {"code": code, "cursor_pos": len(code), "detail_level": 0})
+    told = ANSI.sub("", reply["data"]["text/plain"])
+    assert "model.training_step(batch, scale=1.0)" in told and "One step." in told, told
+    assert not nb.request("inspect_request", {"code": "model", "cursor_pos": 5, "detail_level": 0})["found"]
+
+
+def test_pull_completes_the_ranks_names_and_push_homes(nb):
+    nb.ok("ranks_at_home = 1")
+    nb.ok(MODEL)
+    assert complete(nb, "%pull ranks_")["matches"] == ["ranks_alone"]
+    assert complete(nb, "x = 1\n%pull model ranks_al")["matches"] == ["ranks_alone"]
+    assert complete(nb, "%push ranks_")["matches"] == ["ranks_at_home"]
+    assert complete(nb, "%pull model --into ranks_")["matches"] == ["ranks_at_home"]
+
+
+def test_tab_does_not_wait_for_ranks_that_run_or_take_long(nb, gate):
+    nb.ok(MODEL)
+    nb.ok("%%distribute\nclass Slow:\n    def __dir__(self):\n        while True:\n            pass\nslow = Slow()")
+    complete(nb, "%%distribute\nslow.", limit=20)
+    assert nb.ok("%%distribute\n'still there'").value == "'still there'", "the rank was stopped in it"
+    cell = nb.start("%%distribute\n" + gate.code)
+    complete(nb, "%%distribute\nranks_al", limit=20)
+    assert not cell.ended
+    gate.open()
+    nb.wait(cell).assert_ok()
+    tab = nb.send("complete_request", {"code": "%%distribute\nslow.", "cursor_pos": 18})
+    assert nb.ok("%%distribute\n'at once'").value == "'at once'", "a cell ends the question"
+    nb.wait(tab, 20)
+
+
+def test_tab_on_lines_of_magics(nb, tmp_path):
+    (tmp_path / "train_it.py").write_text("")
+    assert complete(nb, "%%time\n%%distribute --m")["matches"] == ["--merge"]
+    assert complete(nb, "# a comment\n\n%%time\n%%distribute --merge f")["matches"] == ["fold"]
+    for line in ("%distribute {}/tra", "%distribute -n 2 {}/tra", "x = 1\n%distribute {}/tra"):
+        reply = complete(nb, line.format(tmp_path))
+        assert [m for m in reply["matches"] if m.endswith("train_it.py")], (line, reply)
+    nb.ok("import os\nbefore = os.getcwd()\nos.chdir(%r)" % str(tmp_path))
+    try:
+        assert "./train_it.py" in complete(nb, "%distribute ./")["matches"]
+    finally:
+        nb.ok("os.chdir(before)")
