@@ -62,6 +62,19 @@ def two(nb):
 # -- the world
 
 
+def test_what_ranks_on_two_hosts_changed_is_not_overwritten(two):
+    two.ok("import numpy\nheld, words = numpy.zeros(1 << 18), {'a', 'bb', 'ccc'}")
+    two.ok("%%distribute\nheld[rank] = 1 if rank == 3 else 0\nwords.discard('none')")
+    two.ok("held[0] = 5; words.add('home')")
+    assert two.ok("%%distribute --gather\nlen(words)").value == "[4, 4, 4, 4]"
+    told = two.run("%%distribute\nheld.sum()").assert_error("VariableConflict").error["evalue"]
+    assert "by rank 3" in told and "`%pull held -r 3`" in told
+    two.ok("%pull held -r 3")
+    assert two.ok("float(held[3])").value == "1.0"
+    two.ok("%push held")
+    assert two.ok("%%distribute --gather\nfloat(held.sum())").value == "[1.0, 1.0, 1.0, 1.0]"
+
+
 def test_ranks_are_on_the_hosts_and_know_it(two):
     assert values(two.ok(tell())) == ["h1 0 0 2 0 2 4", "h1 1 1 2 0 2 4", "h2 2 0 2 1 2 4", "h2 3 1 2 1 2 4"]
     assert re.search(r"h1.*h2", two.ok("%ranks").shown, re.S)

@@ -140,6 +140,23 @@ def test_a_variable_that_a_rank_could_not_take_costs_no_other(nb):
     assert rank_values(nb, "kept", 2) == [[1, 2]] * 2
 
 
+def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
+    nb.ok(
+        "class Slow:\n    n = 1\n    def __getstate__(self):\n        import os, time\n"
+        "        if 'RANK' in os.environ:\n            print('asked', flush=True)\n            time.sleep(600)\n"
+        "        return dict(self.__dict__)\nslow = Slow()"
+    )
+    pids = nb.rank_pids(2)
+    assert rank_values(nb, "slow.n", 2) == [1, 1]
+    nb.ok("slow.n = 2")
+    cell = nb.start("%%distribute\nslow.n")
+    nb.until(lambda: any("asked" in str(m["content"].get("text")) for m in nb.strays + [m for c in nb.cells.values() for m in c.messages]))
+    nb.km.interrupt_kernel()
+    nb.wait(cell).assert_error("KeyboardInterrupt")
+    assert nb.rank_pids(2) == pids and rank_values(nb, "slow.n", 2, "--no-capture") == [1, 1]
+    nb.ok("del slow")
+
+
 # -- an assignment
 
 

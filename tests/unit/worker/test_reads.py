@@ -131,3 +131,38 @@ def test_what_the_cell_assigns_is_known():
 
 def test_deep_nesting_is_given_up_quietly():
     assert analyse("(" * 5000 + ")" * 5000) is None
+
+
+# -- what a text assigns, and what it only changes
+
+
+@pytest.mark.parametrize(
+    "code, fresh",
+    [
+        ("x = 5", True),
+        ("x = y = []", True),
+        ("x, y = 1, 2", True),
+        ("print(x); x = 5", True),
+        ("x = 0\nx += 1", True),
+        ("if c:\n    x = 1\nelse:\n    x = 2", True),
+        ("try:\n    x = f()\nexcept E:\n    x = 1", True),
+        ("with a as b:\n    x = b", True),
+        ("def x(): return 1", True),
+        ("x = [x for x in y]", True),
+        ("x: int = 1", True),
+        ("x += 1", False),
+        ("x = f(x)", False),
+        ("x, y = y, x", False),
+        ("x = x.eval()", False),
+        ("def f(): return x\nx = f()", False),
+        ("if c:\n    x = 1", False),
+        ("for x in y: pass", False),
+        ("try:\n    x\nexcept NameError:\n    x = 1", False),
+        ("x = 1\ndel x", False),
+        ("def f():\n    global x\n    x = 1", None),
+        ("x.append(1)", None),
+        ("x[0] = 1", None),
+    ],
+)
+def test_what_a_text_gives_a_value_of_its_own(code, fresh):
+    assert analyse(code).bound.get("x") is fresh
