@@ -7,7 +7,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/notebook.h kernel/cell/notebook.c \
 	kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
 	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/follow.c kernel/cell/compare.c kernel/cell/cast.c kernel/cell/fanout.c \
-	kernel/cell/engine.c kernel/cell/absent.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/sever.c \
+	kernel/cell/engine.c kernel/cell/meet.c kernel/cell/absent.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/sever.c \
 	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
 	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c kernel/cell/question.c kernel/cell/hang.c kernel/cell/logs.c \
 	kernel/cell/check.h kernel/cell/check.c kernel/cell/answers.c kernel/cell/facts.c kernel/cell/verdict.c \

@@ -115,7 +115,7 @@ int link_addresses(struct link *l, struct slice list)
 
     if (equals)
         first = slice_of(equals + 1, first.n - (size_t)(equals + 1 - first.p));
-    if (text_set(&l->addresses, NULL, list) < 0)
+    if (text_set(&l->addresses, &l->info.addresses, list) < 0)
         return -1;
     return text_set(&l->address, &l->info.address, first);
 }

@@ -12,6 +12,7 @@ struct node_info {
     unsigned index;      /* within the run */
     const char *name;    /* for people; "" until it is known */
     const char *address; /* an IP that the run's other nodes reach; "127.0.0.1" of NODE_HERE */
+    const char *addresses; /* all of them, that one first: "IFNAME=IP,…"; NULL: not known */
     unsigned slots;      /* ranks that the engine wants there; 0: it does not say */
     long pid, cores;     /* of the agent; 0: not known yet */
 };

@@ -103,14 +103,22 @@ static int fill(struct cell *c, struct check *k)
 
 /* ---- sending a step ---- */
 
+/* The one at which cells meet, where it is rank 0's. */
 static json_t *address_of(const struct cell *c, const struct check_rank *r)
 {
-    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, r->node);
     const char *first = json_string_value(json_array_get(json_array_get(json_object_get(r->facts, "addresses"), 0), 1));
+    unsigned *nodes = calloc(c->check->n, sizeof *nodes);
+    struct buf text = BUF_INIT;
+    json_t *address;
 
-    if (info && info->address && info->address[0])
-        return json_string(info->address);
-    return json_string(first ? first : "127.0.0.1");
+    for (size_t i = 0; nodes && i < c->check->n; i++)
+        nodes[i] = c->check->rank[i].node;
+    if (!nodes || meet_at(c->nb, r->node, nodes, c->check->n, &text) < 0)
+        buf_clear(&text);
+    address = json_string(text.n ? text.p : first ? first : "127.0.0.1");
+    buf_release(&text);
+    free(nodes);
+    return address;
 }
 
 static json_t *where_to(const struct cell *c, const struct check_rank *r)

@@ -112,11 +112,17 @@ static bool spans_nodes(const struct cell *c)
 }
 
 /* Where the world meets: on rank 0's machine, at an address that the others reach. */
-static const char *master(const struct cell *c)
+static int master(const struct cell *c, struct buf *out)
 {
-    const struct node_info *info = c->nb->doors.node(c->nb->doors.arg, c->group->rank[0].node);
+    unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;
+    int rc = 0;
 
-    return spans_nodes(c) && info && info->address && info->address[0] ? info->address : "127.0.0.1";
+    for (unsigned k = 0; nodes && k < c->world; k++)
+        nodes[k] = c->group->rank[k].node;
+    if (nodes)
+        rc = meet_at(c->nb, nodes[0], nodes, c->world, out);
+    free(nodes);
+    return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
 }
 
 static bool all_own_gpus(const struct cell *c)
@@ -131,7 +137,8 @@ static bool all_own_gpus(const struct cell *c)
 static json_t *world_env(const struct cell *c)
 {
     const struct group *g = c->group;
-    const char *address = master(c);
+    struct buf meets = BUF_INIT;
+    const char *address = master(c, &meets) == 0 ? meets.p : "127.0.0.1";
     json_t *env = json_object(), *world = json_sprintf("%u", c->world);
 
     set(env, "WORLD_SIZE", json_incref(world));
@@ -140,6 +147,7 @@ static json_t *world_env(const struct cell *c)
     set(env, "MASTER_ADDR", json_string(address));
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
     set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
+    buf_release(&meets);
     if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",

@@ -364,6 +364,11 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
 struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
 
+/* meet.c */
+/* Writes into *out at which address of `node` all these n nodes can meet it; where there is none, its first; "": it has
+ * none. -1: memory is out. */
+int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n, struct buf *out);
+
 /* absent.c */
 void absent_add(struct cell *c, unsigned node, const char *name, const char *why);
 void absent_look(struct cell *c); /* has each come, or not? */

@@ -106,3 +106,42 @@ def test_a_full_dev_shm_here_does_no_harm_and_is_told(full_shm, fresh):
     assert nb.ok("[float(b[0]) for b in every]").value == "[5.0, 5.0]"
     checked = nb.ok("%ranks check", limit=120).shown
     assert re.search(r"/dev/shm of \S+ has 0.0 MiB left: NCCL and torch's DataLoader need it", checked), checked
+
+
+# -- one host with IPv4 and IPv6, one with IPv6 alone
+
+
+@pytest.fixture
+def six(tmp_path):
+    """(Hosts, what a notebook needs to reach them): h1 has both, h2 has lost its IPv4."""
+    for hosts in bring_up(lambda: Hosts(2), HOST_TOOLS):
+        network = "fd00:%x" % (os.getpid() & 0xFFFF)
+        bridge = "%s-br" % hosts.prefix
+        subprocess.run(["sysctl", "-q", "-w", "net.ipv6.conf.%s.disable_ipv6=0" % bridge], check=False)
+        subprocess.run(["ip", "-6", "addr", "add", "%s::fe/64" % network, "dev", bridge, "nodad"], check=True)
+        for number in (1, 2):
+            hosts.exec("h%d" % number, "sysctl", "-q", "-w", "net.ipv6.conf.eth0.disable_ipv6=0", check=False)
+            hosts.exec("h%d" % number, "ip", "-6", "addr", "add", "%s::%d/64" % (network, number), "dev", "eth0", "nodad")
+        daemon = shutil.which("sshd", path="/usr/sbin:" + os.environ["PATH"])
+        hosts.exec("h2", daemon, "-f", os.path.join(hosts.folder, "hosts", "sshd_config"), "-o", "ListenAddress=%s::2" % network,
+                   "-o", "PidFile=%s" % (tmp_path / "sshd"))
+        hosts.exec("h2", "ip", "-4", "addr", "flush", "dev", "eth0")
+        config = "Host h2\n  HostName %s::2\n  HostKeyAlias h2\n" % network
+        (tmp_path / "config").write_text(config + pathlib.Path(hosts.ssh_config).read_text())
+        yield hosts, {"CELLSPAN_SSH": "ssh -F %s" % (tmp_path / "config")}, network
+        hosts.exec("h2", "kill", (tmp_path / "sshd").read_text().strip(), check=False)
+
+
+@pytest.mark.limit(400)
+def test_a_world_meets_where_all_of_its_machines_can(six, fresh, torch):
+    hosts, env, network = six
+    for order, master in ((("h1", "h2"), "%s::1"), (("h2", "h1"), "%s::2")):
+        nb = fresh(env=env)
+        cell = nb.ok("%%%%distribute -n 2 --on ssh:%s,%s --init gloo --gather\nimport os, torch, torch.distributed as dist\n"
+                     "t = torch.ones(1)\ndist.all_reduce(t)\nos.uname().nodename, os.environ['MASTER_ADDR'], int(t)" % order, limit=200)
+        assert ast.literal_eval(cell.value) == [(host, master % network, 2) for host in order], cell.shown
+        checked = nb.ok("%ranks check", limit=120).displays
+        assert "dead" not in checked[1]["text/plain"] and "all_reduce" in checked[2]["text/plain"], checked
+        nb.ok("%%distribute --init\ndist.all_reduce(t)")
+        nb.close()
+        assert nb.left == []

@@ -46,6 +46,38 @@ static void comes(void)
     world_close(&w);
 }
 
+/* One machine has both families of addresses, the other one of them. */
+static void meets(void)
+{
+    static const struct {
+        const char *first, *second, *at;
+    } cases[] = {
+        { "eth0=10.0.0.1,eth0=fd00::1", "eth0=fd00::2", "\"MASTER_ADDR\":\"fd00::1\"" },
+        { "eth0=fd00::1,eth0=10.0.0.1", "eth0=10.0.0.2", "\"MASTER_ADDR\":\"10.0.0.1\"" },
+        { "eth0=10.0.0.1,eth0=fd00::1", "eth0=10.0.0.2,eth0=fd00::2", "\"MASTER_ADDR\":\"10.0.0.1\"" },
+        { "eth0=10.0.0.1", "eth0=fd00::2", "\"MASTER_ADDR\":\"10.0.0.1\"" },
+        { NULL, "eth0=fd00::2", "\"MASTER_ADDR\":\"10.0.0.1\"" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct clock clock;
+        struct world w;
+
+        home_open(&w, &clock);
+        run(&w, ON_TWO);
+        come(&w, 2);
+        w.node[1].addresses = cases[i].first;
+        w.node[2].addresses = cases[i].second;
+        up(&w, 1);
+        up(&w, 2);
+        provide(&w);
+        all_ready(&w, 2, 5);
+        ok(sent(&w, cases[i].at), "%s and %s meet at %s", cases[i].first ? cases[i].first : "(unknown)", cases[i].second, cases[i].at);
+        ok(i > 0 || sent(&w, "[fd00::1]:"), "with brackets where a port follows");
+        world_close(&w);
+    }
+}
+
 static void absences(struct world *w)
 {
     buf_clear(&w->log);
@@ -401,6 +433,7 @@ int main(void)
     if (random_open(&err) < 0)
         abort();
     comes();
+    meets();
     many_absences();
     refusals();
     interrupts();

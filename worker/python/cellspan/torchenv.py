@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import socket
 import sys
 from collections import namedtuple
 
@@ -107,6 +108,8 @@ def rank_environment(
     mine = ",".join(map(str, gpus.own(environ)))
     if mine:  # JAX would take all that it sees
         values.update({name: mine for name in JAX_GPUS})
+    if ":" in str(master_addr):
+        values["NCCL_SOCKET_FAMILY"] = environ.get("NCCL_SOCKET_FAMILY") or "AF_INET6"
     interface = environ.get("CELLSPAN_IFNAME")
     if interface and int(nodes) > 1:
         values.update({name: form.format(interface) for name, form in INTERFACES.items()})
@@ -198,6 +201,8 @@ def init_process_group(backend="auto"):
         device = _take_device(torch, backend)
         if "device_id" in inspect.signature(distributed.init_process_group).parameters:  # torch 2.3
             options["device_id"] = device  # else the first barrier() takes the GPU with the rank's number
+    if "gloo" in backend:
+        _meet_by_six()
     try:
         distributed.init_process_group(backend, **options)
     except (ValueError, RuntimeError) as error:
@@ -205,6 +210,35 @@ def init_process_group(backend="auto"):
         raise TorchError(f"torch.distributed.init_process_group({backend!r}) at {meets}: {error}") from error
     _world = world
     return distributed.get_backend()
+
+
+def _meet_by_six():
+    """Where the world meets by IPv6, for machines that have nothing else: gloo would take its interface's first address, which
+    is of IPv4 wherever there is one. So groups of gloo are told this machine's address on the way to rank 0; torch gives them no
+    other way to say it."""
+    from torch.distributed import distributed_c10d as c10d
+
+    real = getattr(c10d, "ProcessGroupGloo", None)
+    if ":" not in os.environ.get("MASTER_ADDR", "") or real is None or getattr(real, "by_six", False):
+        return
+
+    class ProcessGroupGloo(real):
+        by_six = True
+
+        def __init__(self, store, rank, size, timeout=c10d.default_pg_timeout):
+            options = real._Options()
+            options._timeout = timeout
+            options._devices = [real.create_device(hostname=_own_address(os.environ["MASTER_ADDR"]))]
+            super().__init__(store, rank, size, options)
+
+    c10d.ProcessGroupGloo = ProcessGroupGloo
+
+
+def _own_address(other):
+    """This machine's, on the way to another one."""
+    with socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect((other, 1))
+        return way.getsockname()[0]
 
 
 def destroy_process_group():
