@@ -184,7 +184,8 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     c->count = count;
     c->stdin_allowed = request_flag(r, "allow_stdin", true);
     c->stop_on_error = request_flag(r, "stop_on_error", true);
-    c->store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
+    c->silent = request_flag(r, "silent", false);
+    c->store = !c->silent && request_flag(r, "store_history", true);
     cell_start(c);
 }
 

@@ -14,7 +14,7 @@ void finish_show_error(struct cell *c, json_t *error)
     }
     stream_flush(c);
     c->error = error;
-    if (!c->is_call) /* home shows the error that RETURN brings it, in its own traceback */
+    if (!c->is_call && !c->silent) /* home shows the error that RETURN brings it, in its own traceback */
         publish_json(c->nb, c->request, "error", json_deep_copy(error));
 }
 
@@ -149,7 +149,7 @@ static void show_result(struct cell *c, const json_t *bundle)
 {
     const json_t *data = json_object_get(bundle, "data"), *metadata = json_object_get(bundle, "metadata");
 
-    if (!json_object_size(data) || c->is_call)
+    if (!json_object_size(data) || c->is_call || c->silent)
         return;
     stream_flush(c);
     publish_json(c->nb, c->request, "execute_result",
@@ -210,6 +210,7 @@ void finish(struct cell *c)
     live_end(c);
     if (c->bad && !c->error)
         finish_show_error(c, report_error(c));
+    report_late(c);
     note_dead(c);
     if (c->bad)
         finish_now(c);

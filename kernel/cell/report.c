@@ -250,6 +250,26 @@ json_t *report_error(struct cell *c)
     return error;
 }
 
+void report_late(struct cell *c)
+{
+    const struct slice said = text_slice(c->error, "evalue");
+    struct ranks late = RANKS_INIT;
+    struct buf who = BUF_INIT;
+
+    for (size_t k = 0; k < c->n && c->error && !c->interrupts; k++) {
+        const struct member *m = &c->member[k];
+
+        if (m->state == MEMBER_INTERRUPTED && m->error && alike(m->error, c->error) &&
+            ranks_add(&late, m->rank) < 0)
+            break;
+    }
+    if (ranks_count(&late) && ranks_format(&late, &who) == 0)
+        stream_note(c, "also on %s %s: %s: %.*s", ranks_count(&late) > 1 ? "ranks" : "rank", who.p,
+                    text_field(c->error, "ename"), SLICE_ARG(said));
+    ranks_release(&late);
+    buf_release(&who);
+}
+
 /* ---- hangs ---- */
 
 /* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in f'. The main thread

@@ -154,6 +154,7 @@ struct cell {
     uint64_t call, call_flags;
     unsigned count;
     bool stdin_allowed, stop_on_error, store;
+    bool silent;               /* its result and error are not published */
     enum cell_state state;
     struct plan plan;
     bool planned;            /* plan is to be released */
@@ -470,6 +471,7 @@ void sever_release(struct cell *c);
 
 /* report.c */
 json_t *report_error(struct cell *c);                           /* the content of the error message, from its members */
+void report_late(struct cell *c);                               /* ranks that failed like those that it tells of, but later */
 void report_hangs(struct cell *c);
 const char *report_main_thread(const char *stack);       /* of faulthandler's text: the part that tells of it */
 int report_place(const char *stack, struct buf *out);    /* its innermost frame, and the line of the cell that led there */

@@ -302,9 +302,10 @@ class RankShell(ZMQInteractiveShell):
 
 
 def _is_inside(frame):
-    """Is it code of IPython's or ours, rather than a cell's or a library's?"""
+    """Is it code of IPython's or ours, rather than a cell's or a library's? What shows that one of several ways to represent a
+    value failed goes on with the others."""
     name = frame.f_globals.get("__name__", "")
-    return name.startswith(("IPython.", "cellspan."))
+    return name != "IPython.core.formatters" and name.startswith(("IPython.", "cellspan."))
 
 
 def _holds_group(value):

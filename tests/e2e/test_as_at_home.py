@@ -1,0 +1,30 @@
+"""What a distributed cell shows, where it is to be what the same cell shows at home."""
+
+from __future__ import annotations
+
+LIMIT = 90  # seconds, far off
+ODD = ("class Odd:\n    def __repr__(self): return 'odd'\n    def _repr_html_(self): raise ValueError('no page')\n"
+       "    def _repr_latex_(self): return '$x$'\nOdd()")
+
+
+def test_a_representation_that_fails_leaves_the_others(nb):
+    for where in ("", "%%distribute -n 2\n"):
+        cell = nb.run(where + ODD, LIMIT).assert_ok()
+        assert cell.value == "odd" and cell.result.get("text/latex") == "$x$" and "text/html" not in cell.result, cell.shown
+        assert "no page" in cell.shown, cell.shown
+
+
+def test_a_silent_cell_publishes_neither_result_nor_error(nb):
+    nb.rank_pids(2)
+    for where in ("", "%%distribute -n 2\n"):
+        cell = nb.run(where + "print('text')\n6 * 7", LIMIT, silent=True).assert_ok()
+        assert "text" in cell.stdout and not cell.of("execute_result", "execute_input"), cell.kinds
+        cell = nb.run(where + "1 / 0", LIMIT, silent=True).assert_error("ZeroDivisionError")
+        assert not cell.of("error"), cell.kinds
+
+
+def test_a_rank_whose_traceback_takes_its_time_is_told_too(nb):
+    nb.ok("%%distribute -n 2\nimport os, time\nclass Late(Exception):\n    def _render_traceback_(self):\n"
+          "        if os.environ['RANK'] == '1':\n            time.sleep(2)\n        return ['Late: ' + str(self)]")
+    cell = nb.run("%%distribute -n 2\nraise Late('both')", LIMIT).assert_error("Late")
+    assert "Late on rank 0 of 2" in cell.traceback and "also on rank 1: Late: both" in cell.stderr, cell.shown
