@@ -300,3 +300,11 @@ def test_what_was_pushed_stays_and_so_does_all_at_reset(fresh):
     assert one.ok("%%distribute\ndata, other").value == "([1, 2], 3)"
     one.ok("%reset -f")
     assert one.ok("%%distribute\ndata, other").value == "([1, 2], 3)"
+
+
+def test_what_ranks_had_before_it_was_pushed_stays_as_well(nb):
+    nb.ok("kept = [1, 2]")
+    assert rank_values(nb, "kept", 2) == [[1, 2]] * 2
+    nb.ok("%push kept")
+    nb.ok("del kept")
+    assert rank_values(nb, "kept", 2) == [[1, 2]] * 2

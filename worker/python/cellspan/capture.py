@@ -151,6 +151,8 @@ class Capture:
         for name, known in seen.items():
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
+            elif push and known.failed is None:
+                known.via = "pushed"  # also where the ranks have the value, so that no parcel is made
         if found is not None:
             listed += self._look_at_assigned(found, seen, explicit is not None)
         sharing = self._sharing(seen)
