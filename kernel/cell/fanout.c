@@ -193,7 +193,7 @@ static int missed_of(const struct group *g, const struct rank *r, struct buf *mi
 }
 
 /* One line for those that missed the same cells. */
-static void note_new_like(struct cell *c, size_t first, const struct buf *cells, struct ranks *told)
+static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed, struct ranks *told)
 {
     const struct group *g = c->group;
     struct ranks same = RANKS_INIT;
@@ -209,12 +209,16 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
         if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
             break;
     }
-    if (ranks_format(&same, &who) == 0 && ranks_count(&same) == 1)
+    buf_clear(&other);
+    if (ranks_format(&same, &who) < 0 || text_shorten(&who, ranks_count(&same)) < 0 ||
+        buf_add_slice(&other, buf_slice(cells)) < 0 || text_shorten(&other, missed) < 0)
+        log_warn("fanout", "out of memory: new ranks are not told of");
+    else if (ranks_count(&same) == 1)
         stream_note(c, "rank %s is new: %sit has not run cell%s %s", who.p, gone ? "its variables are gone, " : "",
-                    strchr(cells->p, ',') ? "s" : "", cells->p);
+                    missed > 1 ? "s" : "", other.p);
     else if (who.n)
         stream_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p,
-                    gone ? "their variables are gone, " : "", strchr(cells->p, ',') ? "s" : "", cells->p);
+                    gone ? "their variables are gone, " : "", missed > 1 ? "s" : "", other.p);
     ranks_release(&same);
     buf_release(&other);
     buf_release(&who);
@@ -227,8 +231,12 @@ static void note_new(struct cell *c)
     struct buf cells = BUF_INIT;
 
     for (size_t k = 0; k < c->n; k++)
-        if (!ranks_has(&told, c->member[k].rank) && missed_of(g, &g->rank[c->member[k].rank], &cells) > 0)
-            note_new_like(c, k, &cells, &told);
+        if (!ranks_has(&told, c->member[k].rank)) {
+            const int missed = missed_of(g, &g->rank[c->member[k].rank], &cells);
+
+            if (missed > 0)
+                note_new_like(c, k, &cells, (size_t)missed, &told);
+        }
     ranks_release(&told);
     buf_release(&cells);
 }

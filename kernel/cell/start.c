@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
 
 /* ---- how many ranks there are ---- */
 
@@ -160,7 +161,7 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
     for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
         if (rank[k].lives && rank[k].node == from->node && at[k] == to && ranks_add(&who, (unsigned)k) < 0)
             break;
-    if (ranks_count(&who) && ranks_format(&who, &text) == 0)
+    if (ranks_count(&who) && ranks_format(&who, &text) == 0 && text_shorten(&text, ranks_count(&who)) == 0)
         stream_note(c, ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s" : "%s is lost: rank %s starts on %s",
                     notebook_node_name(c->nb, from->node), text.p, s->node[to].name);
     ranks_release(&who);

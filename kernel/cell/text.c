@@ -54,6 +54,20 @@ void text_trim(char *text)
     text[n - utf8_torn_tail(slice_of(text, n))] = '\0';
 }
 
+#define LIST_MAX 60u /* bytes of a list of numbers in a sentence */
+
+int text_shorten(struct buf *list, size_t count)
+{
+    size_t n = LIST_MAX;
+
+    if (list->n <= LIST_MAX)
+        return 0;
+    while (n > 0 && list->p[n] != ',')
+        n--;
+    list->n = n;
+    return buf_addf(list, ", \xe2\x80\xa6 (%zu in all)", count);
+}
+
 const char *text_signal(unsigned long signo, char out[static 24])
 {
     static const struct {

@@ -17,6 +17,9 @@ struct slice text_slice(const json_t *object, const char *name);
 json_t *text_joined(const char *head, struct slice text);
 /* Text that snprintf() may have cut within a character, which JSON doesn't take: what is left of that goes. */
 void text_trim(char *text);
+/* A list of numbers and ranges ("2, 4-9" or "2,4-9") that is longer than a line's part is cut: "2, 4-9, … (39 in all)".
+ * -1: memory is out. */
+MUST_USE int text_shorten(struct buf *list, size_t count);
 /* SIGKILL as "SIGKILL"; unknown ones as "signal 77". Borrowed from out. */
 const char *text_signal(unsigned long signo, char out[static 24]);
 

@@ -238,8 +238,17 @@ unsigned rank_cells(const struct rank *r)
     return n;
 }
 
+/* "7" or "7-9" */
+static int add_range(struct buf *out, json_int_t first, json_int_t last)
+{
+    if (buf_addf(out, "%s%" JSON_INTEGER_FORMAT, out->n ? ", " : "", first) < 0)
+        return -1;
+    return last > first ? buf_addf(out, "-%" JSON_INTEGER_FORMAT, last) : 0;
+}
+
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
 {
+    json_int_t first = 0, last = 0;
     unsigned stretch = 0;
     int missed = 0;
 
@@ -248,11 +257,18 @@ int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
             stretch++;
         if (stretch < r->n_ran && at >= r->ran[stretch].first)
             continue;
-        if (buf_addf(out, "%s%" JSON_INTEGER_FORMAT, missed ? ", " : "", json_integer_value(json_array_get(g->cells, at))) < 0)
-            return -1;
-        missed++;
+        const json_int_t number = json_integer_value(json_array_get(g->cells, at));
+
+        if (missed++ && number != last + 1) {
+            if (add_range(out, first, last) < 0)
+                return -1;
+            first = number;
+        } else if (missed == 1) {
+            first = number;
+        }
+        last = number;
     }
-    return missed;
+    return missed && add_range(out, first, last) < 0 ? -1 : missed;
 }
 
 void group_forget_cells(struct group *g)

@@ -86,7 +86,7 @@ void group_forget_said(struct group *g);
  * commas, and are no more. It lacks both. */
 void rank_answered(struct rank *r, bool unbound, struct slice gone);
 
-/* The cells that ran on the group and not on this rank, as "4, 7", appended to out; returns how many, or -1. */
+/* The cells that ran on the group and not on this rank, as "4, 7-9", into out, which is empty; returns how many, or -1. */
 unsigned rank_cells(const struct rank *r); /* how many it ran */
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
 /* From here on no cell counts as missed. No rank is alive. */

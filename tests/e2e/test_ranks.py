@@ -394,3 +394,17 @@ def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, h
     assert "(h1, h2)" in cell.traceback and "closed: from rank" in cell.shown, cell.shown
     assert "dead: ranks 0 and 1" not in cell.shown and "dead: ranks 2 and 3" not in cell.shown, cell.shown
     assert nb.ok("%%distribute --gather\nrank", limit=60).value == "[0, 1, 2, 3]"
+
+
+def test_what_a_new_rank_missed_is_told_in_ranges_and_in_a_line(fresh):
+    nb = fresh()
+    for _ in range(12):
+        nb.ok("%%distribute -n 2\npass")
+    nb.ok("%ranks restart -r 1")
+    assert "rank 1 is new: its variables are gone, it has not run cells 1-12\n" in nb.ok("%%distribute\n1").stderr
+    for _ in range(40):
+        nb.ok("%%distribute --ranks 0\npass")
+        nb.ok("pass")
+    nb.ok("%ranks restart -r 1")
+    note = nb.ok("%%distribute\n1").stderr
+    assert len(note) < 200 and "cells 1-12, 14-15, 17, " in note and "… (53 in all)" in note, note
