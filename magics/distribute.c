@@ -196,6 +196,14 @@ static int body_set(const struct call *call, struct plan *plan, struct err *err)
     return 0;
 }
 
+/* No name of a script: somebody wants to run code. */
+static bool is_code(const char *word)
+{
+    const size_t n = strlen(word);
+
+    return strpbrk(word, "()") && !(n > 3 && strcmp(word + n - 3, ".py") == 0);
+}
+
 static int argv_set(const struct call *call, struct plan *plan, struct err *err)
 {
     if (!call->words_n)
@@ -208,6 +216,8 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
     for (size_t i = 0; i < call->words_n; i++) {
         const char *word = call->tokens.v[call->words[i]].text;
 
+        if (i == 0 && !call->module && is_code(word))
+            return err_set(err, "%%distribute runs a script; code runs below %%%%distribute, on top of the cell");
         if (i == 0 && !*word)
             return err_set(err, "%%distribute: the name of the %s is empty", call->module ? "module" : "script");
         if (list_add(&plan->argv, word, strlen(word)) < 0)

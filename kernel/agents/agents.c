@@ -16,8 +16,8 @@
 #include "kernel/agents/room.h"
 #include "protocol/reader.h"
 
-#define END_WAIT_MS 1900 /* for all of them to end by themselves */
-#define TERM_MS     1000 /* then engines are asked by a signal */
+#define END_WAIT_MS 3400 /* for all of them to end by themselves: their ranks have 2 s, and clients kill us after 5 */
+#define TERM_MS     2500 /* then engines are asked by a signal */
 #define NAP_MS      5
 #define IO_THREADS  2 /* what comes by ipc is read while what leaves is encrypted */
 #define KERNEL_LARGE (256 << 10) /* bytes; as the kernel sets malloc up before its first thread */

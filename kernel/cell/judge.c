@@ -16,6 +16,7 @@
 #define IMPATIENT_NS     (1 * NS_PER_S)    /* a second interrupt before that is a double click, and kills nobody */
 #define STACKS_NS        (500 * NS_PER_MS) /* for stacks to arrive */
 #define TELL_NS          (10 * NS_PER_S)   /* for tracebacks to be put into words, besides the grace */
+#define SIGNAL_GRACE_MS  30000             /* for a script to end by a signal, as torchrun gives it */
 #define STUCK_NS         (10 * NS_PER_S)   /* for who was killed to end */
 
 static uint64_t grace(const struct cell *c)
@@ -196,6 +197,19 @@ void judge_interrupt(struct cell *c)
         interrupt_running(c, PATIENT_SEVER_NS);
     } else if (notebook_now(c->nb) - c->interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
+}
+
+void judge_signal(struct cell *c, unsigned signal)
+{
+    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
+
+    if (c->state != CELL_RUNNING || !c->passing) {
+        judge_interrupt(c);
+        return;
+    }
+    c->stopping = true;
+    c->judge_ns = NEVER;
+    send_running(c, &m);
 }
 
 static void time_out(struct cell *c)

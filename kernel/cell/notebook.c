@@ -168,11 +168,18 @@ static void answer_info(struct notebook *nb, struct request *r)
     nb->doors.status(nb->doors.arg, r, "idle");
 }
 
+/* `cellspan run` says which signal it was. */
 static void answer_interrupt(struct notebook *nb, struct request *r)
 {
+    const json_int_t signal = json_integer_value(json_object_get(request_content(r), "cellspan_signal"));
+
     nb->doors.status(nb->doors.arg, r, "busy");
     reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
-    notebook_interrupt(nb);
+    if (nb->cell && signal > 0 && signal < 64)
+        judge_signal(nb->cell, (unsigned)signal);
+    else
+        notebook_interrupt(nb);
+    notebook_next(nb);
     nb->doors.status(nb->doors.arg, r, "idle");
 }
 

@@ -459,6 +459,7 @@ void judge_rest(struct cell *c);      /* none runs any more: nothing is left to 
 void judge_failure(struct cell *c);   /* somebody failed: look again after a moment */
 void judge_tick(struct cell *c, uint64_t now);
 void judge_interrupt(struct cell *c); /* by the user */
+void judge_signal(struct cell *c, unsigned signal); /* of `cellspan run`: goes on to the script's ranks */
 void judge_killed(struct cell *c, uint64_t after_ns); /* ranks are, in so long: who does not end then is left behind */
 void judge_stack(struct cell *c, uint32_t worker, struct slice text);
 uint64_t judge_due(const struct cell *c);

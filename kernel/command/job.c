@@ -40,6 +40,7 @@ struct job {
     struct watch *limit;
     pid_t kernel; /* 0: none */
     bool asked, replied, idle, leaving;
+    bool passed_on; /* a signal was, to the script */
     unsigned interrupts;
     int status; /* what we exit with; -1: not known yet */
     struct err err;
@@ -196,16 +197,32 @@ static void interrupted(struct loop *loop, void *arg)
     }
 }
 
+/* The script may end by it as it likes; a second one ends it. */
+static void pass_on(struct job *j, int signo)
+{
+    struct err err = { "" };
+    char content[48];
+
+    snprintf(content, sizeof content, "{\"cellspan_signal\":%d}", signo);
+    if (!j->asked || j->leaving || j->passed_on ||
+        client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), &err) < 0) {
+        ended_by(j, signo);
+        return;
+    }
+    j->passed_on = true;
+    j->status = 128 + signo;
+}
+
 static void terminated(struct loop *loop, void *arg)
 {
     (void)loop;
-    ended_by(arg, SIGTERM);
+    pass_on(arg, SIGTERM);
 }
 
 static void hung_up(struct loop *loop, void *arg)
 {
     (void)loop;
-    ended_by(arg, SIGHUP);
+    pass_on(arg, SIGHUP);
 }
 
 /* ---- starting ---- */

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from client import values
+
 
 def test_scripts_of_two_folders_have_their_own_modules(nb, tmp_path):
     for name in ("one", "two"):
@@ -112,3 +114,109 @@ def test_ranks_end_as_python_ends(nb, tmp_path):
     nb.ok("%%%%distribute -n 2\nimport atexit, os\natexit.register(lambda: open(%r + os.environ['RANK'], 'w').close())" % str(tmp_path / "end"))
     nb.ok("%ranks stop")
     assert sorted(os.listdir(tmp_path)) == ["end0", "end1"]
+
+
+# -- functions on the ranks that stay
+
+
+MESSY = """
+import cellspan
+def messy(open_group):
+    import logging, os, sys, torch, torch.distributed as dist
+    seen = os.environ.get("MESS"), os.getcwd() == "/", sys.argv[-1] == "mess", torch.get_default_dtype(), logging.getLogger().level
+    os.environ["MESS"] = "1"; os.chdir("/"); sys.argv.append("mess"); torch.set_default_dtype(torch.float64)
+    logging.basicConfig(level=5)
+    if open_group:
+        dist.init_process_group("gloo")
+    return str(seen)
+"""
+
+
+def test_a_function_leaves_its_rank_as_it_was(nb):
+    nb.ok(MESSY)
+    wanted = "'(None, False, False, torch.float32, 30)'"
+    assert nb.ok("cellspan.run(messy, False, n=2)").value == wanted
+    cell = nb.ok("cellspan.run(messy, True, n=2)")
+    assert cell.value == wanted and "messy() left its process group open" in cell.stderr and "destroy_process_group" in cell.stderr
+    assert "left its process group" not in nb.ok("cellspan.run(messy, False, init=True, fresh=True, n=2)").stderr
+
+
+def test_a_function_gets_arguments_of_any_name(nb):
+    nb.ok("import cellspan\ndef f(n, env, cwd=None):\n    return [n, env, cwd]")
+    assert nb.ok("cellspan.call(f, (1,), {'env': {}, 'cwd': 'x'}, n=2)").value == "[1, {}, 'x']"
+    nb.run("cellspan.call(f, (1, 2), nn=3)").assert_error("TypeError")
+
+
+def test_a_wrong_signature_is_the_functions_own_error(nb):
+    nb.ok("import cellspan\ndef f(a):\n    return a")
+    cell = nb.run("cellspan.run(f, 1, 2, n=2)").assert_error("TypeError")
+    assert "f(): too many positional arguments" in cell.error["evalue"] and "_cellspan" not in cell.traceback
+
+
+def test_a_path_is_run_as_a_script(nb, tmp_path):
+    script = tmp_path / "a script.py"
+    script.write_text("import sys; print(__name__, sys.argv[1:])")
+    cell = nb.ok("import cellspan, pathlib\ncellspan.run(pathlib.Path(%r), '-n', 3, n=2)" % str(script))
+    assert "[0-1] __main__ ['-n', '3']" in cell.stdout
+
+
+def test_a_ddp_model_as_the_value_names_what_to_take(nb):
+    nb.ok("import cellspan\ndef f():\n    import torch\n    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))")
+    assert "model.module.state_dict()" in nb.run("cellspan.run(f, n=2, init='gloo')").error["evalue"]
+
+
+def test_code_where_a_script_belongs_names_the_cell_magic(nb):
+    for code in ("%distribute print(\"hi\")", "%px 1", "%%px\n1"):
+        cell = nb.run(code)
+        assert "%%distribute" in cell.shown and "UsageError" in cell.shown
+
+
+JAX = '''
+class ClusterEnv:
+    _cluster_types = []
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls._cluster_types.append(cls)
+
+    @classmethod
+    def get_local_process_id(cls):
+        return None
+
+class SlurmCluster(ClusterEnv):
+    @classmethod
+    def is_env_present(cls):
+        return True
+'''
+
+
+def test_jax_finds_the_ranks_before_it_asks_slurm(nb, tmp_path):
+    """With a module that has the interface of jax's own."""
+    package = tmp_path / "jax" / "_src" / "clusters"
+    package.mkdir(parents=True)
+    (package / "cluster.py").write_text(JAX)
+    cell = nb.ok(
+        "%%%%distribute -n 2 --gather --cwd %s\nfrom jax._src.clusters.cluster import ClusterEnv\nimport os\n"
+        "env = next(e for e in ClusterEnv._cluster_types if e.is_env_present())\n"
+        "(env.name, env.get_process_count(), env.get_process_id(), env.get_local_process_id(),\n"
+        " env.get_coordinator_address(timeout_secs=3, override_coordinator_port=None) == '127.0.0.1:' + os.environ['MASTER_PORT'],\n"
+        " env.get_coordinator_address(timeout_secs=3, override_coordinator_port='77'))" % tmp_path
+    )
+    assert values(cell) == [("cellspan", 2, rank, None, True, "127.0.0.1:77") for rank in range(2)]
+
+
+def test_mpi_on_ranks_is_told_of(nb, tmp_path):
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").write_text("")
+    (tmp_path / "mpi4py" / "MPI.py").write_text("class COMM_WORLD:\n    Get_size = staticmethod(lambda: 1)\n")
+    cell = nb.ok("%%%%distribute -n 2 --cwd %s\nfrom mpi4py import MPI" % tmp_path)
+    assert "for MPI each of these 2 ranks is rank 0 of 1" in cell.stderr
+
+
+def test_shutdown_lets_home_and_ranks_end_as_python_ends(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("import atexit\n_ = atexit.register(open, %r, 'w')" % str(tmp_path / "home"))
+    nb.ok("%%%%distribute -n 2\nimport atexit, os\n_ = atexit.register(open, %r + os.environ['RANK'], 'w')" % str(tmp_path / "rank"))
+    nb.km.shutdown_kernel()
+    nb.until(lambda: len(os.listdir(tmp_path)) == 3, 10)
+    assert sorted(os.listdir(tmp_path)) == ["home", "rank0", "rank1"]

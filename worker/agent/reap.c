@@ -27,6 +27,7 @@
 #define UNKNOWN_NS (300 * NS_PER_MS) /* until a socket's end counts as the death of a process that nobody knows */
 #define KNOWN_NS NS_PER_S            /* until a process that closed its socket is killed */
 #define EVERYBODY_NS (5 * NS_PER_S)
+#define POLITE_NS (2 * NS_PER_S) /* for ranks to end by themselves */
 
 struct death {
     bool known; /* code and status are */
@@ -333,12 +334,40 @@ static bool wait_for_all(void)
     return pid < 0 && errno == ECHILD;
 }
 
+static bool has_ended(const struct worker *w)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == w->pid;
+}
+
+/* Home and ranks end as Python ends: handlers of atexit run. What sits in C, or takes longer, is killed afterwards. */
+static void let_end(const struct agent *a)
+{
+    const struct clock *clock = loop_clock(a->loop);
+    const uint64_t until_ns = clock_now(clock) + POLITE_NS;
+    bool waiting = true;
+
+    for (struct worker *w = a->worker; w; w = w->next)
+        if (w->role != WORKER_ZYGOTE && w->pid > 0 && w->ready)
+            (void)kill(w->pid, SIGTERM); /* what it has started is its own to end */
+    while (waiting && clock_now(clock) < until_ns) {
+        waiting = false;
+        for (const struct worker *w = a->worker; w && !waiting; w = w->next)
+            waiting = w->role != WORKER_ZYGOTE && w->pid > 0 && w->ready && !has_ended(w);
+        if (waiting)
+            (void)poll(NULL, 0, 5);
+    }
+}
+
 void reap_everybody(struct agent *a)
 {
     const struct clock *clock = loop_clock(a->loop);
-    const uint64_t until_ns = clock_now(clock) + EVERYBODY_NS;
+    uint64_t until_ns;
 
     a->finishing = true;
+    let_end(a);
+    until_ns = clock_now(clock) + EVERYBODY_NS;
     for (struct worker *w = a->worker; w; w = w->next)
         worker_signal(w, SIGKILL);
     while (!wait_for_all() && clock_now(clock) < until_ns) {

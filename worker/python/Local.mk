@@ -5,6 +5,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/aborts.py \
 	worker/python/cellspan/api.py \
 	worker/python/cellspan/assigned.py \
+	worker/python/cellspan/calls.py \
 	worker/python/cellspan/capture.py \
 	worker/python/cellspan/cast.py \
 	worker/python/cellspan/check.py \
@@ -39,6 +40,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/shell.py \
 	worker/python/cellspan/sources.py \
 	worker/python/cellspan/standin.py \
+	worker/python/cellspan/strangers.py \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 
-from . import _link, aborts, environment, glance, gpus, landing, reloads, torchenv
+from . import _link, aborts, environment, glance, gpus, landing, reloads, strangers, torchenv
 from .errors import in_words, text_of
 from .follow import Follower
 from .origins import Origins
@@ -80,6 +80,7 @@ class Rank(Worker):
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
         self.search_path()
+        strangers.meet()
         aborts.watch()
         self.serve()
 
@@ -243,6 +244,8 @@ class Rank(Worker):
 
     def _pack(self, number, value, limit):
         """As _packed(). KeyboardInterrupt comes out of here."""
+        if (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel"):
+            return -1, 0, "a DistributedDataParallel stays in its process group: take model.module.state_dict()"
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
         if error is None:
             return (*packed, "")

@@ -4,6 +4,8 @@ function can't differ. Works in a notebook's home; elsewhere it says so.
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
 
 STREAMS = 1  # flag of a call: streams and displays are shown, the value is not
@@ -41,8 +43,9 @@ def run(
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
     number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: of each rank; no_gpu:
     ranks see none; share: GPUs that others hold will do; env: {name: text}; cwd: the ranks' folder; timeout, grace:
-    seconds, or text such as "1.5m"; fresh: start the group afresh first. To give fn an argument of one of these names,
-    use functools.partial.
+    seconds, or text such as "1.5m"; fresh: start the group afresh first. call() gives fn arguments of these names, too.
+
+    fn may be the path of a script: args are its arguments then, as in %distribute script.py, and nothing is returned.
 
     Raises what the first failing rank raised; RuntimeError when the value is too large or does not pickle.
     """
@@ -63,6 +66,17 @@ def run(
         "gather": gather,
     }
     return _run(_home(), fn, args, kw, options)
+
+
+def call(fn, args=(), kwargs=None, **options):
+    """Calls fn(*args, **kwargs) on every rank, whatever its arguments are named; options and value as those of run()."""
+    known = [name for name in run.__kwdefaults__]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
+    given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
+    given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
+    return _run(_home(), fn, tuple(args), dict(kwargs or {}), given)
 
 
 def group(on=None):
@@ -193,16 +207,40 @@ def _home():
 
 
 def _run(home, fn, args, kw, options):
+    if isinstance(fn, (str, os.PathLike)):
+        _run_script(home, os.fspath(fn), args, kw, options)
+        return None
     if not callable(fn):
-        raise TypeError(f"run() needs a function, not {type(fn).__name__}")
+        raise TypeError(f"run() needs a function or the path of a script, not {type(fn).__name__}")
+    _check_arguments(fn, args, kw)
     ns = home.shell.user_ns
     with _Slot() as slot:
         name, value = CALL + slot, VALUE + slot
         # The name is gone again on the ranks before fn runs; the call is the last expression, so its value is the result.
-        body = f"{name}[0](*{name}[1], **(lambda call: call[2])(globals().pop({name!r})))"
+        body = f"__import__('cellspan.calls').calls.call(*{name}, globals().pop({name!r}))"
         with _Placed(ns, {name: (fn, args, kw)}, value):
             home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
             return ns.get(value)
+
+
+def _run_script(home, path, args, kw, options):
+    if kw or options.get("gather"):
+        what = "gather" if options.get("gather") else next(iter(kw))
+        raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
+    line = _line("distribute", options)
+    home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), STREAMS)
+
+
+def _check_arguments(fn, args, kw):
+    """TypeError, as the function itself would say it, before any rank runs."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # of some functions in C nobody knows
+        return
+    try:
+        signature.bind(*args, **kw)
+    except TypeError as error:
+        raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}") from None
 
 
 class _Slot:

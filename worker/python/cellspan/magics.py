@@ -14,6 +14,15 @@ def register(home):
         home.shell.register_magic_function(_line(home, name), "line", name)
     for name in CELL:
         home.shell.register_magic_function(_cell(home, name), "cell", name)
+    for kind in ("line", "cell"):
+        home.shell.register_magic_function(px, kind, "px")
+
+
+def px(line, cell=None):
+    """ipyparallel's magic, unless ipyparallel is loaded and has put its own in this place."""
+    from IPython.core.error import UsageError
+
+    raise UsageError("%px is ipyparallel's: here a cell runs on the ranks with %%distribute on top of it")
 
 
 def _line(home, name):

@@ -1,0 +1,64 @@
+"""What cellspan.run() and call() have a rank do: call the function, and put back what it changed of the process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from . import torchenv
+
+
+def call(fn, args, kwargs, _):
+    """fn's value. Its environment, folder, arguments, logging and torch's default dtype are as before; a process group that
+    it left is told of."""
+    __tracebackhide__ = True
+    before = _Process()
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        before.put_back(getattr(fn, "__name__", type(fn).__name__))
+
+
+class _Process:
+    """What a function may change beside its own variables."""
+
+    def __init__(self):
+        self.environ = dict(os.environ)
+        self.cwd = _folder()
+        self.argv = list(sys.argv)
+        root = logging.getLogger()
+        self.logging = root.level, list(root.handlers), root.manager.disable
+        self.dtype = _dtype()
+        self.grouped = torchenv.is_initialized()
+
+    def put_back(self, name):
+        for key in [key for key in os.environ if key not in self.environ]:
+            del os.environ[key]
+        os.environ.update({key: value for key, value in self.environ.items() if os.environ.get(key) != value})
+        if self.cwd and _folder() != self.cwd:
+            os.chdir(self.cwd)
+        sys.argv[:] = self.argv
+        root = logging.getLogger()
+        root.level, root.handlers[:], root.manager.disable = self.logging
+        root.manager._clear_cache()  # of which levels are on
+        if self.dtype is not None and _dtype() != self.dtype:
+            sys.modules["torch"].set_default_dtype(self.dtype)
+        if torchenv.is_initialized() and not self.grouped:
+            print(
+                f"cellspan: {name}() left its process group open, and the ranks stay: let it end with "
+                "torch.distributed.destroy_process_group(), or give init=True",
+                file=sys.stderr,
+            )
+
+
+def _folder():
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _dtype():
+    get = getattr(sys.modules.get("torch"), "get_default_dtype", None)
+    return get() if get is not None else None
