@@ -15,7 +15,9 @@ cellspan_SOURCES = \
 	kernel/command/install.h kernel/command/install.c \
 	kernel/command/job.h kernel/command/job.c \
 	kernel/command/line.h kernel/command/line.c \
+	kernel/command/input.h kernel/command/input.c \
 	kernel/command/run.h kernel/command/run.c \
+	kernel/command/torchrun.h kernel/command/torchrun.c \
 	kernel/command/show.h kernel/command/show.c \
 	kernel/command/main.c
 cellspan_LDADD = kernel/command/libcommand.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \

@@ -23,6 +23,7 @@ struct channel_state {
 };
 
 struct client {
+    char id[UUID_TEXT_SIZE];
     client_message_f f;
     void *arg;
     void *context;
@@ -59,8 +60,8 @@ static void readable(struct loop *loop, void *arg)
 static int channel_open(struct client *c, struct loop *loop, enum client_channel channel, const struct connection *to,
                         struct err *err)
 {
-    static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB };
-    static const char *const name[CLIENT_CHANNELS] = { "shell", "control", "iopub" };
+    static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB, PORT_STDIN };
+    static const char *const name[CLIENT_CHANNELS] = { "shell", "control", "iopub", "stdin" };
     const int unbounded = 0, reconnect_ms = RECONNECT_MS, linger_ms = LINGER_MS;
     struct channel_state *s = &c->channel[channel];
     char endpoint[CONNECTION_ENDPOINT_SIZE];
@@ -70,6 +71,7 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
     if (connection_endpoint(to, port[channel], endpoint, err) < 0)
         return -1;
     if (!(s->socket = zmq_socket(c->context, channel == CLIENT_IOPUB ? ZMQ_SUB : ZMQ_DEALER)) ||
+        zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 || /* of all the same: questions find us by it */
         zmq_setsockopt(s->socket, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof reconnect_ms) < 0 ||
         zmq_setsockopt(s->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) < 0 ||
         zmq_setsockopt(s->socket, ZMQ_RCVHWM, &unbounded, sizeof unbounded) < 0 ||
@@ -83,14 +85,13 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
 struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f, void *arg, struct err *err)
 {
     struct client *c = calloc(1, sizeof *c);
-    char id[UUID_TEXT_SIZE];
 
     if (!c)
         return err_null(err, "out of memory");
     c->f = f;
     c->arg = arg;
-    random_uuid(id);
-    if (jupyter_session_init(&c->session, id, "cellspan", slice_of(to->key, to->key_size), err) < 0)
+    random_uuid(c->id);
+    if (jupyter_session_init(&c->session, c->id, "cellspan", slice_of(to->key, to->key_size), err) < 0)
         goto undo;
     c->session_ready = true;
     if (!(c->context = zmq_ctx_new())) {

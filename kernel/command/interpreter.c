@@ -97,9 +97,9 @@ static char *default_python(void)
         found = python_of_environment("CONDA_PREFIX");
     if (!found)
         found = program_beside_us("python3");
-    if (!found && !access(CELLSPAN_PYTHON, X_OK))
-        found = strdup(CELLSPAN_PYTHON);
-    return found ? found : program_on_path("python3");
+    if (!found)
+        found = program_on_path("python3");
+    return found || access(CELLSPAN_PYTHON, X_OK) ? found : strdup(CELLSPAN_PYTHON);
 }
 
 /* Makes a path that the user wrote absolute and keeps its links: a venv's python is a link, and only its name says

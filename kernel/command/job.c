@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "kernel/command/client.h"
+#include "kernel/command/input.h"
 #include "kernel/command/package.h"
 #include "kernel/command/show.h"
 
@@ -36,6 +37,7 @@ struct job {
     int lock;         /* of dir */
     struct client *client;
     struct show *show;
+    struct input *input;
     struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
     struct watch *limit;
     pid_t kernel; /* 0: none */
@@ -83,7 +85,7 @@ static void ask(struct job *j)
     loop_timer_off(j->limit);
     if (buf_add_text(&content, "{\"code\":") < 0 || jupyter_quote(&content, j->code) < 0 ||
         buf_add_text(&content, ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
-                               "\"allow_stdin\":false,\"stop_on_error\":true}") < 0)
+                               "\"allow_stdin\":true,\"cellspan_stdin\":true,\"stop_on_error\":true}") < 0)
         err_set(&err, "out of memory");
     else if (client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err) == 0)
         err.text[0] = '\0';
@@ -129,6 +131,30 @@ static void ended_by(struct job *j, int signo)
         kernel_kill(j);
 }
 
+/* A line for who asked, or the end of our input, as a client's Ctrl-D is. */
+static void line_read(void *arg, struct slice line, bool over)
+{
+    struct job *j = arg;
+    struct buf content = BUF_INIT;
+    struct err err = { "" };
+    int rc = -1;
+
+    if (buf_add_text(&content, "{\"value\":") < 0 || jupyter_quote(&content, over ? slice_text("\004") : line) < 0 ||
+        buf_add_text(&content, "}") < 0)
+        err_set(&err, "out of memory");
+    else
+        rc = client_send(j->client, CLIENT_STDIN, "input_reply", buf_slice(&content), &err);
+    buf_release(&content);
+    if (rc < 0)
+        fail(j, &err);
+}
+
+static void asked_for(struct job *j, const json_t *content)
+{
+    show_prompt(j->show, content);
+    input_ask(j->input);
+}
+
 static void message(void *arg, enum client_channel channel, struct request *m, bool ours)
 {
     struct job *j = arg;
@@ -142,6 +168,8 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         return;
     if (channel == CLIENT_SHELL && strcmp(type, "execute_reply") == 0)
         reply_take(j, content);
+    else if (channel == CLIENT_STDIN && strcmp(type, "input_request") == 0)
+        asked_for(j, content);
     else if (channel == CLIENT_IOPUB && strcmp(type, "status") == 0)
         j->idle = j->idle || (state && strcmp(state, "idle") == 0);
     else if (channel == CLIENT_IOPUB)
@@ -284,6 +312,8 @@ static int job_start(struct job *j, const struct interpreter *python, struct err
         return err_set(err, "out of memory");
     if (!(j->loop = loop_create(&clock_system, err)) || connection_make(j, err) < 0)
         return -1;
+    if (!(j->input = input_create(j->loop, line_read, j)))
+        return err_set(err, "out of memory");
     for (size_t i = 0; i < sizeof on / sizeof *on; i++)
         if (!(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
             return -1;
@@ -297,6 +327,7 @@ static void job_end(struct job *j)
     struct err err = { "" };
 
     client_destroy(j->client);
+    input_destroy(j->input);
     if (j->kernel > 0) {
         kernel_kill(j);
         while (waitpid(j->kernel, NULL, 0) < 0 && errno == EINTR)

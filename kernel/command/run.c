@@ -15,15 +15,21 @@
 #include "kernel/command/interpreter.h"
 #include "kernel/command/job.h"
 #include "kernel/command/line.h"
+#include "kernel/command/torchrun.h"
 #include "magics/option.h"
 
 #define USAGE_ERROR 2
+#define SET_MAX     16u
+
+static char env_option[] = "--env";
 
 struct run {
     const char *python; /* borrowed from argv; NULL: the default one */
     bool help;
     char **word;        /* what goes on the option line; owned array of borrowed words */
     size_t n;
+    char *set[SET_MAX]; /* owned, n_set of them: words that are not argv's */
+    size_t n_set;
     const char *script; /* the first that is no option; "" when there is none */
 };
 
@@ -54,13 +60,48 @@ static bool is_module(const char *word)
     return strncmp(word, "-m", 2) == 0;
 }
 
+/* torchrun's word for what -n leaves out. How many words they are; 0: it is no such option. */
+static int is_auto(char **argv, int i)
+{
+    static const char *const names[] = { "-n", "--nproc", "--nproc-per-node", "--nproc_per_node" };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const size_t n = strlen(names[k]);
+
+        if (strcmp(argv[i], names[k]) == 0 && argv[i + 1] && strcmp(argv[i + 1], "auto") == 0)
+            return 2;
+        if (strncmp(argv[i], names[k], n) == 0 && strcmp(argv[i] + n, "=auto") == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* 1: it was an option of torchrun's, and *i stands behind it; 0: it was none; -1: refused. */
+static int take_torchruns(struct run *r, char **argv, int *i, struct err *err)
+{
+    char *set = NULL;
+    const int words = is_auto(argv, *i), rc = words ? 1 : torchrun_option(argv, i, &set, err);
+
+    *i += words;
+    if (!set)
+        return rc;
+    if (r->n_set == SET_MAX) {
+        free(set);
+        return err_set(err, "too many options set the environment");
+    }
+    r->set[r->n_set++] = set;
+    r->word[r->n++] = env_option;
+    r->word[r->n++] = set;
+    return rc;
+}
+
 /* Takes out --python and --help from before the script; everything else stays for the magic. */
 static int look_through(struct run *r, int argc, char **argv, struct err *err)
 {
     static const char python[] = "--python";
-    int i = 1;
+    int i = 1, rc;
 
-    if (!(r->word = calloc((size_t)argc + 1, sizeof *r->word)))
+    if (!(r->word = calloc(2 * (size_t)argc + 1, sizeof *r->word)))
         return err_set(err, "out of memory");
     while (i < argc && argv[i][0] == '-' && !is_module(argv[i]) && strcmp(argv[i], "--") != 0) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -75,6 +116,10 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
                 return err_set(err, "--python: needs a value (--python PATH)");
             continue;
         }
+        if ((rc = take_torchruns(r, argv, &i, err)) < 0)
+            return -1;
+        if (rc)
+            continue;
         if (needs_cell(argv[i]))
             return err_set(err, "%.*s: only in a notebook, on top of a cell", (int)strcspn(argv[i], "="), argv[i]);
         for (int more = option_words(argv, i); more > 0; more--)
@@ -169,6 +214,8 @@ int command_run(int argc, char **argv)
     if (err.text[0])
         fprintf(stderr, "cellspan run: %s\n", err.text);
     buf_release(&line);
+    for (size_t k = 0; k < r.n_set; k++)
+        free(r.set[k]);
     free(r.word);
     return status;
 }

@@ -68,11 +68,11 @@ static void stream(struct show *s, const json_t *content)
         write_all(s, strcmp(name, "stderr") == 0 ? 2 : 1, json_string_value(text), json_string_length(text));
 }
 
-static void print_line(struct show *s, struct slice text)
+static void print_line(struct show *s, int fd, struct slice text)
 {
-    write_all(s, 1, text.p, text.n);
+    write_all(s, fd, text.p, text.n);
     if (text.n && text.p[text.n - 1] != '\n')
-        write_all(s, 1, "\n", 1);
+        write_all(s, fd, "\n", 1);
 }
 
 static int add_string(struct buf *text, const json_t *value)
@@ -117,7 +117,7 @@ static void display(struct show *s, const json_t *content, bool update)
         return;
     }
     if (text.n && !update)
-        print_line(s, buf_slice(&text));
+        print_line(s, 1, buf_slice(&text));
     buf_release(&text);
 }
 
@@ -172,11 +172,27 @@ void show_message(struct show *s, const char *type, const json_t *content)
         display(s, content, true);
 }
 
+void show_prompt(struct show *s, const json_t *content)
+{
+    const char *prompt = json_string_value(json_object_get(content, "prompt"));
+
+    if (prompt)
+        write_all(s, 1, prompt, strlen(prompt));
+}
+
+/* What became of the ranks is no output of theirs. */
+static bool is_status(const struct picture *p)
+{
+    static const char status[] = "cellspan-status-";
+
+    return strncmp(p->id, status, sizeof status - 1) == 0;
+}
+
 void show_finish(struct show *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->picture[i].text.n)
-            print_line(s, buf_slice(&s->picture[i].text));
+            print_line(s, is_status(&s->picture[i]) ? 2 : 1, buf_slice(&s->picture[i].text));
 }
 
 bool show_broken(const struct show *s)

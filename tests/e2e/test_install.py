@@ -34,8 +34,9 @@ def cellspan(tmp_path):
     # In a virtual environment Jupyter looks there first, where a kernel of that name may be.
     env.update({"HOME": str(home), processes.MARKER: marker, "JUPYTER_PREFER_ENV_PATH": "0"})
 
-    def run(*words, start=False, **changes):
-        options = dict(cwd=tmp_path, env=dict(env, **changes), stdin=subprocess.DEVNULL)
+    def run(*words, start=False, given=None, **changes):
+        options = dict(cwd=tmp_path, env=dict(env, **changes))
+        options.update({"stdin": subprocess.DEVNULL} if given is None else {"input": given})
         if start:
             return subprocess.Popen([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
         done = subprocess.run([program, *map(str, words)], capture_output=True, timeout=100, **options)
@@ -162,6 +163,42 @@ def test_run_fails_when_a_rank_dies(cellspan, script):
 def test_run_of_a_script_that_is_not_there_names_it(cellspan):
     code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, "missing.py")
     assert code > 0 and "missing.py" in err
+
+
+def test_run_takes_torchruns_options_or_names_its_own(cellspan, script):
+    options = "--standalone --nnodes=1 --max_restarts 0 --rdzv-backend=c10d --master_port 29876 -n 2".split()
+    code, out, err = cellspan("run", *options, "--python", sys.executable, script)
+    assert code == 0 and len(out.splitlines()) == 2, err
+    for words, told in (("--nnodes 2", "--on"), ("--max-restarts=3", "not started again"), ("--no-python", "Python script"), ("--log-dir x", "--merge prefix")):
+        code, out, err = cellspan("run", *words.split(), "--python", sys.executable, script)
+        assert code == 2 and told in err and words.partition("=")[0].split()[0] in err
+
+
+def test_run_hands_its_input_to_rank_0_and_its_status_to_stderr(cellspan, tmp_path):
+    (tmp_path / "reads.py").write_text(
+        "import os, sys, time\nif os.environ['RANK'] == '0': print([input()], sys.stdin.read().split(), os.path.isabs(__file__))\n"
+        "else: print([sys.stdin.read()])\ntime.sleep(2.5)\n"
+    )
+    code, out, err = cellspan("run", "-n", 2, "--python", sys.executable, "reads.py", given=b"one\ntwo words\nlast")
+    assert code == 0, err
+    assert sorted(out.splitlines()) == ["[0] ['one'] ['two', 'words', 'last'] True", "[1] ['']"]
+    assert "done in" in err
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_run_hands_signals_on_to_the_script(cellspan, tmp_path, sent):
+    (tmp_path / "saves.py").write_text(
+        "import atexit, signal, sys, time\nsignal.signal(%d, lambda *_: sys.exit(0))\natexit.register(print, 'saved')\n"
+        "print('rank', flush=True)\ntime.sleep(600)\n" % sent
+    )
+    process = cellspan("run", "-n", 2, "--python", sys.executable, tmp_path / "saves.py", start=True)
+    for line in process.stdout:
+        if b"rank" in line:
+            break
+    process.send_signal(sent)
+    assert b"saved" in process.stdout.read()
+    assert process.wait(60) == 128 + sent
+    assert processes.gone(cellspan.marker) == []
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
