@@ -103,7 +103,7 @@ def test_a_quoted_text_is_one_word_of_a_shell(text):
 
 
 def test_what_is_no_function_is_refused(home):
-    with pytest.raises(TypeError, match="needs a function, not int"):
+    with pytest.raises(TypeError, match="needs a function or the path of a script, not int"):
         cellspan.run(3)
 
 
