@@ -9,7 +9,6 @@ import importlib
 
 from . import gpus
 
-
 LIMIT = 60.0  # seconds that a busy GPU is waited for
 
 
