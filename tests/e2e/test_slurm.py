@@ -131,7 +131,7 @@ def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noq
     on = "--on 'slurm:--nodes=1 --gres=gpu:1'"
     cell = nb.ok("%%%%distribute -n gpu %s --gather\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'], os.environ['WORLD_SIZE']" % on, limit=150)
     ((gpu, world),) = values(cell)
-    assert gpu.startswith("GPU-") and world == "1"
+    assert gpu in ("0", "1") and world == "1"
     cell = nb.run("%%%%distribute -n 2 %s --fresh\n1" % on, limit=150).assert_error("UsageError")
     assert re.search(r"there is 1 GPU \(n\d: 1\) for 2 ranks", cell.traceback), cell.shown
 
