@@ -107,7 +107,8 @@ def test_completion_knows_variables_attributes_and_types(nb):
     assert found["matches"] == ["wonderful_value"]
     types = found["metadata"]["_jupyter_types_experimental"]
     assert types[0]["text"] == "wonderful_value" and types[0]["type"]
-    assert "append" in complete("[].app")["matches"]
+    assert [m.lstrip(".") for m in complete("[].app")["matches"]] == ["append"]
+    assert nb.until(lambda: complete("[].app")["matches"] == ["append"]), "once jedi is ready it is as jedi says it"
     assert any("first_key" in m for m in complete("wonderful_value['fi")["matches"])
 
 

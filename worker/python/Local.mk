@@ -44,6 +44,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/streams.py \
 	worker/python/cellspan/tensors.py \
 	worker/python/cellspan/torchenv.py \
+	worker/python/cellspan/warm.py \
 	worker/python/cellspan/where.py \
 	worker/python/cellspan/widgets.py \
 	worker/python/cellspan/worker.py \

@@ -60,12 +60,12 @@ def ranges(numbers):
 
 def complete(home, content):
     """complete_request at home, with rank 0's names where those are meant."""
-    shell, (code, at) = home.shell, requests.cursor(content)
+    code, at = requests.cursor(content)
     pulled = requests.PULLED.match(code[code.rfind("\n", 0, at) + 1 : at])
     if pulled:
         return _complete_pulled(home, pulled.group("name"), at)
     theirs = _asked(home, "complete", content, code, at)
-    own = requests.complete(shell, content)
+    own = home.jedi.complete(content)
     return _merged(own, next(iter(theirs()), None)) if theirs else own
 
 

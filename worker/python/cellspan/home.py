@@ -18,6 +18,7 @@ from .follow import Lead
 from .imports import when_imported
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
+from .warm import Jedi
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
 
 SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
@@ -52,6 +53,7 @@ class Home(Worker):
         self._gathered = {}  # values of BINDs of one cell, until the last
         self._lists = {}  # the same, whole, for the call that asked
         self._lead = Lead(self.shell)
+        self.jedi = Jedi(self.shell)
         self._stopped = 0  # the last cell on ranks that an interrupt stopped here
         self.streams.owners(self.number, self._tell_owner)
         self._tag_threads()
@@ -116,6 +118,7 @@ class Home(Worker):
         elif kind in ("complete_request", "inspect_request"):
             serve = glance.complete if kind == "complete_request" else glance.inspect
             self._aside(number, fields, lambda: serve(self, content))
+            self.jedi.get_ready()
         elif kind == "cellspan_handle":
             self._aside(number, fields, lambda: self._handle_for(content))
         elif kind in requests.SERVED:
