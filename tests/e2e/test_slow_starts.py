@@ -1,4 +1,4 @@
-"""A start that takes long is no death: many ranks, and a process that forks them and stands still."""
+"""Starts of ranks under odd conditions: many of them, a process that forks them and stands still, a folder that is gone."""
 
 from __future__ import annotations
 
@@ -62,3 +62,17 @@ def test_ranks_whose_forking_process_stands_still_for_12_s_come_up(fresh):
     nb.wait(cell, LIMIT).assert_ok()
     assert ast.literal_eval(cell.value) == list(range(26)), cell.shown
     assert len(set(nb.rank_pids(26))) == 26
+
+
+def test_ranks_of_a_notebook_whose_folder_was_deleted(fresh, tmp_path):
+    gone, there = tmp_path / "gone", tmp_path / "there"
+    gone.mkdir()
+    there.mkdir()
+    nb = fresh(cwd=str(gone))
+    nb.ok("1")
+    gone.rmdir()
+    cell = nb.ok("%%distribute -n 2\n1 + 1", LIMIT)
+    assert cell.value == "2" and "the notebook's folder was deleted: the ranks are in /" in cell.stderr, cell.shown
+    assert "deleted" not in nb.ok("%%distribute -n 2\n2 + 2").shown
+    cell = nb.ok("%%%%distribute -n 2 --cwd %s\nimport os\nos.getcwd()" % there)
+    assert cell.value == repr(str(there)) and "deleted" not in cell.stderr, cell.shown

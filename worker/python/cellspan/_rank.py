@@ -117,6 +117,8 @@ class Rank(Worker):
         try:
             if fields["cwd"]:
                 os.chdir(fields["cwd"])
+            elif environment.moved:
+                print(environment.told_moved(), file=sys.stderr)
             if fields["init"]:
                 torchenv.init_process_group(fields["init"])
             self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")

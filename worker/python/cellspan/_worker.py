@@ -6,9 +6,17 @@ import os
 import sys
 
 
+def folder():
+    """The current one; None where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def main(argv):
     """Runs until the agent ends it."""
-    if sys.path and sys.path[0] in ("", os.getcwd()):  # comes back when everything of ours is imported
+    if sys.path and sys.path[0] in ("", folder()):  # comes back when everything of ours is imported
         del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")

@@ -58,6 +58,34 @@ def colour():
         os.environ[name] = value
 
 
+def folder():
+    """The working directory, or "" where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+moved = ""  # where the ranks are instead of the notebook's folder, until they have said so
+
+
+def leave_deleted():
+    """Ranks of a notebook whose folder was deleted start in the user's home: IPython, oneMKL and others can't do without one."""
+    global moved
+    if folder():
+        return
+    home = os.path.expanduser("~")
+    moved = home if os.path.isdir(home) else os.sep
+    os.chdir(moved)
+
+
+def told_moved():
+    """A line that says where the ranks are, once; "" where there is nothing to say."""
+    global moved
+    here, moved = moved, ""
+    return f"cellspan: the notebook's folder was deleted: the ranks are in {here} (--cwd DIR names another)" if here else ""
+
+
 def search_path():
     """As a notebook's: modules of the current directory, wherever %cd goes. Called when ours are all imported: a user's
     logging.py must not be taken for Python's while a worker starts; see _worker.py."""

@@ -81,7 +81,7 @@ class Home(Worker):
             "prefix": sys.prefix,
             "executable": sys.executable,
             "hostname": os.uname().nodename,
-            "cwd": folder(),
+            "cwd": environment.folder(),
             "language_info": language_info(),
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
@@ -510,14 +510,6 @@ def language_info():
         "codemirror_mode": {"name": "ipython", "version": version[0]},
         "nbconvert_exporter": "python",
     }
-
-
-def folder():
-    """The working directory, or "" where it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 def script_text(path):

@@ -130,6 +130,7 @@ def main(fd):
     begin_process("zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     agent = os.getppid()
+    environment.leave_deleted()
     preload()
     sock = socket.socket(fileno=fd)
     sock.setblocking(True)
