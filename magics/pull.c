@@ -31,7 +31,7 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
 const struct magic magic_pull = {
     .name = "pull",
     .usage = usage,
-    .about = "Copies the ranks' variables home: a list by rank, or one value where one rank is asked.",
+    .about = "Copies the ranks' variables home: a list by rank, or, with -r 0 and the like, that rank's value.",
     .options = options,
     .finish = finish,
 };

@@ -112,7 +112,7 @@ class Group:
             captures.taken_back(lent)
 
     def pull(self, *names, ranks=None):
-        """The ranks' values of a variable: a list by rank, or one value where one rank is asked. Several names: a dict."""
+        """The ranks' values of a variable: a list by rank, or one value where ranks is a number. Several names: a dict."""
         for name in names:
             _check_name(name)
         if not names:
