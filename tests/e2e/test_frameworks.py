@@ -85,3 +85,89 @@ for batch in fabric.setup_dataloaders(loader()):
 [fabric.world_size, fabric.all_reduce(torch.tensor(1.0), reduce_op="sum").item(), fabric.global_rank]
 """, limit=180)
     assert cell.value == "[[2, 2.0, 0], [2, 2.0, 1]]"
+
+
+# -- torch's own
+
+
+def each(nb, tmp_path, code, *wanted):
+    """As a cell and as a script, on two ranks; all of them print the wanted lines."""
+    script = tmp_path / "own.py"
+    script.write_text("import os, torch, torch.distributed as dist\n" + code)
+    for cell in (nb.ok("%%distribute -n 2 --fresh\n" + script.read_text(), limit=150), nb.ok("%%distribute -n 2 %s" % script, limit=150)):
+        lines = by_rank(cell.stdout)
+        for rank in range(2):
+            assert [line for line in lines[rank] if line.startswith("=")] == ["= " + text for text in wanted], cell.shown
+
+
+DONE = "dist.destroy_process_group()\n"
+
+
+@pytest.mark.limit(300)
+def test_ddp(nb, tmp_path):
+    each(nb, tmp_path, """dist.init_process_group("gloo")
+torch.manual_seed(dist.get_rank())
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+model(torch.ones(1, 2) * dist.get_rank()).sum().backward()
+print("=", model.module.weight.grad.tolist())
+""" + DONE, "[[0.5, 0.5]]")
+
+
+@pytest.mark.limit(300)
+def test_fsdp2(nb, tmp_path):
+    each(nb, tmp_path, """from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+mesh = init_device_mesh("cpu", (2,))
+model = torch.nn.Linear(4, 2, bias=False)
+fully_shard(model, mesh=mesh)
+model(torch.ones(1, 4)).sum().backward()
+print("=", list(model.weight.to_local().shape), model.weight.grad.full_tensor().sum().item())
+""" + DONE, "[1, 4] 8.0")
+
+
+@pytest.mark.limit(300)
+def test_dcp(nb, tmp_path):
+    each(nb, tmp_path, """import torch.distributed.checkpoint as dcp
+dist.init_process_group("gloo")
+dcp.save({"w": torch.arange(4.0)}, checkpoint_id=%r)
+state = {"w": torch.zeros(4)}
+dcp.load(state, checkpoint_id=%r)
+print("=", state["w"].tolist())
+""" % (str(tmp_path / "kept"), str(tmp_path / "kept")) + DONE, "[0.0, 1.0, 2.0, 3.0]")
+
+
+@pytest.mark.limit(300)
+def test_dtensor(nb, tmp_path):
+    each(nb, tmp_path, """from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+whole = distribute_tensor(torch.arange(6.0).reshape(2, 3), init_device_mesh("cpu", (2,)), [Shard(0)])
+print("=", list(whole.to_local().shape), (whole @ whole.T).full_tensor().tolist())
+""" + DONE, "[1, 3] [[5.0, 14.0], [14.0, 50.0]]")
+
+
+@pytest.mark.limit(300)
+def test_rpc(nb, tmp_path):
+    each(nb, tmp_path, """from torch.distributed import rpc
+rank = int(os.environ["RANK"])
+rpc.init_rpc("worker%d" % rank, rank=rank, world_size=2)
+print("=", rpc.rpc_sync("worker%d" % (1 - rank), torch.add, args=(torch.ones(1), 2)).item())
+rpc.shutdown()
+""", "3.0")
+
+
+@pytest.mark.limit(300)
+def test_torch_compile(nb, tmp_path):
+    each(nb, tmp_path, """@torch.compile
+def double(x):
+    return x * 2 + 1
+print("=", double(torch.arange(3.0)).tolist())
+""", "[1.0, 3.0, 5.0]")
+
+
+@pytest.mark.limit(200)
+def test_record_names_the_error_of_the_rank_that_failed(nb, tmp_path):
+    script = tmp_path / "own.py"
+    script.write_text("import os\nfrom torch.distributed.elastic.multiprocessing.errors import record\n@record\ndef main():\n"
+                      "    if os.environ['RANK'] == '1': raise ValueError('no good')\n    print(os.path.basename(os.environ['TORCHELASTIC_ERROR_FILE']))\nmain()\n")
+    cell = nb.run("%%distribute -n 2 %s" % script).assert_error("ValueError")
+    assert "no good" in cell.traceback and "rank 1" in cell.traceback and "error.json" in cell.stdout
