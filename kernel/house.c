@@ -64,7 +64,7 @@ static void door_reply(void *arg, struct request *r, const char *type, const str
              &err);
 }
 
-static void door_status(void *arg, const struct request *r, const char *state)
+static void door_status(void *arg, struct request *r, const char *state)
 {
     struct err err = { "" };
 

@@ -27,7 +27,7 @@ struct doors {
     const struct clock *clock;
     void (*publish)(void *arg, const struct request *parent, const char *type, const struct parcel *p); /* parent may be NULL */
     void (*reply)(void *arg, struct request *r, const char *type, const struct parcel *p);
-    void (*status)(void *arg, const struct request *r, const char *state);
+    void (*status)(void *arg, struct request *r, const char *state);
     void (*ask)(void *arg, const struct request *r, struct slice prompt, bool password); /* input_request */
     void (*drain_shell)(void *arg);   /* take in every request that has arrived */
     void (*shutdown)(void *arg);      /* the kernel is to end when this turn is over */

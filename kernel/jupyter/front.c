@@ -102,18 +102,33 @@ static int route(struct front *f, enum channel channel, const struct frames *fs,
     return rc;
 }
 
+/* The reply's metadata, an object or nothing, with `started` in front. */
+static int metadata_started(struct buf *out, const struct request *r, struct slice metadata)
+{
+    const bool more = metadata.n > 2; /* not "{}" */
+
+    if (!*request_begun(r))
+        return buf_add(out, metadata.p, metadata.n);
+    return buf_addf(out, "{\"started\":\"%s\"%s%.*s", request_begun(r), more ? "," : "}", more ? (int)(metadata.n - 1) : 0,
+                    more ? (const char *)metadata.p + 1 : "");
+}
+
 int front_reply_with(struct front *f, struct request *r, const char *type, struct slice content, struct slice metadata,
                      const struct slice *buffers, size_t n, struct err *err)
 {
     struct frames fs;
+    struct buf whole = BUF_INIT;
     size_t n_identity;
     const struct slice *identity = request_identity(r, &n_identity);
     int rc;
 
-    if (frames_collect(&fs, f, r, type, identity, n_identity, content, metadata, buffers, n, err) < 0)
-        return -1;
-    rc = route(f, request_channel(r), &fs, err);
-    frames_release(&fs);
+    if (metadata_started(&whole, r, metadata) < 0) {
+        rc = err_set(err, "out of memory");
+    } else if ((rc = frames_collect(&fs, f, r, type, identity, n_identity, content, buf_slice(&whole), buffers, n, err)) == 0) {
+        rc = route(f, request_channel(r), &fs, err);
+        frames_release(&fs);
+    }
+    buf_release(&whole);
     return rc < 0 ? -1 : 0; /* a client that has gone away needs no reply */
 }
 
@@ -160,12 +175,15 @@ static bool is_occupied(const struct front *f)
 }
 
 /* A server takes the last state that it heard for the kernel's. */
-int front_status(struct front *f, const struct request *r, const char *state, struct err *err)
+int front_status(struct front *f, struct request *r, const char *state, struct err *err)
 {
     if (publish_status(f, r, state, err) < 0)
         return -1;
-    if (strcmp(state, "busy") == 0)
+    if (strcmp(state, "busy") == 0) {
         loop_timer_again(f->busy_again, BUSY_AGAIN_NS);
+        if (r)
+            request_begin(r);
+    }
     return strcmp(state, "idle") == 0 && is_occupied(f) ? publish_status(f, NULL, "busy", err) : 0;
 }
 

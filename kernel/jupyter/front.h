@@ -32,8 +32,8 @@ MUST_USE int front_reply_with(struct front *f, struct request *r, const char *ty
  * reader: what can't leave yet is queued in order. */
 MUST_USE int front_publish(struct front *f, const struct request *r, const char *type, struct slice content, struct slice metadata,
                            const struct slice *buffers, size_t n, struct err *err);
-/* status: "busy", "idle", "starting". */
-MUST_USE int front_status(struct front *f, const struct request *r, const char *state, struct err *err);
+/* status: "busy", "idle", "starting". With "busy" the work on r begins: its reply says when, as `started`, which clients show. */
+MUST_USE int front_status(struct front *f, struct request *r, const char *state, struct err *err);
 /* occupied: is a cell under way? While it says so, each idle is followed by a busy whose parent_header is {}, and one comes
  * twice a minute: every request has its own idle, and a server that heard nothing since would stop the kernel. */
 void front_on_idle(struct front *f, bool (*occupied)(void *arg), void *arg);

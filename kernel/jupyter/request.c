@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 struct request {
     unsigned refs;
     enum channel channel;
     struct jupyter_message message; /* borrows from the frames below */
+    char begun[32];
     size_t n;
     struct slice *frame; /* n of them, behind the parts in the same allocation */
     zmq_msg_t part[];
@@ -33,6 +36,7 @@ enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t 
         return JUPYTER_NO_MEMORY;
     r->refs = 1;
     r->channel = channel;
+    r->begun[0] = '\0';
     r->n = n;
     r->frame = (struct slice *)(void *)(r->part + n);
     for (size_t i = 0; i < n; i++) { /* small frames live within the zmq_msg_t: looked at only once they have moved */
@@ -59,6 +63,16 @@ void request_unref(struct request *r)
         return;
     jupyter_message_release(&r->message);
     request_free(r);
+}
+
+void request_begin(struct request *r)
+{
+    clock_iso8601(r->begun);
+}
+
+const char *request_begun(const struct request *r)
+{
+    return r->begun;
 }
 
 enum channel request_channel(const struct request *r)

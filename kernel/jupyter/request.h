@@ -13,6 +13,9 @@ MUST_USE enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part
                                            struct request **out);
 /* The frames that lead back to who asked. */
 const struct slice *request_identity(const struct request *r, size_t *n);
+/* When its work began, as clock_iso8601() has it; "" before request_begin(). */
+void request_begin(struct request *r);
+const char *request_begun(const struct request *r);
 /* parent_header as it came: any bytes. */
 struct slice request_parent(const struct request *r);
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
 import signal
@@ -286,3 +287,18 @@ def test_widgets_are_shown_and_change(nb):
     told = nb.send("comm_msg", {"comm_id": comm_id, "data": change})
     nb.wait(told, until=lambda: told.idle_at is not None)
     assert nb.ok("s.value").value == "9"
+
+
+def test_a_reply_says_when_its_cell_began(nb):
+    """Notebooks show how long a cell ran, not how long it waited."""
+
+    def times(cell):
+        began = cell.reply_message["metadata"]["started"]
+        return datetime.datetime.fromisoformat(began.replace("Z", "+00:00")), cell.reply_message["header"]["date"]
+
+    first = nb.start("import time; time.sleep(0.2)")
+    second = nb.wait(nb.start("1"))
+    nb.wait(first)
+    assert times(first)[0] < times(first)[1] <= times(second)[0] < times(second)[1]
+    began, ended = times(nb.ok("%%distribute -n 1\n1"))
+    assert began < ended

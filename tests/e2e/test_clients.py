@@ -142,11 +142,11 @@ def test_a_widget_on_a_rank_is_text_that_follows_it(nb):
     assert "value=7" in cell.value
     assert not any(view in m["content"].get("data", {}) for m in cell.messages)
     assert view in nb.ok("import ipywidgets\nipywidgets.IntProgress()").result
+
+
 def test_both_streams_keep_the_order_of_writing(nb):
     for head in ("", "%%distribute -n 1\n"):
         cell = nb.run(head + "import sys\nprint('1 out')\nprint('2 err', file=sys.stderr)\nprint('3 out')\n"
                       "sys.stderr.write('4 err\\n')\n1 / 0").assert_error("ZeroDivisionError")
         assert re.findall(r"^(\d) ...$", cell.shown, re.M) == ["1", "2", "3", "4"], cell.shown
         assert cell.kinds[-1] == "error"
-
-

@@ -45,7 +45,7 @@ static void out_reply(void *arg, struct request *r, const char *type, const stru
     own(w, false);
 }
 
-static void out_status(void *arg, const struct request *r, const char *state)
+static void out_status(void *arg, struct request *r, const char *state)
 {
     (void)r;
     note(arg, state);
