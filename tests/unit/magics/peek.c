@@ -115,7 +115,7 @@ static void tab_offers_what_fits(void)
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on ssh:h|\n1", "[]", 1);
-    check("%%distribute --gpus |\n1", "[]", 1);
+    check("%%distribute --gpus |\n1", "[\"own\"]", 1);
     check("%ranks re|", "[\"restart\"]", 1);
     check("%push lo|", NULL, 0);
     check("a = 1\n%push a -|", "[\"--ranks\",\"--help\"]", 1);
