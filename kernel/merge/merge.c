@@ -193,20 +193,6 @@ static int whole_line(struct merge *m, struct source *s, struct slice text, uint
     return rc;
 }
 
-static int plain_lines(struct merge *m, struct source *s, struct slice text, uint64_t now)
-{
-    const char *newline;
-
-    while (text.n && (newline = memchr(text.p, '\n', text.n))) {
-        const size_t n = (size_t)(newline - text.p);
-
-        if (whole_line(m, s, slice_of(text.p, n), now) < 0)
-            return -1;
-        text = slice_of(newline + 1, text.n - n - 1);
-    }
-    return partial_add(m, s, text, now);
-}
-
 /* --- progress bars -------------------------------------------------------------------------------------------------
  */
 
@@ -243,11 +229,14 @@ static int bar_newline(struct merge *m, struct source *s, uint64_t now)
 {
     unsigned keep = s->climb;
 
-    if (!keep && !s->returned) {
+    if (s->untouched && keep <= s->row)
+        keep = s->row + 1;
+    else if (!keep && !s->returned)
         keep = 1;
+    if (source_newline(s) < 0)
+        return -1;
+    if (keep > s->climb)
         m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
-    }
-    source_newline(s);
     s->ended_ns = now;
     return release_rows(m, s, keep < SOURCE_ROWS - 1 ? keep : SOURCE_ROWS - 2, now);
 }
@@ -267,7 +256,7 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
 /* Does this text of a row draw a bar, or is it a line's after a bar? */
 static bool draws(const struct source *s, unsigned flags, struct slice part)
 {
-    if (flags & MERGE_PROGRESS || (part.n && (*part.p == '\x1b' || memchr(part.p, '\r', part.n))))
+    if (flags & MERGE_PROGRESS || source_draws(part))
         return true;
     return s->bar && (!part.n || (!source_waits(s) && source_shows_bar(s)));
 }
@@ -280,6 +269,42 @@ static int bar_text(struct merge *m, struct source *s, struct slice part, bool n
     if (newline)
         return bar_newline(m, s, now);
     return source_row(s).n > BAR_MAX ? bar_too_long(m, s, now) : 0;
+}
+
+static int empty_rows(struct merge *m, struct source *s, size_t n, uint64_t now)
+{
+    for (; n; n--)
+        if (bar_text(m, s, slice_of("", 0), true, now) < 0)
+            return -1;
+    return 0;
+}
+
+/* How many empty lines end the text: they may be the way down to a bar's position, as tqdm goes it. 0 also for more than a bar
+ * has rows. */
+static size_t way_down(const struct source *s, struct slice text)
+{
+    size_t n = 0;
+
+    while (n < text.n && text.p[text.n - n - 1] == '\n')
+        n++;
+    if (n && (n < text.n || s->partial.n || s->open))
+        n--; /* the first one ends a line */
+    return n < SOURCE_ROWS - 1 ? n : 0;
+}
+
+static int plain_lines(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    const size_t down = way_down(s, text);
+    const char *newline;
+
+    while (text.n > down && (newline = memchr(text.p, '\n', text.n))) {
+        const size_t n = (size_t)(newline - text.p);
+
+        if (whole_line(m, s, slice_of(text.p, n), now) < 0)
+            return -1;
+        text = slice_of(newline + 1, text.n - n - 1);
+    }
+    return down ? empty_rows(m, s, down, now) : partial_add(m, s, text, now);
 }
 
 /* Text with carriage returns in it, or that goes on where a bar stands. */
@@ -311,7 +336,7 @@ static int release_waiting(struct merge *m, uint64_t now)
         struct source *s = m->sources[i];
         const uint64_t due = s && source_waits(s) ? s->ended_ns + ROW_NS : UINT64_MAX;
 
-        if (due <= now && release_rows(m, s, 0, now) < 0)
+        if (due <= now && release_rows(m, s, s->climb, now) < 0)
             return -1;
         if (due > now && due < m->rows_due_ns)
             m->rows_due_ns = due;
@@ -494,6 +519,7 @@ int merge_flush(struct merge *m, struct err *err)
     for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
         if (m->sources[i])
             rc = finish_source(m, m->sources[i], true, now);
+    m->rows_due_ns = UINT64_MAX;
     for (unsigned k = 0; rc == 0 && k < 2; k++)
         rc = lane_drain(&m->lanes[k], LANE_ALL, 0, now);
     if (show_out(&m->show) < 0)

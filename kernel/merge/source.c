@@ -4,6 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for as many rows. */
+static int reserve(struct source *s, unsigned rows)
+{
+    const unsigned room = rows < 2 * s->rows_room ? 2 * s->rows_room : rows;
+    struct buf *grown;
+
+    if (rows <= s->rows_room)
+        return 0;
+    if (!(grown = realloc(s->rows, room * sizeof *grown)))
+        return -1;
+    for (unsigned i = s->rows_room; i < room; i++)
+        grown[i] = (struct buf)BUF_INIT;
+    s->rows = grown;
+    s->rows_room = room;
+    return 0;
+}
+
 struct source *source_create(unsigned rank, unsigned stream)
 {
     struct source *s = calloc(1, sizeof *s);
@@ -13,6 +30,11 @@ struct source *source_create(unsigned rank, unsigned stream)
     s->rank = rank;
     s->stream = stream;
     s->rows_n = 1;
+    s->blank = true;
+    if (reserve(s, 4) < 0) {
+        free(s);
+        return NULL;
+    }
     return s;
 }
 
@@ -21,8 +43,9 @@ void source_destroy(struct source *s)
     if (!s)
         return;
     buf_release(&s->partial);
-    for (unsigned i = 0; i < SOURCE_ROWS; i++)
+    for (unsigned i = 0; i < s->rows_room; i++)
         buf_release(&s->rows[i]);
+    free(s->rows);
     free(s);
 }
 
@@ -77,12 +100,32 @@ static int row_add(struct source *s, struct slice part)
     return 0;
 }
 
-static void step_up(struct source *s, unsigned count)
+/* The cursor goes above the first row: lines that have left stand there. */
+static int add_above(struct source *s, unsigned count)
 {
-    const unsigned most = count < SOURCE_ROWS ? count : SOURCE_ROWS - 1;
+    const unsigned most = SOURCE_ROWS - 1 - s->rows_n, n = count < most ? count : most;
 
-    s->climb = s->climb < most ? most : s->climb;
+    if (reserve(s, s->rows_n + n) < 0)
+        return -1;
+    for (unsigned i = s->rows_n; n && i-- > 0;) {
+        s->rows[i + n] = s->rows[i];
+        s->rows[i] = (struct buf)BUF_INIT;
+    }
+    s->rows_n += n;
+    return 0;
+}
+
+static int step_up(struct source *s, unsigned count)
+{
+    const unsigned most = SOURCE_ROWS - 1;
+
+    if (count > s->row && add_above(s, count - s->row) < 0)
+        return -1;
     s->row -= count < s->row ? count : s->row;
+    s->steps = count < most - s->steps ? s->steps + count : most;
+    s->climb = s->climb < s->steps ? s->steps : s->climb;
+    s->blank = !s->rows[s->row].n;
+    return 0;
 }
 
 int source_overwrite(struct source *s, struct slice text)
@@ -90,6 +133,7 @@ int source_overwrite(struct source *s, struct slice text)
     size_t n = 0;
 
     s->bar = true;
+    s->untouched = s->untouched && !text.n;
     while (n < text.n) {
         unsigned count = 0;
         const size_t skip = text.p[n] == '\r' ? 1 : escape_size(slice_of(text.p + n, text.n - n), 'A', &count);
@@ -100,7 +144,8 @@ int source_overwrite(struct source *s, struct slice text)
         }
         if (row_add(s, slice_of(text.p, n)) < 0)
             return -1;
-        step_up(s, count);
+        if (count && step_up(s, count) < 0)
+            return -1;
         s->returned = true;
         text = slice_of(text.p + n + skip, text.n - n - skip);
         n = 0;
@@ -108,27 +153,76 @@ int source_overwrite(struct source *s, struct slice text)
     return row_add(s, text);
 }
 
-void source_newline(struct source *s)
+/* What comes before a bar's numbers. */
+static struct slice bar_name(struct slice text)
 {
-    if (++s->row == s->rows_n)
+    const char *percent = memchr(text.p, '%', text.n);
+    size_t n = percent ? (size_t)(percent - text.p) : 0;
+
+    if (percent)
+        while (n && ((text.p[n - 1] >= '0' && text.p[n - 1] <= '9') || text.p[n - 1] == ' ' || text.p[n - 1] == '.'))
+            n--;
+    else
+        while (n < text.n && (text.p[n] < '0' || text.p[n] > '9'))
+            n++;
+    return slice_of(text.p, n);
+}
+
+/* A bar that stood further down is left in this row. */
+static void take_from_below(struct source *s)
+{
+    const struct slice text = buf_slice(&s->rows[s->row]);
+
+    for (unsigned i = s->row + 1; i < s->rows_n; i++)
+        if (s->rows[i].n && slice_equal(bar_name(text), bar_name(buf_slice(&s->rows[i])))) {
+            buf_clear(&s->rows[i]);
+            return;
+        }
+}
+
+int source_newline(struct source *s)
+{
+    if (s->blank && s->rows[s->row].n)
+        take_from_below(s);
+    if (s->row + 1 == s->rows_n) {
+        if (reserve(s, s->rows_n + 1) < 0)
+            return -1;
         s->rows_n++;
-    s->returned = true;
+    }
+    s->row++;
+    s->steps = 0;
+    s->returned = s->untouched = true;
+    s->blank = !s->rows[s->row].n;
+    return 0;
+}
+
+bool source_draws(struct slice text)
+{
+    unsigned count;
+
+    for (size_t i = 0; i < text.n; i++) {
+        const struct slice rest = slice_of(text.p + i, text.n - i);
+
+        if (*rest.p == '\r' || escape_size(rest, 'A', &count) || escape_size(rest, 'K', &count))
+            return true;
+    }
+    return false;
 }
 
 void source_shift(struct source *s)
 {
     struct buf first = s->rows[0];
 
-    memmove(s->rows, s->rows + 1, (SOURCE_ROWS - 1) * sizeof *s->rows);
+    memmove(s->rows, s->rows + 1, (s->rows_n - 1) * sizeof *s->rows);
     buf_clear(&first);
-    s->rows[SOURCE_ROWS - 1] = first;
+    s->rows[s->rows_n - 1] = first;
     s->rows_n--;
     s->row--;
 }
 
 bool source_waits(const struct source *s)
 {
-    return s->bar && s->row && !s->climb;
+    return s->bar && s->row > s->climb;
 }
 
 struct slice source_row(const struct source *s)
@@ -138,12 +232,14 @@ struct slice source_row(const struct source *s)
 
 void source_bar_over(struct source *s)
 {
-    for (unsigned i = 0; i < SOURCE_ROWS; i++)
+    for (unsigned i = 0; i < s->rows_n; i++)
         buf_clear(&s->rows[i]);
     s->row = 0;
     s->rows_n = 1;
+    s->steps = 0;
+    s->blank = true;
     s->bar = false;
-    s->returned = false;
+    s->returned = s->untouched = false;
 }
 
 bool source_shows_bar(const struct source *s)

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "kernel/merge/utf8.h"
 
-#define SOURCE_ROWS 16u /* as many rows of nested bars are drawn anew; older ones are lines */
+#define SOURCE_ROWS 512u /* as many rows of nested bars are drawn anew; older ones are lines */
 
 struct source {
     unsigned rank;
@@ -15,25 +15,32 @@ struct source {
     uint64_t since_ns;          /* when the partial's first byte came */
     struct source *prev, *next; /* of those whose partial waits, oldest first */
     bool queued;
-    bool open;     /* the start of the line has left: what follows goes on with it */
-    bool bar;      /* the line is a progress bar's: `rows` hold what stands there now */
-    bool returned; /* the cursor stands at the row's start: what follows takes its text's place */
-    unsigned row;  /* where the cursor is; below rows_n, which is at least 1 */
+    bool open;      /* the start of the line has left: what follows goes on with it */
+    bool bar;       /* the line is a progress bar's: `rows` hold what stands there now */
+    bool returned;  /* the cursor stands at the row's start: what follows takes its text's place */
+    bool untouched; /* the cursor came to the row by a newline, and nothing followed */
+    unsigned row;   /* where the cursor is; below rows_n, which is at least 1 */
     unsigned rows_n;
-    unsigned climb;    /* as many rows up the cursor went at most: nested bars are drawn so */
+    unsigned steps;    /* as many rows up the cursor went since the last newline */
+    unsigned climb;    /* the most that steps was: nested bars are drawn so */
+    bool blank;        /* the row was empty when the cursor came to it */
     uint64_t ended_ns; /* when a newline ended a row last */
-    struct buf rows[SOURCE_ROWS];
+    struct buf *rows;  /* rows_room of them */
+    unsigned rows_room;
 };
 
 struct source *source_create(unsigned rank, unsigned stream);
 void source_destroy(struct source *s);
 /* Takes text with carriage returns and steps up (ESC [ n A) in it, no newline. -1: memory is out. */
 MUST_USE int source_overwrite(struct source *s, struct slice text);
-/* To the start of the next row. There must be room: fewer than SOURCE_ROWS. */
-void source_newline(struct source *s);
+/* To the start of the next row. There must be room: fewer than SOURCE_ROWS. A bar that stood further down and is left here,
+ * as tqdm leaves those that have a position, is taken from there. -1: memory is out. */
+MUST_USE int source_newline(struct source *s);
+/* Does the text move a terminal's cursor, or erase: is it drawn? */
+bool source_draws(struct slice text);
 /* The first row is a line now: forgets it. The cursor must be below it. */
 void source_shift(struct source *s);
-/* A newline ended a row, and so far nobody went back up to it. */
+/* Newlines ended more rows than anybody went back up so far. */
 bool source_waits(const struct source *s);
 /* What the cursor's row holds, as a line's text. */
 struct slice source_row(const struct source *s);

@@ -150,6 +150,23 @@ def test_progress_bars_of_ranks_are_redrawn_one_line_a_rank(nb):
     assert len(cell.of("stream", "display_data", "update_display_data")) <= PER_SECOND * (cell.seconds + 2)
 
 
+def test_progress_bars_with_positions_are_one_line_a_rank(nb):
+    pytest.importorskip("tqdm")
+    cell = nb.ok(
+        "%%distribute -n 4\nimport os, time\nfrom tqdm import tqdm\nrank = int(os.environ['RANK'])\n"
+        "for _ in tqdm(range(100), desc='bar of rank %d' % rank, position=rank):\n    time.sleep(0.01)",
+        limit=200,
+    )
+    for content in [m["content"] for m in cell.of("display_data", "update_display_data")]:
+        bars = re.findall(r"bar of rank \d", content["data"]["text/plain"])
+        assert len(bars) == len(set(bars)), content
+    shown = [line for d in cell.displays for line in d.get("text/plain", "").splitlines()]
+    shown += (cell.stderr + cell.stdout).splitlines()
+    shown = [line for line in shown if "ranks 0-3" not in line]
+    assert len(shown) == 4 and all("100%" in line for line in shown), shown
+    assert sorted(line[:3] for line in shown) == ["[0]", "[1]", "[2]", "[3]"]
+
+
 def test_a_full_stderr_pipe_does_not_block_a_rank(nb):
     cell = nb.ok("%%distribute -n 2 --merge prefix\nimport sys\nfor i in range(20_000):\n    print('e' * 50, i, file=sys.stderr)")
     assert len(cell.stderr.splitlines()) == 40_000

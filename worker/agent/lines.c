@@ -26,15 +26,31 @@ static int put_held(struct lines *l, size_t n, unsigned flags)
     return rc;
 }
 
-/* Looks for carriage returns among the bytes that came after the first `old`. One at the very end may be the first
- * half of "\r\n", so it ends no state yet. */
+/* Do the first n bytes end in a terminal's step up (ESC [ n A)? */
+static bool ends_in_step_up(const struct lines *l, size_t n)
+{
+    if (l->held.p[--n] != 'A')
+        return false;
+    while (n && l->held.p[n - 1] >= '0' && l->held.p[n - 1] <= '9')
+        n--;
+    return n > 1 && l->held.p[n - 1] == '[' && l->held.p[n - 2] == '\x1b';
+}
+
+/* Looks for the ends of states among the bytes that came after the first `old`: carriage returns, and steps up, which end the
+ * state of a bar that has others above it. A carriage return at the very end may be the first half of "\r\n", so it ends no
+ * state yet. */
 static void note_states(struct lines *l, size_t old)
 {
-    for (size_t i = l->held.n; i > 1 && i > old; i--)
+    for (size_t i = l->held.n; i > 1 && i > old; i--) {
+        if (ends_in_step_up(l, i)) {
+            l->states = i;
+            return;
+        }
         if (l->held.p[i - 2] == '\r') {
             l->states = i - 1;
             return;
         }
+    }
 }
 
 static size_t last_newline(struct slice s)

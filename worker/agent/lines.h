@@ -1,6 +1,7 @@
 /* lines.h - the bytes of one stream in, whole lines out. Pure: time is a number that the caller gives.
  *
- * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a while; a progress bar (states of one line, each ended or begun by a carriage return) leaves at most once in
+ * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a while; a progress bar
+ * (states of one line, each ended or begun by a carriage return, or ended by a step up) leaves at most once in
  * LINES_PROGRESS_NS; what is longer than LINES_MAX leaves in pieces. No byte is lost or changes its place. */
 #ifndef WORKER_AGENT_LINES_H
 #define WORKER_AGENT_LINES_H

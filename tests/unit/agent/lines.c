@@ -140,6 +140,24 @@ static void nothing_is_lost(void)
     buf_release(&out);
 }
 
+static void a_step_up_ends_a_state(void)
+{
+    struct buf out = BUF_INIT;
+    struct lines l = LINES_INIT(put, &out);
+
+    feed(&l, "\n\n", 1);
+    is_out(&out, "0<\n\n>", "the way down");
+    feed(&l, "\r10%", 200);
+    feed(&l, "\x1b[A\x1b[", 200);
+    is_out(&out, "2<\r10%\x1b[A>", "the way up follows the bar at once");
+    feed(&l, "1A", 400);
+    is_out(&out, "2<\x1b[1A>", "also when it is torn");
+    feed(&l, "[A", 600);
+    is_out(&out, "", "other text with an A waits");
+    lines_release(&l);
+    buf_release(&out);
+}
+
 int main(void)
 {
     whole_lines_leave_at_once();
@@ -147,5 +165,6 @@ int main(void)
     progress_is_thinned();
     long_lines_leave_in_pieces();
     nothing_is_lost();
+    a_step_up_ends_a_state();
     return plan_done();
 }

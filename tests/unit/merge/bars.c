@@ -163,6 +163,73 @@ static void many_rows_become_lines(void)
     fixture_release(&f);
 }
 
+/* As tqdm(position=n) draws on each rank: down to its row, the bar, and back up. */
+static void bars_with_positions_are_one_line_for_each_rank(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 4);
+    for (unsigned state = 0; state < 3; state++) {
+        ok(fixture_feed(&f, 1, 2, 0, "\n") == 0 && fixture_feed(&f, 3, 2, 0, "\n\n\n") == 0, "down");
+        fixture_bar(&f, 1, state ? "\rone: 50%\x1b[A" : "\rone: 10%\x1b[A");
+        fixture_bar(&f, 3, state ? "\rthree: 50%\x1b[A\x1b[A\x1b[A" : "\rthree: 10%\x1b[A\x1b[A\x1b[A");
+        fixture_wait(&f, 400);
+        is_text(f.bars.p, state ? "[1] one: 50%\n[3] three: 50%\n" : "[1] one: 10%\n[3] three: 10%\n", "a line for each");
+    }
+    is_text(f.got[1].p, "", "no empty lines");
+    ok(fixture_feed(&f, 1, 2, 0, "\rone: 100%\n") == 0, "tqdm leaves a bar that ended in the first row");
+    fixture_wait(&f, 400);
+    is_text(f.bars.p, "[1] one: 100%\n[3] three: 50%\n", "and it is the same bar");
+    fixture_flush(&f);
+    is_text(f.got[1].p, "[1] one: 100%\n", "what ended is a line");
+    is_text(f.bars.p, "[3] three: 50%\n", "what did not stays");
+    fixture_release(&f);
+}
+
+static void a_bar_whose_way_down_was_long_ago_keeps_one_line(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    ok(fixture_feed(&f, 1, 2, 0, "\n\n") == 0, "empty lines");
+    fixture_wait(&f, 400);
+    is_text(f.got[1].p, "[1] \n[1] \n", "are lines when nothing follows");
+    fixture_bar(&f, 1, "\r10%\x1b[A\x1b[A");
+    fixture_bar(&f, 1, "\n\n\r20%\x1b[A\x1b[A");
+    fixture_wait(&f, 100);
+    is_text(f.bars.p, "[1] 20%\n", "the bar takes its own place");
+    fixture_release(&f);
+}
+
+static void bars_of_several_positions_keep_their_rows(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    for (unsigned k = 0; k < 2; k++) {
+        fixture_bar(&f, 1, "\ra: 10%");
+        fixture_bar(&f, 1, "\n\rb: 10%\x1b[A");
+        fixture_bar(&f, 1, "\n\n\rc: 10%\x1b[A\x1b[A");
+    }
+    fixture_wait(&f, 400);
+    is_text(f.bars.p, "[1] a: 10%\n[1] b: 10%\n[1] c: 10%\n", "three of one rank");
+    is_text(f.got[1].p, "", "none became a line");
+    fixture_release(&f);
+}
+
+static void empty_lines_keep_their_place(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_PREFIX, 2);
+    fixture_print(&f, 0, "a\n\n");
+    fixture_print(&f, 0, "\n");
+    fixture_print(&f, 0, "\x1b[1mb\x1b[0m\n");
+    fixture_is(&f, "[0] a\n[0] \n[0] \n[0] \x1b[1mb\x1b[0m\n", "before a coloured line");
+    is_int(f.reports, 0, "nothing was a bar");
+    fixture_release(&f);
+}
+
 int main(void)
 {
     bars_are_one_line_for_each_rank();
@@ -174,5 +241,9 @@ int main(void)
     nested_bars_are_drawn_in_place();
     rows_above_nested_bars_are_lines();
     many_rows_become_lines();
+    bars_with_positions_are_one_line_for_each_rank();
+    a_bar_whose_way_down_was_long_ago_keeps_one_line();
+    bars_of_several_positions_keep_their_rows();
+    empty_lines_keep_their_place();
     return plan_done();
 }
