@@ -140,12 +140,27 @@ def test_a_variable_that_a_rank_could_not_take_costs_no_other(nb):
     assert rank_values(nb, "kept", 2) == [[1, 2]] * 2
 
 
+SLOW = (
+    "class Slow:\n    n = 1\n    def __getstate__(self):\n        import os, time\n"
+    "        if 'RANK' in os.environ:\n            print('asked', flush=True)\n            time.sleep(600)\n"
+    "        return dict(self.__dict__)\nslow = Slow()"
+)
+
+
+def test_what_takes_too_long_to_compare_is_a_conflict(nb):
+    nb.ok(SLOW)
+    pids = nb.rank_pids(2)
+    assert rank_values(nb, "slow.n", 2) == [1, 1]
+    nb.ok("slow.n = 2")
+    assert "comparing takes more than 1 s" in conflict(nb.run("%%distribute\nslow.n"), "slow")
+    nb.ok("del slow")  # that is compared as well, and kept
+    assert rank_values(nb, "slow.n", 2) == [1, 1] and nb.rank_pids(2) == pids
+    nb.ok("%%distribute\ndel slow")
+
+
 def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
-    nb.ok(
-        "class Slow:\n    n = 1\n    def __getstate__(self):\n        import os, time\n"
-        "        if 'RANK' in os.environ:\n            print('asked', flush=True)\n            time.sleep(600)\n"
-        "        return dict(self.__dict__)\nslow = Slow()"
-    )
+    nb.ok(SLOW)
+    nb.ok("%%distribute -n 2\nimport cellspan.origins\ncellspan.origins.LIMIT = 5.0")
     pids = nb.rank_pids(2)
     assert rank_values(nb, "slow.n", 2) == [1, 1]
     nb.ok("slow.n = 2")
@@ -154,7 +169,7 @@ def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
     nb.km.interrupt_kernel()
     nb.wait(cell).assert_error("KeyboardInterrupt")
     assert nb.rank_pids(2) == pids and rank_values(nb, "slow.n", 2, "--no-capture") == [1, 1]
-    nb.ok("%%distribute --no-capture\ndel slow")  # else it would be compared, slowly, when home deletes it
+    nb.ok("%%distribute --no-capture\nimport cellspan.origins\ncellspan.origins.LIMIT = 1.0\ndel slow")
     nb.ok("del slow")
 
 

@@ -1,4 +1,5 @@
-"""A limit for what puts an exception into words: IPython's way may take seconds on a busy machine, a class of the user's for ever."""
+"""A limit for what may take seconds on a busy machine, or for ever in a class of the user's: putting an exception into words,
+comparing values."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 import types
 
 from . import parcel, reducers
+from .limit import Limit, TooSlow
 
 LIMIT = 1.0  # seconds for all names that are asked about at once
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
@@ -136,10 +136,18 @@ class Origins:
 
     def compare(self, names):
         """{name: "same", "changed", "gone", or why that can't be told}."""
-        end, loaded = time.monotonic() + LIMIT, {}
-        return {name: self._said(name, end, loaded) for name in names}
+        said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
+        with Limit(LIMIT) as limit:
+            try:
+                for name in names:
+                    said[name] = self._said(name, loaded)
+            except TooSlow:
+                pass
+        if limit.noted:
+            raise KeyboardInterrupt
+        return said
 
-    def _said(self, name, end, loaded):
+    def _said(self, name, loaded):
         if name not in self.user_ns:
             return "gone"
         origin = self._of.get(name)
@@ -150,28 +158,23 @@ class Origins:
         if origin.kept is None:
             return origin.why
         try:
-            return "same" if self._is_same(name, origin.kept, end, loaded) else "changed"
+            return "same" if self._is_same(name, origin.kept, loaded) else "changed"
         except Unknown as error:
             return str(error)
-        except KeyboardInterrupt:
+        except TooSlow:
             raise
         except BaseException as error:  # noqa: BLE001 - code of the user's pickles and unpickles it
             return parcel.reason(error)
 
-    def _is_same(self, name, kept, end, loaded):
+    def _is_same(self, name, kept, loaded):
         if id(kept) not in loaded:
-            loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers, end).load())
-        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(end, BODY_MAX))
+            loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
+        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX))
         try:
-            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(end, theirs.chunks.size))
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(theirs.chunks.size))
         except _Longer:
             return False
-        return _alike(ours, theirs, end)
-
-
-def _in_time(end):
-    if time.monotonic() > end:
-        raise Unknown(f"comparing takes more than {LIMIT:.0f} s")
+        return _alike(ours, theirs)
 
 
 class _Longer(Unknown):
@@ -179,27 +182,25 @@ class _Longer(Unknown):
 
 
 class _Chunks(reducers.Chunks):
-    """Where a pickle goes that may take so long, and have so many bytes."""
+    """Where a pickle goes that may have so many bytes."""
 
-    def __init__(self, end, most):
+    def __init__(self, most):
         super().__init__()
-        self._end, self._most = end, most
+        self._most = most
 
     def write(self, data):
-        _in_time(self._end)
         if self.size + len(data) > self._most:
             raise _Longer(f"its pickle has more than {parcel.human(self._most)}")
         return super().write(data)
 
 
 class _Body:
-    """A pickle as a file that is read until its time is over."""
+    """A pickle as a file: between two reads Python sees that the time is over."""
 
-    def __init__(self, body, end):
-        self._body, self._end, self._at = body, end, 0
+    def __init__(self, body):
+        self._body, self._at = body, 0
 
     def read(self, size):
-        _in_time(self._end)
         start, self._at = self._at, min(self._at + size, len(self._body))
         return bytes(self._body[start : self._at])
 
@@ -211,8 +212,8 @@ class _Again(pickle.Unpickler):
     """Loads what is here already a second time: classes of the notebook become others, of the same number, so that those
     that the rank uses stay as they are."""
 
-    def __init__(self, body, buffers, end):
-        super().__init__(_Body(body, end), buffers=buffers)
+    def __init__(self, body, buffers):
+        super().__init__(_Body(body), buffers=buffers)
 
     def find_class(self, module, name):
         found = super().find_class(module, name)
@@ -231,21 +232,20 @@ def _twin_of(make, at):
     return made
 
 
-def _alike(ours, theirs, end):
+def _alike(ours, theirs):
     from .capture import fingerprint
 
     (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
-    return digest == other and len(large) == len(others) and all(_equal(a, b, end) for a, b in zip(large, others))
+    return digest == other and len(large) == len(others) and all(_equal(a, b) for a, b in zip(large, others))
 
 
-def _equal(ours, theirs, end):
+def _equal(ours, theirs):
     """Whether two large buffers hold the same bytes. (bytes compare with memcmp, memoryviews do not.)"""
     (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
     try:
         if a.nbytes != b.nbytes:
             return False
         for at in range(0, a.nbytes, STEP):
-            _in_time(end)
             if bytes(a[at : at + STEP]) != bytes(b[at : at + STEP]):
                 return False
         return True
