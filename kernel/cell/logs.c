@@ -103,7 +103,7 @@ static void over(struct cell *c)
     const struct logs *l = c->logs;
 
     if (l->lost)
-        stream_note(c, "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says (128M)",
+        stream_note(c, "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
                     l->count);
     if (!l->found)
         stream_note(c, "nothing that was printed in cell %u is kept", l->count);
@@ -198,7 +198,6 @@ void logs_take(struct cell *c, unsigned node, const struct span *m)
     struct logs *l = c->logs;
     struct reader r = reader_of(m->v[F_LOGS_DATA].s.p, m->v[F_LOGS_DATA].s.n);
 
-   
     if (!l || !l->waiting || m->cell != c->id || l->at >= l->n || m->v[F_LOGS_OF].u64 != l->ran[l->at].id ||
         node != l->node[l->at_node])
         return;

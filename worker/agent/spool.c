@@ -1,6 +1,7 @@
 /* spool.c - see spool.h. A record: cell u64, rank u32, stream u32, flags u32, n u32, then n bytes. */
 #include "worker/agent/spool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,19 +20,22 @@
 #define FRESH_MAX  65536u    /* bytes that gather before they are written */
 #define LOOK_MAX   4194304u  /* bytes that one spool_read() looks at: the agent has other work */
 #define BLOCK      1048576u  /* bytes that are read at once */
-#define LIMIT_LEAST 1048576u
+#define LIMIT_LEAST 1048576u /* bytes; a smaller limit is as good as this */
 
 /* "64M" in bytes; -1: it is no size. */
 static int parse_size(const char *text, uint64_t *size)
 {
     static const char units[] = "KMGT";
     char *end;
-    const double number = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+    double number = strtod(text, &end);
+    const char *unit = isalpha((unsigned char)*end) ? strchr(units, toupper((unsigned char)*end)) : NULL;
 
-    if (end == text || !(number >= 0) || number > 1e15 || (*end && (!unit || end[1])))
+    if (end == text || (*end && (!unit || end[1])))
         return -1;
-    *size = (uint64_t)(number * (double)(UINT64_C(1) << (unit ? 10 * (unit - units + 1) : 0)));
+    number *= (double)(UINT64_C(1) << (unit ? 10 * (unit - units + 1) : 0));
+    if (!(number >= 0) || number > 1e18)
+        return -1;
+    *size = (uint64_t)number;
     return 0;
 }
 
