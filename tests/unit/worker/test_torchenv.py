@@ -128,26 +128,6 @@ def test_a_rank_that_sees_one_gpu_takes_that(monkeypatch):
     assert taken == [0]
 
 
-def test_the_error_file_of_record_is_read(tmp_path):
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps({"message": {"message": "ValueError: no\nmore", "extraInfo": {"py_callstack": "Traceback", "timestamp": "1700000000"}}}))
-    assert torchenv.read_error_file(path) == {"message": "ValueError: no", "traceback": "Traceback", "time": 1700000000.0}
-    path.write_text("{")
-    assert torchenv.read_error_file(path) is None and torchenv.read_error_file(tmp_path / "none") is None
-
-
-def test_what_torch_records_can_be_read(tmp_path):
-    pytest.importorskip("torch")
-    path = tmp_path / "e.json"
-    code = (
-        "from torch.distributed.elastic.multiprocessing.errors import record\n"
-        "@record\ndef main(): raise ValueError('on purpose')\nmain()"
-    )
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCHELASTIC_ERROR_FILE": str(path)}, capture_output=True)
-    found = torchenv.read_error_file(path)
-    assert "on purpose" in found["message"] and "Traceback" in found["traceback"] and found["time"] > 1.7e9
-
-
 @pytest.mark.parametrize(
     "layout, rank, place",
     [

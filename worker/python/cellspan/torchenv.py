@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import socket
 import sys
@@ -280,27 +279,3 @@ def _take_device(torch, backend):
         raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is the {local + 1}. on this node, which has {count} GPUs")
     torch.cuda.set_device(local)
     return torch.device("cuda", local)
-
-
-# ---- the error file -----------------------------------------------------------------------------------------------
-
-
-def read_error_file(path, limit=1 << 20):
-    """What torch's @record wrote into TORCHELASTIC_ERROR_FILE: {"message", "traceback", "time"}, or None.
-
-    message: one line; traceback: Python's text or empty; time: seconds since 1970 or None. limit: bytes that are read.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            content = json.loads(file.read(limit))
-        message = content["message"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    extra = message.get("extraInfo", {}) if isinstance(message, dict) else {}
-    text = message.get("message", "") if isinstance(message, dict) else message
-    when = extra.get("timestamp")
-    return {
-        "message": str(text).strip().split("\n")[0],
-        "traceback": str(extra.get("py_callstack") or ""),
-        "time": float(when) if str(when or "").replace(".", "", 1).isdigit() else None,
-    }
