@@ -65,6 +65,7 @@ def run(
         "fresh": fresh,
         "gather": gather,
     }
+    __tracebackhide__ = True
     return _run(_home(), fn, args, kw, options)
 
 
@@ -207,6 +208,7 @@ def _home():
 
 
 def _run(home, fn, args, kw, options):
+    __tracebackhide__ = True
     if isinstance(fn, (str, os.PathLike)):
         _run_script(home, os.fspath(fn), args, kw, options)
         return None
@@ -233,6 +235,7 @@ def _run_script(home, path, args, kw, options):
 
 def _check_arguments(fn, args, kw):
     """TypeError, as the function itself would say it, before any rank runs."""
+    __tracebackhide__ = True
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # of some functions in C nobody knows
