@@ -2,8 +2,9 @@
  *
  * libzmq tells nobody which subscriber is slow, and drops what comes for one whose pipe is full, whatever it is. So each
  * subscriber is subscribed by us, to a topic that nobody else has, which begins with the one that it asked for, and gets
- * a message of its own, with that topic in front of the real one; the other bytes are shared. No more than IN_FLIGHT bytes of them are within libzmq; the rest waits here, and a timer of TICK_NS
- * looks again while anything does. That a subscriber is gone shows when libzmq has nobody to give its message to. */
+ * a message of its own, with that topic in front of the real one; the other bytes are shared. No more than IN_FLIGHT
+ * bytes of them are within libzmq; the rest waits here, and a timer of TICK_NS looks again while anything does. That a
+ * subscriber is gone shows when libzmq has nobody to give its message to. */
 #include "kernel/jupyter/iopub.h"
 
 #include <errno.h>
