@@ -215,6 +215,15 @@ def test_what_comes_from_the_old_value_is_a_change_in_place(nb, change):
     assert rank_values(nb, "y", 2) == [[0], [0]]
 
 
+def test_what_ranks_assign_after_a_conflict_is_theirs(nb):
+    nb.ok("import numpy\nv = numpy.zeros(1 << 16)")
+    nb.ok("%%distribute -n 2\nv[0] = 1")
+    nb.ok("v[1] = 2")
+    conflict(nb.run("%%distribute -n 2\nv.sum()"), "v")
+    nb.ok("%%distribute -n 2\nv = rank")
+    assert rank_values(nb, "v", 2) == [0, 1]
+
+
 def test_what_did_not_change_anything_is_no_conflict(nb):
     nb.ok("z = [0]")
     nb.ok("%%distribute -n 2\nz.append('rank')")

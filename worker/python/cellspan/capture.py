@@ -97,6 +97,11 @@ class Known:
         self.size = size
         self.failed = failed  # why it did not pickle
 
+    def is_proven(self):
+        """Whether there is something to compare all large buffers with: there is not while a version was looked at and
+        never sent, as when the cell was refused."""
+        return all(row[2] is not None for row in self.large)
+
 
 class Capture:
     """The answers to CAPTURE and PACK for one namespace.
@@ -211,7 +216,7 @@ class Capture:
             if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue
             old = self._known.get(name) if certain and not explicit else None
-            if old is not None and old.size > SPARE and not self._was_assigned(name, old):
+            if old is not None and old.size > SPARE and old.is_proven() and not self._was_assigned(name, old):
                 self._assigned.append((name, old.version))  # what it looks like matters when it is read
                 continue
             known, _ = self._look_at(name, proof=hashed if certain else None)
