@@ -224,6 +224,18 @@ def test_what_ranks_assign_after_a_conflict_is_theirs(nb):
     assert rank_values(nb, "v", 2) == [0, 1]
 
 
+def test_a_refused_cell_changes_nothing_of_what_shares_memory(nb):
+    """The optimizer made anew is refused beside a model that ranks have trained; the model alone is as it was."""
+    nb.ok("import numpy\nv = numpy.zeros(1 << 14)\nw = [v]")
+    nb.ok("%%distribute -n 2\nv[0] = 7\nassert w[0] is v")
+    nb.ok("w = [v, 1]")
+    for _ in range(2):
+        conflict(nb.run("%%distribute -n 2\nw"), "w", "v")
+        assert rank_values(nb, "float(v[0])", 2) == [7.0, 7.0]
+    nb.ok("%push w v")
+    assert rank_values(nb, "w[0] is v, len(w), float(v[0])", 2) == [(True, 2, 0.0)] * 2
+
+
 def test_what_did_not_change_anything_is_no_conflict(nb):
     nb.ok("z = [0]")
     nb.ok("%%distribute -n 2\nz.append('rank')")

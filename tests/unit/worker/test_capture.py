@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import capture, parcel, tensors  # noqa: E402
-from cellspan.capture import Capture, CaptureError  # noqa: E402
+from cellspan.capture import TIED, Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 
@@ -325,8 +325,9 @@ def test_a_model_and_its_optimizer_travel_together(training):
     first = versions(nb, "model, opt, other", send=True)
     nb.run("opt.param_groups[0]['lr'] = 0.5")
     rows, warnings = nb.capture.names("opt, other")
-    now = {r[0]: r[1] for r in rows}
-    assert now["opt"] != first["opt"] and now["model"] != first["model"] and now["other"] == first["other"]
+    now, why = {r[0]: r[1] for r in rows}, {r[0]: r[5] for r in rows}
+    assert now["opt"] != first["opt"] and now["other"] == first["other"]
+    assert now["model"] == first["model"] and why["model"] == TIED  # it goes to the ranks that opt goes to
     assert warnings == ["model is sent again with opt, which changed: they share memory"]
 
 

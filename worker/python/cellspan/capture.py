@@ -413,7 +413,8 @@ class Capture:
         return more
 
     def _keep_together(self, seen, before):
-        """Gives a new version to what shares memory with a name that changed. Returns a warning for each."""
+        """Warnings for what shares memory with a name that changed: where that goes to a rank, this goes too. Its version stays,
+        for it has not changed where nothing goes."""
         warnings, again = [], True
         changed = {n for n, k in seen.items() if k.version != before.get(n)}
         while again:
@@ -423,7 +424,6 @@ class Capture:
                     continue
                 other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
                 if other is not None:
-                    known.version = next(self._versions)
                     changed.add(name)
                     warnings.append(f"{name} is sent again with {other}, which changed: they share memory")
                     again = True
