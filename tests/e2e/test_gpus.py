@@ -28,12 +28,12 @@ OWN = "import os\ndef own(k=1):\n    at = int(os.environ['LOCAL_RANK']) * k\n   
 @pytest.fixture(scope="session")
 def doubles(tmp_path_factory):
     """The libraries, built: {name: path}."""
-    cc = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    cc = (os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or "").split()  # CC may have options
     assert cc, "no C compiler for the doubles"
     folder, paths = tmp_path_factory.mktemp("doubles"), {}
     for name, sources in DOUBLES.items():
         paths[name] = str(folder / name)
-        subprocess.run([cc, "-I%s" % TOP, "-D_GNU_SOURCE", "-std=gnu11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+        subprocess.run([*cc, "-I%s" % TOP, "-D_GNU_SOURCE", "-std=gnu11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
                         "-o", paths[name]] + [str(TOP / "tests" / "doubles" / source) for source in sources], check=True)
     return paths
 
