@@ -26,3 +26,12 @@ void clock_iso8601(char out[static 32])
     n = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(out + n, 32 - n, ".%06ldZ", t.tv_nsec / 1000 % 1000000);
 }
+
+void clock_local(char out[static 32])
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+
+    if (!localtime_r(&now, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        out[0] = '\0';
+}

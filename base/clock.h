@@ -18,5 +18,7 @@ static inline uint64_t clock_now(const struct clock *c) { return c->now_ns(c->ar
 
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
+/* Now on this machine, for readers: "2026-11-21 11:00:00", NUL-terminated; empty where that is not known. */
+void clock_local(char out[static 32]);
 
 #endif

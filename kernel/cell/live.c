@@ -1,9 +1,10 @@
-/* The display under a cell that runs for a while: where each rank stands, kept up to date in place. */
+/* The display of a cell that runs for a while: where each rank stands, kept up to date in place. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
@@ -71,16 +72,22 @@ static const char *state_text(const struct member *m)
     return texts[m->state];
 }
 
-static void fill(const struct cell *c, struct row_text *text, struct status_rank *row)
+/* Of a cell that is over nothing waits or runs. */
+static const char *last_text(const struct member *m)
+{
+    return m->state == MEMBER_WAITING ? "not begun" : m->state == MEMBER_RUNNING ? "not ended" : state_text(m);
+}
+
+static void fill(const struct cell *c, bool over, struct row_text *text, struct status_rank *row)
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         const struct rank *r = &c->group->rank[m->rank];
-        const bool receiving = is_receiving(c, m, text[k].state, sizeof text[k].state);
+        const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = receiving ? text[k].state : state_text(m),
+            .state = receiving ? text[k].state : over ? last_text(m) : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
             .in_cell_ns = m->state == MEMBER_RUNNING && !receiving ? notebook_now(c->nb) - c->began_ns : 0,
@@ -89,21 +96,16 @@ static void fill(const struct cell *c, struct row_text *text, struct status_rank
     }
 }
 
-static bool all_well(const struct cell *c)
-{
-    for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state != MEMBER_OK)
-            return false;
-    return !c->bad;
-}
-
-static int write_bundle(const struct status_cell *s, struct buf *out)
+/* The text comes with updates alone: a terminal such as jupyter console's takes none, and would show for ever what it
+ * printed first. */
+static int write_bundle(const struct status_cell *s, bool update, struct buf *out)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
     int rc = status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0 ? -1 : 0;
 
-    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0 ||
-                    buf_add_text(out, ",\"text/html\":") < 0 || jupyter_quote(out, buf_slice(&html)) < 0))
+    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/html\":") < 0 || jupyter_quote(out, buf_slice(&html)) < 0))
+        rc = -1;
+    if (rc == 0 && update && (buf_add_text(out, ",\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0))
         rc = -1;
     buf_release(&text);
     buf_release(&html);
@@ -114,14 +116,16 @@ static void show(struct cell *c, bool over)
 {
     struct row_text *text = calloc(c->n + 1, sizeof *text);
     struct status_rank *row = calloc(c->n + 1, sizeof *row);
+    char clock[32];
     const struct status_cell s = {
-        .rows = row, .n = c->n, .elapsed_ns = notebook_now(c->nb) - c->began_ns, .over = over, .well = all_well(c)
+        .rows = row, .n = c->n, .elapsed_ns = notebook_now(c->nb) - c->began_ns, .as_of = clock, .over = over
     };
     struct buf content = BUF_INIT;
 
+    clock_local(clock);
     if (text && row)
-        fill(c, text, row);
-    if (text && row && write_bundle(&s, &content) == 0 &&
+        fill(c, over, text, row);
+    if (text && row && write_bundle(&s, c->live_shown, &content) == 0 &&
         buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
                  c->nb->run_id, (unsigned long long)c->id) == 0) {
         publish(c->nb, c->request, c->live_shown ? "update_display_data" : "display_data", buf_slice(&content));

@@ -5,6 +5,16 @@
 #include "base/ranks.h"
 #include "kernel/status/table.h"
 
+#define LIST_MAX  40u /* bytes of ranks' numbers in a line */
+#define NODES_MAX 3u  /* names of nodes in a line */
+
+/* A display can't be moved, and the first lines are out before it is known that a cell takes long: JupyterLab,
+ * Notebook 7 and pages that nbconvert makes draw it above them. Elsewhere this has no effect. */
+#define ON_TOP                                                                                                         \
+    "<style>.jp-OutputArea:has(> .jp-OutputArea-child .cellspan-status)"                                               \
+    "{display:grid;grid-template-columns:minmax(0,1fr);align-content:start}"                                           \
+    ".jp-OutputArea-child:has(.cellspan-status){order:-1}</style>"
+
 static bool same_state(const struct status_rank *a, const struct status_rank *b)
 {
     return strcmp(a->state, b->state) == 0 && a->in_cell_ns / NS_PER_S == b->in_cell_ns / NS_PER_S;
@@ -50,24 +60,39 @@ static int add_heading(const struct status_cell *s, struct buf *out)
     return rc;
 }
 
-/* "ranks 0-3 done in 0:12": all that is left of a cell that went well. */
+/* "ranks 0-2", or how many where the list is long. */
+static int add_ranks(const struct ranks *found, struct buf *out)
+{
+    struct buf list = BUF_INIT;
+    const size_t n = ranks_count(found);
+    int rc = ranks_format(found, &list);
+
+    if (rc == 0)
+        rc = list.n > LIST_MAX ? buf_addf(out, "%zu ranks", n) : buf_addf(out, "rank%s %s", n == 1 ? "" : "s", list.p);
+    buf_release(&list);
+    return rc;
+}
+
+/* "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed in 0:12": all that is left of a cell. */
 static int add_end(const struct status_cell *s, struct buf *out)
 {
-    struct ranks all = RANKS_INIT;
-    char time[TABLE_CELL];
+    struct ranks found = RANKS_INIT;
+    char time[TABLE_CELL], state[TABLE_CELL];
     int rc = 0;
 
+    for (size_t i = 0; rc == 0 && i < s->n; i++) {
+        const int news = alike(s, i, same_name, &found);
+
+        if ((rc = news < 0 ? -1 : 0) < 0 || news == 0)
+            continue;
+        write_text(state, s->rows[i].state);
+        if (i && buf_add_text(out, ", ") < 0)
+            rc = -1;
+        rc = rc < 0 || add_ranks(&found, out) < 0 ? -1 : buf_addf(out, " %s", state);
+    }
+    ranks_release(&found);
     write_time(time, s->elapsed_ns);
-    for (size_t i = 0; rc == 0 && i < s->n; i++)
-        rc = ranks_add(&all, s->rows[i].rank);
-    if (rc == 0)
-        rc = buf_add_text(out, s->n == 1 ? "rank " : "ranks ");
-    if (rc == 0)
-        rc = ranks_format(&all, out);
-    if (rc == 0)
-        rc = buf_addf(out, " done in %s", time);
-    ranks_release(&all);
-    return rc;
+    return rc < 0 ? rc : buf_addf(out, " in %s", time);
 }
 
 struct spread {
@@ -120,7 +145,56 @@ static int add_gpus(const struct status_cell *s, struct buf *out)
     return buf_add_text(out, "\n");
 }
 
-/* "[0-31] running 0:12", a line for each state and time. */
+static bool is_in(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* " (h1, h2)": the nodes of those that are like the first. */
+static int add_nodes(const struct status_cell *s, size_t first, struct buf *out)
+{
+    const char *seen[NODES_MAX];
+    char name[TABLE_CELL];
+    size_t n = 0;
+
+    for (size_t i = first; i < s->n; i++) {
+        const char *node = s->rows[i].node;
+
+        if (!node || !same_state(&s->rows[i], &s->rows[first]) || is_in(node, seen, n))
+            continue;
+        if (n == NODES_MAX)
+            return buf_add_text(out, ", \xe2\x80\xa6)");
+        write_text(name, node);
+        if (buf_addf(out, "%s%s", n ? ", " : " (", name) < 0)
+            return -1;
+        seen[n++] = node;
+    }
+    return n ? buf_add_text(out, ")") : 0;
+}
+
+/* "ranks 0-3 running 0:12 (vm)": those that are like the first. */
+static int add_line(const struct status_cell *s, size_t first, const struct ranks *found, struct buf *out)
+{
+    char state[TABLE_CELL], time[TABLE_CELL] = "";
+
+    write_text(state, s->rows[first].state);
+    if (s->rows[first].in_cell_ns)
+        write_time(time, s->rows[first].in_cell_ns);
+    if (add_ranks(found, out) < 0 || buf_addf(out, " %s%s%s", state, time[0] ? " " : "", time) < 0)
+        return -1;
+    return add_nodes(s, first, out);
+}
+
+/* ", as of 2026-11-21 14:03:07": a page that is closed keeps what it saw last, and that is to be true for ever. */
+static int add_time(const struct status_cell *s, struct buf *out)
+{
+    return s->as_of && s->as_of[0] ? buf_addf(out, ", as of %s", s->as_of) : 0;
+}
+
+/* A line for each state and time. */
 static int add_lines(const struct status_cell *s, struct buf *out)
 {
     struct ranks found = RANKS_INIT;
@@ -128,59 +202,60 @@ static int add_lines(const struct status_cell *s, struct buf *out)
 
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
         const int news = alike(s, i, same_state, &found);
-        char state[TABLE_CELL], time[TABLE_CELL] = "";
 
         if ((rc = news < 0 ? -1 : 0) < 0 || news == 0)
             continue;
-        write_text(state, s->rows[i].state);
-        if (s->rows[i].in_cell_ns)
-            write_time(time, s->rows[i].in_cell_ns);
-        rc = buf_add_text(out, "[");
-        rc = rc < 0 ? rc : ranks_format(&found, out);
-        rc = rc < 0 ? rc : buf_addf(out, "] %s%s%s\n", state, time[0] ? " " : "", time);
+        rc = add_line(s, i, &found, out);
+        if (rc == 0 && i == 0)
+            rc = add_time(s, out);
+        if (rc == 0)
+            rc = buf_add_text(out, "\n");
     }
     ranks_release(&found);
     return rc < 0 ? rc : add_gpus(s, out);
 }
 
-static bool is_one_line(const struct status_cell *s)
+/* Ranks that have GPUs differ in these; unless they are many, each has a row. */
+static bool is_table(const struct status_cell *s)
 {
-    return (s->over && s->well) || s->n == 0;
+    if (s->over || s->n > STATUS_ROWS)
+        return false;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->rows[i].gpu)
+            return true;
+    return false;
+}
+
+/* What stands before a table, or all there is. */
+static int add_words(const struct status_cell *s, struct buf *out)
+{
+    if (s->over)
+        return add_end(s, out);
+    if (!is_table(s))
+        return add_lines(s, out);
+    return add_heading(s, out) < 0 || add_time(s, out) < 0 ? -1 : buf_add_text(out, "\n");
 }
 
 int status_cell_text(const struct status_cell *s, struct buf *out)
 {
-    if (is_one_line(s))
-        return add_end(s, out);
-    if (add_heading(s, out) < 0 || buf_add_text(out, "\n") < 0)
+    if (add_words(s, out) < 0)
         return -1;
-    return s->n > STATUS_ROWS ? add_lines(s, out) : table_text(s->rows, s->n, VIEW_CELL, out);
-}
-
-static int add_escaped_from(struct buf *out, struct buf *text, int rc)
-{
-    if (rc == 0)
-        rc = html_add(out, text->p ? text->p : "");
-    buf_clear(text);
-    return rc;
+    return is_table(s) ? table_text(s->rows, s->n, VIEW_CELL, out) : 0;
 }
 
 int status_cell_html(const struct status_cell *s, struct buf *out)
 {
     struct buf text = BUF_INIT;
-    int rc = buf_add_text(out, "<div class=\"cellspan-status\" style=\"opacity:0.8\">");
+    int rc = buf_add_text(out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
 
-    if (rc == 0 && is_one_line(s)) {
-        rc = add_escaped_from(out, &text, add_end(s, &text));
-    } else if (rc == 0) {
-        rc = add_escaped_from(out, &text, add_heading(s, &text));
-        if (rc == 0 && s->n <= STATUS_ROWS)
-            rc = buf_add_text(out, "\n") < 0 ? -1 : table_html(s->rows, s->n, VIEW_CELL, out);
-        else if (rc == 0)
-            rc = buf_add_text(out, "\n<pre>") < 0 || add_escaped_from(out, &text, add_lines(s, &text)) < 0
-                     ? -1
-                     : buf_add_text(out, "</pre>");
-    }
+    if (rc == 0)
+        rc = add_words(s, &text);
+    while (text.n && text.p[text.n - 1] == '\n')
+        text.n--;
+    if (rc == 0 && (buf_add(&text, "", 1) < 0 || html_add(out, text.p) < 0))
+        rc = -1;
     buf_release(&text);
+    if (rc == 0 && is_table(s))
+        rc = table_html(s->rows, s->n, VIEW_CELL, out);
     return rc < 0 ? rc : buf_add_text(out, "</div>\n");
 }

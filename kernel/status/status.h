@@ -28,17 +28,19 @@ struct status_rank {
 MUST_USE int status_text(const struct status_rank *rows, size_t n, const char *group, struct buf *out);
 MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *group, struct buf *out);
 
-#define STATUS_ROWS 32u /* of a cell with more ranks, those in the same state share a line */
+#define STATUS_ROWS 32u /* of a cell with more ranks, those with GPUs share lines, too */
 
 /* A cell's ranks, by number. */
 struct status_cell {
     const struct status_rank *rows;
     size_t n;
     uint64_t elapsed_ns; /* since it began */
-    bool over;           /* nothing runs any more */
-    bool well;           /* and all went well: one line is enough */
+    const char *as_of;   /* the time of day, as the reader is to see it; NULL: unknown */
+    bool over;           /* nothing runs any more: one line is enough */
 };
 
+/* Ranks in the same state share a line, but for those with GPUs, which have a table. HTML stands above the cell's lines
+ * where the page allows for that. -1: memory is out. */
 MUST_USE int status_cell_text(const struct status_cell *s, struct buf *out);
 MUST_USE int status_cell_html(const struct status_cell *s, struct buf *out);
 

@@ -74,3 +74,17 @@ def test_the_console_shows_errors_and_interrupts(console):
     terminal.expect("still here")
     terminal.sendeof()
     terminal.expect([pexpect.EOF, r"\[y\]/n", "exit"])
+
+
+def test_the_console_prints_no_status_for_it_can_not_update_it(console, gate, tmp_path):
+    script = tmp_path / "waits.py"
+    script.write_text("print('be' + 'gun', flush=True)\n" + gate.code + "\nprint('all ' + 'done')\n")
+    terminal = console()
+    terminal.sendline("%%distribute -n 2 %s" % script)
+    terminal.expect("begun")
+    with pytest.raises(pexpect.TIMEOUT):
+        terminal.expect(r"ranks? 0(-1)? ", timeout=5)
+    gate.open()
+    terminal.expect("all done")
+    prompted(terminal, 2)
+    assert "running" not in terminal.before and " in 0:" not in terminal.before, terminal.before

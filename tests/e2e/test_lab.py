@@ -89,6 +89,11 @@ class Lab:
         except (StaleElementReferenceException, IndexError):
             return ""
 
+    def seen(self, n):
+        """The texts under a cell as they stand on the page, from the top."""
+        outputs = [(e.rect["y"], e.text) for e in self.all(".jp-OutputArea-output", self.cell(n))]
+        return [text for _, text in sorted(outputs)]
+
     def prompt(self, n):
         try:
             return "".join(e.text for e in self.all(".jp-InputArea-prompt", self.cell(n)))
@@ -252,3 +257,14 @@ def test_two_hundred_thousand_lines_of_ranks_do_not_make_the_server_drop_any(lab
     lab.run(1, "%ranks logs -r 2")
     lab.wait_output(1, r"line 49999 of x+", 300)
     assert "rate exceeded" not in lab.output(1)
+
+
+def test_the_status_of_a_long_cell_stands_above_its_lines(lab, gate):
+    lab.run(0, "%%distribute -n 4\nprint('first ' + 'line')\n" + gate.code + "\nprint('last ' + 'line')\n'the ' + 'result'")
+    lab.wait_output(0, r"ranks 0-3 running \d+:\d\d \(\S+\), as of 20")
+    assert lab.seen(0)[0].startswith("ranks 0-3 running") and "first line" in lab.seen(0)[1], lab.seen(0)
+    gate.open()
+    lab.wait_output(0, r"ranks 0-3 done in \d+:\d\d")
+    lab.wait_output(0, "the result")
+    status, first, *_, last, result = lab.seen(0)
+    assert status.startswith("ranks 0-3 done in") and "first line" in first and "last line" in last and "result" in result

@@ -147,12 +147,13 @@ static void a_long_cell_shows_its_ranks(void)
     pass(&w, 1900 * NS_PER_MS);
     ok(!strstr(w.log.p, "display_data"), "a short cell shows nothing");
     pass(&w, 100 * NS_PER_MS);
-    ok(times(&w, "publish display_data") == 1 && logged(&w, "2 ranks, 0:02: 2 running") && logged(&w, "send GAUGES node 0"),
+    ok(times(&w, "publish display_data") == 1 && logged(&w, "ranks 0-1 running 0:02 (here), as of 2") && logged(&w, "send GAUGES node 0"),
        "after two seconds there is a status");
+    ok(logged(&w, "text/html") && !strstr(w.log.p, "text/plain"), "for pages alone: a terminal could not update it");
     gauges(&w, gpus);
     ok(times(&w, "display_data") == 1, "news of the nodes wait for the next one");
     pass(&w, NS_PER_S);
-    ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %"), "which replaces the first, a second later");
+    ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %") && logged(&w, "text/plain"), "which replaces the first, a second later");
     pass(&w, NS_PER_S);
     ok(times(&w, "send GAUGES node 0") == 2, "nodes with GPUs are asked every other second");
     done(&w, 3, "ok", "", "");
@@ -178,15 +179,15 @@ static void a_cell_that_waits_for_variables_says_so(void)
     w.expected = 64 << 20;
     w.had = 16 << 20;
     pass(&w, 2 * NS_PER_S);
-    ok(logged(&w, "2 ranks, 0:02: 2 receiving 25 % of 64 MiB") && !logged(&w, "MiB 0:02"),
+    ok(logged(&w, "ranks 0-1 receiving 25 % of 64 MiB (here)") && !logged(&w, "MiB 0:02"),
        "how far its variables are, and no time: the cell does not run yet");
     w.had = UINT64_MAX;
     pass(&w, NS_PER_S);
-    ok(logged(&w, "2 ranks, 0:03: 2 receiving 64 MiB\\n"), "or that they come, where nobody says how far they are");
+    ok(logged(&w, "ranks 0-1 receiving 64 MiB (here)"), "or that they come, where nobody says how far they are");
     done(&w, 3, "ok", "", "");
     w.expected = w.had = 0;
     pass(&w, NS_PER_S);
-    ok(logged(&w, "1 running, 1 done"), "then it runs");
+    ok(logged(&w, "rank 0 running 0:04 (here), as of 2") && logged(&w, "\\nrank 1 done (here)"), "then it runs");
     done(&w, 2, "ok", "", "");
     world_close(&w);
 }
@@ -219,7 +220,7 @@ static void a_failure_stays_in_the_status(void)
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(logged(&w, "1 interrupted, 1 failed") && in_order(&w, "update_display_data", "execute_reply"), "who failed is still told");
+    ok(logged(&w, ">rank 0 interrupted, rank 1 failed in 0:02</div>") && in_order(&w, "update_display_data", "execute_reply"), "one line still tells who failed");
     world_close(&w);
 }
 

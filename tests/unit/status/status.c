@@ -1,6 +1,8 @@
 /* The table of the ranks, as text and as HTML. */
 #include "kernel/status/status.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "tests/unit/tap.h"
 
@@ -97,34 +99,52 @@ static void check_cell(const struct status_cell *s, const char *want, const char
     buf_release(&out);
 }
 
-static void a_cell_shows_its_ranks(void)
+static void ranks_in_one_state_share_a_line(void)
+{
+    struct status_rank four[] = {
+        { .rank = 0, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+        { .rank = 1, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+        { .rank = 2, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+        { .rank = 3, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+    };
+    struct status_cell s = { .rows = four, .n = 4, .elapsed_ns = 12 * NS_PER_S };
+    struct buf html = BUF_INIT;
+
+    check_cell(&s, "ranks 0-3 running 0:12 (vm)\n", "all alike are one line");
+    s.as_of = "2026-11-21 14:03:07";
+    check_cell(&s, "ranks 0-3 running 0:12 (vm), as of 2026-11-21 14:03:07\n", "with the time of day when that was so");
+    four[2].state = "done";
+    four[2].in_cell_ns = 0;
+    four[3].node = "<h2>";
+    check_cell(&s, "ranks 0-1,3 running 0:12 (vm, <h2>), as of 2026-11-21 14:03:07\nrank 2 done (vm)\n", "a line for each state, with its nodes");
+    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "(vm, &lt;h2&gt;)") && strstr(html.p, "\nrank 2 done (vm)</div>"), "and as HTML");
+    four[2].state = "failed";
+    s.over = true;
+    check_cell(&s, "ranks 0-1,3 running, rank 2 failed in 0:12", "at the end one line is left, also of a failure");
+    buf_release(&html);
+}
+
+static void ranks_with_gpus_have_a_table(void)
 {
     const struct status_rank two[] = {
         { .rank = 0, .state = "running", .node = "h1", .in_cell_ns = 12 * NS_PER_S, .gpu = "0", .gpu_used = UINT64_C(1) << 30,
           .gpu_total = UINT64_C(80) << 30, .gpu_use = 5 },
         { .rank = 1, .state = "done", .node = "h2" },
     };
-    struct status_cell s = { .rows = two, .n = 2, .elapsed_ns = 12 * NS_PER_S };
+    struct status_cell s = { .rows = two, .n = 2, .elapsed_ns = 12 * NS_PER_S, .as_of = "2026-11-21 14:03:07" };
     struct buf html = BUF_INIT;
 
     check_cell(&s,
-               "2 ranks, 0:12: 1 running, 1 done\n"
+               "2 ranks, 0:12: 1 running, 1 done, as of 2026-11-21 14:03:07\n"
                "rank  state         node  gpu         gpu memory  gpu use\n"
                "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
                "   1  done          h2\n",
                "with state, node and GPU");
     ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "<td style=\"text-align:left\">running 0:12</td>"), "and as HTML");
     s.over = true;
-    check_cell(&s,
-               "2 ranks, 0:12: 1 running, 1 done\n"
-               "rank  state         node  gpu         gpu memory  gpu use\n"
-               "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
-               "   1  done          h2\n",
-               "what did not go well stays at the end");
-    s.well = true;
-    check_cell(&s, "ranks 0-1 done in 0:12", "what did is one line");
+    check_cell(&s, "rank 0 running, rank 1 done in 0:12", "and one line at the end");
     buf_clear(&html);
-    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, ">ranks 0-1 done in 0:12</div>"), "in HTML, too");
+    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, ">rank 0 running, rank 1 done in 0:12</div>") && !strstr(html.p, "<table>"), "in HTML, too");
     buf_release(&html);
 }
 
@@ -133,32 +153,39 @@ static void many_ranks_share_lines(void)
     static struct status_rank many[8192];
     struct status_cell s = { .rows = many, .n = 8192, .elapsed_ns = 9 * NS_PER_S };
     struct buf out = BUF_INIT;
+    static char node[8192][8];
 
-    for (unsigned k = 0; k < 8192; k++)
-        many[k] = (struct status_rank){ .rank = k, .state = k < 8000 ? "running" : k == 8191 ? "<failed>" : "done", .node = "h",
+    for (unsigned k = 0; k < 8192; k++) {
+        snprintf(node[k], sizeof node[k], "h%u", k / 100);
+        many[k] = (struct status_rank){ .rank = k, .state = k < 8000 ? "running" : k == 8191 ? "<failed>" : "done", .node = node[k],
                                         .in_cell_ns = k < 8000 ? 9 * NS_PER_S : 0, .gpu_use = -1 };
+    }
     check_cell(&s,
-               "8192 ranks, 0:09: 8000 running, 191 done, 1 <failed>\n"
-               "[0-7999] running 0:09\n[8000-8190] done\n[8191] <failed>\n",
-               "one line for each state");
+               "ranks 0-7999 running 0:09 (h0, h1, h2, \xe2\x80\xa6)\nranks 8000-8190 done (h80, h81)\nrank 8191 <failed> (h81)\n",
+               "one line for each state, which names few nodes");
+    for (unsigned k = 0; k < 8000; k += 2)
+        many[k].state = "waiting", many[k].in_cell_ns = 0;
+    s.over = true;
+    check_cell(&s, "4000 ranks waiting, 4000 ranks running, ranks 8000-8190 done, rank 8191 <failed> in 0:09", "nor many numbers");
+    s.over = false;
     for (unsigned k = 0; k < 40; k++)
-        many[k].gpu = "0", many[k].gpu_total = UINT64_C(80) << 30, many[k].gpu_used = UINT64_C(1) << (30 + k % 3),
-        many[k].gpu_use = (int)k;
+        many[k] = (struct status_rank){ .rank = k, .state = "running", .node = "h", .in_cell_ns = 9 * NS_PER_S, .gpu = "0",
+                                        .gpu_total = UINT64_C(80) << 30, .gpu_used = UINT64_C(1) << (30 + k % 3), .gpu_use = (int)k };
     s.n = 40;
-    check_cell(&s, "40 ranks, 0:09: 40 running\n[0-39] running 0:09\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n",
-               "GPUs by the least and the most");
+    check_cell(&s, "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n", "GPUs by the least and the most");
     many[3].gpu_others = 2;
-    check_cell(&s, "40 ranks, 0:09: 40 running\n[0-39] running 0:09\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %, others on that of 1 rank\n",
+    check_cell(&s, "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %, others on that of 1 rank\n",
                "and whether others are on them");
     s.n = 8192;
-    ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "[8191] &lt;failed&gt;"), "small, and escaped");
+    ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "rank 8191 &lt;failed&gt;"), "small, and escaped");
     buf_release(&out);
 }
 
 int main(void)
 {
     gpus_have_columns();
-    a_cell_shows_its_ranks();
+    ranks_in_one_state_share_a_line();
+    ranks_with_gpus_have_a_table();
     many_ranks_share_lines();
     text_is_aligned();
     a_group_without_ranks_is_one_line();
