@@ -13,7 +13,7 @@ def test_a_function_of_home_shows_its_lines_in_a_ranks_traceback(nb):
 
 
 def shows_a_batch(cell):
-    return any("batch" in m["content"]["data"]["text/plain"] for m in cell.of("display_data", "update_display_data"))
+    return any("batch" in m["content"]["data"].get("text/plain", "") for m in cell.of("display_data", "update_display_data"))
 
 
 def test_nested_progress_bars_leave_one_line_of_each_rank(nb, tmp_path):
