@@ -9,13 +9,10 @@
 
 int fanout_send(struct cell *c, const struct ranks *to, const struct span *m)
 {
-    uint32_t *workers = calloc(ranks_count(to) + 1, sizeof *workers);
-    size_t n = 0;
+    size_t n;
+    uint32_t *workers = group_workers(c->group, to, &n);
     int rc = workers ? 0 : -1;
 
-    for (long k = ranks_next(to, 0); workers && k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if (c->group->rank[k].worker)
-            workers[n++] = c->group->rank[k].worker;
     if (n)
         rc = cell_send(c, workers, n, m);
     else if (!workers)

@@ -12,17 +12,12 @@
 void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal, uint64_t grace_ms)
 {
     struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = grace_ms };
-    uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
-    size_t n = 0;
+    size_t n;
+    uint32_t *workers = group_workers(g, which, &n);
 
-    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
-        struct rank *r = &g->rank[k];
-
-        if (!r->worker)
-            continue;
-        r->state = RANK_STOPPING;
-        workers[n++] = r->worker;
-    }
+    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1))
+        if (g->rank[k].worker)
+            g->rank[k].state = RANK_STOPPING;
     if (n)
         (void)notebook_send_to(nb, workers, n, &m, NULL);
     group_break(g);

@@ -11,14 +11,10 @@
 
 static int send_waiting(struct notebook *nb, const struct span *m)
 {
-    const struct ranks *to = &nb->question.waiting;
-    uint32_t *workers = calloc(ranks_count(to) + 1, sizeof *workers);
-    size_t n = 0;
+    size_t n;
+    uint32_t *workers = group_workers(nb->group, &nb->question.waiting, &n);
     int rc = workers ? 0 : -1;
 
-    for (long k = ranks_next(to, 0); workers && k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if (nb->group->rank[k].worker)
-            workers[n++] = nb->group->rank[k].worker;
     if (n)
         rc = notebook_send_to(nb, workers, n, m, NULL);
     free(workers);

@@ -66,6 +66,8 @@ MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *miss
 MUST_USE int group_living(const struct group *g, struct ranks *living);
 /* NULL: no living rank has this worker. Takes the time of a walk only when ranks have started since the last. */
 struct rank *group_worker(const struct group *g, uint32_t worker);
+/* The workers of those of these ranks that have one: the caller's, *n of them. NULL: memory is out. */
+MUST_USE uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n);
 
 /* A process was asked for: RANK_STARTING, and everything that an earlier one knew is forgotten. */
 MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);
