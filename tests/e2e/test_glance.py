@@ -34,6 +34,10 @@ def test_other_errors_and_names_that_nobody_has_stay_as_they_are(nb, gate):
     assert last_lines(nb.run("nobody_has_this"), 1) == ["NameError: name 'nobody_has_this' is not defined"]
     assert last_lines(nb.run("raise NameError('score')"), 1) == ["NameError: score"]
     assert last_lines(nb.run("%%distribute\nnobody_has_this"), 1) == ["NameError: name 'nobody_has_this' is not defined"]
+    for name in ("exit", "_ih"):
+        nb.ok("kept = get_ipython().user_ns.pop(%r)" % name)
+        assert last_lines(nb.run("print(%s)" % name), 1) == ["NameError: name '%s' is not defined" % name], "nobody's variable"
+        nb.ok("get_ipython().user_ns[%r] = kept" % name)
     cell = nb.run("try:\n    score\nexcept NameError as error:\n    print(error)\nget_ipython().run_cell_magic('distribute', '', 'nothing_there')")
     assert "%pull" not in cell.assert_error("NameError").traceback
 

@@ -15,7 +15,7 @@ UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 
 def _have(shell, asked):
-    return {"names": [name for name in asked["names"] if name in shell.user_ns]}
+    return {"names": [name for name in asked["names"] if name in requests.own_names(shell, name)]}
 
 
 def _names(shell, asked):
