@@ -1,5 +1,6 @@
 /* A cell whose ranks wait for one another: said once, with the rank that the others wait for. Stacks are looked at now
- * and then, and ranks that stay at one place for all of the time, while another one is elsewhere, are told. */
+ * and then, and ranks that stay at one place for all of the time are told: while another one is elsewhere, or where all
+ * are in one collective. Ranks that don't run the cell are named as well: a group of another world may wait for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ void hang_begin(struct cell *c)
     const uint64_t ns = notice_ns();
 
     c->hang_limit_ns = ns;
-    if (ns && c->world > 1 && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
+    if (ns && c->group->size > 1 && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
         c->hang_ns = notebook_now(c->nb) + ns / LOOKS;
 }
 
@@ -58,16 +59,18 @@ void hang_tick(struct cell *c, uint64_t now)
 }
 
 /* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU that is. */
-static bool is_waiting(const char *stack)
+static enum member_waits waits(const char *stack)
 {
     const char *main_thread = report_main_thread(stack), *cell = strstr(main_thread, "\"<ipython-input-");
 
     for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
         if (cell && at > cell)
-            return false;
-        else if (strncmp(at, "/torch/distributed/", 19) == 0 || strncmp(at, "/torch/cuda/", 12) == 0)
-            return true;
-    return false;
+            return WAITS_NOT;
+        else if (strncmp(at, "/torch/distributed/", 19) == 0)
+            return WAITS_IN_COLLECTIVE;
+        else if (strncmp(at, "/torch/cuda/", 12) == 0)
+            return WAITS_FOR_GPU;
+    return WAITS_NOT;
 }
 
 /* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such line. Whoever waits for
@@ -101,7 +104,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
         m->place = buf_take(&place);
         m->place_ns = notebook_now(c->nb);
     }
-    m->waits = is_waiting(stack);
+    m->waits = waits(stack);
     buf_release(&place);
 }
 
@@ -164,18 +167,48 @@ static const struct member *odd_one(const struct cell *c, const struct member *w
     return NULL;
 }
 
+/* "; rank 2 does not run this cell": those that live and are not asked for. Nothing where there are none. */
+static int add_absent(const struct cell *c, struct buf *out)
+{
+    struct ranks some = RANKS_INIT;
+    size_t n;
+    int rc = 0;
+
+    for (unsigned k = 0; rc == 0 && k < c->group->size; k++)
+        if (rank_alive(&c->group->rank[k]) && !ranks_has(&c->to, k))
+            rc = ranks_add(&some, k);
+    n = ranks_count(&some);
+    if (rc == 0 && n) {
+        rc = buf_add_text(out, n > 1 ? "; ranks " : "; rank ");
+        rc = rc < 0 ? rc : ranks_format(&some, out);
+        rc = rc < 0 ? rc : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
+        if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)
+            rc = buf_addf(out, ", whose world has %u", c->world);
+    }
+    ranks_release(&some);
+    return rc < 0 ? rc : buf_add_text(out, "");
+}
+
+/* odd: NULL: there is none, all are at that place. */
 static void tell(struct cell *c, const struct member *with, const struct member *odd)
 {
-    struct buf who = BUF_INIT, others = BUF_INIT;
-    const char *where = odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already";
+    const double s = (double)c->hang_limit_ns / 1e9;
+    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
 
-    if (add_ranks(c, with, true, &who) == 0 && add_ranks(c, with, false, &others) == 0)
-        stream_note(c, "for %.0f s %s waited in %s, but %s %s %s%s (%%ranks where shows all stacks)",
-                    (double)c->hang_limit_ns / 1e9, who.p, with->place, others.p,
-                    strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
-                    odd->state == MEMBER_RUNNING ? "in " : "", where);
+    if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 || add_absent(c, &absent) < 0)
+        log_warn("hang", "out of memory");
+    else if (!odd)
+        stream_note(c, "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)", s,
+                    who.p, with->place, absent.p ? absent.p : "");
+    else
+        stream_note(c, "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)", s, who.p, with->place,
+                    others.p, strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
+                    odd->state == MEMBER_RUNNING ? "in " : "",
+                    odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already",
+                    absent.p ? absent.p : "");
     buf_release(&who);
     buf_release(&others);
+    buf_release(&absent);
 }
 
 static void look(struct cell *c)
@@ -187,10 +220,12 @@ static void look(struct cell *c)
             return;
     with = crowd(c);
     odd = with ? odd_one(c, with) : NULL;
-    if (!odd && !c->hang_nccl[0])
+    if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
+        with = NULL; /* all wait for their GPUs, which compute */
+    if (!with && !c->hang_nccl[0])
         return;
     c->hang_ns = NEVER;
-    if (odd)
+    if (odd || (with && !c->hang_nccl[0]))
         tell(c, with, odd);
     else
         stream_note(c, "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",

@@ -92,6 +92,8 @@ struct asked {
 
 enum member_state { MEMBER_WAITING, MEMBER_RUNNING, MEMBER_OK, MEMBER_FAILED, MEMBER_INTERRUPTED, MEMBER_DEAD };
 
+enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
+
 /* One rank's part in a cell. */
 struct member {
     unsigned rank;
@@ -104,7 +106,8 @@ struct member {
     char *stack;        /* owned: where it hung, as asked for, or NULL */
     char *place;        /* owned: where it was when last looked at, or NULL */
     uint64_t place_ns;  /* since when it has been there */
-    bool waits, looked; /* there it waits for others; it answered the last look */
+    enum member_waits waits; /* there, for others */
+    bool looked;        /* it answered the last look */
     uint64_t blob, blob_size;
 };
 

@@ -337,6 +337,10 @@ static const char in_torch[] = "Current thread 0x02 (most recent call first):\n"
                                "  File \"/x/torch/distributed/c10d.py\", line 2810 in all_reduce\n"
                                "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n";
 
+static const char on_gpu[] = "Current thread 0x02 (most recent call first):\n"
+                             "  File \"/x/torch/cuda/__init__.py\", line 990 in synchronize\n"
+                             "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n";
+
 /* Looks until `s` seconds have gone; the ranks answer with these. */
 static void looks(struct world *w, unsigned s, const char *two, const char *three)
 {
@@ -374,6 +378,33 @@ static void who_is_waited_for_is_told_once(void)
     world_close(&w);
 }
 
+static void all_at_one_place_are_told(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 60, in_torch, in_torch);
+    ok(!strstr(w.log.p, "waited"), "not before a minute");
+    looks(&w, 150, in_torch, in_torch);
+    ok(logged(&w, "for 60 s ranks 0-1 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, and no rank of this cell is "
+                  "elsewhere (%ranks where shows all stacks)"),
+       "ranks that all wait in one collective");
+    end_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 1\npass");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    for (unsigned k = 0; k < 6; k++) {
+        pass(&w, 15 * NS_PER_S);
+        stack(&w, 2, w.last.cell, in_torch);
+    }
+    ok(logged(&w, "for 60 s rank 0 waited in") && logged(&w, "elsewhere; rank 1 does not run this cell, whose world has 1 (%ranks"),
+       "and who is in another world");
+    world_close(&w);
+}
+
 /* The wait for a GPU has no frame of torch's. */
 static void nccl_tells_who_is_behind(void)
 {
@@ -404,10 +435,10 @@ static void what_is_no_hang(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    looks(&w, 150, in_torch, in_torch);
-    ok(!strstr(w.log.p, "waited"), "ranks in one collective");
     looks(&w, 150, in_sleep, in_sleep);
     ok(!strstr(w.log.p, "waited"), "ranks that compute");
+    looks(&w, 150, on_gpu, on_gpu);
+    ok(!strstr(w.log.p, "waited"), "on GPUs as well");
     for (unsigned k = 0; k < 20; k++)
         looks(&w, 15, k % 3 ? in_torch : in_sleep, in_sleep);
     ok(!strstr(w.log.p, "waited"), "and ranks that go on");
@@ -424,6 +455,7 @@ static void what_is_no_hang(void)
 int main(void)
 {
     who_is_waited_for_is_told_once();
+    all_at_one_place_are_told();
     nccl_tells_who_is_behind();
     what_is_no_hang();
     others_on_a_gpu_are_named();
