@@ -150,8 +150,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
         return;
     }
     take_result(member, m);
-    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && !c->group->broken)
-        c->group->distributed = true;
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
+        log_warn("collect", "out of memory: the process group of a world of %u is made anew", c->world);
     member->state = state_of(c, m);
     member->accused = member->state == MEMBER_FAILED;
     member_over(c, member);

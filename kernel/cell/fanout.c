@@ -148,7 +148,7 @@ static json_t *world_env(const struct cell *c)
     if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
-        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id) : json_sprintf("%s-%u", c->nb->run_id, g->worlds));
+        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id) : json_sprintf("%s-%u", c->nb->run_id, g->number));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {

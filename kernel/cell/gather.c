@@ -64,7 +64,7 @@ int gather_ask_port(struct cell *c)
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
-    if (g->distributed && g->world == c->world && g->port)
+    if (group_has_met(g, c->world))
         return 0; /* a world that has met stays where it is; one that has not gets a port that is free now */
     c->wants_port = true;
     return cell_send_node(c, g->rank[0].node, &m);

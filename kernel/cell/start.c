@@ -232,7 +232,6 @@ static int place_missing(struct cell *c, const struct sites *s, const struct ran
             note_elsewhere(c, missing, s, at);
         if (!g->want.no_gpu)
             note_unknown(c);
-        group_break(g);
         for (unsigned k = 0; c->passing && k < c->world; k++)
             g->rank[k].node = s->node[at[k]].node; /* the world's layout, whoever of it takes part */
         rc = start_all(c, s, missing, at);

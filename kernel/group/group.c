@@ -34,6 +34,7 @@ void group_destroy(struct group *g)
         rank_release(&g->rank[k]);
     free(g->rank);
     free(g->seat);
+    free(g->met);
     free(g->name);
     free(g->on);
     free(g->absent);
@@ -185,7 +186,7 @@ void rank_end(struct rank *r)
 
 void group_break(struct group *g)
 {
-    g->distributed = false;
+    g->n_met = 0;
     g->broken = true;
 }
 
@@ -197,19 +198,50 @@ static bool all_new(const struct group *g)
     return true;
 }
 
-bool group_open_world(struct group *g, unsigned world)
+static struct met *find_met(const struct group *g, unsigned world)
 {
-    const bool same = g->world == world && !g->broken;
+    for (unsigned k = 0; k < g->n_met; k++)
+        if (g->met[k].world == world)
+            return &g->met[k];
+    return NULL;
+}
 
-    if (g->world != world)
-        g->worlds++;
+bool group_has_met(const struct group *g, unsigned world)
+{
+    return find_met(g, world) != NULL;
+}
+
+int group_meet(struct group *g)
+{
+    struct met *more;
+
+    if (g->broken || find_met(g, g->world))
+        return 0;
+    more = realloc(g->met, (g->n_met + 1) * sizeof *more);
+    if (!more)
+        return -1;
+    g->met = more;
+    g->met[g->n_met++] = (struct met){ .world = g->world, .port = g->port, .number = g->number };
+    return 0;
+}
+
+void group_open_world(struct group *g, unsigned world)
+{
+    struct met *met = find_met(g, world);
+
+    if (met) {
+        g->port = met->port;
+        g->number = met->number;
+        *met = g->met[--g->n_met];
+    } else if (g->world != world) {
+        g->number = ++g->worlds;
+    }
     if (all_new(g))
         g->restarts = 0;
     else if (g->broken)
         g->restarts++;
     g->world = world;
-    g->broken = g->distributed = false; /* its ranks say it anew when they are done */
-    return same;
+    g->broken = false;
 }
 
 void group_forget_versions(struct group *g)

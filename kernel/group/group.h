@@ -34,6 +34,11 @@ struct stretch {
     unsigned first, n;
 };
 
+/* A world in which torch.distributed is initialised. Ranks keep its process group while cells run in others. */
+struct met {
+    unsigned world, port, number;
+};
+
 struct group {
     char *name; /* owned */
     char *on;   /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
@@ -48,10 +53,12 @@ struct group {
     unsigned asked;      /* the world that a cell without -n gets; 0: none was started, or all were stopped */
     unsigned world;      /* world size of the last cell; 0: none ran */
     unsigned port;       /* MASTER_PORT of that world; 0: none yet */
-    unsigned worlds;     /* worlds of different size made so far: part of the run id */
+    unsigned number;     /* of that world: part of the run id */
+    unsigned worlds;     /* numbers given so far, one at each change to a size that has not met */
+    struct met *met;     /* owned, n_met of them, of different sizes */
+    unsigned n_met;
     unsigned restarts;   /* times that its connections were lost: with a rank, or cut by us */
     bool broken;         /* they were, since the last cell */
-    bool distributed;    /* torch.distributed is initialised on its ranks */
     json_t *cells;       /* owned: the numbers of the cells that ran on it, in order */
 };
 
@@ -77,8 +84,12 @@ bool rank_alive(const struct rank *r); /* starting, idle, busy */
 
 /* A rank is gone, or connections were cut: what torch.distributed holds on the others is of no use any more. */
 void group_break(struct group *g);
-/* A cell with this world begins; whether it is the world of the last one, unbroken. */
-bool group_open_world(struct group *g, unsigned world);
+/* torch.distributed is initialised on a rank of the world that is open. On failure that is forgotten. */
+MUST_USE int group_meet(struct group *g);
+/* Whether it was in this world's last cell, and nothing broke since: the world meets at the port that it has. */
+bool group_has_met(const struct group *g, unsigned world);
+/* A cell with this world begins. One that has met has its port and number again, and its ranks say anew that it has. */
+void group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now: its versions mean nothing any more. */
 void group_forget_versions(struct group *g);

@@ -18,6 +18,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/glance.py \
 	worker/python/cellspan/gpus.py \
 	worker/python/cellspan/inherited.py \
+	worker/python/cellspan/groups.py \
 	worker/python/cellspan/history.py \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \

@@ -97,6 +97,36 @@ def test_a_group_is_made_once_per_world_and_anew_for_another():
     assert out == [[*pair, "gloo gloo 1 1 True", "False", ""], [*pair, "False", ""]]
 
 
+WORLDS = """
+import os
+from cellspan import aborts, groups, torchenv
+import torch, torch.distributed as dist
+def enter(size, restarts="0"):
+    os.environ.update(RANK="0", WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=%r, TORCHELASTIC_RESTART_COUNT=restarts)
+    torchenv.enter_world()
+    return dist.is_initialized()
+def make():
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    return dist.new_group([0]).group_name, torchenv.look()
+print(enter("3"), make())
+first = dist.group.WORLD
+print(enter("2"), len(dist.distributed_c10d._world.pg_map), len(groups.maps()), make(), enter("3"), dist.group.WORLD is first)
+print(enter("2"), enter("4"), torchenv.explained(torchenv.UNINITIALISED), torchenv.explained("no"))
+print(enter("4", "1"), groups.hidden, enter("3", "1"), make(), enter("3", "1"), enter("3", "2"))
+"""
+
+
+def test_torch_sees_the_groups_of_one_world_at_a_time():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", WORLDS % str(free_port())], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "False ('1', True)",
+        "False 0 2 ('1', True) True True",
+        "True False it was in a world of 2 and 3 ranks, and this cell's has 4: --init makes a group for it ",
+        "False {} False ('1', True) True False",
+    ], done
+
+
 def test_nccl_without_a_gpu_is_refused_in_words(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

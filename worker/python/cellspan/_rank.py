@@ -173,7 +173,7 @@ class Rank(Worker):
         late = gpus.too_late(given)
         if late:
             print(late, file=sys.stderr)
-        torchenv.leave_broken()
+        torchenv.enter_world()
         self._set_threads(values.get("OMP_NUM_THREADS", ""))
 
     def _world_of(self, asked):
@@ -218,12 +218,14 @@ class Rank(Worker):
             self.attempt(cell.number, self._let_go, cell)
 
     def _explain(self, error):
-        """A name may be missing because home has deleted it."""
+        """A name may be missing because home has deleted it, torch's process group because it is another world's."""
         missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
         if missing and missing.group(1) in self._origins.deleted:
             why = f"home deleted {missing.group(1)}; %push keeps it"
-            error["evalue"] += f" ({why})"
-            error["traceback"] = [*error["traceback"], why]
+            _add(error, why)
+        group = torchenv.explained(error["evalue"])
+        if group:
+            _add(error, group)
 
     def _send_done(self, number, fields, blob, fd, size):
         fields["flags"] |= self._unbound
@@ -375,7 +377,7 @@ class Rank(Worker):
     def _fetch(self, message):
         """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""
         _, number, _, blob, _, _, fields = message
-        answer = {"status": "ok", "content": "{}", "note": "", "flags": INITIALISED if torchenv.is_initialized() else 0}
+        answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
         fd, size = -1, 0
         keep = bool(fields["flags"] & KEEP)
         found, error = self.attempt(number, self._look_up, fields["names"], keep)
@@ -452,6 +454,11 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
+
+
+def _add(error, why):
+    error["evalue"] += f" ({why})"
+    error["traceback"] = [*error["traceback"], why]
 
 
 def told(error):

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from . import _link
+from . import _link, groups
 
 LIMIT = 30.0  # seconds
 
@@ -39,7 +39,7 @@ def _wait(fd):
 
 def abort_all(distributed=None):
     """Aborts the NCCL backend of every process group of torch.distributed; how many there were. Others are left alone, and
-    so are the groups themselves: the next cell destroys them (torchenv.leave_broken).
+    so are the groups themselves: the next cell destroys them (torchenv.enter_world).
 
     All at the same time, each in a thread of its own: an abort may wait for the device, which is not free before the hung
     kernel of another communicator is aborted as well. Who is not done after LIMIT seconds goes on by itself.
@@ -55,14 +55,13 @@ def abort_all(distributed=None):
 
 
 def backends(distributed=None):
-    """The NCCL backends of torch.distributed's process groups, each once, the youngest group's first."""
+    """The NCCL backends of torch.distributed's process groups of all worlds, each once, the youngest group's first."""
     distributed = distributed or sys.modules.get("torch.distributed")
     kind = getattr(distributed, "ProcessGroupNCCL", None)
-    world = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
-    if kind is None or world is None:
+    if kind is None:
         return []
     found = []
-    for group in reversed(list(getattr(world, "pg_map", {}))):
+    for group in [group for table in groups.maps() for group in reversed(list(table))]:
         backend = _backend(group, kind)
         if backend is not None and all(backend is not other for other in found):
             found.append(backend)

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections import namedtuple
 
-from . import aborts, gpus
+from . import aborts, gpus, groups
 
 # Which network interface to use among several. NCCL would take a plain name for the beginning of names, eth1 for eth10 as well.
 INTERFACES = {"NCCL_SOCKET_IFNAME": "={}", "GLOO_SOCKET_IFNAME": "{}"}
@@ -27,9 +27,12 @@ OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # 
 KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # what stands there already stays
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
-_restarts = None  # TORCHELASTIC_RESTART_COUNT of the world in which torch.distributed was initialised; see look()
-_world = None  # the world for which init_process_group() initialised torch.distributed: world_of()
+# Of the process groups that torch sees:
+_size = None  # WORLD_SIZE of the cells that made them, and that see them; see enter_world()
+_restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see look()
+_world = None  # the world for which torch.distributed was initialised: world_of()
 
+UNINITIALISED = "Default process group has not been initialized"  # torch's words
 
 Place = namedtuple("Place", "node nodes local_rank local_world_size")
 
@@ -137,8 +140,8 @@ def is_initialized():
 
 
 def look():
-    """At a cell's end: is_initialized(); the world in which it first was is remembered for leave_broken()."""
-    global _restarts
+    """At a cell's end: is_initialized(); when and where it first was is remembered for enter_world() and init_process_group()."""
+    global _restarts, _world
     if not is_initialized():
         _restarts = None
         return False
@@ -146,17 +149,50 @@ def look():
         gpus.nccl_used()
     if _restarts is None:
         _restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+    if _world is None:
+        _world = world_of()
     return True
 
 
-def leave_broken():
-    """Before a cell: ends a process group whose connections broke since it was made (the kernel counts up
-    TORCHELASTIC_RESTART_COUNT when a rank died or its connections were cut). Nobody would answer in it, and while it is
-    there init_process_group() refuses to make another."""
+def enter_world():
+    """Before a cell: torch.distributed has the process groups that cells of this world's size made, and no others: in one of
+    another world those ranks would be waited for that do not run the cell.
+
+    Ends those whose connections broke since they were made (the kernel counts up TORCHELASTIC_RESTART_COUNT when a rank died or
+    its connections were cut). Nobody would answer in them, and while one is there init_process_group() refuses to make another.
+    """
+    size, count = os.environ.get("WORLD_SIZE"), os.environ.get("TORCHELASTIC_RESTART_COUNT")
+    _leave_broken(count)
+    broken = [other for other, aside in groups.hidden.items() if aside.note[0] not in (None, count)]
+    if size == _size and not broken:
+        return
+    if is_initialized() and not groups.hide(_size, (_restarts, _world)):
+        return  # torch 1
+    for other in broken:  # torch ends what it sees
+        _take_back(other)
+        _leave_broken(count)
+    _take_back(size)
+
+
+def _leave_broken(count):
     global _restarts
-    if _restarts is not None and _restarts != os.environ.get("TORCHELASTIC_RESTART_COUNT"):
+    if _restarts is not None and _restarts != count:
         _restarts = None
         destroy_process_group()
+
+
+def _take_back(size):
+    global _size, _restarts, _world
+    _size = size
+    _restarts, _world = groups.show(size) or (None, None)
+
+
+def explained(text):
+    """What there is to say of an error with this text: torch.distributed is initialised for another world; or ""."""
+    if UNINITIALISED not in text or not groups.hidden:
+        return ""
+    sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
+    return f"it was in a world of {sizes} ranks, and this cell's has {os.environ.get('WORLD_SIZE')}: --init makes a group for it"
 
 
 def world_of(environ=None):
