@@ -9,7 +9,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/follow.c kernel/cell/compare.c kernel/cell/cast.c kernel/cell/fanout.c \
 	kernel/cell/engine.c kernel/cell/meet.c kernel/cell/absent.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/sever.c \
 	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
-	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c kernel/cell/question.c kernel/cell/hang.c kernel/cell/logs.c \
+	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c kernel/cell/question.c kernel/cell/prompts.c kernel/cell/hang.c kernel/cell/logs.c \
 	kernel/cell/check.h kernel/cell/check.c kernel/cell/answers.c kernel/cell/facts.c kernel/cell/verdict.c \
 	kernel/cell/text.h kernel/cell/text.c
 
@@ -21,7 +21,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/agents/libagents.a kernel/jupy
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
-	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t \
+	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -38,6 +38,8 @@ tests_unit_kernel_cast_t_SOURCES = tests/unit/kernel/cast.c $(kernel_double)
 tests_unit_kernel_cast_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)
+tests_unit_kernel_prompts_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_status_t_SOURCES = tests/unit/kernel/status.c $(kernel_double)
 tests_unit_kernel_status_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)

@@ -273,6 +273,11 @@ bool cell_is_shown(const struct cell *c)
 }
 
 /* Home shows and keeps the value of a magic in the middle of a cell as it does any magic's, so it has to be sent. */
+bool cell_is_piped(const struct cell *c)
+{
+    return !c->is_call && request_flag(c->request, "cellspan_stdin", false);
+}
+
 bool cell_wants_value(const struct cell *c)
 {
     return !c->is_call || (c->call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;

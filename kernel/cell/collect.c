@@ -93,14 +93,18 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
     nb->doors.owe(nb->doors.arg, r->worker, size);
 }
 
+/* Of a script that has the client's lines rank 0 alone asks, for they are its standard input. */
 static void take_input(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    if (!nb->cell || !cell_worker(nb->cell, r->worker) || !nb->cell->request)
-        return;
-    stream_flush(nb->cell);
-    nb->asking = true;
-    nb->asker = r->worker;
-    nb->doors.ask(nb->doors.arg, nb->cell->request, m->v[F_INPUT_PROMPT].s, m->v[F_INPUT_PASSWORD].u64 != 0);
+    struct cell *c = nb->cell;
+    const struct member *member = c ? cell_worker(c, r->worker) : NULL;
+
+    if (m->v[F_INPUT_OVER].u64) {
+        prompts_take_back(nb, r->worker, m);
+    } else if (member && member->state == MEMBER_RUNNING && c->request) {
+        hang_put_off(c);
+        prompts_add(nb, c->request, r->worker, (long)r->number, c->n > 1 && !cell_is_piped(c), m);
+    }
 }
 
 /* ---- ends ---- */
@@ -109,6 +113,7 @@ static void member_over(struct cell *c, struct member *member)
 {
     struct err err = { "" };
 
+    prompts_leave(c->nb, member->worker);
     if (c->merge && merge_rank_over(c->merge, member->rank, &err) < 0)
         log_error("collect", "%s", err.text);
     if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)

@@ -337,8 +337,6 @@ static void lose(struct notebook *nb, struct machine *m, const char *why)
 {
     m->lost = true;
     m->asked = false;
-    if (nb->asking && notebook_node_of(nb, nb->asker) == m->node)
-        nb->asking = false;
     group_lost(nb, m->node, nb->next_worker, why);
     if (nb->cell)
         start_look(nb->cell);

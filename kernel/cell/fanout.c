@@ -288,8 +288,10 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
         m->v[F_RUN_FLAGS].u64 |= RUN_RESULT | (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
     if (!lead && c->plan.merge == PLAN_RANK0)
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
-    if (lead && c->stdin_allowed && c->member[0].rank == 0) /* input() asks at rank 0 alone */
-        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN | (!c->is_call && request_flag(c->request, "cellspan_stdin", false) ? RUN_PIPED : 0);
+    if (cell_is_piped(c))
+        m->v[F_RUN_FLAGS].u64 |= RUN_PIPED | (lead && c->stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
+    else if (c->stdin_allowed)
+        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
     if (fanout_send(c, to, m) < 0)
         return -1;

@@ -34,6 +34,18 @@ void hang_begin(struct cell *c)
         c->hang_ns = notebook_now(c->nb) + ns / LOOKS;
 }
 
+void hang_put_off(struct cell *c)
+{
+    if (c->hang_ns == NEVER)
+        return;
+    c->hang_ns = notebook_now(c->nb) + c->hang_limit_ns / LOOKS;
+    c->hang_id = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        free(c->member[k].place);
+        c->member[k].place = NULL;
+    }
+}
+
 void hang_tick(struct cell *c, uint64_t now)
 {
     struct span m = { .kind = SPAN_STACKS };
@@ -42,6 +54,10 @@ void hang_tick(struct cell *c, uint64_t now)
 
     if (now < c->hang_ns)
         return;
+    if (prompts_wait(c->nb)) {
+        hang_put_off(c);
+        return;
+    }
     c->hang_ns = now + c->hang_limit_ns / LOOKS;
     if (c->state != CELL_RUNNING || c->stopping || c->judged || !(workers = calloc(c->n + 1, sizeof *workers)))
         return;

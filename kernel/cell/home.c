@@ -32,7 +32,7 @@ static void home_flush_pace(struct notebook *nb)
         log_error("home", "%s", err.text);
 }
 
-static void home_flush(struct notebook *nb)
+void home_flush(struct notebook *nb)
 {
     if (nb->home_gap && gap_flush(nb->home_gap) < 0)
         log_error("home", "out of memory: last lines are lost");
@@ -246,16 +246,17 @@ static void home_awaits(struct notebook *nb, const struct span *m)
     queue_pass_comms(nb);
 }
 
+/* A thread of an earlier cell asks under the one that runs: clients show a prompt nowhere else. */
 static void home_input(struct notebook *nb, const struct span *m)
 {
-    const struct request *r = home_parent_of(nb, m->cell);
+    const struct request *r = nb->executing               ? nb->executing->r
+                              : nb->cell && nb->cell->request ? nb->cell->request
+                                                              : home_parent_of(nb, m->cell);
 
-    if (!r)
-        return;
-    home_flush(nb);
-    nb->asking = true;
-    nb->asker = SPAN_WORKER_HOME;
-    nb->doors.ask(nb->doors.arg, r, m->v[F_INPUT_PROMPT].s, m->v[F_INPUT_PASSWORD].u64 != 0);
+    if (m->v[F_INPUT_OVER].u64)
+        prompts_take_back(nb, SPAN_WORKER_HOME, m);
+    else if (r)
+        prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
 }
 
 static void home_ready(struct notebook *nb, const struct span *m)
@@ -400,6 +401,7 @@ static void home_gone(struct notebook *nb, json_t *error)
     struct cell *c = nb->cell;
 
     home_flush(nb);
+    prompts_leave(nb, SPAN_WORKER_HOME);
     request_unref(nb->home_owner);
     nb->home_owner = NULL;
     group_forget_versions(nb->group);

@@ -47,6 +47,7 @@ static void interrupt_running(struct cell *c, uint64_t sever_after)
     const uint64_t now = notebook_now(c->nb);
 
     c->stopping = true;
+    prompts_stop(c->nb);
     send_running(c, &m);
     c->sever_ns = now + sever_after;
     c->kill_ns = now + grace(c);

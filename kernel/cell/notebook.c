@@ -225,13 +225,7 @@ static void take_comm(struct notebook *nb, struct request *r)
 
 static void take_input(struct notebook *nb, struct request *r)
 {
-    struct span m = { .kind = SPAN_INPUT_REPLY, .worker = nb->asker };
-
-    if (!nb->asking)
-        return;
-    nb->asking = false;
-    m.v[F_INPUT_REPLY_VALUE].s = text_slice(request_content(r), "value");
-    notebook_send(nb, nb->asker, &m);
+    prompts_answer(nb, r);
 }
 
 /* Who asks for a debugger or a subshell does not wait for what never comes. */
@@ -310,6 +304,7 @@ static void execute(struct notebook *nb, struct request *r)
     const unsigned count = nb->count + (counts || nb->count == 0);
 
     question_over(nb);
+    prompts_leave(nb, SPAN_WORKER_HOME); /* of threads: clients don't show them under a cell that is over */
     if (counts)
         nb->count = count;
     if (!cell_is_ours(r)) {
@@ -369,8 +364,6 @@ void notebook_interrupt(struct notebook *nb)
 static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     nb->doors.forget(nb->doors.arg, worker);
-    if (nb->asking && nb->asker == worker)
-        nb->asking = false;
     if (worker == SPAN_WORKER_HOME)
         home_exited(nb, m);
     else
@@ -428,7 +421,6 @@ static void lost_here(struct notebook *nb, const char *why)
 {
     struct err err = { "" };
 
-    nb->asking = false;
     nb->warmed = false;
     nb->away = true;
     nb->machine[0].asked = false;
@@ -461,13 +453,14 @@ void notebook_tick(struct notebook *nb)
         cell_tick(nb->cell, notebook_now(nb));
     where_tick(nb);
     question_tick(nb);
+    prompts_tick(nb);
     notebook_next(nb);
 }
 
 void notebook_rewake(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
-    const uint64_t due[] = { home, cell, where_due(nb), question_due(nb), nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
+    const uint64_t due[] = { home, cell, where_due(nb), question_due(nb), prompts_due(nb), nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
@@ -573,6 +566,7 @@ void notebook_destroy(struct notebook *nb)
     gauges_release(nb);
     where_release(nb);
     question_release(nb);
+    prompts_release(nb);
     gap_destroy(nb->home_gap);
     page_destroy(nb->page);
     pace_destroy(nb->home_pace);

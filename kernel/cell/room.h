@@ -26,6 +26,7 @@
  *   logs.c       %ranks logs
  *   live.c       the display under a cell that runs for a while
  *   question.c   what home asks of ranks that run nothing
+ *   prompts.c    lines that home and ranks want of the user
  *   where.c      %ranks where
  *   hang.c       ranks that wait for one another for long
  *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what that means
@@ -64,7 +65,7 @@
 #define RUN_STDIN 4u
 #define RUN_SCRIPT 8u
 #define RUN_RESULT_ALWAYS 16u
-#define RUN_PIPED 32u /* the client has lines for its standard input */
+#define RUN_PIPED 32u /* the client has lines for rank 0's standard input */
 #define CAPTURE_NONE 1u
 #define CAPTURE_RECORD 2u
 #define CAPTURE_SCRIPT 4u
@@ -265,8 +266,8 @@ struct notebook {
     bool home_awaits;            /* the cell at home awaits: comm messages need not wait for its end */
     struct { uint64_t cell; struct request *r; } recent[RECENT];
     unsigned recent_at;
-    bool asking;              /* an input_request is out */
-    uint32_t asker;           /* the worker that waits for it */
+    struct prompt *prompts;   /* owned: those that wait for a line, in the order in which they are shown */
+    uint64_t prompts_ns;      /* until then the first of them waits for lower ranks to ask before it */
     struct page *page;        /* owned: what the page under Jupyter's server takes; NULL: another client has all */
     unsigned home_count;      /* In [home_count] is what home runs, or ran last */
     struct gap *home_gap;     /* owned: with page */
@@ -323,6 +324,7 @@ void home_message(struct notebook *nb, const struct span *m);
 void home_exited(struct notebook *nb, const struct span *m);
 void home_lost(struct notebook *nb, const char *why); /* with its agent, which starts another */
 void home_start(struct notebook *nb);
+void home_flush(struct notebook *nb); /* what it printed goes out */
 void home_release(struct notebook *nb);
 /* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
 MUST_USE bool home_reply_type(const char *type, char out[static 64]);
@@ -344,6 +346,7 @@ void cell_fail_in_words(struct cell *c, const char *ename, const char *head, str
 void cell_destroy(struct cell *c);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
+bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
 /* Sends what an answer is waited for; -1: it did not leave, and the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
@@ -522,6 +525,7 @@ void live_end(struct cell *c);
 void hang_begin(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
+void hang_put_off(struct cell *c); /* the user is asked for a line: what waits meanwhile does not hang */
 
 /* question.c */
 void question_take(struct notebook *nb, const struct span *m); /* an ASK */
@@ -530,6 +534,18 @@ void question_over(struct notebook *nb);                       /* home gets what
 void question_tick(struct notebook *nb);
 uint64_t question_due(const struct notebook *nb);
 void question_release(struct notebook *nb);
+
+/* prompts.c */
+/* An INPUT of home's (rank -1) or a rank's, shown under r when its turn has come. */
+void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank, bool labelled, const struct span *m);
+void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m); /* an INPUT that says so */
+void prompts_leave(struct notebook *nb, uint32_t worker);          /* it waits for none any more */
+void prompts_stop(struct notebook *nb);                            /* nor does any rank: they are interrupted */
+void prompts_answer(struct notebook *nb, const struct request *r); /* an input_reply */
+bool prompts_wait(const struct notebook *nb);                      /* somebody waits for a line */
+void prompts_tick(struct notebook *nb);
+uint64_t prompts_due(const struct notebook *nb);
+void prompts_release(struct notebook *nb);
 
 /* where.c */
 bool where_request(struct notebook *nb, struct request *r); /* true: it was a `%ranks where` and is being answered */

@@ -324,15 +324,6 @@ def test_line_numbers_in_tracebacks_are_the_cells(nb):
     assert re.search(r"-+> 4 1 / 0", cell.traceback) or re.search(r"-+> 3 1 / 0", cell.traceback), cell.traceback
 
 
-def test_input_prompts_for_rank_0_only(nb):
-    cell = nb.ok(
-        "%%distribute -n 2\nimport os\nif os.environ['RANK'] == '0':\n    print('got', input('who? '))", answer="Ada"
-    )
-    assert cell.prompts[0]["prompt"] == "who? " and "got Ada" in cell.stdout
-    cell = nb.run("%%distribute -n 2 --ranks 1\ninput('who? ')", answer="Ada")
-    assert cell.status == "error" and "rank 1" in cell.traceback
-
-
 def test_a_timeout_stops_the_cell(nb):
     nb.ok("%%distribute -n 2\npass")
     cell = nb.run("%%distribute -n 2 --timeout 2s\nimport time\ntime.sleep(600)")

@@ -111,7 +111,7 @@ def test_displays_bars_and_input(two):
     bars = two.ok("%%distribute\nfrom tqdm import tqdm\nfor _ in tqdm(range(5), desc='steps'):\n    pass")
     assert "5/5" in bars.shown
     asked = two.ok("%%distribute\nif rank == 0:\n    print('got', input('who? '))", answer="Ada")
-    assert asked.prompts[0]["prompt"] == "who? " and "got Ada" in asked.stdout
+    assert asked.prompts[0]["prompt"] == "[0] who? " and "got Ada" in asked.stdout
 
 
 # -- values

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
+from client import Notebook, by_rank
 
 LIMIT = 90  # seconds, far off
 
@@ -29,3 +33,102 @@ def test_an_interrupt_of_post_mortem_debugging_ends_the_cell(nb):
     nb.control("interrupt_request")
     nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
     assert nb.ok("1 + 1").value == "2"
+
+
+def test_a_threads_prompt_is_not_in_the_way_of_the_next_cells(nb):
+    nb.run("import threading\nthreading.Thread(target=input, args=('late? ',), daemon=True).start()", answer=lambda prompt: None)
+    assert nb.ok("input('next? ')", answer="here").value == "'here'"
+
+
+# -- of ranks
+
+RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
+GO = "%%distribute -n 4\n" + RANK
+
+
+def asked(cell):
+    return [content["prompt"] for content in cell.prompts]
+
+
+def test_prompts_of_ranks_queue_in_their_order(nb):
+    nb.ok(GO)
+    cell = nb.ok(GO + "time.sleep(0.02 * (3 - rank))\nname = input('who? ')\nprint('got', name)", answer=["a", "b", "c", "d"])
+    assert asked(cell) == ["[%d] who? " % k for k in range(4)] and not any(p["password"] for p in cell.prompts), cell.prompts
+    assert by_rank(cell.stdout) == {k: ["got " + "abcd"[k]] for k in range(4)}, cell.stdout
+    cell = nb.ok(GO + "import getpass\nprint(getpass.getpass(), getpass.getpass('again? '))", answer=lambda prompt: prompt.strip())
+    assert asked(cell) == ["[%d] %s" % (k, what) for k in range(4) for what in ("Password: ", "again? ")], cell.prompts
+    assert all(p["password"] for p in cell.prompts)
+    assert by_rank(cell.stdout) == {k: ["[%d] Password: [%d] again?" % (k, k)] for k in range(4)}, cell.stdout
+
+
+def test_a_rank_that_runs_alone_has_no_label(nb):
+    nb.ok(GO)
+    for code in ("%%distribute -n 4 -r 2\nprint('got', input('who? '))", "%%distribute -n 1 --fresh\nprint('got', input('who? '))"):
+        cell = nb.ok(code, answer="Ada")
+        assert asked(cell) == ["who? "] and "got Ada" in cell.stdout, cell.shown
+
+
+def test_breakpoint_on_ranks_asks_one_after_the_other(nb):
+    nb.ok(GO)
+    cell = nb.ok(GO + "x = rank * 10\nbreakpoint()\nprint('went on')",
+                 answer=lambda prompt: "p x + 1" if asked(cell_of(nb)).count(prompt) == 1 else "c")
+    assert [p.split("]")[0] + "]" for p in asked(cell)] == ["[%d]" % k for k in range(4) for _ in range(2)], cell.prompts
+    for rank, lines in by_rank(cell.stdout).items():
+        assert str(rank * 10 + 1) in lines and "went on" in lines, cell.stdout
+
+
+def cell_of(nb):
+    """The cell that was sent last."""
+    return list(nb.cells.values())[-1]
+
+
+def test_an_interrupt_ends_all_that_wait(nb):
+    nb.ok(GO)
+    for code in ("input('who? ')", "breakpoint()\nx = 1"):
+        cell = nb.start(GO + code + "\nprint('went', 'on')", answer=lambda prompt: None)
+        assert nb.until(lambda: cell.prompts, LIMIT), cell.shown
+        nb.control("interrupt_request")
+        nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+        assert len(cell.prompts) == 1 and "went on" not in cell.stdout, cell.shown
+        again = nb.ok(GO + "print(input('again? '))", answer=list("abcd"))
+        assert asked(again) == ["[%d] again? " % k for k in range(4)], again.prompts
+
+
+def test_a_rank_that_fails_or_dies_ends_those_that_wait(nb):
+    nb.ok(GO)
+    cell = nb.run(GO + "if rank == 3:\n    time.sleep(1)\n    1 / 0\ninput('who? ')", LIMIT, answer=lambda prompt: None)
+    cell.assert_error("ZeroDivisionError")
+    assert asked(cell) == ["[0] who? "] and "StdinNotImplementedError" not in cell.shown, cell.shown
+    cell = nb.start(GO + "print(os.getpid())\ninput('who? ')", answer=lambda prompt: None)
+    assert nb.until(lambda: cell.prompts and len(by_rank(cell.stdout)) == 4, LIMIT), cell.shown
+    os.kill(int(by_rank(cell.stdout)[0][0]), signal.SIGKILL)
+    nb.wait(cell, LIMIT)
+    assert cell.status == "error" and "rank 0" in cell.traceback and asked(cell)[0] == "[0] who? ", cell.shown
+    assert nb.ok("input('home? ')", answer="here").value == "'here'"
+
+
+def test_without_a_client_that_takes_prompts_all_ranks_raise(nb):
+    nb.ok(GO)
+    for code in ("input()", "import getpass\ngetpass.getpass()", "breakpoint()\nx = 1"):
+        nb.run(GO + code).assert_error("StdinNotImplementedError")
+        caught = "try:\n    %s\nexcept Exception as error:\n    print(type(error).__name__)" % code.replace("\n", "\n    ")
+        shown = by_rank(nb.ok(GO + caught).stdout)
+        assert len(shown) == 4 and all(lines[-1] == "StdinNotImplementedError" for lines in shown.values()), shown
+
+
+def test_waiting_for_a_line_is_no_hang():
+    pytest.importorskip("torch")
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "1"})
+    try:
+        gloo = "%%distribute -n 2 --init gloo\n" + RANK + "import torch, torch.distributed as dist\n"
+        notebook.ok(gloo + "dist.barrier()", limit=120)
+        cell = notebook.start(
+            gloo + "x = torch.tensor([float(input('lr? ')) if rank == 0 else 0.0])\ndist.broadcast(x, 0)\nprint(x.item())",
+            answer=lambda prompt: None)
+        assert notebook.until(lambda: cell.prompts, LIMIT), cell.shown
+        assert not notebook.until(lambda: "waited in" in cell.stderr, 5), cell.shown
+        notebook.kc.input("0.5")
+        notebook.wait(cell, LIMIT).assert_ok()
+        assert by_rank(cell.stdout) == {0: ["0.5"], 1: ["0.5"]} and "waited in" not in cell.stderr, cell.shown
+    finally:
+        notebook.close()

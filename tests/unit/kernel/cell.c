@@ -180,7 +180,7 @@ static void questions(void)
     begin_two(&w);
     input.v[F_INPUT_PROMPT].s = slice_text("name? ");
     say(&w, 2, input);
-    ok(logged(&w, "ask name? "), "a rank asks");
+    ok(logged(&w, "ask [0] name? "), "a rank asks");
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
     ok(logged(&w, "send INPUT_REPLY 2"), "and gets the answer");
     ask(&w, "input_reply", "{\"value\":\"again\"}");

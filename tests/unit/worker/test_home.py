@@ -216,19 +216,21 @@ def test_an_interrupt_that_comes_too_late_hits_nobody(home):
 
 def test_input_asks_and_ctrl_d_is_the_end(home):
     cell = home.execute("name = input('who? ')\nprint(name)", stdin=True)
-    assert home.expect("INPUT", cell).fields == {"prompt": "who? ", "password": 0}
-    home.send("INPUT_REPLY", cell, {"value": "bob"})
+    assert home.expect("INPUT", cell).fields == {"prompt": "who? ", "password": 0, "id": 1, "over": 0}
+    home.send("INPUT_REPLY", cell, {"value": "bob", "id": 1})
     assert home.expect("REPLY", cell).json()["status"] == "ok" and home.text[1] == b"bob\n"
     cell = home.execute("input()", stdin=True)
     home.expect("INPUT", cell)
-    home.send("INPUT_REPLY", cell, {"value": "\x04"})
+    home.send("INPUT_REPLY", cell, {"value": "\x04", "id": 2})
     assert home.expect("REPLY", cell).json()["ename"] == "EOFError"
 
 
 def test_getpass_can_be_interrupted(home):
     cell = home.execute("import getpass\ngetpass.getpass()", stdin=True)
-    assert home.expect("INPUT", cell).fields["password"] == 1
+    asked = home.expect("INPUT", cell).fields
+    assert asked["password"] == 1
     home.send("INTERRUPT", cell)
+    assert home.expect("INPUT", cell).fields == {"prompt": "", "password": 0, "id": asked["id"], "over": 1}, "it is taken back"
     assert home.expect("REPLY", cell).json()["ename"] == "KeyboardInterrupt"
 
 

@@ -192,13 +192,18 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     assert ranks[1].expect("DONE", 4).fields["status"] == "ok"
 
 
-def test_input_asks_at_rank_0_and_names_the_others(ranks):
+def test_input_asks_where_it_may(ranks):
+    ranks[0].send("RUN", 1, {"code": "input('? ')", "flags": 0, "env": "{}"})
+    ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": 32, "env": "{}"})
+    assert ranks[0].expect("DONE", 1).json()["evalue"] == "input was asked for, but this client takes no input requests"
+    assert ranks[1].expect("DONE", 1).json()["evalue"] == "standard input is rank 0's"
     for rank in ranks:
-        rank.send("RUN", 1, {"code": "print(input('? '))", "flags": 0 if rank.number else 4, "env": "{}"})
-    assert "rank 1" in ranks[1].expect("DONE", 1).json()["evalue"]
-    assert ranks[0].expect("INPUT", 1).fields["prompt"] == "? "
-    ranks[0].send("INPUT_REPLY", 1, {"value": "yes"})
-    assert ranks[0].expect("DONE", 1).fields["status"] == "ok" and ranks[0].text[1] == b"yes\n"
+        rank.send("RUN", 2, {"code": "print(input('? '))", "flags": 4, "env": "{}"})
+        asked = rank.expect("INPUT", 2).fields
+        assert asked["prompt"] == "? " and not asked["over"]
+        rank.send("INPUT_REPLY", 2, {"value": "no", "id": asked["id"] + 1})
+        rank.send("INPUT_REPLY", 2, {"value": "yes", "id": asked["id"]})
+        assert rank.expect("DONE", 2).fields["status"] == "ok" and rank.text[1] == b"yes\n"
 
 
 def test_a_script_runs_as_main_with_its_arguments_and_its_folder(script, tmp_path):

@@ -305,12 +305,12 @@ class Rank(Worker):
             print("\n".join(traceback), file=sys.stderr)
 
     def _input(self, prompt=""):
-        """input(): asks the client, at rank 0."""
+        """input(): asks the client, which shows the prompts of ranks one after the other."""
         __tracebackhide__ = True
         return self._ask(prompt, False)
 
     def _getpass(self, prompt="Password: ", stream=None):
-        """getpass.getpass(), at rank 0."""
+        """getpass.getpass(), as _input()."""
         __tracebackhide__ = True
         return self._ask(prompt, True)
 
@@ -319,8 +319,9 @@ class Rank(Worker):
         if self.cell is None or not self.cell.allow_stdin:
             from IPython.core.error import StdinNotImplementedError
 
-            who = "this client takes no input requests" if self.rank == 0 else "input() asks at rank 0 only"
-            raise StdinNotImplementedError(f"rank {self.rank}: {who}")
+            piped = self.rank != 0 and self.cell is not None and self.cell.flags & PIPED
+            why = "standard input is rank 0's" if piped else "input was asked for, but this client takes no input requests"
+            raise StdinNotImplementedError(why)
         return self.ask(prompt, password)
 
     # ---- what home has set for all ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import itertools
 import json
 import os
 import signal
@@ -76,7 +77,8 @@ class Worker:
         self.header = ""  # of the request in work, JSON
         self._queue = collections.deque()
         self._depth = 0  # >0: something of ours is running; messages wait
-        self._inputs = collections.deque()
+        self._inputs = {}  # lines that are waited for, by the number of who asks
+        self._input_ids = itertools.count(1)
         self._calls = {}
         self._asked = {}  # questions about ranks, by the number of who asks
         self.main_thread = threading.main_thread()
@@ -143,8 +145,9 @@ class Worker:
         """Is it what somebody waits for?"""
         kind, cell, fields = message[0], message[1], message[6]
         if kind == "INPUT_REPLY":
-            if self._inputs:
-                self._inputs.popleft().set(fields["value"])
+            waiting = self._inputs.pop(fields["id"], None)
+            if waiting is not None:
+                waiting.set(fields["value"])
             return True
         if kind == "TOLD":
             waiting = self._asked.pop(cell, None)
@@ -306,16 +309,17 @@ class Worker:
         self.streams.flush()
         waiting = Waiting(self.number())
         self._collect()
-        self._inputs.append(waiting)
+        number = next(self._input_ids)
+        self._inputs[number] = waiting
         try:
-            self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password)})
+            self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password), "id": number, "over": 0})
             value = self.wait_for(waiting)
         except KeyboardInterrupt:
             interrupts.at_a_prompt()
             raise
         finally:
-            if waiting in self._inputs:
-                self._inputs.remove(waiting)
+            if self._inputs.pop(number, None) is not None:
+                self.send("INPUT", waiting.cell, {"prompt": "", "password": 0, "id": number, "over": 1})
         if value == "\x04":
             raise EOFError
         return value

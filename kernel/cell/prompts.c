@@ -1,0 +1,216 @@
+/* Lines that home and ranks want of the user. One prompt stands at the client at a time; the others wait behind it, home's
+ * first and then those of ranks in their order, until it is answered or its process asks no more. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+#define LOWER_NS (100 * NS_PER_MS) /* for lower ranks to ask as well, or again, as in a debugger */
+#define NO_LINE  "\x04"            /* as an answer: there is none, and input() raises EOFError */
+
+struct prompt {
+    struct prompt *next;
+    uint32_t worker;
+    uint64_t id;       /* the worker's number of it */
+    long rank;         /* -1: home */
+    struct request *r; /* owned reference: the cell that it is shown under */
+    struct buf text;   /* owned */
+    bool password;
+    bool shown;        /* the first alone may be */
+};
+
+static void prompt_free(struct prompt *p)
+{
+    buf_release(&p->text);
+    request_unref(p->r);
+    free(p);
+}
+
+static void show(struct notebook *nb, struct prompt *p)
+{
+    if (p->rank < 0)
+        home_flush(nb);
+    else if (nb->cell)
+        stream_flush(nb->cell);
+    p->shown = true;
+    nb->doors.ask(nb->doors.arg, p->r, buf_slice(&p->text), p->password);
+}
+
+/* May prompts come that belong before p, or is p about to be taken back? */
+static bool is_early(const struct notebook *nb, const struct prompt *p)
+{
+    const struct cell *c = nb->cell;
+
+    if (p->rank < 0 || !c)
+        return false;
+    for (size_t k = 0; k < c->n && (long)c->member[k].rank < p->rank; k++)
+        if (c->member[k].state == MEMBER_RUNNING)
+            return true;
+    return c->stopping;
+}
+
+static bool is_to_end(const struct notebook *nb, const struct prompt *p)
+{
+    return p->rank >= 0 && nb->cell && nb->cell->stopping;
+}
+
+/* pdb takes an interrupt that comes between two prompts for one of its command, and asks again: it gets another. */
+static void end_first(struct notebook *nb)
+{
+    struct prompt *p = nb->prompts;
+    struct span m = { .kind = SPAN_INTERRUPT, .worker = p->worker, .cell = nb->cell->id };
+
+    nb->prompts = p->next;
+    notebook_send(nb, p->worker, &m);
+    prompt_free(p);
+}
+
+static void look(struct notebook *nb)
+{
+    struct prompt *p = nb->prompts;
+
+    if (!p || p->shown || (notebook_now(nb) < nb->prompts_ns && is_early(nb, p)))
+        return;
+    while ((p = nb->prompts) && is_to_end(nb, p))
+        end_first(nb);
+    if (p)
+        show(nb, p);
+}
+
+/* Another one is the first: the time for lower ranks begins. */
+static void turn(struct notebook *nb)
+{
+    nb->prompts_ns = notebook_now(nb) + LOWER_NS;
+    look(nb);
+}
+
+static void reply(struct notebook *nb, uint32_t worker, uint64_t id, struct slice value)
+{
+    struct span m = { .kind = SPAN_INPUT_REPLY, .worker = worker };
+
+    m.v[F_INPUT_REPLY_VALUE].s = value;
+    m.v[F_INPUT_REPLY_ID].u64 = id;
+    notebook_send(nb, worker, &m);
+}
+
+/* Behind what is shown, and what others of its rank and of lower ones wait for. */
+static void insert(struct notebook *nb, struct prompt *p)
+{
+    struct prompt **at = &nb->prompts;
+
+    while (*at && ((*at)->shown || (*at)->rank <= p->rank))
+        at = &(*at)->next;
+    p->next = *at;
+    *at = p;
+    if (nb->prompts == p)
+        turn(nb);
+}
+
+void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank, bool labelled, const struct span *m)
+{
+    struct prompt *p = calloc(1, sizeof *p);
+
+    if (!p || (labelled && buf_addf(&p->text, "[%ld] ", rank) < 0) || buf_add_slice(&p->text, m->v[F_INPUT_PROMPT].s) < 0) {
+        log_error("prompts", "out of memory: input() gets no line");
+        if (p)
+            prompt_free(p);
+        reply(nb, worker, m->v[F_INPUT_ID].u64, slice_text(NO_LINE));
+        return;
+    }
+    p->worker = worker;
+    p->id = m->v[F_INPUT_ID].u64;
+    p->rank = rank;
+    p->r = request_ref((struct request *)r);
+    p->password = m->v[F_INPUT_PASSWORD].u64 != 0;
+    insert(nb, p);
+}
+
+/* Takes out those that f says. */
+static void drop(struct notebook *nb, bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker, uint64_t id)
+{
+    const struct prompt *first = nb->prompts;
+
+    for (struct prompt **at = &nb->prompts; *at;) {
+        struct prompt *p = *at;
+
+        if (f(p, worker, id)) {
+            *at = p->next;
+            prompt_free(p);
+        } else
+            at = &p->next;
+    }
+    if (nb->prompts != first)
+        turn(nb);
+    else
+        look(nb); /* who does not run any more does not ask before it */
+}
+
+static bool is_this(const struct prompt *p, uint32_t worker, uint64_t id)
+{
+    return p->worker == worker && p->id == id;
+}
+
+static bool is_of(const struct prompt *p, uint32_t worker, uint64_t id)
+{
+    (void)id;
+    return p->worker == worker;
+}
+
+static bool is_of_a_rank(const struct prompt *p, uint32_t worker, uint64_t id)
+{
+    (void)worker, (void)id;
+    return p->rank >= 0;
+}
+
+void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    drop(nb, is_this, worker, m->v[F_INPUT_ID].u64);
+}
+
+void prompts_leave(struct notebook *nb, uint32_t worker)
+{
+    drop(nb, is_of, worker, 0);
+}
+
+void prompts_stop(struct notebook *nb)
+{
+    drop(nb, is_of_a_rank, 0, 0);
+}
+
+void prompts_answer(struct notebook *nb, const struct request *r)
+{
+    struct prompt *p = nb->prompts;
+
+    if (!p || !p->shown)
+        return;
+    nb->prompts = p->next;
+    reply(nb, p->worker, p->id, text_slice(request_content(r), "value"));
+    prompt_free(p);
+    turn(nb);
+}
+
+bool prompts_wait(const struct notebook *nb)
+{
+    return nb->prompts;
+}
+
+void prompts_tick(struct notebook *nb)
+{
+    look(nb);
+}
+
+uint64_t prompts_due(const struct notebook *nb)
+{
+    return nb->prompts && !nb->prompts->shown ? nb->prompts_ns : NEVER;
+}
+
+void prompts_release(struct notebook *nb)
+{
+    struct prompt *p;
+
+    while ((p = nb->prompts)) {
+        nb->prompts = p->next;
+        prompt_free(p);
+    }
+}
