@@ -62,13 +62,15 @@ static int create_under(const char *base, char **dir, int *lock)
         return 0;
     for (int k = 0; k < TRIES; k++) {
         buf_clear(&path);
-        if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0)
+        if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0) {
+            buf_release(&path);
             return -1;
+        }
         if (path.n + 1 + SOCKET_NAME_MAX > SOCKET_PATH_MAX || mkdir(path.p, 0700) < 0)
             break;
         if (lock_new(path.p, lock)) {
             *dir = buf_take(&path);
-            return 1;
+            return *dir ? 1 : -1;
         }
         (void)rmdir(path.p);
     }

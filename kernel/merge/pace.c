@@ -204,8 +204,27 @@ int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *er
     return rc < 0 ? err_set(err, "out of memory") : pace_tick(p, err);
 }
 
+/* How many messages may leave for the rate's sake: at the end two more may, one for each stream. */
+static unsigned allowance(const struct pace *p, uint64_t now)
+{
+    unsigned recent = 0;
+
+    for (uint64_t k = p->sends > WINDOW_SENDS ? p->sends - WINDOW_SENDS : 0; k < p->sends; k++)
+        recent += p->sent[k % WINDOW_SENDS] + WINDOW_NS > now;
+    return WINDOW_SENDS + 2 - recent;
+}
+
+/* Each run beyond so many gathers in the last one of its stream. */
+static void gather_runs(struct pace *p, unsigned most)
+{
+    for (; p->n_runs > most; p->n_runs--)
+        p->runs[p->n_runs - 3].n += p->runs[p->n_runs - 1].n;
+}
+
 int pace_flush(struct pace *p, struct err *err)
 {
+    const uint64_t now = clock_now(p->clock);
+
     for (unsigned k = 0; k < 2; k++) {
         const size_t before = p->sides[k].text.n;
         const int rc = utf8_end(&p->sides[k].utf8, &p->sides[k].text);
@@ -214,7 +233,8 @@ int pace_flush(struct pace *p, struct err *err)
         if (rc < 0)
             return err_set(err, "out of memory");
     }
-    return send_all(p, true, clock_now(p->clock));
+    gather_runs(p, allowance(p, now));
+    return send_all(p, true, now);
 }
 
 void pace_hold(struct pace *p, bool hold)

@@ -208,6 +208,13 @@ static void open_folder(struct house *h, const char *connect)
         log_warn("agent", "%s", err.text);
 }
 
+static void release_folder(struct house *h)
+{
+    fd_close(&h->lock);
+    free(h->folder);
+    h->folder = NULL;
+}
+
 /* The kernel removes its own, unless it was killed: then nobody else is there to do it. */
 static void close_folder(struct house *h)
 {
@@ -216,9 +223,7 @@ static void close_folder(struct house *h)
 
     if (mine && runtime_dir_remove(h->folder, &err) < 0)
         log_info("agent", "%s", err.text);
-    fd_close(&h->lock);
-    free(h->folder);
-    h->folder = NULL;
+    release_folder(h);
 }
 
 static int run(struct house *h, const struct agent_args *args, struct err *err)
@@ -263,10 +268,12 @@ int main(int argc, char **argv)
     if (join_is_remote(args.connect)) {
         const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);
 
-        if (rc == 1) {
+        if (rc != 0) {
             (void)!runtime_dir_remove(h.folder, &err);
-            return status;
+            release_folder(&h);
         }
+        if (rc == 1)
+            return status;
         if (rc < 0)
             goto failed;
         h.parent = getppid();

@@ -182,6 +182,27 @@ static void no_more_than_20_a_second(void)
     sink_release(&s);
 }
 
+static void the_end_of_a_busy_cell_keeps_to_the_rate(void)
+{
+    struct sink s;
+    struct err err = { "" };
+
+    sink_init(&s);
+    for (unsigned k = 0; k < 40; k++) {
+        for (unsigned change = 0; change < 6; change++)
+            add(&s, 1 + change % 2, "line\n");
+        wait_ms(&s, 40);
+    }
+    for (unsigned change = 0; change < 6; change++)
+        add(&s, 1 + change % 2, "line\n");
+    ok(pace_flush(s.p, &err) == 0, "the end of it is flushed");
+    ok(most_in_a_second(&s) <= 22, "what waits at the end are two messages more, not one for each change: %u",
+       most_in_a_second(&s));
+    is_int(s.got[0].n, 41 * 3 * 5, "nothing is lost");
+    is_int(s.got[1].n, 41 * 3 * 5, "of either stream");
+    sink_release(&s);
+}
+
 static void cuts_are_at_characters(void)
 {
     struct sink s;
@@ -265,6 +286,7 @@ int main(void)
     streams_stay_apart_and_in_order();
     a_few_changes_keep_their_order();
     no_more_than_20_a_second();
+    the_end_of_a_busy_cell_keeps_to_the_rate();
     cuts_are_at_characters();
     torn_characters_wait();
     a_slow_client_holds();
