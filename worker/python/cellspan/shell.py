@@ -302,10 +302,12 @@ class RankShell(ZMQInteractiveShell):
 
 
 def _is_inside(frame):
-    """Is it code of IPython's or ours, rather than a cell's or a library's? What shows that one of several ways to represent a
-    value failed goes on with the others."""
+    """Is it code of IPython's or ours, rather than a cell's or a library's? Where one of several ways to represent a value
+    failed, IPython goes on with the others, and so does the cell; without its text there is nothing to show."""
     name = frame.f_globals.get("__name__", "")
-    return name != "IPython.core.formatters" and name.startswith(("IPython.", "cellspan."))
+    if name == "IPython.core.formatters":
+        return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
+    return name.startswith(("IPython.", "cellspan."))
 
 
 def _holds_group(value):

@@ -28,14 +28,16 @@ class Jedi:
         self.warm = False
 
     def complete(self, content):
-        """complete_request."""
+        """complete_request. Where jedi finds nothing, IPython itself is asked: a jedi that was stopped in the midst of its
+        start may find nothing for a while."""
         completer = self._shell.Completer
         wanted = completer.use_jedi
         if self.warm or not wanted:
-            return requests.complete(self._shell, content)
-        end = time.monotonic() + MOMENT
-        found = self._attempt(content, lambda: time.monotonic() > end)
-        if found is not None:
+            found = requests.complete(self._shell, content)
+        else:
+            end = time.monotonic() + MOMENT
+            found = self._attempt(content, lambda: time.monotonic() > end)
+        if not wanted or (found is not None and found["matches"]):
             return found
         completer.use_jedi = False
         try:
