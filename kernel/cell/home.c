@@ -361,6 +361,7 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
         return;
     }
     home_flush(nb);
+    pace_begin_cell(nb->home_pace);
     request_unref(nb->home_parent);
     nb->home_parent = request_ref(r);
     a->execute = true;

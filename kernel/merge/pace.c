@@ -237,6 +237,11 @@ int pace_flush(struct pace *p, struct err *err)
     return send_all(p, true, now);
 }
 
+void pace_begin_cell(struct pace *p)
+{
+    p->sends = 0;
+}
+
 void pace_hold(struct pace *p, bool hold)
 {
     p->hold = hold;

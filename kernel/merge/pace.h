@@ -17,8 +17,11 @@ void pace_destroy(struct pace *p);
  * rest, an invalid one is replaced. */
 MUST_USE int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *err);
 MUST_USE int pace_tick(struct pace *p, struct err *err);  /* call when pace_due_ns() has come */
-/* Everything now, whatever the rate: before another kind of message, and at the cell's end. */
+/* Everything now, whatever the rate: before another kind of message, and at the cell's end. Where the rate is used up, it is two messages
+ * at the most for each MiB, one for each stream. */
 MUST_USE int pace_flush(struct pace *p, struct err *err);
+/* After a flush: what follows is another cell's, and the rate counts for it alone. */
+void pace_begin_cell(struct pace *p);
 uint64_t pace_due_ns(const struct pace *p);  /* UINT64_MAX: nothing waits */
 size_t pace_waiting(const struct pace *p);   /* bytes */
 /* While the client is slow nothing leaves but by pace_flush; off: it goes on. */
