@@ -61,7 +61,7 @@ def backends(distributed=None):
     if kind is None:
         return []
     found = []
-    for group in [group for table in groups.maps() for group in reversed(list(table))]:
+    for group in [group for table in groups.maps(distributed) for group in reversed(list(table))]:
         backend = _backend(group, kind)
         if backend is not None and all(backend is not other for other in found):
             found.append(backend)

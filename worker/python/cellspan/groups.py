@@ -64,11 +64,10 @@ def show(world):
     return aside.note
 
 
-def maps():
-    """The group tables {group: …} of all worlds, that which torch sees first."""
-    c10d = _c10d()
-    seen = [getattr(c10d._world, "pg_map", {})] if c10d is not None else []
-    return seen + [aside.tables.get("pg_map", {}) for aside in list(hidden.values())]
+def maps(distributed):
+    """The group tables {group: …} of all worlds, that which torch (its module torch.distributed) sees first."""
+    state = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
+    return [getattr(state, "pg_map", {})] + [aside.tables.get("pg_map", {}) for aside in list(hidden.values())]
 
 
 def _c10d():
