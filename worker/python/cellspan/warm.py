@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import signal
+import sys
 import time
 
 from . import _link, requests
@@ -61,7 +62,9 @@ class Jedi:
                 stopped.append(True)  # who catches everything may catch this, too
                 raise Enough
 
-        handler = signal.signal(signal.SIGVTALRM, look)
+        handler, unraisable = signal.signal(signal.SIGVTALRM, look), sys.unraisablehook
+        # Where nobody can catch it, in a destructor, Python would write of it to the user's cell.
+        sys.unraisablehook = lambda what: None if what.exc_type is Enough else unraisable(what)
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, STEP, STEP)
             try:
@@ -72,5 +75,6 @@ class Jedi:
             pass
         finally:
             signal.signal(signal.SIGVTALRM, handler)
+            sys.unraisablehook = unraisable
         self.warm = not stopped
         return found if self.warm else None
