@@ -63,6 +63,7 @@ class Rank(Worker):
         self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
         self.widgets = Widgets(self.publish, self._format)
         self._set_env = {}
+        self._stands = None  # the world that the environment is set up for, and that environment
         self._threads = None
         self._folder = environment.own_folder()
         self._error_file = os.path.join(self._folder, "error.json")
@@ -135,10 +136,33 @@ class Rank(Worker):
             raise error
 
     def _world(self, given, layout, script):
-        """The environment of this cell's world; what the last one added alone goes back to what it was.
+        """The environment of this cell's world, and what follows from it.
 
         layout: on which node each rank is, as RUN says it; empty: all are on one. script: the cell runs one.
         """
+        place = torchenv.place_of(self.rank, layout or f"0*{max(_size(given), self.rank + 1)}")
+        meets = {name: given[name] for name in torchenv.MEETS if name in given}  # another port for each cell
+        rest = {name: value for name, value in given.items() if name not in meets}
+        world = rest, list(meets), layout, script
+        if self._stands != (world, environment.raw()):
+            self._leave_world()
+            self._set_world(given, place, script)
+        else:
+            self._set_env.update(meets)
+            os.environ.update(meets)
+        self._stands = world, environment.raw()
+        gpus.settle()
+        misplaced = gpus.misplaced(place.local_rank)
+        if misplaced:
+            print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
+        late = gpus.too_late(given)
+        if late:
+            print(late, file=sys.stderr)
+        torchenv.enter_world()
+        self._set_threads(self._set_env.get("OMP_NUM_THREADS", ""))
+
+    def _leave_world(self):
+        """What the last world added goes back to what it was."""
         for name, value in self._before_env.items():
             if name in torchenv.KEPT and os.environ.get(name) != self._set_env[name]:
                 continue  # the user's code chose another
@@ -146,12 +170,12 @@ class Rank(Worker):
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        size = int(given.get("WORLD_SIZE") or 1)
-        place = torchenv.place_of(self.rank, layout or f"0*{max(size, self.rank + 1)}")
+
+    def _set_world(self, given, place, script):
         values = torchenv.rank_environment(
             self.rank,
             place.local_rank,
-            size,
+            _size(given),
             place.local_world_size,
             place.node,
             place.nodes,
@@ -166,15 +190,6 @@ class Rank(Worker):
         self._set_env = values
         self._before_env = {name: os.environ.get(name) for name in values}
         os.environ.update(values)
-        gpus.settle()
-        misplaced = gpus.misplaced(place.local_rank)
-        if misplaced:
-            print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
-        late = gpus.too_late(given)
-        if late:
-            print(late, file=sys.stderr)
-        torchenv.enter_world()
-        self._set_threads(values.get("OMP_NUM_THREADS", ""))
 
     def _world_of(self, asked):
         """The world that a cast, or a step of a check, brings along: NCCL reads its settings when it is first used, which may be
@@ -329,6 +344,7 @@ class Rank(Worker):
     def _follow(self, message):
         """Modules may be loaded, and fail: that is the next cell's failure."""
         _, number, _, _, _, _, fields = message
+        self._stands = None  # it may change what the world's names go back to
         _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
         if error is not None:
             self._bind_error = error
@@ -455,6 +471,10 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
+
+
+def _size(given):
+    return int(given.get("WORLD_SIZE") or 1)
 
 
 def _add(error, why):

@@ -43,6 +43,11 @@ def tidy():
     env.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 
 
+def raw():
+    """The environment as the operating system has it: what compares quickly with what it was before."""
+    return dict(getattr(os.environ, "_data", os.environ))
+
+
 def own_folder():
     """A new folder for this process's files, which nobody else may enter; the agent removes it with the process."""
     if not _runtime:

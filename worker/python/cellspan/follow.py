@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from . import reloads, torchenv
+from . import environment, reloads, torchenv
 
 LARGEST = 1 << 20  # bytes of what a FOLLOW can bring
 # What a machine, or its Slurm, sets for itself; on home's own machine the ranks take it all the same.
@@ -29,16 +29,11 @@ class Lead:
         self._configs = []
         self._settings = {}
         self._text = ""
-        self._untold = self._environ()
-
-    @staticmethod
-    def _environ():
-        """The environment as the operating system has it: what compares quickly."""
-        return dict(getattr(os.environ, "_data", os.environ))
+        self._untold = environment.raw()
 
     def text(self):
         """(what FOLLOW brings, lines for the user)."""
-        environ = self._environ()
+        environ = environment.raw()
         seen = environ, self._options(), set(self._shell.extension_manager.loaded), dict(self._watch.reloaded), self._watch.autoreload()
         if seen == self._seen:
             return self._text, []

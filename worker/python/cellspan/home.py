@@ -162,6 +162,7 @@ class Home(Worker):
     def _tag_threads(self):
         """Threads belong to the cell that starts them; those of a pool, which work for all cells, to the one that runs."""
         start = threading.Thread.start
+        self._started = set()
 
         @functools.wraps(start)
         def tagged(thread):
@@ -169,14 +170,18 @@ class Home(Worker):
             module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
             if not module.startswith(_POOLS):
                 setattr(thread, _OWN, self.number())
-            return start(thread)
+            start(thread)
+            self._started.add(thread)
 
         threading.Thread.start = tagged
 
     def left_behind(self):
         if self.loop.has_more():
             return True
-        return any(getattr(thread, _OWN, None) for thread in threading.enumerate())
+        for thread in tuple(self._started):
+            if not thread.is_alive():
+                self._started.discard(thread)
+        return any(getattr(thread, _OWN, None) for thread in tuple(self._started))
 
     def _tell_owner(self, number, keep):
         self.send("OWNER", number, {"keep": int(keep)})

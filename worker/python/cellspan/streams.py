@@ -187,7 +187,7 @@ class Streams:
 
 def _is_open(fd):
     try:
-        os.fstat(fd)
+        os.get_inheritable(fd)  # the quickest that asks for it
     except OSError:
         return False
     return True

@@ -25,6 +25,7 @@ RESIDENT = {
 SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as torchrun has it
 OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads these where the others are not set
 KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # what stands there already stays
+MEETS = ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS")
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
 
 # Of the process groups that torch sees:
