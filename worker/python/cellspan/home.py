@@ -171,7 +171,8 @@ class Home(Worker):
             if not module.startswith(_POOLS):
                 setattr(thread, _OWN, self.number())
             start(thread)
-            self._started.add(thread)
+            if getattr(thread, _OWN, None):
+                self._started.add(thread)
 
         threading.Thread.start = tagged
 
