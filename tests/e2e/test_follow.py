@@ -142,9 +142,10 @@ def test_ranks_follow_homes_autoreload(fresh, module, tmp_path):
     nb.ok("%%distribute\nfrom mine import answer, Thing\nthing = Thing()")
     module.write("def answer():\n    return 333\nclass Thing:\n    def name(self):\n        return 'new'\n")
     assert rank_values(nb, "(answer(), thing.name())", 2) == [(333, "new")] * 2
-    module.write("def answer(:\n")
-    cell = nb.ok("%%distribute\nanswer()")
-    assert cell.value == "333" and "%autoreload of mine failed: SyntaxError" in cell.stderr, cell.shown
+    for text, failure in (("def answer(:\n", "SyntaxError"), ("import sys\nsys.exit('not now')\n", "SystemExit: not now")):
+        module.write(text)
+        cell = nb.ok("%%distribute\nanswer()")
+        assert cell.value == "333" and f"%autoreload of mine failed: {failure}" in cell.stderr, cell.shown
     module.write("def answer():\n    return 4444\n")
     assert rank_values(nb, "answer()", 2) == [4444] * 2
     nb.ok("%autoreload 0")
@@ -191,11 +192,13 @@ def test_ranks_have_homes_extensions_and_options(fresh, tmp_path):
     assert rank_values(nb, "unloaded", 3) == [True] * 3
 
 
-def test_an_extension_that_ranks_cannot_load_is_told_and_the_cell_runs(fresh, tmp_path):
-    (tmp_path / "picky.py").write_text("import os\ndef load_ipython_extension(ip):\n    if 'RANK' in os.environ:\n        raise OSError('not here')\n")
+@pytest.mark.parametrize("raised, told", [("OSError('not here')", "OSError: not here"), ("SystemExit('not here')", "SystemExit: not here")])
+def test_an_extension_that_ranks_cannot_load_is_told_and_the_cell_runs(fresh, tmp_path, raised, told):
+    text = f"import os\ndef load_ipython_extension(ip):\n    if 'RANK' in os.environ:\n        raise {raised}\n"
+    (tmp_path / "picky.py").write_text(text)
     nb = fresh(cwd=str(tmp_path))
     nb.ok("%%distribute -n 2\npass")
     nb.ok("%load_ext picky")
     cell = nb.ok("%%distribute\n'ran'")
-    assert cell.value == "'ran'" and "%load_ext picky on ranks: OSError: not here" in cell.stderr, cell.shown
+    assert cell.value == "'ran'" and f"%load_ext picky on ranks: {told}" in cell.stderr, cell.shown
     assert nb.ok("%%distribute\n'ran'").stderr == "", "once"

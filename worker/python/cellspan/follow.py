@@ -9,6 +9,7 @@ import os
 import sys
 
 from . import environment, reloads, torchenv
+from .errors import in_words
 
 LARGEST = 1 << 20  # bytes of what a FOLLOW can bring
 # What a machine, or its Slurm, sets for itself; on home's own machine the ranks take it all the same.
@@ -189,5 +190,7 @@ class Follower:
     def _try(self, what, function, *args):
         try:
             function(*args)
-        except Exception as error:  # noqa: BLE001 - the cell may not need it
-            self._failed.append(f"{what} on ranks: {type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the cell may not need it, and SystemExit ends no rank
+            self._failed.append(f"{what} on ranks: {in_words(error)}")

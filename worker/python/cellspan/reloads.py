@@ -10,6 +10,8 @@ import os
 import sys
 import sysconfig
 
+from .errors import in_words
+
 AUTORELOAD = "IPython.extensions.autoreload"
 _reload = importlib.reload
 
@@ -99,8 +101,10 @@ class Imported:
             self._own[name] = spec, path, _time_of(path)  # once, also when it fails
             try:
                 self._reload(sys.modules[name], shell if how["objects"] else None)
-            except Exception as error:  # noqa: BLE001 - the user's module; what was imported before stays
-                told.append(f"%autoreload of {name} failed: {type(error).__name__}: {error}")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's module; what was imported before stays
+                told.append(f"%autoreload of {name} failed: {in_words(error)}")
         return told
 
     def _reload(self, module, shell):
