@@ -7,6 +7,8 @@
 #include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
+#define NOTES "notes" /* in what home said of its names: lines that are true when these are sent */
+
 /* ---- what home has, and a port ---- */
 
 static int join(struct buf *out, char **names)
@@ -198,10 +200,21 @@ void gather_look(struct cell *c)
         go_on(c);
 }
 
+static void note_lines(struct cell *c, struct slice text)
+{
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+
+        if (line.n)
+            stream_note(c, "%.*s", SLICE_ARG(line));
+    }
+}
+
 void gather_ship(struct cell *c)
 {
     struct err err = { "" };
 
+    note_lines(c, text_slice(c->captured, NOTES));
     if (shipments_plan(c->group, &c->to, c->captured, &c->ships, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
@@ -211,16 +224,6 @@ void gather_ship(struct cell *c)
             return;
     if (c->ships.n == 0)
         go_on(c);
-}
-
-static void note_lines(struct cell *c, struct slice text)
-{
-    while (text.n) {
-        const struct slice line = slice_line(&text);
-
-        if (line.n)
-            stream_note(c, "%.*s", SLICE_ARG(line));
-    }
 }
 
 /* "CaptureError: lock was not sent": the name goes before the colon. */
@@ -243,16 +246,21 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
 static void take_captured(struct cell *c, const struct span *m)
 {
     json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
-    const struct slice error = text_slice(names, "error");
+    const struct slice error = text_slice(names, "error"), notes = m->v[F_CAPTURED_WARNINGS].s;
 
     c->wants_capture = false;
-    note_lines(c, m->v[F_CAPTURED_WARNINGS].s);
     json_decref(c->captured);
     c->captured = names;
-    if (error.n)
+    if (error.n) {
+        note_lines(c, notes);
         fail_in_words_of_python(c, error);
-    else
-        gather_look(c);
+        return;
+    }
+    if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    gather_look(c);
 }
 
 static void take_packed(struct cell *c, const struct span *m)

@@ -25,6 +25,18 @@ def conflict(cell, *names, ranks="ranks 0-1", lowest=0):
     return text
 
 
+def test_what_shares_memory_is_said_to_go_along_only_where_it_goes(shared_notebook):
+    nb = shared_notebook.get()
+    nb.ok("import numpy\nmodel = {'w': numpy.ones(1 << 17)}\nopt = {'params': model['w'], 'lr': 1}")
+    nb.ok("%%distribute\nmodel['w'][0] = rank + 6 + opt['lr']")
+    nb.ok("opt['lr'] = 2")
+    cell = nb.run("%%distribute\nmodel, opt")
+    assert "%push " in cell.assert_error(CONFLICT).error["evalue"] and "they share memory" not in cell.stderr, cell.shown
+    nb.ok("%push model opt")
+    nb.ok("opt['lr'] = 3")
+    assert "model is sent again with opt, which changed: they share memory" in nb.ok("%%distribute\nmodel, opt").stderr
+
+
 @pytest.mark.parametrize(
     "make, theirs, ours, look",
     [
