@@ -157,3 +157,12 @@ def test_requests_that_are_no_cells_are_answered(nb, end):
     cell = nb.run("1", LIMIT, user_expressions={"a": "odd"})
     assert cell.reply["user_expressions"]["a"]["status"] in ("ok", "error"), cell.reply
     nb.ok("del odd")
+
+
+@pytest.mark.parametrize("where, error, told", [("%%distribute -n 2\n", "RankDied", "ranks 0-1 are new"), ("", "HomeDied", "")], ids=["ranks", "home"])
+def test_a_process_that_cannot_answer_any_more_ends_and_says_why(nb, where, error, told):
+    nb.ok(f"{where}1", LIMIT)
+    cell = nb.run(f"{where}import builtins\nbuiltins.isinstance = None", LIMIT).assert_error(error)
+    assert "no cell can run in this process any more: TypeError" in cell.traceback, cell.shown
+    cell = nb.ok(f"{where}1 + 1", LIMIT)
+    assert cell.value == "2" and told in cell.stderr, cell.shown

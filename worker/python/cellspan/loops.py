@@ -12,7 +12,10 @@ import sys
 import threading
 
 from . import _link
+from .errors import give_up
 from .imports import when_imported
+
+FAILURES = 100  # in a row, until asyncio is not used, and as many more until the process ends
 
 
 class Loop:
@@ -24,6 +27,7 @@ class Loop:
         self._born = born
         self._pretending = False
         self._serving = False
+        self._failures = 0  # of the loop, since it last had messages
 
     def need(self):
         """asyncio's loop, which then exists."""
@@ -40,19 +44,29 @@ class Loop:
         self._serving = True
         while True:
             try:
-                if self.asyncio is None and "asyncio" in sys.modules:
-                    self._make()
-                if self.asyncio is None:
-                    _link.wait()
-                    self._readable()
-                else:
-                    self._rest()
-                    self.asyncio.run_forever()
+                self._serve_some()
             except _link.LinkDead:
                 os._exit(1)
-            except BaseException:  # noqa: BLE001 - of a task of an earlier cell, or of a loop that was patched while it ran
+            except BaseException as error:  # noqa: BLE001 - of a task of an earlier cell, or of a loop that was patched while it ran
+                self._failures += 1
+                if self._failures > 2 * FAILURES:
+                    give_up(error)
                 if self.asyncio is not None and self.asyncio.is_closed():
                     self.asyncio = None
+
+    def _serve_some(self):
+        if self.asyncio is None and "asyncio" in sys.modules:
+            self._make()
+        if self.asyncio is None or self._failures > FAILURES:  # asyncio needs what a cell has taken away: builtins.len = None
+            _link.wait()
+            self._take()
+        else:
+            self._rest()
+            self.asyncio.run_forever()
+
+    def _take(self):
+        self._readable()
+        self._failures = 0
 
     def has_more(self):
         """Do tasks or timers wait that cells have left behind?"""
@@ -76,7 +90,7 @@ class Loop:
 
         loop = self.asyncio = asyncio.SelectorEventLoop()
         asyncio.set_event_loop(loop)
-        loop.add_reader(_link.fileno(), self._readable)
+        loop.add_reader(_link.fileno(), self._take)
         self._born(loop)
         if self._serving:
             self._pretend()

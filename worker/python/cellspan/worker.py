@@ -16,7 +16,7 @@ import sys
 import threading
 
 from . import _link, environment, interrupts
-from .errors import text_of
+from .errors import give_up, text_of
 from .loops import Loop
 from .publish import to_json
 from .shell import left_by_interrupt
@@ -201,7 +201,12 @@ class Worker:
                 self.streams.flush()
         except BaseException:  # noqa: BLE001 - sys.stderr may be anything; the answer is not to depend on it
             pass
-        self.failed(message[0], message[1], error)
+        try:
+            self.failed(message[0], message[1], error)
+        except KeyboardInterrupt:
+            self.failed(message[0], message[1], error)
+        except BaseException as worse:  # noqa: BLE001 - what answers need is gone
+            give_up(worse)
 
     def failed(self, kind, number, error):
         """Serving a message of this kind, of cell `number`, failed: answer all the same."""
