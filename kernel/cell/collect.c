@@ -147,7 +147,7 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
 
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
-    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s);
+    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s, m->v[F_DONE_ASSIGNED].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
         cast_failed(c, m);
     if (!member || member->state != MEMBER_RUNNING) {

@@ -339,18 +339,20 @@ static struct slice code_of(const struct cell *c)
 static int add_names(const struct cell *c, struct buf *out)
 {
     json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->captured);
+    json_t *doubtful = group_doubtful(c->group, &c->to);
     size_t k;
     json_t *row;
-    int rc = watch && deleted ? 0 : -1;
+    int rc = watch && doubtful && deleted ? 0 : -1;
 
     json_array_foreach(json_object_get(c->captured, "assigned"), k, row)
     {
         if (rc == 0)
             rc = json_array_append(watch, json_array_get(row, 0));
     }
-    if (rc == 0 && (json_array_size(watch) || json_array_size(deleted)))
-        rc = text_json(out, json_pack("{s:O, s:O}", "watch", watch, "deleted", deleted));
+    if (rc == 0 && (json_array_size(watch) || json_array_size(doubtful) || json_array_size(deleted)))
+        rc = text_json(out, json_pack("{s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful, "deleted", deleted));
     json_decref(watch);
+    json_decref(doubtful);
     json_decref(deleted);
     return rc;
 }

@@ -22,6 +22,7 @@ static void rank_release(struct rank *r)
 {
     json_decref(r->known);
     json_decref(r->unsure);
+    json_decref(r->before);
     json_decref(r->said);
     free(r->ran);
 }
@@ -44,8 +45,12 @@ void group_destroy(struct group *g)
 
 static int rank_init(struct rank *r, unsigned number)
 {
-    *r = (struct rank){ .number = number, .known = json_object(), .unsure = json_object(), .said = json_object() };
-    if (r->known && r->unsure && r->said)
+    *r = (struct rank){ .number = number,
+                        .known = json_object(),
+                        .unsure = json_object(),
+                        .before = json_object(),
+                        .said = json_object() };
+    if (r->known && r->unsure && r->before && r->said)
         return 0;
     rank_release(r);
     return -1;
@@ -160,7 +165,8 @@ uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n
 
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
-    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 || json_object_clear(r->said) < 0)
+    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 || json_object_clear(r->before) < 0 ||
+        json_object_clear(r->said) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
     r->node = node;
@@ -180,6 +186,7 @@ void rank_end(struct rank *r)
     r->pid = 0;
     json_object_clear(r->known);
     json_object_clear(r->unsure);
+    json_object_clear(r->before);
     json_object_clear(r->said);
     r->n_ran = 0;
 }
@@ -246,8 +253,10 @@ void group_open_world(struct group *g, unsigned world)
 
 void group_forget_versions(struct group *g)
 {
-    for (unsigned k = 0; k < g->size; k++)
+    for (unsigned k = 0; k < g->size; k++) {
         json_object_clear(g->rank[k].known);
+        json_object_clear(g->rank[k].before);
+    }
 }
 
 void group_forget_said(struct group *g)
@@ -256,18 +265,31 @@ void group_forget_said(struct group *g)
         json_object_clear(g->rank[k].said);
 }
 
-void rank_answered(struct rank *r, bool unbound, struct slice gone)
+static void forget_each(json_t *of, struct slice with_commas)
+{
+    char *names = with_commas.n ? strndup(with_commas.p, with_commas.n) : NULL, *rest = NULL;
+
+    for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
+        json_object_del(of, one);
+    free(names);
+}
+
+void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice assigned)
 {
     const char *name;
     json_t *value;
-    char *names = gone.n ? strndup(gone.p, gone.n) : NULL, *rest = NULL;
 
     if (unbound)
         json_object_foreach(r->unsure, name, value) json_object_del(r->known, name);
     json_object_clear(r->unsure);
-    for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
-        json_object_del(r->known, one);
-    free(names);
+    forget_each(r->before, assigned);
+    json_object_foreach(r->before, name, value)
+    {
+        if (json_is_null(value) || json_object_set(r->known, name, value) < 0)
+            json_object_del(r->known, name);
+    }
+    json_object_clear(r->before);
+    forget_each(r->known, gone);
 }
 
 /* ---- the cells that ran ---- */

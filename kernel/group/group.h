@@ -25,6 +25,7 @@ struct rank {
     unsigned lives;    /* processes that this rank has had */
     json_t *known;     /* owned: name -> version of what home shipped to it */
     json_t *unsure;    /* owned: the names that were sent to it since it last answered */
+    json_t *before;    /* owned: name -> what `known` had, or null, of names that its cell is to assign */
     json_t *said;      /* owned: name -> what it says of its own value, of those that this cell asked it about */
     struct stretch *ran; /* owned, n_ran of them, in order: the cells that it ran, as places in the group's list */
     unsigned n_ran;
@@ -96,8 +97,9 @@ void group_forget_versions(struct group *g);
 /* A cell begins: what ranks said for the one before means nothing any more. */
 void group_forget_said(struct group *g);
 /* It answered a RUN or FETCH. unbound: it could not take what was sent before. gone: names that came from home, with
- * commas, and are no more. It lacks both. */
-void rank_answered(struct rank *r, bool unbound, struct slice gone);
+ * commas, and are no more. It lacks both. assigned: of group_doubtful()'s names those that its cell has assigned, with
+ * commas; of the others it has what it had. */
+void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice assigned);
 
 /* The cells that ran on the group and not on this rank, as "4, 7-9", into out, which is empty; returns how many, or -1. */
 unsigned rank_cells(const struct rank *r); /* how many it ran */

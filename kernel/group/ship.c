@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* Why a name is listed: CAPTURED's `how`. */
-enum how { HOW_READ, HOW_NAMED, HOW_PUSHED, HOW_SPARE, HOW_PULLED, HOW_TIED };
+enum how { HOW_READ, HOW_NAMED, HOW_PUSHED, HOW_SPARE, HOW_PULLED, HOW_TIED, HOW_MAYBE };
 
 struct row {
     const char *name;
@@ -117,7 +117,7 @@ static enum lot lot_of_said(const struct row *row, const char *said, bool curren
         return LOT_HAS;
     if (strcmp(said, "same") == 0)
         return current && !drawn ? LOT_HAS : LOT_SEND;
-    if (row->how == HOW_SPARE) /* the cell assigns it: it does not need home's */
+    if (row->how == HOW_SPARE || row->how == HOW_MAYBE) /* the cell assigns it: it does not need home's */
         return LOT_HAS;
     return row->how == HOW_NAMED || row->how == HOW_PUSHED ? LOT_SEND : LOT_CLASH;
 }
@@ -354,18 +354,65 @@ int shipment_sent(struct group *g, const struct shipment *s, const json_t *captu
     return 0;
 }
 
-int group_assigned(struct group *g, const struct ranks *to, const json_t *captured)
+static int rank_assigns(struct rank *r, const char *name, json_t *version)
+{
+    json_t *was = json_object_get(r->known, name);
+
+    if (was && json_equal(was, version))
+        return 0;
+    if (json_object_set_new(r->before, name, was ? json_incref(was) : json_null()) < 0)
+        return -1;
+    return json_object_set(r->known, name, version);
+}
+
+/* The names that are not sent: those of "assigned", and of the others those of which the rank has a value of its own. */
+static int rank_assigns_all(struct rank *r, const json_t *captured)
 {
     size_t at;
     json_t *row;
+    int rc = 0;
 
-    json_array_foreach(
-        json_object_get(captured, "assigned"), at,
-        row) for (long k = ranks_next(to, 0); k >= 0;
-                  k = ranks_next(to, (unsigned)k + 1)) if (json_object_set(g->rank[k].known,
-                                                                           json_string_value(json_array_get(row, 0)),
-                                                                           json_array_get(row, 1)) < 0) return -1;
+    json_object_clear(r->before);
+    json_array_foreach(json_object_get(captured, "assigned"), at, row)
+    {
+        if (rc == 0)
+            rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
+    }
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
+        if (rc == 0 && json_integer_value(json_array_get(row, 5)) == HOW_SPARE)
+            rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
+    }
+    return rc;
+}
+
+int group_assigned(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (rank_assigns_all(&g->rank[k], captured) < 0)
+            return -1;
     return 0;
+}
+
+json_t *group_doubtful(const struct group *g, const struct ranks *to)
+{
+    json_t *names = json_object(), *list = json_array();
+    const char *name;
+    json_t *value;
+    int rc = names && list ? 0 : -1;
+
+    for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        rc = json_object_update(names, g->rank[k].before);
+    json_object_foreach(names, name, value)
+    {
+        if (rc == 0)
+            rc = json_array_append_new(list, json_string(name));
+    }
+    json_decref(names);
+    if (rc == 0)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
 json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)

@@ -47,8 +47,13 @@ void touched_release(struct touched *t);
 MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);
 /* These ranks were sent the captured versions of the shipment's names. */
 MUST_USE int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured);
-/* The cell assigns these names on the ranks: what stands there then is newer than home's captured versions. */
+/* The cell assigns names on the ranks, of which it is sent none: what stands there then is newer than home's captured versions.
+ * Call it when all shipments are sent. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
+
+/* Of these names those of which a rank in `to` had another version than home's: a rank whose cell fails has to say whether
+ * it had assigned them by then (rank_answered()). A new array, or NULL when memory is out. */
+json_t *group_doubtful(const struct group *g, const struct ranks *to);
 
 /* Of the names that home has deleted those that it has sent to ranks in `to`, which forget them with this cell: a new
  * array, or NULL when memory is out. */

@@ -176,8 +176,9 @@ def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
     pids = nb.rank_pids(2)
     assert rank_values(nb, "slow.n", 2) == [1, 1]
     nb.ok("slow.n = 2")
+    told = len(nb.strays)
     cell = nb.start("%%distribute\nslow.n")
-    nb.until(lambda: any("asked" in str(m["content"].get("text")) for m in nb.strays + [m for c in nb.cells.values() for m in c.messages]))
+    nb.until(lambda: any("asked" in str(m["content"].get("text")) for m in nb.strays[told:] + cell.messages))
     nb.km.interrupt_kernel()
     nb.wait(cell).assert_error("KeyboardInterrupt")
     assert nb.rank_pids(2) == pids and rank_values(nb, "slow.n", 2, "--no-capture") == [1, 1]
@@ -234,6 +235,41 @@ def test_what_ranks_assign_after_a_conflict_is_theirs(nb):
     conflict(nb.run("%%distribute -n 2\nv.sum()"), "v")
     nb.ok("%%distribute -n 2\nv = rank")
     assert rank_values(nb, "v", 2) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "make, theirs, ours, anew, look",
+    [
+        ("v = 1000", "v += 1", "v += 5", "v = 3000 + rank", "v"),
+        ("v = [1000]", "v.append(rank)", "v.append(5)", "v = [rank]", "v"),
+        ("v = list(range(1 << 15))", "v.append(rank)", "v.append(5)", "v = [rank]", "len(v)"),
+        ("import numpy\nv = numpy.zeros(1 << 16)", "v[0] = 1", "v[1] += 2", "import numpy\nv = numpy.full(3, rank)", "float(v.sum())"),
+    ],
+    ids=["number", "list", "large list", "large array"],
+)
+def test_what_a_cell_assigns_is_the_ranks_once_it_has_assigned_it(nb, make, theirs, ours, anew, look):
+    def both_change():
+        nb.ok(make)
+        nb.ok("%%distribute -n 2\n" + theirs)
+        nb.ok(ours)
+
+    both_change()
+    nb.ok("%%distribute -n 2\n" + anew)
+    wanted = rank_values(nb, look, 2)
+    both_change()
+    nb.run("%%distribute -n 2\n1 / 0\n" + anew).assert_error("ZeroDivisionError")
+    conflict(nb.run("%%distribute -n 2\nv"), "v")
+    nb.run("%%distribute -n 2\n" + anew + "\n1 / 0").assert_error("ZeroDivisionError")
+    assert rank_values(nb, look, 2) == wanted
+    nb.ok(ours)
+    conflict(nb.run("%%distribute -n 2\nv"), "v")
+    nb.ok(make)
+    home = values(nb.ok(look))
+    nb.run("%%distribute -n 2\n1 / 0\n" + anew).assert_error("ZeroDivisionError")
+    assert rank_values(nb, look, 2) == [home] * 2
+    nb.ok(make)
+    nb.run("%%distribute -n 2\n" + anew + "\n1 / 0").assert_error("ZeroDivisionError")
+    assert rank_values(nb, look, 2) == wanted
 
 
 def test_a_refused_cell_changes_nothing_of_what_shares_memory(nb):

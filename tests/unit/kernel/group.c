@@ -167,6 +167,7 @@ static void rules(void)
         { "[\"a\", 3, 8, \"\", 1, 2]", NULL, "asked", "of %push nothing goes that is there" },
         { "[\"a\", 3, 8, \"\", 1, 2]", "changed", "goes", "and all that is not" },
         { "[\"a\", 4, 8, \"\", 1, 3]", "changed", "has", "what the cell assigns does not need home's" },
+        { "[\"a\", 4, 8, \"\", 1, 6]", "changed", "has", "nor what it may assign" },
         { "[\"a\", 4, 8, \"\", 0, 4]", "changed", "has", "what was pulled does not go back" },
         { "[\"a\", 4, 8, \"\", 0, 4]", "gone", "goes", "but to a rank that has none" },
         { "[\"a\", 4, 8, \"\", 0, 0]", "changed", "clash", "home's change of it is one in place" },
@@ -178,6 +179,41 @@ static void rules(void)
         json_object_set_new(g->rank[0].known, "a", json_integer(3));
         is_text(lot(g, cases[k].row, cases[k].said), cases[k].want, cases[k].what);
     }
+    group_destroy(g);
+}
+
+static json_int_t known(const struct group *g, unsigned rank, const char *name)
+{
+    return json_integer_value(json_object_get(g->rank[rank].known, name));
+}
+
+static void what_a_cell_assigns(void)
+{
+    static const char text[] = "{\"names\": [[\"small\", 4, 8, \"\", 1, 3], [\"perhaps\", 4, 8, \"\", 1, 6]], "
+                               "\"assigned\": [[\"large\", 9], [\"new\", 5], [\"same\", 2]]}";
+    struct group *g = living_group(2);
+    struct ranks one = RANKS_INIT;
+    json_t *captured = parse(text), *names;
+
+    if (ranks_add(&one, 1) < 0)
+        abort();
+    json_object_update_new(g->rank[1].known, parse("{\"small\": 1, \"perhaps\": 1, \"large\": 3, \"same\": 2}"));
+    ok(group_assigned(g, &one, captured) == 0 && known(g, 1, "small") == 4 && known(g, 1, "large") == 9 && known(g, 1, "new") == 5,
+       "what is to be assigned counts as newer than home's");
+    ok(known(g, 1, "perhaps") == 1, "not what only may be");
+    ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 3, "it is to be told of where a rank had another version");
+    json_decref(names);
+    rank_answered(&g->rank[1], false, slice_text("new"), slice_text("large,new"));
+    ok(known(g, 1, "large") == 9, "what the cell has assigned is so");
+    ok(known(g, 1, "small") == 1, "of what it has not the rank has what it had");
+    ok(!json_object_get(g->rank[1].known, "new"), "and nothing where the name is gone");
+    ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 0, "then nothing is in doubt");
+    json_decref(names);
+    ok(group_assigned(g, &one, captured) == 0, "the next cell assigns them");
+    rank_answered(&g->rank[1], false, slice_of("", 0), slice_of("", 0));
+    ok(known(g, 1, "small") == 1 && !json_object_get(g->rank[1].known, "new"), "it never ran: all is as it was");
+    json_decref(captured);
+    ranks_release(&one);
     group_destroy(g);
 }
 
@@ -209,6 +245,7 @@ int main(void)
     ledger();
     shipping();
     rules();
+    what_a_cell_assigns();
     nonsense_from_home();
     return plan_done();
 }

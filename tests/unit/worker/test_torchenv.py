@@ -110,7 +110,7 @@ def make():
     return dist.new_group([0]).group_name, torchenv.look()
 print(enter("3"), make())
 first = dist.group.WORLD
-print(enter("2"), len(dist.distributed_c10d._world.pg_map), len(groups.maps()), make(), enter("3"), dist.group.WORLD is first)
+print(enter("2"), len(dist.distributed_c10d._world.pg_map), len(groups.maps(dist)), make(), enter("3"), dist.group.WORLD is first)
 print(enter("2"), enter("4"), torchenv.explained(torchenv.UNINITIALISED), torchenv.explained("no"))
 print(enter("4", "1"), groups.hidden, enter("3", "1"), make(), enter("3", "1"), enter("3", "2"))
 """

@@ -100,6 +100,8 @@ class Rank(Worker):
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & STDIN))
         cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
         self.quiet = bool(flags & QUIET)
+        names = loads(fields["names"])
+        self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
         cell.before = lambda: self._set_up(fields)
         self.begin(cell, fields)
         self.execute(cell, self._done)
@@ -111,9 +113,7 @@ class Rank(Worker):
         """What must be in place before the cell runs."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        names = loads(fields["names"])
-        self._origins.watch(names.get("watch", ()))
-        self._origins.home_deleted(names.get("deleted", ()))
+        self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
         self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
         try:
             if fields["cwd"]:
@@ -246,6 +246,7 @@ class Rank(Worker):
         fields["flags"] |= self._unbound
         self._unbound = 0
         fields["gone"] = ",".join(self._origins.gone())
+        fields["assigned"] = ",".join(self._origins.assigned(fields["status"] == "ok"))
         try:
             self.send("DONE", number, fields, blob if fd >= 0 else 0, fd, size)
         finally:

@@ -43,7 +43,7 @@ OWN = frozenset(
 )
 NUMBERED = re.compile(r"_i\d+$")
 EACH_TIME = "_cellspan_"  # names that begin so are gone from the ranks once they were used: they are never known there
-READ, NAMED, PUSHED, UNNEEDED, PULLED, TIED = range(6)  # why a name is listed: CAPTURED's `how`
+READ, NAMED, PUSHED, UNNEEDED, PULLED, TIED, UNSURE = range(7)  # why a name is listed: CAPTURED's `how`
 SIMPLE = (int, float, complex, bool, type(None))
 
 
@@ -84,7 +84,7 @@ class Sent:
 class Known:
     """What is known of one name: its version and what the value looked like."""
 
-    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
@@ -96,6 +96,7 @@ class Known:
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
         self.failed = failed  # why it did not pickle
+        self.cells = -1  # home's cells that had begun when it was looked at last
 
     def is_proven(self):
         """Whether there is something to compare all large buffers with: there is not while a version was looked at and
@@ -122,11 +123,13 @@ class Capture:
         self._changes = Assigned()
         self._deleted = {}  # names (in order) that were captured and home has deleted
         self._pushing = False
+        self._cells = 0  # home's that have begun
 
     # ---- which
 
     def began(self):
         """A cell of home begins."""
+        self._cells += 1
         self._changes.began()
 
     def ran(self, code, ended):
@@ -216,14 +219,15 @@ class Capture:
             if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue
             old = self._known.get(name) if certain and not explicit else None
-            if old is not None and old.size > SPARE and old.is_proven() and not self._was_assigned(name, old):
-                self._assigned.append((name, old.version))  # what it looks like matters when it is read
+            if old is not None and old.size > SPARE and old.cells == self._cells and old.is_proven():
+                self._assigned.append((name, old.version))  # no cell of home can have changed it
                 continue
             known, _ = self._look_at(name, proof=hashed if certain else None)
             if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
-                rows.append([name, known.version, known.size, "assigned by the cell", known.since, UNNEEDED])
+                how = UNNEEDED if certain else UNSURE
+                rows.append([name, known.version, known.size, "assigned by the cell", known.since, how])
         return rows
 
     def _wanted(self, found, explicit):
@@ -296,7 +300,7 @@ class Capture:
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
         known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
         self._changes.looked_at(name)
-        known.ident = id(value)
+        known.ident, known.cells = id(value), self._cells
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled = old.since, old.via, old.pulled
         return known, inner

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import types
+import weakref
 
 from . import parcel, reducers
 from .limit import Limit, TooSlow
@@ -29,6 +30,14 @@ OWN = "the rank's own"  # why nothing is there to compare with: the rank has bou
 
 class Unknown(Exception):
     """It can't be told whether a value was changed; the text says why."""
+
+
+def _hold(value):
+    """A function that gives the value, where that is possible without keeping it alive."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
 
 
 class Kept:
@@ -80,6 +89,7 @@ class Origins:
         self.deleted = set()  # names that are gone since home deleted them
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself, and home has too
+        self._doubtful = {}  # name -> a function that gives what it was before the cell; None: there was nothing
 
     # ---- what comes and goes
 
@@ -108,9 +118,16 @@ class Origins:
             return None, f"{KEPT_MAX} larger parcels are kept already"
         return kept, ""
 
-    def watch(self, names):
-        """The rank binds these itself, and home has them: gone() tells of them too."""
+    def watch(self, names, doubtful=()):
+        """A cell is to bind these itself, and home has them: gone() tells of them too. doubtful: names that assigned() is to
+        tell of."""
         self._watched.update(name for name in names if name not in self._of)
+        self._doubtful = {name: _hold(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
+
+    def assigned(self, ended):
+        """The doubtful names that the cell has bound. ended: without an error, so that it came to every statement."""
+        held, self._doubtful = self._doubtful, {}
+        return [name for name, get in held.items() if ended or get is None or get() is not self.user_ns.get(name)]
 
     def gone(self):
         """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
