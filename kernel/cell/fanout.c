@@ -363,7 +363,7 @@ void fanout_run(struct cell *c)
     struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT, names = BUF_INIT;
 
     world_open(c);
-    logs_note(c->nb, c->id, c->count, false);
+    logs_note(c->nb, c->id, c->count, c->group->size);
     if (group_assigned(c->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0 ||

@@ -366,7 +366,7 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     nb->home_parent = request_ref(r);
     a->execute = true;
     a->count = nb->home_count = count;
-    logs_note(nb, a->cell, count, true);
+    logs_note(nb, a->cell, count, 0);
     a->silent = request_flag(r, "silent", false);
     a->stop_on_error = request_flag(r, "stop_on_error", true);
     nb->executing = a;

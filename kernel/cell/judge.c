@@ -183,6 +183,10 @@ void judge_interrupt(struct cell *c)
         cell_fail(c, "KeyboardInterrupt", "%%ranks logs was interrupted");
         return;
     }
+    if (c->plan.kind == PLAN_RANKS && c->state < CELL_RUNNING) {
+        cell_fail(c, "KeyboardInterrupt", "interrupted: ranks that have ended are started by the next cell");
+        return;
+    }
     if (c->state < CELL_RUNNING) {
         cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
         return;

@@ -20,12 +20,12 @@ struct logs {
     size_t nodes, at_node;
     struct buf bits;          /* the ranks that are asked for, as LOGS has them */
     uint64_t place, due_ns;   /* where to go on; when the answer, or the next question, is due */
-    bool waiting, lost, found;
+    bool waiting, lost, found, known; /* known: something ran under that number */
 };
 
 /* ---- what ran ---- */
 
-void logs_note(struct notebook *nb, uint64_t id, unsigned count, bool home)
+void logs_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks)
 {
     struct ran *more;
 
@@ -39,14 +39,14 @@ void logs_note(struct notebook *nb, uint64_t id, unsigned count, bool home)
         nb->ran = more;
         nb->ran_room = nb->ran_room * 2 + 16;
     }
-    nb->ran[nb->n_ran++] = (struct ran){ .id = id, .count = count, .home = home };
+    nb->ran[nb->n_ran++] = (struct ran){ .id = id, .count = count, .ranks = ranks };
 }
 
 /* The last one on ranks; without any, the last of home. */
 static unsigned last_count(const struct notebook *nb)
 {
     for (size_t k = nb->n_ran; k > 0; k--)
-        if (!nb->ran[k - 1].home)
+        if (nb->ran[k - 1].ranks)
             return nb->ran[k - 1].count;
     return nb->n_ran ? nb->ran[nb->n_ran - 1].count : 0;
 }
@@ -59,8 +59,11 @@ static int find_cells(struct cell *c, struct logs *l)
     if (!(l->ran = calloc(nb->n_ran + 1, sizeof *l->ran)))
         return -1;
     for (size_t k = 0; k < nb->n_ran; k++)
-        if (nb->ran[k].count == l->count && !(nb->ran[k].home && c->plan.ranks))
-            l->ran[l->n++] = nb->ran[k];
+        if (nb->ran[k].count == l->count) {
+            l->known = true;
+            if (nb->ran[k].ranks || !c->plan.ranks)
+                l->ran[l->n++] = nb->ran[k];
+        }
     return 0;
 }
 
@@ -78,20 +81,24 @@ static int find_nodes(struct notebook *nb, struct logs *l)
     return 0;
 }
 
-/* Without -r all that there ever were. */
+/* Without -r all that there were when the cell ran. */
 static int find_ranks(struct cell *c, struct logs *l, struct err *err)
 {
-    const unsigned most = c->nb->group->size > 64 ? c->nb->group->size : 64;
+    unsigned most = 0;
 
-    if (c->plan.ranks && (c->nb->group->size == 0 || ranks_parse(&c->to, c->plan.ranks, c->nb->group->size, err) < 0))
+    for (size_t k = 0; k < l->n; k++)
+        most = l->ran[k].ranks > most ? l->ran[k].ranks : most;
+    if (c->plan.ranks && most == 0)
+        return err_set(err, c->plan.cell ? "no ranks ran that cell" : "there are no ranks yet");
+    if (c->plan.ranks && ranks_parse(&c->to, c->plan.ranks, most, err) < 0)
         return -1;
-    if (!c->plan.ranks && ranks_add_range(&c->to, 0, most - 1) < 0)
-        return -1;
+    if (!c->plan.ranks && most && ranks_add_range(&c->to, 0, most - 1) < 0)
+        return err_set(err, "out of memory");
     for (unsigned k = 0; k < c->to.words * 64; k += 8) {
         const char byte = (char)(c->to.bit[k / 64] >> k % 64 & 0xff);
 
         if (buf_add(&l->bits, &byte, 1) < 0)
-            return -1;
+            return err_set(err, "out of memory");
     }
     return 0;
 }
@@ -118,12 +125,12 @@ static void ask(struct cell *c)
     for (; l->at < l->n; l->at++, l->at_node = 0) {
         const struct ran *ran = &l->ran[l->at];
 
-        for (; l->at_node < (ran->home ? 1 : l->nodes); l->at_node++, l->place = 0) {
+        for (; l->at_node < (ran->ranks ? l->nodes : 1); l->at_node++, l->place = 0) {
             struct span m = { .kind = SPAN_LOGS, .cell = c->id };
 
             m.v[F_LOGS_OF].u64 = ran->id;
             m.v[F_LOGS_AT].u64 = l->place;
-            if (!ran->home)
+            if (ran->ranks)
                 m.v[F_LOGS_RANKS].s = buf_slice(&l->bits);
             l->waiting = true;
             l->due_ns = notebook_now(c->nb) + ANSWER_NS;
@@ -161,12 +168,12 @@ void logs_begin(struct cell *c)
 
     if (!l || find_cells(c, l) < 0 || find_nodes(c->nb, l) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
-    } else if (find_ranks(c, l, &err) < 0) {
-        cell_fail(c, "UsageError", "-r %s: %s", c->plan.ranks ? c->plan.ranks : "",
-                  err.text[0] ? err.text : "there are no ranks yet");
-    } else if (l->n == 0 && c->plan.cell) {
+    } else if (!l->known && c->plan.cell) {
         cell_fail(c, "UsageError", "--cell %u: no such cell ran here (the last on ranks is In [%u])", l->count,
                   last_count(c->nb));
+    } else if (find_ranks(c, l, &err) < 0) {
+        cell_fail(c, c->plan.ranks ? "UsageError" : "RuntimeError", "%s%s%s%s", c->plan.ranks ? "-r " : "",
+                  c->plan.ranks ? c->plan.ranks : "", c->plan.ranks ? ": " : "", err.text);
     } else {
         c->state = CELL_LOOKING;
         c->plan.merge = PLAN_PREFIX; /* what ranks printed alike came at other times than it comes now */

@@ -271,7 +271,7 @@ struct notebook {
     struct page *page;        /* owned: what the page under Jupyter's server takes; NULL: another client has all */
     unsigned home_count;      /* In [home_count] is what home runs, or ran last */
     struct gap *home_gap;     /* owned: with page */
-    struct ran { uint64_t id; unsigned count; bool home; } *ran; /* owned, n_ran of them: cells, for %ranks logs */
+    struct ran { uint64_t id; unsigned count, ranks; } *ran; /* owned, n_ran of them: cells, for %ranks logs; ranks 0: home's */
     size_t n_ran, ran_room;
     struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
     unsigned n_gauges;
@@ -507,7 +507,8 @@ void gauges_release(struct notebook *nb);
 
 /* logs.c */
 struct logs;
-void logs_note(struct notebook *nb, uint64_t id, unsigned count, bool home); /* this cell runs, as In [count] */
+/* This cell runs, as In [count], on some of so many ranks; 0: at home. */
+void logs_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
 void logs_begin(struct cell *c);
 void logs_take(struct cell *c, unsigned node, const struct span *m);
 void logs_lost(struct cell *c, unsigned node);

@@ -194,3 +194,14 @@ def test_a_traceback_that_takes_too_long_is_shown_plainly(fresh, where):
     cell = nb.run(where + "1 / 0", LIMIT).assert_error("ZeroDivisionError")
     assert "Traceback (most recent call last)" in cell.traceback and "1 / 0" in cell.traceback, cell.shown
     assert nb.rank_pids(2) == pids
+
+
+def test_while_ranks_end_so_that_they_are_restarted(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nimport signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nkept = 1")
+    cell = nb.start("%ranks restart")
+    assert not nb.quiet(1) or cell.status is None, "they take their time to end"
+    nb.control("interrupt_request")
+    told = nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt").error["evalue"]
+    assert "started by the next cell" in told, told
+    assert nb.ok("%%distribute -n 2\n'kept' in globals()", limit=LIMIT).value == "False"

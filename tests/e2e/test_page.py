@@ -54,7 +54,8 @@ def test_the_middle_of_two_hundred_thousand_lines_is_left_out_and_in_the_logs(pa
     cell = paged.ok("%%distribute -n 4 --merge prefix\n" + LINES % 50_000, limit=200)
     check_window(cell)
     shown = {rank: numbers(text) for rank, text in ((r, "\n".join(lines)) for r, lines in by_rank(cell.stdout).items())}
-    assert all(lines == sorted(set(lines)) and lines[0] == 0 for lines in shown.values())
+    assert all(lines == sorted(set(lines)) for lines in shown.values())
+    assert any(lines[0] == 0 for lines in shown.values()), "the first lines are missing"  # of a rank that began late they may be left out
     assert any(lines[-1] == 49_999 for lines in shown.values()), "the last lines are missing"
     assert left_out(cell) + sum(map(len, shown.values())) == 200_000
     assert left_out(cell) > 100_000 and {n for _, n in LEFT_OUT.findall(cell.stderr)} == {str(cell.reply["execution_count"])}
@@ -89,6 +90,20 @@ def test_logs_outlive_their_ranks(paged):
     paged.ok("%ranks stop")
     logs = paged.ok("%%ranks logs --cell %d" % cell.reply["execution_count"])
     assert by_rank(logs.stdout) == {rank: ["last words of %d" % rank] for rank in range(2)}
+
+
+def test_logs_show_all_ranks_of_a_group_that_was_larger(fresh):
+    nb = fresh()
+    told = "%ranks logs -r 1"
+    assert "there are no ranks yet" in nb.run(told).assert_error("UsageError").traceback
+    home = nb.ok("print('home')").reply["execution_count"]
+    assert "-r 1: no ranks ran that cell" in nb.run(told + " --cell %d" % home).assert_error("UsageError").traceback
+    cell = nb.ok("%%distribute -n 70 --no-capture\nimport os\nprint('rank', os.environ['RANK'])", limit=300)
+    nb.ok("%ranks stop", limit=100)
+    nb.ok("%%distribute -n 1 --fresh\nprint('another')", limit=100)
+    count = cell.reply["execution_count"]
+    assert by_rank(nb.ok("%%ranks logs --cell %d" % count, limit=100).stdout) == {r: ["rank %d" % r] for r in range(70)}
+    assert nb.ok("%%ranks logs --cell %d -r 69" % count).stdout == "rank 69\n"
 
 
 def test_logs_name_a_cell_that_did_not_run_and_an_option_out_of_place(paged):
