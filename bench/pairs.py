@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What a change costs: an older and a newer installation in turns, and the older one against itself, which is the noise.
 
-    bench/pairs.py OLD NEW [--pairs 30]
+    bench/pairs.py OLD NEW [--pairs 30] [--only WORD]
 
-OLD and NEW are prefixes of `make install`. A pair times each row once on either side; figures are medians of the pairs, and the ratio is the
-median of the pairs' ratios (new to old; for the noise, old to a second kernel of the same installation). Both run this Python.
+OLD and NEW are prefixes of `make install`. A pair takes each row once on either side; figures are medians of the pairs, and the ratio is the
+median of the pairs' ratios (new to old; for the noise, old to a second kernel of the same installation). Rows that take long have fewer
+pairs. Both run this Python.
 """
 
 from __future__ import annotations
@@ -15,23 +16,79 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 
 import common
 import roundtrip
 
 WARM = "%%%%distribute -n %d\n%s"
-# (row, what runs, how many cells of it make one figure, the most that the change may cost)
+PREPARE = "import numpy\nnumber, words, array, large = 1, ['a', 'b'], numpy.ones(8 << 20), numpy.ones(32 << 20)"
+LINES = "for i in range(%d):\n    print('line', i)"
+
+
+def cells(code, count):
+    return lambda kernel: roundtrip.time_cells(kernel, code, count) * 1e3
+
+
+def start(kernel):
+    """A kernel of the same installation, from its start to the reply to its first cell."""
+    begin = time.perf_counter()
+    with common.Kernel(kernel.manager.kernel_name):
+        return (time.perf_counter() - begin) * 1e3
+
+
+def queued(kernel):
+    """200 cells at once, to the last one's reply."""
+    begin = time.perf_counter()
+    for _ in range(199):
+        kernel.client.execute("pass")
+    kernel.must("pass")
+    return (time.perf_counter() - begin) * 1e3
+
+
+def changed_array(kernel):
+    kernel.must("large[0] += 1")
+    return roundtrip.time_cells(kernel, WARM % (4, "large[0]"), 1) * 1e3
+
+
+def started_ranks(kernel):
+    kernel.must("%ranks stop")
+    return roundtrip.time_cells(kernel, WARM % (4, "pass"), 1) * 1e3
+
+
+def pulled(kernel):
+    kernel.must(WARM % (4, "theirs = array + 1"))
+    return roundtrip.time_cells(kernel, "%pull theirs -r 0", 1) * 1e3
+
+
+def pss_of(program):
+    def pss(kernel):
+        return common.memory_of([kernel.process(program).pid])["pss"]
+
+    return pss
+
+
+# (row, unit, what gives the figure, of how many pairs one takes it, the most that the change may cost)
 ROWS = (
-    ("`1+1`", "1+1", 40, 1.03),
-    ("`pass`", "pass", 40, 1.03),
-    ("warm `pass`, n = 1", WARM % (1, "pass"), 20, 1.03),
-    ("warm `pass`, n = 4", WARM % (4, "pass"), 20, 1.03),
-    ("warm cell that reads two names, n = 4", WARM % (4, "number, words"), 20, 1.03),
-    ("warm cell that reads an array of 64 MiB, n = 4", WARM % (4, "array[0]"), 3, 1.03),
-    ("warm `pass`, n = 16", WARM % (16, "pass"), 5, 1.05),
-    ("4 ranks print 20,000 lines", WARM % (4, "for i in range(20000):\n    print('line', i)"), 1, 1.05),
+    ("`1+1`", "ms", cells("1+1", 40), 1, 1.03),
+    ("`pass`", "ms", cells("pass", 40), 1, 1.03),
+    ("warm `pass`, n = 1", "ms", cells(WARM % (1, "pass"), 20), 1, 1.03),
+    ("warm `pass`, n = 4", "ms", cells(WARM % (4, "pass"), 20), 1, 1.03),
+    ("warm cell that reads two names, n = 4", "ms", cells(WARM % (4, "number, words"), 20), 1, 1.03),
+    ("warm cell that reads an array of 64 MiB, n = 4", "ms", cells(WARM % (4, "array[0]"), 3), 1, 1.03),
+    ("warm `pass`, n = 16", "ms", cells(WARM % (16, "pass"), 5), 1, 1.05),
+    ("4 ranks print 20,000 lines", "ms", cells(WARM % (4, LINES % 20_000), 1), 1, 1.05),
+    ("4 ranks print 200,000 lines, prefix", "ms", cells("%%distribute -n 4 --merge prefix\n" + LINES % 50_000, 1), 3, 1.05),
+    ("home prints 200,000 lines", "ms", cells(LINES % 200_000, 1), 3, 1.05),
+    ("200 queued cells", "ms", queued, 2, 1.05),
+    ("a kernel's start to its first reply", "ms", start, 2, 1.05),
+    ("start of 4 ranks to their first cell", "ms", started_ranks, 2, 1.05),
+    ("restart of 4 ranks", "ms", cells("%ranks restart", 1), 2, 1.05),
+    ("256 MiB to 4 ranks, one element changed", "ms", changed_array, 3, 1.05),
+    ("pull of 64 MiB from rank 0", "ms", pulled, 2, 1.05),
+    ("PSS of the kernel after all that", "MiB", pss_of("cellspan-kernel"), 10, 1.05),
+    ("PSS of the agent after all that", "MiB", pss_of("cellspan-agent"), 10, 1.05),
 )
-PREPARE = "import numpy\nnumber, words, array = 1, ['a', 'b'], numpy.ones(8 << 20)"
 
 
 @contextlib.contextmanager
@@ -50,20 +107,22 @@ def kernels(old, new):
         yield found
 
 
-def measure(old, new, pairs):
-    """{row: [(old, new, again), …] in seconds}"""
+def measure(old, new, pairs, word):
+    """{row: [(old, new, again), …]}"""
     found = {}
     with kernels(old, new) as three:
-        for row, code, cells, _ in ROWS:
+        for row, _, take, share, _ in ROWS:
+            if word not in row:
+                continue
             for kernel in three:
-                roundtrip.time_cells(kernel, code, cells)
+                take(kernel)
             found[row] = []
-            for number in range(pairs):
+            for number in range(max(1, pairs // share)):
                 order = (0, 1, 2) if number % 2 else (2, 1, 0)
-                times = [0.0, 0.0, 0.0]
+                figures = [0.0, 0.0, 0.0]
                 for which in order:
-                    times[which] = roundtrip.time_cells(three[which], code, cells)
-                found[row].append(times)
+                    figures[which] = take(three[which])
+                found[row].append(figures)
     return found
 
 
@@ -73,15 +132,17 @@ def middle(values):
 
 def table(found):
     """Markdown. A row has failed where the change costs more than its limit and the noise together."""
-    rows = ["| row | old, ms | new, ms | new to old | noise | limit |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = ["| row | old | new | new to old | noise | limit | pairs |", "| --- | --- | --- | --- | --- | --- | --- |"]
     failed = 0
-    for row, _, _, most in ROWS:
-        times = found[row]
-        ratio, noise = middle(new / old for old, new, _ in times), middle(again / old for old, _, again in times)
+    for row, unit, _, _, most in ROWS:
+        if row not in found:
+            continue
+        figures = found[row]
+        ratio, noise = middle(new / old for old, new, _ in figures), middle(again / old for old, _, again in figures)
         met = ratio <= most + abs(noise - 1)
         failed += not met
-        rows.append("| %s | %.2f | %.2f | %.3fx | %.3fx | ≤ %.2fx: %s |" % (
-            row, middle(t[0] for t in times) * 1e3, middle(t[1] for t in times) * 1e3, ratio, noise, most, "yes" if met else "**no**"))
+        rows.append("| %s, %s | %.2f | %.2f | %.3fx | %.3fx | ≤ %.2fx: %s | %d |" % (
+            row, unit, middle(f[0] for f in figures), middle(f[1] for f in figures), ratio, noise, most, "yes" if met else "**no**", len(figures)))
     return "\n".join(rows), failed
 
 
@@ -90,8 +151,9 @@ def main():
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--only", default="", metavar="WORD", help="only rows whose name has it")
     args = parser.parse_args()
-    text, failed = table(measure(args.old, args.new, args.pairs))
+    text, failed = table(measure(args.old, args.new, args.pairs, args.only))
     print(text)
     return 1 if failed else 0
 
