@@ -62,6 +62,7 @@ static const struct span_info table[] = {
     { SPAN_PROBE, "PROBE", 2, { STR("what", 256), STR("content", 16 * MIB) } },
     { SPAN_FOLLOW, "FOLLOW", 2, { STR("home", 1 * MIB), U64("near") } },
     { SPAN_TOLD, "TOLD", 1, { STR("answers", 64 * MIB) } },
+    { SPAN_NEWER, "NEWER", 1, { STR("names", 1 * MIB) } },
     { SPAN_READY, "READY", 3, { U64("pid"), STR("python", 64), STR("info", 64 * KIB) } },
     { SPAN_REPLY, "REPLY", 4, { STR("status", 64), STR("content", 64 * MIB), STR("metadata", 16 * MIB),
       LIST("buffers", 256 * MIB) } },

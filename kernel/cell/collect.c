@@ -140,6 +140,20 @@ static void take_result(struct member *member, const struct span *m)
     member->blob_size = m->blob_size;
 }
 
+/* What ranks have bound by themselves is newer than what home has now. */
+static void note_bound(struct cell *c, struct rank *r, struct slice names)
+{
+    struct span m = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct buf unknown = BUF_INIT;
+
+    if (rank_bound(c->group, r, c->captured, names, &unknown) < 0)
+        log_warn("collect", "out of memory: home's value may go over what rank %u has assigned", r->number);
+    m.v[F_NEWER_NAMES].s = buf_slice(&unknown);
+    if (unknown.n)
+        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    buf_release(&unknown);
+}
+
 static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct cell *c = nb->cell;
@@ -148,6 +162,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
     rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s, m->v[F_DONE_ASSIGNED].s);
+    if (c && c->id == m->cell)
+        note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
         cast_failed(c, m);
     if (!member || member->state != MEMBER_RUNNING) {

@@ -256,6 +256,10 @@ static void take_captured(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, error);
         return;
     }
+    if (group_newer(c->nb->group, names) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
     if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;

@@ -11,7 +11,8 @@ struct group *group_create(const char *name, struct err *err)
         return err_null(err, "group %s: out of memory", name);
     g->name = strdup(name);
     g->cells = json_array();
-    if (!g->name || !g->cells) {
+    g->bound = json_object();
+    if (!g->name || !g->cells || !g->bound) {
         group_destroy(g);
         return err_null(err, "group %s: out of memory", name);
     }
@@ -23,6 +24,7 @@ static void rank_release(struct rank *r)
     json_decref(r->known);
     json_decref(r->unsure);
     json_decref(r->before);
+    json_decref(r->bound);
     json_decref(r->said);
     free(r->ran);
 }
@@ -40,6 +42,7 @@ void group_destroy(struct group *g)
     free(g->on);
     free(g->absent);
     json_decref(g->cells);
+    json_decref(g->bound);
     free(g);
 }
 
@@ -49,8 +52,9 @@ static int rank_init(struct rank *r, unsigned number)
                         .known = json_object(),
                         .unsure = json_object(),
                         .before = json_object(),
+                        .bound = json_object(),
                         .said = json_object() };
-    if (r->known && r->unsure && r->before && r->said)
+    if (r->known && r->unsure && r->before && r->bound && r->said)
         return 0;
     rank_release(r);
     return -1;
@@ -166,7 +170,7 @@ uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
     if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 || json_object_clear(r->before) < 0 ||
-        json_object_clear(r->said) < 0)
+        json_object_clear(r->bound) < 0 || json_object_clear(r->said) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
     r->node = node;
@@ -187,6 +191,7 @@ void rank_end(struct rank *r)
     json_object_clear(r->known);
     json_object_clear(r->unsure);
     json_object_clear(r->before);
+    json_object_clear(r->bound);
     json_object_clear(r->said);
     r->n_ran = 0;
 }
@@ -256,7 +261,9 @@ void group_forget_versions(struct group *g)
     for (unsigned k = 0; k < g->size; k++) {
         json_object_clear(g->rank[k].known);
         json_object_clear(g->rank[k].before);
+        json_object_clear(g->rank[k].bound);
     }
+    json_object_clear(g->bound);
 }
 
 void group_forget_said(struct group *g)

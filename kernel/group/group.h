@@ -26,6 +26,7 @@ struct rank {
     json_t *known;     /* owned: name -> version of what home shipped to it */
     json_t *unsure;    /* owned: the names that were sent to it since it last answered */
     json_t *before;    /* owned: name -> what `known` had, or null, of names that its cell is to assign */
+    json_t *bound;     /* owned: names that it has bound by itself since home was last asked what travels */
     json_t *said;      /* owned: name -> what it says of its own value, of those that this cell asked it about */
     struct stretch *ran; /* owned, n_ran of them, in order: the cells that it ran, as places in the group's list */
     unsigned n_ran;
@@ -60,6 +61,7 @@ struct group {
     unsigned n_met;
     unsigned restarts;   /* times that its connections were lost: with a rank, or cut by us */
     bool broken;         /* they were, since the last cell */
+    json_t *bound;       /* owned: names that any rank has so, of which home was told */
     json_t *cells;       /* owned: the numbers of the cells that ran on it, in order */
 };
 

@@ -394,6 +394,78 @@ int group_assigned(struct group *g, const struct ranks *to, const json_t *captur
     return 0;
 }
 
+static const json_t *version_of(const json_t *rows, const char *name)
+{
+    size_t at;
+    json_t *row;
+
+    json_array_foreach((json_t *)rows, at, row)
+    {
+        const char *one = json_string_value(json_array_get(row, 0));
+
+        if (one && strcmp(one, name) == 0)
+            return json_array_get(row, 1);
+    }
+    return NULL;
+}
+
+static int rank_bound_one(struct group *g, struct rank *r, const json_t *captured, const char *name, struct buf *unknown)
+{
+    const json_t *version = version_of(json_object_get(captured, "names"), name);
+
+    if (version)
+        return json_object_set(r->known, name, (json_t *)version);
+    if (version_of(json_object_get(captured, "assigned"), name)) /* as group_assigned() has it */
+        return 0;
+    if (json_object_set_new(r->bound, name, json_true()) < 0)
+        return -1;
+    if (json_object_get(g->bound, name))
+        return 0;
+    if (buf_addf(unknown, "%s%s", unknown->n ? "," : "", name) < 0)
+        return -1;
+    return json_object_set_new(g->bound, name, json_true());
+}
+
+int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names, struct buf *unknown)
+{
+    char *copy = names.n ? strndup(names.p, names.n) : NULL, *rest = NULL;
+    int rc = names.n && !copy ? -1 : 0;
+
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && one; one = strtok_r(NULL, ",", &rest))
+        rc = rank_bound_one(g, r, captured, one, unknown);
+    free(copy);
+    return rc;
+}
+
+static int rank_newer(struct rank *r, const json_t *rows)
+{
+    const char *name;
+    json_t *value;
+    int rc = 0;
+
+    json_object_foreach(r->bound, name, value)
+    {
+        const json_t *version = version_of(rows, name);
+
+        if (rc == 0 && version)
+            rc = json_object_set(r->known, name, (json_t *)version);
+    }
+    json_object_clear(r->bound);
+    return rc;
+}
+
+int group_newer(struct group *g, const json_t *captured)
+{
+    const json_t *rows = json_object_get(captured, "newer");
+    int rc = 0;
+
+    for (unsigned k = 0; k < g->size; k++)
+        if (json_object_size(g->rank[k].bound) && rank_newer(&g->rank[k], rows) < 0)
+            rc = -1;
+    json_object_clear(g->bound);
+    return rc;
+}
+
 json_t *group_doubtful(const struct group *g, const struct ranks *to)
 {
     json_t *names = json_object(), *list = json_array();

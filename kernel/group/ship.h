@@ -51,6 +51,12 @@ MUST_USE int shipment_sent(struct group *g, const struct shipment *s, const json
  * Call it when all shipments are sent. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
 
+/* Its cell has bound these names (with commas). Of those that home was asked about, theirs is newer than home's; those of which
+ * home is to be told go to *unknown, with commas. captured may be NULL. */
+MUST_USE int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names, struct buf *unknown);
+/* Home was asked what travels, and says which versions it had of the names that it was told of: ranks' own are newer. */
+MUST_USE int group_newer(struct group *g, const json_t *captured);
+
 /* Of these names those of which a rank in `to` had another version than home's: a rank whose cell fails has to say whether
  * it had assigned them by then (rank_answered()). A new array, or NULL when memory is out. */
 json_t *group_doubtful(const struct group *g, const struct ranks *to);

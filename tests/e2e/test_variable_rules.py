@@ -272,6 +272,63 @@ def test_what_a_cell_assigns_is_the_ranks_once_it_has_assigned_it(nb, make, thei
     assert rank_values(nb, look, 2) == wanted
 
 
+@pytest.mark.parametrize("before", ["", "%%distribute -n 2\nm"], ids=["never sent", "sent"])
+@pytest.mark.parametrize(
+    "train",
+    [
+        "exec('m = [rank]')",
+        "globals().update(m=[rank])",
+        "get_ipython().user_ns['m'] = [rank]",
+        "get_ipython().run_cell('m = [rank]')",
+        "train()",
+        "Trainer().train()",
+        "import threading\nt = threading.Thread(target=train); t.start(); t.join()",
+    ],
+)
+def test_what_ranks_bind_by_other_means_than_the_cells_text_is_theirs(nb, before, train):
+    nb.ok("%%distribute -n 2\ndef train():\n    global m\n    m = [rank]\nclass Trainer:\n    def train(self):\n        train()")
+    nb.ok("m = ['home']")
+    nb.ok(before or "pass")
+    nb.ok("%%distribute -n 2\n" + train)
+    assert rank_values(nb, "m", 2) == [[0], [1]]
+    nb.ok("m.append(1)")
+    conflict(nb.run("%%distribute -n 2\nm"), "m")
+    nb.ok("m = ['anew']")
+    assert rank_values(nb, "m", 2) == [["anew"]] * 2
+    nb.run("%%distribute -n 2 -r 1\n" + train + "\n1 / 0").assert_error("ZeroDivisionError")
+    assert rank_values(nb, "m", 2) == [["anew"], [1]]
+
+
+def test_what_ranks_run_from_a_file_binds_their_names(nb, tmp_path):
+    (tmp_path / "train.py").write_text("m = 'trained'\n")
+    nb.ok("m = 'home'")
+    nb.ok("%%distribute -n 2\n%run " + str(tmp_path / "train.py"))
+    assert rank_values(nb, "m", 2) == ["trained"] * 2
+
+
+def test_what_functions_of_the_ranks_read_goes_along(nb):
+    nb.ok("lr, decay = 1, 10")
+    nb.ok("%%distribute -n 2\ndef step():\n    return lr\nclass Trainer:\n    def train(self):\n        return step() + decay\nstep()")
+    nb.ok("lr, decay = 2, 20")
+    assert rank_values(nb, "step()", 2) == [2, 2]
+    nb.ok("lr = 3")
+    assert rank_values(nb, "Trainer().train()", 2) == [23, 23]
+    nb.ok("def step():\n    return 5")
+    assert rank_values(nb, "step()", 2) == [5, 5]
+    nb.ok("lr = 4")
+    assert rank_values(nb, "step()", 2) == [5, 5]
+    assert rank_values(nb, "lr", 2, "--no-capture") == [3, 3], "home's function does not read it"
+    nb.ok("del step, lr, decay")
+
+
+def test_what_a_failed_cell_has_bound_to_none_is_bound(nb):
+    nb.ok("import numpy\nv = numpy.zeros(1 << 16)")
+    nb.ok("%%distribute -n 2\nv.sum()")
+    nb.ok("v = numpy.ones(1 << 16)")
+    nb.run("%%distribute -n 2\nv = None\n1 / 0").assert_error("ZeroDivisionError")
+    assert rank_values(nb, "v is None", 2) == [True, True]
+
+
 def test_a_refused_cell_changes_nothing_of_what_shares_memory(nb):
     """The optimizer made anew is refused beside a model that ranks have trained; the model alone is as it was."""
     nb.ok("import numpy\nv = numpy.zeros(1 << 14)\nw = [v]")

@@ -289,7 +289,7 @@ void agent_dispatch(struct agent *a, struct slice workers, struct slice msg)
         return;
     }
     if (m.kind >= SPAN_REQUEST) {
-        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_TOLD))
+        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_NEWER))
             relay(a, &m, workers, msg);
         else
             log_warn("agent", "kind %d is not for workers: ignored", m.kind);

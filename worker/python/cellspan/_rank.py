@@ -128,6 +128,7 @@ class Rank(Worker):
 
             told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
             raise UsageError(told) from None  # one line: none of the lines that failed is the user's
+        self._origins.begin()
 
     def _raise_bind_error(self):
         __tracebackhide__ = True

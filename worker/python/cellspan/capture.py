@@ -121,6 +121,8 @@ class Capture:
         self._writes = {}  # globals that the functions assign that travel with the cell
         self._versions = itertools.count(1)
         self._changes = Assigned()
+        self._newer = {}  # {name: version} of what ranks have bound by themselves since
+        self._theirs = {}  # {function or class of a cell on ranks: (the names that its code reads, version when it came)}
         self._deleted = {}  # names (in order) that were captured and home has deleted
         self._pushing = False
         self._cells = 0  # home's that have begun
@@ -150,6 +152,8 @@ class Capture:
         self._pushing = push
         self._assigned, self._writes = [], {}
         found = reads.analyse(code, transform)
+        if found is not None:
+            self._follow_theirs(found)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
         seen, warnings = self._look(wanted, explicit)
@@ -211,6 +215,45 @@ class Capture:
         that it did not list: when the cell has run, the ranks hold something newer than these versions."""
         return [list(row) for row in self._assigned]
 
+    def ranks_bound(self, names, transform=None):
+        """Ranks have bound these names, of which the cell's text did not tell: home's values are older than theirs."""
+        self._changes.read(self._known, transform)
+        for name in names:
+            if self._is_ours(name) and not self._is_list_of_ranks(name):
+                self._newer[name] = self._looked_at_before_assigned(name).version
+
+    def newer(self):
+        """[[name, version], ...]: what home had of these names when ranks bound them. It is told once."""
+        newer, self._newer = self._newer, {}
+        return [list(row) for row in newer.items()]
+
+    def _looked_at_before_assigned(self, name):
+        """The Known of a name that ranks assign. A large value is not read when no cell of home can have changed it."""
+        old = self._known.get(name)
+        return old if self._is_large_as_it_was(old) else self._look_at(name, proof=hashed)[0]
+
+    def _is_large_as_it_was(self, known):
+        """Whether no cell of home can have changed it since it was looked at, which is worth knowing of large values."""
+        return known is not None and known.size > SPARE and known.cells == self._cells and known.is_proven()
+
+    def _follow_theirs(self, found):
+        """Adds to the reads of a cell what those functions and classes read that it uses and that cells on ranks have defined;
+        notes what it defines."""
+        queue = list(found.reads)
+        for name in queue:
+            inner, since = self._theirs.get(name, ((), 0))
+            known = self._known.get(name)
+            if known is not None and known.since > since and name in self.user_ns:
+                continue  # home has defined it anew
+            for other in inner:
+                if other not in found.reads and not found.assigned.get(other):
+                    found.reads[other] = found.reads[name]
+                    queue.append(other)
+        for name in found.assigned:
+            self._theirs.pop(name, None)
+        for name, inner in found.functions.items():
+            self._theirs[name] = (inner, next(self._versions))
+
     def _look_at_assigned(self, found, seen, explicit):
         """Rows for the names that the cell, or a function that travels with it, assigns without reading them before, and
         that are to be sent; the others go into _assigned."""
@@ -219,8 +262,8 @@ class Capture:
             if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue
             old = self._known.get(name) if certain and not explicit else None
-            if old is not None and old.size > SPARE and old.cells == self._cells and old.is_proven():
-                self._assigned.append((name, old.version))  # no cell of home can have changed it
+            if self._is_large_as_it_was(old):
+                self._assigned.append((name, old.version))
                 continue
             known, _ = self._look_at(name, proof=hashed if certain else None)
             if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):

@@ -37,10 +37,11 @@ class Home(Worker):
         "CAPTURE": "_capture",
         "PACK": "_pack",
         "BIND": "_bind",
+        "NEWER": "_newer",
         "EXIT": "_exit",
     }
     CELL = "REQUEST"
-    DURING_CALL = ("CAPTURE", "PACK", "BIND", "EXIT")
+    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "EXIT")
 
     def __init__(self, fd):
         super().__init__()
@@ -314,8 +315,14 @@ class Home(Worker):
         found["names"], warnings = captures.names(code, transform, only, bool(flags & 1), bool(flags & 8))
         found["assigned"] = captures.assigned(code, transform)
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
+        found["newer"] = captures.newer()
         found["home"], more = self._lead.text()
         return warnings + more
+
+    def _newer(self, message):
+        """Ranks have bound names by themselves: what home has of these is older."""
+        _, number, _, _, _, _, fields = message
+        self.attempt(number, self.captures().ranks_bound, fields["names"].split(","), self.shell.transform_cell)
 
     def _expect_values(self):
         """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""

@@ -32,12 +32,16 @@ class Unknown(Exception):
     """It can't be told whether a value was changed; the text says why."""
 
 
+GONE = object()
+
+
 def _hold(value):
-    """A function that gives the value, where that is possible without keeping it alive."""
+    """A function that gives the value, or GONE, where that is possible without keeping it alive."""
     try:
-        return weakref.ref(value)
+        reference = weakref.ref(value)
     except TypeError:
         return lambda: value
+    return lambda: GONE if reference() is None else reference()
 
 
 class Kept:
@@ -89,6 +93,7 @@ class Origins:
         self.deleted = set()  # names that are gone since home deleted them
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself, and home has too
+        self._before = None  # {name: the object's number} as the cell began; None: it did not begin
         self._doubtful = {}  # name -> a function that gives what it was before the cell; None: there was nothing
 
     # ---- what comes and goes
@@ -124,10 +129,24 @@ class Origins:
         self._watched.update(name for name in names if name not in self._of)
         self._doubtful = {name: _hold(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
 
+    def begin(self):
+        """The user's code begins."""
+        self._before = self._idents()
+
     def assigned(self, ended):
-        """The doubtful names that the cell has bound. ended: without an error, so that it came to every statement."""
+        """The names that the cell has bound: to another object, or that are doubtful and ended: without an error, so that the
+        cell came to every statement that binds them."""
         held, self._doubtful = self._doubtful, {}
-        return [name for name, get in held.items() if ended or get is None or get() is not self.user_ns.get(name)]
+        before, self._before = self._before, None
+        names = [name for name, get in held.items() if ended or get is None or get() is not self.user_ns.get(name, GONE)]
+        if before is not None:
+            now = self._idents()
+            names += [name for name in now if now[name] != before.get(name) and name not in held and name.isidentifier()]
+        return names
+
+    def _idents(self):
+        """{name: the object's number} of what the user may have named; no reference keeps an old value alive."""
+        return {name: id(value) for name, value in list(self.user_ns.items()) if type(name) is str and name[:1] != "_"}
 
     def gone(self):
         """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""

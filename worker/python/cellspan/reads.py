@@ -30,12 +30,14 @@ TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, na
 class Read:
     """What analyse() finds. reads: {name: line of the first read}; assigned: {name: is it certain?} of what the cell
     itself binds at its top level or through `global`; bound: {name: does every path give it a value that does not come
-    from its own?} of what it binds at its top level; mentioned: every name and attribute in it."""
+    from its own?} of what it binds at its top level; functions: {name: {name that its code reads: line}} of what it defines
+    there; mentioned: every name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
         self.assigned = {}
         self.bound = {}
+        self.functions = {}
         self.mentioned = set()
 
 
@@ -344,6 +346,8 @@ class Walker:
 
     def later(self, name, reads, at_once):
         """Notes what a function reads until its name is used; within a function, or with a decorator: now."""
+        if self.sink is None and self.scope is None and reads:
+            self.found.functions[name] = dict(reads)
         if at_once or self.sink is not None or self.scope is not None:
             for inner, line in reads.items():
                 self.load_global(inner, line)
