@@ -2,7 +2,10 @@
 noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/merge.h kernel/merge/merge.c \
+	kernel/merge/sole.h kernel/merge/sole.c \
+	kernel/merge/screen.h kernel/merge/screen.c \
 	kernel/merge/source.h kernel/merge/source.c \
+	kernel/merge/frame.h kernel/merge/frame.c \
 	kernel/merge/lane.h kernel/merge/lane.c \
 	kernel/merge/fold.h kernel/merge/fold.c \
 	kernel/merge/show.h kernel/merge/show.c \
@@ -18,6 +21,7 @@ check_PROGRAMS += \
 	tests/unit/merge/modes.t \
 	tests/unit/merge/bars.t \
 	tests/unit/merge/order.t \
+	tests/unit/merge/frame.t \
 	tests/unit/merge/utf8.t \
 	tests/unit/merge/pace.t
 merge_test_libs = kernel/merge/libmerge.a base/libbase.a
@@ -29,6 +33,8 @@ tests_unit_merge_bars_t_SOURCES = tests/unit/merge/bars.c tests/unit/merge/fixtu
 tests_unit_merge_bars_t_LDADD = $(merge_test_libs)
 tests_unit_merge_order_t_SOURCES = tests/unit/merge/order.c tests/unit/merge/fixture.h
 tests_unit_merge_order_t_LDADD = $(merge_test_libs)
+tests_unit_merge_frame_t_SOURCES = tests/unit/merge/frame.c tests/unit/merge/fixture.h
+tests_unit_merge_frame_t_LDADD = $(merge_test_libs)
 tests_unit_merge_utf8_t_SOURCES = tests/unit/merge/utf8.c
 tests_unit_merge_utf8_t_LDADD = $(merge_test_libs)
 tests_unit_merge_pace_t_SOURCES = tests/unit/merge/pace.c

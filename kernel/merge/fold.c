@@ -170,7 +170,7 @@ static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
 /* An equal line of other ranks that may be moved to the end, or NULL. */
 static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash, struct slice text, unsigned flags)
 {
-    struct line *l = flags || !f->buckets_n ? NULL : f->buckets[hash & (f->buckets_n - 1)].first;
+    struct line *l = flags & ~LINE_FRAME || !f->buckets_n ? NULL : f->buckets[hash & (f->buckets_n - 1)].first;
 
     for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
         if (!(l->who[rank / 64] >> rank % 64 & 1) && is_twin(l, hash, text, flags) && is_last_of_its_ranks(f, l))

@@ -12,8 +12,9 @@
 #include "base/err.h"
 #include "base/ranks.h"
 
-#define LINE_OPEN 1u /* no newline at its end (yet) */
-#define LINE_CONT 2u /* goes on where a LINE_OPEN of the same ranks ended */
+#define LINE_OPEN  1u /* no newline at its end (yet) */
+#define LINE_CONT  2u /* goes on where a LINE_OPEN of the same ranks ended */
+#define LINE_FRAME 4u /* several lines that stay together, with newlines between them */
 
 struct line {
     struct line *next, *prev;

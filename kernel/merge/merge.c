@@ -1,15 +1,19 @@
 /* merge.c - see merge.h. The way of a line:
  *   utf8     bytes become valid text
- *   source   what is no whole line waits for its newline a moment; a progress bar keeps its last state
+ *   screen   modes of a terminal are taken out
+ *   source   what is no whole line waits for its newline a moment, a table for its last row; a bar keeps its last state
  *   lane     whole lines wait in a fold for their twins, or for another rank's long line to end
  *   show     labels, and no text within another rank's line
- * One rank alone (a world of one, rank0) takes none of this way but utf8. */
+ * One rank alone (a world of one, rank0) takes none of this way but utf8, until it draws as on a terminal. */
 #include "kernel/merge/merge.h"
 
 #include <stdlib.h>
 
 #include "kernel/merge/bars.h"
+#include "kernel/merge/frame.h"
 #include "kernel/merge/lane.h"
+#include "kernel/merge/screen.h"
+#include "kernel/merge/sole.h"
 
 #define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for its twins */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
@@ -23,16 +27,16 @@ struct merge {
     struct merge_out out;
     enum plan_merge mode;
     bool labelled;
-    long sole; /* the one rank that is shown, or -1: all are */
-    struct utf8 sole_utf8[2];
+    struct sole sole;
     unsigned words;
     struct show show;        /* of a sole rank only `refused` counts */
     struct lane lanes[2];    /* by stream */
     struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
-    struct source *first, *last; /* whose partial waits, oldest first */
-    size_t partial_bytes;
+    struct source *first, *last; /* whose partial or frame waits, oldest first */
+    size_t partial_bytes; /* of both */
     struct buf room; /* repaired text of one call, or the bars */
+    struct buf bare; /* text of one call without a terminal's modes */
     bool bars_changed;
     bool bars_shown; /* the last report was not empty */
     uint64_t bars_next_ns;
@@ -70,11 +74,11 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world, cons
     m->clock = clock;
     m->out = out;
     m->mode = mode;
-    m->labelled = mode == PLAN_FOLD || mode == PLAN_PREFIX;
+    m->sole.rank = mode == PLAN_RANK0 || ranks_count(world) == 1 ? ranks_next(world, 0) : -1;
+    m->labelled = m->sole.rank < 0 && (mode == PLAN_FOLD || mode == PLAN_PREFIX);
     m->words = world->words;
     m->rows_due_ns = UINT64_MAX;
     m->sources_n = (size_t)world->words * 128;
-    m->sole = mode == PLAN_RANK0 || ranks_count(world) == 1 ? ranks_next(world, 0) : -1;
     if (build(m, world) < 0) {
         merge_destroy(m);
         no_memory(err);
@@ -94,6 +98,7 @@ void merge_destroy(struct merge *m)
     lane_release(&m->lanes[1]);
     show_release(&m->show);
     buf_release(&m->room);
+    buf_release(&m->bare);
     free(m);
 }
 
@@ -136,20 +141,60 @@ static void partial_clear(struct merge *m, struct source *s)
     if (s->partial.cap > 4 * (size_t)PARTIAL_MAX)
         buf_release(&s->partial);
     buf_clear(&s->partial);
-    unqueue(m, s);
+    if (!s->frame.n)
+        unqueue(m, s);
+}
+
+static uint64_t twins_ns(const struct merge *m, uint64_t now)
+{
+    return m->mode == PLAN_FOLD ? now + TWINS_NS : now;
+}
+
+/* The rows of a frame that have come are one line of the lane. */
+static int put_frame(struct merge *m, struct source *s, uint64_t now)
+{
+    const struct slice rows = buf_slice(&s->frame);
+    int rc;
+
+    if (!rows.n)
+        return 0;
+    rc = lane_put(&m->lanes[s->stream - 1], s->rank, rows, memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0,
+                  twins_ns(m, now), now);
+    m->partial_bytes -= rows.n;
+    if (s->frame.cap > 4 * (size_t)PARTIAL_MAX)
+        buf_release(&s->frame);
+    buf_clear(&s->frame);
+    if (!s->partial.n)
+        unqueue(m, s);
+    return rc;
 }
 
 static int put(struct merge *m, struct source *s, struct slice text, unsigned flags, uint64_t due_ns, uint64_t now)
 {
+    if (put_frame(m, s, now) < 0)
+        return -1;
     if (s->open)
         flags |= LINE_CONT;
     s->open = flags & LINE_OPEN;
     return lane_put(&m->lanes[s->stream - 1], s->rank, text, flags, due_ns, now);
 }
 
+/* Rows of a frame wait for its last one. */
 static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
-    return put(m, s, text, 0, m->mode == PLAN_FOLD ? now + TWINS_NS : now, now);
+    const enum frame_row row = s->open ? FRAME_NONE : frame_row(text, s->frame.n > 0);
+
+    if (row == FRAME_NONE)
+        return put(m, s, text, 0, twins_ns(m, now), now);
+    if (row == FRAME_FIRST && put_frame(m, s, now) < 0)
+        return -1;
+    if (buf_reserve(&s->frame, text.n + 1) < 0)
+        return -1;
+    m->partial_bytes += text.n + (s->frame.n > 0);
+    if ((s->frame.n && buf_add_text(&s->frame, "\n") < 0) || buf_add_slice(&s->frame, text) < 0)
+        return -1;
+    queue(m, s, now);
+    return row == FRAME_LAST || s->frame.n > FRAME_MAX ? put_frame(m, s, now) : 0;
 }
 
 /* The line goes on: its end did not come in time, or it is too long to wait. */
@@ -159,7 +204,7 @@ static int put_partial(struct merge *m, struct source *s, uint64_t now)
     int rc;
 
     if (!s->partial.n)
-        return 0;
+        return put_frame(m, s, now);
     rc = put(m, s, buf_slice(&s->partial), LINE_OPEN, small ? s->since_ns + TWINS_NS : now, now);
     partial_clear(m, s);
     return rc;
@@ -366,28 +411,11 @@ static int report_bars(struct merge *m, bool done, uint64_t now)
 /* --- what merge.h says ---------------------------------------------------------------------------------------------
  */
 
-static int sole_text(struct merge *m, unsigned stream, struct slice text)
-{
-    const int rc = text.n ? m->out.text(m->out.arg, stream, text) : 0;
-
-    m->show.refused = rc < 0;
-    return rc;
-}
-
-static int sole_lines(struct merge *m, unsigned stream, struct slice data)
-{
-    struct slice text;
-
-    if (utf8_pass(&m->sole_utf8[stream - 1], data, &m->room, &text) < 0)
-        return -1;
-    return sole_text(m, stream, text);
-}
-
 static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct slice data, uint64_t now)
 {
     struct slice text;
 
-    if (utf8_pass(&s->utf8, data, &m->room, &text) < 0)
+    if (utf8_pass(&s->utf8, data, &m->room, &text) < 0 || screen_strip(text, &m->bare, &text) < 0)
         return -1;
     if (s->bar || flags & MERGE_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
         return bar_lines(m, s, flags, text, now);
@@ -410,6 +438,20 @@ static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
     return result(m, rc == 0 ? report_bars(m, false, now) : rc, err);
 }
 
+/* The rank that is shown alone goes the way of many from here on. */
+static int sole_draws(struct merge *m)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        struct source *s = source_get(m, (unsigned)m->sole.rank, k + 1);
+
+        if (!s)
+            return -1;
+        s->utf8 = m->sole.utf8[k];
+    }
+    m->sole.drawn = true;
+    return 0;
+}
+
 int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data, struct err *err)
 {
     const uint64_t now = clock_now(m->clock);
@@ -417,8 +459,12 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
 
     if (stream < 1 || stream > 2)
         return err_set(err, "there is no stream %u to merge", stream);
-    if (m->sole >= 0)
-        return rank == (unsigned)m->sole ? result(m, sole_lines(m, stream, data), err) : 0;
+    if (m->sole.rank >= 0 && rank != (unsigned)m->sole.rank)
+        return 0;
+    if (sole_passes(&m->sole) && screen_set(data) && sole_draws(m) < 0)
+        return no_memory(err);
+    if (sole_passes(&m->sole))
+        return result(m, sole_lines(&m->sole, &m->show, stream, data, &m->room), err);
     if (rank >= m->words * 64)
         return err_set(err, "rank %u prints, but is not of the world that the cell runs in", rank);
     if (!(s = source_get(m, rank, stream)))
@@ -454,25 +500,13 @@ static int finish_rank(struct merge *m, unsigned rank, bool over, uint64_t now)
     return 0;
 }
 
-static int sole_end(struct merge *m)
-{
-    for (unsigned k = 0; k < 2; k++) {
-        buf_clear(&m->room);
-        if (utf8_end(&m->sole_utf8[k], &m->room) < 0)
-            return -1;
-        if (sole_text(m, k + 1, buf_slice(&m->room)) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
 {
     const uint64_t now = clock_now(m->clock);
     int rc;
 
-    if (m->sole >= 0)
-        return rank == (unsigned)m->sole ? result(m, sole_end(m), err) : 0;
+    if (sole_passes(&m->sole))
+        return rank == (unsigned)m->sole.rank ? result(m, sole_end(&m->sole, &m->show, &m->room), err) : 0;
     if (rank >= m->words * 64)
         return 0;
     rc = finish_rank(m, rank, true, now);
@@ -500,7 +534,7 @@ int merge_flush_rank(struct merge *m, unsigned rank, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc;
 
-    if (m->sole >= 0 || rank >= m->words * 64)
+    if (sole_passes(&m->sole) || rank >= m->words * 64)
         return 0;
     rc = finish_rank(m, rank, false, now);
     for (unsigned k = 0; rc == 0 && k < 2; k++)
@@ -514,8 +548,8 @@ int merge_flush(struct merge *m, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc = 0;
 
-    if (m->sole >= 0)
-        return result(m, sole_end(m), err);
+    if (sole_passes(&m->sole))
+        return result(m, sole_end(&m->sole, &m->show, &m->room), err);
     for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
         if (m->sources[i])
             rc = finish_source(m, m->sources[i], true, now);
@@ -541,7 +575,7 @@ uint64_t merge_due_ns(const struct merge *m)
 {
     uint64_t due = UINT64_MAX;
 
-    if (m->sole >= 0)
+    if (sole_passes(&m->sole))
         return due;
     due = earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
     due = earlier(due, m->rows_due_ns);
@@ -552,7 +586,7 @@ uint64_t merge_due_ns(const struct merge *m)
 
 size_t merge_waiting(const struct merge *m)
 {
-    if (m->sole >= 0)
-        return m->sole_utf8[0].n + m->sole_utf8[1].n;
+    if (sole_passes(&m->sole))
+        return m->sole.utf8[0].n + m->sole.utf8[1].n;
     return fold_bytes(m->lanes[0].fold) + fold_bytes(m->lanes[1].fold) + m->partial_bytes;
 }

@@ -1,6 +1,7 @@
 /* merge.h - lines of many ranks in, text blocks for the client out. Pure: time comes from `clock`.
  *
- * A line is never torn, one rank's lines keep their order, bytes are never lost, stdout and stderr stay apart.
+ * A line is never torn, nor is a table or panel that is drawn with lines; one rank's lines keep their order, stdout and stderr
+ * stay apart. No bytes are lost but a terminal's modes, such as the hidden cursor, of those who draw on one.
  *   fold    a line that several ranks print alike is shown once, "[0-3] epoch 1"; it waits at most 100 ms for its twins
  *   prefix  "[2] text"
  *   rank0   rank 0's only, unlabelled

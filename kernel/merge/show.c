@@ -56,6 +56,22 @@ static int line_start(struct show *s, struct show_open *open, const uint64_t *wh
     return s->labelled ? labels_add(&s->labels, who, &s->text) : 0;
 }
 
+/* Each row of a frame has its label. */
+static int show_rows(struct show *s, struct show_open *open, const uint64_t *who, struct slice text)
+{
+    const char *newline;
+
+    do {
+        newline = memchr(text.p, '\n', text.n);
+        const size_t n = newline ? (size_t)(newline - text.p) : text.n;
+
+        if (line_start(s, open, who, 0) < 0 || buf_add(&s->text, text.p, n) < 0 || buf_add_text(&s->text, "\n") < 0)
+            return -1;
+        text = slice_of(text.p + n + (newline != NULL), text.n - n - (newline != NULL));
+    } while (newline);
+    return 0;
+}
+
 int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text, unsigned flags, uint64_t now)
 {
     struct show_open *open = &s->open[stream - 1];
@@ -63,6 +79,8 @@ int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice
     if (s->text.n && (s->stream != stream || s->text.n >= BLOCK_MAX) && show_out(s) < 0)
         return -1;
     s->stream = stream;
+    if (flags & LINE_FRAME)
+        return show_rows(s, open, who, text);
     if (flags == LINE_CONT && !text.n && !(open->on && same(s, open->who, who)))
         return 0; /* its line was broken for another's already: no empty one for its newline */
     if (line_start(s, open, who, flags) < 0 || buf_add_slice(&s->text, text) < 0)

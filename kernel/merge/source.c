@@ -43,6 +43,7 @@ void source_destroy(struct source *s)
     if (!s)
         return;
     buf_release(&s->partial);
+    buf_release(&s->frame);
     for (unsigned i = 0; i < s->rows_room; i++)
         buf_release(&s->rows[i]);
     free(s->rows);

@@ -12,8 +12,9 @@ struct source {
     unsigned stream;
     struct utf8 utf8;
     struct buf partial;         /* the end of the text, that waits for its newline */
-    uint64_t since_ns;          /* when the partial's first byte came */
-    struct source *prev, *next; /* of those whose partial waits, oldest first */
+    struct buf frame;           /* before it: rows of a frame that wait for its last one; no newline behind the last */
+    uint64_t since_ns;          /* when the first byte of these came */
+    struct source *prev, *next; /* of those of which some waits, oldest first */
     bool queued;
     bool open;      /* the start of the line has left: what follows goes on with it */
     bool bar;       /* the line is a progress bar's: `rows` hold what stands there now */

@@ -27,7 +27,7 @@ static void add(struct buf *b, const char *p, size_t n)
 static void some_text(struct world *w, struct buf *out)
 {
     static const char *const words[] = {
-        "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x"
+        "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x", "┌", "│", "└"
     };
 
     for (uint32_t k = next(w, 4); k > 0; k--) {

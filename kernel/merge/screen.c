@@ -1,0 +1,54 @@
+/* screen.c - see screen.h. */
+#define _GNU_SOURCE
+#include "kernel/merge/screen.h"
+
+#include <string.h>
+
+#define START   "\x1b[?"
+#define START_N (sizeof START - 1)
+
+/* The first one at or behind `from`, or NULL; *n: its size. */
+static const char *find(struct slice text, const char *from, size_t *n)
+{
+    const char *end = text.p + text.n;
+    const char *at;
+
+    while ((at = memmem(from, (size_t)(end - from), START, START_N))) {
+        const char *p = at + START_N;
+
+        while (p < end && ((*p >= '0' && *p <= '9') || *p == ';'))
+            p++;
+        if (p < end && (*p == 'h' || *p == 'l')) {
+            *n = (size_t)(p - at) + 1;
+            return at;
+        }
+        from = p;
+    }
+    return NULL;
+}
+
+bool screen_set(struct slice text)
+{
+    size_t n;
+
+    return text.n && find(text, text.p, &n);
+}
+
+int screen_strip(struct slice text, struct buf *room, struct slice *out)
+{
+    const char *from = text.p;
+    const char *at;
+    size_t n = 0;
+
+    *out = text;
+    if (!text.n || !(at = find(text, from, &n)))
+        return 0;
+    buf_clear(room);
+    for (; at; from = at + n, at = find(text, from, &n))
+        if (buf_add(room, from, (size_t)(at - from)) < 0)
+            return -1;
+    if (buf_add(room, from, (size_t)(text.p + text.n - from)) < 0)
+        return -1;
+    *out = buf_slice(room);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* sole.c - see sole.h. */
+#include "kernel/merge/sole.h"
+
+static int text_out(struct show *show, unsigned stream, struct slice text)
+{
+    const int rc = text.n ? show->out.text(show->out.arg, stream, text) : 0;
+
+    show->refused = rc < 0;
+    return rc;
+}
+
+int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data, struct buf *room)
+{
+    struct slice text;
+
+    if (utf8_pass(&s->utf8[stream - 1], data, room, &text) < 0)
+        return -1;
+    return text_out(show, stream, text);
+}
+
+int sole_end(struct sole *s, struct show *show, struct buf *room)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        buf_clear(room);
+        if (utf8_end(&s->utf8[k], room) < 0 || text_out(show, k + 1, buf_slice(room)) < 0)
+            return -1;
+    }
+    return 0;
+}
