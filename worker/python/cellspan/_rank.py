@@ -82,6 +82,8 @@ class Rank(Worker):
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
         self.search_path()
         strangers.meet()
+        if self.FOLLOWS_IPYTHON:
+            strangers.meet_in_notebook()
         aborts.watch()
         self.serve()
 

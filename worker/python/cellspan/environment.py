@@ -63,6 +63,17 @@ def colour():
         os.environ[name] = value
 
 
+def coloured():
+    """For ranks whose text is shown in a notebook: they have no terminal, and libraries would print without colours. What the
+    user's environment says holds."""
+    env = os.environ
+    if not env.get("NO_COLOR"):
+        for name in ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+            env.setdefault(name, "1")
+    if env.get("TERM", "") in ("", "dumb", "unknown"):
+        env["TERM"] = "xterm-256color"
+
+
 def folder():
     """The working directory, or "" where it was deleted."""
     try:

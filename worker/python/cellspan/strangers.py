@@ -1,9 +1,10 @@
-"""Libraries that find out by themselves which rank a process is, and need help with it on ranks."""
+"""Libraries that find out by themselves where they run, and need help with it on ranks."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import ChainMap
 
 from .imports import when_imported
 
@@ -12,6 +13,23 @@ def meet():
     """In a rank, before anything of the user's runs."""
     when_imported("jax._src.clusters.cluster", _join_jax)
     when_imported("mpi4py.MPI", _warn_of_mpi)
+
+
+def meet_in_notebook():
+    """The same for what is shown in a notebook."""
+    when_imported("rich.console", _widen_rich)
+
+
+def _widen_rich():
+    """As wide and high as rich takes a notebook to be. COLUMNS in the environment would do it too, but it cuts the lines of
+    ps and others that are run from here."""
+    console = sys.modules["rich.console"]
+    size = {
+        "COLUMNS": os.environ.get("JUPYTER_COLUMNS") or str(getattr(console, "JUPYTER_DEFAULT_COLUMNS", 115)),
+        "LINES": os.environ.get("JUPYTER_LINES") or str(getattr(console, "JUPYTER_DEFAULT_LINES", 100)),
+    }
+    if getattr(console.Console, "_environ", None) is os.environ:  # else another rich: its lines are shorter
+        console.Console._environ = ChainMap(os.environ, size)
 
 
 def _join_jax():

@@ -187,6 +187,8 @@ def become(order, sock, batch):
         os.close(fd)
     environment.stacks(stack)
     os.environ.update(order.env)
+    if not order.script:
+        environment.coloured()
     if order.cwd:
         os.chdir(order.cwd)
     inherited.forget()
