@@ -8,7 +8,7 @@ static bool equal(const struct source *a, const struct source *b)
     if (a->stream != b->stream || a->rows_n != b->rows_n)
         return false;
     for (unsigned i = 0; i < a->rows_n; i++)
-        if (!slice_equal(buf_slice(&a->rows[i]), buf_slice(&b->rows[i])))
+        if (!slice_equal(buf_slice(&a->rows[i].text), buf_slice(&b->rows[i].text)))
             return false;
     return true;
 }
@@ -30,11 +30,11 @@ static void collect(struct source *const *sources, size_t n, size_t first, bool 
 static int rows_write(const struct source *s, const uint64_t *who, struct labels *labels, struct buf *out)
 {
     for (unsigned i = 0; i < s->rows_n; i++) {
-        if (!s->rows[i].n)
+        if (!s->rows[i].text.n)
             continue;
         if (labels && labels_add(labels, who, out) < 0)
             return -1;
-        if (buf_add_slice(out, buf_slice(&s->rows[i])) < 0 || buf_add_text(out, "\n") < 0)
+        if (buf_add_slice(out, buf_slice(&s->rows[i].text)) < 0 || buf_add_text(out, "\n") < 0)
             return -1;
     }
     return 0;

@@ -15,6 +15,7 @@
 #define LINE_OPEN  1u /* no newline at its end (yet) */
 #define LINE_CONT  2u /* goes on where a LINE_OPEN of the same ranks ended */
 #define LINE_FRAME 4u /* several lines that stay together, with newlines between them */
+#define LINE_BARE  8u /* colours alone: no label, no newline */
 
 struct line {
     struct line *next, *prev;

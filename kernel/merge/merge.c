@@ -201,11 +201,12 @@ static int put_line(struct merge *m, struct source *s, struct slice text, uint64
 static int put_partial(struct merge *m, struct source *s, uint64_t now)
 {
     const bool small = s->partial.n <= PARTIAL_MAX && m->mode == PLAN_FOLD;
+    const bool bare = !s->open && screen_colours(buf_slice(&s->partial));
     int rc;
 
     if (!s->partial.n)
         return put_frame(m, s, now);
-    rc = put(m, s, buf_slice(&s->partial), LINE_OPEN, small ? s->since_ns + TWINS_NS : now, now);
+    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : LINE_OPEN, small ? s->since_ns + TWINS_NS : now, now);
     partial_clear(m, s);
     return rc;
 }
@@ -217,6 +218,8 @@ static int partial_add(struct merge *m, struct source *s, struct slice text, uin
     if (buf_add_slice(&s->partial, text) < 0)
         return -1;
     m->partial_bytes += text.n;
+    if (screen_colours(buf_slice(&s->partial)))
+        return 0; /* nobody sees that it is missing */
     queue(m, s, now);
     if (s->partial.n > PARTIAL_MAX || (s->open && show_is_open(&m->show, s->stream, s->rank)))
         return put_partial(m, s, now);
@@ -246,7 +249,7 @@ static int bar_begin(struct merge *m, struct source *s)
 {
     if (s->bar)
         return 0;
-    if (s->partial.n && buf_add_slice(&s->rows[s->row], buf_slice(&s->partial)) < 0)
+    if (s->partial.n && buf_add_slice(&s->rows[s->row].text, buf_slice(&s->partial)) < 0)
         return -1;
     partial_clear(m, s);
     s->open = false; /* what of it is on the screen stays there, and the bar is a line of its own */
@@ -256,17 +259,24 @@ static int bar_begin(struct merge *m, struct source *s)
 /* Rows that a newline ended become lines, but for the last `keep` of them. Nested bars that are gone leave no line. */
 static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64_t now)
 {
+    if (!keep)
+        m->bars_changed |= source_erase(s);
     while (s->row > keep) {
-        const struct slice text = buf_slice(&s->rows[0]);
+        const struct slice text = buf_slice(&s->rows[0].text);
 
         if ((text.n || !s->climb) && put_line(m, s, text, now) < 0)
             return -1;
         source_shift(s);
         m->bars_changed = true;
     }
-    if (s->bar && s->rows_n == 1 && !s->rows[0].n)
+    if (s->bar && (s->rows_n == 1 || !keep) && !source_shows_bar(s))
         source_bar_over(s);
     return 0;
+}
+
+static void wait_rows(struct merge *m, uint64_t now)
+{
+    m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
 }
 
 /* A row waits for the step up of a nested bar below it: those who never make one print plain lines soon. */
@@ -281,7 +291,7 @@ static int bar_newline(struct merge *m, struct source *s, uint64_t now)
     if (source_newline(s) < 0)
         return -1;
     if (keep > s->climb)
-        m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
+        wait_rows(m, now);
     s->ended_ns = now;
     return release_rows(m, s, keep < SOURCE_ROWS - 1 ? keep : SOURCE_ROWS - 2, now);
 }
@@ -298,12 +308,9 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
     return rc;
 }
 
-/* Does this text of a row draw a bar, or is it a line's after a bar? */
-static bool draws(const struct source *s, unsigned flags, struct slice part)
+static bool row_draws(const struct source *s, unsigned flags, struct slice part)
 {
-    if (flags & MERGE_PROGRESS || source_draws(part))
-        return true;
-    return s->bar && (!part.n || (!source_waits(s) && source_shows_bar(s)));
+    return flags & MERGE_PROGRESS || source_draws(part) || source_goes_on(s, part);
 }
 
 static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline, uint64_t now)
@@ -311,6 +318,8 @@ static int bar_text(struct merge *m, struct source *s, struct slice part, bool n
     if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
         return -1;
     m->bars_changed = true;
+    if (s->erased)
+        wait_rows(m, now);
     if (newline)
         return bar_newline(m, s, now);
     return source_row(s).n > BAR_MAX ? bar_too_long(m, s, now) : 0;
@@ -324,22 +333,9 @@ static int empty_rows(struct merge *m, struct source *s, size_t n, uint64_t now)
     return 0;
 }
 
-/* How many empty lines end the text: they may be the way down to a bar's position, as tqdm goes it. 0 also for more than a bar
- * has rows. */
-static size_t way_down(const struct source *s, struct slice text)
-{
-    size_t n = 0;
-
-    while (n < text.n && text.p[text.n - n - 1] == '\n')
-        n++;
-    if (n && (n < text.n || s->partial.n || s->open))
-        n--; /* the first one ends a line */
-    return n < SOURCE_ROWS - 1 ? n : 0;
-}
-
 static int plain_lines(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
-    const size_t down = way_down(s, text);
+    const size_t down = source_way_down(s, text);
     const char *newline;
 
     while (text.n > down && (newline = memchr(text.p, '\n', text.n))) {
@@ -359,9 +355,9 @@ static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct s
         const char *newline = memchr(text.p, '\n', text.n);
         const struct slice part = slice_of(text.p, newline ? (size_t)(newline - text.p) : text.n);
 
-        if (!draws(s, flags, part) && release_rows(m, s, 0, now) < 0)
+        if (!row_draws(s, flags, part) && release_rows(m, s, 0, now) < 0)
             return -1;
-        if (!s->bar && !draws(s, flags, part)) {
+        if (!s->bar && !row_draws(s, flags, part)) {
             if (newline ? whole_line(m, s, part, now) < 0 : partial_add(m, s, part, now) < 0)
                 return -1;
         } else if (bar_text(m, s, part, newline != NULL, now) < 0)
@@ -381,6 +377,8 @@ static int release_waiting(struct merge *m, uint64_t now)
         struct source *s = m->sources[i];
         const uint64_t due = s && source_waits(s) ? s->ended_ns + ROW_NS : UINT64_MAX;
 
+        if (s && s->erased)
+            m->bars_changed |= source_erase(s);
         if (due <= now && release_rows(m, s, s->climb, now) < 0)
             return -1;
         if (due > now && due < m->rows_due_ns)

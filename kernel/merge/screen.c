@@ -52,3 +52,16 @@ int screen_strip(struct slice text, struct buf *room, struct slice *out)
     *out = buf_slice(room);
     return 0;
 }
+
+bool screen_colours(struct slice text)
+{
+    size_t n = 0;
+
+    while (n + 2 < text.n && text.p[n] == '\x1b' && text.p[n + 1] == '[') {
+        for (n += 2; n < text.n && ((text.p[n] >= '0' && text.p[n] <= '9') || text.p[n] == ';');)
+            n++;
+        if (n == text.n || text.p[n++] != 'm')
+            return false;
+    }
+    return text.n && n == text.n;
+}

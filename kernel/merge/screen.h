@@ -10,5 +10,7 @@
 bool screen_set(struct slice text);
 /* The text without them: *out is text itself, or what was written to *room. -1: memory is out. */
 MUST_USE int screen_strip(struct slice text, struct buf *room, struct slice *out);
+/* Does the text set colours, and show nothing? */
+bool screen_colours(struct slice text);
 
 #endif

@@ -79,6 +79,8 @@ int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice
     if (s->text.n && (s->stream != stream || s->text.n >= BLOCK_MAX) && show_out(s) < 0)
         return -1;
     s->stream = stream;
+    if (flags & LINE_BARE)
+        return buf_add_slice(&s->text, text);
     if (flags & LINE_FRAME)
         return show_rows(s, open, who, text);
     if (flags == LINE_CONT && !text.n && !(open->on && same(s, open->who, who)))

@@ -8,14 +8,14 @@
 static int reserve(struct source *s, unsigned rows)
 {
     const unsigned room = rows < 2 * s->rows_room ? 2 * s->rows_room : rows;
-    struct buf *grown;
+    struct row *grown;
 
     if (rows <= s->rows_room)
         return 0;
     if (!(grown = realloc(s->rows, room * sizeof *grown)))
         return -1;
     for (unsigned i = s->rows_room; i < room; i++)
-        grown[i] = (struct buf)BUF_INIT;
+        grown[i] = (struct row){ BUF_INIT, false };
     s->rows = grown;
     s->rows_room = room;
     return 0;
@@ -45,7 +45,7 @@ void source_destroy(struct source *s)
     buf_release(&s->partial);
     buf_release(&s->frame);
     for (unsigned i = 0; i < s->rows_room; i++)
-        buf_release(&s->rows[i]);
+        buf_release(&s->rows[i].text);
     free(s->rows);
     free(s);
 }
@@ -80,21 +80,25 @@ static bool wipes(struct slice text)
     return true;
 }
 
-/* Text up to a carriage return or a step up. */
-static int row_add(struct source *s, struct slice part)
+/* Text up to a carriage return or, up: a step up. */
+static int row_add(struct source *s, struct slice part, bool up)
 {
-    struct buf *row = &s->rows[s->row];
-
+    struct buf *row = &s->rows[s->row].text;
     unsigned count;
 
     if (!part.n)
         return 0;
-    if (s->returned)
-        buf_clear(row);
     for (size_t n = 1; s->returned && n && part.n;) {
         n = escape_size(part, 'K', &count);
         part = slice_of(part.p + n, part.n - n);
     }
+    if (s->returned && !part.n && up) {
+        s->erased = s->rows[s->row].erased = true;
+        return 0;
+    }
+    if (s->returned)
+        buf_clear(row);
+    s->rows[s->row].erased = false;
     if (!(s->returned && wipes(part)) && buf_add_slice(row, part) < 0)
         return -1;
     s->returned = false;
@@ -110,7 +114,7 @@ static int add_above(struct source *s, unsigned count)
         return -1;
     for (unsigned i = s->rows_n; n && i-- > 0;) {
         s->rows[i + n] = s->rows[i];
-        s->rows[i] = (struct buf)BUF_INIT;
+        s->rows[i] = (struct row){ BUF_INIT, false };
     }
     s->rows_n += n;
     return 0;
@@ -125,7 +129,7 @@ static int step_up(struct source *s, unsigned count)
     s->row -= count < s->row ? count : s->row;
     s->steps = count < most - s->steps ? s->steps + count : most;
     s->climb = s->climb < s->steps ? s->steps : s->climb;
-    s->blank = !s->rows[s->row].n;
+    s->blank = !s->rows[s->row].text.n;
     return 0;
 }
 
@@ -143,7 +147,7 @@ int source_overwrite(struct source *s, struct slice text)
             n++;
             continue;
         }
-        if (row_add(s, slice_of(text.p, n)) < 0)
+        if (row_add(s, slice_of(text.p, n), count > 0) < 0)
             return -1;
         if (count && step_up(s, count) < 0)
             return -1;
@@ -151,7 +155,7 @@ int source_overwrite(struct source *s, struct slice text)
         text = slice_of(text.p + n + skip, text.n - n - skip);
         n = 0;
     }
-    return row_add(s, text);
+    return row_add(s, text, false);
 }
 
 /* What comes before a bar's numbers. */
@@ -172,18 +176,37 @@ static struct slice bar_name(struct slice text)
 /* A bar that stood further down is left in this row. */
 static void take_from_below(struct source *s)
 {
-    const struct slice text = buf_slice(&s->rows[s->row]);
+    const struct slice text = buf_slice(&s->rows[s->row].text);
 
     for (unsigned i = s->row + 1; i < s->rows_n; i++)
-        if (s->rows[i].n && slice_equal(bar_name(text), bar_name(buf_slice(&s->rows[i])))) {
-            buf_clear(&s->rows[i]);
+        if (s->rows[i].text.n && slice_equal(bar_name(text), bar_name(buf_slice(&s->rows[i].text)))) {
+            buf_clear(&s->rows[i].text);
             return;
         }
 }
 
+static void row_erase(struct row *row)
+{
+    buf_clear(&row->text);
+    row->erased = false;
+}
+
+bool source_erase(struct source *s)
+{
+    const bool were = s->erased;
+
+    for (unsigned i = 0; s->erased && i < s->rows_n; i++)
+        if (s->rows[i].erased)
+            row_erase(&s->rows[i]);
+    s->erased = false;
+    return were;
+}
+
 int source_newline(struct source *s)
 {
-    if (s->blank && s->rows[s->row].n)
+    if (s->rows[s->row].erased)
+        row_erase(&s->rows[s->row]);
+    if (s->blank && s->rows[s->row].text.n)
         take_from_below(s);
     if (s->row + 1 == s->rows_n) {
         if (reserve(s, s->rows_n + 1) < 0)
@@ -193,7 +216,7 @@ int source_newline(struct source *s)
     s->row++;
     s->steps = 0;
     s->returned = s->untouched = true;
-    s->blank = !s->rows[s->row].n;
+    s->blank = !s->rows[s->row].text.n;
     return 0;
 }
 
@@ -212,10 +235,10 @@ bool source_draws(struct slice text)
 
 void source_shift(struct source *s)
 {
-    struct buf first = s->rows[0];
+    struct row first = s->rows[0];
 
     memmove(s->rows, s->rows + 1, (s->rows_n - 1) * sizeof *s->rows);
-    buf_clear(&first);
+    row_erase(&first);
     s->rows[s->rows_n - 1] = first;
     s->rows_n--;
     s->row--;
@@ -228,25 +251,45 @@ bool source_waits(const struct source *s)
 
 struct slice source_row(const struct source *s)
 {
-    return buf_slice(&s->rows[s->row]);
+    return buf_slice(&s->rows[s->row].text);
 }
 
 void source_bar_over(struct source *s)
 {
     for (unsigned i = 0; i < s->rows_n; i++)
-        buf_clear(&s->rows[i]);
+        row_erase(&s->rows[i]);
     s->row = 0;
     s->rows_n = 1;
     s->steps = 0;
     s->blank = true;
     s->bar = false;
-    s->returned = s->untouched = false;
+    s->returned = s->untouched = s->erased = false;
 }
 
 bool source_shows_bar(const struct source *s)
 {
     for (unsigned i = 0; s->bar && i < s->rows_n; i++)
-        if (s->rows[i].n)
+        if (s->rows[i].text.n)
             return true;
     return false;
+}
+
+bool source_goes_on(const struct source *s, struct slice part)
+{
+    bool shows = false;
+
+    for (unsigned i = 0; s->bar && !shows && i < s->rows_n; i++)
+        shows = s->rows[i].text.n && !s->rows[i].erased;
+    return s->bar && (!part.n || (shows && !source_waits(s)));
+}
+
+size_t source_way_down(const struct source *s, struct slice text)
+{
+    size_t n = 0;
+
+    while (n < text.n && text.p[text.n - n - 1] == '\n')
+        n++;
+    if (n && (n < text.n || s->partial.n || s->open))
+        n--; /* the first one ends a line */
+    return n < SOURCE_ROWS - 1 ? n : 0;
 }

@@ -26,7 +26,11 @@ struct source {
     unsigned climb;    /* the most that steps was: nested bars are drawn so */
     bool blank;        /* the row was empty when the cursor came to it */
     uint64_t ended_ns; /* when a newline ended a row last */
-    struct buf *rows;  /* rows_room of them */
+    bool erased;       /* some row is, see below */
+    struct row {
+        struct buf text;
+        bool erased; /* on the way up, for the next drawing: its text is shown until that comes, or nothing does for a while */
+    } *rows;       /* rows_room of them */
     unsigned rows_room;
 };
 
@@ -39,6 +43,13 @@ MUST_USE int source_overwrite(struct source *s, struct slice text);
 MUST_USE int source_newline(struct source *s);
 /* Does the text move a terminal's cursor, or erase: is it drawn? */
 bool source_draws(struct slice text);
+/* Erased rows are empty now. Were there any? */
+bool source_erase(struct source *s);
+/* Does this text of a row, which draws nothing itself, go on with a bar, or is it a line's after one? */
+bool source_goes_on(const struct source *s, struct slice part);
+/* How many empty lines end the text: they may be the way down to a bar's position, as tqdm goes it. 0 also for more than a bar
+ * has rows. */
+size_t source_way_down(const struct source *s, struct slice text);
 /* The first row is a line now: forgets it. The cursor must be below it. */
 void source_shift(struct source *s);
 /* Newlines ended more rows than anybody went back up so far. */

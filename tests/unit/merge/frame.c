@@ -163,8 +163,11 @@ static void a_drawn_bar(enum plan_merge mode, unsigned n, const char *label)
             abort();
     fixture_print(&f, 0, "\x1b[?25l");
     is_int(f.reports, 0, "a hidden cursor is nothing to show");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A 1 %\nB 1 %\r\x1b[2K\x1b[1A\x1b[2K");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A 2 %\nB 2 %");
+    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A 1 %\nB 1 %\r\x1b[2K\x1b[1A");
+    fixture_wait(&f, 100);
+    snprintf(want, sizeof want, "%sA 1 %%\n%sB 1 %%\n", label, label);
+    is_text(f.bars.p, want, "what is erased for the next state is shown until that comes");
+    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "\x1b[2KA 2 %\nB 2 %");
     fixture_wait(&f, 100);
     snprintf(want, sizeof want, "%sA 2 %%\n%sB 2 %%\n", label, label);
     is_text(f.bars.p, want, "both rows are redrawn");
@@ -173,6 +176,42 @@ static void a_drawn_bar(enum plan_merge mode, unsigned n, const char *label)
     fixture_flush(&f);
     fixture_is(&f, want, "they end as lines, and the cursor leaves none");
     is_text(f.bars.p, "", "and no bar is left");
+    fixture_release(&f);
+}
+
+static void a_drawing_that_is_erased(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_PREFIX, 2);
+    fixture_print(&f, 0, "\x1b[?25l");
+    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
+    fixture_wait(&f, 100);
+    is_text(f.bars.p, "[0] B\n", "stays below for a moment");
+    fixture_wait(&f, 300);
+    is_text(f.bars.p, "", "and is gone when nothing follows");
+    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
+    fixture_print(&f, 0, "done\n");
+    fixture_is(&f, "[0] done\n", "at once when a line follows");
+    fixture_flush(&f);
+    is_text(f.bars.p, "", "and nothing is left");
+    fixture_release(&f);
+}
+
+static void colours_alone(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    fixture_print(&f, 0, "\x1b[33ma\n\x1b[0m");
+    fixture_print(&f, 1, "\x1b[33ma\n\x1b[0m");
+    fixture_wait(&f, 200);
+    fixture_is(&f, "[0-1] \x1b[33ma\n", "are no line");
+    fixture_print(&f, 0, "b\n\x1b[0m");
+    fixture_print(&f, 1, "b\n");
+    fixture_is(&f, "[0-1] \x1b[0mb\n", "they go with what follows");
+    fixture_flush(&f);
+    fixture_is(&f, "\x1b[0m", "or stand at the end, without a label");
     fixture_release(&f);
 }
 
@@ -186,6 +225,8 @@ int main(void)
     a_table_without_measure();
     rows();
     modes_of_a_terminal();
+    a_drawing_that_is_erased();
+    colours_alone();
     a_drawn_bar(PLAN_FOLD, 2, "[0] ");
     a_drawn_bar(PLAN_FOLD, 1, "");
     a_drawn_bar(PLAN_RANK0, 3, "");
