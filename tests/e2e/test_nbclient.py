@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import time
@@ -82,6 +83,22 @@ def test_outputs_are_of_the_right_kinds(execute):
     assert [o.output_type for o in second.outputs] == ["display_data"]
     assert third.outputs[0].data["text/plain"] == "'second'"
     nbformat.validate(notebook)
+
+
+def test_a_figure_of_every_rank_is_stored_under_its_label(execute):
+    pytest.importorskip("matplotlib")
+    code = "import cellspan, matplotlib.pyplot as plt\nplt.figure(figsize=(2 + 2 * cellspan.rank(), 2))\nplt.plot([1, 2])\nplt.show()"
+    cell = execute("%%distribute -n 3\n" + code).cells[0]
+    label, found = "[0]", {}  # rank 0's has none where it comes first
+    for output in cell.outputs:
+        data = output.get("data", {})
+        if "image/png" in data:
+            assert label not in found, cell.outputs
+            found[label] = int.from_bytes(base64.b64decode(data["image/png"])[16:20], "big")  # its width
+        else:
+            label = re.findall(r"\[\d\]", output.get("text", "") + data.get("text/plain", "") + label)[0]
+    assert sorted(found) == ["[0]", "[1]", "[2]"], cell.outputs
+    assert found["[0]"] < found["[1]"] < found["[2]"], found
 
 
 def test_an_error_stops_the_notebook_and_is_stored(execute):
