@@ -15,6 +15,12 @@ enum frame_row {
     FRAME_LAST,   /* └─┘: nothing of the frame follows */
 };
 
+/* Most lines are text, which their first byte tells. */
+static inline bool frame_is_text(struct slice line)
+{
+    return line.n && *line.p > '+' && *line.p < '|';
+}
+
 /* What a line is by its first character that shows; colours and blanks before it don't count. within: a frame has begun. */
 enum frame_row frame_row(struct slice line, bool within);
 

@@ -182,7 +182,7 @@ static int put(struct merge *m, struct source *s, struct slice text, unsigned fl
 /* Rows of a frame wait for its last one. */
 static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
-    const enum frame_row row = s->open ? FRAME_NONE : frame_row(text, s->frame.n > 0);
+    const enum frame_row row = s->open || frame_is_text(text) ? FRAME_NONE : frame_row(text, s->frame.n > 0);
 
     if (row == FRAME_NONE)
         return put(m, s, text, 0, twins_ns(m, now), now);

@@ -1,5 +1,4 @@
 /* screen.c - see screen.h. */
-#define _GNU_SOURCE
 #include "kernel/merge/screen.h"
 
 #include <string.h>
@@ -13,16 +12,18 @@ static const char *find(struct slice text, const char *from, size_t *n)
     const char *end = text.p + text.n;
     const char *at;
 
-    while ((at = memmem(from, (size_t)(end - from), START, START_N))) {
+    while (from < end && (at = memchr(from, START[0], (size_t)(end - from)))) {
         const char *p = at + START_N;
 
+        from = at + 1;
+        if ((size_t)(end - at) <= START_N || memcmp(at, START, START_N) != 0)
+            continue;
         while (p < end && ((*p >= '0' && *p <= '9') || *p == ';'))
             p++;
         if (p < end && (*p == 'h' || *p == 'l')) {
             *n = (size_t)(p - at) + 1;
             return at;
         }
-        from = p;
     }
     return NULL;
 }
