@@ -149,4 +149,5 @@ def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh):
     warm = "import sys; print(sys.modules['cellspan.home'].current.jedi.warm)"
     assert nb.until(lambda: nb.ok(warm).stdout == "True\n", 60)
     assert "items" in names(complete(nb, "data."))
+    nb.ok("import os\nchild = os.fork()\nif not child:\n    os._exit(0)\nos.waitpid(child, 0)")
     assert nb.until(lambda: "jedi" not in nb.ok("import threading; print(threading.enumerate())").stdout)

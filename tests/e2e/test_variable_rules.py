@@ -299,6 +299,43 @@ def test_what_ranks_bind_by_other_means_than_the_cells_text_is_theirs(nb, before
     assert rank_values(nb, "m", 2) == [["anew"], [1]]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%timeit -n1 -r1 h = 'x'",
+        "%%timeit -n1 -r1\nh = 'x'",
+        "import contextlib\nwith contextlib.suppress(Exception):\n    1 / 0\n    h = 'x'",
+        "for i in [1]:\n    break\nelse:\n    h = 'x'",
+    ],
+)
+def test_an_assignment_at_home_that_did_not_happen_is_none(nb, code):
+    nb.ok("h = 'home'")
+    nb.ok("%%distribute -n 2\nh = 'rank'")
+    nb.ok(code)
+    assert rank_values(nb, "h", 2) == ["rank"] * 2
+
+
+def test_what_home_makes_of_a_pulled_list_travels(nb):
+    nb.ok("%%distribute -n 2\ng = float(rank)")
+    nb.ok("%pull g")
+    assert rank_values(nb, "g", 2) == [0.0, 1.0]
+    nb.ok("g = sum(g) / len(g)")
+    assert rank_values(nb, "g", 2) == [0.5, 0.5]
+
+
+def test_an_instance_that_travels_changes_no_class(nb):
+    made = "from dataclasses import dataclass\n@dataclass\nclass C:\n    lr: float = %d\nc = C()"
+    nb.ok(made % 1)
+    assert rank_values(nb, "c.lr", 2) == [1, 1]
+    nb.ok((made % 2).replace("c = C()", ""))
+    assert rank_values(nb, "C().lr", 2) == [2, 2]
+    nb.ok("c = C()")
+    assert rank_values(nb, "c.lr, C().lr", 2) == [(2, 2)] * 2
+    nb.ok("%%distribute -n 2\nclass Res:\n    n = 1")
+    nb.ok("%pull Res -r 0\nres = Res()")
+    assert rank_values(nb, "res.n + Res.n", 2) == [2, 2]
+
+
 def test_what_ranks_run_from_a_file_binds_their_names(nb, tmp_path):
     (tmp_path / "train.py").write_text("m = 'trained'\n")
     nb.ok("m = 'home'")

@@ -23,6 +23,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \
 	worker/python/cellspan/interrupts.py \
+	worker/python/cellspan/known.py \
 	worker/python/cellspan/limit.py \
 	worker/python/cellspan/landing.py \
 	worker/python/cellspan/loops.py \

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import capture, parcel, tensors  # noqa: E402
+from cellspan import capture, known, parcel, tensors  # noqa: E402
 from cellspan.capture import TIED, Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
@@ -295,12 +295,12 @@ def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
     assert len(os.listdir("/proc/self/fd")) == before + 1
 
 
-@pytest.mark.parametrize("size", [1, capture.STEP - 1, capture.STEP, capture.STEP + 1, 3 * capture.STEP + 5])
+@pytest.mark.parametrize("size", [1, known.STEP - 1, known.STEP, known.STEP + 1, 3 * known.STEP + 5])
 def test_a_parcels_bytes_are_compared_to_the_last(size):
     data = os.urandom(size)
     fd = os.memfd_create("test")
     os.pwrite(fd, data, 100)
-    sent = capture.Sent(fd, 100 + size)
+    sent = known.Sent(fd, 100 + size)
     os.close(fd)
     assert sent.equals(100, memoryview(data))
     for at in {0, size // 2, size - 1}:

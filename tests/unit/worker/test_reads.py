@@ -126,7 +126,16 @@ def test_lines_count_as_in_the_text_that_was_given(transform):
 
 def test_what_the_cell_assigns_is_known():
     found = analyse("import os\nfor i in r: x = 1\ndef f():\n  global g\n  g = 1\n  y = 2\nclass A: z = 1")
+    assert found.functions == {}
+    assert analyse("def f(): return g()\nclass A:\n  def m(self): return f() + h").functions == {"f": {"g": 1}, "A": {"f": 3, "h": 3}}
     assert found.assigned == {"os": True, "i": False, "x": False, "f": True, "g": False, "A": True}
+
+
+def test_what_timeit_assigns_is_its_own(transform):
+    for code in ("%timeit x = y", "%%timeit\nx = y"):
+        found = analyse(code, transform)
+        assert not found.assigned and not found.bound and "y" in found.reads
+    assert analyse("%time x = y", transform).assigned == {"x": True}
 
 
 def test_deep_nesting_is_given_up_quietly():
@@ -159,6 +168,12 @@ def test_deep_nesting_is_given_up_quietly():
         ("for x in y: pass", False),
         ("try:\n    x\nexcept NameError:\n    x = 1", False),
         ("x = 1\ndel x", False),
+        ("with contextlib.suppress(E):\n    f()\n    x = 1", False),
+        ("with open(f), ExitStack() as s:\n    x = 1", False),
+        ("with torch.no_grad():\n    x = 1", True),
+        ("for i in y:\n    break\nelse:\n    x = 1", False),
+        ("while y:\n    if i: break\nelse:\n    x = 1", False),
+        ("for i in y: pass\nelse:\n    x = 1", True),
         ("def f():\n    global x\n    x = 1", None),
         ("x.append(1)", None),
         ("x[0] = 1", None),

@@ -9,6 +9,7 @@ Parcels are kept for that: small ones as bytes, others by their descriptor, whos
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import types
@@ -21,6 +22,7 @@ LIMIT = 1.0  # seconds for all names that are asked about at once
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
 SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
 KEPT_MAX = 256  # larger parcels; each costs a descriptor
+FACE = 16  # members of a container, or characters, by which it is known again
 STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
 EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
 TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
@@ -32,16 +34,28 @@ class Unknown(Exception):
     """It can't be told whether a value was changed; the text says why."""
 
 
-GONE = object()
-
-
-def _hold(value):
-    """A function that gives the value, or GONE, where that is possible without keeping it alive."""
+def _mark(value):
+    """A function that tells whether another value is this very object. It keeps nothing large alive."""
     try:
         reference = weakref.ref(value)
     except TypeError:
-        return lambda: value
-    return lambda: GONE if reference() is None else reference()
+        mark = _face(value)
+        return lambda other: _face(other) == mark
+    return lambda other: other is not None and other is reference()
+
+
+def _face(value):
+    """What tells an object without weak references from another that stands at the same place later: so much of its content."""
+    kind, inner = type(value), None
+    if kind is dict:
+        inner = [id(part) for pair in itertools.islice(value.items(), FACE) for part in pair]
+    elif kind in (list, tuple, set, frozenset):
+        inner = [id(part) for part in itertools.islice(value, FACE)]
+    elif kind in (str, bytes, bytearray):
+        inner = [len(value), value[:FACE], value[-FACE:]]
+    elif kind in (int, float, complex):
+        inner = value
+    return id(value), kind, inner
 
 
 class Kept:
@@ -94,7 +108,7 @@ class Origins:
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself, and home has too
         self._before = None  # {name: the object's number} as the cell began; None: it did not begin
-        self._doubtful = {}  # name -> a function that gives what it was before the cell; None: there was nothing
+        self._doubtful = {}  # name -> is a value what the name had before the cell? None: it had nothing
 
     # ---- what comes and goes
 
@@ -127,7 +141,7 @@ class Origins:
         """A cell is to bind these itself, and home has them: gone() tells of them too. doubtful: names that assigned() is to
         tell of."""
         self._watched.update(name for name in names if name not in self._of)
-        self._doubtful = {name: _hold(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
+        self._doubtful = {name: _mark(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
 
     def begin(self):
         """The user's code begins."""
@@ -138,7 +152,9 @@ class Origins:
         cell came to every statement that binds them."""
         held, self._doubtful = self._doubtful, {}
         before, self._before = self._before, None
-        names = [name for name, get in held.items() if ended or get is None or get() is not self.user_ns.get(name, GONE)]
+        names = [
+            name for name, is_it in held.items() if ended or is_it is None or name not in self.user_ns or not is_it(self.user_ns[name])
+        ]
         if before is not None:
             now = self._idents()
             names += [name for name in now if now[name] != before.get(name) and name not in held and name.isidentifier()]
@@ -271,7 +287,7 @@ def _twin_of(make, at):
 
 
 def _alike(ours, theirs):
-    from .capture import fingerprint
+    from .known import fingerprint
 
     (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
     return digest == other and len(large) == len(others) and all(_equal(a, b) for a, b in zip(large, others))

@@ -23,6 +23,7 @@ DOLLAR = re.compile(r"\$\$|\$([^\W\d]\w*)")
 TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SWALLOWING = {"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"}  # `with` these the body may stop anywhere
 FRESH = "fresh"  # in a state, instead of a scope: the name has a value that does not come from its own
 TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
@@ -188,21 +189,30 @@ class Walker:
             self.block(node.body)
 
         self.branches([body, lambda: False])
-        self.block(node.orelse)
-        return False
+        return self.after_loop(node)
 
     on_AsyncFor = on_For
 
     def on_While(self, node):
         self.visit(node.test)
         self.branches([lambda: self.block(node.body) and False, lambda: False])
-        self.block(node.orelse)
+        return self.after_loop(node)
+
+    def after_loop(self, node):
+        """`else`, which a `break` jumps over."""
+        if any(isinstance(inner, ast.Break) for part in node.body for inner in ast.walk(part)):
+            self.branches([lambda: self.block(node.orelse), lambda: False])
+        else:
+            self.block(node.orelse)
         return False
 
     def on_With(self, node):
         for item in node.items:
             self.assignment(item.context_expr, *([item.optional_vars] if item.optional_vars else []))
-        self.block(node.body)
+        if any(swallows(item.context_expr) for item in node.items):
+            self.branches([lambda: self.block(node.body), lambda: False])
+        else:
+            self.block(node.body)
         return False
 
     on_AsyncWith = on_With
@@ -440,8 +450,11 @@ class Walker:
         if method in ("run_line_magic", "run_cell_magic") and args:
             name, args = args[0], args[1:]
             if name in PYTHON_MAGICS:
+                state, found = set(self.state), (dict(self.found.assigned), dict(self.found.bound))
                 for number, text in enumerate(args):
                     self.inner(without_options(text) if not number else text, line + number)
+                if name == "timeit":  # what it binds is its own
+                    self.state, (self.found.assigned, self.found.bound) = state, found
                 return
             args = args[:1]  # the body of other cell magics is not expanded
         for text in args:
@@ -474,6 +487,11 @@ class Walker:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     self.load(node.id, line)
+
+
+def swallows(context):
+    """May a `with` of this go on behind its body after an exception? The names that everybody knows."""
+    return any(getattr(n, "attr", getattr(n, "id", None)) in SWALLOWING for n in ast.walk(context))
 
 
 def magic_of(node):

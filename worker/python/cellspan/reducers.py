@@ -206,6 +206,7 @@ class Pickler(cloudpickle.Pickler):
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.shipped.add(obj)
             make, args, state, _, _, setter = reduced
+            state[0].pop("__slotnames__", None)  # copyreg's note, there once an instance was pickled: no change of the user's
             return make, args, (setter, state), None, None, rebuild.set_class
         return reduced
 

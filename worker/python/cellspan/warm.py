@@ -1,15 +1,18 @@
 """jedi, with which IPython completes, takes seconds when it is first used, more than clients wait for a Tab. So the first Tab
 is answered without it, and a thread gets it ready meanwhile: a cell that comes then does not wait.
 
-That thread is never stopped: a jedi that is broken off in the midst can leave files in its cache that no jedi can read.
+That thread is not stopped while home lives: a jedi that is broken off in the midst can leave files in its cache that no jedi
+can read.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 
 from . import requests
 
+PATIENCE = 5.0  # seconds that a fork waits for it: a child has no such thread, but the locks that it holds
 SAMPLE = "import os\nos.path.jo"
 
 
@@ -42,7 +45,12 @@ class Jedi:
             try:
                 self._thread.start()
             except RuntimeError:  # the user's limit of threads: Tab stays without it
-                pass
+                return
+            os.register_at_fork(before=self._wait)
+
+    def _wait(self):
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(PATIENCE)
 
     def _get_ready(self):
         try:
