@@ -42,12 +42,6 @@ static int ask(struct cell *c, const struct shipment *s)
 
 /* ---- what they say ---- */
 
-static void spaces(char *names)
-{
-    for (char *comma = strchr(names, ','); comma; comma = strchr(comma, ','))
-        *comma = ' ';
-}
-
 /* "a, b and c" of "a,b,c". */
 static int add_enumeration(const char *names, struct buf *out)
 {
@@ -70,33 +64,109 @@ static int add_who(const struct ranks *ranks, struct buf *out)
     return rc;
 }
 
-/* "by ranks 0-2; rank 3 can't tell (why)" */
-static int add_blame(const struct touched *t, struct buf *out)
+/* "rank 3 can't tell whether they changed it (why)", after `before` */
+static int add_unsure(const struct touched *t, const char *before, struct buf *out)
 {
-    if (ranks_count(&t->changed) && (buf_addf(out, " and by ") < 0 || add_who(&t->changed, out) < 0))
-        return -1;
     if (ranks_count(&t->unsure) == 0)
         return 0;
-    if (buf_addf(out, ranks_count(&t->changed) ? "; " : ", and ") < 0 || add_who(&t->unsure, out) < 0)
+    if (buf_addf(out, "%s", before) < 0 || add_who(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " can't tell whether they changed it (%s)", t->why ? t->why : "");
 }
 
+/* "a and b, which share memory, were changed in place at home and by ranks 0-2" */
+static int add_change(const struct touched *t, struct buf *out)
+{
+    const bool many = strchr(t->names, ',') != NULL, by_ranks = ranks_count(&t->changed) > 0;
+
+    if (add_enumeration(t->names, out) < 0 ||
+        buf_addf(out, "%s %s changed in place at home", t->tied ? ", which share memory," : "", many ? "were" : "was") < 0)
+        return -1;
+    if (by_ranks && (buf_addf(out, " and by ") < 0 || add_who(&t->changed, out) < 0))
+        return -1;
+    return add_unsure(t, by_ranks ? "; " : ", and ", out);
+}
+
+/* "b is new to ranks 0-2 and shares memory with a, which ranks 0-2 have changed" */
+static int add_anew(const struct touched *t, struct buf *out)
+{
+    const char *names = t->lacked ? t->lacked : t->anew, *theirs = t->theirs ? t->theirs : t->names;
+    const bool many = strchr(names, ',') != NULL, by_ranks = ranks_count(&t->changed) > 0;
+
+    if (buf_addf(out, "%s", t->lacked ? "" : "home has assigned ") < 0 || add_enumeration(names, out) < 0)
+        return -1;
+    if (t->lacked && (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 || add_who(&t->lack, out) < 0))
+        return -1;
+    if (buf_addf(out, "%s share%s memory with ", t->lacked ? " and" : ", which", many ? "" : "s") < 0 ||
+        add_enumeration(theirs, out) < 0)
+        return -1;
+    if (by_ranks && (buf_addf(out, ", which ") < 0 || add_who(&t->changed, out) < 0 ||
+                     buf_addf(out, " %s changed", ranks_count(&t->changed) > 1 ? "have" : "has") < 0))
+        return -1;
+    return add_unsure(t, by_ranks ? "; " : ", and ", out);
+}
+
+static bool holds(const char *names, const char *name, size_t n)
+{
+    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* " a b" of "a,b,c" without "c" */
+static int add_list(const char *names, const char *without, struct buf *out)
+{
+    int rc = 0;
+
+    for (const char *at = names; rc == 0 && *at;) {
+        const size_t n = strcspn(at, ",");
+
+        if (!holds(without, at, n))
+            rc = buf_addf(out, " %.*s", (int)n, at);
+        at += n + (at[n] != '\0');
+    }
+    return rc;
+}
+
+/* "`%pull a b -r 0` fetches rank 0's", of what that rank has. */
+static int add_pull(const struct touched *t, struct buf *out)
+{
+    const long who = ranks_next(ranks_count(&t->changed) ? &t->changed : &t->unsure, 0);
+
+    if (buf_addf(out, ", `%%pull") < 0 || add_list(t->names, t->lacked, out) < 0)
+        return -1;
+    return buf_addf(out, " -r %ld` fetches rank %ld's", who, who);
+}
+
+/* How to say which is meant. What is not on a rank would have to share memory there with what is: so it is made there,
+ * or made anew of what was pulled. */
+static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
+{
+    const char *made = t->lacked ? t->lacked : in_place ? NULL : t->anew;
+
+    if (buf_addf(out, ": `%%push") < 0 || add_list(t->names, NULL, out) < 0 || buf_addf(out, "` sends home's") < 0)
+        return -1;
+    if ((in_place || !t->lacked) && add_pull(t, out) < 0)
+        return -1;
+    if (!made)
+        return 0;
+    if (buf_addf(out, in_place ? ", of which " : ", and making ") < 0 || add_enumeration(made, out) < 0)
+        return -1;
+    if (!in_place)
+        return buf_addf(out, " in a `%%%%distribute` cell keeps theirs");
+    return buf_addf(out, " %s to be made anew", strchr(made, ',') ? "have" : "has");
+}
+
 static void refuse(struct cell *c, const struct touched *t)
 {
-    const bool many = strchr(t->names, ',') != NULL;
-    const long who = ranks_next(ranks_count(&t->changed) ? &t->changed : &t->unsure, 0);
+    const bool in_place = t->at_home || !t->anew;
     struct buf text = BUF_INIT;
 
-    if (add_enumeration(t->names, &text) < 0 ||
-        buf_addf(&text, "%s %s changed in place at home", t->tied ? ", which share memory," : "", many ? "were" : "was") < 0 ||
-        add_blame(t, &text) < 0) {
+    if ((in_place ? add_change(t, &text) : add_anew(t, &text)) < 0 || add_ways_out(t, in_place, &text) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    } else {
-        spaces(t->names);
-        cell_fail(c, "VariableConflict", "%s: `%%push %s` sends home's, `%%pull %s -r %ld` fetches rank %ld's", text.p,
-                  t->names, t->names, who, who);
-    }
+    else
+        cell_fail(c, "VariableConflict", "%s", text.p);
     buf_release(&text);
 }
 

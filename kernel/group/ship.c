@@ -40,9 +40,13 @@ void shipments_release(struct shipments *s)
 void touched_release(struct touched *t)
 {
     free(t->names);
+    free(t->theirs);
+    free(t->anew);
+    free(t->lacked);
     free(t->why);
     ranks_release(&t->changed);
     ranks_release(&t->unsure);
+    ranks_release(&t->lack);
     *t = (struct touched)TOUCHED_INIT;
 }
 
@@ -226,6 +230,13 @@ int shipments_ask(const struct group *g, const struct ranks *to, const json_t *c
 
 /* ---- what ranks have changed ---- */
 
+/* What was found of a row on any of the ranks: bits. */
+enum mark {
+    MARK_TOUCHED = 1, /* a rank has changed it */
+    MARK_ANEW = 2,    /* it goes to such a rank for being new there, or for home has assigned it */
+    MARK_LACKED = 4,  /* such a rank does not have it */
+};
+
 /* Is home's value of this name in the way of the rank's own? Of what --capture names: does it go over that? */
 static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row, bool asked)
 {
@@ -234,6 +245,34 @@ static bool is_touched(const struct rank *r, const struct rows *rows, const stru
     if (asked)
         return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 && strcmp(said, "gone") != 0;
     return lot_with_others(r, rows, row) == LOT_CLASH;
+}
+
+static bool are_together(const struct row *a, const struct row *b)
+{
+    return a == b || (a->tie && a->tie == b->tie);
+}
+
+static bool is_anew(const struct rank *r, const struct row *row)
+{
+    const json_t *known = json_object_get(r->known, row->name);
+
+    return known ? json_integer_value(known) < row->since : row->since > 0;
+}
+
+static bool is_changed_at_home(const struct rank *r, const struct row *row)
+{
+    const json_t *known = json_object_get(r->known, row->name);
+
+    return row->how != HOW_PULLED && lot_of(r, row, false) != LOT_HAS && !is_anew(r, row) && !json_equal(known, row->version);
+}
+
+/* Is it in the way since home has changed it in place, or what shares memory with it? */
+static bool is_clash_in_place(const struct rank *r, const struct rows *rows, const struct row *row)
+{
+    for (size_t k = 0; k < rows->n; k++)
+        if (are_together(&rows->item[k], row) && is_changed_at_home(r, &rows->item[k]))
+            return true;
+    return false;
 }
 
 /* "changed", or why the rank can't tell. */
@@ -248,52 +287,108 @@ static int note_touched(const struct rank *r, const struct row *row, struct touc
     return ranks_add(&out->unsure, r->number);
 }
 
-/* hit: by row, whether a rank has touched it. */
-static int name_touched(const struct rows *rows, const bool *hit, struct touched *out)
+/* What goes to the rank beside this row, and so brings it along. */
+static int note_anew(const struct rank *r, const struct rows *rows, const struct row *row, unsigned char *marks,
+                     struct touched *out)
+{
+    for (size_t k = 0; k < rows->n; k++) {
+        const struct row *other = &rows->item[k];
+
+        if (other == row || !are_together(other, row) || !is_anew(r, other) || lot_of(r, other, false) != LOT_SEND)
+            continue;
+        marks[k] |= MARK_ANEW;
+        if (json_object_get(r->known, other->name))
+            continue;
+        marks[k] |= MARK_LACKED;
+        if (ranks_add(&out->lack, r->number) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int note_rank(const struct rank *r, const struct rows *rows, bool asked, unsigned char *marks, struct touched *out)
+{
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < rows->n; k++) {
+        const struct row *row = &rows->item[k];
+
+        if (!is_touched(r, rows, row, asked) || (out->at_home && !is_clash_in_place(r, rows, row)))
+            continue;
+        marks[k] |= MARK_TOUCHED;
+        rc = note_touched(r, row, out);
+        if (rc == 0)
+            rc = note_anew(r, rows, row, marks, out);
+    }
+    return rc;
+}
+
+/* The names of the rows with one of these marks; together: and of those that share memory with them. NULL in *out: of none. */
+static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of, bool together, char **out)
 {
     struct buf names = BUF_INIT;
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < rows->n; k++) {
-        const size_t tie = rows->item[k].tie;
-        bool together = hit[k];
+        bool is = marks[k] & of;
 
-        for (size_t i = 0; tie && i < rows->n; i++)
-            if (i != k && rows->item[i].tie == tie && (hit[i] || hit[k]))
-                together = out->tied = true;
-        if (together)
+        for (size_t i = 0; together && !is && i < rows->n; i++)
+            is = (marks[i] & of) && are_together(&rows->item[i], &rows->item[k]);
+        if (is)
             rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
     }
-    if (rc == 0 && names.n && !(out->names = buf_take(&names)))
+    if (rc == 0 && names.n && !(*out = buf_take(&names)))
         rc = -1;
     buf_release(&names);
     return rc;
+}
+
+static bool any_tied(const struct rows *rows, const unsigned char *marks)
+{
+    for (size_t k = 0; k < rows->n; k++)
+        for (size_t i = 0; (marks[k] & MARK_TOUCHED) && i < rows->n; i++)
+            if (i != k && are_together(&rows->item[i], &rows->item[k]))
+                return true;
+    return false;
+}
+
+static bool any_in_place(const struct group *g, const struct ranks *to, const struct rows *rows)
+{
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        for (size_t i = 0; (unsigned)k < g->size && i < rows->n; i++)
+            if (is_touched(&g->rank[k], rows, &rows->item[i], false) && is_clash_in_place(&g->rank[k], rows, &rows->item[i]))
+                return true;
+    return false;
 }
 
 int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured, bool asked,
                       struct touched *out, struct err *err)
 {
     struct rows rows;
-    bool *hit = NULL;
+    unsigned char *marks = NULL;
     int rc;
 
     *out = (struct touched)TOUCHED_INIT;
     if (rows_open(captured, &rows, err) < 0)
         return -1;
-    rc = (hit = calloc(rows.n + 1, sizeof *hit)) ? 0 : -1;
+    out->at_home = !asked && any_in_place(g, to, &rows);
+    rc = (marks = calloc(rows.n + 1, sizeof *marks)) ? 0 : -1;
     for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        for (size_t i = 0; rc == 0 && i < rows.n; i++)
-            if ((unsigned)k < g->size && is_touched(&g->rank[k], &rows, &rows.item[i], asked)) {
-                hit[i] = true;
-                rc = note_touched(&g->rank[k], &rows.item[i], out);
-            }
-    if (rc == 0)
-        rc = name_touched(&rows, hit, out);
+        if ((unsigned)k < g->size)
+            rc = note_rank(&g->rank[k], &rows, asked, marks, out);
+    if (rc == 0) {
+        out->tied = any_tied(&rows, marks);
+        if (name_marked(&rows, marks, MARK_TOUCHED, true, &out->names) < 0 ||
+            name_marked(&rows, marks, MARK_TOUCHED, false, &out->theirs) < 0 ||
+            name_marked(&rows, marks, MARK_ANEW, false, &out->anew) < 0 ||
+            name_marked(&rows, marks, MARK_LACKED, false, &out->lacked) < 0)
+            rc = -1;
+    }
     if (rc < 0) {
         touched_release(out);
         err_set(err, "out of memory while looking at what ranks have changed");
     }
-    free(hit);
+    free(marks);
     free(rows.item);
     return rc;
 }

@@ -27,18 +27,24 @@ MUST_USE int shipments_plan(const struct group *g, const struct ranks *to, const
 MUST_USE int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out, struct err *err);
 void shipments_release(struct shipments *s);
 
-/* Names of which ranks hold something else than what home once sent. */
+/* Names of which ranks hold something else than what home once sent, with those that share memory with them. */
 struct touched {
     char *names;          /* owned: comma-separated; NULL: there are none */
     bool tied;            /* some of them share memory */
+    char *theirs;         /* owned: of these the ones that ranks have changed */
+    char *anew;           /* owned: of these the ones that go for being new to these ranks, or assigned by home; NULL: none */
+    char *lacked;         /* owned: of these the ones that ranks do not have; NULL: there are none */
+    bool at_home;         /* home has changed them in place; else it has not, and what is anew is in the way */
     struct ranks changed; /* owned: those that say so */
     struct ranks unsure;  /* owned: those that can't tell */
-    char *why;            /* owned: the reason of one of these; NULL: there are none */
+    struct ranks lack;    /* owned: those that do not have all of `anew` */
+    char *why;            /* owned: the reason of one that can't tell; NULL: there are none */
 };
 
-#define TOUCHED_INIT { NULL, false, RANKS_INIT, RANKS_INIT, NULL }
+#define TOUCHED_INIT { NULL, false, NULL, NULL, NULL, false, RANKS_INIT, RANKS_INIT, RANKS_INIT, NULL }
 
-/* asked: those that go nevertheless, for they were named by --capture; else those that are in the way of the cell. */
+/* asked: those that go nevertheless, for they were named by --capture; else those that are in the way of the cell: of these
+ * only those that home has changed in place, where there are such. */
 MUST_USE int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured, bool asked,
                                struct touched *out, struct err *err);
 void touched_release(struct touched *t);

@@ -182,6 +182,85 @@ static void rules(void)
     group_destroy(g);
 }
 
+#define AS_SENT "[\"a\", 3, 8, \"\", 1, 0]"
+#define CHANGED "[\"a\", 6, 8, \"\", 1, 0]"
+#define PULLED "[\"a\", 6, 8, \"\", 0, 4]"
+#define ASSIGNED "[\"b\", 5, 8, \"\", 5, 0]"
+#define OTHER "[\"b\", 5, 8, \"\", 1, 0]"
+
+/* What two ranks, of which both have version 3 of a, say of a cell that reads a and b, which share memory. */
+static void causes(void)
+{
+    static const struct {
+        const char *a, *b; /* rows */
+        json_int_t has_b;  /* the ranks' version of it; 0: they have none */
+        const char *said;  /* of both */
+        bool at_home;
+        const char *names, *theirs, *anew, *lacked, *what;
+    } cases[] = {
+        { AS_SENT, ASSIGNED, 0, "changed", false, "a,b", "a", "b", "b", "a name is new" },
+        { AS_SENT, ASSIGNED, 4, "changed", false, "a,b", "a", "b", NULL, "home has assigned one" },
+        { AS_SENT, OTHER, 4, "changed", true, "a,b", "a,b", NULL, NULL, "home has changed the other" },
+        { CHANGED, ASSIGNED, 0, "no reason", true, "a,b", "a", "b", "b", "home has changed it, and one is new" },
+        { PULLED, ASSIGNED, 0, "changed", false, "a,b", "a", "b", "b", "home has pulled it, and changed nothing" },
+        { AS_SENT, ASSIGNED, 0, "same", false, NULL, NULL, NULL, NULL, "nothing is in the way" },
+    };
+
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct group *g = living_group(2);
+        struct ranks all = RANKS_INIT;
+        struct touched t;
+        struct err err = { "" };
+        char text[256];
+        json_t *captured;
+
+        snprintf(text, sizeof text, "{\"names\": [%s, %s, [\"c\", 1, 8, \"\", 1, 0]], \"tied\": [[\"a\", \"b\"]]}",
+                 cases[k].a, cases[k].b);
+        captured = parse(text);
+        for (unsigned r = 0; r < 2; r++) {
+            json_object_set_new(g->rank[r].known, "a", json_integer(3));
+            if (cases[k].has_b)
+                json_object_set_new(g->rank[r].known, "b", json_integer(cases[k].has_b));
+            json_object_set_new(g->rank[r].said, "a", json_string(cases[k].said));
+            json_object_set_new(g->rank[r].said, "b", json_string(cases[k].said));
+        }
+        if (ranks_add_range(&all, 0, 1) < 0 || shipments_touched(g, &all, captured, false, &t, &err) < 0)
+            abort();
+        ok(t.at_home == cases[k].at_home && t.tied == (cases[k].names != NULL), "%s", cases[k].what);
+        is_text(t.names, cases[k].names, "what is in conflict");
+        is_text(t.theirs, cases[k].theirs, "what ranks have changed");
+        is_text(t.anew, cases[k].anew, "what home has new");
+        is_text(t.lacked, cases[k].lacked, "what ranks do not have");
+        is_int((long)ranks_count(&t.lack), cases[k].lacked ? 2 : 0, "and how many of them");
+        touched_release(&t);
+        ranks_release(&all);
+        json_decref(captured);
+        group_destroy(g);
+    }
+}
+
+/* What home has changed in place is told first, alone. */
+static void two_causes(void)
+{
+    struct group *g = living_group(1);
+    struct ranks one = RANKS_INIT;
+    struct touched t;
+    struct err err = { "" };
+    json_t *captured = parse("{\"names\": [[\"a\", 3, 8, \"\", 1, 0], [\"b\", 5, 8, \"\", 5, 0], [\"c\", 4, 8, \"\", 1, 0]], "
+                             "\"tied\": [[\"a\", \"b\"]]}");
+
+    json_object_update_new(g->rank[0].known, parse("{\"a\": 3, \"c\": 3}"));
+    json_object_update_new(g->rank[0].said, parse("{\"a\": \"changed\", \"c\": \"changed\"}"));
+    if (ranks_add(&one, 0) < 0 || shipments_touched(g, &one, captured, false, &t, &err) < 0)
+        abort();
+    ok(t.at_home && !t.tied && !t.anew, "what home has changed in place is a conflict of its own");
+    is_text(t.names, "c", "told without what is only new");
+    touched_release(&t);
+    ranks_release(&one);
+    json_decref(captured);
+    group_destroy(g);
+}
+
 static json_int_t known(const struct group *g, unsigned rank, const char *name)
 {
     return json_integer_value(json_object_get(g->rank[rank].known, name));
@@ -245,6 +324,8 @@ int main(void)
     ledger();
     shipping();
     rules();
+    causes();
+    two_causes();
     what_a_cell_assigns();
     nonsense_from_home();
     return plan_done();

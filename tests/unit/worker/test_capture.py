@@ -329,6 +329,10 @@ def test_a_model_and_its_optimizer_travel_together(training):
     assert now["opt"] != first["opt"] and now["other"] == first["other"]
     assert now["model"] == first["model"] and why["model"] == TIED  # it goes to the ranks that opt goes to
     assert warnings == ["model is sent again with opt, which changed: they share memory"]
+    nb.run("opt = torch.optim.SGD(model.parameters(), lr=0.1)\nfresh = list(model.parameters())")
+    assert nb.capture.names("opt")[1] == ["model is sent again with opt, which home has assigned: they share memory"]
+    lines = nb.capture.names("fresh")[1]
+    assert lines and all("with fresh, which is new to the ranks" in line for line in lines)
 
 
 def test_sharing_is_kept_in_the_parcel(training):

@@ -155,3 +155,17 @@ def test_packing_does_not_copy_the_storage():
     tensor = torch.zeros(8 << 20)
     pickled = reducers.Pickled({"t": tensor})
     assert pickled.chunks.size < 1000 and pickled.size > 32 << 20
+
+
+def test_gradients_are_found_wherever_they_are():
+    class Own(torch.Tensor):
+        pass
+
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LazyLinear(3))
+    plain, own = torch.ones(2, requires_grad=True), torch.ones(2).as_subclass(Own).requires_grad_()
+    value = {"net": inner, "list": [plain, (own,)], "graph": plain * 2, "state": inner.state_dict()}
+    look = lambda: reducers.Pickled(value, {}, make=reducers.GradPickler).grads  # noqa: E731
+    assert look() == []
+    (inner[0](torch.ones(1, 2)).sum() + plain.sum() + own.sum()).backward()
+    assert {id(g) for g in look()} == {id(t.grad) for t in (inner[0].weight, inner[0].bias, plain, own)}
+    assert reducers.Pickled(value, {}).grads == []

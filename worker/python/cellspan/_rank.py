@@ -406,7 +406,8 @@ class Rank(Worker):
             if found:
                 fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
                 if keep and fd >= 0:  # home has the same from now on
-                    self._origins.came(found[0], fd, size)
+                    grads, _ = self.attempt(number, self._origins.grads_of, found[0])
+                    self._origins.came(found[0], fd, size, grads)
         except KeyboardInterrupt as interrupt:
             error = interrupt
         if error is not None:  # what BIND met, or no such name

@@ -415,7 +415,9 @@ class Capture:
                 other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
                 if other is not None:
                     changed.add(name)
-                    warnings.append(f"{name} is sent again with {other}, which changed: they share memory")
+                    assigned = seen[other].since == seen[other].version
+                    why = "is new to the ranks" if other not in before else "home has assigned" if assigned else "changed"
+                    warnings.append(f"{name} is sent again with {other}, which {why}: they share memory")
                     again = True
         return warnings
 

@@ -4,6 +4,9 @@ A value is compared with the parcel in which it came, unpickled once more and pi
 equal values differ between processes, not within one. Tensors of that parcel stay on the CPU. Large buffers are compared
 with the mapped parcel. What takes too long, or too much memory, can't be told, and counts as changed.
 
+Gradients do not travel, and nothing that comes has any. So a tensor that has one is changed: whoever put home's over it would
+undo the backward pass without a word. Those that a tensor had when home pulled it are the exception.
+
 Parcels are kept for that: small ones as bytes, others by their descriptor, whose memory all ranks of a node share.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import sys
 import types
 import weakref
 
@@ -91,12 +95,18 @@ class Kept:
 
 
 class Origin:
-    """Where a name's value came from: the Kept parcel, or None and why there is none; and which object it was (its id)."""
+    """Where a name's value came from: the Kept parcel, or None and why there is none; which object it was (its id); and the
+    gradients that it had then: {id: (weak reference, version)}."""
 
-    __slots__ = ("kept", "why", "ident")
+    __slots__ = ("kept", "why", "ident", "grads")
 
-    def __init__(self, kept, why, ident):
-        self.kept, self.why, self.ident = kept, why, ident
+    def __init__(self, kept, why, ident, grads):
+        self.kept, self.why, self.ident, self.grads = kept, why, ident, grads
+
+    def has_seen(self, grad):
+        """Is it one of the gradients that were there then, and as it was?"""
+        ref, version = self.grads.get(id(grad), (lambda: None, 0))
+        return ref() is grad and grad._version == version
 
 
 class Origins:
@@ -112,14 +122,22 @@ class Origins:
 
     # ---- what comes and goes
 
-    def came(self, names, fd=-1, size=0):
-        """These names have the values of this parcel now, at home as well. fd -1: its bytes are not here."""
+    def came(self, names, fd=-1, size=0, grads=None):
+        """These names have the values of this parcel now, at home as well. fd -1: its bytes are not here. grads: grads_of()
+        them, where they were here before."""
         names = [name for name in names if not name.startswith(EACH_TIME)]
         kept, why = self._keep(fd, size) if names else (None, "")
         for name in names:
-            self._of[name] = Origin(kept, why, id(self.user_ns.get(name)))
+            self._of[name] = Origin(kept, why, id(self.user_ns.get(name)), grads or {})
             self._watched.discard(name)
             self.deleted.discard(name)
+
+    def grads_of(self, values):
+        """The gradients of values that home pulls, and that stay here: {id: (weak reference, version)}."""
+        if "torch" not in sys.modules:
+            return {}
+        found = reducers.Pickled(values, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler).grads
+        return {id(grad): (weakref.ref(grad), grad._version) for grad in found}
 
     def keeps(self, name, value):
         """Has the rank imported another module under this name than the one that comes? Then it keeps its own."""
@@ -212,7 +230,7 @@ class Origins:
         if origin.kept is None:
             return origin.why
         try:
-            return "same" if self._is_same(name, origin.kept, loaded) else "changed"
+            return "same" if self._is_same(name, origin, loaded) else "changed"
         except Unknown as error:
             return str(error)
         except TooSlow:
@@ -220,15 +238,17 @@ class Origins:
         except BaseException as error:  # noqa: BLE001 - code of the user's pickles and unpickles it
             return parcel.reason(error)
 
-    def _is_same(self, name, kept, loaded):
+    def _is_same(self, name, origin, loaded):
+        kept = origin.kept
         if id(kept) not in loaded:
             loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
         theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX))
         try:
-            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(theirs.chunks.size))
+            chunks = _Chunks(theirs.chunks.size)
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=chunks, make=reducers.GradPickler)
         except _Longer:
             return False
-        return _alike(ours, theirs)
+        return all(map(origin.has_seen, ours.grads)) and _alike(ours, theirs)
 
 
 class _Longer(Unknown):

@@ -165,11 +165,12 @@ def annotations_of(function):
 
 
 class Pickler(cloudpickle.Pickler):
-    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays.
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own; submodules: {package: full names} to import with it.
     reads is {global name: qualified name of the function that reads it}, for functions of the namespace, writes the global
-    names that they assign; arrays is the set of addresses of the arrays and storages that were met, to see which values share memory.
+    names that they assign; arrays is the set of addresses of the arrays and storages that were met, to see which values share memory;
+    grads is empty (see GradPickler).
     """
 
     def __init__(self, chunks, user_ns, submodules=None):
@@ -179,6 +180,7 @@ class Pickler(cloudpickle.Pickler):
         self.reads = {}
         self.writes = {}
         self.arrays = set()
+        self.grads = []
         self._user_ns = user_ns
         self._submodules = submodules or {}
         self._sources = {}
@@ -323,6 +325,15 @@ class Pickler(cloudpickle.Pickler):
         return (type(spec), (spec.__name__,)) if spec.__module__ == "__main__" else NotImplemented
 
 
+class GradPickler(Pickler):
+    """Finds the gradients of the tensors as well, which no pickle carries: .grads."""
+
+    def reducer_override(self, obj):
+        if self._tensor is not None and issubclass(type(obj), self._tensor) and obj.is_leaf and obj.grad is not None:
+            self.grads.append(obj.grad)
+        return super().reducer_override(obj)
+
+
 def _found_by_name(obj):
     """Whether another process finds obj by its module and qualified name."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
@@ -353,12 +364,16 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """An object as bytes and pieces. size: all of it, in bytes; reads, writes, arrays: as Pickler's."""
+    """An object as bytes and pieces. size: all of it, in bytes; reads, writes, arrays, grads: as Pickler's.
 
-    def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None):
+    make: the class of the pickler.
+    """
+
+    def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None, make=Pickler):
         self.chunks = Chunks(limit) if chunks is None else chunks
-        pickler = Pickler(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
+        pickler = make(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
         pickler.dump(obj)
+        self.grads = pickler.grads
         self.pieces = pickler.pieces.items
         self.storages = pickler.storages.items
         self.reads = pickler.reads
