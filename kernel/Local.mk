@@ -2,7 +2,7 @@
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/group.c \
-	kernel/group/ship.h kernel/group/ship.c kernel/group/place.h kernel/group/place.c \
+	kernel/group/ship.h kernel/group/ship.c kernel/group/ledger.h kernel/group/ledger.c kernel/group/place.h kernel/group/place.c \
 	kernel/cell/doors.h kernel/cell/room.h \
 	kernel/cell/notebook.h kernel/cell/notebook.c \
 	kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \

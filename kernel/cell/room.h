@@ -41,6 +41,7 @@
 #include "kernel/cell/doors.h"
 #include "kernel/cell/notebook.h"
 #include "kernel/group/group.h"
+#include "kernel/group/ledger.h"
 #include "kernel/group/ship.h"
 #include "kernel/jupyter/front.h"
 #include "kernel/merge/gap.h"

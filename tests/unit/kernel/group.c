@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "kernel/group/ledger.h"
 #include "kernel/group/ship.h"
 #include "tests/unit/tap.h"
 

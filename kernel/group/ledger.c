@@ -1,0 +1,209 @@
+#include "kernel/group/ledger.h"
+
+#include <stdlib.h>
+
+static bool names_hold(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+int group_settled(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    size_t at;
+    json_t *row;
+
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
+        const char *name = json_string_value(json_array_get(row, 0));
+
+        if (json_integer_value(json_array_get(row, 5)) != HOW_PULLED)
+            continue;
+        for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+            const char *said = json_string_value(json_object_get(g->rank[k].said, name));
+
+            if (said && strcmp(said, "gone") != 0 && json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int rank_sent(struct rank *r, const char *name, json_t *version)
+{
+    return json_object_set(r->known, name, version) < 0 || json_object_set_new(r->unsure, name, json_true()) < 0 ? -1 : 0;
+}
+
+int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured)
+{
+    size_t at;
+    json_t *row;
+
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
+        const char *name = json_string_value(json_array_get(row, 0));
+
+        if (!names_hold(s->names, name))
+            continue;
+        for (long k = ranks_next(&s->ranks, 0); k >= 0; k = ranks_next(&s->ranks, (unsigned)k + 1))
+            if (rank_sent(&g->rank[k], name, json_array_get(row, 1)) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+static int rank_assigns(struct rank *r, const char *name, json_t *version)
+{
+    json_t *was = json_object_get(r->known, name);
+
+    if (was && json_equal(was, version))
+        return 0;
+    if (json_object_set_new(r->before, name, was ? json_incref(was) : json_null()) < 0)
+        return -1;
+    return json_object_set(r->known, name, version);
+}
+
+/* The names that are not sent: those of "assigned", and of the others those of which the rank has a value of its own. */
+static int rank_assigns_all(struct rank *r, const json_t *captured)
+{
+    size_t at;
+    json_t *row;
+    int rc = 0;
+
+    json_object_clear(r->before);
+    json_array_foreach(json_object_get(captured, "assigned"), at, row)
+    {
+        if (rc == 0)
+            rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
+    }
+    json_array_foreach(json_object_get(captured, "names"), at, row)
+    {
+        if (rc == 0 && json_integer_value(json_array_get(row, 5)) == HOW_SPARE)
+            rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
+    }
+    return rc;
+}
+
+int group_assigned(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (rank_assigns_all(&g->rank[k], captured) < 0)
+            return -1;
+    return 0;
+}
+
+static const json_t *version_of(const json_t *rows, const char *name)
+{
+    size_t at;
+    json_t *row;
+
+    json_array_foreach((json_t *)rows, at, row)
+    {
+        const char *one = json_string_value(json_array_get(row, 0));
+
+        if (one && strcmp(one, name) == 0)
+            return json_array_get(row, 1);
+    }
+    return NULL;
+}
+
+static int rank_bound_one(struct group *g, struct rank *r, const json_t *captured, const char *name, struct buf *unknown)
+{
+    const json_t *version = version_of(json_object_get(captured, "names"), name);
+
+    if (version)
+        return json_object_set(r->known, name, (json_t *)version);
+    if (version_of(json_object_get(captured, "assigned"), name)) /* as group_assigned() has it */
+        return 0;
+    if (json_object_set_new(r->bound, name, json_true()) < 0)
+        return -1;
+    if (json_object_get(g->bound, name))
+        return 0;
+    if (buf_addf(unknown, "%s%s", unknown->n ? "," : "", name) < 0)
+        return -1;
+    return json_object_set_new(g->bound, name, json_true());
+}
+
+int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names, struct buf *unknown)
+{
+    char *copy = names.n ? strndup(names.p, names.n) : NULL, *rest = NULL;
+    int rc = names.n && !copy ? -1 : 0;
+
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && one; one = strtok_r(NULL, ",", &rest))
+        rc = rank_bound_one(g, r, captured, one, unknown);
+    free(copy);
+    return rc;
+}
+
+static int rank_newer(struct rank *r, const json_t *rows)
+{
+    const char *name;
+    json_t *value;
+    int rc = 0;
+
+    json_object_foreach(r->bound, name, value)
+    {
+        const json_t *version = version_of(rows, name);
+
+        if (rc == 0 && version)
+            rc = json_object_set(r->known, name, (json_t *)version);
+    }
+    json_object_clear(r->bound);
+    return rc;
+}
+
+int group_newer(struct group *g, const json_t *captured)
+{
+    const json_t *rows = json_object_get(captured, "newer");
+    int rc = 0;
+
+    for (unsigned k = 0; k < g->size; k++)
+        if (json_object_size(g->rank[k].bound) && rank_newer(&g->rank[k], rows) < 0)
+            rc = -1;
+    json_object_clear(g->bound);
+    return rc;
+}
+
+json_t *group_doubtful(const struct group *g, const struct ranks *to)
+{
+    json_t *names = json_object(), *list = json_array();
+    const char *name;
+    json_t *value;
+    int rc = names && list ? 0 : -1;
+
+    for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        rc = json_object_update(names, g->rank[k].before);
+    json_object_foreach(names, name, value)
+    {
+        if (rc == 0)
+            rc = json_array_append_new(list, json_string(name));
+    }
+    json_decref(names);
+    if (rc == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)
+{
+    json_t *found = json_array(), *one;
+    size_t at;
+
+    json_array_foreach(json_object_get(captured, "deleted"), at, one)
+    {
+        bool known = false;
+
+        for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0; k = ranks_next(to, (unsigned)k + 1))
+            known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 || known;
+        if (known && json_array_append(found, one) < 0) {
+            json_decref(found);
+            return NULL;
+        }
+    }
+    return found;
+}
