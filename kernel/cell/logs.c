@@ -112,7 +112,9 @@ static void over(struct cell *c)
     if (l->lost)
         stream_note(c, "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
                     l->count);
-    if (!l->found)
+    if (!l->known)
+        stream_note(c, "no cell has run yet");
+    else if (!l->found)
         stream_note(c, "nothing that was printed in cell %u is kept", l->count);
     finish_now(c);
 }

@@ -106,6 +106,10 @@ def test_logs_show_all_ranks_of_a_group_that_was_larger(fresh):
     assert nb.ok("%%ranks logs --cell %d -r 69" % count).stdout == "rank 69\n"
 
 
+def test_logs_before_the_first_cell_say_so(fresh):
+    assert fresh().ok("%ranks logs").stderr == "cellspan: no cell has run yet\n"
+
+
 def test_logs_name_a_cell_that_did_not_run_and_an_option_out_of_place(paged):
     cell = paged.run("%ranks logs --cell 99999").assert_error("UsageError")
     assert "--cell 99999: no such cell ran here" in cell.traceback
