@@ -441,6 +441,14 @@ def test_an_interrupted_call_waits_for_the_kernel_to_end_it(home):
     assert home.text[1] == b""
 
 
+def test_a_thread_that_has_ended_lives_no_longer_than_its_cell_keeps_it(home):
+    home.run("import gc, threading, weakref\ndone = []\n"
+             "for _ in range(3):\n"
+             "    t = threading.Thread(target=done.append, args=(1,)); t.start(); t.join(); ended = weakref.ref(t); del t\n"
+             "    gc.collect()\n    print(ended(), len(done))")
+    assert home.text[1] == b"None 1\nNone 2\nNone 3\n"
+
+
 # ---- the end
 
 

@@ -9,6 +9,7 @@ import functools
 import os
 import sys
 import threading
+import weakref
 
 from . import _link, environment, glance, requests, standin
 from .clients import Kernel
@@ -173,17 +174,18 @@ class Home(Worker):
                 setattr(thread, _OWN, self.number())
             start(thread)
             if getattr(thread, _OWN, None):
-                self._started.add(thread)
+                self._started.add(weakref.ref(thread, self._started.discard))  # a thread that ended is its cell's to keep
 
         threading.Thread.start = tagged
 
     def left_behind(self):
         if self.loop.has_more():
             return True
-        for thread in tuple(self._started):
-            if not thread.is_alive():
-                self._started.discard(thread)
-        return any(getattr(thread, _OWN, None) for thread in tuple(self._started))
+        started = [(known, known()) for known in tuple(self._started)]
+        for known, thread in started:
+            if thread is None or not thread.is_alive():
+                self._started.discard(known)
+        return any(getattr(known(), _OWN, None) for known in tuple(self._started))
 
     def _tell_owner(self, number, keep):
         self.send("OWNER", number, {"keep": int(keep)})
