@@ -160,9 +160,22 @@ def test_requests_that_are_no_cells_are_answered(nb, end):
 
 
 @pytest.mark.parametrize("where, error, told", [("%%distribute -n 2\n", "RankDied", "ranks 0-1 are new"), ("", "HomeDied", "")], ids=["ranks", "home"])
-def test_a_process_that_cannot_answer_any_more_ends_and_says_why(nb, where, error, told):
+@pytest.mark.parametrize("name", ["isinstance", "type"])
+def test_a_process_that_cannot_answer_any_more_ends_and_says_why(nb, name, where, error, told):
     nb.ok(f"{where}1", LIMIT)
-    cell = nb.run(f"{where}import builtins\nbuiltins.isinstance = None", LIMIT).assert_error(error)
+    cell = nb.run(f"{where}import builtins\nbuiltins.{name} = None", LIMIT)
+    if cell.status == "ok":  # what the next one needs
+        cell = nb.run(f"{where}1", LIMIT)
+    cell.assert_error(error)
     assert "no cell can run in this process any more: TypeError" in cell.traceback, cell.shown
     cell = nb.ok(f"{where}1 + 1", LIMIT)
     assert cell.value == "2" and told in cell.stderr, cell.shown
+
+
+@pytest.mark.parametrize("where", ["%%distribute -n 2\n", ""], ids=["ranks", "home"])
+def test_cells_are_answered_where_len_is_gone(fresh, where):
+    nb = fresh()
+    nb.ok(f"{where}1", LIMIT)
+    nb.run(f"{where}import builtins\nbuiltins.len = None", LIMIT)
+    nb.run(f"{where}1 + 1", LIMIT).assert_error("TypeError")
+    nb.run(f"{where}1 + 1", LIMIT).assert_error("TypeError")

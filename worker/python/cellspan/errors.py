@@ -11,18 +11,20 @@ def text_of(value):
     try:
         return str(value)
     except BaseException:  # noqa: BLE001 - an interrupt as well: the text is of something that failed already
-        return f"<{type(value).__name__}: its __str__ failed>"
+        return f"<{value.__class__.__name__}: its __str__ failed>"
 
 
 def in_words(error):
     """"Name: text", as the last line of a traceback says it."""
-    return f"{type(error).__name__}: {text_of(error)}"
+    return f"{error.__class__.__name__}: {text_of(error)}"
 
 
 def give_up(error):
     """Ends a process that can't answer any more, since a cell has taken away what that needs: builtins.len = None."""
-    os.write(2, b"cellspan: no cell can run in this process any more: %s\n" % in_words(error).encode("utf-8", "replace"))
-    os._exit(1)
+    try:
+        os.write(2, b"cellspan: no cell can run in this process any more: %s\n" % in_words(error).encode("utf-8", "replace"))
+    finally:  # also where the words need what is gone
+        os._exit(1)
 
 
 class RemoteError(RuntimeError):

@@ -3,6 +3,7 @@ comparing values."""
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 
@@ -15,33 +16,38 @@ class TooSlow(BaseException):
 
 class Limit:
     """While it is entered, in the main thread, interrupts are taken note of in `noted`, and no more; after so many seconds
-    TooSlow is raised in there."""
+    TooSlow is raised in there. A thread without threading.Thread, whose start() never returns where a cell replaced len()."""
 
     def __init__(self, seconds):
         self.noted = False
         self._seconds = seconds
         self._late = self._left = False
-        self._over = threading.Event()
+        self._over = _thread.allocate_lock()  # held until what is watched has ended
+        self._watched = _thread.allocate_lock()  # held until nobody watches any more
 
     def __enter__(self):
         self._handler = signal.signal(signal.SIGINT, self._take)
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._over.acquire()
+        self._watched.acquire()
+        _thread.start_new_thread(self._watch, ())
         return self
 
     def __exit__(self, *error):
         self._left = True
-        self._over.set()
-        self._thread.join()
+        self._over.release()
+        self._watched.acquire()
         signal.signal(signal.SIGINT, self._handler)  # a signal that is on its way comes to _take()
 
     def _watch(self):
-        main = threading.main_thread().ident
-        seconds = self._seconds
-        while not self._over.wait(seconds):
-            self._late = True
-            signal.pthread_kill(main, signal.SIGINT)
-            seconds = AGAIN
+        try:
+            main = threading.main_thread().ident
+            seconds = self._seconds
+            while not self._over.acquire(timeout=seconds):
+                self._late = True
+                signal.pthread_kill(main, signal.SIGINT)
+                seconds = AGAIN
+        finally:
+            self._watched.release()
 
     def _take(self, signo, frame):
         if not self._late:
