@@ -400,14 +400,13 @@ bool fanout_pulls_values(const struct cell *c)
 }
 
 /* Of one rank all names are fetched at once, so that what they share is shared at home. With --into there is but one, and
- * it is another name there than on the rank. */
+ * it is another name there than on the rank. Of several ranks the first is fetched; that the others are there as well is seen
+ * before anything is bound. */
 static int fetched_names(const struct cell *c, struct buf *out)
 {
     if (c->plan.kind != PLAN_PULL)
         return 0;
-    if (!fanout_pulls_values(c) || c->plan.into)
-        return buf_add_text(out, c->plan.names[c->pulled]);
-    for (char **name = c->plan.names; *name; name++)
+    for (char **name = c->plan.names + c->pulled; *name; name++)
         if (buf_addf(out, "%s%s", out->n ? "," : "", *name) < 0)
             return -1;
     return 0;

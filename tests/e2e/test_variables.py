@@ -121,6 +121,16 @@ def test_pull_brings_a_list_by_rank_or_one_value(nb):
     assert nb.ok("last").value == "1.0"
 
 
+def test_nothing_is_pulled_where_a_name_is_missing(nb):
+    nb.ok("%%distribute -n 4\nimport os\nthere = here = 1\nif os.environ['RANK'] == '1':\n    some = 1")
+    for names in ("there nowhere_at_all", "there here nowhere_at_all", "there some", "there nowhere_at_all -r 1"):
+        nb.ok("there = here = 'mine'")
+        nb.run("%pull " + names).assert_error("NameError")
+        assert nb.ok("there, here").value == "('mine', 'mine')", names
+    nb.ok("%pull there here")
+    assert nb.ok("there, here").value == "([1, 1, 1, 1], [1, 1, 1, 1])"
+
+
 def test_pull_of_a_name_that_is_not_there_names_it(nb):
     nb.ok("%%distribute -n 2\npass")
     cell = nb.run("%pull nowhere_to_be_found")

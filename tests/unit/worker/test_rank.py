@@ -188,8 +188,14 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     ranks[1].send("FETCH", 3, {"names": "y"}, blob=9)
     error = ranks[1].expect("DONE", 3).json()
     assert error["ename"] == "NameError" and error["traceback"] == ["NameError: name 'y' is not defined"]
-    ranks[1].send("FETCH", 4, {"names": ""})
-    assert ranks[1].expect("DONE", 4).fields["status"] == "ok"
+    ranks[1].send("FETCH", 4, {"names": "x,y"}, blob=9)
+    assert "'y' is not defined" in ranks[1].expect("DONE", 4).json()["evalue"]
+    run_on(ranks, "y = 6", cell=5)
+    ranks[1].send("FETCH", 6, {"names": "x,y"}, blob=9)
+    done = ranks[1].expect("DONE", 6)
+    assert parcel.unpack(done.fd, done.size, {}) == 5
+    ranks[1].send("FETCH", 7, {"names": ""})
+    assert ranks[1].expect("DONE", 7).fields["status"] == "ok"
 
 
 def test_input_asks_where_it_may(ranks):
