@@ -215,9 +215,10 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
             json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename, who.p, c->world));
         add_traceback(traceback, cause->error, interrupted);
         add_others(c, told, traceback);
-        error = json_pack("{s:s, s:O*, s:O, s:O*}", "ename", ename, "evalue",
+        error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
                           killed ? interrupted : json_object_get(cause->error, "evalue"), "traceback", traceback, "exit_status",
-                          json_object_get(cause->error, "exit_status"));
+                          json_object_get(cause->error, "exit_status"), "raised",
+                          c->is_call ? json_object_get(cause->error, "raised") : NULL);
     }
     json_decref(interrupted);
     json_decref(traceback);

@@ -36,6 +36,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/rebuild.py \
 	worker/python/cellspan/reducers.py \
 	worker/python/cellspan/reloads.py \
+	worker/python/cellspan/remote.py \
 	worker/python/cellspan/requests.py \
 	worker/python/cellspan/scopes.py \
 	worker/python/cellspan/scripts.py \

@@ -328,6 +328,11 @@ def test_a_module_made_by_hand_travels_by_value(nb):
         sys.modules.pop("made_by_hand")
 
 
+def test_a_class_within_a_class_keeps_its_qualified_name(nb):
+    nb.run("class Outer:\n    class Inner(Exception): pass")
+    assert nb.elsewhere("Outer", "print(Outer.__qualname__, Outer.Inner.__qualname__)") == "Outer Outer.Inner"
+
+
 def test_a_class_is_the_same_when_it_is_shipped_again(nb):
     nb.run("class C:\n    pass\na = C()")
     fd1, size1 = nb.pack("C", "a")

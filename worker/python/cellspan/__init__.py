@@ -5,6 +5,7 @@
 """
 
 _FROM = {  # where each name comes from: what most workers never use is not imported with them
+    "RemoteError": "remote",
     "call": "api",
     "group": "api",
     "local_rank": "world",

@@ -19,6 +19,7 @@ from .follow import Follower
 from .origins import Origins
 from .parcel import ParcelTooLarge, pack, reason, unpack
 from .publish import to_json
+from .remote import described
 from .shell import RankShell, shell_config
 from .widgets import VIEW, Widgets
 from .worker import Cell, Worker, loads
@@ -318,8 +319,10 @@ class Rank(Worker):
     def _format(self, value):
         return self.shell.display_formatter.format(value)[0].get("text/plain") or repr(value)
 
-    def show_error(self, ename, evalue, traceback, ends=True):
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
         super().show_error(ename, evalue, traceback, ends)
+        if self.cell is not None and ends and error is not None:
+            self.cell.error["raised"] = described(error)
         if not ends:
             print("\n".join(traceback), file=sys.stderr)
 

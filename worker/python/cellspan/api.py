@@ -47,8 +47,11 @@ def run(
 
     fn may be the path of a script: args are its arguments then, as in %distribute script.py, and nothing is returned.
 
-    Raises what the first failing rank raised; RuntimeError when the value is too large or does not pickle.
+    Raises what the first failing rank raised: an exception of that class, and RemoteError, with the rank's text and traceback;
+    RuntimeError when the value is too large or does not pickle; TypeError, before anything runs, when the function or an
+    argument can't be sent.
     """
+    __tracebackhide__ = True
     options = {
         "nproc": n,
         "on": on,
@@ -65,12 +68,12 @@ def run(
         "fresh": fresh,
         "gather": gather,
     }
-    __tracebackhide__ = True
     return _run(_home(), fn, args, kw, options)
 
 
 def call(fn, args=(), kwargs=None, **options):
     """Calls fn(*args, **kwargs) on every rank, whatever its arguments are named; options and value as those of run()."""
+    __tracebackhide__ = True
     known = [name for name in run.__kwdefaults__]
     for name in options:
         if name not in known:
@@ -94,12 +97,14 @@ class Group:
 
     def run(self, fn, *args, **kw):
         """As cellspan.run(fn, *args, **kw), on the group as it is."""
+        __tracebackhide__ = True
         if self._on is not None:
             kw.setdefault("on", self._on)
         return run(fn, *args, **kw)
 
     def push(self, ranks=None, **values):
         """Sets variables on the ranks: push(a=1, b=[2]). ranks: only there."""
+        __tracebackhide__ = True
         if not values:
             return
         for name in values:
@@ -114,6 +119,7 @@ class Group:
 
     def pull(self, *names, ranks=None):
         """The ranks' values of a variable: a list by rank, or one value where ranks is a number. Several names: a dict."""
+        __tracebackhide__ = True
         for name in names:
             _check_name(name)
         if not names:
@@ -122,6 +128,7 @@ class Group:
         return found if len(names) > 1 else found[names[0]]
 
     def _pull(self, name, ranks):
+        __tracebackhide__ = True
         ns = self._home.shell.user_ns
         with _Slot() as slot, _Placed(ns, {}, VALUE + slot):
             self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), STREAMS)
@@ -136,6 +143,7 @@ class Group:
 
     def ranks(self):
         """The table that %ranks shows, as a list with one dict for each rank: rank, state, node, pid, ..."""
+        __tracebackhide__ = True
         content, _ = _split(self._home.call("%ranks", 0))
         rows = content.get("ranks")
         if rows is None:
@@ -144,10 +152,12 @@ class Group:
 
     def stop(self, ranks=None):
         """Ends the ranks; what runs next starts new ones."""
+        __tracebackhide__ = True
         self._home.call(_line("ranks stop", {"ranks": ranks}), STREAMS)
 
     def restart(self, ranks=None):
         """Ends the ranks and starts new ones; their variables are gone."""
+        __tracebackhide__ = True
         self._home.call(_line("ranks restart", {"ranks": ranks}), STREAMS)
 
     def __repr__(self):
@@ -174,6 +184,7 @@ class Handle:
 
     def pull(self):
         """The object itself, whatever its size."""
+        __tracebackhide__ = True
         return group().pull(self.name, ranks=self.rank)
 
     def __repr__(self):
@@ -198,6 +209,7 @@ def handle_from(content):
 
 def _home():
     """The Home of this process, or an error that says where this works."""
+    __tracebackhide__ = True
     module = sys.modules.get("cellspan.home")
     home = getattr(module, "current", None)
     if home is not None:
@@ -221,11 +233,29 @@ def _run(home, fn, args, kw, options):
         # The name is gone again on the ranks before fn runs; the call is the last expression, so its value is the result.
         body = f"__import__('cellspan.calls').calls.call(*{name}, globals().pop({name!r}))"
         with _Placed(ns, {name: (fn, args, kw)}, value):
-            home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
+            try:
+                home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
+            except Exception:
+                why = home.captures().refused.pop(name, None)
+                if why is None:
+                    raise
+                raise TypeError(_unsent(home.captures(), fn, args, kw, why)) from None
             return ns.get(value)
 
 
+def _unsent(captures, fn, args, kw, why):
+    """Which part of a call can't travel."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    parts = [("the function itself", fn)]
+    parts += [(f"argument {number}", value) for number, value in enumerate(args, 1)]
+    parts += [(f"argument {key}=", value) for key, value in kw.items()]
+    refused = ((part, captures.refusal(value)) for part, value in parts)
+    part, why = next((found for found in refused if found[1]), ("the call", why))
+    return f"{name}(): {part} can't be sent to the ranks: {why}"
+
+
 def _run_script(home, path, args, kw, options):
+    __tracebackhide__ = True
     if kw or options.get("gather"):
         what = "gather" if options.get("gather") else next(iter(kw))
         raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
@@ -285,12 +315,14 @@ def _split(answer):
 
 
 def _check_name(name):
+    __tracebackhide__ = True
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"{name!r} is not the name of a variable")
 
 
 def _line(magic, options, *words):
     """A magic's line: options by their long names, each value quoted."""
+    __tracebackhide__ = True
     parts = [f"%{magic}", *words]
     for name, value in options.items():
         parts += _option(name, value)
@@ -298,12 +330,16 @@ def _line(magic, options, *words):
 
 
 def _option(name, value):
+    __tracebackhide__ = True
     if value is None or value is False:
         return []
     if value is True:
         return [f"--{name}"]
     if name == "env":
-        return [word for k, v in dict(value).items() for word in ("--env", _quoted(f"{k}={v}"))]
+        words = []
+        for key, text in dict(value).items():
+            words += ["--env", _quoted(f"{key}={text}")]
+        return words
     if name == "ranks" and isinstance(value, (list, tuple, set, range)):
         ranks = list(map(str, value))
         value = f"{ranks[0]}-{ranks[0]}" if len(ranks) == 1 and ranks[0].isdigit() else ",".join(ranks)
@@ -312,6 +348,7 @@ def _option(name, value):
 
 def _quoted(text):
     """The text as one word of an option line; a call's line is taken as it stands, without expansion."""
+    __tracebackhide__ = True
     text = str(text)
     if "\n" in text or "\r" in text:
         raise ValueError(f"{text!r}: an option can't hold a line break")

@@ -70,6 +70,7 @@ class Capture:
         self._theirs = {}  # {function or class of a cell on ranks: (the names that its code reads, version when it came)}
         self._deleted = {}  # names (in order) that were captured and home has deleted
         self._pushing = False
+        self.refused = {}  # why what a call brings was not sent, until the call says so
         self._cells = 0  # home's that have begun
 
     # ---- which
@@ -106,6 +107,9 @@ class Capture:
             self._row(n, k, wanted[n], explicit) for n, k in seen.items() if k.failed is None or explicit is not None
         ]
         for name, known in seen.items():
+            if known.failed is not None and name.startswith(EACH_TIME):
+                self.refused[name] = known.failed
+                raise CaptureError(f"a call was not sent: {known.failed}")
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
             elif push and known.failed is None:
@@ -298,18 +302,27 @@ class Capture:
         simple = self._simple(value)
         if simple is not None:
             return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
-        try:
-            pickled = reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
-        except reducers.Overflow as error:
-            text = f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
-            return self._note(name, same, None, failed=text), {}
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return self._note(name, same, None, failed=parcel.reason(error)), {}
+        pickled, why = self._pickled(value)
+        if pickled is None:
+            return self._note(name, same, None, failed=why), {}
         if writes is not None:
             writes.update(pickled.writes)
         return self._note_pickled(name, same, pickled, proof), pickled.reads
+
+    def _pickled(self, value):
+        """(what travels of the value, None), or (None, why it can't)."""
+        try:
+            return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
+        except reducers.Overflow as error:
+            return None, f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return None, parcel.reason(error)
+
+    def refusal(self, value):
+        """Why a value can't travel; None: it can."""
+        return self._pickled(value)[1]
 
     def _simple(self, value):
         """A digest of what needs no pickle, or None."""

@@ -1,8 +1,7 @@
-"""Errors in words, and errors of other processes, raised here under their own names."""
+"""Errors in words, and the end of a process that can tell of none any more."""
 
 from __future__ import annotations
 
-import builtins
 import os
 
 
@@ -25,35 +24,3 @@ def give_up(error):
         os.write(2, b"cellspan: no cell can run in this process any more: %s\n" % in_words(error).encode("utf-8", "replace"))
     finally:  # also where the words need what is gone
         os._exit(1)
-
-
-class RemoteError(RuntimeError):
-    """What failed on the ranks. Its class has the remote exception's name, and is also that exception's where that is built in."""
-
-    traceback = ()
-
-    def _render_traceback_(self):
-        """IPython's way to show it: as it was highlighted where it happened."""
-        return list(self.traceback) or [f"{type(self).__name__}: {self}"]
-
-
-def remote_error(content):
-    """The exception for an error reply's content."""
-    ename = content.get("ename") or "RuntimeError"
-    if ename == "KeyboardInterrupt":
-        return KeyboardInterrupt(content.get("evalue", ""))
-    error = _class(ename)(content.get("evalue", ""))
-    error.traceback = content.get("traceback") or ()
-    return error
-
-
-def _class(name):
-    known = getattr(builtins, name, None)
-    if isinstance(known, type) and issubclass(known, Exception) and not issubclass(RemoteError, known):
-        try:
-            made = type(name, (RemoteError, known), {"__module__": "builtins"})
-            made("")  # some, such as UnicodeDecodeError, are not made of one text
-            return made
-        except TypeError:
-            pass
-    return type(name, (RemoteError,), {"__module__": "builtins"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from . import requests
-from .errors import RemoteError, text_of
+from .errors import text_of
 
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
@@ -34,7 +34,7 @@ SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requ
 
 def hint(home, error):
     """The line under a NameError at home for a name that ranks have: a list of it, or of nothing."""
-    found = UNDEFINED.match(text_of(error)) if type(error) is NameError and not isinstance(error, RemoteError) else None
+    found = UNDEFINED.match(text_of(error)) if type(error) is NameError else None
     if found is None:
         return []
     name = found.group(1)

@@ -267,7 +267,7 @@ class Home(Worker):
         super().show_result(data, metadata)
         self.publish("execute_result", {"execution_count": self.count, "data": data, "metadata": metadata})
 
-    def show_error(self, ename, evalue, traceback, ends=True):
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
         super().show_error(ename, evalue, traceback, ends)
         if self.cell is None or not self.cell.silent:
             self.publish("error", {"ename": ename, "evalue": evalue, "traceback": list(traceback)})
@@ -488,7 +488,8 @@ class Home(Worker):
         return self._returned(waiting.answer)
 
     def _returned(self, message):
-        from .errors import remote_error
+        __tracebackhide__ = True
+        from .remote import remote_error
 
         fields = message[6]
         content = loads(fields["content"])

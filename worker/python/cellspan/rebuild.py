@@ -121,11 +121,12 @@ _received = weakref.WeakSet()  # classes that came from elsewhere
 
 def set_class(cls, state):
     """Fills a class that arrives by value. One that was defined here and only comes back stays as it is."""
-    setter, inner = state
+    setter, inner, name = state
     if cls in shipped and cls not in _received:
         return
     _received.add(cls)
     setter(cls, inner)
+    type.__dict__["__qualname__"].__set__(cls, name)
 
 
 def fill_module(module, state):

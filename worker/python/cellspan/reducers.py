@@ -209,7 +209,7 @@ class Pickler(cloudpickle.Pickler):
             rebuild.shipped.add(obj)
             make, args, state, _, _, setter = reduced
             state[0].pop("__slotnames__", None)  # copyreg's note, there once an instance was pickled: no change of the user's
-            return make, args, (setter, state), None, None, rebuild.set_class
+            return make, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
         return reduced
 
     def _check(self, obj, kind):

@@ -24,7 +24,9 @@ from .history import History
 from .limit import Limit
 from .magics import CELL
 from .publish import Formatter, Hook, Publisher
+from .remote import RemoteError
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to put an exception into words
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
@@ -186,15 +188,48 @@ class ZMQInteractiveShell(InteractiveShell):
         """By IPython; plainly, where that takes too long, or what it calls of the exception's class raises something. The
         kernel knows this function's name: a rank that is in here has taken its interrupt."""
         raised = exc_tuple or sys.exc_info()
+        if isinstance(raised[1], RemoteError):
+            return self._show_remote(*self._get_exc_info(raised))
+        raised, called = self._of_call(raised)
+        if called:
+            exc_tuple, kwargs["tb_offset"] = raised, 0
+        end_at_theirs(raised[1])
         if left_by_interrupt(raised[1]):
             self._hide_hint()
             raised = exc_tuple = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
             kwargs["exception_only"] = False
         try:
+            if called and (raised[2] is None or issubclass(raised[0], (SyntaxError, SystemExit))):
+                return self._show_short(*raised)
             return self._show_group(exc_tuple, *args, **kwargs) or super().showtraceback(exc_tuple, *args, **kwargs)
         except BaseException:  # noqa: BLE001 - see above
             etype, value, tb = raised
             self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+
+    @staticmethod
+    def _of_call(raised):
+        """(the exception, is it of a function that cellspan.run() called?): its traceback begins in the function then."""
+        calls = sys.modules.get("cellspan.calls")
+        at = raised[2] if calls is not None else None
+        while at is not None and at.tb_frame.f_code is not calls.call.__code__:
+            at = at.tb_next
+        return (raised, False) if at is None else ((*raised[:2], at.tb_next), True)
+
+    def _show_short(self, etype, value, tb):
+        """Of a call, where no line of the user's is to be shown, or IPython shows the lines above it as well."""
+        if issubclass(etype, SyntaxError):
+            lines = self.SyntaxTB.structured_traceback(etype, value, traceback.extract_tb(tb))
+        else:
+            lines = self.InteractiveTB.get_exception_only(etype, value)
+        if issubclass(etype, SystemExit):
+            self._hide_hint()
+        self._showtraceback(etype, value, lines)
+
+    def _show_remote(self, etype, value, tb):
+        """As it was shown on its rank, whatever its class."""
+        if isinstance(value, SystemExit):
+            self._hide_hint()
+        self._showtraceback(etype, value, value._render_traceback_())
 
     def _hide_hint(self):
         """IPython, which saw SystemExit, is about to say how one leaves it: not in this cell."""
@@ -226,7 +261,7 @@ class ZMQInteractiveShell(InteractiveShell):
         ends, text = getattr(self._shown, "ends", True), text_of(evalue)
         if ends:
             self._last_traceback, self._last_text = stb, text
-        self.worker.show_error(etype.__name__, text, stb, ends)
+        self.worker.show_error(etype.__name__, text, stb, ends, evalue)
 
     def _format_exception_for_storage(self, exception, *args, **kwargs):
         """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
@@ -308,6 +343,24 @@ def _is_inside(frame):
     if name == "IPython.core.formatters":
         return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
     return name.startswith(("IPython.", "cellspan."))
+
+
+def end_at_theirs(error):
+    """The tracebacks of an error, and of those that it followed, end where the user's code called ours, if ours is hidden."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        tb, last = error.__traceback__, None
+        while tb is not None:
+            last = last if _is_hidden(tb.tb_frame) else tb
+            tb = tb.tb_next
+        if last is not None:
+            last.tb_next = None
+        error = error.__cause__ or error.__context__
+
+
+def _is_hidden(frame):
+    return frame.f_code.co_filename.startswith(_PACKAGE) and "__tracebackhide__" in frame.f_locals
 
 
 def _holds_group(value):

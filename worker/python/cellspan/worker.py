@@ -291,8 +291,8 @@ class Worker:
         """Lines that follow an exception's traceback."""
         return []
 
-    def show_error(self, ename, evalue, traceback, ends=True):
-        """An exception that reached the cell's end, or, not `ends`, that the user's code wants to be shown."""
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        """An exception that reached the cell's end, or, not `ends`, that the user's code wants to be shown. error: itself."""
         if self.cell is not None and ends:
             self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
 
@@ -370,7 +370,7 @@ class Worker:
             raise
         except BaseException as error:  # noqa: BLE001 - shown as the cell's
             if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
-                self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"])
+                self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"], error=error)
                 return False
             self.shell.showtraceback(
                 (type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0
