@@ -30,19 +30,6 @@ void cargo_destroy(struct cargo *c)
     free(c);
 }
 
-bool cargo_has(const struct cargo *c, uint64_t blob, unsigned node)
-{
-    const struct load *l = loads_get(&c->loads, blob);
-    const struct place *p = l ? load_at(l, node) : NULL;
-
-    return p && p->has;
-}
-
-size_t cargo_count(const struct cargo *c)
-{
-    return c->loads.n;
-}
-
 int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node, struct err *err)
 {
     struct load *l = loads_add(&c->loads, blob, size);

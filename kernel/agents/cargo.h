@@ -64,8 +64,4 @@ void cargo_stop(struct cargo *c);
  * as is known; UINT64_MAX: it is not. Of a chain only the first node says so, and the others are close behind. */
 uint64_t cargo_expected(const struct cargo *c, unsigned node, uint64_t *had);
 
-/* Does anybody know of it? For tests and the curious. */
-bool cargo_has(const struct cargo *c, uint64_t blob, unsigned node);
-size_t cargo_count(const struct cargo *c);
-
 #endif

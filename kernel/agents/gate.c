@@ -32,7 +32,6 @@ struct gate {
     const struct admit *admit;
     struct reason reason[REASONS_MAX];
     unsigned n_reasons;
-    unsigned long refused;
     struct kept *kept; /* owned, n_kept of them, oldest first */
     size_t n_kept, room;
     struct watch *again;
@@ -42,29 +41,16 @@ void gate_refused(struct gate *g, const char *what)
 {
     unsigned k = 0;
 
-    g->refused++;
     while (k < g->n_reasons && strcmp(g->reason[k].what, what) != 0)
         k++;
-    if (k == REASONS_MAX)
-        return;
-    if (k == g->n_reasons) {
+    if (k < g->n_reasons || k == REASONS_MAX) {
+        log_debug("agents", "refused again: a connection that %s", what);
+    } else {
         g->reason[g->n_reasons++] = (struct reason){ what, 0 };
         log_warn("agents", "refused: a connection that %s (more of this kind are only counted)", what);
     }
-    g->reason[k].count++;
-}
-
-unsigned long gate_count(const struct gate *g)
-{
-    return g->refused;
-}
-
-unsigned long gate_count_of(const struct gate *g, const char *what)
-{
-    for (unsigned k = 0; k < g->n_reasons; k++)
-        if (strcmp(g->reason[k].what, what) == 0)
-            return g->reason[k].count;
-    return 0;
+    if (k < REASONS_MAX)
+        g->reason[k].count++;
 }
 
 /* false: that can't be said yet. */

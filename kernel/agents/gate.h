@@ -16,8 +16,5 @@ struct gate *gate_create(struct loop *loop, void *context, const struct admit *a
 void gate_destroy(struct gate *g); /* logs the counts; NULL is fine */
 /* Somebody was refused for another reason than its key. `what` is a constant text, of which there are few. */
 void gate_refused(struct gate *g, const char *what);
-/* How many were refused in all, and for that reason. */
-unsigned long gate_count(const struct gate *g);
-unsigned long gate_count_of(const struct gate *g, const char *what);
 
 #endif

@@ -35,7 +35,6 @@ struct pace {
     unsigned n_runs;
     uint64_t sent[WINDOW_SENDS]; /* when the last ones left, a ring */
     uint64_t sends;
-    bool hold;
 };
 
 struct pace *pace_create(const struct clock *clock, pace_out_f out, void *arg, struct err *err)
@@ -90,7 +89,7 @@ uint64_t pace_due_ns(const struct pace *p)
     const uint64_t window = window_ns(p);
     const uint64_t gap = gap_ns(p);
 
-    if (p->hold || !(side_waiting(&p->sides[0]) + side_waiting(&p->sides[1])))
+    if (side_waiting(&p->sides[0]) + side_waiting(&p->sides[1]) == 0)
         return UINT64_MAX;
     return full(p) || window > gap ? window : gap;
 }
@@ -240,9 +239,4 @@ int pace_flush(struct pace *p, struct err *err)
 void pace_begin_cell(struct pace *p)
 {
     p->sends = 0;
-}
-
-void pace_hold(struct pace *p, bool hold)
-{
-    p->hold = hold;
 }

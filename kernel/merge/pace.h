@@ -24,7 +24,5 @@ MUST_USE int pace_flush(struct pace *p, struct err *err);
 void pace_begin_cell(struct pace *p);
 uint64_t pace_due_ns(const struct pace *p);  /* UINT64_MAX: nothing waits */
 size_t pace_waiting(const struct pace *p);   /* bytes */
-/* While the client is slow nothing leaves but by pace_flush; off: it goes on. */
-void pace_hold(struct pace *p, bool hold);
 
 #endif

@@ -243,26 +243,6 @@ static void torn_characters_wait(void)
     sink_release(&s);
 }
 
-static void a_slow_client_holds(void)
-{
-    struct sink s;
-    struct err err = { "" };
-
-    sink_init(&s);
-    pace_hold(s.p, true);
-    add(&s, 1, "a\n");
-    is_int(s.sends, 0, "nothing leaves");
-    ok(pace_due_ns(s.p) == UINT64_MAX, "nothing is due");
-    pace_hold(s.p, false);
-    ok(pace_due_ns(s.p) <= s.now && pace_tick(s.p, &err) == 0, "it goes on");
-    is_int(s.sends, 1, "with what waited");
-    pace_hold(s.p, true);
-    add(&s, 2, "b\n");
-    ok(pace_flush(s.p, &err) == 0, "a flush leaves whatever holds");
-    is_text(s.got[1].p, "b\n", "with everything");
-    sink_release(&s);
-}
-
 static void a_flush_ignores_the_gap(void)
 {
     struct sink s;
@@ -289,7 +269,6 @@ int main(void)
     the_end_of_a_busy_cell_keeps_to_the_rate();
     cuts_are_at_characters();
     torn_characters_wait();
-    a_slow_client_holds();
     a_flush_ignores_the_gap();
     return plan_done();
 }

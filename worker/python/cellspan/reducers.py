@@ -27,14 +27,6 @@ SLACK = 256 << 20  # bytes in the pickle itself beyond the limit, at which count
 
 # ---- the side that pickles ----------------------------------------------------------------------------------------
 
-_refused = {}  # type -> why
-
-
-def forbid(cls, why):
-    """Instances of cls never travel: pickling one fails with this text."""
-    _refused[cls] = why
-
-
 class Chunks:
     """The file that a pickler writes to: keeps the pieces as they come (a large bytes object is not copied)."""
 
@@ -200,8 +192,6 @@ class Pickler(cloudpickle.Pickler):
             return own(self, obj)
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
-        if _refused:
-            self._check(obj, kind)
         if self._shell and isinstance(obj, self._shell):
             raise pickle.PicklingError("IPython's shell stays in its process")
         reduced = super().reducer_override(obj)
@@ -211,11 +201,6 @@ class Pickler(cloudpickle.Pickler):
             state[0].pop("__slotnames__", None)  # copyreg's note, there once an instance was pickled: no change of the user's
             return make, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
         return reduced
-
-    def _check(self, obj, kind):
-        for cls, why in _refused.items():
-            if issubclass(kind, cls):
-                raise pickle.PicklingError(why)
 
     def _reduce_tensor(self, tensor):
         reduced = tensors.reduce_tensor(tensor, self.storages)

@@ -28,6 +28,14 @@ static bool all_have(const struct yard *y, unsigned first, unsigned last, uint64
     return true;
 }
 
+static bool somebody_has(const struct yard *y, uint64_t blob, uint64_t size)
+{
+    for (unsigned i = 0; i < y->n; i++)
+        if (y->node[i].alive && yard_has(y, i, blob, size))
+            return true;
+    return false;
+}
+
 static bool nobody_waits(const struct yard *y, uint64_t blob)
 {
     for (unsigned i = 0; i < y->n; i++)
@@ -51,7 +59,7 @@ static void small_ones_go_in_one_stream(void)
     is_int(yard_run(&y, ENOUGH), 0, "who has it gets nothing more");
     cargo_drop(y.cargo, 7);
     yard_run(&y, ENOUGH);
-    ok(cargo_count(y.cargo) == 0 && y.drops == 1 && y.node[0].blobs.n == 0 && y.node[49].blobs.n == 0,
+    ok(yard_forgot(&y, 7, SMALL) && y.drops == 1 && y.node[0].blobs.n == 0 && y.node[49].blobs.n == 0,
        "and is dropped everywhere by one message");
     yard_release(&y);
 }
@@ -158,11 +166,11 @@ static void somebody_dies(unsigned dead, unsigned after)
     if (dead)
         ok(all_have(&y, 1, 4, 1, LONGER), "node %u dies after %u messages: the others get it", dead, after);
     else
-        ok(nobody_waits(&y, 1) && (all_have(&y, 1, 4, 1, LONGER) || cargo_count(y.cargo) == 0 || after > 100),
+        ok(nobody_waits(&y, 1) && (all_have(&y, 1, 4, 1, LONGER) || yard_forgot(&y, 1, LONGER) || after > 100),
            "the source dies after %u messages: nobody waits", after);
     cargo_drop(y.cargo, 1);
     yard_run(&y, ENOUGH);
-    is_int(cargo_count(y.cargo), 0, "and it is forgotten");
+    ok(yard_forgot(&y, 1, LONGER), "and it is forgotten");
     yard_release(&y);
 }
 
@@ -190,7 +198,7 @@ static void no_room_on_a_node(void)
             "with a reason");
     cargo_drop(y.cargo, 1);
     yard_run(&y, ENOUGH);
-    ok(cargo_count(y.cargo) == 0 && y.node[4].blobs.n == 0, "and the blob is dropped where it is");
+    ok(yard_forgot(&y, 1, BIG) && y.node[4].blobs.n == 0, "and the blob is dropped where it is");
     yard_release(&y);
 }
 
@@ -203,7 +211,7 @@ static void a_blob_that_its_holder_lost(void)
     blobs_drop(&y.node[1].blobs, 1);
     yard_need(&y, 1, SMALL, 0, 2);
     yard_run(&y, ENOUGH);
-    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && cargo_count(y.cargo) == 0, "nobody waits for what is nowhere");
+    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && yard_forgot(&y, 1, SMALL), "nobody waits for what is nowhere");
     yard_need(&y, 1, SMALL, 2, 2);
     is_int(yard_run(&y, ENOUGH), 0, "and what nobody has is not asked for");
     yard_release(&y);
@@ -221,7 +229,7 @@ static void drop_while_it_is_on_its_way(void)
     is_int(y.drops, 0, "DROP waits until those that expect it have it");
     yard_run(&y, ENOUGH);
     ok(y.node[3].settled == 1 && y.node[3].failed == 0, "who waits for it gets it");
-    ok(cargo_count(y.cargo) == 0 && y.drops == 1 && y.node[3].blobs.n == 0, "then it is dropped everywhere");
+    ok(yard_forgot(&y, 1, BIG) && y.drops == 1 && y.node[3].blobs.n == 0, "then it is dropped everywhere");
     yard_release(&y);
 }
 
@@ -236,12 +244,12 @@ static void nobody_waits_for_what_cannot_be_told(void)
     yard_run(&y, 20);
     ok(yard_waits(&y, 2, 1) && y.busy, "a blob is on its way");
     cargo_stop(y.cargo);
-    ok(!y.busy && cargo_count(y.cargo) == 1 && cargo_has(y.cargo, 2, 0), "the kernel stops it, and no other");
+    ok(!y.busy && yard_forgot(&y, 1, LONGER), "the kernel stops it");
     yard_run(&y, ENOUGH);
     ok(nobody_waits(&y, 1) && y.node[3].failed == 1 && y.lent.n_takers == 0, "those that waited are told");
     yard_need(&y, 2, SMALL, 1, 3);
     yard_run(&y, ENOUGH);
-    ok(all_have(&y, 1, 3, 2, SMALL), "and the next one comes");
+    ok(all_have(&y, 1, 3, 2, SMALL), "and another one comes");
     yard_release(&y);
 }
 
@@ -256,7 +264,7 @@ static void cancelled_while_it_is_on_its_way(void)
         ;
     ok(y.busy && yard_waits(&y, 3, 1), "the last of three nodes waits for it");
     cargo_cancel(y.cargo, 1);
-    ok(!y.busy && cargo_count(y.cargo) == 0, "it is forgotten at once");
+    ok(!y.busy && yard_forgot(&y, 1, LONGER), "it is forgotten at once");
     y.k_chunks = 0;
     yard_run(&y, ENOUGH);
     ok(!yard_waits(&y, 1, 1) && !yard_waits(&y, 2, 1) && !yard_waits(&y, 3, 1), "and nobody waits any more");
@@ -346,11 +354,11 @@ static bool mishaps(uint64_t seed)
     yard_run(&y, ENOUGH);
     good = nobody_waits(&y, 1);
     for (unsigned i = 2; i <= 6; i++)
-        if (!(seed % 2) && cargo_count(y.cargo) && y.node[i].alive && !y.node[i].failed)
+        if (!(seed % 2) && somebody_has(&y, 1, size) && y.node[i].alive && !y.node[i].failed)
             good = good && yard_has(&y, i, 1, size);
     cargo_drop(y.cargo, 1);
     yard_run(&y, ENOUGH);
-    good = good && cargo_count(y.cargo) == 0 && !y.busy && !y.wrong;
+    good = good && yard_forgot(&y, 1, size) && !y.busy && !y.wrong;
     for (unsigned i = 0; i < 9; i++)
         good = good && (!y.node[i].alive || (y.node[i].blobs.n == 0 && carrier_is_idle(y.node[i].carrier)));
     yard_release(&y);
@@ -379,7 +387,7 @@ static void what_is_no_business_of_cargo(void)
     m = (struct span){ .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = 1 };
     ok(!cargo_message(y.cargo, 2, &m), "OPENED likewise");
     m = (struct span){ .kind = SPAN_HELD, .blob = 99, .blob_size = 5 };
-    ok(cargo_message(y.cargo, 2, &m) && cargo_count(y.cargo) == 0, "HELD of a blob that nobody knows");
+    ok(cargo_message(y.cargo, 2, &m) && yard_forgot(&y, 99, 5), "HELD of a blob that nobody knows");
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 99, .blob_size = 5, .v[F_CHUNK_TO].u64 = 1 };
     ok(cargo_message(y.cargo, 2, &m) && y.k_chunks == 0, "a CHUNK of one goes nowhere");
     yard_put(&y, 1, 5, SMALL);

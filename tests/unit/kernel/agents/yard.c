@@ -69,6 +69,7 @@ static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span
 
     if (m->kind == SPAN_TAKEN && nodes[0] == 0 && lent_taken(&y->lent, m, y->now_ns))
         return;
+    y->k_messages++;
     y->k_chunks += m->kind == SPAN_CHUNK;
     y->ships += m->kind == SPAN_SHIP;
     y->drops += m->kind == SPAN_DROP;
@@ -287,6 +288,14 @@ void yard_need(struct yard *y, uint64_t blob, uint64_t size, unsigned first, uns
             nodes[n++] = first;
     if (cargo_need(y->cargo, blob, size, nodes, n, &err) < 0)
         printf("# %s\n", err.text);
+}
+
+bool yard_forgot(struct yard *y, uint64_t blob, uint64_t size)
+{
+    const unsigned nowhere = YARD_NODES - 1, before = y->k_messages;
+    struct err err = { "" };
+
+    return cargo_need(y->cargo, blob, size, &nowhere, 1, &err) == 0 && y->k_messages == before;
 }
 
 static unsigned roll(struct yard *y, unsigned sides)

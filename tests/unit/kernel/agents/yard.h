@@ -51,6 +51,7 @@ struct yard {
     /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between nodes, SHIPs, DROPs
      */
     unsigned k_chunks, peer_chunks, ships, drops;
+    unsigned k_messages; /* of the kernel's, of any kind */
     struct lent lent; /* by node 0, when it lends */
     int lending[2];   /* the kernel's end, and node 0's */
     unsigned lent_chunks; /* CHUNKs whose bytes the kernel read */
@@ -73,5 +74,7 @@ void yard_cut(struct yard *y, unsigned a, unsigned b); /* their link ends, and w
 /* Does it hold all of it, and the right bytes? */
 bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size);
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob);
+/* Does the kernel know it no more? Whoever needed it would be told nothing. */
+bool yard_forgot(struct yard *y, uint64_t blob, uint64_t size);
 
 #endif
