@@ -577,6 +577,15 @@ def test_pull_in_a_world_of_one_is_a_list(fresh):
 # -- what is deleted
 
 
+@pytest.mark.parametrize("bind", ["exec('lost = rank')", "global_lost()"])
+def test_what_ranks_have_bound_unseen_and_deleted_comes_again(nb, bind):
+    nb.ok("%%distribute -n 2\ndef global_lost():\n    global lost\n    lost = rank")
+    nb.ok("lost = 'home'")
+    nb.ok("%%distribute -n 2\n" + bind)
+    nb.ok("%%distribute -n 2\nlost\ndel lost")
+    assert rank_values(nb, "lost", 2) == ["home", "home"]
+    nb.ok("del lost")
+
 def test_what_ranks_delete_comes_again(nb):
     nb.ok("import numpy\nlarge, little = numpy.ones(1 << 18), 'x'")
     for _ in range(2):

@@ -117,6 +117,7 @@ class Origins:
         self.deleted = set()  # names that are gone since home deleted them
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself, and home has too
+        self._bound = set()  # names that cells of the rank have bound by whatever means, which home may have as well
         self._before = None  # {name: the object's number} as the cell began; None: it did not begin
         self._doubtful = {}  # name -> is a value what the name had before the cell? None: it had nothing
 
@@ -176,6 +177,7 @@ class Origins:
         if before is not None:
             now = self._idents()
             names += [name for name in now if now[name] != before.get(name) and name not in held and name.isidentifier()]
+        self._bound.update(names)
         return names
 
     def _idents(self):
@@ -184,10 +186,11 @@ class Origins:
 
     def gone(self):
         """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
-        gone = [name for name in (*self._of, *self._watched) if name not in self.user_ns]
+        gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
         for name in gone:
             self._of.pop(name, None)
             self._watched.discard(name)
+        self._bound.difference_update(gone)
         for name, origin in self._of.items():
             if origin.kept is not None and origin.kept.is_large and id(self.user_ns[name]) != origin.ident:
                 origin.kept, origin.why = None, OWN
