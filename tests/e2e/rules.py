@@ -148,19 +148,47 @@ class World:
                 if held is not None and not held.changed:
                     del self.ranks[rank][name]
 
-    def bind(self, name, rank, value, sent):
-        """A rank's cell assigns a name without reading it: that is newer than what home has. sent: home's value goes along all
-        the same, since it is small, so that ranks have it when the cell fails before."""
+    def offer(self, name, rank, sent):
+        """A rank's cell is to assign a name without reading it. sent: home's value goes along all the same, since it is small,
+        so that ranks have it when the cell fails before; over the rank's own it goes only when home has assigned it since."""
+        own, held = self.home.get(name), self.ranks[rank].get(name)
+        if own is None or own.pulled:
+            return
+        own.looked_at()
+        in_step = held is not None and held.stamp == own.stamp
+        if sent and not (in_step and (held.changed or own.value == held.base)):
+            own.captured()
+            self.ranks[rank][name] = Held(copy.deepcopy(own.value), own.stamp, copy.deepcopy(own.value))
+
+    def bind(self, name, rank, value, sent=False):
+        """A rank has assigned a name without reading it, by whatever means: that is newer than what home has."""
+        self.offer(name, rank, sent)
         own, held = self.home.get(name), self.ranks[rank].get(name)
         if own is not None and not own.pulled:
-            own.looked_at()
-            if sent and (held is None or held.stamp != own.stamp or own.value != held.base):
-                own.captured()
             self.ranks[rank][name] = Held(value, own.stamp, copy.deepcopy(own.value))
         elif held is not None:
             held.value = value
         else:
             self.ranks[rank][name] = Held(value)
+
+    def capture(self, names, ranks):
+        """--capture: home's values go, whatever ranks did to theirs. The ranks that lose something of their own by a change in
+        place of home's, or by none."""
+        losers = set()
+        for name in names:
+            own = self.home[name]
+            own.looked_at()
+            for rank in ranks:
+                held = self.ranks[rank].get(name)
+                if held is not None and held.stamp == own.stamp:
+                    if held.changed:
+                        losers.add(rank)
+                    elif held.value == own.value:
+                        continue
+                own.captured()
+                self.ranks[rank][name] = Held(copy.deepcopy(own.value), own.stamp, copy.deepcopy(own.value))
+        self.follow(ranks)
+        return losers
 
     def push(self, names, ranks):
         for name in names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import os
+import pathlib
 import random
 import re
 import signal
@@ -33,14 +34,22 @@ def spec(ranks):
     return ",".join(map(str, ranks))
 
 
+def numbers(spec):
+    """The ranks of "0,2-3"."""
+    ends = [[int(end) for end in part.split("-")] for part in spec.split(",")]
+    return {rank for pair in ends for rank in range(pair[0], pair[-1] + 1)}
+
+
 class Walk:
     """One notebook, the model beside it, and the cells so far."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, folder):
         self.random = random.Random(seed)
         self.nb = Notebook()
         self.world = World()
         self.cells = []
+        self.folder = pathlib.Path(folder)
+        self.meetings = 0
         self.number = 1000  # beyond the numbers that Python keeps one object of
 
     def next_number(self):
@@ -187,14 +196,74 @@ class Walk:
             else:
                 assert done[0].stdout == token + "\n"
 
-    def ranks_assign(self):
+    def about_to_assign(self):
+        """(name, a statement that ranks assign it by, what a rank has then, does home's small value go along?, options, ranks)"""
         name, n = self.name(), self.next_number()
         kind = KINDS[NAMES[name]]
         where, ranks = self.where()
-        self.ok("%%%%distribute%s\n%s" % (where, kind.new.format(name=name, n="%d + %s" % (n, RANK))))
+        statement = kind.new.format(name=name, n="%d + %s" % (n, RANK))
+        return name, statement, lambda rank: kind.made(n + rank), NAMES[name] not in ("function", "array"), where, ranks
+
+    def meet(self, ranks):
+        """Statements in which ranks wait for each other: when one fails, the others are past what they did before."""
+        self.meetings += 1
+        place = str(self.folder / ("%d-" % self.meetings))
+        return "open(%r + str(%s), 'w').close()\nwhile len(__import__('glob').glob(%r)) < %d:\n    pass" % (
+            place, RANK, place + "*", len(ranks))  # fmt: skip
+
+    def ranks_assign(self):
+        name, statement, made, sent, where, ranks = self.about_to_assign()
+        self.ok("%%%%distribute%s\n%s" % (where, statement))
         self.world.follow(ranks)
         for rank in ranks:
-            self.world.bind(name, rank, kind.made(n + rank), sent=NAMES[name] not in ("function", "array"))
+            self.world.bind(name, rank, made(rank), sent)
+
+    def ranks_assign_and_fail(self):
+        name, statement, made, sent, where, ranks = self.about_to_assign()
+        code = "%%%%distribute%s\n%s\n%s\n1/0" % (where, statement, self.meet(ranks))
+        self.run(code).assert_error("ZeroDivisionError")
+        self.world.follow(ranks)
+        for rank in ranks:
+            self.world.bind(name, rank, made(rank), sent)
+
+    def ranks_fail_before_they_assign(self):
+        name, statement, _, sent, where, ranks = self.about_to_assign()
+        self.run("%%%%distribute%s\n1/0\n%s" % (where, statement)).assert_error("ZeroDivisionError")
+        self.world.follow(ranks)
+        for rank in ranks:
+            self.world.offer(name, rank, sent)
+
+    def ranks_bind_unseen(self):
+        """By means of which the text of the cell does not tell."""
+        name, statement, made, _, where, ranks = self.about_to_assign()
+        if self.random.random() < 0.5:
+            code = "exec(%r)" % statement
+        else:
+            body = "".join("    %s\n" % line for line in statement.splitlines())
+            self.ok("%%%%distribute%s\ndef binds():\n    global %s\n%s" % (where, name, body))
+            code, where = "binds()", " -r " + spec(ranks)
+        self.world.follow(ranks)
+        code = "%%%%distribute%s\n%s" % (where, code)
+        if self.random.random() < 0.3:
+            self.run(code + "\n%s\n1/0" % self.meet(ranks)).assert_error("ZeroDivisionError")
+        else:
+            self.ok(code)
+        for rank in ranks:
+            self.world.bind(name, rank, made(rank))
+
+    def ranks_capture(self):
+        """A cell that names what it wants of home's."""
+        names = [n for n in self.some(self.world.home) if not self.world.home[n].pulled]
+        if not names:
+            return
+        where, ranks = self.where()
+        cell = self.ok("%%%%distribute%s --capture %s\n[%s]" % (where, ",".join(names), ", ".join(names)))
+        losers = self.world.capture(names, ranks)
+        if losers:
+            said = re.search(r"--capture puts home's .* over what ranks? (\S+) had changed", cell.stderr)
+            assert said and numbers(said.group(1)) == losers, cell.shown
+        else:
+            assert "--capture" not in cell.stderr, cell.shown
 
     def ranks_change(self):
         name, n = self.name(), self.next_number()
@@ -309,7 +378,8 @@ class Walk:
 
     STEPS = {
         "home_assigns": 16, "home_changes": 10, "home_binds_again": 2, "home_deletes": 5, "home_fails": 1, "home_is_interrupted": 1,
-        "home_crashes": 0.4, "home_resets": 0.7, "ranks_read": 16, "ranks_assign": 7, "ranks_change": 14, "ranks_delete": 5,
+        "home_crashes": 0.4, "home_resets": 0.7, "ranks_read": 16, "ranks_assign": 7, "ranks_assign_and_fail": 4,
+        "ranks_fail_before_they_assign": 4, "ranks_bind_unseen": 6, "ranks_capture": 5, "ranks_change": 14, "ranks_delete": 5,
         "ranks_fail": 1, "ranks_are_interrupted": 1, "a_rank_dies": 0.7, "a_rank_is_killed": 0.7, "push": 6, "pull": 6,
         "restart_ranks": 0.8, "stop_ranks": 0.4, "restart_kernel": 0.4,
     }  # fmt: skip
@@ -320,9 +390,9 @@ class Walk:
         getattr(self, name)()
 
 
-def walk(seed, seconds):
-    """Steps until the time is over. How many there were."""
-    it, steps, end = Walk(seed), 0, time.monotonic() + seconds
+def walk(seed, seconds, folder):
+    """Steps until the time is over. How many there were. folder: an empty one."""
+    it, steps, end = Walk(seed, folder), 0, time.monotonic() + seconds
     try:
         while time.monotonic() < end:
             it.step()
@@ -338,12 +408,12 @@ def walk(seed, seconds):
 
 
 @pytest.mark.limit(int(SECONDS) + 240)
-def test_random_steps_keep_to_the_rules():
-    assert walk(SEED, SECONDS) >= 20
+def test_random_steps_keep_to_the_rules(tmp_path):
+    assert walk(SEED, SECONDS, tmp_path) >= 20
 
 
 @pytest.mark.soak
 @pytest.mark.limit(4200)
-def test_random_steps_keep_to_the_rules_for_an_hour():
+def test_random_steps_keep_to_the_rules_for_an_hour(tmp_path):
     seed = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", str(int(time.time()))))
-    walk(seed, 3600)
+    walk(seed, 3600, tmp_path)
