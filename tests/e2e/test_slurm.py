@@ -16,7 +16,7 @@ import pytest
 from client import by_rank, values
 from engines import SLURM_TOOLS, Slurm, bring_up
 from processes import wait_until
-from test_faults import nvml  # noqa: F401  (a fixture)
+from test_no_start import nvml  # noqa: F401  (a fixture)
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 SOON = 120  # seconds; far off, to catch what hangs
