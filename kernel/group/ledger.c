@@ -2,16 +2,6 @@
 
 #include <stdlib.h>
 
-static bool names_hold(const char *names, const char *name)
-{
-    const size_t n = strlen(name);
-
-    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
 int group_settled(struct group *g, const struct ranks *to, const json_t *captured)
 {
     size_t at;

@@ -320,7 +320,18 @@ static int note_rank(const struct rank *r, const struct rows *rows, bool asked, 
     return rc;
 }
 
-/* The names of the rows with one of these marks; together: and of those that share memory with them. NULL in *out: of none. */
+bool names_hold(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* The names of the rows with one of these marks; together: and of those that share memory with them. Each once: what the cell
+ * assigns and what shares memory as well has two rows. NULL in *out: of none. */
 static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of, bool together, char **out)
 {
     struct buf names = BUF_INIT;
@@ -331,7 +342,7 @@ static int name_marked(const struct rows *rows, const unsigned char *marks, unsi
 
         for (size_t i = 0; together && !is && i < rows->n; i++)
             is = (marks[i] & of) && are_together(&rows->item[i], &rows->item[k]);
-        if (is)
+        if (is && !names_hold(names.p, rows->item[k].name))
             rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
     }
     if (rc == 0 && names.n && !(*out = buf_take(&names)))

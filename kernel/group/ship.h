@@ -23,6 +23,9 @@ struct shipments {
 
 #define SHIPMENTS_INIT { NULL, 0 }
 
+/* Is the name among these, which have commas between them? names may be NULL. */
+bool names_hold(const char *names, const char *name);
+
 /* What goes, by what ranks know and what they have said. Only ranks in `to`. A malformed `captured` is an error.
  * On failure *out is empty. */
 MUST_USE int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out, struct err *err);

@@ -37,6 +37,24 @@ def test_what_shares_memory_is_said_to_go_along_only_where_it_goes(shared_notebo
     assert "model is sent again with opt, which changed: they share memory" in nb.ok("%%distribute\nmodel, opt").stderr
 
 
+def test_a_new_array_at_the_place_of_an_old_one_takes_no_other_name_along(nb):
+    nb.ok("import numpy\nfirst = numpy.ones(1 << 14)")
+    nb.ok("%%distribute -n 2\nfirst[0]")
+    nb.ok("%%distribute -n 2\nfirst = rank")
+    nb.ok("was = id(first)\nfirst = numpy.zeros(3)\nmade = [numpy.zeros(1 << 14) for k in range(200)]\nsecond = [m for m in made if id(m) == was][0]")
+    assert rank_values(nb, "float(second[0])", 2) == [0.0, 0.0]
+    assert rank_values(nb, "first", 2, "--no-capture") == [0, 1]
+    nb.ok("del was, made")
+
+
+def test_a_name_that_the_cell_may_assign_beside_what_shares_memory_is_named_once(nb):
+    nb.ok("import numpy\nmem = numpy.ones(1 << 14)\nhold = [mem]")
+    nb.ok("%%distribute -n 2\nmem, hold\nmem[0] = 6")
+    nb.ok("mem[1] = 7")
+    nb.ok("%%distribute -n 2 -r 0\nexec('mem = [0]')")
+    conflict(nb.run("%%distribute -n 2\nif mem[0] > 100:\n    hold = [1]"), "mem", "hold", ranks="rank 1", lowest=1)
+
+
 @pytest.mark.parametrize(
     "make, theirs, ours, look",
     [

@@ -276,7 +276,10 @@ class Capture:
         warnings = self._keep_together(seen, before)
         named = set().union(*(seen[n].arrays for n in explicit or () if n in seen))
         for name in partners:
-            if seen[name].version == before.get(name) and not named & set(seen[name].arrays):  # it shares nothing after all
+            arrays = set(seen[name].arrays)
+            # Alone: it has been given another array, and a new one stands where its old one was.
+            alone = not any(arrays.intersection(k.arrays) for n, k in seen.items() if n != name)
+            if alone or (seen[name].version == before.get(name) and not named & arrays):
                 del seen[name], wanted[name]
         return seen, warnings
 
