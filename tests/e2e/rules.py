@@ -15,12 +15,13 @@ class Kind:
     number is a whole number that no step used before; rank is the text of an expression, so that ranks differ.
     """
 
-    def __init__(self, new, made, change, changed, look="{name}"):
+    def __init__(self, new, made, change, changed, look="{name}", also=""):
         self.new = new  # a statement that assigns
         self.made = made  # what the model holds then
         self.change = change  # a statement that changes in place, or reads the name that it assigns
         self.changed = changed  # the model's value before and after
         self.look = look  # an expression that gives what the model holds
+        self.also = also  # another name that shares memory with this one, so that the two are as one: cells name both
 
 
 KINDS = {
@@ -42,9 +43,23 @@ KINDS = {
         lambda old, n: [old[0], n],
         "[int({name}[0]), int({name}[-1])]",
     ),
+    "pair": Kind(
+        "{name}, {name}_of = (lambda made: (made, [made, {n}]))(__import__('numpy').full(20000, {n}))",
+        lambda n: [n, n, n, True],
+        "{name}, {name}_of\n{name}_of[0][-1] = {n}",
+        lambda old, n: [old[0], n, old[2], True],
+        "[int({name}[0]), int({name}[-1]), {name}_of[1], {name}_of[0] is {name}]",
+        "{name}_of",
+    ),
     "function": Kind("def {name}():\n    return {n}", lambda n: n, None, None, "{name}()"),
 }
-NAMES = {"a": "number", "b": "number", "p": "list", "q": "rebound", "words": "set", "grid": "array", "fun": "function"}
+NAMES = {"a": "number", "b": "number", "p": "list", "q": "rebound", "words": "set", "grid": "array", "mem": "pair", "fun": "function"}
+
+
+def words(names):
+    """What a cell writes that names all of them."""
+    every = [name for one in names for name in (one, KINDS[NAMES[one]].also.format(name=one)) if name]
+    return ", ".join(every)
 
 
 class Own:
@@ -149,8 +164,8 @@ class World:
                     del self.ranks[rank][name]
 
     def offer(self, name, rank, sent):
-        """A rank's cell is to assign a name without reading it. sent: home's value goes along all the same, since it is small,
-        so that ranks have it when the cell fails before; over the rank's own it goes only when home has assigned it since."""
+        """A rank's cell may assign a name without reading it. sent: home's value goes along all the same, since it is small or
+        nobody knows whether the cell comes to that; over the rank's own it goes only when home has assigned it since."""
         own, held = self.home.get(name), self.ranks[rank].get(name)
         if own is None or own.pulled:
             return

@@ -18,7 +18,7 @@ import time
 import processes
 import pytest
 from client import Notebook, by_rank
-from rules import KINDS, NAMES, Conflict, World
+from rules import KINDS, NAMES, Conflict, World, words
 
 SECONDS = float(os.environ.get("CELLSPAN_TEST_RANDOM_SECONDS", "120"))
 SEED = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", "20261122"))
@@ -128,7 +128,7 @@ class Walk:
     def home_deletes(self):
         if self.world.home:
             name = self.random.choice(sorted(self.world.home))
-            self.ok("del " + name)
+            self.ok("del " + words([name]))
             self.world.delete(name)
 
     def home_fails(self):
@@ -188,7 +188,7 @@ class Walk:
     def ranks_read(self):
         names = self.some(NAMES)
         token = "token %d" % self.next_number()
-        done = self.on_ranks(names, "[%s]\nprint(%r)" % (", ".join(names), token))
+        done = self.on_ranks(names, "[%s]\nprint(%r)" % (words(names), token))
         if done is not None:
             lines = by_rank(done[0].stdout) if len(self.world.ranks) > 1 and "[" in done[0].stdout else None
             if lines is not None:
@@ -202,7 +202,7 @@ class Walk:
         kind = KINDS[NAMES[name]]
         where, ranks = self.where()
         statement = kind.new.format(name=name, n="%d + %s" % (n, RANK))
-        return name, statement, lambda rank: kind.made(n + rank), NAMES[name] not in ("function", "array"), where, ranks
+        return name, statement, lambda rank: kind.made(n + rank), NAMES[name] not in ("function", "array", "pair"), where, ranks
 
     def meet(self, ranks):
         """Statements in which ranks wait for each other: when one fails, the others are past what they did before."""
@@ -240,8 +240,10 @@ class Walk:
             code = "exec(%r)" % statement
         else:
             body = "".join("    %s\n" % line for line in statement.splitlines())
-            self.ok("%%%%distribute%s\ndef binds():\n    global %s\n%s" % (where, name, body))
+            self.ok("%%%%distribute%s\ndef binds():\n    global %s\n%s" % (where, words([name]), body))
             code, where = "binds()", " -r " + spec(ranks)
+            for rank in ranks:
+                self.world.offer(name, rank, sent=True)  # this cell could assign it: nobody knows when its function is called
         self.world.follow(ranks)
         code = "%%%%distribute%s\n%s" % (where, code)
         if self.random.random() < 0.3:
@@ -257,7 +259,7 @@ class Walk:
         if not names:
             return
         where, ranks = self.where()
-        cell = self.ok("%%%%distribute%s --capture %s\n[%s]" % (where, ",".join(names), ", ".join(names)))
+        cell = self.ok("%%%%distribute%s --capture %s\n[%s]" % (where, words(names).replace(" ", ""), words(names)))
         losers = self.world.capture(names, ranks)
         if losers:
             said = re.search(r"--capture puts home's .* over what ranks? (\S+) had changed", cell.stderr)
@@ -279,7 +281,7 @@ class Walk:
 
     def ranks_delete(self):
         name = self.name()
-        self.on_ranks([name], "%s\ndel %s" % (name, name), lambda rank: self.world.ranks[rank].pop(name))
+        self.on_ranks([name], "%s\ndel %s" % (words([name]), words([name])), lambda rank: self.world.ranks[rank].pop(name))
 
     def ranks_fail(self):
         where, ranks = self.where()
@@ -338,7 +340,7 @@ class Walk:
         if self.random.random() < 0.3:
             ranks = sorted(self.random.sample(ranks, self.random.randint(1, len(ranks))))
             option = " -r " + spec(ranks)
-        self.ok("%push " + " ".join(names) + option)
+        self.ok("%push " + words(names).replace(",", "") + option)
         self.world.push(names, ranks)
 
     def pull(self):
