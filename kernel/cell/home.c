@@ -6,6 +6,8 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
+#define EARLY_MAX (64 << 10) /* bytes of each of home's streams that are kept until there is a cell */
+
 /* What is asked, until it is answered. */
 
 static void remember(struct notebook *nb, uint64_t cell, struct request *r)
@@ -37,6 +39,22 @@ void home_flush(struct notebook *nb)
     if (nb->home_gap && gap_flush(nb->home_gap) < 0)
         log_error("home", "out of memory: last lines are lost");
     home_flush_pace(nb);
+}
+
+bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
+{
+    struct buf *kept = &nb->early[stream == 2];
+
+    return !nb->home_owner && !nb->home_parent && kept->n + text.n <= EARLY_MAX && buf_add(kept, text.p, text.n) == 0;
+}
+
+void home_tell_early(struct notebook *nb, const struct request *r)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        if (nb->early[k].n)
+            publish_stream(nb, r, k + 1, buf_slice(&nb->early[k]));
+        buf_release(&nb->early[k]);
+    }
 }
 
 static struct asked *asked_add(struct notebook *nb, struct request *r)
@@ -452,4 +470,6 @@ void home_release(struct notebook *nb)
         request_unref(nb->recent[k].r);
     request_unref(nb->home_parent);
     request_unref(nb->home_owner);
+    buf_release(&nb->early[0]);
+    buf_release(&nb->early[1]);
 }

@@ -293,8 +293,10 @@ bool request_flag(const struct request *r, const char *name, bool normally)
 void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
 {
     nb->doors.status(nb->doors.arg, r, "busy");
-    if (!request_flag(r, "silent", false))
-        publish_input(nb, r, count);
+    if (request_flag(r, "silent", false))
+        return;
+    publish_input(nb, r, count);
+    home_tell_early(nb, r);
 }
 
 static void execute(struct notebook *nb, struct request *r)
@@ -522,7 +524,8 @@ static int home_text(void *arg, unsigned stream, struct slice text)
 {
     struct notebook *nb = arg;
 
-    publish_stream(nb, nb->home_owner ? nb->home_owner : nb->home_parent, stream, text);
+    if (!home_keep_early(nb, stream, text))
+        publish_stream(nb, nb->home_owner ? nb->home_owner : nb->home_parent, stream, text);
     return 0;
 }
 

@@ -263,6 +263,7 @@ struct notebook {
     unsigned deaths;          /* of home or the agent since home last answered */
     struct pace *home_pace;
     struct request *home_parent; /* owned reference: home's last cell, whose output its streams are */
+    struct buf early[2];         /* what home wrote to 1 and 2 before there was a cell to show it */
     struct request *home_owner;  /* owned reference: whose they are instead, as home says; NULL: it says nothing */
     bool home_awaits;            /* the cell at home awaits: comm messages need not wait for its end */
     struct { uint64_t cell; struct request *r; } recent[RECENT];
@@ -329,6 +330,10 @@ void home_flush(struct notebook *nb); /* what it printed goes out */
 void home_release(struct notebook *nb);
 /* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
 MUST_USE bool home_reply_type(const char *type, char out[static 64]);
+/* Text that home writes before the first cell, of a startup file say, would be seen by nobody: clients show what belongs to a
+ * cell. So the first that clients see shows it. False: it is not kept. */
+bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);
+void home_tell_early(struct notebook *nb, const struct request *r);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
 
 /* info.c */

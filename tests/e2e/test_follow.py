@@ -192,6 +192,46 @@ def test_ranks_have_homes_extensions_and_options(fresh, tmp_path):
     assert rank_values(nb, "unloaded", 3) == [True] * 3
 
 
+def test_what_fails_before_the_first_cell_is_named_and_home_goes_on(fresh, tmp_path):
+    profile = tmp_path / "ipython" / "profile_default"
+    (profile / "startup").mkdir(parents=True)
+    config = profile / "ipython_config.py"
+    config.write_text(
+        "c.InteractiveShellApp.extensions = ['quits', 'interrupts']\nc.InteractiveShellApp.exec_lines = ['raise SystemExit(4)', 'line = file']\n"
+        "c.InteractiveShellApp.exec_files = ['ends.py', 'absent.py', 'last.py']\n")
+    (profile / "startup" / "00.py").write_text("raise KeyboardInterrupt('in 00')")
+    (profile / "startup" / "01.py").write_text("file = 5")
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit('from ends')")
+    (tmp_path / "last.py").write_text("last = line + 1")
+    for name, raised in (("quits", "SystemExit(1)"), ("interrupts", "KeyboardInterrupt")):
+        (tmp_path / (name + ".py")).write_text("def load_ipython_extension(ip):\n    raise " + raised)
+    env = {"IPYTHONDIR": str(tmp_path / "ipython")}
+    cell = fresh(cwd=str(tmp_path), env=env).ok("line, last")
+    assert cell.value == "(5, 6)", cell.shown
+    for told in ("%load_ext quits: SystemExit: 1", "%load_ext interrupts: KeyboardInterrupt", "KeyboardInterrupt: in 00",
+                 "SystemExit: 4", "SystemExit: from ends", "there is no absent.py"):
+        assert told in cell.shown, cell.shown
+    config.write_text("import sys\nsys.exit(2)")
+    nb = fresh(cwd=str(tmp_path), env=env)
+    nb.request("complete_request", {"code": "fil", "cursor_pos": 3})  # home is up, and has told
+    nb.quiet()
+    cell = nb.ok("file")
+    assert cell.value == "5" and f"{config}: SystemExit: 2" in cell.stderr, cell.shown
+    config.write_text("c.InteractiveShellApp.extensions = 7")
+    cell = fresh(cwd=str(tmp_path), env=env).ok("file")
+    assert cell.value == "5" and "c.InteractiveShellApp.extensions is a list: TypeError" in cell.stderr, cell.shown
+
+
+def test_ranks_start_whatever_modules_do_that_were_to_be_imported_beforehand(fresh, tmp_path):
+    (tmp_path / "quits.py").write_text("import sys\nsys.exit('no')")
+    (tmp_path / "interrupts.py").write_text("raise KeyboardInterrupt")
+    log = tmp_path / "log"
+    nb = fresh(cwd=str(tmp_path), env={"CELLSPAN_PRELOAD": "quits,interrupts", "PYTHONPATH": str(tmp_path), "CELLSPAN_LOG": f"warn:{log}"})
+    assert nb.ok("%%distribute -n 2\n7").value == "7"
+    for told in ("quits could not be imported beforehand: SystemExit: no", "interrupts could not be imported beforehand: KeyboardInterrupt"):
+        assert told in log.read_text()
+
+
 @pytest.mark.parametrize("raised, told", [("OSError('not here')", "OSError: not here"), ("SystemExit('not here')", "SystemExit: not here")])
 def test_an_extension_that_ranks_cannot_load_is_told_and_the_cell_runs(fresh, tmp_path, raised, told):
     text = f"import os\ndef load_ipython_extension(ip):\n    if 'RANK' in os.environ:\n        raise {raised}\n"

@@ -78,10 +78,24 @@ static void set_timer(struct worker *w)
 
 /* ---- reading ---- */
 
+/* No cell is there to show it: a module of CELLSPAN_PRELOAD that fails, warnings of an import. */
+static void log_lines(struct slice text)
+{
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+
+        if (line.n)
+            log_warn("zygote", "%.*s", SLICE_ARG(line));
+    }
+}
+
 static void take(struct stream *s, struct slice data)
 {
     struct worker *w = s->worker;
     int rc = 0;
+
+    if (w->role == WORKER_ZYGOTE)
+        log_lines(data);
 
     if ((s->number == 2 || w->role == WORKER_ZYGOTE) && tail_add(&w->errors, data) < 0)
         log_error("pipes", "out of memory: last lines are lost");

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+
+from . import _link
 
 
 def text_of(value):
@@ -16,6 +19,21 @@ def text_of(value):
 def in_words(error):
     """"Name: text", as the last line of a traceback says it."""
     return f"{error.__class__.__name__}: {text_of(error)}"
+
+
+def attempt(what, run, *args):
+    """Runs what comes before any cell, of which the user is told by the name `what` when it fails, in any way, sys.exit() too:
+    what would end this process ends the next as well, and no cell ever ran. None then."""
+    pid = os.getpid()
+    try:
+        return run(*args)
+    except _link.LinkDead:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see above
+        if os.getpid() != pid:  # a fork that the user's code made ends as it is to
+            raise
+        print(f"{what}: {in_words(error)}", file=sys.stderr)
+        return None
 
 
 def give_up(error):

@@ -19,7 +19,7 @@ from traitlets import Any, Bool, Instance, Type, default
 from traitlets.config import Config
 
 from . import environment
-from .errors import text_of
+from .errors import attempt, text_of
 from .history import History
 from .limit import Limit
 from .magics import CELL
@@ -471,44 +471,47 @@ def _modern():
 def _load(name, directory):
     from traitlets.config.loader import PyFileConfigLoader
 
-    try:
-        return PyFileConfigLoader(name, path=directory).load_config()
-    except Exception as error:  # noqa: BLE001 - the user's own file
-        print(f"{os.path.join(directory, name)}: {type(error).__name__}: {error}", file=sys.stderr)
-        return Config()
+    return attempt(os.path.join(directory, name), PyFileConfigLoader(name, path=directory).load_config) or Config()
 
 
 def run_startup(shell):
-    """What the profile says is to run first: extensions, exec_lines, the files of its startup folder."""
+    """What the profile says is to run first, in IPython's order: extensions, the files of its startup folder, exec_lines,
+    exec_files."""
     for extension in _startup_list(shell, "extensions"):
-        _try(shell, f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
-    for line in _startup_list(shell, "exec_lines"):
-        _try(shell, line, lambda text=line: shell.run_cell(text, store_history=False))
+        attempt(f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
     folder = os.path.join(profile_directory(), "startup")
     files = [os.environ.get("PYTHONSTARTUP", "")]
     if os.path.isdir(folder):
         files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith((".py", ".ipy")))
     for path in files:
         if path and os.path.isfile(path):
-            run = shell.safe_execfile_ipy if path.endswith(".ipy") else shell.safe_execfile
-            args = (path,) if path.endswith(".ipy") else (path, shell.user_ns)
-            _try(shell, path, run, *args)
+            _run_file(shell, path)
+    for line in _startup_list(shell, "exec_lines"):
+        attempt(line, lambda text=line: shell.run_cell(text, store_history=False))
+    for name in _startup_list(shell, "exec_files"):
+        path = os.path.expanduser(str(name))
+        places = (path, os.path.join(os.path.dirname(profile_directory()), path))  # as IPython looks for them
+        found = next((place for place in places if os.path.isfile(place)), None)
+        if found:
+            _run_file(shell, found)
+        else:
+            print(f"exec_files: there is no {' or '.join(places)}", file=sys.stderr)
+
+
+def _run_file(shell, path):
+    if path.endswith((".ipy", ".ipynb")):
+        attempt(path, shell.safe_execfile_ipy, path)
+    else:
+        attempt(path, shell.safe_execfile, path, shell.user_ns)
 
 
 def _startup_list(shell, name):
     """A list of the profile's application; the command line gives it as Python's text of one, or one line as it is."""
     value = {**shell.config.get("InteractiveShellApp", {}), **shell.config.get("IPKernelApp", {})}.get(name, [])
     if not isinstance(value, str):
-        return list(value)
+        return attempt(f"c.InteractiveShellApp.{name} is a list", list, value) or []
     try:
         listed = ast.literal_eval(value)
     except (ValueError, SyntaxError):
         listed = None
     return list(listed) if isinstance(listed, (list, tuple)) else [str(value)]
-
-
-def _try(shell, what, run, *args):
-    try:
-        run(*args)
-    except Exception as error:  # noqa: BLE001 - the user's own file
-        print(f"{what}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -17,6 +17,7 @@ import sys
 import time
 
 from . import _link, environment, inherited, reloads
+from .errors import attempt
 from .worker import begin_process
 
 PACKET = 65536
@@ -51,11 +52,7 @@ def preload():
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
     held = gpu_files()
     for name in wanted:
-        try:
-            if importlib.util.find_spec(name.partition(".")[0]) is not None:
-                importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001 - see above
-            print(f"{name} could not be imported beforehand: {type(error).__name__}: {error}", file=sys.stderr)
+        attempt(f"{name} could not be imported beforehand", _import, name)
         held = _tell_of_gpus(name, held)
     if before is None:
         del os.environ[COUNT_WITHOUT_CUDA]
@@ -64,6 +61,11 @@ def preload():
 
     reloads.imported.note()
     _practise_failing()
+
+
+def _import(name):
+    if importlib.util.find_spec(name.partition(".")[0]) is not None:
+        importlib.import_module(name)
 
 
 def gpu_files(folder="/proc/self/fd"):
