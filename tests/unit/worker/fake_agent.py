@@ -337,7 +337,7 @@ def end_ranks(ends):
         rank.close_pipes()
 
 
-def run_on(ends, code, cell=1, count=1, flags=0, blob=0, world=None, **fields):
+def run_on(ends, code, cell=1, count=1, flags=1, blob=0, world=None, **fields):
     """A RUN on each rank, and its DONE from each."""
     size = str(world or len(ends))
     env = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}

@@ -32,7 +32,7 @@ LOST_CONTEXT = (
 )
 KEEP = 1  # flag of FETCH
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
-SHOWN_MAX = 8 << 20  # characters of one representation of a result
+SHOWN_MAX = 64 << 20  # bytes of what a result shows: DONE in protocol/README.md
 
 current = None  # the Rank of this process; None elsewhere
 # Processors of the node that are ours. Counted in the zygote, which imports this: a rank may be kept to those near its GPU.
@@ -225,7 +225,7 @@ class Rank(Worker):
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
-        elif cell.bundle is not None:
+        elif cell.bundle is not None and cell.flags & VALUE:  # nobody sees that of others
             fields["result"] = shown(*cell.bundle)
         if torchenv.look():
             fields["flags"] |= INITIALISED
@@ -496,9 +496,20 @@ def told(error):
 
 
 def shown(data, metadata):
-    """What the last expression shows, as JSON; representations that no page could take are left out, and named."""
-    large = [mime for mime, value in data.items() if isinstance(value, (str, bytes)) and len(value) > SHOWN_MAX]
-    if large:
-        data = {mime: value for mime, value in data.items() if mime not in large}
-        data.setdefault("text/plain", f"[{', '.join(large)} of more than {SHOWN_MAX >> 20} MiB is not shown]")
-    return to_json({"data": data, "metadata": metadata})
+    """What the last expression shows, as JSON. Where that is too much to travel, the largest forms are left out, and named."""
+    text = to_json({"data": data, "metadata": metadata})
+    if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
+        return text
+    sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
+    rest = _in_bytes(text) - sum(sizes.values())
+    while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
+        mime = max(sizes, key=sizes.get)
+        line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "
+                f"{SHOWN_MAX >> 20} MiB; display() takes 256 MiB")
+        print(f"cellspan: {line}", file=sys.stderr)
+    kept = {mime: value for mime, value in data.items() if mime in sizes} or {"text/plain": f"[{line}]"}
+    return to_json({"data": kept, "metadata": metadata if rest <= SHOWN_MAX // 2 else {}})
+
+
+def _in_bytes(text):
+    return len(text.encode("utf-8", "surrogatepass"))
