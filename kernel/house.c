@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "kernel/agents/agents.h"
+#include "kernel/agents/find.h"
 #include "kernel/cell/notebook.h"
 #include "kernel/jupyter/front.h"
 
@@ -162,6 +163,15 @@ static int door_engine_start(void *arg, const char *name, const char *spec, unsi
     return agents_engine_start(((struct house *)arg)->agents, name, spec, ranks, engine, err);
 }
 
+static int door_engine_find(void *arg, const char *name, struct err *err)
+{
+    char *path = find_engine(name, err);
+
+    (void)arg;
+    free(path);
+    return path ? 0 : -1;
+}
+
 static void door_engine_stop(void *arg, unsigned engine)
 {
     agents_engine_stop(((struct house *)arg)->agents, engine);
@@ -202,6 +212,7 @@ static struct doors doors_of(struct house *h)
         .forget = door_forget,
         .revive = door_revive,
         .engine_start = door_engine_start,
+        .engine_find = door_engine_find,
         .engine_stop = door_engine_stop,
         .engine_nodes = door_engine_nodes,
         .node = door_node,

@@ -42,6 +42,7 @@ struct doors {
     int (*revive)(void *arg, struct err *err);               /* start the lost agent of NODE_HERE again */
     /* An engine's run; notebook_engine() tells how it goes on. ranks 0: not said. */
     int (*engine_start)(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *engine, struct err *err);
+    int (*engine_find)(void *arg, const char *name, struct err *err); /* -1: there is none of that name */
     void (*engine_stop)(void *arg, unsigned engine);
     void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n);
     const struct node_info *(*node)(void *arg, unsigned node); /* NULL: none */

@@ -109,7 +109,7 @@ void engine_settle(struct notebook *nb)
 
 /* ---- which one a cell wants ---- */
 
-static bool group_is_somewhere(const struct group *g)
+bool group_is_somewhere(const struct group *g)
 {
     if (g->engine)
         return true;
@@ -122,6 +122,22 @@ static bool group_is_somewhere(const struct group *g)
 static bool is_other(const struct group *g, const char *on)
 {
     return strcmp(on, g->on ? g->on : here) != 0;
+}
+
+/* Is there such an engine? Who asks for one by a wrong name does not lose the ranks that it was to follow. */
+static bool is_there(struct cell *c, const char *on)
+{
+    const size_t n = strcspn(on, ":");
+    char *name = strndup(on, n);
+    struct err err = { "" };
+    int rc = name ? 0 : err_set(&err, "out of memory");
+
+    if (rc == 0 && strcmp(name, here) != 0)
+        rc = c->nb->doors.engine_find(c->nb->doors.arg, name, &err);
+    free(name);
+    if (rc < 0)
+        cell_fail(c, "EngineError", "%s", err.text);
+    return rc == 0;
 }
 
 int engine_choose(struct cell *c)
@@ -145,8 +161,11 @@ int engine_choose(struct cell *c)
                   g->on ? g->on : here);
         return -1;
     }
+    if (group_is_somewhere(g) && !is_there(c, on))
+        return -1;
     c->moves = true;
-    g->asked = 0; /* how many there are is for the other machines to say */
+    if (!c->plan.fresh) /* else when nothing refuses the cell any more */
+        g->asked = 0; /* how many there are is for the other machines to say */
     return 0;
 }
 

@@ -47,7 +47,8 @@ static int ask_capture(struct cell *c)
         script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0) |
-                               (script.n ? CAPTURE_SCRIPT : 0) | (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0);
+                               (script.n ? CAPTURE_SCRIPT : 0) | (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
+                               (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
     c->wants_capture = c->recorded = true;
@@ -72,11 +73,22 @@ int gather_ask_port(struct cell *c)
     return cell_send_node(c, g->rank[0].node, &m);
 }
 
+/* -1: the cell has failed. */
+static int take_newer(struct cell *c)
+{
+    if (group_newer(c->nb->group, c->captured) == 0)
+        return 0;
+    cell_fail(c, "RuntimeError", "out of memory");
+    return -1;
+}
+
 /* The machines are there. */
 void gather_there(struct cell *c)
 {
     c->state = CELL_GATHERING;
     if (c->plan.kind != PLAN_RANKS && !c->recorded && ask_capture(c) < 0)
+        return;
+    if (c->captured && take_newer(c) < 0) /* what home said before the ranks ended */
         return;
     if (c->state == CELL_GATHERING)
         start_begin(c);
@@ -111,9 +123,30 @@ void gather_stop(struct cell *c, const struct ranks *living)
     gather_stopped(c);
 }
 
-void gather_begin(struct cell *c)
+/* The ranks end, and with them all that they have. */
+static void begin_afresh(struct cell *c)
 {
     struct ranks living = RANKS_INIT;
+
+    if (group_living(c->nb->group, &living) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else {
+        if (c->moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
+            c->nb->group->asked = 0;
+        c->moves = c->moves || engine_is_torn(c->nb);
+        gather_stop(c, &living);
+    }
+    ranks_release(&living);
+}
+
+/* Home may refuse what the cell reads, or its text: it is asked before ranks end for the cell. */
+static bool may_be_refused(const struct cell *c)
+{
+    return c->plan.kind == PLAN_DISTRIBUTE && group_is_somewhere(c->nb->group);
+}
+
+void gather_begin(struct cell *c)
+{
     struct err err = { "" };
 
     if (stream_open(c, &err) < 0) {
@@ -124,15 +157,12 @@ void gather_begin(struct cell *c)
         return;
     if (!c->plan.fresh) {
         engine_begin(c);
-    } else if (group_living(c->nb->group, &living) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
+    } else if (may_be_refused(c)) {
+        c->state = CELL_ASKING;
+        (void)ask_capture(c);
     } else {
-        c->moves = c->moves || engine_is_torn(c->nb);
-        if (c->plan.n != PLAN_N_UNSET || c->plan.per_node)
-            c->nb->group->asked = 0;
-        gather_stop(c, &living);
+        begin_afresh(c);
     }
-    ranks_release(&living);
 }
 
 void gather_stopped(struct cell *c)
@@ -256,15 +286,16 @@ static void take_captured(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, error);
         return;
     }
-    if (group_newer(c->nb->group, names) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
+    if (c->state != CELL_ASKING && take_newer(c) < 0)
         return;
-    }
     if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
-    gather_look(c);
+    if (c->state == CELL_ASKING)
+        begin_afresh(c);
+    else
+        gather_look(c);
 }
 
 static void take_packed(struct cell *c, const struct span *m)

@@ -71,6 +71,7 @@
 #define CAPTURE_RECORD 2u
 #define CAPTURE_SCRIPT 4u
 #define CAPTURE_PUSH 8u
+#define CAPTURE_PYTHON 16u
 #define BIND_DICT 0u
 #define BIND_VALUE 1u
 #define BIND_MORE 2u
@@ -138,6 +139,7 @@ struct ends {
 
 enum cell_state {
     CELL_EXPANDING, /* home expands {name} in the option line */
+    CELL_ASKING,    /* home says what the cell reads, and whether that can travel, before ranks end for it (--fresh) */
     CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
     CELL_ENGINE,    /* the engine's machines come up */
     CELL_LOOKING,   /* %ranks: nodes and ranks say how and where they are */
@@ -365,7 +367,8 @@ void cell_tick(struct cell *c, uint64_t now);
 uint64_t cell_due(const struct cell *c);
 
 /* engine.c */
-int engine_choose(struct cell *c);            /* --on; -1: the cell has failed */
+int engine_choose(struct cell *c);
+bool group_is_somewhere(const struct group *g); /* has ranks, or an engine */            /* --on; -1: the cell has failed */
 void engine_begin(struct cell *c);            /* goes on with gather_there() when the machines are there */
 void engine_look(struct cell *c);
 void engine_leave(struct notebook *nb);       /* ends the run, and with it the ranks that are left there */

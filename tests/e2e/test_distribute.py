@@ -77,6 +77,20 @@ def test_fresh_starts_the_group_anew(nb):
     assert len(after) == 2 and not set(after) & set(before)
 
 
+@pytest.mark.parametrize("options, body, ename, told", [
+    ("--on nope", "3", "EngineError", "no such engine"), ("--capture nothere", "3", "", "nothere"),
+    ("-n 1 --no-capture", "x = 1\n\nif x\n  3", "SyntaxError", "line 4"), ("--on ssh:h1 --capture lock", "lock", "CaptureError", "lock"),
+])
+def test_fresh_ends_no_ranks_for_a_cell_that_can_not_run(nb, options, body, ename, told):
+    nb.ok("import threading\nlock = threading.Lock()")
+    before = nb.rank_pids(2)
+    nb.ok("%%distribute -n 2\ntrained = 1")
+    cell = nb.run(f"%%distribute --fresh {options}\n{body}")
+    assert cell.status == "error" and ename in cell.ename and told in cell.shown, cell.shown
+    assert nb.ok("%%distribute\ntrained").value == "1"
+    assert nb.rank_pids(2) == before
+
+
 def test_the_environment_is_torchruns_complete(nb):
     names = (
         "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME "

@@ -132,6 +132,13 @@ static int out_engine_start(void *arg, const char *name, const char *spec, unsig
     return 0;
 }
 
+static int in_engine_find(void *arg, const char *name, struct err *err)
+{
+    const struct world *w = arg;
+
+    return w->no_engine ? err_set(err, "there is no engine %s", name) : 0;
+}
+
 static void out_engine_stop(void *arg, unsigned number)
 {
     struct world *w = arg;
@@ -205,7 +212,8 @@ void world_open(struct world *w, struct clock *clock)
         .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
         .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
         .revive = out_revive, .wake = out_wake, .node = in_node, .send_nodes = out_send_nodes, .place = out_place,
-        .drop = out_drop, .cancel = out_cancel, .engine_start = out_engine_start, .engine_stop = out_engine_stop,
+        .drop = out_drop, .cancel = out_cancel, .engine_start = out_engine_start, .engine_find = in_engine_find,
+        .engine_stop = out_engine_stop,
         .engine_nodes = in_engine_nodes, .expected = in_expected,
     };
     const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };

@@ -224,7 +224,20 @@ static void moves(void)
     open_two(&w, &clock);
     run(&w, "%%distribute --on ssh:h3\npass");
     ok(is_over(&w, "--on ssh:h3: the ranks are on ssh:h1,h2 (--fresh"), "another --on names both, and the way out");
+    w.no_engine = true;
+    next(&w, "%%distribute --fresh --on shh:h3\npass");
+    ok(is_over(&w, "there is no engine shh") && !logged(&w, "send KILL"), "one that is not there ends no ranks");
+    w.no_engine = false;
+    next(&w, "%%distribute -n 1 --fresh --on ssh:h3\nx");
+    captured(&w, "{\"error\": \"CaptureError: x was not sent\"}");
+    ok(is_over(&w, "x was not sent") && !logged(&w, "send KILL"), "nor does a variable that can't travel");
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    all_done(&w, 2, 5);
+    ok(!logged(&w, "send START"), "and all goes on with the ranks that there are");
     next(&w, "%%distribute -n 2 --fresh --on ssh:h3\npass");
+    ok(logged(&w, "send CAPTURE 1") && !logged(&w, "send KILL"), "home says first what it can send");
+    captured(&w, "{\"names\": []}");
     ok(logged(&w, "send KILL 2 3 4 5") && !times(&w, "engine "), "which ends the ranks");
     w.first = 3;
     all_exited(&w, 2, 5);
@@ -236,6 +249,7 @@ static void moves(void)
     ok(sent(&w, "\"127.0.0.1\"") && sent(&w, "0*2"), "a world on one machine meets there");
     all_done(&w, 6, 7);
     next(&w, "%%distribute --fresh\npass");
+    captured(&w, "{\"names\": []}");
     all_exited(&w, 6, 7);
     ok(!times(&w, "engine ") && logged(&w, "send START 8 9"), "--fresh alone keeps the allocation");
     provide(&w);
@@ -329,6 +343,7 @@ static void gpus(void)
     next(&w, "%%distribute --gpus 2\npass");
     ok(is_over(&w, "--gpus 2: 1 GPU each is held by ranks 0-1"), "and how many");
     next(&w, "%%distribute -n 4 --no-gpu --fresh\npass");
+    captured(&w, "{\"names\": []}");
     all_exited(&w, 2, 3);
     ok(!times(&w, "send GPUS") && times(&w, "send START") == 2, "--no-gpu neither asks nor counts");
     world_close(&w);

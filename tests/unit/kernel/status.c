@@ -108,6 +108,7 @@ static void the_table_forgets_a_larger_world(void)
     gauges(&w, gpus);
     ok(logged(&w, "group default: 2 ranks") && logged(&w, "dead"), "a rank that died is shown as long as it is one of the world");
     run(&w, "%%distribute --fresh -n 1\npass");
+    captured(&w, "{\"names\": []}");
     exited(&w, 2, 1, 15);
     ready(&w, 4);
     notebook_interrupt(w.nb);

@@ -536,7 +536,7 @@ int main(void)
     home_dies_early("expands the line", "%%distribute -n {2}\nx", false);
     home_dies_early("looks for names", "%%distribute\nx", false);
     home_dies_early("packs them", "%%distribute\nx", true);
-    home_dies_early("stops old ranks", "%%distribute --fresh\nx", false);
+    home_dies_early("looks for names before old ranks are stopped", "%%distribute --fresh\nx", false);
     home_dies_late();
     home_is_broken();
     agents_die();

@@ -139,6 +139,13 @@ class Capture:
             how = PULLED
         return [name, known.version, known.size, why, known.since, how]
 
+    def refuse(self, listed):
+        """CaptureError for a name that names() listed and pack() could not send."""
+        for name in (row[0] for row in listed):
+            failed = self._known[name].failed if name in self._known else None
+            if failed is not None:
+                raise CaptureError(f"{name} was not sent: {failed}" if name in self.user_ns else failed)
+
     def tied(self):
         """[[name, ...], ...]: of the names that names() gave last, those that share memory."""
         return self._tied

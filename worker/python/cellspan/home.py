@@ -18,6 +18,7 @@ from .errors import in_words, text_of
 from .follow import Lead
 from .imports import when_imported
 from .publish import to_json
+from .reads import refuse_what_is_no_python
 from .shell import ZMQInteractiveShell, run_startup, shell_config
 from .warm import Jedi
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
@@ -310,11 +311,15 @@ class Home(Worker):
         self.after_ranks = True
         if flags & 2:
             self._record(fields["count"], fields["raw"])
+        if flags & 16:
+            refuse_what_is_no_python(code, transform)
         if flags & 4:
             code, found["script"] = "", script_text(code)
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         found["names"], warnings = captures.names(code, transform, only, bool(flags & 1), bool(flags & 8))
+        if flags & 16:
+            captures.refuse(found["names"])
         found["assigned"] = captures.assigned(code, transform)
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"] = captures.newer()

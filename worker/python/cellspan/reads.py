@@ -63,6 +63,21 @@ def analyse(code, transform=None):
     return walker.found
 
 
+def refuse_what_is_no_python(code, transform):
+    """Raises the SyntaxError that the ranks would raise."""
+    body = code.lstrip("\n")
+    try:
+        body = transform(body)
+    except SyntaxError:
+        raise
+    except Exception:  # a user's transformer: the ranks will say so
+        return
+    try:
+        parse("\n" * (len(code) - len(code.lstrip("\n"))) + body)
+    except (ValueError, RecursionError):  # likewise
+        pass
+
+
 def parse(text):
     """An ast; `await` may stand at the top."""
     return compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
