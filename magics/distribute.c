@@ -117,7 +117,7 @@ static const struct option options[] = {
       .value = "DIR",
       .standard = "where they are; at first, where the notebook started",
       .alone = "the current one",
-      .help = "the ranks' working directory" },
+      .help = "the ranks' working directory; ~ and $NAME are theirs" },
     { .name = "timeout",
       .kind = OPTION_TIME,
       .at = offsetof(struct plan, timeout_ns),
@@ -156,10 +156,13 @@ static const char *const usage[] = {
 
 static int stray_word(const struct call *call, struct err *err)
 {
-    const char *word = call->tokens.v[call->words[0]].text;
+    const size_t at = call->words[0];
+    const char *word = call->tokens.v[at].text;
     char shown[TOKEN_SHOWN];
 
     token_shown(shown, word);
+    if (at > 0 && strcmp(call->tokens.v[at - 1].text, "--init") == 0)
+        return err_set(err, "--init %s: unknown backend (nccl, gloo)", shown);
     if (word[0] == '#')
         return err_set(err, "%s: a comment can't stand on the option line", shown);
     if (word[0] && strspn(word, "0123456789") == strlen(word))

@@ -144,9 +144,12 @@ static int number_set(const struct option *o, const char *as, const char *text, 
     token_shown(shown, text);
     if (number_parse(digits, &n) < 0)
         return err_set(err, "%s %s: not a number", as, shown);
-    if (text[0] == '-' || n < o->min || n > o->max)
+    if ((text[0] == '-' || n < o->min || n > o->max) && o->kind == OPTION_GPUS)
         return err_set(err, "%s %s: from %llu to %llu %s are possible", as, shown, (unsigned long long)o->min,
                        (unsigned long long)o->max, o->words_are);
+    if (text[0] == '-' || n < o->min || n > o->max)
+        return err_set(err, "%s %s: the %s is from %llu to %llu", as, shown, o->words_are, (unsigned long long)o->min,
+                       (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
 }

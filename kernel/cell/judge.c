@@ -184,7 +184,13 @@ void judge_interrupt(struct cell *c)
         return;
     }
     if (c->plan.kind == PLAN_RANKS && c->state < CELL_RUNNING) {
-        cell_fail(c, "KeyboardInterrupt", "interrupted: ranks that have ended are started by the next cell");
+        const enum plan_ranks what = c->plan.ranks_do;
+
+        if (what == PLAN_RANKS_STOP || what == PLAN_RANKS_RESTART)
+            cell_fail(c, "KeyboardInterrupt", "interrupted: ranks that have ended are started by the next cell");
+        else
+            cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
+                      what == PLAN_RANKS_CHECK ? " check" : what == PLAN_RANKS_WHERE ? " where" : "");
         return;
     }
     if (c->state < CELL_RUNNING) {

@@ -96,6 +96,15 @@ def test_a_directory_that_is_not_there_is_named(nb):
     assert cell.status == "error" and "/no/such/folder" in cell.shown
 
 
+def test_a_directory_is_written_as_in_a_shell(nb, tmp_path):
+    (tmp_path / "$HOME").mkdir()
+    home = os.path.realpath(os.path.expanduser("~"))
+    for written, wanted in (("~", home), ("$HOME", home), ("%s/$HOME" % tmp_path, str(tmp_path / "$HOME"))):
+        assert nb.ok("%%%%distribute -n 2 --cwd %s\nimport os\nos.getcwd()" % written).value == repr(wanted)
+    cell = nb.run("%%distribute -n 2 --cwd ~/no/such/folder\n1")
+    assert cell.status == "error" and "--cwd ~/no/such/folder: No such file or directory" in cell.shown
+
+
 def test_push_and_pull_of_unknown_names_name_them(nb):
     nb.ok("%%distribute -n 2\npass")
     for line in ("%push nobody_has_this", "%pull nobody_has_this"):

@@ -77,6 +77,15 @@ def test_fresh_starts_the_group_anew(nb):
     assert len(after) == 2 and not set(after) & set(before)
 
 
+def test_a_process_group_that_stays_is_told_to_who_asks_for_another(nb):
+    pytest.importorskip("torch")
+    nb.ok("%%distribute -n 2 --init gloo --fresh\npass", limit=100)
+    cell = nb.ok("%%distribute --init nccl\nimport torch.distributed as dist\ndist.get_backend()")
+    told = "cellspan: --init nccl: the process group of this world is gloo's, and stays (--fresh makes another)"
+    assert cell.value == "'gloo'" and cell.stderr.count(told) == 1, cell.shown
+    assert nb.ok("%%distribute --init\npass").stderr == nb.ok("%%distribute --init gloo\npass").stderr == ""
+
+
 @pytest.mark.parametrize("options, body, ename, told", [
     ("--on nope", "3", "EngineError", "no such engine"), ("--capture nothere", "3", "", "nothere"),
     ("-n 1 --no-capture", "x = 1\n\nif x\n  3", "SyntaxError", "line 4"), ("--on ssh:h1 --capture lock", "lock", "CaptureError", "lock"),

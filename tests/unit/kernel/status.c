@@ -129,10 +129,13 @@ static void an_interrupt_ends_the_wait(void)
     end_two(&w);
     run(&w, "%ranks");
     notebook_interrupt(w.nb);
-    ok(logged(&w, "KeyboardInterrupt") && !w.nb->cell, "a table that is waited for can be interrupted");
+    ok(logged(&w, "%ranks was interrupted") && !w.nb->cell, "a table that is waited for can be interrupted");
     pass(&w, 2 * NS_PER_S);
     gauges(&w, gpus);
     ok(!strstr(w.log.p, "display_data"), "and does not come later");
+    run(&w, "%ranks restart");
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "ranks that have ended are started by the next cell"), "who was to end does so all the same, which is told");
     world_close(&w);
 }
 

@@ -63,6 +63,8 @@ static const struct bad {
     { "%%distribute 4\n1", "4: unexpected word; did you mean -n 4?" },
     { "%%distribute train.py\n1", "train.py: unexpected word; a script runs with one %: %distribute train.py" },
     { "%%distribute # four\n1", "#: a comment can't stand on the option line" },
+    { "%%distribute --init foo\n1", "--init foo: unknown backend (nccl, gloo)" },
+    { "%ranks logs --cell -1", "--cell -1: the number of a cell is from 1 to 1000000000" },
     { "%%distribute four\n1", "four: unexpected word (%%distribute takes options only)" },
     { "%%distribute --cwd 'a b\n1", "'a b: the quote is not closed" },
     { "%%distribute", "%%distribute: there is nothing to run (the code goes below this line)" },

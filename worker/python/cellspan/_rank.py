@@ -120,11 +120,14 @@ class Rank(Worker):
         self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
         try:
             if fields["cwd"]:
-                os.chdir(fields["cwd"])
+                os.chdir(environment.expanded(fields["cwd"]))
             elif environment.moved:
                 print(environment.told_moved(), file=sys.stderr)
             if fields["init"]:
-                torchenv.init_process_group(fields["init"])
+                used = torchenv.init_process_group(fields["init"])
+                if {fields["init"], used} == {"nccl", "gloo"}:
+                    print(f"cellspan: --init {fields['init']}: the process group of this world is {used}'s, and stays "
+                          "(--fresh makes another)", file=sys.stderr)
             self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")
         except (OSError, torchenv.TorchError) as error:
             from IPython.core.error import UsageError

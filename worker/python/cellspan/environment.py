@@ -95,6 +95,11 @@ def leave_deleted():
     os.chdir(moved)
 
 
+def expanded(folder):
+    """A folder as people write it, where there is none of just that name: ~ and $NAME as this machine has them."""
+    return folder if os.path.isdir(folder) else os.path.expandvars(os.path.expanduser(folder))
+
+
 def told_moved():
     """A line that says where the ranks are, once; "" where there is nothing to say."""
     global moved

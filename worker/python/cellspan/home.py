@@ -536,7 +536,7 @@ def language_info():
 def script_text(path):
     """The text of a script, for ranks that may not have the file; "" when it is no text, can't be read or is too long."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(environment.expanded(os.path.dirname(path) or ".") + "/" + os.path.basename(path), encoding="utf-8") as file:
             text = file.read(SCRIPT_MAX + 1)
     except (OSError, ValueError):
         return ""
