@@ -1,0 +1,190 @@
+"""What shares memory travels together, or is told as that: arrays, a model and its optimizer, gradients."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values, values
+from test_variable_rules import CONFLICT, conflict
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started(shared_notebook):
+    shared_notebook.get().ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
+
+
+def test_what_shares_memory_is_said_to_go_along_only_where_it_goes(shared_notebook):
+    nb = shared_notebook.get()
+    nb.ok("import numpy\nmodel = {'w': numpy.ones(1 << 17)}\nopt = {'params': model['w'], 'lr': 1}")
+    nb.ok("%%distribute\nmodel['w'][0] = rank + 6 + opt['lr']")
+    nb.ok("opt['lr'] = 2")
+    cell = nb.run("%%distribute\nmodel, opt")
+    assert "%push " in cell.assert_error(CONFLICT).error["evalue"] and "they share memory" not in cell.stderr, cell.shown
+    nb.ok("%push model opt")
+    nb.ok("opt['lr'] = 3")
+    assert "model is sent again with opt, which changed: they share memory" in nb.ok("%%distribute\nmodel, opt").stderr
+
+
+def test_a_new_array_at_the_place_of_an_old_one_takes_no_other_name_along(nb):
+    nb.ok("import numpy\nfirst = numpy.ones(1 << 14)")
+    nb.ok("%%distribute -n 2\nfirst[0]")
+    nb.ok("%%distribute -n 2\nfirst = rank")
+    nb.ok("was = id(first)\nfirst = numpy.zeros(3)\nmade = [numpy.zeros(1 << 14) for k in range(200)]\nsecond = [m for m in made if id(m) == was][0]")
+    assert rank_values(nb, "float(second[0])", 2) == [0.0, 0.0]
+    assert rank_values(nb, "first", 2, "--no-capture") == [0, 1]
+    nb.ok("del was, made")
+
+
+def test_a_name_that_the_cell_may_assign_beside_what_shares_memory_is_named_once(nb):
+    nb.ok("import numpy\nmem = numpy.ones(1 << 14)\nhold = [mem]")
+    nb.ok("%%distribute -n 2\nmem, hold\nmem[0] = 6")
+    nb.ok("mem[1] = 7")
+    nb.ok("%%distribute -n 2 -r 0\nexec('mem = [0]')")
+    conflict(nb.run("%%distribute -n 2\nif mem[0] > 100:\n    hold = [1]"), "mem", "hold", ranks="rank 1", lowest=1)
+
+
+TRAINER = "import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))"
+BACKWARD = "model(torch.ones(1, 2)).sum().backward()"
+OPT = "opt = torch.optim.SGD(model.parameters(), lr=.1)"
+LIVES = "all(p.grad is not None for p in model.parameters())"
+TOTAL = "round(sum(p.sum().item() for p in model.parameters()), 4)"
+ONE = "opt.param_groups[0]['params'][0] is model[0].weight"
+
+
+def anew(cell, new, old, ranks="ranks 0-1", push=None, pull=None):
+    """The cell failed in one line that says which names of home's are new, and what they share memory with."""
+    cell.assert_error(CONFLICT)
+    text = cell.error["evalue"]
+    assert "\n" not in text and "changed in place at home" not in text and "keeps theirs" in text, text
+    assert new in text and f"memory with {old}, which {ranks} ha" in text, text
+    assert ("`%pull" in text) == (pull is not None) and (pull is None or f"`%pull {pull}`" in text), text
+    assert push is None or f"`%push {push}`" in text, text
+    return text
+
+
+@pytest.fixture
+def lab(nb, torch):
+    """Nobody has these names yet."""
+    away = "for _name in ('model', 'opt', 'sd', 'ps'): globals().pop(_name, None)"
+    nb.ok(away)
+    nb.ok("%%distribute -n 2 --no-capture\n" + away, limit=120)
+    return nb
+
+
+def test_gradients_are_a_change_by_ranks(lab):
+    nb = lab
+    nb.ok(TRAINER, limit=120)
+    nb.ok("%%distribute -n 2\n" + BACKWARD + "\nbefore = " + TOTAL, limit=120)
+    nb.ok("model.eval(); None")
+    conflict(nb.run("%%distribute\nmodel.training"), "model")
+    assert rank_values(nb, LIVES, 2, "--no-capture") == [True, True]
+    nb.ok("params = list(model.parameters())")
+    nb.ok("%push params")
+    nb.ok("%%distribute\n(params[0] * 2).sum().backward()")
+    nb.ok("params.append(1)")
+    assert "params" in conflict(nb.run("%%distribute\nlen(params)"), "params", "model")
+
+
+def test_gradients_are_not_lost_to_an_optimizer_that_is_new(lab):
+    nb = lab
+    nb.ok(TRAINER + "\n" + OPT, limit=120)
+    assert rank_values(nb, "(" + BACKWARD + ", " + LIVES + ")[1]", 2) == [True, True]
+    step = "%%distribute\nopt.step()\nprint(" + ONE + ", opt.param_groups[0]['params'][0].grad is not None)"
+    for _ in range(2):
+        cell = nb.run(step)
+        anew(cell, "opt is new to ranks 0-1", "model", push="opt model")
+        assert "they share memory" not in cell.stderr
+    nb.ok("%%distribute\n" + OPT)  # the way out that keeps theirs
+    was = rank_values(nb, TOTAL, 2)
+    assert nb.ok(step).stdout.split("\n")[0].endswith("True True")
+    assert all(a != b for a, b in zip(was, rank_values(nb, TOTAL, 2)))
+    nb.ok(OPT)
+    text = anew(nb.run(step), "home has assigned opt", "model", push="opt model", pull="opt model -r 0")
+    nb.ok("%" + text.split("`%")[1].split("`")[0])
+    assert rank_values(nb, ONE + ", " + TOTAL, 2) == [values(nb.ok(ONE + ", " + TOTAL))] * 2
+
+
+def test_what_is_new_and_shares_memory_goes_along_where_nothing_was_changed(lab):
+    nb = lab
+    nb.ok(TRAINER + "\n" + OPT, limit=120)
+    rank_values(nb, TOTAL, 2)
+    cell = nb.ok("%%distribute\n" + BACKWARD + "; opt.step()\nassert " + ONE)
+    assert "model is sent again with opt, which is new to the ranks: they share memory" in cell.stderr
+    nb.ok(TRAINER + "\n" + OPT)
+    rank_values(nb, TOTAL, 2)
+    assert "model is sent again with opt, which home has assigned: they share memory" in nb.ok("%%distribute\nassert " + ONE).stderr
+
+
+def test_a_name_that_ranks_have_not_seen_is_not_called_changed(lab):
+    nb = lab
+    nb.ok(TRAINER + "\nsd = model.state_dict()\nps = list(model.parameters())", limit=120)
+    nb.ok("%%distribute -n 2\nlen(sd)\nwith torch.no_grad(): model[0].weight.add_(1)", limit=120)
+    anew(nb.run("%%distribute\nlen(ps)"), "ps is new to ranks 0-1", "sd and model", push="ps sd model")
+    nb.ok("%push ps sd model")
+    nb.ok("%%distribute\nassert ps[0] is model[0].weight and sd['0.weight'].data_ptr() == ps[0].data_ptr()")
+
+
+def test_an_optimizer_over_a_model_that_was_pulled(lab):
+    nb = lab
+    nb.ok(TRAINER, limit=120)
+    nb.ok("%%distribute -n 2\n" + BACKWARD + "\nwith torch.no_grad(): model[0].weight.add_(rank + 1)", limit=120)
+    nb.ok("%pull model -r 0")
+    assert rank_values(nb, LIVES, 2) == [True, True]
+    nb.ok(OPT)
+    anew(nb.run("%%distribute\n" + ONE), "opt is new to rank 1", "model", ranks="rank 1")
+    nb.ok("%push opt model")
+    assert rank_values(nb, ONE + ", " + TOTAL, 2) == [values(nb.ok(ONE + ", " + TOTAL))] * 2
+
+
+def test_gradients_that_home_left_behind_by_a_pull_are_in_nobodys_way(lab):
+    nb = lab
+    nb.ok(TRAINER, limit=120)
+    nb.ok("%%distribute -n 2\n" + BACKWARD, limit=120)
+    nb.ok("%pull model -r 0")
+    nb.ok("model.eval(); None")
+    assert nb.ok("%%distribute -r 0\nmodel.training").value == "False"
+    nb.ok("%%distribute -r 0\n" + BACKWARD)
+    nb.ok("model.train(); None")
+    conflict(nb.run("%%distribute -r 0\nmodel.training"), "model", ranks="rank 0")
+    nb.ok("%pull model -r 0")
+    nb.ok("%%distribute -r 0\n" + BACKWARD)
+    nb.ok("model.train(); None")
+    conflict(nb.run("%%distribute -r 0\nmodel.training"), "model", ranks="rank 0")
+
+
+def test_what_was_changed_at_home_and_by_ranks_beside_a_name_that_is_new(lab):
+    nb = lab
+    nb.ok(TRAINER, limit=120)
+    nb.ok("%%distribute -n 2\n" + BACKWARD, limit=120)
+    nb.ok("model.eval(); None")
+    nb.ok(OPT)
+    cell = nb.run("%%distribute\n" + ONE).assert_error(CONFLICT)
+    text = cell.error["evalue"]
+    assert "were changed in place at home and by ranks 0-1" in text and "`%pull model -r 0`" in text, text
+    assert text.endswith("of which opt has to be made anew"), text
+    nb.ok("%pull model -r 0")
+    nb.ok(OPT)
+    nb.ok("%push model opt")
+    assert rank_values(nb, ONE, 2) == [True, True]
+
+
+# -- what is shared
+
+
+SHARED = [  # made at home, (a, b) in one cell: shared?; after this change at home and a cell that reads a alone: still shared?
+    ("a = [1]; b = a", "a is b", True, "a.append(2)", False),
+    ("a = [1]; b = {'a': a}", "b['a'] is a", True, "a.append(2)", False),
+    ("a = numpy.arange(20.); b = [a]", "b[0] is a", True, "a[0] = 5", False),
+    ("a = numpy.arange(2000.); b = [a]", "b[0] is a", True, "a[0] = 5", True),
+    ("a = numpy.arange(2000.); b = a[10:]", "numpy.shares_memory(a, b)", False, "a[0] = 5", False),
+    ("a = torch.arange(20.); b = a[10:]", "b.data_ptr() == a.data_ptr() + 40", True, "a[0] = 5", True),
+    ("a = numpy.arange(2000.); b = torch.from_numpy(a)", "b.data_ptr() == a.__array_interface__['data'][0]", False, "a[0] = 5", False),
+]
+
+
+@pytest.mark.parametrize("make, is_shared, first, change, later", SHARED, ids=[row[0] for row in SHARED])
+def test_what_is_one_at_home_is_one_on_ranks_or_not(nb, torch, make, is_shared, first, change, later):
+    nb.ok("import numpy, torch\n" + make, limit=120)
+    assert nb.ok("%%distribute -n 2\nbool(" + is_shared + ")", limit=120).value == str(first)
+    nb.ok(change)
+    assert rank_values(nb, "len(a)", 2) == [values(nb.ok("len(a)"))] * 2
+    assert nb.ok("%%distribute\nbool(" + is_shared + ")").value == str(later)
