@@ -331,6 +331,7 @@ def test_a_model_and_its_optimizer_travel_together(training):
     assert warnings == ["model is sent again with opt, which changed: they share memory"]
     nb.run("opt = torch.optim.SGD(model.parameters(), lr=0.1)\nfresh = list(model.parameters())")
     assert nb.capture.names("opt")[1] == ["model is sent again with opt, which home has assigned: they share memory"]
+    os.close(nb.capture.pack("model,opt")[0])
     lines = nb.capture.names("fresh")[1]
     assert lines and all("with fresh, which is new to the ranks" in line for line in lines)
 

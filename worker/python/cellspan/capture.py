@@ -429,7 +429,7 @@ class Capture:
         """Warnings for what shares memory with a name that changed: where that goes to a rank, this goes too. Its version stays,
         for it has not changed where nothing goes."""
         warnings, again = [], True
-        changed = {n for n, k in seen.items() if k.version != before.get(n)}
+        changed = dict.fromkeys(n for n, k in seen.items() if k.version != before.get(n))  # those that changed come first
         while again:
             again = False
             for name, known in seen.items():
@@ -437,7 +437,7 @@ class Capture:
                     continue
                 other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
                 if other is not None:
-                    changed.add(name)
+                    changed[name] = None
                     assigned = seen[other].since == seen[other].version
                     why = "is new to the ranks" if other not in before else "home has assigned" if assigned else "changed"
                     warnings.append(f"{name} is sent again with {other}, which {why}: they share memory")
