@@ -194,8 +194,8 @@ def test_output_of_a_slow_client_is_not_lost(nb):
 
 def test_a_large_form_of_a_rank_cells_value_is_shown_and_what_is_too_large_is_named(nb):
     nb.ok("%%distribute -n 2\nfrom IPython.display import HTML")
-    cell = nb.ok("%%distribute\nHTML('x' * (9 << 20))")
+    cell = nb.ok("%%distribute -n 2\nHTML('x' * (9 << 20))")
     assert len(cell.result["text/html"]) == 9 * MIB and "text/plain" in cell.result, cell.stderr
-    cell = nb.ok("%%distribute\nHTML('x' * (65 << 20))")
+    cell = nb.ok("%%distribute -n 2\nHTML('x' * (65 << 20))")
     assert list(cell.result) == ["text/plain"]
     assert "text/html of 65 MiB is not shown: all that a cell's value shows may have 64 MiB" in cell.stderr, cell.shown
