@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a change costs: an older and a newer installation in turns, and the older one against itself, which is the noise.
+"""What a change costs: two kernels of an older and two of a newer installation in turns; the two older ones beside each other are the noise.
 
     bench/pairs.py OLD NEW [--pairs 30] [--only WORD]
 
 OLD and NEW are prefixes of `make install`. A pair takes each row once on either side; figures are medians of the pairs, and the ratio is the
-median of the pairs' ratios (new to old; for the noise, old to a second kernel of the same installation). Rows that take long have fewer
-pairs. Both run this Python.
+median of the pairs' ratios (new to old, each the mean of its two kernels; for the noise, old to old). Rows that take long have fewer
+pairs. All run this Python. There are two of each, since kernels of one installation share its pages in memory and in the processor's caches.
 """
 
 from __future__ import annotations
@@ -61,11 +61,14 @@ def pulled(kernel):
     return roundtrip.time_cells(kernel, "%pull theirs -r 0", 1) * 1e3
 
 
-def pss_of(program):
-    def pss(kernel):
-        return common.memory_of([kernel.process(program).pid])["pss"]
+def own_memory(program):
+    """Without the pages of files: two of the three kernels share those of the same installation."""
 
-    return pss
+    def memory(kernel):
+        with open("/proc/%d/smaps_rollup" % kernel.process(program).pid) as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Anonymous:")) / 1024
+
+    return memory
 
 
 # (row, unit, what gives the figure, of how many pairs one takes it, the most that the change may cost)
@@ -86,17 +89,17 @@ ROWS = (
     ("restart of 4 ranks", "ms", cells("%ranks restart", 1), 2, 1.05),
     ("256 MiB to 4 ranks, one element changed", "ms", changed_array, 3, 1.05),
     ("pull of 64 MiB from rank 0", "ms", pulled, 2, 1.05),
-    ("PSS of the kernel after all that", "MiB", pss_of("cellspan-kernel"), 10, 1.05),
-    ("PSS of the agent after all that", "MiB", pss_of("cellspan-agent"), 10, 1.05),
+    ("own memory of the kernel after all that", "MiB", own_memory("cellspan-kernel"), 10, 1.05),
+    ("own memory of the agent after all that", "MiB", own_memory("cellspan-agent"), 10, 1.05),
 )
 
 
 @contextlib.contextmanager
 def kernels(old, new):
-    """Three warm kernels: the older one, the newer one, the older one again."""
+    """Four warm kernels: older, newer, older, newer."""
     with tempfile.TemporaryDirectory(prefix="cellspan-bench-") as folder, contextlib.ExitStack() as stack:
         found = []
-        for name, prefix in (("old", old), ("new", new), ("again", old)):
+        for name, prefix in (("old", old), ("new", new), ("old2", old), ("new2", new)):
             program = os.path.join(os.path.abspath(prefix), "bin", "cellspan-kernel")
             roundtrip.add_kernel(folder, name, [program, "--python", sys.executable, "-f", "{connection_file}"])
             found.append(stack.enter_context(common.Kernel(name)))
@@ -108,20 +111,20 @@ def kernels(old, new):
 
 
 def measure(old, new, pairs, word):
-    """{row: [(old, new, again), …]}"""
+    """{row: [(old, new, old, new), …]}"""
     found = {}
-    with kernels(old, new) as three:
+    with kernels(old, new) as four:
         for row, _, take, share, _ in ROWS:
             if word not in row:
                 continue
-            for kernel in three:
+            for kernel in four:
                 take(kernel)
             found[row] = []
             for number in range(max(1, pairs // share)):
-                order = (0, 1, 2) if number % 2 else (2, 1, 0)
-                figures = [0.0, 0.0, 0.0]
+                order = (0, 1, 2, 3) if number % 2 else (3, 2, 1, 0)
+                figures = [0.0] * 4
                 for which in order:
-                    figures[which] = take(three[which])
+                    figures[which] = take(four[which])
                 found[row].append(figures)
     return found
 
@@ -138,11 +141,11 @@ def table(found):
         if row not in found:
             continue
         figures = found[row]
-        ratio, noise = middle(new / old for old, new, _ in figures), middle(again / old for old, _, again in figures)
+        ratio, noise = middle((f[1] + f[3]) / (f[0] + f[2]) for f in figures), middle(f[2] / f[0] for f in figures)
         met = ratio <= most + abs(noise - 1)
         failed += not met
         rows.append("| %s, %s | %.2f | %.2f | %.3fx | %.3fx | ≤ %.2fx: %s | %d |" % (
-            row, unit, middle(f[0] for f in figures), middle(f[1] for f in figures), ratio, noise, most, "yes" if met else "**no**", len(figures)))
+            row, unit, middle(f[0] + f[2] for f in figures) / 2, middle(f[1] + f[3] for f in figures) / 2, ratio, noise, most, "yes" if met else "**no**", len(figures)))
     return "\n".join(rows), failed
 
 

@@ -10,6 +10,8 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/cut.h worker/ext/cut.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/link.h worker/ext/link.c \
+	worker/ext/memory.h worker/ext/memory.c \
+	worker/ext/names.h worker/ext/names.c \
 	worker/ext/pause.h worker/ext/pause.c \
 	worker/ext/stack.h worker/ext/stack.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)

@@ -1,9 +1,11 @@
-/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in link.c, flusher.c, convert.c and stack.c; this
+/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in the other files here; this
  * file is the table, and what is left of Python's types in between. */
 #include "worker/ext/python.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
@@ -17,6 +19,8 @@
 #include "worker/ext/convert.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
+#include "worker/ext/memory.h"
+#include "worker/ext/names.h"
 #include "worker/ext/stack.h"
 
 struct state {
@@ -322,6 +326,17 @@ static PyObject *stdio(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
+static PyObject *closed(PyObject *module, PyObject *none)
+{
+    const bool out = fcntl(STDOUT_FILENO, F_GETFD) < 0, err = fcntl(STDERR_FILENO, F_GETFD) < 0;
+
+    (void)module;
+    (void)none;
+    if (out && err)
+        return Py_BuildValue("(ii)", STDOUT_FILENO, STDERR_FILENO);
+    return out ? Py_BuildValue("(i)", STDOUT_FILENO) : err ? Py_BuildValue("(i)", STDERR_FILENO) : PyTuple_New(0);
+}
+
 /* Waits for the agent's answer in steps, because a signal wakes no condition. */
 static int wait_synced(struct state *s, uint64_t nth)
 {
@@ -448,39 +463,6 @@ static PyObject *stack(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------------------- */
-
-/* Part of the stable ABI since 3.2, though older headers call it deprecated and newer ones don't show it; Py_buffer is
- * part of it only since 3.11. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-extern int PyObject_AsReadBuffer(PyObject *object, const void **p, Py_ssize_t *n);
-
-static int bytes_of(PyObject *object, const void **p, Py_ssize_t *n)
-{
-    return PyObject_AsReadBuffer(object, p, n);
-}
-#pragma GCC diagnostic pop
-
-static PyObject *equal(PyObject *module, PyObject *args)
-{
-    PyObject *a, *b;
-    const void *pa, *pb;
-    Py_ssize_t na, nb;
-    bool same = false;
-
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &a, &b) || bytes_of(a, &pa, &na) < 0
-        || bytes_of(b, &pb, &nb) < 0)
-        return NULL;
-    if (na == nb) {
-        Py_BEGIN_ALLOW_THREADS
-        same = na == 0 || memcmp(pa, pb, (size_t)na) == 0;
-        Py_END_ALLOW_THREADS
-    }
-    return PyBool_FromLong(same);
-}
-
 static PyMethodDef methods[] = {
     { "start", start, METH_VARARGS, "start(fd, flush=None): take the socket to the agent; flush() is called every 50 ms while a cell runs." },
     { "quiet", quiet, METH_NOARGS, "Flush by timer no more: Python is about to end." },
@@ -497,6 +479,7 @@ static PyMethodDef methods[] = {
     { "begin", begin, METH_VARARGS, "begin(cell): from now an interrupt of the cell is a SIGINT." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
+    { "closed", closed, METH_NOARGS, "closed() -> those of the descriptors 1 and 2 that are not open." },
     { "sync", sync_, METH_NOARGS, "Return when the agent has taken all text that is in the pipes." },
     { "before_fork", before_fork, METH_NOARGS, "For os.register_at_fork." },
     { "after_fork_parent", after_fork_parent, METH_NOARGS, "For os.register_at_fork." },
@@ -504,7 +487,6 @@ static PyMethodDef methods[] = {
     { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
     { "die_with_parent", die_with_parent, METH_VARARGS, "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
     { "stack", stack, METH_VARARGS, "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
-    { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -517,7 +499,7 @@ static int exec_module(PyObject *module)
         fail(&err);
         return -1;
     }
-    if (collective_add(module, &s->collective) < 0)
+    if (collective_add(module, &s->collective) < 0 || memory_add(module) < 0 || names_add(module) < 0)
         return -1;
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;

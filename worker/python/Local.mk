@@ -28,6 +28,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/landing.py \
 	worker/python/cellspan/loops.py \
 	worker/python/cellspan/magics.py \
+	worker/python/cellspan/mappings.py \
 	worker/python/cellspan/origins.py \
 	worker/python/cellspan/parcel.py \
 	worker/python/cellspan/publish.py \

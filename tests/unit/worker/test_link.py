@@ -1,5 +1,7 @@
 """cellspan._link by itself, in a process of its own for each test: it is one to a process."""
 
+import mmap
+import os
 import subprocess
 import sys
 import textwrap
@@ -235,3 +237,39 @@ def test_a_fork_has_no_link():
         """
     )
     assert out == "parent lives\n"
+
+
+def test_a_namespace_tells_what_was_bound():
+    names = {"a": 1, "b": [], "_i1": "x", 3: 4, "": 5, "c": None, "é": "f"}
+    before = link.idents(names)
+    assert before == {name: id(names[name]) for name in ("a", "b", "c", "é")}
+    assert link.rebound(names, before) == []
+    names["b"] = []
+    names["new"] = names["_i2"] = 3
+    del names["a"]
+    names["a"] = "2"
+    assert sorted(link.rebound(names, before)) == ["a", "b", "new"]
+    with pytest.raises(TypeError):
+        link.rebound(names, None)
+    with pytest.raises(OverflowError):
+        link.rebound({"a": 1}, {"a": 2**70})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which pages were written")
+def test_a_private_mapping_tells_what_was_written(tmp_path):
+    page = mmap.PAGESIZE
+    file = tmp_path / "bytes"
+    file.write_bytes(os.urandom(3000 * page))
+    with open(file, "rb") as opened:
+        memory = memoryview(mmap.mmap(opened.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+    assert link.written(memory) == []
+    assert link.written(memory[:0]) == []
+    assert memory[5] + memory[page * 9] >= 0, "reading writes nothing"
+    assert link.written(memory) == []
+    memory[page + 5] = memory[2 * page + 5] = memory[2500 * page] = 1
+    assert link.written(memory) == [(page, 2 * page), (2500 * page, page)]
+    assert link.written(memory[page + 7 : 2 * page + 9]) == [(0, page + 2)]
+    assert link.written(memory[3 * page : 2500 * page]) == []
+    memory[-1] = 3
+    assert link.written(memory[2999 * page + 1 :]) == [(0, page - 1)]
+    assert link.address(memory[page:]) == link.address(memory) + page

@@ -182,6 +182,8 @@ class Home(Worker):
     def left_behind(self):
         if self.loop.has_more():
             return True
+        if not self._started:
+            return False  # as in nearly every cell
         started = [(known, known()) for known in tuple(self._started)]
         for known, thread in started:
             if thread is None or not thread.is_alive():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 
+from . import _link, mappings
+
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last parcel instead of being hashed
 STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
 
@@ -15,19 +17,18 @@ class Sent:
     def __init__(self, fd, size):
         self.fd = os.dup(fd)
         self.size = size
+        self.file = mappings.file_of(fd)
 
     def __del__(self):
         os.close(self.fd)
 
     def equals(self, offset, view):
         """Whether the parcel's bytes from offset on are those of the view. Read piece by piece: no mapping is as quick,
-        and the process does not grow. (A bytearray compares with memcmp, memoryviews do not.)"""
+        and the process does not grow."""
         piece = bytearray(min(STEP, view.nbytes))
-        for at in range(0, view.nbytes, STEP):
-            part = view[at : at + STEP]
-            if part.nbytes < len(piece):
-                piece = bytearray(part.nbytes)
-            if os.preadv(self.fd, [piece], offset + at) != len(piece) or piece != part:
+        for part in mappings.pieces(mappings.may_differ(view, self.file, offset), STEP):
+            theirs = memoryview(piece)[: part.stop - part.start]
+            if os.preadv(self.fd, [theirs], offset + part.start) != len(theirs) or not _link.equal(theirs, view[part]):
                 return False
         return True
 

@@ -2,7 +2,7 @@
 
 A value is compared with the parcel in which it came, unpickled once more and pickled again like the rank's own: pickles of
 equal values differ between processes, not within one. Tensors of that parcel stay on the CPU. Large buffers are compared
-with the mapped parcel. What takes too long, or too much memory, can't be told, and counts as changed.
+with the mapped parcel, where the rank has written them. What takes too long, or too much memory, can't be told, and counts as changed.
 
 Gradients do not travel, and nothing that comes has any. So a tensor that has one is changed: whoever put home's over it would
 undo the backward pass without a word. Those that a tensor had when home pulled it are the exception.
@@ -19,7 +19,7 @@ import sys
 import types
 import weakref
 
-from . import parcel, reducers
+from . import _link, mappings, parcel, reducers
 from .limit import Limit, TooSlow
 
 LIMIT = 1.0  # seconds for all names that are asked about at once
@@ -27,7 +27,7 @@ BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
 SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
 KEPT_MAX = 256  # larger parcels; each costs a descriptor
 FACE = 16  # members of a container, or characters, by which it is known again
-STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
+STEP = 16 << 20  # bytes compared at once: the time may be over in between
 EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
 TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
 
@@ -164,7 +164,7 @@ class Origins:
 
     def begin(self):
         """The user's code begins."""
-        self._before = self._idents()
+        self._before = _link.idents(self.user_ns)
 
     def assigned(self, ended):
         """The names that the cell has bound: to another object, or that are doubtful and ended: without an error, so that the
@@ -175,14 +175,9 @@ class Origins:
             name for name, is_it in held.items() if ended or is_it is None or name not in self.user_ns or not is_it(self.user_ns[name])
         ]
         if before is not None:
-            now = self._idents()
-            names += [name for name in now if now[name] != before.get(name) and name not in held and name.isidentifier()]
+            names += [name for name in _link.rebound(self.user_ns, before) if name not in held and name.isidentifier()]
         self._bound.update(names)
         return names
-
-    def _idents(self):
-        """{name: the object's number} of what the user may have named; no reference keeps an old value alive."""
-        return {name: id(value) for name, value in list(self.user_ns.items()) if type(name) is str and name[:1] != "_"}
 
     def gone(self):
         """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
@@ -317,14 +312,11 @@ def _alike(ours, theirs):
 
 
 def _equal(ours, theirs):
-    """Whether two large buffers hold the same bytes. (bytes compare with memcmp, memoryviews do not.)"""
+    """Whether two large buffers hold the same bytes."""
     (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
     try:
         if a.nbytes != b.nbytes:
             return False
-        for at in range(0, a.nbytes, STEP):
-            if bytes(a[at : at + STEP]) != bytes(b[at : at + STEP]):
-                return False
-        return True
+        return all(_link.equal(a[part], b[part]) for part in mappings.pieces(mappings.may_differ_between(a, b), STEP))
     finally:
         del a, b, keep_a, keep_b

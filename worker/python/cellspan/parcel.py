@@ -25,7 +25,7 @@ import struct
 import sys
 import tempfile
 
-from . import rebuild, reducers
+from . import mappings, rebuild, reducers
 from .errors import text_of
 
 MAGIC = b"CSPARCEL"
@@ -286,6 +286,7 @@ def _memory(fd, size, buffers):
         return memory
     options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     mapped = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, **options)
+    mappings.note(mapped, fd)
     return memoryview(mapped)
 
 

@@ -143,7 +143,7 @@ class Streams:
     def _mend(self):
         """Opens descriptors 1 and 2 again where a cell closed them: whatever opens a file next would get their numbers, and
         the text of later cells. Where they lead elsewhere, somebody meant that."""
-        closed = [fd for fd in self._kept if not _is_open(fd)]
+        closed = _link.closed()
         for fd in closed:
             os.dup2(self._kept[fd], fd)
         for fd in closed:
@@ -183,11 +183,3 @@ class Streams:
         self._number = self._tell = None
         self.out.__class__ = self.err.__class__ = Stream
         self.out.reconfigure(line_buffering=True)
-
-
-def _is_open(fd):
-    try:
-        os.get_inheritable(fd)  # the quickest that asks for it
-    except OSError:
-        return False
-    return True

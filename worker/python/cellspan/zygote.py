@@ -23,7 +23,7 @@ from .worker import begin_process
 PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 SCRIPT = 2  # START's role of a rank that runs one script, and ends with it
-PRELOAD = ("cloudpickle", "numpy", "torch", "torch.distributed")
+PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
 PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
 COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
 GPU_FILES = "/dev/nvidia"
@@ -57,7 +57,7 @@ def preload():
     if before is None:
         del os.environ[COUNT_WITHOUT_CUDA]
     from . import scripts  # noqa: F401 - and with it IPython
-    from IPython.core import completer, debugger  # noqa: F401
+    from IPython.core import application, completer, completerlib, crashhandler, debugger, logger, magics, oinspect  # noqa: F401
 
     reloads.imported.note()
     _practise_failing()
