@@ -3,9 +3,9 @@ noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/group.c \
 	kernel/group/ship.h kernel/group/ship.c kernel/group/ledger.h kernel/group/ledger.c kernel/group/place.h kernel/group/place.c \
-	kernel/cell/doors.h kernel/cell/room.h \
+	kernel/cell/doors.h kernel/cell/room.h kernel/cell/cell.h \
 	kernel/cell/notebook.h kernel/cell/notebook.c \
-	kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
+	kernel/cell/send.c kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
 	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/follow.c kernel/cell/compare.c kernel/cell/cast.c kernel/cell/fanout.c \
 	kernel/cell/engine.c kernel/cell/meet.c kernel/cell/absent.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/sever.c \
 	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
