@@ -42,6 +42,11 @@ static int ask(struct cell *c, const struct shipment *s)
 
 /* ---- what they say ---- */
 
+static bool is_held(const struct touched *t)
+{
+    return t->why && strncmp(t->why, HELD, strlen(HELD)) == 0;
+}
+
 /* "a, b and c" of "a,b,c". */
 static int add_enumeration(const char *names, struct buf *out)
 {
@@ -64,11 +69,22 @@ static int add_who(const struct ranks *ranks, struct buf *out)
     return rc;
 }
 
+/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that hold the memory of what would be replaced. */
+static int add_holders(const struct touched *t, const char *before, struct buf *out)
+{
+    if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 || buf_addf(out, " on ") < 0 ||
+        add_who(&t->unsure, out) < 0)
+        return -1;
+    return buf_addf(out, " %s theirs", strchr(t->why, ',') ? "use" : "uses");
+}
+
 /* "rank 3 can't tell whether they changed it (why)", after `before` */
 static int add_unsure(const struct touched *t, const char *before, struct buf *out)
 {
     if (ranks_count(&t->unsure) == 0)
         return 0;
+    if (is_held(t))
+        return add_holders(t, before, out);
     if (buf_addf(out, "%s", before) < 0 || add_who(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " can't tell whether they changed it (%s)", t->why ? t->why : "");
@@ -146,6 +162,9 @@ static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
     const char *made = t->lacked ? t->lacked : in_place ? NULL : t->anew;
 
     if (buf_addf(out, ": `%%push") < 0 || add_list(t->names, NULL, out) < 0 || buf_addf(out, "` sends home's") < 0)
+        return -1;
+    if (is_held(t) && (buf_addf(out, ", after which ") < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
+                       buf_addf(out, " %s to be made anew", strchr(t->why, ',') ? "have" : "has") < 0))
         return -1;
     if ((in_place || !t->lacked) && add_pull(t, out) < 0)
         return -1;

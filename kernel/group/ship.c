@@ -240,7 +240,7 @@ static bool is_touched(const struct rank *r, const struct rows *rows, const stru
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
     if (asked)
-        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 && strcmp(said, "gone") != 0;
+        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 && strcmp(said, "gone") != 0 && strncmp(said, HELD, strlen(HELD)) != 0;
     return lot_with_others(r, rows, row) == LOT_CLASH;
 }
 

@@ -34,6 +34,8 @@ MUST_USE int shipments_ask(const struct group *g, const struct ranks *to, const 
 void shipments_release(struct shipments *s);
 
 /* Names of which ranks hold something else than what home once sent, with those that share memory with them. */
+#define HELD "held: " /* a rank's answer begins so where names of its own use the memory of what it is asked about */
+
 struct touched {
     char *names;          /* owned: comma-separated; NULL: there are none */
     bool tied;            /* some of them share memory */

@@ -35,16 +35,16 @@ KINDS = {
         "{name}.add('more %d' % ({n}))",
         lambda old, n: old | {"more %d" % n},
     ),
-    # Large enough to travel beside the pickle.
+    # Large enough to be mapped where it comes.
     "array": Kind(
-        "{name} = __import__('numpy').full(20000, {n})",
+        "{name} = __import__('numpy').full(40000, {n})",
         lambda n: [n, n],
         "{name}[-1] = {n}",
         lambda old, n: [old[0], n],
         "[int({name}[0]), int({name}[-1])]",
     ),
     "pair": Kind(
-        "{name}, {name}_of = (lambda made: (made, [made, {n}]))(__import__('numpy').full(20000, {n}))",
+        "{name}, {name}_of = (lambda made: (made, [made, {n}]))(__import__('numpy').full(40000, {n}))",
         lambda n: [n, n, n, True],
         "{name}, {name}_of\n{name}_of[0][-1] = {n}",
         lambda old, n: [old[0], n, old[2], True],

@@ -220,3 +220,13 @@ def test_shutdown_lets_home_and_ranks_end_as_python_ends(fresh, tmp_path):
     nb.km.shutdown_kernel()
     nb.until(lambda: len(os.listdir(tmp_path)) == 3, 10)
     assert sorted(os.listdir(tmp_path)) == ["home", "rank0", "rank1"]
+
+
+def test_a_script_has_random_numbers_of_its_own_in_each_run_and_rank(nb, tmp_path):
+    script = tmp_path / "draws.py"
+    script.write_text("import os, random, numpy\nprint(random.random(), numpy.random.rand(), sep='\\n')")
+    drawn = []
+    for _ in range(2):
+        drawn += nb.ok("%%distribute -n 2 --merge prefix %s" % script).stdout.split("\n")[:-1]
+    numbers = [line.split()[-1] for line in drawn]
+    assert len(numbers) == len(set(numbers)) == 8, drawn

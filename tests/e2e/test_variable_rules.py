@@ -440,6 +440,23 @@ def test_pull_in_a_world_of_one_is_a_list(fresh):
 # -- what is deleted
 
 
+AGAIN = [  # binds {n} several times, unseen: the last object may stand where the one before the cell stood
+    "exec('for k in range(4): {n} = [k, rank]')",
+    "for k in range(4):\n    globals()['{n}'] = None\n    globals()['{n}'] = [k, rank]",
+]
+
+
+@pytest.mark.parametrize("name", ["often", "_often"])
+@pytest.mark.parametrize("bind", AGAIN)
+def test_what_ranks_bind_unseen_several_times_in_a_cell_is_newer_than_homes(nb, bind, name):
+    nb.ok(f"{name} = [7]")
+    nb.ok(f"%%distribute -n 2\n{name} = [8]")
+    nb.ok(f"%%distribute -n 2\n{name}")
+    nb.ok(f"{name} = [9]")
+    nb.ok("%%distribute -n 2\n" + bind.format(n=name))
+    assert rank_values(nb, name, 2) == [[3, 0], [3, 1]]
+
+
 @pytest.mark.parametrize("bind", ["exec('lost = rank')", "global_lost()"])
 def test_what_ranks_have_bound_unseen_and_deleted_comes_again(nb, bind):
     nb.ok("%%distribute -n 2\ndef global_lost():\n    global lost\n    lost = rank")

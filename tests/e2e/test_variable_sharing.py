@@ -188,3 +188,35 @@ def test_what_is_one_at_home_is_one_on_ranks_or_not(nb, torch, make, is_shared, 
     nb.ok(change)
     assert rank_values(nb, "len(a)", 2) == [values(nb.ok("len(a)"))] * 2
     assert nb.ok("%%distribute\nbool(" + is_shared + ")").value == str(later)
+
+
+# -- what ranks made over home's value
+
+
+def test_an_optimizer_that_was_made_on_ranks_keeps_the_model_that_it_steps(lab):
+    """Home glances at a model that ranks have not changed yet, but have made their optimizer of."""
+    nb = lab
+    nb.ok(TRAINER, limit=120)
+    nb.ok("%%distribute -n 2\nimport torch\n" + OPT + "\nfor p in model.parameters():\n    pass", limit=120)
+    nb.ok("model.eval(); None")
+    text = nb.run("%%distribute\n" + ONE).assert_error(CONFLICT).error["evalue"]
+    assert text == (
+        "model was changed in place at home, and opt on ranks 0-1 uses theirs: `%push model` sends home's, after which opt has to be made anew,"
+        " `%pull model -r 0` fetches rank 0's"
+    )
+    assert rank_values(nb, ONE, 2, "--no-capture") == [True, True]
+    nb.ok("%pull model -r 0")
+    assert rank_values(nb, ONE, 2) == [True, True]
+    cell = nb.ok("%push model")
+    assert "cellspan: opt still uses what model was before: make it anew" in cell.stderr, cell.shown
+    assert rank_values(nb, ONE, 2) == [False, False]
+
+
+def test_what_still_uses_a_value_that_home_has_assigned_anew_is_named(nb):
+    nb.ok("import numpy\nmem = numpy.ones(1 << 14)")
+    nb.ok("%%distribute -n 2\nbox, also = {'a': [mem]}, (mem,)\nbare = mem")
+    nb.ok("mem = numpy.zeros(1 << 14)")
+    cell = nb.ok("%%distribute\nmem[0]")
+    assert "cellspan: box, also still use what mem was before: make them anew" in cell.stderr, cell.shown
+    nb.ok("mem = numpy.zeros(1 << 14)")
+    assert "still" not in nb.ok("%%distribute\nmem[0]").stderr

@@ -20,6 +20,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/inherited.py \
 	worker/python/cellspan/groups.py \
 	worker/python/cellspan/history.py \
+	worker/python/cellspan/holders.py \
 	worker/python/cellspan/home.py \
 	worker/python/cellspan/imports.py \
 	worker/python/cellspan/interrupts.py \

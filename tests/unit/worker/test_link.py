@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import weakref
 
+import numpy
 import pytest
 
 from cellspan import _link as link
@@ -240,19 +242,46 @@ def test_a_fork_has_no_link():
 
 
 def test_a_namespace_tells_what_was_bound():
-    names = {"a": 1, "b": [], "_i1": "x", 3: 4, "": 5, "c": None, "é": "f"}
-    before = link.idents(names)
-    assert before == {name: id(names[name]) for name in ("a", "b", "c", "é")}
+    names = {"a": 1, "b": [], "_i1": "x", "_7": 2, "__x__": 0, "_oh": {}, "_w": 5, 3: 4, "": 5, "c": None, "é": "f"}
+    before = link.marks(names)
+    assert sorted(before[0]) == ["_w", "a", "b", "c", "é"]
     assert link.rebound(names, before) == []
-    names["b"] = []
-    names["new"] = names["_i2"] = 3
+    names["b"] = [1]
+    names["new"] = names["_i2"] = names["_iii"] = 3
+    names["_w"] = 6
     del names["a"]
     names["a"] = "2"
-    assert sorted(link.rebound(names, before)) == ["a", "b", "new"]
+    assert sorted(link.rebound(names, before)) == ["_w", "a", "b", "new"]
     with pytest.raises(TypeError):
         link.rebound(names, None)
     with pytest.raises(OverflowError):
-        link.rebound({"a": 1}, {"a": 2**70})
+        link.rebound({"a": 1}, ({"a": 2**70}, []))
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    "make", [lambda k: [k, k], lambda k: {"k": k}, lambda k: (k, k), lambda k: "x" * 9000 + str(k), lambda k: k + 0.5, lambda k: 10**9 + k, lambda k: Plain(), lambda k: numpy.float64(k), lambda k: numpy.float32(k)]
+)
+def test_another_object_at_the_same_place_is_another(make):
+    """What was there before is freed as soon as the name gets another value, and memory is used again."""
+    names = {"n": make(0)}
+    for k in range(1, 200):
+        before, old = link.marks(names), id(names["n"])
+        for again in range(5):
+            names["n"] = None
+            names["n"] = make(1000 * k + again)
+        assert link.rebound(names, before) == ["n"], (k, id(names["n"]) == old)
+
+
+def test_what_a_name_had_is_freed_with_it():
+    names = {"n": Plain(), "box": [Plain()]}
+    inner = weakref.ref(names["n"]), weakref.ref(names["box"][0])
+    before = link.marks(names)
+    names.clear()
+    assert [ref() for ref in inner] == [None, None] and before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which pages were written")

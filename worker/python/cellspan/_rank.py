@@ -384,7 +384,14 @@ class Rank(Worker):
         else:
             bound = self._cast(cast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
-        self.shell.user_ns.update(bound)
+        ours = self.shell.user_ns
+        held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}
+        ours.update(bound)
+        for name, own in held.items():
+            if own:
+                many = len(own) > 1
+                print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} what {name} was before: make {'them' if many else 'it'} anew",
+                      file=sys.stderr)
         if not cast:
             self._origins.came(bound, fd, size)
             return
@@ -504,7 +511,7 @@ def shown(data, metadata):
     if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
         return text
     sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
-    rest = _in_bytes(text) - sum(sizes.values())
+    rest, line = _in_bytes(text) - sum(sizes.values()), "nothing"
     while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
         mime = max(sizes, key=sizes.get)
         line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "

@@ -20,6 +20,7 @@ import types
 import weakref
 
 from . import _link, mappings, parcel, reducers
+from .holders import holders
 from .limit import Limit, TooSlow
 
 LIMIT = 1.0  # seconds for all names that are asked about at once
@@ -30,6 +31,8 @@ FACE = 16  # members of a container, or characters, by which it is known again
 STEP = 16 << 20  # bytes compared at once: the time may be over in between
 EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
 TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
+
+SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
 
 OWN = "the rank's own"  # why nothing is there to compare with: the rank has bound the name itself
 
@@ -118,7 +121,7 @@ class Origins:
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself, and home has too
         self._bound = set()  # names that cells of the rank have bound by whatever means, which home may have as well
-        self._before = None  # {name: the object's number} as the cell began; None: it did not begin
+        self._before = None  # marks of what the names had as the cell began; None: it did not begin
         self._doubtful = {}  # name -> is a value what the name had before the cell? None: it had nothing
 
     # ---- what comes and goes
@@ -164,7 +167,7 @@ class Origins:
 
     def begin(self):
         """The user's code begins."""
-        self._before = _link.idents(self.user_ns)
+        self._before = _link.marks(self.user_ns)
 
     def assigned(self, ended):
         """The names that the cell has bound: to another object, or that are doubtful and ended: without an error, so that the
@@ -193,7 +196,7 @@ class Origins:
 
     def home_deleted(self, names):
         """Home has deleted these: what is still as it came goes; what the rank has changed is its own from now on."""
-        for name, said in self.compare(names).items():
+        for name, said in self.changed(names).items():
             self._of.pop(name, None)
             self._watched.discard(name)
             if said == "same":
@@ -203,6 +206,20 @@ class Origins:
     # ---- what was changed
 
     def compare(self, names):
+        """{name: "same", "changed", "gone", "held: " and names of the rank's own that use its memory, or why that can't be told}."""
+        said = self.changed(names)
+        for name in [name for name in said if said[name] == "same"]:
+            held = self.holders(name)
+            said[name] = "held: " + ",".join(held) if held else "same"
+        return said
+
+    def holders(self, name, beside=()):
+        """The names that the rank has bound itself and that use memory of what this one has now; those `beside` it aside."""
+        came = {name for name, origin in self._of.items() if name in self.user_ns and origin.ident == id(self.user_ns[name])}
+        own = [n for n in list(self.user_ns) if type(n) is str and n[:1] != "_" and n not in SHELLS and n not in came and n != name and n not in beside]
+        return holders(name, self.user_ns, own)
+
+    def changed(self, names):
         """{name: "same", "changed", "gone", or why that can't be told}."""
         if not names:
             return {}  # as in nearly every cell: a Limit takes a thread

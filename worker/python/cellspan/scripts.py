@@ -13,6 +13,7 @@ import importlib.util
 import io
 import os
 import pkgutil
+import random
 import runpy
 import sys
 import tempfile
@@ -40,6 +41,12 @@ class ScriptRank(Rank):
                 os._exit(1)
             except KeyboardInterrupt:
                 pass  # of a cell that was over
+
+    def seed(self):
+        """As in a new process: other numbers in each run, and not those of the process that this one was forked from."""
+        random.seed()
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()
 
     def search_path(self):
         """The script's own folder comes first; see _find()."""

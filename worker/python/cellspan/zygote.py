@@ -22,6 +22,7 @@ from .worker import begin_process
 
 PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
+SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
 SCRIPT = 2  # START's role of a rank that runs one script, and ends with it
 PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
 PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
@@ -57,7 +58,8 @@ def preload():
     if before is None:
         del os.environ[COUNT_WITHOUT_CUDA]
     from . import scripts  # noqa: F401 - and with it IPython
-    from IPython.core import application, completer, completerlib, crashhandler, debugger, logger, magics, oinspect  # noqa: F401
+    for name in SHELLS:
+        attempt(f"{name} could not be imported beforehand", _import, name)
 
     reloads.imported.note()
     _practise_failing()
