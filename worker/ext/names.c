@@ -13,23 +13,31 @@ static bool is_digit(Py_UCS4 c)
     return c >= '0' && c <= '9';
 }
 
+/* A character of a name; 0: it has none there. */
+static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
+{
+    const Py_UCS4 c = PyUnicode_ReadChar(name, at);
+
+    if (c != (Py_UCS4)-1)
+        return c;
+    PyErr_Clear();
+    return 0;
+}
+
 /* _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh: IPython's and Python's own. */
 static bool is_own(PyObject *name)
 {
-    const Py_ssize_t n = PyUnicode_GetLength(name);
-    Py_UCS4 first, second;
+    Py_UCS4 c = char_at(name, 0), first;
 
-    if (n < 1 || PyUnicode_ReadChar(name, 0) != '_')
-        return n < 1;
-    if (n == 1)
+    if (c != '_')
+        return c == 0;
+    first = char_at(name, 1);
+    if (first == 0 || first == '_' || is_digit(first))
         return true;
-    first = PyUnicode_ReadChar(name, 1);
-    second = n > 2 ? PyUnicode_ReadChar(name, 2) : 0;
-    if (first == '_' || is_digit(first))
+    c = char_at(name, 2);
+    if (first == 'i' && (c == 0 || is_digit(c) || c == 'i'))
         return true;
-    if (first == 'i')
-        return n == 2 || is_digit(second) || (second == 'i' && n <= 4) || (second == 'h' && n == 3);
-    return n == 3 && second == 'h' && (first == 'o' || first == 'd' || first == 's');
+    return c == 'h' && char_at(name, 3) == 0 && (first == 'i' || first == 'o' || first == 'd' || first == 's');
 }
 
 /* The next name that the user may have given, and its value; false: there is none. Both are borrowed. */
