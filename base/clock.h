@@ -16,6 +16,12 @@ extern const struct clock clock_system; /* CLOCK_MONOTONIC */
 
 static inline uint64_t clock_now(const struct clock *c) { return c->now_ns(c->arg); }
 
+/* Of two moments. */
+static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
 /* Now on this machine, for readers: "2026-11-21 11:00:00", NUL-terminated; empty where that is not known. */

@@ -19,7 +19,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/agents/libagents.a kernel/jupy
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
-check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/memory.t \
+check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
 	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t
@@ -32,6 +32,8 @@ tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c $(kernel_double)
 tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_troubles_t_SOURCES = tests/unit/kernel/troubles.c $(kernel_double)
 tests_unit_kernel_troubles_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_late_t_SOURCES = tests/unit/kernel/late.c $(kernel_double)
+tests_unit_kernel_late_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_check_t_SOURCES = tests/unit/kernel/check.c $(kernel_double)
 tests_unit_kernel_check_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_cast_t_SOURCES = tests/unit/kernel/cast.c $(kernel_double)

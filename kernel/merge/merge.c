@@ -564,22 +564,17 @@ int merge_flush(struct merge *m, struct err *err)
     return result(m, rc, err);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t merge_due_ns(const struct merge *m)
 {
     uint64_t due = UINT64_MAX;
 
     if (sole_passes(&m->sole))
         return due;
-    due = earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
-    due = earlier(due, m->rows_due_ns);
+    due = clock_earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
+    due = clock_earlier(due, m->rows_due_ns);
     if (m->first)
-        due = earlier(due, m->first->since_ns + PARTIAL_NS);
-    return m->bars_changed ? earlier(due, m->bars_next_ns) : due;
+        due = clock_earlier(due, m->first->since_ns + PARTIAL_NS);
+    return m->bars_changed ? clock_earlier(due, m->bars_next_ns) : due;
 }
 
 size_t merge_waiting(const struct merge *m)

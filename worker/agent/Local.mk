@@ -64,6 +64,7 @@ AGENT_TEST_DOUBLES = tests/unit/agent/must.h tests/unit/agent/double.h tests/uni
 check_PROGRAMS += \
 	tests/unit/agent/cargo.t \
 	tests/unit/agent/home.t \
+	tests/unit/agent/join.t \
 	tests/unit/agent/lines.t \
 	tests/unit/agent/memory.t \
 	tests/unit/agent/net.t \
@@ -83,6 +84,10 @@ tests_unit_agent_memory_t_SOURCES = tests/unit/agent/memory.c
 tests_unit_agent_memory_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_memory_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_agent_memory_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_join_t_SOURCES = tests/unit/agent/join.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
+	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
+tests_unit_agent_join_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_join_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
 	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE

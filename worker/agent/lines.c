@@ -135,17 +135,12 @@ void lines_wait(struct lines *l, uint64_t now_ns)
     l->touched_ns = l->since_ns = now_ns;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t lines_due_ns(const struct lines *l)
 {
     uint64_t due;
 
     if (l->held.n == 0)
         return UINT64_MAX;
-    due = sooner(l->touched_ns + LINES_HOLD_NS, l->since_ns + LINES_WAIT_NS);
-    return l->states > 1 ? sooner(due, l->progress_ns + LINES_PROGRESS_NS) : due;
+    due = clock_earlier(l->touched_ns + LINES_HOLD_NS, l->since_ns + LINES_WAIT_NS);
+    return l->states > 1 ? clock_earlier(due, l->progress_ns + LINES_PROGRESS_NS) : due;
 }

@@ -9,6 +9,8 @@
 #include "protocol/keys.h"
 #include "protocol/span.h"
 
+/* Where nobody listens, nor will: the system gives it to nobody who asks for any. */
+#define CLOSED_PORT 1u
 #define LAN_MAX 8u
 
 struct member {

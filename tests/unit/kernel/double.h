@@ -5,6 +5,7 @@
 #include "kernel/cell/room.h"
 
 #define WORLD_NODES 13u
+#define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}" /* what home answers of a cell that reads x */
 
 struct world {
     struct notebook *nb;
@@ -29,6 +30,8 @@ struct world {
 
 /* clock is the world's, and lives as long. Two worlds at a time are fine. */
 void world_open(struct world *w, struct clock *clock);
+/* Two ranks whose processes are there and idle, and an empty log. */
+void world_open_idle(struct world *w, struct clock *clock);
 void world_close(struct world *w);
 
 /* What comes in. Messages of a cell are taken for the one that runs. */

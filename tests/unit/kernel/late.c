@@ -1,0 +1,172 @@
+/* What comes late or twice, what takes too long, and what can't be sent: cells end all the same. */
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+static void late_and_twice(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t old;
+
+    world_open_idle(&w, &clock);
+    run(&w, "%%distribute\nx");
+    old = w.nb->cell->id;
+    captured(&w, CAPTURES_X);
+    captured(&w, CAPTURES_X);
+    port(&w);
+    port(&w);
+    ready(&w, 2);
+    ok(times(&w, "send PACK") == 1, "answers that come twice count once");
+    packed(&w, old, "");
+    packed(&w, old, "");
+    ok(times(&w, "send BIND") == 1 && times(&w, "send RUN") == 2, "also parcels");
+    done(&w, 2, "ok", "", "");
+    done(&w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
+    ready(&w, 2);
+    ok(w.nb->cell && w.nb->group->rank[1].state == RANK_BUSY, "and results");
+    done(&w, 3, "ok", "", "");
+    ok(is_over(&w, "\"status\":\"ok\""), "the cell ends as the first ones say");
+    buf_clear(&w.log);
+    say(&w, 3, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 55, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    say(&w, 99, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 56, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    ok(times(&w, "drop ") == 2, "a value that comes too late is dropped, whoever sends it");
+    replied(&w, old, "ok", "{}");
+    exited(&w, 99, 0, 0);
+    ok(times(&w, "reply") == 0, "what nobody waits for is nobody's");
+    world_close(&w);
+}
+
+static void nobody_to_answer(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span input = { .kind = SPAN_INPUT };
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    input.v[F_INPUT_PROMPT].s = slice_text("name? ");
+    say(&w, 2, input);
+    exited(&w, 2, 1, 9);
+    ask(&w, "input_reply", "{\"value\":\"Ada\"}");
+    ok(!times(&w, "INPUT_REPLY"), "an answer to a rank that is dead goes nowhere");
+    world_close(&w);
+}
+
+static void too_long(void)
+{
+    const size_t size = 17u << 20;
+    char *code = malloc(size + 1);
+    struct clock clock;
+    struct world w;
+
+    if (!code)
+        abort();
+    memset(code, 'a', size);
+    code[size] = '\0';
+    memcpy(code, "%%distribute\n", 13);
+    world_open_idle(&w, &clock);
+    run(&w, code);
+    ok(!w.nb->cell && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1, "a cell that is too long to be sent fails");
+    memcpy(code, "%%distribute --cwd /", 20);
+    memcpy(code + 5000, "\npass", 6);
+    buf_clear(&w.log);
+    run(&w, code);
+    if (w.nb->cell) {
+        captured(&w, "{\"names\": []}");
+        port(&w);
+    }
+    ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1, "so does one with a folder whose name is");
+    ok(w.nb->group->rank[0].state == RANK_IDLE, "and its ranks are idle");
+    free(code);
+    world_close(&w);
+}
+
+/* What can be sent to some ranks only. */
+static void half_way(void)
+{
+    static const char stopped[] = "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    w.stuck = SPAN_RUN;
+    w.leave = 1;
+    run(&w, "%%distribute --gather\n1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ok(times(&w, "send RUN 2\n") == 1 && times(&w, "send INTERRUPT 2\n") == 1,
+       "a rank that has got a cell is interrupted when the next can't be sent it");
+    ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY, "and waited for");
+    ok(w.nb->group->rank[1].state == RANK_IDLE, "the other is not");
+    done(&w, 2, "error", stopped, "");
+    ok(is_over(&w, "the agent on h1 can't be reached") && times(&w, "publish error") == 1,
+       "the cell ends with what went wrong");
+    buf_clear(&w.log);
+    w.leave = 0;
+    run(&w, "%%distribute\n1");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ok(is_over(&w, "the agent on h1 can't be reached") && !times(&w, "send INTERRUPT"), "nobody is when nobody has it");
+    buf_clear(&w.log);
+    w.stuck = SPAN_FETCH;
+    w.leave = 1;
+    run(&w, "%pull x");
+    captured(&w, "{\"names\": []}");
+    ok(logged(&w, "send INTERRUPT 2\n"), "so is a rank whose value is pulled");
+    done(&w, 2, "error", stopped, "");
+    ok(is_over(&w, "the agent on h1 can't be reached"), "and that cell ends");
+    world_close(&w);
+}
+
+/* A driver or a file system may hold a process for ever. */
+static void stuck(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    notebook_interrupt(w.nb);
+    w.now += 2 * NS_PER_S;
+    notebook_interrupt(w.nb);
+    ok(logged(&w, "send KILL 2 3"), "two ranks are killed");
+    exited(&w, 3, 1, 9);
+    pass(&w, 9 * NS_PER_S);
+    ok(w.nb->cell != NULL, "who does not end is waited for");
+    pass(&w, 2 * NS_PER_S);
+    ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"), "but not for ever");
+    exited(&w, 2, 1, 9);
+    buf_clear(&w.log);
+    run(&w, "%%distribute\npass");
+    ok(logged(&w, "send START 4 5"), "others take their place");
+    captured(&w, "{\"names\": []}");
+    port(&w);
+    ready(&w, 4);
+    ready(&w, 5);
+    done(&w, 4, "ok", "", "");
+    done(&w, 5, "ok", "", "");
+    buf_clear(&w.log);
+    run(&w, "%ranks stop");
+    ok(logged(&w, "send KILL 4 5"), "they are stopped");
+    exited(&w, 4, 1, 15);
+    pass(&w, 13 * NS_PER_S);
+    ok(is_over(&w, "rank 1 (pid 1005 on here) did not end"), "there, too");
+    world_close(&w);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        abort();
+    late_and_twice();
+    nobody_to_answer();
+    too_long();
+    half_way();
+    stuck();
+    return plan_done();
+}
