@@ -1,5 +1,5 @@
-/* blob.c - see blob.h. Where there are no memfds, an unlinked file under $TMPDIR stands in: it has no seals, but it can
- * be written and read like one, which POSIX shared memory can't everywhere. */
+/* blob.c - see blob.h. Where there are no memfds, an unlinked file under $TMPDIR stands in: it has
+ * no seals, but it can be written and read like one, which POSIX shared memory can't everywhere. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -20,7 +20,7 @@
 
 #if defined(MFD_ALLOW_SEALING) && defined(F_ADD_SEALS)
 #define HAVE_SEALS 1
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #endif
 
 #ifndef MFD_NOEXEC_SEAL
@@ -28,7 +28,8 @@
 #endif
 
 #ifdef HAVE_SEALS
-/* Linux 6.3 and later want to hear that nothing in it will be executed; earlier ones refuse the word. */
+/* Linux 6.3 and later want to hear that nothing in it will be executed; earlier ones refuse the
+ * word. */
 static int memory_file(const char *name)
 {
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -43,7 +44,8 @@ static int memory_file(const char *name)
     int fd;
 
     (void)name;
-    if (snprintf(path, sizeof path, "%s/cellspan-XXXXXX", dir && *dir ? dir : "/tmp") >= (int)sizeof path) {
+    if (snprintf(path, sizeof path, "%s/cellspan-XXXXXX", dir && *dir ? dir : "/tmp") >=
+        (int)sizeof path) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -60,7 +62,8 @@ int blob_create(const char *name, struct err *err)
 {
     int fd = memory_file(name);
 
-    if (fd >= 0 && fchmod(fd, 0600) == 0) /* a memfd is made for all to open, who can reach it by /proc */
+    /* a memfd is made for all to open, who can reach it by /proc */
+    if (fd >= 0 && fchmod(fd, 0600) == 0)
         return fd;
     (void)err_set(err, "can't make a memory file: %s", strerror(errno));
     fd_close(&fd);

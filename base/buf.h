@@ -9,16 +9,24 @@
 #include "base/slice.h"
 
 struct buf {
-    char *p;    /* owned; one NUL stands after the n bytes (not counted) once anything was added */
+    char *p; /* owned; one NUL stands after the n bytes (not counted) once anything was added */
     size_t n;
     size_t cap;
 };
 
 #define BUF_INIT { NULL, 0, 0 }
 
-void buf_release(struct buf *b);               /* frees, and leaves an empty buffer */
-static inline void buf_clear(struct buf *b) { b->n = 0; if (b->p) b->p[0] = '\0'; }
-static inline struct slice buf_slice(const struct buf *b) { return slice_of(b->p ? b->p : "", b->n); }
+void buf_release(struct buf *b); /* frees, and leaves an empty buffer */
+static inline void buf_clear(struct buf *b)
+{
+    b->n = 0;
+    if (b->p)
+        b->p[0] = '\0';
+}
+static inline struct slice buf_slice(const struct buf *b)
+{
+    return slice_of(b->p ? b->p : "", b->n);
+}
 
 /* All return 0, or -1 when memory is out. */
 MUST_USE int buf_reserve(struct buf *b, size_t more);
@@ -26,8 +34,9 @@ MUST_USE int buf_add(struct buf *b, const void *p, size_t n);
 MUST_USE int buf_add_slice(struct buf *b, struct slice s);
 MUST_USE int buf_add_text(struct buf *b, const char *text);
 MUST_USE int buf_addf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
-void buf_drop(struct buf *b, size_t n);        /* removes the first n bytes (at most all) */
-/* The bytes, NUL-terminated, now the caller's (free()); the buffer is empty after. NULL: memory is out. */
+void buf_drop(struct buf *b, size_t n); /* removes the first n bytes (at most all) */
+/* The bytes, NUL-terminated, now the caller's (free()); the buffer is empty after. NULL: memory is
+ * out. */
 char *buf_take(struct buf *b);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S  UINT64_C(1000000000)
 
 struct clock {
     uint64_t (*now_ns)(void *arg); /* monotonic, never goes back */
@@ -14,7 +14,10 @@ struct clock {
 
 extern const struct clock clock_system; /* CLOCK_MONOTONIC */
 
-static inline uint64_t clock_now(const struct clock *c) { return c->now_ns(c->arg); }
+static inline uint64_t clock_now(const struct clock *c)
+{
+    return c->now_ns(c->arg);
+}
 
 /* Of two moments. */
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
@@ -24,7 +27,8 @@ static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
-/* Now on this machine, for readers: "2026-11-21 11:00:00", NUL-terminated; empty where that is not known. */
+/* Now on this machine, for readers: "2026-11-21 11:00:00", NUL-terminated; empty where that is not
+ * known. */
 void clock_local(char out[static 32]);
 
 #endif

@@ -41,7 +41,8 @@ bool descriptor_is_end(int fd)
     socklen_t name_size = sizeof name, type_size = sizeof(int);
     int type;
 
-    return getsockname(fd, (struct sockaddr *)&name, &name_size) == 0 && name.ss_family == AF_UNIX &&
+    return getsockname(fd, (struct sockaddr *)&name, &name_size) == 0 &&
+           name.ss_family == AF_UNIX &&
            getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_SEQPACKET;
 }
 
@@ -49,9 +50,10 @@ int descriptor_send(int to, const void *p, size_t n, int fd)
 {
     struct iovec bytes = { .iov_base = (void *)(uintptr_t)p, .iov_len = n };
     union control control = { .bytes = { 0 } };
-    struct msghdr h = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
-    };
+    struct msghdr h = { .msg_iov = &bytes,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
     struct cmsghdr *c = CMSG_FIRSTHDR(&h);
     ssize_t sent;
 
@@ -65,7 +67,8 @@ int descriptor_send(int to, const void *p, size_t n, int fd)
     return sent < 0 ? -1 : 0;
 }
 
-/* The first of those that came; the control buffer has room for one more than is wanted, which is closed. */
+/* The first of those that came; the control buffer has room for one more than is wanted, which is
+ * closed. */
 static int first_of(struct msghdr *h)
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(h);
@@ -89,9 +92,10 @@ bool descriptor_recv(int from, void *p, size_t n, int *fd)
 {
     struct iovec bytes = { .iov_base = p, .iov_len = n };
     union control control;
-    struct msghdr h = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
-    };
+    struct msghdr h = { .msg_iov = &bytes,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
     ssize_t got;
 
     *fd = -1;
@@ -101,7 +105,8 @@ bool descriptor_recv(int from, void *p, size_t n, int *fd)
     if (got < 0)
         return false;
     *fd = first_of(&h);
-    if (*fd >= 0 && ((size_t)got != n || (h.msg_flags & MSG_TRUNC) || (!MSG_CMSG_CLOEXEC && fd_cloexec(*fd) < 0)))
+    if (*fd >= 0 && ((size_t)got != n || (h.msg_flags & MSG_TRUNC) ||
+                     (!MSG_CMSG_CLOEXEC && fd_cloexec(*fd) < 0)))
         fd_close(fd);
     return got > 0;
 }

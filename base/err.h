@@ -2,14 +2,15 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
-#define MUST_USE __attribute__((warn_unused_result))
+#define MUST_USE               __attribute__((warn_unused_result))
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
 struct err {
     char text[1024]; /* "" while nothing failed; cut, never overrun, when the words are longer */
 };
 
-/* Keeps the first text that is set. Always returns -1, so that failing is one line. err may be NULL. */
+/* Keeps the first text that is set. Always returns -1, so that failing is one line. err may be
+ * NULL. */
 int err_set(struct err *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The same, returning NULL for calls that give a pointer. */

@@ -14,7 +14,8 @@
 size_t library_of_driver(const char *env, const char *soname, const char *root,
                          const char *names[static LIBRARY_PLACES])
 {
-    static const char *const folders[] = { "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib" };
+    static const char *const folders[] = { "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib",
+                                           "/run/opengl-driver/lib" };
     static _Thread_local char paths[LIBRARY_PLACES - 1][512];
     const char *told = getenv(env);
     size_t n = 0;
@@ -75,15 +76,15 @@ static void *look_up(void *library, const struct library_row *row)
     return found;
 }
 
-int library_fill(void *library, const char *used, const struct library_row *row, size_t n, void *functions,
-                 struct err *err)
+int library_fill(void *library, const char *used, const struct library_row *row, size_t n,
+                 void *functions, struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         void *const found = look_up(library, &row[i]);
 
         if (!found && row[i].required)
-            return err_set(err, "%s has no %s: it is too old or broken, another version is needed", used,
-                           row[i].name[0]);
+            return err_set(err, "%s has no %s: it is too old or broken, another version is needed",
+                           used, row[i].name[0]);
         /* ISO C has no cast from object to function pointers */
         memcpy((char *)functions + row[i].at, &found, sizeof found);
     }

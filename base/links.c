@@ -11,8 +11,8 @@ unsigned links_rounds(unsigned n)
     return n < 2 ? 0 : n % 2 ? n : n - 1;
 }
 
-/* A round-robin tournament: the last seat stays, the others move on by one each round. With an odd number of ranks the
- * last seat is empty, and who sits opposite rests. */
+/* A round-robin tournament: the last seat stays, the others move on by one each round. With an odd
+ * number of ranks the last seat is empty, and who sits opposite rests. */
 size_t links_round(unsigned n, unsigned round, struct link_pair *out)
 {
     const unsigned seats = n + n % 2, moving = seats - 1;

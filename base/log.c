@@ -1,6 +1,6 @@
-/* log.c - see log.h. A line is built whole and written by one write(2) to a descriptor opened O_APPEND, so that lines
- * of several processes in one file are not torn. The open log is the process's, like its stderr: the only variables
- * with the process's lifetime in here. */
+/* log.c - see log.h. A line is built whole and written by one write(2) to a descriptor opened
+ * O_APPEND, so that lines of several processes in one file are not torn. The open log is the
+ * process's, like its stderr: the only variables with the process's lifetime in here. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -114,7 +114,8 @@ void log_at(enum log_level level, const char *room, const char *format, ...)
         text[0] = '\0';
     va_end(args);
     clock_iso8601(now);
-    n = snprintf(line, 256, "%s %s[%ld] %s %s: ", now, sink.process, (long)getpid(), level_name[level], room);
+    n = snprintf(line, 256, "%s %s[%ld] %s %s: ", now, sink.process, (long)getpid(),
+                 level_name[level], room);
     if (n > 255)
         n = 255;
     if (n > 0) {

@@ -1,5 +1,5 @@
-/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by itself. And secrets
- * that are overwritten before their memory is anybody's. */
+/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by
+ * itself. And secrets that are overwritten before their memory is anybody's. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -26,8 +26,8 @@ static inline void memory_return(void)
 #endif
 }
 
-/* From now on freed blocks of up to 8 MiB stay with malloc: while many large ones come and go, giving their pages back and
- * taking them anew costs more time than what is done with them. */
+/* From now on freed blocks of up to 8 MiB stay with malloc: while many large ones come and go,
+ * giving their pages back and taking them anew costs more time than what is done with them. */
 static inline void memory_keep(void)
 {
 #ifdef __GLIBC__
@@ -37,7 +37,8 @@ static inline void memory_keep(void)
 #endif
 }
 
-/* Freed blocks of `large` bytes and more go back to the system at once again, and so does what was kept. */
+/* Freed blocks of `large` bytes and more go back to the system at once again, and so does what was
+ * kept. */
 static inline void memory_keep_no_more(int large)
 {
 #ifdef __GLIBC__

@@ -48,9 +48,9 @@ static void set(int fd, int option, int value)
     (void)setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value);
 }
 
-/* What is lost again and again is sent after 0.2 s, 0.4 s, 0.8 s and so on: with 30 % of packets lost each way one
- * exchange in 200 is silent for a minute, and a large message is hundreds of them. With pauses of 3 s at most it is one
- * in millions. */
+/* What is lost again and again is sent after 0.2 s, 0.4 s, 0.8 s and so on: with 30 % of packets
+ * lost each way one exchange in 200 is silent for a minute, and a large message is hundreds of
+ * them. With pauses of 3 s at most it is one in millions. */
 static void keep_pace(int fd)
 {
     int before;

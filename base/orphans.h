@@ -1,4 +1,5 @@
-/* orphans.h - our children, as the system lists them: also those that came to us when their parents ended. */
+/* orphans.h - our children, as the system lists them: also those that came to us when their parents
+ * ended. */
 #ifndef BASE_ORPHANS_H
 #define BASE_ORPHANS_H
 

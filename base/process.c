@@ -1,5 +1,6 @@
-/* process.c - see process.h. The child between fork and exec calls async-signal-safe functions only; what fails there
- * comes back through a close-on-exec pipe whose silent end means that exec has happened. */
+/* process.c - see process.h. The child between fork and exec calls async-signal-safe functions
+ * only; what fails there comes back through a close-on-exec pipe whose silent end means that exec
+ * has happened. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -114,7 +115,10 @@ int fd_raise(int fd, int least)
 enum step { STEP_DIR, STEP_FDS, STEP_SESSION, STEP_EXEC };
 
 static const char *const step_words[] = {
-    "its directory", "its descriptors", "a session of its own", "the program",
+    "its directory",
+    "its descriptors",
+    "a session of its own",
+    "the program",
 };
 
 struct failure {
@@ -128,12 +132,14 @@ static int default_signals(void)
 
     for (int signo = 1; signo < NSIG; signo++)
         if (signo != SIGKILL && signo != SIGSTOP)
-            (void)signal(signo, SIG_DFL); /* those that the C library keeps for itself refuse; right so */
+            /* those that the C library keeps for itself refuse; right so */
+            (void)signal(signo, SIG_DFL);
     (void)sigemptyset(&none);
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* All sources are above 2 here (see raise_low), so that no dup2 overwrites one that is still to come. */
+/* All sources are above 2 here (see raise_low), so that no dup2 overwrites one that is still to
+ * come. */
 static int place_standard(const int from[3])
 {
     for (int to = 0; to < 3; to++)
@@ -180,7 +186,8 @@ static void child_run(const struct start *s)
     if (spec->session && setsid() < 0)
         child_fail(s, STEP_SESSION);
     if (spec->die_with_parent &&
-        process_die_with_parent(spec->last_words ? spec->last_words : SIGKILL, s->parent) < 0 && errno == ESRCH)
+        process_die_with_parent(spec->last_words ? spec->last_words : SIGKILL, s->parent) < 0 &&
+        errno == ESRCH)
         _exit(127);
     if (spec->cwd && chdir(spec->cwd) < 0)
         child_fail(s, STEP_DIR);
@@ -223,11 +230,14 @@ static int await_exec(int report, pid_t pid, const struct process_spec *spec, st
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof f || (unsigned)f.step > STEP_EXEC)
-        return err_set(err, "can't start %s: its child process failed before it ran", spec->argv[0]);
+        return err_set(err, "can't start %s: its child process failed before it ran",
+                       spec->argv[0]);
     errno = f.error;
     if (f.step == STEP_DIR)
-        return err_set(err, "can't start %s in %s: %s", spec->argv[0], spec->cwd, strerror(f.error));
-    return err_set(err, "can't start %s (%s): %s", spec->argv[0], step_words[f.step], strerror(f.error));
+        return err_set(err, "can't start %s in %s: %s", spec->argv[0], spec->cwd,
+                       strerror(f.error));
+    return err_set(err, "can't start %s (%s): %s", spec->argv[0], step_words[f.step],
+                   strerror(f.error));
 }
 
 /* The mask is full over the fork, so that no handler of ours runs in the child. */
@@ -255,7 +265,8 @@ pid_t process_start(const struct process_spec *spec, struct err *err)
     int report[2] = { -1, -1 };
     pid_t pid = -1;
 
-    if (raise_low(&s, spec) < 0 || fd_pipe(report) < 0 || (report[1] = fd_raise(report[1], 3)) < 0) {
+    if (raise_low(&s, spec) < 0 || fd_pipe(report) < 0 ||
+        (report[1] = fd_raise(report[1], 3)) < 0) {
         (void)err_set(err, "can't start %s: %s", spec->argv[0], strerror(errno));
         goto out;
     }

@@ -1,4 +1,5 @@
-/* random.h - the one seam for randomness and unique names. libsodium and libuuid stand behind it. */
+/* random.h - the one seam for randomness and unique names. libsodium and libuuid stand behind
+ * it. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -141,8 +141,9 @@ static int parse_number(const char **p, const char *end, unsigned size, unsigned
 
 static int bad_token(struct err *err, struct slice token)
 {
-    return err_set(err, "'%.*s' is not a rank: write numbers and ranges as in 0,3-5 or -1 (the last), or all",
-                   SLICE_ARG(token));
+    return err_set(
+        err, "'%.*s' is not a rank: write numbers and ranges as in 0,3-5 or -1 (the last), or all",
+        SLICE_ARG(token));
 }
 
 static int out_of_range(struct err *err, struct slice token, unsigned size)
@@ -177,7 +178,8 @@ static int parse_token(struct ranks *r, struct slice token, unsigned size, struc
     if (rc > 0)
         return out_of_range(err, token, size);
     if (first > last)
-        return err_set(err, "'%.*s' runs backwards: write the smaller rank first", SLICE_ARG(token));
+        return err_set(err, "'%.*s' runs backwards: write the smaller rank first",
+                       SLICE_ARG(token));
     if (ranks_add_range(r, first, last) < 0)
         return err_set(err, "out of memory");
     return 0;

@@ -18,17 +18,20 @@ struct ranks {
 
 void ranks_release(struct ranks *r);
 void ranks_clear(struct ranks *r);
-MUST_USE int ranks_add(struct ranks *r, unsigned rank);                /* -1: memory, or rank >= RANKS_MAX */
+/* -1: memory, or rank >= RANKS_MAX */
+MUST_USE int ranks_add(struct ranks *r, unsigned rank);
 MUST_USE int ranks_add_range(struct ranks *r, unsigned first, unsigned last);
 MUST_USE int ranks_copy(struct ranks *to, const struct ranks *from);
 void ranks_remove(struct ranks *r, unsigned rank);
 bool ranks_has(const struct ranks *r, unsigned rank);
 bool ranks_equal(const struct ranks *a, const struct ranks *b);
 unsigned ranks_count(const struct ranks *r);
-/* The first member that is >= from, or -1. for (long k = ranks_next(r, 0); k >= 0; k = ranks_next(r, k + 1)) */
+/* The first member that is >= from, or -1. for (long k = ranks_next(r, 0); k >= 0; k =
+ * ranks_next(r, k + 1)) */
 long ranks_next(const struct ranks *r, unsigned from);
 
-/* Adds "0", "1,3-5", "-1" (the last of size), "all". The err names the bad token, and size where it is out of range. */
+/* Adds "0", "1,3-5", "-1" (the last of size), "all". The err names the bad token, and size where it
+ * is out of range. */
 MUST_USE int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *err);
 /* Appends "0-2,5"; an empty set appends nothing. */
 MUST_USE int ranks_format(const struct ranks *r, struct buf *out);

@@ -23,8 +23,8 @@
 
 #define SOCKET_PATH_MAX 103u /* sun_path holds 108 bytes on Linux, 104 on macOS; one is the NUL */
 #define SOCKET_NAME_MAX 24u  /* what is kept free for names in the directory */
-#define DEPTH_MAX 64u
-#define PLACES 3u
+#define DEPTH_MAX       64u
+#define PLACES          3u
 
 /* ---- the directory ---- */
 
@@ -43,7 +43,8 @@ static bool lock_new(const char *dir, int *lock)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    *lock = fd < 0 ? -1 : openat(fd, LOCK, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    *lock = fd < 0 ? -1
+                   : openat(fd, LOCK, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0)
         (void)close(fd);
     if (*lock >= 0 && flock(*lock, LOCK_SH | LOCK_NB) == 0)
@@ -62,7 +63,8 @@ static int create_under(const char *base, char **dir, int *lock)
         return 0;
     for (int k = 0; k < TRIES; k++) {
         buf_clear(&path);
-        if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(), (uint32_t)random_u64()) < 0) {
+        if (buf_addf(&path, "%s/cellspan-%ld-%08" PRIx32, base, (long)getpid(),
+                     (uint32_t)random_u64()) < 0) {
             buf_release(&path);
             return -1;
         }
@@ -100,8 +102,11 @@ char *runtime_dir_create(int *lock, struct err *err)
         if (rc > 0)
             return dir;
     }
-    return err_null(err, "can't make a runtime directory under $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s; set TMPDIR to "
-                    "a directory with a short path that you may write to", strerror(errno));
+    return err_null(
+        err,
+        "can't make a runtime directory under $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s; set TMPDIR to "
+        "a directory with a short path that you may write to",
+        strerror(errno));
 }
 
 int runtime_dir_hold(const char *dir)
@@ -146,8 +151,8 @@ static int remove_entries(int dir, unsigned depth)
         return -1;
     }
     while ((entry = readdir(d)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0
-            && remove_entry(dirfd(d), entry->d_name, depth) < 0)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            remove_entry(dirfd(d), entry->d_name, depth) < 0)
             rc = -1;
     (void)closedir(d);
     return rc;
@@ -177,7 +182,8 @@ static bool is_runtime_dir(const char *name)
     const char *at = name + sizeof start - 1;
     size_t n;
 
-    if (strncmp(name, start, sizeof start - 1) != 0 || !(n = strspn(at, "0123456789")) || at[n] != '-')
+    if (strncmp(name, start, sizeof start - 1) != 0 || !(n = strspn(at, "0123456789")) ||
+        at[n] != '-')
         return false;
     return strspn(at + n + 1, "0123456789abcdef") == 8 && at[n + 9] == '\0';
 }
@@ -186,10 +192,12 @@ static bool is_mine(int fd)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 077) == 0;
 }
 
-/* One without a lock is empty, or just being made: then rmdir fails, or its maker takes another name. */
+/* One without a lock is empty, or just being made: then rmdir fails, or its maker takes another
+ * name. */
 static void sweep(int place, const char *name)
 {
     int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
@@ -236,8 +244,11 @@ char *runtime_path(const char *dir, const char *name, struct err *err)
     struct buf path = BUF_INIT;
 
     if (strlen(dir) + 1 + strlen(name) > SOCKET_PATH_MAX)
-        return err_null(err, "%s/%s is longer than the %u bytes that a socket's path may have; set TMPDIR to a "
-                        "directory with a shorter path", dir, name, SOCKET_PATH_MAX);
+        return err_null(
+            err,
+            "%s/%s is longer than the %u bytes that a socket's path may have; set TMPDIR to a "
+            "directory with a shorter path",
+            dir, name, SOCKET_PATH_MAX);
     if (buf_addf(&path, "%s/%s", dir, name) < 0)
         return err_null(err, "out of memory");
     return buf_take(&path);
@@ -267,7 +278,8 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* 1: *found is the path, the caller's; 0: not there; -1: memory is out. `tried` collects where it was looked for. */
+/* 1: *found is the path, the caller's; 0: not there; -1: memory is out. `tried` collects where it
+ * was looked for. */
 static int look_in(struct slice dir, const char *program, char **found, struct buf *tried)
 {
     struct buf path = BUF_INIT;
@@ -357,8 +369,11 @@ char *runtime_find(const char *program, struct err *err)
     }
     rc = look_everywhere(program, &found, &tried);
     if (rc == 0)
-        (void)err_set(err, "there is no %s (looked in %s); is cellspan installed whole? CELLSPAN_LIBEXECDIR names its "
-                      "directory", program, tried.p ? tried.p : "");
+        (void)err_set(
+            err,
+            "there is no %s (looked in %s); is cellspan installed whole? CELLSPAN_LIBEXECDIR names its "
+            "directory",
+            program, tried.p ? tried.p : "");
     else if (rc < 0 || !found)
         (void)err_set(err, "out of memory");
     buf_release(&tried);

@@ -32,7 +32,8 @@ static inline bool slice_is(struct slice a, const char *text)
     return slice_equal(a, slice_text(text));
 }
 
-/* Cuts the first line off *text, which begins behind its newline then; the last line may have none. */
+/* Cuts the first line off *text, which begins behind its newline then; the last line may have
+ * none. */
 static inline struct slice slice_line(struct slice *text)
 {
     const char *end = text->n ? (const char *)memchr(text->p, '\n', text->n) : NULL;

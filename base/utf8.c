@@ -3,7 +3,8 @@
 
 #include <stdint.h>
 
-/* What the second byte may be after `lead`, and how long the sequence is; 0: no sequence starts so. */
+/* What the second byte may be after `lead`, and how long the sequence is; 0: no sequence starts
+ * so. */
 static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
 {
     *low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
@@ -15,8 +16,8 @@ static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
     return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-/* How many of the n > 0 bytes at p are as they must be; *whole says whether they make a character. At least 1 when not
- * whole: the part that one U+FFFD stands for. */
+/* How many of the n > 0 bytes at p are as they must be; *whole says whether they make a character.
+ * At least 1 when not whole: the part that one U+FFFD stands for. */
 static size_t character(const uint8_t *p, size_t n, bool *whole)
 {
     uint8_t low, high;
@@ -33,7 +34,8 @@ static size_t character(const uint8_t *p, size_t n, bool *whole)
     return got;
 }
 
-/* The length of the valid text at the start. Runs of ASCII, the most of what there is, go eight bytes at a time. */
+/* The length of the valid text at the start. Runs of ASCII, the most of what there is, go eight
+ * bytes at a time. */
 static size_t valid_prefix(const uint8_t *p, size_t n)
 {
     size_t at = 0;

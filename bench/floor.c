@@ -1,6 +1,7 @@
-/* floor.c - the least that a kernel can do, in C: it checks a request's signature, signs and sends all the messages that
- * answer it, and executes nothing. The time that a client measures with it is the client's own, ZeroMQ's and HMAC's; what
- * another kernel takes beyond that is that kernel's own. It parses no JSON, so it serves roundtrip.py and nobody else.
+/* floor.c - the least that a kernel can do, in C: it checks a request's signature, signs and sends
+ * all the messages that answer it, and executes nothing. The time that a client measures with it is
+ * the client's own, ZeroMQ's and HMAC's; what another kernel takes beyond that is that kernel's
+ * own. It parses no JSON, so it serves roundtrip.py and nobody else.
  *
  *   cc -O2 -pthread floor.c -o floor $(pkg-config --cflags --libs libzmq libsodium jansson)
  *   ./floor CONNECTION_FILE
@@ -15,15 +16,16 @@
 #include <unistd.h>
 #include <zmq.h>
 
-/* Frames of a request: identity, delimiter, signature, header, parent header, metadata, content; each cut at FRAME_MAX. */
+/* Frames of a request: identity, delimiter, signature, header, parent header, metadata, content;
+ * each cut at FRAME_MAX. */
 enum { IDENTITY, DELIMITER, SIGNATURE, HEADER, PARENT, METADATA, CONTENT, FRAMES };
 #define FRAME_MAX 65536
-#define HEX_MAX (2 * crypto_auth_hmacsha256_BYTES + 1)
+#define HEX_MAX   (2 * crypto_auth_hmacsha256_BYTES + 1)
 #define LINGER_US 50000
 
-#define INFO                                                                                                           \
-    "{\"status\":\"ok\",\"protocol_version\":\"5.3\",\"implementation\":\"floor\",\"implementation_version\":\"0\","  \
-    "\"banner\":\"\",\"help_links\":[],\"language_info\":{\"name\":\"python\",\"version\":\"3\","                      \
+#define INFO                                                                                                         \
+    "{\"status\":\"ok\",\"protocol_version\":\"5.3\",\"implementation\":\"floor\",\"implementation_version\":\"0\"," \
+    "\"banner\":\"\",\"help_links\":[],\"language_info\":{\"name\":\"python\",\"version\":\"3\","                    \
     "\"mimetype\":\"text/x-python\",\"file_extension\":\".py\"}}"
 
 struct frame {
@@ -35,8 +37,8 @@ struct floor {
     const json_t *connection;
     const char *key;
     void *context, *shell, *control, *in, *iopub, *heartbeat;
-    unsigned long sent;   /* messages: their ids */
-    unsigned long count;  /* execution_count */
+    unsigned long sent;  /* messages: their ids */
+    unsigned long count; /* execution_count */
     struct frame frame[FRAMES];
 };
 
@@ -48,9 +50,11 @@ static void *bound(struct floor *f, int type, const char *name)
     void *socket = zmq_socket(f->context, type);
 
     snprintf(port, sizeof port, "%s_port", name);
-    snprintf(endpoint, sizeof endpoint, "tcp://%s:%lld", json_string_value(json_object_get(f->connection, "ip")),
+    snprintf(endpoint, sizeof endpoint, "tcp://%s:%lld",
+             json_string_value(json_object_get(f->connection, "ip")),
              (long long)json_integer_value(json_object_get(f->connection, port)));
-    if (!socket || zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) < 0 || zmq_bind(socket, endpoint) < 0) {
+    if (!socket || zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) < 0 ||
+        zmq_bind(socket, endpoint) < 0) {
         perror(endpoint);
         return NULL;
     }
@@ -70,15 +74,17 @@ static void sign(const struct floor *f, const char *const part[4], char hex[HEX_
 }
 
 /* to: whom a ROUTER's message is for, or the topic on iopub. */
-static void tell(struct floor *f, void *socket, const char *to, size_t to_n, const char *type, const char *content)
+static void tell(struct floor *f, void *socket, const char *to, size_t to_n, const char *type,
+                 const char *content)
 {
     char header[256], hex[HEX_MAX];
     const char *part[4] = { header, f->frame[HEADER].bytes, "{}", content };
 
-    snprintf(header, sizeof header,
-             "{\"msg_id\":\"%lu\",\"session\":\"floor\",\"username\":\"floor\",\"date\":\"2026-01-01T00:00:00.000000Z\","
-             "\"msg_type\":\"%s\",\"version\":\"5.4\"}",
-             f->sent++, type);
+    snprintf(
+        header, sizeof header,
+        "{\"msg_id\":\"%lu\",\"session\":\"floor\",\"username\":\"floor\",\"date\":\"2026-01-01T00:00:00.000000Z\","
+        "\"msg_type\":\"%s\",\"version\":\"5.4\"}",
+        f->sent++, type);
     sign(f, part, hex);
     zmq_send(socket, to, to_n, ZMQ_SNDMORE);
     zmq_send(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE);
@@ -123,7 +129,8 @@ static bool receive(struct floor *f, void *socket)
     if (!fits || n != FRAMES)
         return false;
     sign(f, part, hex);
-    return f->frame[SIGNATURE].n == HEX_MAX - 1 && sodium_memcmp(hex, f->frame[SIGNATURE].bytes, HEX_MAX - 1) == 0;
+    return f->frame[SIGNATURE].n == HEX_MAX - 1 &&
+           sodium_memcmp(hex, f->frame[SIGNATURE].bytes, HEX_MAX - 1) == 0;
 }
 
 static void execute(struct floor *f, void *socket)
@@ -134,10 +141,14 @@ static void execute(struct floor *f, void *socket)
     if (!strstr(content, "\"silent\": true") && !strstr(content, "\"silent\":true")) {
         snprintf(text, sizeof text, "{\"code\":\"1+1\",\"execution_count\":%lu}", ++f->count);
         publish(f, "execute_input", text);
-        snprintf(text, sizeof text, "{\"data\":{\"text/plain\":\"2\"},\"metadata\":{},\"execution_count\":%lu}", f->count);
+        snprintf(text, sizeof text,
+                 "{\"data\":{\"text/plain\":\"2\"},\"metadata\":{},\"execution_count\":%lu}",
+                 f->count);
         publish(f, "execute_result", text);
     }
-    snprintf(text, sizeof text, "{\"status\":\"ok\",\"execution_count\":%lu,\"payload\":[],\"user_expressions\":{}}", f->count);
+    snprintf(text, sizeof text,
+             "{\"status\":\"ok\",\"execution_count\":%lu,\"payload\":[],\"user_expressions\":{}}",
+             f->count);
     reply(f, socket, "execute_reply", text);
 }
 
@@ -169,7 +180,8 @@ static void *echo(void *socket)
 static void serve(struct floor *f)
 {
     for (;;) {
-        zmq_pollitem_t item[] = { { .socket = f->control, .events = ZMQ_POLLIN }, { .socket = f->shell, .events = ZMQ_POLLIN } };
+        zmq_pollitem_t item[] = { { .socket = f->control, .events = ZMQ_POLLIN },
+                                  { .socket = f->shell, .events = ZMQ_POLLIN } };
 
         if (zmq_poll(item, 2, -1) < 0)
             continue;
@@ -198,7 +210,8 @@ int main(int argc, char **argv)
     f.in = bound(&f, ZMQ_ROUTER, "stdin");
     f.iopub = bound(&f, ZMQ_PUB, "iopub");
     f.heartbeat = bound(&f, ZMQ_ROUTER, "hb");
-    if (!f.shell || !f.control || !f.in || !f.iopub || !f.heartbeat || pthread_create(&thread, NULL, echo, f.heartbeat))
+    if (!f.shell || !f.control || !f.in || !f.iopub || !f.heartbeat ||
+        pthread_create(&thread, NULL, echo, f.heartbeat))
         return 1;
     serve(&f);
     usleep(LINGER_US); /* until the last messages have left */

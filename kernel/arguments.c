@@ -15,8 +15,10 @@ static const struct row {
     const char *name, *value, *help;
     size_t at; /* in struct arguments */
 } rows[] = {
-    { "-f", "FILE", "the connection file that Jupyter wrote", offsetof(struct arguments, connection_file) },
-    { "--python", "PATH", "the Python of home and of the ranks (python3)", offsetof(struct arguments, python) },
+    { "-f", "FILE", "the connection file that Jupyter wrote",
+      offsetof(struct arguments, connection_file) },
+    { "--python", "PATH", "the Python of home and of the ranks (python3)",
+      offsetof(struct arguments, python) },
     { "--python-version", "V", "its version, for clients that ask before home is ready",
       offsetof(struct arguments, python_version) },
 };
@@ -25,13 +27,15 @@ static const struct row {
 
 static void print_help(void)
 {
-    puts("usage: cellspan-kernel [--python PATH] [--python-version V] -f FILE [--Class.trait=VALUE ...]\n\n"
-         "The cellspan kernel for Jupyter. Clients start it from a kernelspec; `cellspan install` writes one.\n");
+    puts(
+        "usage: cellspan-kernel [--python PATH] [--python-version V] -f FILE [--Class.trait=VALUE ...]\n\n"
+        "The cellspan kernel for Jupyter. Clients start it from a kernelspec; `cellspan install` writes one.\n");
     for (size_t k = 0; k < ROWS; k++)
         printf("  %-18s %-6s %s\n", rows[k].name, rows[k].value, rows[k].help);
-    puts("  --Class.trait=VALUE       a setting for IPython in home, as ipykernel takes it: --InteractiveShell.cache_size=100\n"
-         "  --help, --version\n\n"
-         "Other arguments are ignored, with a warning: clients pass on what they were started with.");
+    puts(
+        "  --Class.trait=VALUE       a setting for IPython in home, as ipykernel takes it: --InteractiveShell.cache_size=100\n"
+        "  --help, --version\n\n"
+        "Other arguments are ignored, with a warning: clients pass on what they were started with.");
 }
 
 static const struct row *row_of(const char *name)
@@ -50,7 +54,8 @@ static bool is_trait(const char *text)
     return class_size > 0 && isupper((unsigned char)text[2]) && text[2 + class_size] == '.';
 }
 
-/* How many of the arguments at v are one trait: 2 where its value is an argument of its own, 0: none. */
+/* How many of the arguments at v are one trait: 2 where its value is an argument of its own, 0:
+ * none. */
 static int trait_size(char *const *v, int n)
 {
     if (!is_trait(v[0]))
@@ -71,7 +76,10 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
         }
         if (!row) {
             if (n == 0)
-                fprintf(stderr, "cellspan-kernel: %s: unknown argument, ignored (see cellspan-kernel --help)\n", argv[k]);
+                fprintf(
+                    stderr,
+                    "cellspan-kernel: %s: unknown argument, ignored (see cellspan-kernel --help)\n",
+                    argv[k]);
             for (int i = 0; i < n; i++) /* what is in front has been read */
                 argv[o->n_traits++] = argv[k + i];
             k += n ? n - 1 : 0;
@@ -83,8 +91,9 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
     }
     if (!o->connection_file)
         return err_set(
-            err, "no connection file is given: Jupyter passes it as -f FILE (start the kernel from JupyterLab, or "
-                 "with `jupyter console --kernel cellspan`)");
+            err,
+            "no connection file is given: Jupyter passes it as -f FILE (start the kernel from JupyterLab, or "
+            "with `jupyter console --kernel cellspan`)");
     return 0;
 }
 

@@ -18,8 +18,10 @@
 #include "kernel/cell/notebook.h"
 #include "kernel/jupyter/front.h"
 
-#define WAITING_MAX    (8u << 20) /* bytes of output that may wait within; above, workers get no credit */
-#define BURST          (1u << 20) /* bytes of output after which memory is given back, once there is time */
+/* bytes of output that may wait within; above, workers get no credit */
+#define WAITING_MAX (8u << 20)
+/* bytes of output after which memory is given back, once there is time */
+#define BURST          (1u << 20)
 #define PARENT_LOOK_NS NS_PER_S
 
 struct house {
@@ -49,11 +51,13 @@ static void balance(struct house *h)
 
 /* ---- the notebook's doors ---- */
 
-static void door_publish(void *arg, const struct request *parent, const char *type, const struct parcel *p)
+static void door_publish(void *arg, const struct request *parent, const char *type,
+                         const struct parcel *p)
 {
     struct err err = { "" };
 
-    complain(front_publish(((struct house *)arg)->front, parent, type, p->content, p->metadata, p->buffers, p->n, &err),
+    complain(front_publish(((struct house *)arg)->front, parent, type, p->content, p->metadata,
+                           p->buffers, p->n, &err),
              &err);
 }
 
@@ -61,7 +65,8 @@ static void door_reply(void *arg, struct request *r, const char *type, const str
 {
     struct err err = { "" };
 
-    complain(front_reply_with(((struct house *)arg)->front, r, type, p->content, p->metadata, p->buffers, p->n, &err),
+    complain(front_reply_with(((struct house *)arg)->front, r, type, p->content, p->metadata,
+                              p->buffers, p->n, &err),
              &err);
 }
 
@@ -89,7 +94,8 @@ static void door_shutdown(void *arg)
     loop_stop(((struct house *)arg)->loop);
 }
 
-static int door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+static int door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m,
+                     struct err *err)
 {
     const int rc = agents_send(((struct house *)arg)->agents, workers, n, m, err);
 
@@ -133,7 +139,8 @@ static void door_wake(void *arg, uint64_t due_ns)
     }
 }
 
-static int door_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
+static int door_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m,
+                           struct err *err)
 {
     const int rc = agents_send_nodes(((struct house *)arg)->agents, nodes, n, m, err);
 
@@ -157,8 +164,8 @@ static void door_cancel(void *arg, uint64_t blob)
     agents_cancel(((struct house *)arg)->agents, blob);
 }
 
-static int door_engine_start(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *engine,
-                             struct err *err)
+static int door_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
+                             unsigned *engine, struct err *err)
 {
     return agents_engine_start(((struct house *)arg)->agents, name, spec, ranks, engine, err);
 }
@@ -324,8 +331,9 @@ static int watch_signals(struct house *h, struct err *err)
     return h->interrupt && h->terminate && h->tick ? watch_parent(h, err) : -1;
 }
 
-/* Jupyter's server names the notebook to the kernels that it starts. What a kernel of ours passes on to programs in its
- * cells, such as papermill, says nothing of theirs: so it notes the name for them. */
+/* Jupyter's server names the notebook to the kernels that it starts. What a kernel of ours passes
+ * on to programs in its cells, such as papermill, says nothing of theirs: so it notes the name for
+ * them. */
 static bool has_page(void)
 {
     static const char noted[] = "CELLSPAN_SESSION_NAME";
@@ -341,7 +349,9 @@ static int open_notebook(struct house *h, const struct arguments *o, struct err 
 {
     const struct doors doors = doors_of(h);
     char run_id[UUID_TEXT_SIZE];
-    struct notebook_config config = { .python = o->python, .python_version = o->python_version, .run_id = run_id,
+    struct notebook_config config = { .python = o->python,
+                                      .python_version = o->python_version,
+                                      .run_id = run_id,
                                       .page = has_page() };
 
     random_uuid(run_id);
@@ -355,7 +365,11 @@ static int start_agents(struct house *h, const struct arguments *o, struct err *
     const struct agents_config config = {
         .folder = h->folder,
         .python = o->python,
-        .handler = { .message = came_message, .up = came_up, .lost = came_lost, .engine = came_engine, .arg = h },
+        .handler = { .message = came_message,
+                     .up = came_up,
+                     .lost = came_lost,
+                     .engine = came_engine,
+                     .arg = h },
     };
 
     h->agents = agents_create(h->loop, &config, err);
@@ -372,8 +386,8 @@ struct house *house_create(struct loop *loop, const struct arguments *arguments,
     h->parent_fd = h->lock = -1;
     runtime_sweep();
     if (!(h->front = front_create(loop, arguments->connection_file, came_request, h, err)) ||
-        !(h->folder = runtime_dir_create(&h->lock, err)) || watch_signals(h, err) < 0 || open_notebook(h, arguments, err) < 0 ||
-        start_agents(h, arguments, err) < 0) {
+        !(h->folder = runtime_dir_create(&h->lock, err)) || watch_signals(h, err) < 0 ||
+        open_notebook(h, arguments, err) < 0 || start_agents(h, arguments, err) < 0) {
         house_destroy(h);
         return NULL;
     }

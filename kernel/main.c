@@ -28,14 +28,16 @@ int main(int argc, char **argv)
     const int parsed = arguments_parse(&arguments, argc, argv, &err);
 
 #ifdef __linux__
-    mallopt(M_ARENA_MAX, 2); /* ZeroMQ's thread gets an arena of its own; more would only cost memory */
+    /* ZeroMQ's thread gets an arena of its own; more would only cost memory */
+    mallopt(M_ARENA_MAX, 2);
 #endif
     log_open("kernel");
     if (parsed == 1)
         return EXIT_SUCCESS;
     if (parsed == 0 && process_adopt_orphans() < 0)
         log_info("main", "no subreaper here: orphans of users' code are not ours to end");
-    if (parsed < 0 || arguments_hand_on(&arguments, &err) < 0 || random_open(&err) < 0 || run(&arguments, &err) < 0) {
+    if (parsed < 0 || arguments_hand_on(&arguments, &err) < 0 || random_open(&err) < 0 ||
+        run(&arguments, &err) < 0) {
         fprintf(stderr, "cellspan-kernel: %s\n", err.text);
         return EXIT_FAILURE;
     }

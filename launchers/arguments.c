@@ -10,7 +10,7 @@
 #include "base/path.h"
 
 #define SECONDS_LIMIT 86400ul
-#define RANKS_LIMIT 65536 /* base/ranks.h: a rank number is below this */
+#define RANKS_LIMIT   65536 /* base/ranks.h: a rank number is below this */
 
 static const char usage[] = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]";
 
@@ -27,7 +27,8 @@ static int read_ranks(struct launch_arguments *a, const char *text, struct err *
     return 0;
 }
 
-int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what, struct err *err)
+int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what,
+                          struct err *err)
 {
     const char *const name = path_name(argv[0]);
     char **arg = argv + 1;
@@ -63,7 +64,8 @@ int launch_seconds(const char *variable, unsigned long normally, uint64_t *ns, s
         errno = 0;
         s = strtoul(text, &end, 10);
         if (errno || *end || *text == '-' || s < 1 || s > SECONDS_LIMIT)
-            return err_set(err, "%s=%s: seconds are wanted, from 1 to %lu", variable, text, SECONDS_LIMIT);
+            return err_set(err, "%s=%s: seconds are wanted, from 1 to %lu", variable, text,
+                           SECONDS_LIMIT);
     }
     *ns = s * NS_PER_S;
     return 0;

@@ -1,5 +1,6 @@
-/* cellspan-launch-local - the engine "local": this machine is the one node, so the agent is executed in place. Its
- * stdin, pid and parent are the launcher's own; docs/launchers.md says what every engine is told and must do. */
+/* cellspan-launch-local - the engine "local": this machine is the one node, so the agent is
+ * executed in place. Its stdin, pid and parent are the launcher's own; docs/launchers.md says what
+ * every engine is told and must do. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ int main(int argc, char **argv)
 {
     struct launch_arguments a;
     struct err err = { "" };
-    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on this machine.", &err);
+    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on this machine.",
+                                           &err);
     char *program = NULL;
 
     (void)argc;

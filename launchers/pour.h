@@ -12,13 +12,11 @@ struct pour {
     struct buf rest;
 };
 
-#define POUR_INIT                                                                                                      \
-    {                                                                                                                  \
-        BUF_INIT                                                                                                       \
-    }
+#define POUR_INIT { BUF_INIT }
 
 void pour_release(struct pour *p);
-/* Passes on every line that the bytes complete. A '\r' ends a line too; empty lines are left out. */
+/* Passes on every line that the bytes complete. A '\r' ends a line too; empty lines are left
+ * out. */
 void pour_bytes(struct pour *p, const char *bytes, size_t n, pour_f f, void *arg);
 /* Nothing follows: what is there is the last line. */
 void pour_end(struct pour *p, pour_f f, void *arg);

@@ -1,4 +1,5 @@
-/* report.c - see report.h. The kernel reads stdout to its end; when it is gone nobody wants the lines any more. */
+/* report.c - see report.h. The kernel reads stdout to its end; when it is gone nobody wants the
+ * lines any more. */
 #include "launchers/report.h"
 
 #include <stdarg.h>

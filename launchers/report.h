@@ -1,5 +1,5 @@
-/* report.h - the lines on stdout that a launcher tells the kernel; docs/launchers.md says what they mean. Each leaves
- * at once. */
+/* report.h - the lines on stdout that a launcher tells the kernel; docs/launchers.md says what they
+ * mean. Each leaves at once. */
 #ifndef LAUNCHERS_REPORT_H
 #define LAUNCHERS_REPORT_H
 

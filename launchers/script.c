@@ -10,9 +10,9 @@
 
 #define AGENT "cellspan-agent"
 /* Containers on one machine share its boot, and are machines of their own all the same. */
-#define MACHINE                                                                                                        \
-    "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                                         \
-    "s=$(readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/uts 2>/dev/null) && "                              \
+#define MACHINE                                                                                    \
+    "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                     \
+    "s=$(readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/uts 2>/dev/null) && "          \
     "echo \"" SCRIPT_MARK SCRIPT_MACHINE "\"$b $s; "
 
 /* "~/x" is meant to be the remote user's. */
@@ -28,7 +28,8 @@ static bool is_told(const char *prefix)
     return prefix && *prefix;
 }
 
-/* Where the agent may be, as words: where it was told, and nowhere else, or at the path that it has here. */
+/* Where the agent may be, as words: where it was told, and nowhere else, or at the path that it has
+ * here. */
 static int add_candidates(struct buf *out, const struct script_spec *spec)
 {
     const char *program = spec->command[0];
@@ -36,13 +37,15 @@ static int add_candidates(struct buf *out, const struct script_spec *spec)
 
     if (is_told(spec->prefix))
         rc = buf_add_text(out, " ") < 0 || add_path(out, spec->prefix) < 0 ||
-             buf_add_text(out, "/libexec/cellspan/") < 0 || words_quote(out, path_name(program)) < 0;
+             buf_add_text(out, "/libexec/cellspan/") < 0 ||
+             words_quote(out, path_name(program)) < 0;
     else if (program[0] == '/')
         rc = buf_add_text(out, " ") < 0 || words_quote(out, program) < 0;
     return rc ? -1 : 0;
 }
 
-/* On PATH; and beside the `cellspan` that is there, for the agent's own folder seldom stands in PATH. */
+/* On PATH; and beside the `cellspan` that is there, for the agent's own folder seldom stands in
+ * PATH. */
 static int add_search(struct buf *out, const char *name)
 {
     int rc = buf_add_text(out, "[ \"$a\" ] || a=$(command -v ") < 0 || words_quote(out, name) < 0 ||
@@ -56,8 +59,8 @@ static int add_search(struct buf *out, const char *name)
 static int add_settings(struct buf *out, const struct script_spec *spec)
 {
     for (size_t i = 0; i < spec->settings; i++)
-        if (buf_addf(out, "export %s=", spec->setting[i].name) < 0 || words_quote(out, spec->setting[i].value) < 0 ||
-            buf_add_text(out, "; ") < 0)
+        if (buf_addf(out, "export %s=", spec->setting[i].name) < 0 ||
+            words_quote(out, spec->setting[i].value) < 0 || buf_add_text(out, "; ") < 0)
             return -1;
     return 0;
 }
@@ -74,12 +77,15 @@ static int add_all(struct buf *out, const struct script_spec *spec)
     if (add_settings(out, spec) < 0)
         return -1;
     if (buf_add_text(out, "a=; for p in") < 0 || add_candidates(out, spec) < 0 ||
-        buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") < 0 ||
+        buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") <
+            0 ||
         (!is_told(spec->prefix) && add_search(out, name) < 0) ||
-        buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") < 0)
+        buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") <
+            0)
         return -1;
     if (strcmp(name, AGENT) == 0 &&
-        buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)
+        buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION
+                          "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)
         return -1;
     if (buf_add_text(out, MACHINE) < 0)
         return -1;
@@ -99,13 +105,15 @@ int script_line(struct buf *out, const struct script_spec *spec, struct err *err
 void script_missing(char *text, size_t size, const char *program, const char *prefix)
 {
     if (is_told(prefix))
-        snprintf(text, size,
-                 "there is no %s/libexec/cellspan/%s, where CELLSPAN_REMOTE_PREFIX says; set it, in the notebook's "
-                 "environment, to the folder that holds it there, or unset it",
-                 prefix, program);
+        snprintf(
+            text, size,
+            "there is no %s/libexec/cellspan/%s, where CELLSPAN_REMOTE_PREFIX says; set it, in the notebook's "
+            "environment, to the folder that holds it there, or unset it",
+            prefix, program);
     else
-        snprintf(text, size,
-                 "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
-                 "libexec/cellspan/%s on that machine",
-                 program, program);
+        snprintf(
+            text, size,
+            "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
+            "libexec/cellspan/%s on that machine",
+            program, program);
 }

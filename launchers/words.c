@@ -54,7 +54,8 @@ static int out_of_memory(struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* Behind an opening quote: up to the one that closes it. Between "…", \ quotes only what means something there. */
+/* Behind an opening quote: up to the one that closes it. Between "…", \ quotes only what means
+ * something there. */
 static int read_quoted(struct reader *r, char quote, struct err *err)
 {
     const char *const from = r->at - 1;
@@ -114,7 +115,8 @@ int words_split(struct words *w, const char *text, struct err *err)
 
 static bool is_plain(const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%+-";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%+-";
 
     return *word && word[strspn(word, plain)] == '\0';
 }

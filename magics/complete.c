@@ -1,11 +1,12 @@
-/* complete.c - what Tab offers on a magic's line: names of magics, options, and the values that are known here.
- * Python names and paths are home's to complete, so the answer there is "not ours". */
+/* complete.c - what Tab offers on a magic's line: names of magics, options, and the values that are
+ * known here. Python names and paths are home's to complete, so the answer there is "not ours". */
 #include <stdio.h>
 
 #include "base/buf.h"
 #include "magics/head.h"
 
-#define NAME_LETTERS 3u /* from there on a name that is being typed can hardly be one of IPython's magics */
+/* from there on a name that is being typed can hardly be one of IPython's magics */
+#define NAME_LETTERS 3u
 #define RANKS_SHOWN  64u
 
 struct offers {
@@ -65,7 +66,8 @@ static size_t rank_start(struct slice typed)
 {
     size_t at = typed.n;
 
-    while (at > 0 && typed.p[at - 1] != ',' && !(typed.p[at - 1] == '-' && at > 1 && typed.p[at - 2] != ','))
+    while (at > 0 && typed.p[at - 1] != ',' &&
+           !(typed.p[at - 1] == '-' && at > 1 && typed.p[at - 2] != ','))
         at--;
     return at;
 }
@@ -142,8 +144,8 @@ static void offer_commands(struct offers *o, const struct magic *m)
 }
 
 /* *start: where the word being typed starts, in the line; moves on to where the offers start. */
-static int offer_line(struct offers *o, const struct place *p, const char *typed, struct slice raw, size_t *start,
-                      unsigned world)
+static int offer_line(struct offers *o, const struct place *p, const char *typed, struct slice raw,
+                      size_t *start, unsigned world)
 {
     const char *attached = NULL;
     const struct option *row = option_find(p->magic, p->cell, typed, &attached);
@@ -177,8 +179,8 @@ static int offer_line(struct offers *o, const struct place *p, const char *typed
     return 1;
 }
 
-static int complete_line(struct offers *o, const struct head *h, struct slice cell, size_t at, unsigned world,
-                         size_t *start)
+static int complete_line(struct offers *o, const struct head *h, struct slice cell, size_t at,
+                         unsigned world, size_t *start)
 {
     const size_t line_at = (size_t)(h->line.p - cell.p);
     const struct slice line = slice_of(h->line.p, at - line_at);

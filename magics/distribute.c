@@ -7,9 +7,11 @@
 
 static const char *const own[] = { "own", NULL };
 static const char *const gpu[] = { "gpu", NULL };
-static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL }; /* enum plan_merge, in its order */
+/* enum plan_merge, in its order */
+static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL };
 static const char *const backends[] = { "nccl", "gloo", NULL };
-static const char *const engines[] = { "local", "ssh", "slurm", NULL }; /* others are found on PATH */
+/* others are found on PATH */
+static const char *const engines[] = { "local", "ssh", "slurm", NULL };
 
 static const struct option options[] = {
     { .name = "nproc",
@@ -168,7 +170,8 @@ static int stray_word(const struct call *call, struct err *err)
     if (word[0] && strspn(word, "0123456789") == strlen(word))
         return err_set(err, "%s: unexpected word; did you mean -n %s?", shown, shown);
     if (strlen(word) > 3 && strcmp(word + strlen(word) - 3, ".py") == 0)
-        return err_set(err, "%s: unexpected word; a script runs with one %%: %%distribute %s", shown, shown);
+        return err_set(err, "%s: unexpected word; a script runs with one %%: %%distribute %s",
+                       shown, shown);
     return err_set(err, "%s: unexpected word (%%%%distribute takes options only)", shown);
 }
 
@@ -188,7 +191,8 @@ static int body_set(const struct call *call, struct plan *plan, struct err *err)
     if (call->words_n)
         return stray_word(call, err);
     if (blank(call->body))
-        return err_set(err, "%%%%distribute: there is nothing to run (the code goes below this line)");
+        return err_set(err,
+                       "%%%%distribute: there is nothing to run (the code goes below this line)");
     if (!(plan->body = malloc(above + call->body.n + 1)))
         return err_set(err, "out of memory");
     memset(plan->body, '\n', above);
@@ -212,17 +216,22 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
     if (!call->words_n)
         return call->module
                    ? err_set(err, "-m: needs a value (-m MODULE)")
-                   : err_set(err, "%%distribute: which script? (%%distribute [options] script.py, or -m module; "
-                                  "%%%%distribute runs the cell)");
+                   : err_set(
+                         err,
+                         "%%distribute: which script? (%%distribute [options] script.py, or -m module; "
+                         "%%%%distribute runs the cell)");
     if (call->module && list_add(&plan->argv, "-m", 2) < 0)
         return err_set(err, "out of memory");
     for (size_t i = 0; i < call->words_n; i++) {
         const char *word = call->tokens.v[call->words[i]].text;
 
         if (i == 0 && !call->module && is_code(word))
-            return err_set(err, "%%distribute runs a script; code runs below %%%%distribute, on top of the cell");
+            return err_set(
+                err,
+                "%%distribute runs a script; code runs below %%%%distribute, on top of the cell");
         if (i == 0 && !*word)
-            return err_set(err, "%%distribute: the name of the %s is empty", call->module ? "module" : "script");
+            return err_set(err, "%%distribute: the name of the %s is empty",
+                           call->module ? "module" : "script");
         if (list_add(&plan->argv, word, strlen(word)) < 0)
             return err_set(err, "out of memory");
     }
@@ -236,7 +245,8 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
 
     if (!plan->no_gpu)
         return 0;
-    if (plan->n == PLAN_N_GPU && (option_given(call, "nproc", &as) || option_given(call, "nproc-per-node", &as)))
+    if (plan->n == PLAN_N_GPU &&
+        (option_given(call, "nproc", &as) || option_given(call, "nproc-per-node", &as)))
         return err_set(err, "%s gpu and --no-gpu exclude each other", as);
     if (plan->share)
         return err_set(err, "--share and --no-gpu exclude each other");
@@ -266,7 +276,8 @@ const struct magic magic_distribute = {
     .cell = true,
     .script = true,
     .usage = usage,
-    .about = "Runs Python on many ranks. The value of rank 0's last expression is the cell's result.",
+    .about =
+        "Runs Python on many ranks. The value of rank 0's last expression is the cell's result.",
     .options = options,
     .finish = finish,
 };

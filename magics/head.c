@@ -1,4 +1,5 @@
-/* head.c - see head.h. Follows IPython: a cell magic stands on the first line that is neither blank nor a comment. */
+/* head.c - see head.h. Follows IPython: a cell magic stands on the first line that is neither blank
+ * nor a comment. */
 #include "magics/head.h"
 
 static bool space(char c)
@@ -128,11 +129,13 @@ int head_find(struct slice cell, struct head *h)
     return (h->cell && !h->help) || nothing_follows(h->body, 0);
 }
 
-/* All lines above are blank, comments, or other cell magics, which have nothing of their own below them. */
+/* All lines above are blank, comments, or other cell magics, which have nothing of their own below
+ * them. */
 static bool below_magics(struct slice cell, size_t at)
 {
     for (size_t line = 0; line < at; line = line_end(cell, line) + 1)
-        if (!blank_or_comment(cell, line, line_end(cell, line)) && !(line + 1 < at && memcmp(cell.p + line, "%%", 2) == 0))
+        if (!blank_or_comment(cell, line, line_end(cell, line)) &&
+            !(line + 1 < at && memcmp(cell.p + line, "%%", 2) == 0))
             return false;
     return true;
 }

@@ -7,7 +7,8 @@
 
 #define COLUMN 26 /* where the explanations start */
 
-/* noted: in a notebook, with a word on where the option may stand; else as `cellspan run` says it. */
+/* noted: in a notebook, with a word on where the option may stand; else as `cellspan run` says
+ * it. */
 static int option_line(struct buf *out, const struct option *o, bool noted)
 {
     const char *standard = !noted && o->alone ? o->alone : o->standard;
@@ -42,7 +43,8 @@ static int help_write(struct buf *out, const struct magic *m)
     if (buf_addf(out, "\n%s\n", m->about) < 0)
         return -1;
     for (const struct command *c = m->commands; c && c->name; c++)
-        if (buf_addf(out, "%s  %-*s%s\n", c == m->commands ? "\n" : "", COLUMN, c->name, c->help) < 0)
+        if (buf_addf(out, "%s  %-*s%s\n", c == m->commands ? "\n" : "", COLUMN, c->name, c->help) <
+            0)
             return -1;
     if (buf_add_text(out, "\n") < 0)
         return -1;
@@ -72,7 +74,8 @@ char *plan_line_options(const char *magic)
     struct buf out = BUF_INIT;
 
     for (const struct option *o = m ? m->options : NULL; o && !option_is_last(o); o++)
-        if (option_fits(o, false) && !(o->flags & OPTION_NOTEBOOK) && option_line(&out, o, false) < 0) {
+        if (option_fits(o, false) && !(o->flags & OPTION_NOTEBOOK) &&
+            option_line(&out, o, false) < 0) {
             buf_release(&out);
             return NULL;
         }

@@ -25,7 +25,8 @@ static bool same_name(const char *name, const char *word, size_t n)
     return !name[n];
 }
 
-static const struct option *find_long(const struct magic *m, bool cell, const char *word, const char **attached)
+static const struct option *find_long(const struct magic *m, bool cell, const char *word,
+                                      const char **attached)
 {
     const size_t n = strcspn(word, "=");
     const struct option *misplaced = NULL;
@@ -42,19 +43,22 @@ static const struct option *find_long(const struct magic *m, bool cell, const ch
 }
 
 /* "-np" and "-np=4". */
-static const struct option *find_also(const struct magic *m, bool cell, const char *word, const char **attached)
+static const struct option *find_also(const struct magic *m, bool cell, const char *word,
+                                      const char **attached)
 {
     const size_t n = strcspn(word, "=");
 
     for (const struct option *o = m->options; !option_is_last(o); o++)
-        if (o->also && strlen(o->also) == n && memcmp(o->also, word, n) == 0 && option_fits(o, cell)) {
+        if (o->also && strlen(o->also) == n && memcmp(o->also, word, n) == 0 &&
+            option_fits(o, cell)) {
             *attached = word[n] ? word + n + 1 : NULL;
             return o;
         }
     return NULL;
 }
 
-static const struct option *find_short(const struct magic *m, bool cell, const char *word, const char **attached)
+static const struct option *find_short(const struct magic *m, bool cell, const char *word,
+                                       const char **attached)
 {
     const struct option *misplaced = find_also(m, cell, word, attached);
 
@@ -72,12 +76,14 @@ static const struct option *find_short(const struct magic *m, bool cell, const c
     return misplaced;
 }
 
-const struct option *option_find(const struct magic *m, bool cell, const char *word, const char **attached)
+const struct option *option_find(const struct magic *m, bool cell, const char *word,
+                                 const char **attached)
 {
     *attached = NULL;
     if (word[0] != '-' || !word[1])
         return NULL;
-    return word[1] == '-' ? find_long(m, cell, word + 2, attached) : find_short(m, cell, word + 1, attached);
+    return word[1] == '-' ? find_long(m, cell, word + 2, attached)
+                          : find_short(m, cell, word + 1, attached);
 }
 
 /* "--like=7" without its value. */
@@ -108,10 +114,12 @@ static int unknown(const struct call *call, const char *word, struct err *err)
     near = shown[1] ? suggest_nearest(shown, valid, n) : NULL;
     if (near)
         return err_set(err, "%s: unknown option; did you mean %s?", shown, near);
-    return err_set(err, "%s: unknown option (%s%s --help lists them)", shown, call->cell ? "%%" : "%", m->name);
+    return err_set(err, "%s: unknown option (%s%s --help lists them)", shown,
+                   call->cell ? "%%" : "%", m->name);
 }
 
-/* A value may start with a dash where it is a number ("-r -1"); anything else that does is an option. */
+/* A value may start with a dash where it is a number ("-r -1"); anything else that does is an
+ * option. */
 static bool looks_like_option(const char *word)
 {
     return word[0] == '-' && word[1] && !(word[1] >= '0' && word[1] <= '9');
@@ -164,8 +172,10 @@ static int check_excluded(const struct call *call, const struct option *o, struc
     return err_set(err, "%s and --%s exclude each other", as, o->name);
 }
 
-/* The value, which is the end of the token before *i, with the words that belong to its list; NULL: memory is out. */
-static const char *value_join(struct call *call, size_t *i, const struct option *o, const char *value)
+/* The value, which is the end of the token before *i, with the words that belong to its list; NULL:
+ * memory is out. */
+static const char *value_join(struct call *call, size_t *i, const struct option *o,
+                              const char *value)
 {
     struct token *last = &call->tokens.v[*i - 1];
     const size_t at = (size_t)(value - last->text);

@@ -1,5 +1,5 @@
-/* option.h - the tables that say what may stand on a magic's line. Parser, help, completion and tests read the same
- * rows. */
+/* option.h - the tables that say what may stand on a magic's line. Parser, help, completion and
+ * tests read the same rows. */
 #ifndef MAGICS_OPTION_H
 #define MAGICS_OPTION_H
 
@@ -7,9 +7,10 @@
 #include "magics/token.h"
 
 enum option_kind {
-    OPTION_FLAG,   /* bool: no value */
-    OPTION_COUNT,  /* unsigned: min to max, or the one of words */
-    OPTION_GPUS,   /* unsigned: min to max, or the one of words, or both as "2,own": PLAN_GPUS_OWN is set then */
+    OPTION_FLAG,  /* bool: no value */
+    OPTION_COUNT, /* unsigned: min to max, or the one of words */
+    /* unsigned: min to max, or the one of words, or both as "2,own": PLAN_GPUS_OWN is set then */
+    OPTION_GPUS,
     OPTION_NUMBER, /* unsigned: min to max, of what words_are says */
     OPTION_ENGINE, /* char *: NAME or NAME:SPEC; words are those that are always there */
     OPTION_RANKS,  /* char *: a rank set, kept as written */
@@ -24,15 +25,16 @@ enum option_kind {
     OPTION_HELP,   /* ends the options: shows the help */
 };
 
-#define OPTION_CELL 1u /* only with %%magic */
-#define OPTION_LINE 2u /* only with %magic */
-#define OPTION_BARE 4u /* the value may be left out */
+#define OPTION_CELL     1u /* only with %%magic */
+#define OPTION_LINE     2u /* only with %magic */
+#define OPTION_BARE     4u /* the value may be left out */
 #define OPTION_NOTEBOOK 8u /* of no use outside a notebook: `cellspan run` does not tell of it */
 
 struct option {
     const char *name; /* without "--", where '_' is as good as '-'; NULL: only the short form */
     char letter;      /* the short form; 0: none */
-    const char *also; /* a short form of two letters, which others use; NULL: none. No help tells of it */
+    /* a short form of two letters, which others use; NULL: none. No help tells of it */
+    const char *also;
     enum option_kind kind;
     unsigned flags;
     size_t at;                /* offset in struct plan */
@@ -75,7 +77,8 @@ struct call {
     bool cell; /* %%, not % */
     struct tokens tokens;
     const char
-        *given[OPTIONS_MAX]; /* by row: the option as it was written ("-n"), or NULL; borrowed from `as` or the table */
+        /* by row: the option as it was written ("-n"), or NULL; borrowed from `as` or the table */
+        *given[OPTIONS_MAX];
     char as[OPTIONS_MAX][40];
     size_t *words; /* indices of the tokens that are no options; owned */
     size_t words_n;
@@ -90,11 +93,13 @@ MUST_USE int options_parse(struct call *call, struct plan *plan, struct err *err
 /* The row of an option that was given, by name, or NULL. *as: how it was written. */
 const struct option *option_given(const struct call *call, const char *name, const char **as);
 
-/* For completion: the row that a word names ("--merge", "--merge=x", "-r", "-n4"), or NULL. *attached: where its value
- * starts in word, or NULL. */
-const struct option *option_find(const struct magic *m, bool cell, const char *word, const char **attached);
-bool option_fits(const struct option *o, bool cell);         /* may it stand there? */
-bool option_takes(const struct option *o, const char *next); /* is the next word (or NULL) its value? */
+/* For completion: the row that a word names ("--merge", "--merge=x", "-r", "-n4"), or NULL.
+ * *attached: where its value starts in word, or NULL. */
+const struct option *option_find(const struct magic *m, bool cell, const char *word,
+                                 const char **attached);
+bool option_fits(const struct option *o, bool cell); /* may it stand there? */
+/* is the next word (or NULL) its value? */
+bool option_takes(const struct option *o, const char *next);
 /* Does the next word (or NULL) go on with the list that the value is: "ssh:h1, h2"? */
 bool option_goes_on(const struct option *o, const char *value, const char *next);
 static inline bool option_is_last(const struct option *o)
@@ -102,14 +107,17 @@ static inline bool option_is_last(const struct option *o)
     return !o->name && !o->letter;
 }
 
-/* Turns the value's text into the field of plan; `as` is the option as it was written, text NULL where there is none.
- */
-MUST_USE int value_set(const struct option *o, const char *as, const char *text, struct plan *plan, struct err *err);
+/* Turns the value's text into the field of plan; `as` is the option as it was written, text NULL
+ * where there is none. */
+MUST_USE int value_set(const struct option *o, const char *as, const char *text, struct plan *plan,
+                       struct err *err);
 /* 0: it is one; -1: *err says why not, after "as text: " */
 MUST_USE int value_identifier(const char *as, const char *text, struct err *err);
-MUST_USE int value_duration(const char *text, uint64_t *ns); /* "10", "10s", "1.5m", "2h", "500ms"; -1: it is none */
+/* "10", "10s", "1.5m", "2h", "500ms"; -1: it is none */
+MUST_USE int value_duration(const char *text, uint64_t *ns);
 /* Does the rank set fit a world of n? The err says it in the words of the line. */
-MUST_USE int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec, struct err *err);
+MUST_USE int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec,
+                                struct err *err);
 /* Adds a copy to a NULL-terminated list. */
 MUST_USE int list_add(char ***list, const char *text, size_t size);
 size_t list_count(char *const *list);
@@ -126,14 +134,14 @@ const struct magic *magic_find(struct slice name);
 extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
 
 /* Rows that more than one table has. */
-#define OPTION_ROW_RANKS(what)                                                                                         \
-    {                                                                                                                  \
-        .name = "ranks", .letter = 'r', .kind = OPTION_RANKS, .at = offsetof(struct plan, ranks), .value = "SPEC",     \
-        .standard = "all", .help = what ": 0, 1,3-5, -1 (the last)"                                                    \
-    }
-#define OPTION_ROW_HELP                                                                                                \
-    {                                                                                                                  \
-        .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this"                                        \
-    }
+#define OPTION_ROW_RANKS(what)                                                                     \
+    { .name = "ranks",                                                                             \
+      .letter = 'r',                                                                               \
+      .kind = OPTION_RANKS,                                                                        \
+      .at = offsetof(struct plan, ranks),                                                          \
+      .value = "SPEC",                                                                             \
+      .standard = "all",                                                                           \
+      .help = what ": 0, 1,3-5, -1 (the last)" }
+#define OPTION_ROW_HELP { .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this" }
 
 #endif

@@ -1,11 +1,13 @@
-/* plan.c - from a cell to a plan: finds the magic, splits its line, reads it by its table. See plan.h. */
+/* plan.c - from a cell to a plan: finds the magic, splits its line, reads it by its table. See
+ * plan.h. */
 #include "magics/plan.h"
 
 #include <stdlib.h>
 
 #include "magics/head.h"
 
-static const struct magic *const all[] = { &magic_distribute, &magic_push, &magic_pull, &magic_ranks };
+static const struct magic *const all[] = { &magic_distribute, &magic_push, &magic_pull,
+                                           &magic_ranks };
 
 const struct magic *magic_get(size_t i)
 {
@@ -58,7 +60,8 @@ int plan_peek(struct slice cell, struct slice *line)
     return 1;
 }
 
-static int plan_fill(struct call *call, struct slice line, bool help, struct plan *plan, struct err *err)
+static int plan_fill(struct call *call, struct slice line, bool help, struct plan *plan,
+                     struct err *err)
 {
     if (!help) {
         if (tokens_split(line, false, &call->tokens, err) < 0 || options_parse(call, plan, err) < 0)

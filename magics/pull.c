@@ -23,15 +23,16 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
     if (call_names(call, plan, err) < 0)
         return -1;
     if (plan->into && plan->names[1])
-        return err_set(err, "--into %s: holds one variable, %zu are pulled", token_shown(shown, plan->into),
-                       list_count(plan->names));
+        return err_set(err, "--into %s: holds one variable, %zu are pulled",
+                       token_shown(shown, plan->into), list_count(plan->names));
     return 0;
 }
 
 const struct magic magic_pull = {
     .name = "pull",
     .usage = usage,
-    .about = "Copies the ranks' variables home: a list by rank, or, with -r 0 and the like, that rank's value.",
+    .about =
+        "Copies the ranks' variables home: a list by rank, or, with -r 0 and the like, that rank's value.",
     .options = options,
     .finish = finish,
 };

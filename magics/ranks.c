@@ -28,7 +28,8 @@ static const struct option options[] = {
 static const struct command commands[] = {
     { "stop", PLAN_RANKS_STOP, "end the ranks; the next distributed cell starts new ones" },
     { "restart", PLAN_RANKS_RESTART, "end the ranks and start new ones; their variables are gone" },
-    { "where", PLAN_RANKS_WHERE, "where each rank is in its program now; answered while a cell runs" },
+    { "where", PLAN_RANKS_WHERE,
+      "where each rank is in its program now; answered while a cell runs" },
     { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
     { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out" },
     { 0 },
@@ -40,8 +41,8 @@ static const char *const usage[] = { "%ranks                    show the table o
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
-    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name, commands[3].name,
-                                  commands[4].name };
+    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name,
+                                  commands[3].name, commands[4].name };
     char shown[TOKEN_SHOWN];
     const char *near;
 
@@ -53,7 +54,9 @@ static int command_set(const char *word, struct plan *plan, struct err *err)
     token_shown(shown, word);
     near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
     if (near)
-        return err_set(err, "%s: unknown command; did you mean %s? (stop, restart, where, check, logs)", shown, near);
+        return err_set(err,
+                       "%s: unknown command; did you mean %s? (stop, restart, where, check, logs)",
+                       shown, near);
     return err_set(err, "%s: unknown command (stop, restart, where, check, logs)", shown);
 }
 
@@ -68,10 +71,12 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
         return -1;
     if (call->words_n > 1)
         return err_set(err, "%s: unexpected word (%%ranks %s [-r SPEC])",
-                       token_shown(shown, call->tokens.v[call->words[1]].text), call->tokens.v[call->words[0]].text);
+                       token_shown(shown, call->tokens.v[call->words[1]].text),
+                       call->tokens.v[call->words[0]].text);
     if (!call->words_n && option_given(call, "ranks", &as))
-        return err_set(err, "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check, logs)", as,
-                       token_shown(shown, plan->ranks), as, shown);
+        return err_set(err,
+                       "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check, logs)",
+                       as, token_shown(shown, plan->ranks), as, shown);
     if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
         return err_set(err, "%s: only with %%ranks check", as);
     if (plan->ranks_do != PLAN_RANKS_LOGS && option_given(call, "cell", &as))
@@ -82,7 +87,8 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
 const struct magic magic_ranks = {
     .name = "ranks",
     .usage = usage,
-    .about = "Shows, stops, restarts, finds or checks the ranks of this notebook, and shows what they printed.",
+    .about =
+        "Shows, stops, restarts, finds or checks the ranks of this notebook, and shows what they printed.",
     .options = options,
     .commands = commands,
     .finish = finish,

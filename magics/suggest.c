@@ -37,14 +37,16 @@ unsigned suggest_distance(const char *a, const char *b)
             const unsigned change = lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1;
 
             row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + change);
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                lower(a[i - 2]) == lower(b[j - 1]))
                 row[j] = least(row[j], above2[j - 2] + 1);
         }
     }
     return rows[n % 3][m];
 }
 
-/* Half of the letters may be wrong; what only was not typed to its end is nearer than anything misspelt. */
+/* Half of the letters may be wrong; what only was not typed to its end is nearer than anything
+ * misspelt. */
 const char *suggest_nearest(const char *word, const char *const *valid, size_t n)
 {
     const char *nearest = NULL;

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* How many letters must be inserted, dropped, changed or swapped with their neighbour; the case of ASCII letters does
- * not count. Only the first SUGGEST_MAX letters are looked at. */
+/* How many letters must be inserted, dropped, changed or swapped with their neighbour; the case of
+ * ASCII letters does not count. Only the first SUGGEST_MAX letters are looked at. */
 #define SUGGEST_MAX 32u
 unsigned suggest_distance(const char *a, const char *b);
 

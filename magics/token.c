@@ -17,7 +17,8 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
 }
 
-/* A backslash before the line's end joins lines, as IPython does for a magic. Returns how many bytes it takes. */
+/* A backslash before the line's end joins lines, as IPython does for a magic. Returns how many
+ * bytes it takes. */
 static size_t line_joint(struct slice line, size_t at)
 {
     if (line.p[at] != '\\' || at + 1 >= line.n)
@@ -55,7 +56,8 @@ static int quoted(struct splitter *s)
             s->at++;
             return 0;
         }
-        if (quote == '"' && c == '\\' && s->at + 1 < s->line.n && double_quote_escapes(s->line.p[s->at + 1]))
+        if (quote == '"' && c == '\\' && s->at + 1 < s->line.n &&
+            double_quote_escapes(s->line.p[s->at + 1]))
             c = s->line.p[++s->at];
         if (buf_add(&s->word, &c, 1) < 0)
             return -1;
@@ -77,7 +79,8 @@ static int word_read(struct splitter *s, struct err *err)
     char shown[TOKEN_SHOWN];
     int rc = buf_add(&s->word, "", 0);
 
-    while (rc == 0 && s->at < s->line.n && !blank(s->line.p[s->at]) && !line_joint(s->line, s->at)) {
+    while (rc == 0 && s->at < s->line.n && !blank(s->line.p[s->at]) &&
+           !line_joint(s->line, s->at)) {
         const char c = s->line.p[s->at];
 
         if (c == '\0')
@@ -88,7 +91,9 @@ static int word_read(struct splitter *s, struct err *err)
         return err_set(err, "out of memory");
     if (memchr(s->word.p, '\0', s->word.n))
         return err_set(err, "the option line holds a NUL character");
-    return rc > 0 ? err_set(err, "%c%s: the quote is not closed", s->line.p[start], token_shown(shown, s->word.p)) : 0;
+    return rc > 0 ? err_set(err, "%c%s: the quote is not closed", s->line.p[start],
+                            token_shown(shown, s->word.p))
+                  : 0;
 }
 
 static int tokens_add(struct tokens *t, char *text, size_t at, size_t end)

@@ -1,5 +1,5 @@
-/* token.h - splits an option line into words as a shell does: blanks between, quotes, backslashes. Nothing is expanded.
- */
+/* token.h - splits an option line into words as a shell does: blanks between, quotes, backslashes.
+ * Nothing is expanded. */
 #ifndef MAGICS_TOKEN_H
 #define MAGICS_TOKEN_H
 
@@ -20,11 +20,8 @@ struct tokens {
     size_t n;
 };
 
-#define TOKENS_INIT                                                                                                    \
-    {                                                                                                                  \
-        NULL, 0                                                                                                        \
-    }
-#define TOKENS_MAX 16384u /* words of one line */
+#define TOKENS_INIT { NULL, 0 }
+#define TOKENS_MAX  16384u /* words of one line */
 
 /* unfinished: a quote may be open at the end (somebody is still typing). On failure *t is empty. */
 MUST_USE int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct err *err);

@@ -17,7 +17,8 @@ static int no_memory(struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* The field that a row names: the table's offsets are those of struct plan's members of the kind's type. */
+/* The field that a row names: the table's offsets are those of struct plan's members of the kind's
+ * type. */
 static void *field(struct plan *plan, const struct option *o)
 {
     return (char *)plan + o->at;
@@ -71,7 +72,8 @@ static int not_a_word(const struct option *o, const char *as, const char *text, 
     if (failed)
         no_memory(err);
     else if (near)
-        err_set(err, "%s %s: unknown %s; did you mean %s? (%s)", as, shown, o->words_are, near, all.p);
+        err_set(err, "%s %s: unknown %s; did you mean %s? (%s)", as, shown, o->words_are, near,
+                all.p);
     else
         err_set(err, "%s %s: unknown %s (%s)", as, shown, o->words_are, all.p);
     buf_release(&all);
@@ -110,7 +112,8 @@ static int number_parse(const char *text, uint64_t *n)
     return 0;
 }
 
-static int count_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+static int count_set(const struct option *o, const char *as, const char *text, unsigned *to,
+                     struct err *err)
 {
     const bool negative = text[0] == '-';
     char shown[TOKEN_SHOWN];
@@ -123,19 +126,21 @@ static int count_set(const struct option *o, const char *as, const char *text, u
     token_shown(shown, text);
     if (number_parse(text + negative, &n) < 0) {
         if (suggest_nearest(text, o->words, 1))
-            return err_set(err, "%s %s: not a number; did you mean %s? (give a count, or %s)", as, shown, o->words[0],
-                           o->words[0]);
+            return err_set(err, "%s %s: not a number; did you mean %s? (give a count, or %s)", as,
+                           shown, o->words[0], o->words[0]);
         return err_set(err, "%s %s: not a number (give a count, or %s)", as, shown, o->words[0]);
     }
     if (negative || n < o->min)
         return err_set(err, "%s %s: a world needs at least one rank", as, shown);
     if (n > o->max)
-        return err_set(err, "%s %s: the largest world is %llu ranks", as, shown, (unsigned long long)o->max);
+        return err_set(err, "%s %s: the largest world is %llu ranks", as, shown,
+                       (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
 }
 
-static int number_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+static int number_set(const struct option *o, const char *as, const char *text, unsigned *to,
+                      struct err *err)
 {
     const char *digits = text + (text[0] == '-');
     char shown[TOKEN_SHOWN];
@@ -145,11 +150,11 @@ static int number_set(const struct option *o, const char *as, const char *text, 
     if (number_parse(digits, &n) < 0)
         return err_set(err, "%s %s: not a number", as, shown);
     if ((text[0] == '-' || n < o->min || n > o->max) && o->kind == OPTION_GPUS)
-        return err_set(err, "%s %s: from %llu to %llu %s are possible", as, shown, (unsigned long long)o->min,
-                       (unsigned long long)o->max, o->words_are);
+        return err_set(err, "%s %s: from %llu to %llu %s are possible", as, shown,
+                       (unsigned long long)o->min, (unsigned long long)o->max, o->words_are);
     if (text[0] == '-' || n < o->min || n > o->max)
-        return err_set(err, "%s %s: the %s is from %llu to %llu", as, shown, o->words_are, (unsigned long long)o->min,
-                       (unsigned long long)o->max);
+        return err_set(err, "%s %s: the %s is from %llu to %llu", as, shown, o->words_are,
+                       (unsigned long long)o->min, (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
 }
@@ -157,8 +162,10 @@ static int number_set(const struct option *o, const char *as, const char *text, 
 #define ENGINE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
 #define ENGINE_MAX     64u /* letters of its name */
 
-/* Which engines there are is known where they are started; a near miss of a known one is told here. */
-static int engine_set(const struct option *o, const char *as, const char *text, char **to, struct err *err)
+/* Which engines there are is known where they are started; a near miss of a known one is told
+ * here. */
+static int engine_set(const struct option *o, const char *as, const char *text, char **to,
+                      struct err *err)
 {
     const size_t n = strcspn(text, ":");
     char name[ENGINE_MAX + 1];
@@ -167,15 +174,19 @@ static int engine_set(const struct option *o, const char *as, const char *text, 
 
     token_shown(shown, text);
     if (n == 0)
-        return err_set(err, "%s %s: the %s is missing (%s %s)", as, shown, o->words_are, as, o->value);
+        return err_set(err, "%s %s: the %s is missing (%s %s)", as, shown, o->words_are, as,
+                       o->value);
     if (n > ENGINE_MAX)
-        return err_set(err, "%s %s: the %s's name has more than %u letters", as, shown, o->words_are, ENGINE_MAX);
+        return err_set(err, "%s %s: the %s's name has more than %u letters", as, shown,
+                       o->words_are, ENGINE_MAX);
     snprintf(name, sizeof name, "%.*s", (int)n, text);
     if (strspn(name, ENGINE_LETTERS) != n || name[0] == '-') {
         near = suggest_nearest(name, o->words, words_count(o));
         if (near)
-            return err_set(err, "%s %s: no %s has that name; did you mean %s?", as, shown, o->words_are, near);
-        return err_set(err, "%s %s: no %s has that name (a to z, 0 to 9 and -)", as, shown, o->words_are);
+            return err_set(err, "%s %s: no %s has that name; did you mean %s?", as, shown,
+                           o->words_are, near);
+        return err_set(err, "%s %s: no %s has that name (a to z, 0 to 9 and -)", as, shown,
+                       o->words_are);
     }
     if (text[n] && !text[n + 1])
         return err_set(err, "%s %s: nothing follows the colon (%s %s)", as, shown, as, o->value);
@@ -274,13 +285,15 @@ int value_duration(const char *text, uint64_t *ns)
         if (strcmp(units[i].name, text) == 0) {
             if (whole >= HOURS_MAX * 3600 * NS_PER_S / units[i].ns)
                 return -1;
-            *ns = whole * units[i].ns + (uint64_t)((double)part * ((double)units[i].ns / 1e9) + 0.5);
+            *ns = whole * units[i].ns +
+                  (uint64_t)((double)part * ((double)units[i].ns / 1e9) + 0.5);
             return 0;
         }
     return -1;
 }
 
-static int time_set(const struct option *o, const char *as, const char *text, uint64_t *to, struct err *err)
+static int time_set(const struct option *o, const char *as, const char *text, uint64_t *to,
+                    struct err *err)
 {
     char shown[TOKEN_SHOWN];
     uint64_t ns;
@@ -289,9 +302,11 @@ static int time_set(const struct option *o, const char *as, const char *text, ui
     if (value_duration(text, &ns) < 0)
         return err_set(err, "%s %s: not a duration (write 10, 10s, 1.5m, 2h or 500ms)", as, shown);
     if (ns < o->min * NS_PER_MS)
-        return err_set(err, "%s %s: too short (at least %llu ms)", as, shown, (unsigned long long)o->min);
+        return err_set(err, "%s %s: too short (at least %llu ms)", as, shown,
+                       (unsigned long long)o->min);
     if (ns > o->max * NS_PER_MS)
-        return err_set(err, "%s %s: too long (at most %llu days)", as, shown, (unsigned long long)(o->max / 86400000));
+        return err_set(err, "%s %s: too long (at most %llu days)", as, shown,
+                       (unsigned long long)(o->max / 86400000));
     *to = ns ? ns : 1; /* 0 says that nothing was given */
     return 0;
 }
@@ -312,7 +327,8 @@ static int ranks_set(const char *as, const char *text, char **to, struct err *er
     return text_set(to, text, err);
 }
 
-int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec, struct err *err)
+int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec,
+                       struct err *err)
 {
     struct ranks all = RANKS_INIT;
     char shown[TOKEN_SHOWN];
@@ -327,21 +343,23 @@ int value_ranks_within(const char *n_as, unsigned n, const char *as, const char 
     if (ranks_parse(&all, spec, RANKS_MAX, NULL) == 0)
         worst = ranks_next(&all, n);
     ranks_release(&all);
-    for (const char *p = spec; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) { /* "-7" of 4 names itself */
+    /* "-7" of 4 names itself */
+    for (const char *p = spec; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
         struct ranks one = RANKS_INIT;
 
         snprintf(piece, sizeof piece, "%.*s", (int)strcspn(p, ","), p);
         rc = ranks_parse(&one, piece, n, NULL);
         ranks_release(&one);
         if (rc < 0 && strchr(piece, '-') == piece + strspn(piece, " \t"))
-            return err_set(err, "%s %u %s %s: there is no rank %s in a world of %u (ranks 0-%u)", n_as, n, as,
-                           token_shown(shown, spec), piece, n, n - 1);
+            return err_set(err, "%s %u %s %s: there is no rank %s in a world of %u (ranks 0-%u)",
+                           n_as, n, as, token_shown(shown, spec), piece, n, n - 1);
     }
-    return err_set(err, "%s %u %s %s: there is no rank %ld in a world of %u (ranks 0-%u)", n_as, n, as,
-                   token_shown(shown, spec), worst, n, n - 1);
+    return err_set(err, "%s %u %s %s: there is no rank %ld in a world of %u (ranks 0-%u)", n_as, n,
+                   as, token_shown(shown, spec), worst, n, n - 1);
 }
 
-static int gpus_set(const struct option *o, const char *as, const char *text, unsigned *to, struct err *err)
+static int gpus_set(const struct option *o, const char *as, const char *text, unsigned *to,
+                    struct err *err)
 {
     const char *comma = strchr(text, ',');
     const bool both = comma && word_index(o, comma + 1) >= 0;
@@ -352,22 +370,26 @@ static int gpus_set(const struct option *o, const char *as, const char *text, un
         return 0;
     }
     if (!isdigit((unsigned char)text[0]) && text[0] != '-')
-        return err_set(err, "%s %s: not a number (give a count, own, or both as in 2,own)", as, token_shown(shown, text));
-    snprintf(number, sizeof number, "%.*s", (int)(both && comma - text < 15 ? comma - text : 15), text);
+        return err_set(err, "%s %s: not a number (give a count, own, or both as in 2,own)", as,
+                       token_shown(shown, text));
+    snprintf(number, sizeof number, "%.*s", (int)(both && comma - text < 15 ? comma - text : 15),
+             text);
     if (number_set(o, as, both ? number : text, to, err) < 0)
         return -1;
     *to |= both ? PLAN_GPUS_OWN : 0;
     return 0;
 }
 
-static int word_set(const struct option *o, const char *as, const char *text, char **to, struct err *err)
+static int word_set(const struct option *o, const char *as, const char *text, char **to,
+                    struct err *err)
 {
     if (!text)
         return text_set(to, "auto", err);
     return word_index(o, text) < 0 ? not_a_word(o, as, text, err) : text_set(to, text, err);
 }
 
-static int mode_set(const struct option *o, const char *as, const char *text, enum plan_merge *to, struct err *err)
+static int mode_set(const struct option *o, const char *as, const char *text, enum plan_merge *to,
+                    struct err *err)
 {
     const int i = word_index(o, text);
 
@@ -382,7 +404,8 @@ static int path_set(const char *as, const char *text, char **to, struct err *err
     return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
 }
 
-int value_set(const struct option *o, const char *as, const char *text, struct plan *plan, struct err *err)
+int value_set(const struct option *o, const char *as, const char *text, struct plan *plan,
+              struct err *err)
 {
     void *to = field(plan, o);
 

@@ -1,5 +1,5 @@
-/* history.c - sets of signatures. They are an HMAC's output, hence uniform: their own bytes are the hash. Only verified
- * signatures get here, so nobody without the key can choose them to collide. */
+/* history.c - sets of signatures. They are an HMAC's output, hence uniform: their own bytes are the
+ * hash. Only verified signatures get here, so nobody without the key can choose them to collide. */
 #include "protocol/history.h"
 
 #include <sodium.h>
@@ -21,7 +21,8 @@ void history_release(struct history *h)
     memset(h, 0, sizeof *h);
 }
 
-/* The slot that holds the key or, where it is not there, the free one for it. There is always a free one. */
+/* The slot that holds the key or, where it is not there, the free one for it. There is always a
+ * free one. */
 static unsigned char *set_find(const struct history_set *s, const unsigned char *key)
 {
     static const unsigned char nothing[HISTORY_KEY];
@@ -71,7 +72,8 @@ int history_seen(struct history *h, struct slice signature)
     size_t n = 0;
 
     if (signature.n < sizeof key * 2 ||
-        sodium_hex2bin(key, sizeof key, signature.p, sizeof key * 2, NULL, &n, NULL) < 0 || n != sizeof key)
+        sodium_hex2bin(key, sizeof key, signature.p, sizeof key * 2, NULL, &n, NULL) < 0 ||
+        n != sizeof key)
         return 1; /* nothing that was ever signed looks so */
     if (set_has(&h->young, key) || set_has(&h->old, key))
         return 1;

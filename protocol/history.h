@@ -1,6 +1,7 @@
-/* history.h - which signatures were seen, so that a message that is sent a second time is refused. Pure.
- * Two generations: when the young one is full the old one is forgotten, so that between `limit / 2` and `limit`
- * of the latest signatures are known and memory stays bounded (and small while few messages came). */
+/* history.h - which signatures were seen, so that a message that is sent a second time is refused.
+ * Pure. Two generations: when the young one is full the old one is forgotten, so that between
+ * `limit / 2` and `limit` of the latest signatures are known and memory stays bounded (and small
+ * while few messages came). */
 #ifndef PROTOCOL_HISTORY_H
 #define PROTOCOL_HISTORY_H
 
@@ -12,8 +13,9 @@
 #define HISTORY_KEY 16u /* bytes of a signature that are kept: 128 bits of an HMAC */
 
 struct history_set {
-    unsigned char (*slot)[HISTORY_KEY]; /* owned; all zero: free. Open addressing, at most half full */
-    size_t slots;                       /* a power of two, or 0 */
+    /* owned; all zero: free. Open addressing, at most half full */
+    unsigned char (*slot)[HISTORY_KEY];
+    size_t slots; /* a power of two, or 0 */
     size_t used;
 };
 
@@ -25,7 +27,8 @@ struct history {
 void history_init(struct history *h, size_t limit);
 void history_release(struct history *h);
 
-/* 1: seen before; 0: new, and remembered now; -1: memory is out. signature: 64 hexadecimal digits. */
+/* 1: seen before; 0: new, and remembered now; -1: memory is out. signature: 64 hexadecimal
+ * digits. */
 int history_seen(struct history *h, struct slice signature);
 
 #endif

@@ -1,4 +1,5 @@
-/* hmac.c - HMAC-SHA256 by libsodium, which takes keys of any length through init, update and final only. */
+/* hmac.c - HMAC-SHA256 by libsodium, which takes keys of any length through init, update and final
+ * only. */
 #include "protocol/hmac.h"
 
 int hmac_init(struct hmac *h, struct slice key, struct err *err)

@@ -1,4 +1,5 @@
-/* hmac.h - HMAC-SHA256 as Jupyter signs its messages: over the four JSON frames, in hexadecimal. Pure. */
+/* hmac.h - HMAC-SHA256 as Jupyter signs its messages: over the four JSON frames, in hexadecimal.
+ * Pure. */
 #ifndef PROTOCOL_HMAC_H
 #define PROTOCOL_HMAC_H
 

@@ -1,5 +1,5 @@
-/* jupyter.c - the codec. Order matters in jupyter_decode: counts, sizes, signature, history, and only then JSON, so that
- * nobody without the key reaches a parser. */
+/* jupyter.c - the codec. Order matters in jupyter_decode: counts, sizes, signature, history, and
+ * only then JSON, so that nobody without the key reaches a parser. */
 #include "protocol/jupyter.h"
 
 #include <stdbool.h>
@@ -25,8 +25,8 @@ const char *jupyter_fault_text(enum jupyter_fault fault)
     return (unsigned)fault < JUPYTER_FAULTS ? text[fault] : "is odd";
 }
 
-int jupyter_session_init(struct jupyter_session *s, const char *id, const char *username, struct slice key,
-                         struct err *err)
+int jupyter_session_init(struct jupyter_session *s, const char *id, const char *username,
+                         struct slice key, struct err *err)
 {
     memset(s, 0, sizeof *s);
     if (hmac_init(&s->key, key, err) < 0)
@@ -85,7 +85,8 @@ json_t *jupyter_object(struct slice text)
     if (!depth_fits(text))
         return NULL;
     value = json_loadb(text.p, text.n, JSON_ALLOW_NUL, &error);
-    /* JavaScript writes 1e20 as an integer, which no 64 bits hold; such a message is rare, and then all are reals. */
+    /* JavaScript writes 1e20 as an integer, which no 64 bits hold; such a message is rare, and then
+     * all are reals. */
     if (!value && json_error_code(&error) == json_error_numeric_overflow)
         value = json_loadb(text.p, text.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (json_is_object(value))
@@ -102,7 +103,8 @@ static const char *text_of(const json_t *object, const char *name)
     return text && *text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-static enum jupyter_fault split(const struct slice *frame, size_t n, struct jupyter_message *m, struct slice *signature)
+static enum jupyter_fault split(const struct slice *frame, size_t n, struct jupyter_message *m,
+                                struct slice *signature)
 {
     size_t at = 0;
 
@@ -132,11 +134,14 @@ static bool sizes_fit(const struct jupyter_message *m)
             return false;
         left -= m->buffer[i].n;
     }
-    return m->part[JUPYTER_HEADER].n <= JUPYTER_HEADER_MAX && m->part[JUPYTER_PARENT].n <= JUPYTER_HEADER_MAX &&
-           m->part[JUPYTER_METADATA].n <= JUPYTER_METADATA_MAX && m->part[JUPYTER_CONTENT].n <= JUPYTER_CONTENT_MAX;
+    return m->part[JUPYTER_HEADER].n <= JUPYTER_HEADER_MAX &&
+           m->part[JUPYTER_PARENT].n <= JUPYTER_HEADER_MAX &&
+           m->part[JUPYTER_METADATA].n <= JUPYTER_METADATA_MAX &&
+           m->part[JUPYTER_CONTENT].n <= JUPYTER_CONTENT_MAX;
 }
 
-static enum jupyter_fault verify(struct jupyter_session *s, const struct jupyter_message *m, struct slice signature)
+static enum jupyter_fault verify(struct jupyter_session *s, const struct jupyter_message *m,
+                                 struct slice signature)
 {
     if (!s->key.signs)
         return JUPYTER_FINE;
@@ -190,7 +195,8 @@ void jupyter_message_release(struct jupyter_message *m)
     memset(m, 0, sizeof *m);
 }
 
-/* What stands for a byte that JSON does not take as it is. Returns its length; 0: the byte stands for itself. */
+/* What stands for a byte that JSON does not take as it is. Returns its length; 0: the byte stands
+ * for itself. */
 static size_t escape(unsigned char c, char out[6])
 {
     static const char hex[] = "0123456789abcdef";
@@ -240,7 +246,8 @@ static int header_write(struct jupyter_session *s, const char *type, const char 
     struct buf *b = &s->header;
 
     buf_clear(b);
-    if (buf_addf(b, "{\"msg_id\":\"%s_%llu\",\"msg_type\":", s->id, (unsigned long long)s->count) < 0 ||
+    if (buf_addf(b, "{\"msg_id\":\"%s_%llu\",\"msg_type\":", s->id, (unsigned long long)s->count) <
+            0 ||
         jupyter_quote(b, slice_text(type)) < 0 || buf_add_slice(b, buf_slice(&s->who)) < 0)
         return -1;
     return buf_addf(b, ",\"date\":\"%s\",\"version\":\"" JUPYTER_VERSION "\"}", date);
@@ -251,8 +258,9 @@ static struct slice or_empty_object(struct slice s)
     return s.n ? s : slice_text("{}");
 }
 
-int jupyter_encode(struct jupyter_session *s, const char *type, const char *date, struct slice parent,
-                   struct slice metadata, struct slice content, struct slice out[JUPYTER_OUT_FRAMES], struct err *err)
+int jupyter_encode(struct jupyter_session *s, const char *type, const char *date,
+                   struct slice parent, struct slice metadata, struct slice content,
+                   struct slice out[JUPYTER_OUT_FRAMES], struct err *err)
 {
     if (header_write(s, type, date) < 0)
         return err_set(err, "out of memory");

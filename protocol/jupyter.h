@@ -1,9 +1,10 @@
-/* jupyter.h - Jupyter's messages (messaging protocol 5.4): frames <-> structs. Pure: touches only the bytes it is given.
+/* jupyter.h - Jupyter's messages (messaging protocol 5.4): frames <-> structs. Pure: touches only
+ * the bytes it is given.
  *
  *   frames = *identity "<IDS|MSG>" signature header parent_header metadata content *buffer
  *
- * The signature is checked over the raw bytes before any JSON is read. Both ends are here: a kernel and a client differ
- * in nothing but the types of their messages. */
+ * The signature is checked over the raw bytes before any JSON is read. Both ends are here: a kernel
+ * and a client differ in nothing but the types of their messages. */
 #ifndef PROTOCOL_JUPYTER_H
 #define PROTOCOL_JUPYTER_H
 
@@ -16,19 +17,25 @@
 #include "protocol/history.h"
 #include "protocol/hmac.h"
 
-#define JUPYTER_VERSION "5.4"
+#define JUPYTER_VERSION   "5.4"
 #define JUPYTER_DELIMITER "<IDS|MSG>"
-#define JUPYTER_SCHEME "hmac-sha256" /* the only signature_scheme that is known */
+#define JUPYTER_SCHEME    "hmac-sha256" /* the only signature_scheme that is known */
 
-#define JUPYTER_FRAMES_MAX 4096u              /* frames of one message */
-#define JUPYTER_HEADER_MAX (64u << 10)        /* bytes; header and parent_header each */
+#define JUPYTER_FRAMES_MAX   4096u       /* frames of one message */
+#define JUPYTER_HEADER_MAX   (64u << 10) /* bytes; header and parent_header each */
 #define JUPYTER_METADATA_MAX (16u << 20)
-#define JUPYTER_CONTENT_MAX (64u << 20)
-#define JUPYTER_BUFFERS_MAX (256u << 20)      /* all buffers together */
-#define JUPYTER_DEPTH_MAX 512u                /* brackets within brackets */
-#define JUPYTER_SEEN_MAX 65536u               /* signatures remembered */
+#define JUPYTER_CONTENT_MAX  (64u << 20)
+#define JUPYTER_BUFFERS_MAX  (256u << 20) /* all buffers together */
+#define JUPYTER_DEPTH_MAX    512u         /* brackets within brackets */
+#define JUPYTER_SEEN_MAX     65536u       /* signatures remembered */
 
-enum jupyter_part { JUPYTER_HEADER, JUPYTER_PARENT, JUPYTER_METADATA, JUPYTER_CONTENT, JUPYTER_PARTS };
+enum jupyter_part {
+    JUPYTER_HEADER,
+    JUPYTER_PARENT,
+    JUPYTER_METADATA,
+    JUPYTER_CONTENT,
+    JUPYTER_PARTS
+};
 
 enum jupyter_fault {
     JUPYTER_FINE,
@@ -37,12 +44,12 @@ enum jupyter_fault {
     JUPYTER_TOO_MANY,  /* frames */
     JUPYTER_TOO_LARGE, /* a frame */
     JUPYTER_UNSIGNED,
-    JUPYTER_FORGED,    /* signed with another key, or changed on the way */
+    JUPYTER_FORGED, /* signed with another key, or changed on the way */
     JUPYTER_REPLAYED,
     JUPYTER_NOT_JSON,  /* or nested too deeply, or not objects */
     JUPYTER_NO_HEADER, /* no msg_type or msg_id in it */
     JUPYTER_NO_MEMORY,
-    JUPYTER_FAULTS     /* how many there are */
+    JUPYTER_FAULTS /* how many there are */
 };
 
 /* "has a wrong signature", to follow "a message "; also for JUPYTER_FINE. */
@@ -52,23 +59,24 @@ const char *jupyter_fault_text(enum jupyter_fault fault);
 struct jupyter_session {
     struct hmac key;
     struct history seen;
-    char *id;            /* owned; as it stands in the headers */
-    struct buf who;      /* `,"session":"…","username":"…"` */
-    struct buf header;   /* of the message that was encoded last */
+    char *id;          /* owned; as it stands in the headers */
+    struct buf who;    /* `,"session":"…","username":"…"` */
+    struct buf header; /* of the message that was encoded last */
     char signature[HMAC_TEXT_SIZE];
-    uint64_t count;      /* messages encoded: makes msg_id unique, together with the id */
+    uint64_t count; /* messages encoded: makes msg_id unique, together with the id */
 };
 
 /* id: a fresh UUID. On failure nothing is to be released. */
-MUST_USE int jupyter_session_init(struct jupyter_session *s, const char *id, const char *username, struct slice key,
-                                  struct err *err);
+MUST_USE int jupyter_session_init(struct jupyter_session *s, const char *id, const char *username,
+                                  struct slice key, struct err *err);
 void jupyter_session_release(struct jupyter_session *s);
 
 /* Everything borrows from the frames but the two JSON objects. */
 struct jupyter_message {
     const struct slice *identity;
     size_t identities;
-    struct slice part[JUPYTER_PARTS]; /* as they came; parent_header and metadata may be any bytes */
+    /* as they came; parent_header and metadata may be any bytes */
+    struct slice part[JUPYTER_PARTS];
     const struct slice *buffer;
     size_t buffers;
     json_t *header;   /* owned; an object */
@@ -78,19 +86,27 @@ struct jupyter_message {
 };
 
 /* On any other answer than JUPYTER_FINE nothing is to be released, and *m must not be read. */
-MUST_USE enum jupyter_fault jupyter_decode(struct jupyter_session *s, const struct slice *frame, size_t n,
-                                           struct jupyter_message *m);
+MUST_USE enum jupyter_fault jupyter_decode(struct jupyter_session *s, const struct slice *frame,
+                                           size_t n, struct jupyter_message *m);
 void jupyter_message_release(struct jupyter_message *m);
 
-enum { JUPYTER_OUT_DELIMITER, JUPYTER_OUT_SIGNATURE, JUPYTER_OUT_HEADER, JUPYTER_OUT_PARENT, JUPYTER_OUT_METADATA,
-       JUPYTER_OUT_CONTENT, JUPYTER_OUT_FRAMES };
+enum {
+    JUPYTER_OUT_DELIMITER,
+    JUPYTER_OUT_SIGNATURE,
+    JUPYTER_OUT_HEADER,
+    JUPYTER_OUT_PARENT,
+    JUPYTER_OUT_METADATA,
+    JUPYTER_OUT_CONTENT,
+    JUPYTER_OUT_FRAMES
+};
 
-/* The frames from the delimiter to the content, in order; identities go before, buffers behind. They borrow from the
- * arguments and, until the next call, from s. parent: the parent's header as it came; empty: "{}" (never null). metadata:
- * a JSON object as text; empty: "{}". date: ISO 8601. type may hold any UTF-8. */
-MUST_USE int jupyter_encode(struct jupyter_session *s, const char *type, const char *date, struct slice parent,
-                            struct slice metadata, struct slice content, struct slice out[JUPYTER_OUT_FRAMES],
-                            struct err *err);
+/* The frames from the delimiter to the content, in order; identities go before, buffers behind.
+ * They borrow from the arguments and, until the next call, from s. parent: the parent's header as
+ * it came; empty: "{}" (never null). metadata: a JSON object as text; empty: "{}". date: ISO 8601.
+ * type may hold any UTF-8. */
+MUST_USE int jupyter_encode(struct jupyter_session *s, const char *type, const char *date,
+                            struct slice parent, struct slice metadata, struct slice content,
+                            struct slice out[JUPYTER_OUT_FRAMES], struct err *err);
 
 /* Appends text as a JSON string, quotes included. text is UTF-8. -1: memory is out. */
 MUST_USE int jupyter_quote(struct buf *out, struct slice text);

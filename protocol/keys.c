@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 
-#define VERSION "2:"
+#define VERSION  "2:"
 #define HEX_SIZE (2 * KEY_SIZE)
 
 _Static_assert(KEY_SIZE == crypto_box_PUBLICKEYBYTES && KEY_SIZE == crypto_box_SECRETKEYBYTES &&
@@ -30,8 +30,8 @@ void keys_wipe(struct keys *k)
 
 void keys_derive(struct keys *k, const struct secret *s, uint32_t index)
 {
-    const unsigned char le[4] = { (unsigned char)index, (unsigned char)(index >> 8), (unsigned char)(index >> 16),
-                                  (unsigned char)(index >> 24) };
+    const unsigned char le[4] = { (unsigned char)index, (unsigned char)(index >> 8),
+                                  (unsigned char)(index >> 16), (unsigned char)(index >> 24) };
     unsigned char seed[KEY_SIZE];
 
     (void)crypto_generichash(seed, sizeof seed, le, sizeof le, s->seed, sizeof s->seed);
@@ -63,7 +63,8 @@ static int unhex(unsigned char key[KEY_SIZE], const char *text)
 {
     size_t n;
 
-    return sodium_hex2bin(key, KEY_SIZE, text, HEX_SIZE, NULL, &n, NULL) == 0 && n == KEY_SIZE ? 0 : -1;
+    return sodium_hex2bin(key, KEY_SIZE, text, HEX_SIZE, NULL, &n, NULL) == 0 && n == KEY_SIZE ? 0
+                                                                                               : -1;
 }
 
 int secret_parse(struct secret *s, struct slice text, struct err *err)
@@ -71,11 +72,16 @@ int secret_parse(struct secret *s, struct slice text, struct err *err)
     const size_t head = sizeof VERSION - 1;
 
     if (text.n >= 2 && text.p[1] == ':' && text.p[0] != VERSION[0])
-        return err_set(err, "CELLSPAN_SECRET is of another version of cellspan: install the same one on both sides");
-    if (text.n != head + 2 * HEX_SIZE + 1 || memcmp(text.p, VERSION, head) != 0 || text.p[head + HEX_SIZE] != ':' ||
-        unhex(s->kernel, text.p + head) < 0 || unhex(s->seed, text.p + head + HEX_SIZE + 1) < 0) {
+        return err_set(
+            err,
+            "CELLSPAN_SECRET is of another version of cellspan: install the same one on both sides");
+    if (text.n != head + 2 * HEX_SIZE + 1 || memcmp(text.p, VERSION, head) != 0 ||
+        text.p[head + HEX_SIZE] != ':' || unhex(s->kernel, text.p + head) < 0 ||
+        unhex(s->seed, text.p + head + HEX_SIZE + 1) < 0) {
         secret_wipe(s);
-        return err_set(err, "CELLSPAN_SECRET is not what a kernel hands out: the engine must pass it on unchanged");
+        return err_set(
+            err,
+            "CELLSPAN_SECRET is not what a kernel hands out: the engine must pass it on unchanged");
     }
     return 0;
 }

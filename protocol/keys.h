@@ -1,5 +1,6 @@
-/* keys.h - the CURVE keys (ZeroMQ RFC 26) of the kernel and of its agents, and the secret that an engine hands to the agents
- * of one run. libsodium makes them. Every struct here holds secrets: keys_wipe() and secret_wipe() when done. */
+/* keys.h - the CURVE keys (ZeroMQ RFC 26) of the kernel and of its agents, and the secret that an
+ * engine hands to the agents of one run. libsodium makes them. Every struct here holds secrets:
+ * keys_wipe() and secret_wipe() when done. */
 #ifndef PROTOCOL_KEYS_H
 #define PROTOCOL_KEYS_H
 
@@ -8,14 +9,16 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define KEY_SIZE 32u
+#define KEY_SIZE         32u
 #define SECRET_TEXT_SIZE 140u /* with the NUL */
 
 struct keys {
-    unsigned char public[KEY_SIZE], secret[KEY_SIZE]; /* as ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY take them */
+    /* as ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY take them */
+    unsigned char public[KEY_SIZE], secret[KEY_SIZE];
 };
 
-/* What the agents of one run share: from it agent i makes its own keys, and the kernel knows the public half of each. */
+/* What the agents of one run share: from it agent i makes its own keys, and the kernel knows the
+ * public half of each. */
 struct secret {
     unsigned char kernel[KEY_SIZE]; /* the kernel's public key */
     unsigned char seed[KEY_SIZE];

@@ -1,5 +1,6 @@
-/* reader.h - takes little-endian numbers and bytes off a message, and can't overrun: once something is missing the
- * reader is bad, and every later read gives zero. One look at `bad`, at the end, is enough. */
+/* reader.h - takes little-endian numbers and bytes off a message, and can't overrun: once something
+ * is missing the reader is bad, and every later read gives zero. One look at `bad`, at the end, is
+ * enough. */
 #ifndef PROTOCOL_READER_H
 #define PROTOCOL_READER_H
 

@@ -1,5 +1,6 @@
-/* route.h - the frames around messages between kernel and agents: whom a message is for on its way down, and many messages
- * in one on their way up. README.md, "Envelopes", is the specification. Pure. */
+/* route.h - the frames around messages between kernel and agents: whom a message is for on its way
+ * down, and many messages in one on their way up. README.md, "Envelopes", is the specification.
+ * Pure. */
 #ifndef PROTOCOL_ROUTE_H
 #define PROTOCOL_ROUTE_H
 
@@ -10,8 +11,9 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define ROUTE_NODES_MAX 65535u       /* a node's number is at most this */
-#define ROUTE_KERNEL 0xffffffffu     /* where a node's number may stand: the kernel, or a node that has none yet */
+#define ROUTE_NODES_MAX 65535u /* a node's number is at most this */
+/* where a node's number may stand: the kernel, or a node that has none yet */
+#define ROUTE_KERNEL 0xffffffffu
 
 /* ---- down: route = *section; section = node:u32 n:u32 n*worker:u32 ---- */
 
@@ -23,7 +25,8 @@ struct route_section {
 
 /* workers: *u32 as in a section. -1: memory is out, and *out is as it was. */
 MUST_USE int route_add(struct buf *out, uint32_t node, const uint32_t *workers, size_t n);
-/* Takes the first section off *route. false: there is none left, or what is left is torn (*route is then not empty). */
+/* Takes the first section off *route. false: there is none left, or what is left is torn (*route is
+ * then not empty). */
 bool route_next(struct slice *route, struct route_section *section);
 uint32_t route_worker(struct slice workers, size_t i); /* the i-th u32; 0 beyond the end */
 

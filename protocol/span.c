@@ -12,22 +12,25 @@
 
 /* ---- encode ---- */
 
-static int check_text(const struct span_info *info, const struct span_field *f, struct slice s, struct err *err)
+static int check_text(const struct span_info *info, const struct span_field *f, struct slice s,
+                      struct err *err)
 {
     if (s.n > f->max)
-        return err_set(err, "%s: %s has %zu bytes, the most is %zu", info->name, f->name, s.n, f->max);
+        return err_set(err, "%s: %s has %zu bytes, the most is %zu", info->name, f->name, s.n,
+                       f->max);
     if (f->type == SPAN_STR && !utf8_is_valid(s))
         return err_set(err, "%s: %s is not UTF-8", info->name, f->name);
     return 0;
 }
 
-static int check_list(const struct span_info *info, const struct span_field *f, const struct span_list *list,
-                      struct err *err)
+static int check_list(const struct span_info *info, const struct span_field *f,
+                      const struct span_list *list, struct err *err)
 {
     size_t left = f->max;
 
     if (list->n > SPAN_ITEMS_MAX)
-        return err_set(err, "%s: %s has %zu items, the most is %u", info->name, f->name, list->n, SPAN_ITEMS_MAX);
+        return err_set(err, "%s: %s has %zu items, the most is %u", info->name, f->name, list->n,
+                       SPAN_ITEMS_MAX);
     for (size_t i = 0; i < list->n; i++) {
         if (list->item[i].n > left)
             return err_set(err, "%s: %s has more than %zu bytes", info->name, f->name, f->max);
@@ -36,13 +39,15 @@ static int check_list(const struct span_info *info, const struct span_field *f, 
     return 0;
 }
 
-static int check_field(const struct span_info *info, unsigned i, const union span_value *v, struct err *err)
+static int check_field(const struct span_info *info, unsigned i, const union span_value *v,
+                       struct err *err)
 {
     const struct span_field *f = &info->field[i];
 
     if (f->type == SPAN_U64)
         return 0;
-    return f->type == SPAN_LIST ? check_list(info, f, &v->list, err) : check_text(info, f, v->s, err);
+    return f->type == SPAN_LIST ? check_list(info, f, &v->list, err)
+                                : check_text(info, f, v->s, err);
 }
 
 /* Bytes that the first of the fields take; they are within their limits, so that nothing wraps. */
@@ -99,8 +104,10 @@ static void put_header(struct writer *w, unsigned version, const struct span *m)
     writer_u64(w, m->blob_size);
 }
 
-/* The header and the first n fields, with room for `more` bytes behind them. -1: one is not as it should be. */
-static int put(struct writer *w, unsigned version, const struct span *m, unsigned n, size_t more, struct err *err)
+/* The header and the first n fields, with room for `more` bytes behind them. -1: one is not as it
+ * should be. */
+static int put(struct writer *w, unsigned version, const struct span *m, unsigned n, size_t more,
+               struct err *err)
 {
     const struct span_info *info = span_info((unsigned)m->kind);
 
@@ -156,8 +163,11 @@ static int refuse_version(unsigned version, struct err *err)
 {
     const bool newer = version > SPAN_VERSION;
 
-    return err_set(err, "the peer speaks version %u of cellspan's protocol, this side %u: the %s side is older; install the "
-                   "same cellspan on both", version, SPAN_VERSION, newer ? "receiving" : "sending");
+    return err_set(
+        err,
+        "the peer speaks version %u of cellspan's protocol, this side %u: the %s side is older; install the "
+        "same cellspan on both",
+        version, SPAN_VERSION, newer ? "receiving" : "sending");
 }
 
 static int get_header(struct span *m, struct reader *r, struct err *err)
@@ -187,13 +197,14 @@ static int cut_short(const struct span_info *info, const struct span_field *f, s
     return err_set(err, "%s: the message ends within %s", info->name, f->name);
 }
 
-static int get_text(struct slice *s, const struct span_info *info, const struct span_field *f, struct reader *r,
-                    struct err *err)
+static int get_text(struct slice *s, const struct span_info *info, const struct span_field *f,
+                    struct reader *r, struct err *err)
 {
     const uint32_t n = reader_u32(r);
 
     if (!r->bad && n > f->max)
-        return err_set(err, "%s: %s has %" PRIu32 " bytes, the most is %zu", info->name, f->name, n, f->max);
+        return err_set(err, "%s: %s has %" PRIu32 " bytes, the most is %zu", info->name, f->name, n,
+                       f->max);
     *s = reader_take(r, n);
     if (r->bad)
         return cut_short(info, f, err);
@@ -203,8 +214,8 @@ static int get_text(struct slice *s, const struct span_info *info, const struct 
 }
 
 /* Each item takes four bytes at least, which bounds what a lying count can make us allocate. */
-static int get_list(struct span_list *list, const struct span_info *info, const struct span_field *f, struct reader *r,
-                    struct err *err)
+static int get_list(struct span_list *list, const struct span_info *info,
+                    const struct span_field *f, struct reader *r, struct err *err)
 {
     const uint32_t n = reader_u32(r);
     size_t left = f->max;
@@ -212,7 +223,8 @@ static int get_list(struct span_list *list, const struct span_info *info, const 
     if (r->bad || n > reader_left(r) / 4)
         return cut_short(info, f, err);
     if (n > SPAN_ITEMS_MAX)
-        return err_set(err, "%s: %s has %" PRIu32 " items, the most is %u", info->name, f->name, n, SPAN_ITEMS_MAX);
+        return err_set(err, "%s: %s has %" PRIu32 " items, the most is %u", info->name, f->name, n,
+                       SPAN_ITEMS_MAX);
     if (n > 0 && !(list->item = calloc(n, sizeof *list->item)))
         return err_set(err, "%s: out of memory", info->name);
     for (; list->n < n; list->n++) {
@@ -225,14 +237,15 @@ static int get_list(struct span_list *list, const struct span_info *info, const 
     return 0;
 }
 
-static int get_field(union span_value *v, const struct span_info *info, const struct span_field *f, struct reader *r,
-                     struct err *err)
+static int get_field(union span_value *v, const struct span_info *info, const struct span_field *f,
+                     struct reader *r, struct err *err)
 {
     if (f->type == SPAN_U64) {
         v->u64 = reader_u64(r);
         return r->bad ? cut_short(info, f, err) : 0;
     }
-    return f->type == SPAN_LIST ? get_list(&v->list, info, f, r, err) : get_text(&v->s, info, f, r, err);
+    return f->type == SPAN_LIST ? get_list(&v->list, info, f, r, err)
+                                : get_text(&v->s, info, f, r, err);
 }
 
 int span_decode(struct span *m, const void *p, size_t n, struct err *err)

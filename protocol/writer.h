@@ -1,5 +1,6 @@
-/* writer.h - adds little-endian numbers and bytes to a message; the reader's counterpart. Once memory is out the writer
- * is bad and adds nothing more; writer_end says so, and leaves the buffer as it was at the start. */
+/* writer.h - adds little-endian numbers and bytes to a message; the reader's counterpart. Once
+ * memory is out the writer is bad and adds nothing more; writer_end says so, and leaves the buffer
+ * as it was at the start. */
 #ifndef PROTOCOL_WRITER_H
 #define PROTOCOL_WRITER_H
 

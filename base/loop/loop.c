@@ -1,10 +1,12 @@
 /* loop.c - see loop.h.
  *
- * A turn: sleep in poll(2) until something is there or a timer is due; then signals, then descriptors and ZeroMQ
- * sockets in the order in which their watches were made, then the timers that are due, earliest first; then what
- * loop_later put off; then the watches that were stopped are freed. Whatever a callback adds is seen in the next turn.
+ * A turn: sleep in poll(2) until something is there or a timer is due; then signals, then
+ * descriptors and ZeroMQ sockets in the order in which their watches were made, then the timers
+ * that are due, earliest first; then what loop_later put off; then the watches that were stopped
+ * are freed. Whatever a callback adds is seen in the next turn.
  *
- * All watches stand in one array. It is gone through a few times a turn, as poll(2) itself does with its own. */
+ * All watches stand in one array. It is gone through a few times a turn, as poll(2) itself does
+ * with its own. */
 #include "base/loop/loop.h"
 
 #include <errno.h>
@@ -26,8 +28,8 @@ struct watch {
     bool stopped; /* to be freed when the turn is over */
     int fd;       /* of KIND_SIGNAL: the one that wakes; of KIND_ZMQ: ZeroMQ's own */
     unsigned events;
-    bool told;    /* KIND_FD: the hang-up was reported while paused; once is enough */
-    bool ready;   /* KIND_ZMQ: there are messages, as far as we know */
+    bool told;  /* KIND_FD: the hang-up was reported while paused; once is enough */
+    bool ready; /* KIND_ZMQ: there are messages, as far as we know */
     void *socket;
     int signo;
     bool armed;
@@ -125,7 +127,8 @@ void loop_destroy(struct loop *loop)
 
 int loop_later(struct loop *loop, loop_f f, void *arg)
 {
-    struct later *later = rows_insert(loop->later, &loop->n_later, &loop->later_cap, sizeof *later, loop->n_later, 8);
+    struct later *later = rows_insert(loop->later, &loop->n_later, &loop->later_cap, sizeof *later,
+                                      loop->n_later, 8);
 
     if (!later)
         return -1;
@@ -166,7 +169,8 @@ static int reserve(struct loop *loop)
     return 0;
 }
 
-static struct watch *watch_create(struct loop *loop, enum kind kind, loop_f f, void *arg, struct err *err)
+static struct watch *watch_create(struct loop *loop, enum kind kind, loop_f f, void *arg,
+                                  struct err *err)
 {
     struct watch *w;
 
@@ -191,7 +195,8 @@ void watch_stop(struct watch *w)
         wake_release(w->signo);
 }
 
-struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg, struct err *err)
+struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg,
+                      struct err *err)
 {
     struct watch *w = watch_create(loop, KIND_FD, NULL, arg, err);
 
@@ -225,7 +230,8 @@ struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, str
     return w;
 }
 
-struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f, void *arg, struct err *err)
+struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
+                         void *arg, struct err *err)
 {
     struct watch *w = watch_create(loop, KIND_TIMER, f, arg, err);
 
@@ -255,7 +261,8 @@ struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, str
     struct watch *w;
 
     for (size_t i = 0; i < loop->n; i++)
-        if (loop->watch[i]->kind == KIND_SIGNAL && !loop->watch[i]->stopped && loop->watch[i]->signo == signo)
+        if (loop->watch[i]->kind == KIND_SIGNAL && !loop->watch[i]->stopped &&
+            loop->watch[i]->signo == signo)
             return err_null(err, "signal %d is being watched already", signo);
     if (!(w = watch_create(loop, KIND_SIGNAL, f, arg, err)))
         return NULL;
@@ -269,7 +276,8 @@ struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, str
 
 /* ---- one turn ---- */
 
-/* Asking is also what makes ZeroMQ look at its commands, without which its descriptor tells nothing more. */
+/* Asking is also what makes ZeroMQ look at its commands, without which its descriptor tells nothing
+ * more. */
 static bool zmq_has_messages(void *socket)
 {
     int events = 0;
@@ -344,7 +352,8 @@ static void serve_signals(struct loop *loop, size_t n)
     }
 }
 
-/* After a hang-up reading gives the end and writing an error, at once: say so to who waits for either. */
+/* After a hang-up reading gives the end and writing an error, at once: say so to who waits for
+ * either. */
 static void serve_fd(struct loop *loop, struct watch *w, short revents)
 {
     const bool hangup = (revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
@@ -383,14 +392,15 @@ static struct watch *earliest(struct loop *loop, uint64_t now_ns)
     for (size_t i = 0; i < loop->n; i++) {
         struct watch *w = loop->watch[i];
 
-        if (w->kind == KIND_TIMER && !w->stopped && w->armed && w->due_ns <= now_ns && w->set_in < loop->turn
-            && (!first || w->due_ns < first->due_ns))
+        if (w->kind == KIND_TIMER && !w->stopped && w->armed && w->due_ns <= now_ns &&
+            w->set_in < loop->turn && (!first || w->due_ns < first->due_ns))
             first = w;
     }
     return first;
 }
 
-/* A timer that was late for more than its period skips what it missed: no burst after the machine slept. */
+/* A timer that was late for more than its period skips what it missed: no burst after the machine
+ * slept. */
 static void rearm(struct watch *w, uint64_t now_ns)
 {
     w->set_in = w->loop->turn;

@@ -1,7 +1,8 @@
-/* loop.h - the event loop: one per process, built in main, passed down. poll(2) underneath, so that it runs
- * wherever POSIX does. Callbacks do a bounded amount of work and return; a watch may be stopped from any callback,
- * its own included (it is freed when the turn is over). A turn serves signals, then descriptors and sockets in the order
- * in which their watches were made, then timers, earliest first. */
+/* loop.h - the event loop: one per process, built in main, passed down. poll(2) underneath, so that
+ * it runs wherever POSIX does. Callbacks do a bounded amount of work and return; a watch may be
+ * stopped from any callback, its own included (it is freed when the turn is over). A turn serves
+ * signals, then descriptors and sockets in the order in which their watches were made, then timers,
+ * earliest first. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
@@ -15,34 +16,43 @@ struct watch;
 typedef void (*loop_f)(struct loop *loop, void *arg);
 typedef void (*loop_fd_f)(struct loop *loop, int fd, unsigned events, void *arg);
 
-#define LOOP_READ 1u
-#define LOOP_WRITE 2u
+#define LOOP_READ   1u
+#define LOOP_WRITE  2u
 #define LOOP_HANGUP 4u /* always reported */
 
 struct loop *loop_create(const struct clock *clock, struct err *err); /* clock is borrowed */
-void loop_destroy(struct loop *loop);                                 /* stops every watch; NULL is fine */
-MUST_USE int loop_run(struct loop *loop, struct err *err);            /* until loop_stop; -1 when poll fails */
+/* stops every watch; NULL is fine */
+void loop_destroy(struct loop *loop);
+/* until loop_stop; -1 when poll fails */
+MUST_USE int loop_run(struct loop *loop, struct err *err);
 void loop_stop(struct loop *loop);
 const struct clock *loop_clock(const struct loop *loop);
 
-/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. A hang-up comes together with those
- * of them that were asked for: read to the end, or write and see the error, and stop the watch. */
-struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg, struct err *err);
+/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. A hang-up comes
+ * together with those of them that were asked for: read to the end, or write and see the error, and
+ * stop the watch. */
+struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg,
+                      struct err *err);
 void loop_fd_events(struct watch *w, unsigned events); /* 0 pauses all but a hang-up, told once */
 
-/* f is called while the ZeroMQ socket (borrowed) has messages to read. ZeroMQ's descriptor is edge-triggered;
- * the loop asks ZMQ_EVENTS before it sleeps and after it wakes, so f may read a bounded number and return. */
+/* f is called while the ZeroMQ socket (borrowed) has messages to read. ZeroMQ's descriptor is
+ * edge-triggered; the loop asks ZMQ_EVENTS before it sleeps and after it wakes, so f may read a
+ * bounded number and return. */
 struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, struct err *err);
 
-/* Calls f after after_ns, then every every_ns (0: once; the watch is then over and is freed by watch_stop). */
-struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f, void *arg, struct err *err);
+/* Calls f after after_ns, then every every_ns (0: once; the watch is then over and is freed by
+ * watch_stop). */
+struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
+                         void *arg, struct err *err);
 void loop_timer_again(struct watch *w, uint64_t after_ns); /* set anew, also after it fired */
-void loop_timer_off(struct watch *w);                      /* keeps the watch for loop_timer_again */
+/* keeps the watch for loop_timer_again */
+void loop_timer_off(struct watch *w);
 
 /* f runs in the loop, not in the signal handler. One watch per signal number. */
 struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, struct err *err);
 
-/* Calls f once, after this turn's callbacks: for frees of what callers up the stack may still touch. */
+/* Calls f once, after this turn's callbacks: for frees of what callers up the stack may still
+ * touch. */
 MUST_USE int loop_later(struct loop *loop, loop_f f, void *arg);
 /* The same with free(p). Without memory to note that, it stays allocated. */
 void loop_free(struct loop *loop, void *p);

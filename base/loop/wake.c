@@ -1,5 +1,5 @@
-/* wake.c - see wake.h. The handler notes the number in a table and writes one byte; the pipe may be full without loss,
- * for the byte only wakes, the table tells. */
+/* wake.c - see wake.h. The handler notes the number in a table and writes one byte; the pipe may be
+ * full without loss, for the byte only wakes, the table tells. */
 #include "base/loop/wake.h"
 
 #include <errno.h>

@@ -38,7 +38,8 @@ static int frame_read(void *socket, struct zap_field *f, bool *good)
     return 1;
 }
 
-/* The question's frames, and their number; those beyond FRAMES are only counted. 0: there is none. */
+/* The question's frames, and their number; those beyond FRAMES are only counted. 0: there is
+ * none. */
 static unsigned frames_read(void *socket, struct zap_field frame[FRAMES], bool *good)
 {
     int more = 1;
@@ -62,7 +63,8 @@ static bool question_read(void *socket, struct zap_question *q)
     const unsigned n = frames_read(socket, frame, &good);
 
     *q = (struct zap_question){ frame[ROUTE], frame[REQUEST], frame[DOMAIN], false, { 0 } };
-    q->good = good && n == FRAMES && frame[EMPTY].n == 0 && slice_is(text_of(&frame[VERSION]), RFC_VERSION) &&
+    q->good = good && n == FRAMES && frame[EMPTY].n == 0 &&
+              slice_is(text_of(&frame[VERSION]), RFC_VERSION) &&
               slice_is(text_of(&frame[MECHANISM]), "CURVE") && frame[CREDENTIALS].n == ZAP_KEY_SIZE;
     if (q->good)
         memcpy(q->key, frame[CREDENTIALS].byte, ZAP_KEY_SIZE);
@@ -80,7 +82,8 @@ static void zap_ready(struct loop *loop, void *arg)
 }
 
 /* Who asked may be gone: then the frames go nowhere. */
-void zap_answer(struct zap *z, const struct zap_question *q, enum zap_status status, const char *user)
+void zap_answer(struct zap *z, const struct zap_question *q, enum zap_status status,
+                const char *user)
 {
     const char *const text = status == ZAP_YES ? "OK" : "refused";
     char code[8];
@@ -116,7 +119,8 @@ struct zap *zap_open(struct loop *loop, void *context, zap_f f, void *arg, struc
     z->f = f;
     z->arg = arg;
     if (!(z->socket = zmq_socket(context, ZMQ_ROUTER)) ||
-        zmq_setsockopt(z->socket, ZMQ_LINGER, &linger, sizeof linger) < 0 || zmq_bind(z->socket, ENDPOINT) < 0)
+        zmq_setsockopt(z->socket, ZMQ_LINGER, &linger, sizeof linger) < 0 ||
+        zmq_bind(z->socket, ENDPOINT) < 0)
         (void)err_set(err, "ZeroMQ's authentication: %s", zmq_strerror(zmq_errno()));
     else if ((z->watch = loop_zmq(loop, z->socket, zap_ready, z, err)))
         return z;

@@ -1,4 +1,5 @@
-/* admit.c - see admit.h. Public keys are as good as random, so that their first bytes are their hash. */
+/* admit.c - see admit.h. Public keys are as good as random, so that their first bytes are their
+ * hash. */
 #include "kernel/agents/admit.h"
 
 #include <stdlib.h>
@@ -74,7 +75,8 @@ void admit_end(struct admit *a, unsigned run)
             a->key[i].used = 1;
 }
 
-enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run, unsigned *index)
+enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run,
+                             unsigned *index)
 {
     const struct admit_key *k;
 

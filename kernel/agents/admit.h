@@ -1,5 +1,5 @@
-/* admit.h - which keys may connect: those that this kernel made for the agents of runs that it asked for, each until it
- * has said HELLO. Pure: gate.c asks. */
+/* admit.h - which keys may connect: those that this kernel made for the agents of runs that it
+ * asked for, each until it has said HELLO. Pure: gate.c asks. */
 #ifndef KERNEL_AGENTS_ADMIT_H
 #define KERNEL_AGENTS_ADMIT_H
 
@@ -11,7 +11,8 @@
 
 enum admit_verdict {
     ADMIT_YES,
-    ADMIT_LATER,     /* not known, but a run has not said yet how many agents it has: the agent may try again */
+    /* not known, but a run has not said yet how many agents it has: the agent may try again */
+    ADMIT_LATER,
     ADMIT_MECHANISM, /* not with a CURVE key */
     ADMIT_STRANGER,  /* with a key that is nobody's */
     ADMIT_USED,      /* with the key of an agent that has said HELLO */
@@ -39,8 +40,10 @@ MUST_USE int admit_reserve(struct admit *a, size_t n);
 void admit_add(struct admit *a, const unsigned char public[KEY_SIZE], unsigned run, unsigned index);
 /* Nobody is admitted for that run any more. */
 void admit_end(struct admit *a, unsigned run);
-/* public: KEY_SIZE bytes; NULL when it has shown no CURVE key. ADMIT_YES: who it is goes to run and index. */
-enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run, unsigned *index);
+/* public: KEY_SIZE bytes; NULL when it has shown no CURVE key. ADMIT_YES: who it is goes to run and
+ * index. */
+enum admit_verdict admit_ask(const struct admit *a, const unsigned char *public, unsigned *run,
+                             unsigned *index);
 /* It has said HELLO: its key admits nobody from now on. */
 void admit_use(struct admit *a, const unsigned char public[KEY_SIZE]);
 const char *admit_words(enum admit_verdict v);

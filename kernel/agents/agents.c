@@ -16,10 +16,11 @@
 #include "kernel/agents/room.h"
 #include "protocol/reader.h"
 
-#define END_WAIT_MS 3400 /* for all of them to end by themselves: their ranks have 2 s, and clients kill us after 5 */
-#define TERM_MS     2500 /* then engines are asked by a signal */
-#define NAP_MS      5
-#define IO_THREADS  2 /* what comes by ipc is read while what leaves is encrypted */
+/* for all of them to end by themselves: their ranks have 2 s, and clients kill us after 5 */
+#define END_WAIT_MS  3400
+#define TERM_MS      2500 /* then engines are asked by a signal */
+#define NAP_MS       5
+#define IO_THREADS   2           /* what comes by ipc is read while what leaves is encrypted */
 #define KERNEL_LARGE (256 << 10) /* bytes; as the kernel sets malloc up before its first thread */
 
 uint64_t agents_now(const struct agents *a)
@@ -59,7 +60,8 @@ static int body_of(zmq_msg_t *body, const struct span *m, struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* Sends by every connection of the fan. Who can't be reached is reported lost soon; -1 if nobody can. */
+/* Sends by every connection of the fan. Who can't be reached is reported lost soon; -1 if nobody
+ * can. */
 static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
 {
     const uint64_t now = agents_now(a);
@@ -69,7 +71,8 @@ static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
         struct link *l = a->fan.top[i];
         struct err why = { "" };
 
-        if (router_send(l->router, slice_of(l->identity, l->identity_size), buf_slice(&l->route), body, &why) == 0)
+        if (router_send(l->router, slice_of(l->identity, l->identity_size), buf_slice(&l->route),
+                        body, &why) == 0)
             continue;
         failed++;
         err_set(err, "the agent on %s can't be reached: %s", l->info.name, why.text);
@@ -83,8 +86,10 @@ static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
     return 0;
 }
 
-/* What a blob's message is told ahead of, see cargo.h: its nodes get to know that the bytes come. */
-static int ship(struct agents *a, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+/* What a blob's message is told ahead of, see cargo.h: its nodes get to know that the bytes
+ * come. */
+static int ship(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
+                struct err *err)
 {
     unsigned *nodes;
 
@@ -92,33 +97,39 @@ static int ship(struct agents *a, const uint32_t *workers, size_t n, const struc
         return 0;
     if (!(nodes = agents_list(a)))
         return err_set(err, "out of memory");
-    if (cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes), err) < 0)
+    if (cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes),
+                   err) < 0)
         return -1;
     return agents_blobs_go_on(a) ? 0 : err_set(err, "out of memory for the messages about a blob");
 }
 
-int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
+                struct err *err)
 {
     zmq_msg_t body;
     int rc;
 
     if (ship(a, workers, n, m, err) < 0 || body_of(&body, m, err) < 0)
         return -1;
-    rc = fan_workers(&a->fan, workers, n, &body) < 0 ? err_set(err, "out of memory") : fan_out(a, &body, err);
+    rc = fan_workers(&a->fan, workers, n, &body) < 0 ? err_set(err, "out of memory")
+                                                     : fan_out(a, &body, err);
     zmq_msg_close(&body);
     return rc;
 }
 
 /* Takes body. */
-static int send_body(struct agents *a, const unsigned *nodes, size_t n, zmq_msg_t *body, struct err *err)
+static int send_body(struct agents *a, const unsigned *nodes, size_t n, zmq_msg_t *body,
+                     struct err *err)
 {
-    const int rc = fan_nodes(&a->fan, nodes, n, body) < 0 ? err_set(err, "out of memory") : fan_out(a, body, err);
+    const int rc = fan_nodes(&a->fan, nodes, n, body) < 0 ? err_set(err, "out of memory")
+                                                          : fan_out(a, body, err);
 
     zmq_msg_close(body);
     return rc;
 }
 
-int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
+int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const struct span *m,
+                      struct err *err)
 {
     zmq_msg_t body;
 
@@ -153,8 +164,8 @@ void agents_flush(struct link *l)
     struct err err = { "" };
 
     while (link_is_ready(l) && (letter = link_take(l))) {
-        if (router_send(top->router, slice_of(top->identity, top->identity_size), buf_slice(&letter->route),
-                        &letter->body, &err) < 0)
+        if (router_send(top->router, slice_of(top->identity, top->identity_size),
+                        buf_slice(&letter->route), &letter->body, &err) < 0)
             log_warn("agents", "the agent on %s can't be reached: %s", l->info.name, err.text);
         letter_free(letter);
     }
@@ -163,7 +174,8 @@ void agents_flush(struct link *l)
 /* ---- blobs ---- */
 
 /* What this machine's agent is told to drop it has lent for the last time. */
-static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n, const struct span *drop)
+static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n,
+                           const struct span *drop)
 {
     struct reader r = reader_of(drop->v[F_DROP_BLOBS].s.p, drop->v[F_DROP_BLOBS].s.n);
     bool here = false;
@@ -180,7 +192,8 @@ static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct
     struct agents *a = arg;
     zmq_msg_t body;
 
-    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE && lent_taken(&a->lent, m, agents_now(a)))
+    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE &&
+        lent_taken(&a->lent, m, agents_now(a)))
         return;
     if (m->kind == SPAN_DROP)
         give_back_lent(a, nodes, n, m);
@@ -270,7 +283,8 @@ void agents_owe(struct agents *a, uint32_t worker, size_t bytes)
     uint64_t owed;
 
     if (credit_owe(&a->credit, worker, bytes, &owed) < 0)
-        log_error("agents", "worker %u: out of memory, %zu bytes of credit are lost", worker, bytes);
+        log_error("agents", "worker %u: out of memory, %zu bytes of credit are lost", worker,
+                  bytes);
     else if (!a->held && owed >= WINDOW / 4)
         give_back(a, worker);
 }
@@ -307,7 +321,9 @@ int agents_restart(struct agents *a, struct err *err)
 
 static int bind_here(struct agents *a, const char *folder, struct err *err)
 {
-    const struct router_handler handler = { .arrived = intake_arrived, .refused = intake_refused, .arg = a };
+    const struct router_handler handler = { .arrived = intake_arrived,
+                                            .refused = intake_refused,
+                                            .arg = a };
     char *path = runtime_path(folder, "agents", err);
 
     if (!path)
@@ -350,9 +366,10 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     doors.arg = a;
     a->local = (struct local)LOCAL_INIT;
     a->lent = (struct lent)LENT_INIT;
-    if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 || runs_init(a, err) < 0 ||
-        !(a->cargo = cargo_create(&doors, err)) || know_here(a, config, err) < 0 ||
-        bind_here(a, config->folder, err) < 0 || losses_watch(a, err) < 0)
+    if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 ||
+        runs_init(a, err) < 0 || !(a->cargo = cargo_create(&doors, err)) ||
+        know_here(a, config, err) < 0 || bind_here(a, config->folder, err) < 0 ||
+        losses_watch(a, err) < 0)
         goto undo;
     a->local.endpoint = a->endpoint;
     a->local.node = a->name;

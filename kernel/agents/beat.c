@@ -10,7 +10,8 @@
 #define LEAST_S     0.1
 #define MOST_S      86400.0
 #define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
-#define PARTS       5u                /* of the timeout: so many beats may get lost before it is over */
+/* of the timeout: so many beats may get lost before it is over */
+#define PARTS 5u
 
 int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err)
 {
@@ -21,8 +22,9 @@ int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err)
         errno = 0;
         seconds = strtod(text, &end);
         if (errno || *end || !(seconds >= LEAST_S && seconds <= MOST_S))
-            return err_set(err, "CELLSPAN_HEARTBEAT_TIMEOUT=%.40s: seconds are wanted, from %.1f to %.0f", text,
-                           LEAST_S, MOST_S);
+            return err_set(
+                err, "CELLSPAN_HEARTBEAT_TIMEOUT=%.40s: seconds are wanted, from %.1f to %.0f",
+                text, LEAST_S, MOST_S);
     }
     *b = (struct beat){ .timeout_ns = (uint64_t)(seconds * (double)NS_PER_S) };
     beat_start(b, now);
@@ -64,8 +66,8 @@ static uint64_t since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-/* Both ways count: what we send without an answer says nothing about the other. A look comes only every beat_wait, so
- * that what would be due before the next is due now. */
+/* Both ways count: what we send without an answer says nothing about the other. A look comes only
+ * every beat_wait, so that what would be due before the next is due now. */
 bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now)
 {
     const uint64_t older = p->heard < p->sent ? p->heard : p->sent;

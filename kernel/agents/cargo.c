@@ -1,5 +1,5 @@
-/* cargo.c - see cargo.h. A place that expects a blob has a giver; whatever happens to the giver, to the link between
- * the two or to the blob ends in another giver, or in DROP. */
+/* cargo.c - see cargo.h. A place that expects a blob has a giver; whatever happens to the giver, to
+ * the link between the two or to the blob ends in another giver, or in DROP. */
 #include "kernel/agents/cargo.h"
 
 #include <inttypes.h>
@@ -57,7 +57,8 @@ static void look_busy(struct cargo *c)
 }
 
 /* -1: memory is out, and no place was added. */
-static int add_places(struct cargo *c, struct load *l, const unsigned *nodes, size_t n, size_t *added, struct err *err)
+static int add_places(struct cargo *c, struct load *l, const unsigned *nodes, size_t n,
+                      size_t *added, struct err *err)
 {
     *added = 0;
     if (cargo_reserve(c, l->n + n, err) < 0)
@@ -78,7 +79,8 @@ static int add_places(struct cargo *c, struct load *l, const unsigned *nodes, si
     return 0;
 }
 
-int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n, struct err *err)
+int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n,
+               struct err *err)
 {
     struct load *l = loads_get(&c->loads, blob);
     const struct place *holder = l && l->size == size && !l->dropped ? load_holder(l) : NULL;
@@ -92,7 +94,8 @@ int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *no
         return -1;
     if (!added)
         return 0;
-    /* By a link it is a question, whose answer lets the giver begin: it may come before this message otherwise. */
+    /* By a link it is a question, whose answer lets the giver begin: it may come before this
+     * message otherwise. */
     say_expect(c, l, c->node, added, size >= CARGO_CHAIN_SIZE ? giver : CARGO_ALL);
     way_all(c, l, added, giver);
     if (size >= CARGO_CHAIN_SIZE)
@@ -158,7 +161,8 @@ static void pass_least(struct cargo *c, struct load *l, unsigned giver)
     say_taken(c, l, giver, CARGO_ALL, least);
 }
 
-/* Who was to get it from a giver that can't gets it from somebody who has it all, if anybody has. */
+/* Who was to get it from a giver that can't gets it from somebody who has it all, if anybody
+ * has. */
 static void give_anew(struct cargo *c, struct load *l, unsigned gone)
 {
     const struct place *holder = load_holder(l);
@@ -230,7 +234,8 @@ static void on_held(struct cargo *c, unsigned node, const struct span *m)
     if (!p)
         return;
     if (error.n) {
-        log_warn("cargo", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node, SLICE_ARG(error));
+        log_warn("cargo", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node,
+                 SLICE_ARG(error));
         if (p->has)
             say_drop(c, l->blob, &node, 1); /* it may have it, and can't give it */
         (void)leave(c, l, node);
@@ -278,7 +283,8 @@ static void on_chunk(struct cargo *c, unsigned node, const struct span *m)
     if (!l || cargo_reserve(c, l->n, &err) < 0)
         return;
     for (size_t i = 0; i < l->n; i++)
-        if ((to == CARGO_ALL || to == l->place[i].node) && wants_chunk(&l->place[i], node, to == CARGO_ALL))
+        if ((to == CARGO_ALL || to == l->place[i].node) &&
+            wants_chunk(&l->place[i], node, to == CARGO_ALL))
             c->node[n++] = l->place[i].node;
     if (n)
         c->doors.send(c->doors.arg, c->node, n, m);
@@ -318,8 +324,8 @@ static void lane_bad(struct cargo *c, struct lane *lane, struct slice why)
 {
     const unsigned giver = lane->giver, taker = lane->taker;
 
-    log_warn("cargo", "no link from node %u to node %u, so the kernel passes blobs on: %.*s", giver, taker,
-             SLICE_ARG(why));
+    log_warn("cargo", "no link from node %u to node %u, so the kernel passes blobs on: %.*s", giver,
+             taker, SLICE_ARG(why));
     lane->state = LANE_BAD;
     for (size_t i = 0; i < c->loads.n; i++) {
         struct load *l = &c->loads.load[i];
@@ -344,7 +350,9 @@ static void lane_up(struct cargo *c, struct lane *lane)
 
 static void dial(struct cargo *c, struct lane *lane, unsigned port)
 {
-    struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = lane->giver, .v[F_DIAL_ROLE].u64 = 1 };
+    struct span m = { .kind = SPAN_DIAL,
+                      .v[F_DIAL_NODE].u64 = lane->giver,
+                      .v[F_DIAL_ROLE].u64 = 1 };
     struct buf endpoints = BUF_INIT;
     struct cargo_peer peer;
 

@@ -1,7 +1,7 @@
-/* cargo.h - which nodes have which blob, and how it gets to those that need it: from its holder by way of the kernel,
- * or, when it is large and several need it, along a chain of nodes, each of which passes on what comes while it comes.
- * Pure: what is to be sent goes out through cargo_doors. protocol/README.md, "Blobs between nodes", has the messages.
- */
+/* cargo.h - which nodes have which blob, and how it gets to those that need it: from its holder by
+ * way of the kernel, or, when it is large and several need it, along a chain of nodes, each of
+ * which passes on what comes while it comes. Pure: what is to be sent goes out through cargo_doors.
+ * protocol/README.md, "Blobs between nodes", has the messages. */
 #ifndef KERNEL_AGENTS_CARGO_H
 #define KERNEL_AGENTS_CARGO_H
 
@@ -12,19 +12,20 @@
 #include "base/err.h"
 #include "protocol/span.h"
 
-#define CARGO_CHAIN_SIZE (UINT64_C(1) << 20) /* smaller blobs are not worth a link between nodes: K hands them to all  \
-                                              */
+/* bytes; smaller blobs are not worth a link between nodes: K hands them to all */
+#define CARGO_CHAIN_SIZE (UINT64_C(1) << 20)
 
 struct cargo;
 
 /* How other nodes reach a node's agent. */
 struct cargo_peer {
-    const char *addresses;    /* as in its HELLO: "eth0=10.0.0.1,ib0=10.1.0.1"; borrowed until cargo is called again */
+    /* as in its HELLO: "eth0=10.0.0.1,ib0=10.1.0.1"; borrowed until cargo is called again */
+    const char *addresses;
     const unsigned char *key; /* its public key, 32 bytes; borrowed likewise */
 };
 
-/* Neither may call cargo back; what can't be sent is theirs to log (its node's loss is told by cargo_lost, and that
- * memory is out by cargo_stop). */
+/* Neither may call cargo back; what can't be sent is theirs to log (its node's loss is told by
+ * cargo_lost, and that memory is out by cargo_stop). */
 struct cargo_doors {
     /* m to the agents of these nodes, as one message: m.worker is 0. Copies m. */
     void (*send)(void *arg, const unsigned *nodes, size_t n, const struct span *m);
@@ -36,32 +37,38 @@ struct cargo_doors {
 };
 
 struct cargo *cargo_create(const struct cargo_doors *doors, struct err *err); /* doors are copied */
-void cargo_destroy(struct cargo *c);                                          /* NULL is fine; nothing is sent */
+/* NULL is fine; nothing is sent */
+void cargo_destroy(struct cargo *c);
 
-/* A message from a worker brought it (blob and blob_size not 0): before the message is passed on to anybody. */
-MUST_USE int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node, struct err *err);
-/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these nodes, none of which is
- * lost: those that lack it are told to EXPECT it, and it is on its way. One that nobody has any more is not sent: its
- * messages arrive without. */
-MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes, size_t n,
-                        struct err *err);
-/* Is m, from a node's agent, for cargo? OPENED, DIALED with a node that cargo asked, TAKEN, HELD, CHUNK: true, and it
- * is dealt with. (DIALED for role 0, agents of agents, is false.) */
+/* A message from a worker brought it (blob and blob_size not 0): before the message is passed on to
+ * anybody. */
+MUST_USE int cargo_arrived(struct cargo *c, uint64_t blob, uint64_t size, unsigned node,
+                           struct err *err);
+/* Call it before a message that carries the blob (blob_size not 0) goes to the agents of these
+ * nodes, none of which is lost: those that lack it are told to EXPECT it, and it is on its way. One
+ * that nobody has any more is not sent: its messages arrive without. */
+MUST_USE int cargo_need(struct cargo *c, uint64_t blob, uint64_t size, const unsigned *nodes,
+                        size_t n, struct err *err);
+/* Is m, from a node's agent, for cargo? OPENED, DIALED with a node that cargo asked, TAKEN, HELD,
+ * CHUNK: true, and it is dealt with. (DIALED for role 0, agents of agents, is false.) */
 bool cargo_message(struct cargo *c, unsigned node, const struct span *m);
-/* Nobody will ask for it any more: DROP goes to all that have it, once those that expect it have it as well. */
+/* Nobody will ask for it any more: DROP goes to all that have it, once those that expect it have it
+ * as well. */
 void cargo_drop(struct cargo *c, uint64_t blob);
-/* Nor does anybody wait for it: DROP goes to all at once, and who expects it is told so that it won't come. */
+/* Nor does anybody wait for it: DROP goes to all at once, and who expects it is told so that it
+ * won't come. */
 void cargo_cancel(struct cargo *c, uint64_t blob);
-/* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told that it won't come.
- */
+/* The node is gone, and what it had. Others that waited for it get it from elsewhere, or are told
+ * that it won't come. */
 void cargo_lost(struct cargo *c, unsigned node);
 
-/* A message about a blob could not be made: whoever waits for one is told that it won't come, lest it wait for ever.
- * Not from within a door. */
+/* A message about a blob could not be made: whoever waits for one is told that it won't come, lest
+ * it wait for ever. Not from within a door. */
 void cargo_stop(struct cargo *c);
 
-/* Bytes of large blobs that are on their way to that node; 0: none is. *had: how many of them are there already, as far
- * as is known; UINT64_MAX: it is not. Of a chain only the first node says so, and the others are close behind. */
+/* Bytes of large blobs that are on their way to that node; 0: none is. *had: how many of them are
+ * there already, as far as is known; UINT64_MAX: it is not. Of a chain only the first node says so,
+ * and the others are close behind. */
 uint64_t cargo_expected(const struct cargo *c, unsigned node, uint64_t *had);
 
 #endif

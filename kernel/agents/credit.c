@@ -1,4 +1,5 @@
-/* credit.c - see credit.h. Rows are sorted by worker: a thousand machines' ranks are owed at once. */
+/* credit.c - see credit.h. Rows are sorted by worker: a thousand machines' ranks are owed at
+ * once. */
 #include "kernel/agents/credit.h"
 
 #include <stdlib.h>

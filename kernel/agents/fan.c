@@ -1,5 +1,5 @@
-/* fan.c - see fan.h. Everything here is linear in the list: nodes and connections are marked when they are first met.
- */
+/* fan.c - see fan.h. Everything here is linear in the list: nodes and connections are marked when
+ * they are first met. */
 #include "kernel/agents/fan.h"
 
 #include <stdlib.h>

@@ -37,7 +37,8 @@ static void names_add(struct names *s, const char *name)
 
     while (at < s->n && strcmp(s->name[at], name) < 0)
         at++;
-    if (s->n == NAMES_MAX || (at < s->n && strcmp(s->name[at], name) == 0) || !(copy = strdup(name)))
+    if (s->n == NAMES_MAX || (at < s->n && strcmp(s->name[at], name) == 0) ||
+        !(copy = strdup(name)))
         return;
     memmove(&s->name[at + 1], &s->name[at], (s->n - at) * sizeof s->name[0]);
     s->name[at] = copy;
@@ -50,7 +51,8 @@ static void names_of_folder(struct names *s, const char *folder)
     struct dirent *entry;
 
     while (d && (entry = readdir(d)))
-        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 && is_name(entry->d_name + sizeof PREFIX - 1) &&
+        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 &&
+            is_name(entry->d_name + sizeof PREFIX - 1) &&
             faccessat(dirfd(d), entry->d_name, X_OK, 0) == 0)
             names_add(s, entry->d_name + sizeof PREFIX - 1);
     if (d)
@@ -98,12 +100,16 @@ static void not_found(const char *name, struct err *err)
             break;
     meant = suggest_nearest(name, (const char *const *)s.name, s.n);
     if (meant)
-        err_set(err, "--on %.64s: there is no such engine; did you mean %s? There are: %s", name, meant, list.p);
+        err_set(err, "--on %.64s: there is no such engine; did you mean %s? There are: %s", name,
+                meant, list.p);
     else if (!is_name(name))
-        err_set(err, "--on %.64s: that is no engine's name. There are: %s", name, list.n ? list.p : "none");
+        err_set(err, "--on %.64s: that is no engine's name. There are: %s", name,
+                list.n ? list.p : "none");
     else
-        err_set(err, "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one",
-                name, list.n ? list.p : "none", PREFIX, name);
+        err_set(
+            err,
+            "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one",
+            name, list.n ? list.p : "none", PREFIX, name);
     buf_release(&list);
     while (s.n > 0)
         free(s.name[--s.n]);

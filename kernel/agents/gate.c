@@ -1,5 +1,5 @@
-/* gate.c - see gate.h. An agent may be quicker than its engine's word about it: its question is kept a moment, for one
- * that is told to try again does so only when its handshake is given up. */
+/* gate.c - see gate.h. An agent may be quicker than its engine's word about it: its question is
+ * kept a moment, for one that is told to try again does so only when its handshake is given up. */
 #include "kernel/agents/gate.h"
 
 #include <stdbool.h>
@@ -47,7 +47,8 @@ void gate_refused(struct gate *g, const char *what)
         log_debug("agents", "refused again: a connection that %s", what);
     } else {
         g->reason[g->n_reasons++] = (struct reason){ what, 0 };
-        log_warn("agents", "refused: a connection that %s (more of this kind are only counted)", what);
+        log_warn("agents", "refused: a connection that %s (more of this kind are only counted)",
+                 what);
     }
     if (k < REASONS_MAX)
         g->reason[k].count++;
@@ -75,7 +76,8 @@ static bool keep(struct gate *g, const struct zap_question *q, uint64_t now)
 {
     struct kept *more;
 
-    if (g->n_kept == KEPT_MAX || !(more = rows_insert(g->kept, &g->n_kept, &g->room, sizeof *more, g->n_kept, 16)))
+    if (g->n_kept == KEPT_MAX ||
+        !(more = rows_insert(g->kept, &g->n_kept, &g->room, sizeof *more, g->n_kept, 16)))
         return false;
     g->kept = more;
     g->kept[g->n_kept - 1] = (struct kept){ *q, now };
@@ -118,7 +120,8 @@ static void asked(struct zap *zap, const struct zap_question *q, void *arg)
         loop_timer_again(g->again, AGAIN_NS);
 }
 
-struct gate *gate_create(struct loop *loop, void *context, const struct admit *admit, struct err *err)
+struct gate *gate_create(struct loop *loop, void *context, const struct admit *admit,
+                         struct err *err)
 {
     struct gate *g = calloc(1, sizeof *g);
 
@@ -140,7 +143,8 @@ void gate_destroy(struct gate *g)
     if (!g)
         return;
     for (unsigned k = 0; k < g->n_reasons; k++)
-        log_info("agents", "refused in all: %lu connections that %s", g->reason[k].count, g->reason[k].what);
+        log_info("agents", "refused in all: %lu connections that %s", g->reason[k].count,
+                 g->reason[k].what);
     zap_close(g->zap);
     watch_stop(g->again);
     free(g->kept);

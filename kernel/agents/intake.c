@@ -1,6 +1,6 @@
-/* intake.c - what arrives: the first word of an agent, bundles of messages, and what strangers send. Nothing is
- * believed of a connection but what it may say: who it is comes from ZAP (or from the private folder), and it speaks
- * for its own node and for those below. */
+/* intake.c - what arrives: the first word of an agent, bundles of messages, and what strangers
+ * send. Nothing is believed of a connection but what it may say: who it is comes from ZAP (or from
+ * the private folder), and it speaks for its own node and for those below. */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,10 +47,12 @@ static void refuse(const struct arrival *a, unsigned version, const char *why)
     buf_release(&bytes);
 }
 
-/* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked for. */
+/* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked
+ * for. */
 static struct link *caller(struct agents *a, const struct arrival *arrival)
 {
-    return arrival->router == a->wire ? nodes_link(a, arrival->user) : links_get(&a->links, NODE_HERE);
+    return arrival->router == a->wire ? nodes_link(a, arrival->user)
+                                      : links_get(&a->links, NODE_HERE);
 }
 
 static void refuse_version(struct agents *a, const struct arrival *arrival, unsigned version)
@@ -59,15 +61,17 @@ static void refuse_version(struct agents *a, const struct arrival *arrival, unsi
     char why[256];
 
     if (version < SPAN_VERSION)
-        snprintf(why, sizeof why,
-                 "the agent's cellspan is older than the kernel's (it speaks version %u of the protocol, "
-                 "the kernel %u): update cellspan where the agent runs",
-                 version, SPAN_VERSION);
+        snprintf(
+            why, sizeof why,
+            "the agent's cellspan is older than the kernel's (it speaks version %u of the protocol, "
+            "the kernel %u): update cellspan where the agent runs",
+            version, SPAN_VERSION);
     else
-        snprintf(why, sizeof why,
-                 "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
-                 "the agent %u): update cellspan where the notebook runs",
-                 SPAN_VERSION, version);
+        snprintf(
+            why, sizeof why,
+            "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
+            "the agent %u): update cellspan where the notebook runs",
+            SPAN_VERSION, version);
     if (!l || l->told) {
         refused(a, arrival, "speaks another version of the protocol");
         if (l)
@@ -83,8 +87,9 @@ static void refuse_version(struct agents *a, const struct arrival *arrival, unsi
 
 static int introduce(struct link *l, const struct arrival *arrival, const struct span *m)
 {
-    if (l->number != NODE_HERE && ((!l->named && m->v[F_HELLO_NODE].s.n && link_name(l, m->v[F_HELLO_NODE].s) < 0) ||
-                                   link_addresses(l, m->v[F_HELLO_ADDRESSES].s) < 0))
+    if (l->number != NODE_HERE &&
+        ((!l->named && m->v[F_HELLO_NODE].s.n && link_name(l, m->v[F_HELLO_NODE].s) < 0) ||
+         link_addresses(l, m->v[F_HELLO_ADDRESSES].s) < 0))
         return -1;
     l->info.pid = (long)m->v[F_HELLO_PID].u64;
     l->info.cores = (long)m->v[F_HELLO_CORES].u64;
@@ -99,7 +104,9 @@ static int introduce(struct link *l, const struct arrival *arrival, const struct
 
 static void welcome(struct agents *a, struct link *l)
 {
-    struct span m = { .kind = SPAN_WELCOME, .v[F_WELCOME_WINDOW].u64 = WINDOW, .v[F_WELCOME_NUMBER].u64 = l->number };
+    struct span m = { .kind = SPAN_WELCOME,
+                      .v[F_WELCOME_WINDOW].u64 = WINDOW,
+                      .v[F_WELCOME_NUMBER].u64 = l->number };
 
     if (l->number != NODE_HERE) /* the end of a pipe tells our own agent */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
@@ -129,7 +136,8 @@ static void hello(struct agents *a, const struct arrival *arrival, const struct 
         refused(a, arrival, "is not of the agent that this kernel started");
         refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
     } else {
-        router_settle(arrival->router); /* from here on, the end of its fd's connection is its end */
+        /* from here on, the end of its fd's connection is its end */
+        router_settle(arrival->router);
         if (introduce(l, arrival, m) < 0)
             log_error("agents", "out of memory for an agent");
         else
@@ -144,7 +152,8 @@ static struct link *sender(struct agents *a, const struct arrival *arrival)
 {
     struct link *l = caller(a, arrival);
 
-    if (l && l->identity_size && slice_equal(slice_of(l->identity, l->identity_size), arrival->identity))
+    if (l && l->identity_size &&
+        slice_equal(slice_of(l->identity, l->identity_size), arrival->identity))
         return l;
     return NULL;
 }
@@ -164,7 +173,8 @@ static bool take_own(struct agents *a, struct link *l, uint32_t worker, const st
     struct err err = { "" };
 
     if (worker != SPAN_WORKER_NONE) {
-        if (m->blob && m->blob_size && cargo_arrived(a->cargo, m->blob, m->blob_size, l->number, &err) < 0)
+        if (m->blob && m->blob_size &&
+            cargo_arrived(a->cargo, m->blob, m->blob_size, l->number, &err) < 0)
             log_error("agents", "a blob from %s: %s", l->info.name, err.text);
         return false;
     }
@@ -172,14 +182,16 @@ static bool take_own(struct agents *a, struct link *l, uint32_t worker, const st
 }
 
 /* Not what anybody else is told of: late words of the dead, mostly. */
-static bool is_believed(const struct agents *a, const struct link *from, const struct link *l, uint32_t worker)
+static bool is_believed(const struct agents *a, const struct link *from, const struct link *l,
+                        uint32_t worker)
 {
     return l && link_is_under(l, from) && l->info.state == NODE_UP &&
            (worker == SPAN_WORKER_NONE || links_where(&a->links, worker) == l->number);
 }
 
 /* What can't be late words either: somebody speaks for others. */
-static bool is_foreign(const struct agents *a, const struct link *from, const struct link *l, uint32_t worker)
+static bool is_foreign(const struct agents *a, const struct link *from, const struct link *l,
+                       uint32_t worker)
 {
     const unsigned home = links_where(&a->links, worker);
 
@@ -187,10 +199,12 @@ static bool is_foreign(const struct agents *a, const struct link *from, const st
         return true;
     if (l->info.state == NODE_LOST)
         return false;
-    return !link_is_under(l, from) || (worker != SPAN_WORKER_NONE && home != l->number && home != LINK_NOWHERE);
+    return !link_is_under(l, from) ||
+           (worker != SPAN_WORKER_NONE && home != l->number && home != LINK_NOWHERE);
 }
 
-/* This machine's agent leaves a blob to us. If it can't be given, that is as if the agent had said so. */
+/* This machine's agent leaves a blob to us. If it can't be given, that is as if the agent had said
+ * so. */
 static void begin_lent(struct agents *a, const struct span *chunk)
 {
     struct span held = { .kind = SPAN_HELD, .blob = chunk->blob, .blob_size = chunk->blob_size };
@@ -202,7 +216,8 @@ static void begin_lent(struct agents *a, const struct span *chunk)
     (void)cargo_message(a->cargo, NODE_HERE, &held);
 }
 
-static void take_message(struct agents *a, const struct arrival *arrival, struct link *l, const struct bundle_entry *e)
+static void take_message(struct agents *a, const struct arrival *arrival, struct link *l,
+                         const struct bundle_entry *e)
 {
     struct err err = { "" };
     struct span m;
@@ -221,8 +236,8 @@ static void take_message(struct agents *a, const struct arrival *arrival, struct
     span_release(&m);
 }
 
-/* Late words of one that is not taken back: it is told so once, lest it wait for its own timeout. false: no such one.
- */
+/* Late words of one that is not taken back: it is told so once, lest it wait for its own timeout.
+ * false: no such one. */
 static bool is_late(struct agents *a, const struct arrival *arrival)
 {
     struct link *l = caller(a, arrival);
@@ -231,7 +246,8 @@ static bool is_late(struct agents *a, const struct arrival *arrival)
         return false;
     if (l && !l->told) {
         log_warn("agents", "%s speaks again, and is not taken back", l->info.name);
-        refuse(arrival, SPAN_VERSION, "the kernel took this agent for gone, and goes on without it");
+        refuse(arrival, SPAN_VERSION,
+               "the kernel took this agent for gone, and goes on without it");
     }
     if (l)
         l->told = true;
@@ -239,13 +255,15 @@ static bool is_late(struct agents *a, const struct arrival *arrival)
 }
 
 /* An entry from one who has no number yet: HELLO, or nothing that concerns us. */
-static void take_first(struct agents *a, const struct arrival *arrival, const struct bundle_entry *e)
+static void take_first(struct agents *a, const struct arrival *arrival,
+                       const struct bundle_entry *e)
 {
     const unsigned version = span_version(e->message.p, e->message.n);
     struct err err = { "" };
     struct span m;
 
-    if (e->message.n >= SPAN_HEADER_SIZE && version != SPAN_VERSION && e->message.p[1] == SPAN_HELLO) {
+    if (e->message.n >= SPAN_HEADER_SIZE && version != SPAN_VERSION &&
+        e->message.p[1] == SPAN_HELLO) {
         refuse_version(a, arrival, version);
         return;
     }
@@ -304,6 +322,7 @@ void intake_arrived(void *agents, const struct arrival *arrival)
         else if (is_foreign(a, from, l, e.worker))
             refused(a, arrival, "speaks for a node or a worker that is not its own");
         else
-            log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node, e.worker);
+            log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node,
+                      e.worker);
     }
 }

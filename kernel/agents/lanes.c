@@ -60,8 +60,8 @@ int lane_endpoints(struct slice addresses, unsigned port, struct buf *out)
             (void)cut(&ip, '=');
         if (ip.n == 0)
             continue;
-        if (buf_addf(out, memchr(ip.p, ':', ip.n) ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u", out->n ? "," : "",
-                     SLICE_ARG(ip), port) < 0)
+        if (buf_addf(out, memchr(ip.p, ':', ip.n) ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u",
+                     out->n ? "," : "", SLICE_ARG(ip), port) < 0)
             return -1;
     }
     return 0;

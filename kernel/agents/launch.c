@@ -21,7 +21,8 @@
 #define READS_AT_END   64 /* a pipe holds less; what it left behind may go on writing */
 #define VARIABLE       "CELLSPAN_SECRET="
 #define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
-#define KILL_NS        (5 * NS_PER_S)     /* from there to SIGKILL: it may have an allocation to give back */
+/* from there to SIGKILL: it may have an allocation to give back */
+#define KILL_NS (5 * NS_PER_S)
 
 extern char **environ;
 
@@ -40,8 +41,8 @@ struct launch {
 
 /* ---- what it writes ---- */
 
-/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the same. Cleaned, they are
- * longer. */
+/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the
+ * same. Cleaned, they are longer. */
 static struct slice clean_line(struct slice line, struct buf *clean)
 {
     if (utf8_is_valid(line) || utf8_add_clean(clean, line) < 0)
@@ -58,8 +59,8 @@ static void take_line(void *arg, struct slice line)
     const struct said said = said_parse(clean_line(line, &clean));
 
     if (said.kind == SAID_NONSENSE)
-        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name, line.n > 200 ? 200 : (int)line.n,
-                 line.p);
+        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name,
+                 line.n > 200 ? 200 : (int)line.n, line.p);
     else if (!e->ending)
         e->said(e->arg, e, &said);
     buf_release(&clean);
@@ -143,8 +144,8 @@ static void environment_free(char **env)
     free(env);
 }
 
-static int start_process(struct launch *e, const struct launch_spec *s, const char *launcher, const char *agent,
-                         struct err *err)
+static int start_process(struct launch *e, const struct launch_spec *s, const char *launcher,
+                         const char *agent, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
@@ -171,7 +172,8 @@ static int start_process(struct launch *e, const struct launch_spec *s, const ch
     argv[n] = NULL;
     if (!env)
         goto out;
-    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0 || fd_nonblock(out[0], true) < 0 || fd_nonblock(errs[0], true) < 0) {
+    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0 || fd_nonblock(out[0], true) < 0 ||
+        fd_nonblock(errs[0], true) < 0) {
         err_set(err, "can't start %s: %s", launcher, strerror(errno));
         goto out;
     }
@@ -262,7 +264,8 @@ int launch_errors(const struct launch *e, struct buf *out)
     return said_tail_show(&e->tail, out);
 }
 
-/* Of one that can't do what it was asked for (2), or could not do it (1), its own words are all that is needed. */
+/* Of one that can't do what it was asked for (2), or could not do it (1), its own words are all
+ * that is needed. */
 int launch_words(const struct launch *e, struct buf *out)
 {
     const size_t start = out->n;
@@ -271,9 +274,11 @@ int launch_words(const struct launch *e, struct buf *out)
     if (!e->ended)
         return launch_errors(e, out);
     if (WIFSIGNALED(e->status))
-        rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name, WTERMSIG(e->status));
+        rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name,
+                      WTERMSIG(e->status));
     else if (WEXITSTATUS(e->status) < 1 || WEXITSTATUS(e->status) > 2 || e->tail.n == 0)
-        rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name, WEXITSTATUS(e->status));
+        rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name,
+                      WEXITSTATUS(e->status));
     if (rc == 0 && e->tail.n && out->n > start)
         rc = buf_add_text(out, ":\n");
     return rc < 0 ? -1 : launch_errors(e, out);
@@ -281,7 +286,8 @@ int launch_words(const struct launch *e, struct buf *out)
 
 /* ---- made and freed ---- */
 
-static struct launch *launch_create(struct loop *loop, const struct launch_spec *spec, struct err *err)
+static struct launch *launch_create(struct loop *loop, const struct launch_spec *spec,
+                                    struct err *err)
 {
     struct launch *e = calloc(1, sizeof *e);
 
@@ -290,7 +296,8 @@ static struct launch *launch_create(struct loop *loop, const struct launch_spec 
     e->in = e->out = e->errs = -1;
     e->said = spec->said;
     e->arg = spec->arg;
-    if ((e->name = strdup(spec->name)) && (e->patience = loop_timer(loop, TERM_NS, 0, patience_over, e, err))) {
+    if ((e->name = strdup(spec->name)) &&
+        (e->patience = loop_timer(loop, TERM_NS, 0, patience_over, e, err))) {
         loop_timer_off(e->patience);
         return e;
     }

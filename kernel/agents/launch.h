@@ -1,4 +1,5 @@
-/* launch.h - one run of an engine: cellspan-launch-NAME as a child process, what it says, and its end. A door. */
+/* launch.h - one run of an engine: cellspan-launch-NAME as a child process, what it says, and its
+ * end. A door. */
 #ifndef KERNEL_AGENTS_LAUNCH_H
 #define KERNEL_AGENTS_LAUNCH_H
 

@@ -1,4 +1,5 @@
-/* lent.c - see lent.h. A descriptor is sent before the first chunk that needs it: it is there by then. */
+/* lent.c - see lent.h. A descriptor is sent before the first chunk that needs it: it is there by
+ * then. */
 #include "kernel/agents/lent.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
-/* All of it is mapped once: what maps and unmaps a piece for each chunk stops the thread that encrypts, each time. */
+/* All of it is mapped once: what maps and unmaps a piece for each chunk stops the thread that
+ * encrypts, each time. */
 struct lent_blob {
     uint64_t number;
     struct slice bytes; /* owned: blob_unmap() */
@@ -106,7 +108,9 @@ static void take(struct lent *t, int socket)
         if (fd < 0)
             continue;
         if (check(size, fd, &err) < 0 || put(t, number, size, fd, &err) < 0)
-            log_warn("agents", "blob %" PRIu64 " of %" PRIu64 " bytes is not taken from this machine's agent: %s",
+            log_warn("agents",
+                     "blob %" PRIu64 " of %" PRIu64
+                     " bytes is not taken from this machine's agent: %s",
                      number, size, err.text);
         close(fd);
     }
@@ -124,7 +128,8 @@ int lent_begin(struct lent *t, int socket, const struct span *chunk, struct err 
     if (!b || b->bytes.n != chunk->blob_size || offset >= chunk->blob_size)
         return err_set(err, "blob %" PRIu64 " was not lent to the kernel", chunk->blob);
     if (!taker) {
-        if (!(taker = rows_insert(t->taker, &t->n_takers, &t->room_takers, sizeof *taker, t->n_takers, 8)))
+        if (!(taker = rows_insert(t->taker, &t->n_takers, &t->room_takers, sizeof *taker,
+                                  t->n_takers, 8)))
             return err_set(err, "out of memory for a node that waits for a blob");
         t->taker = taker;
         taker += t->n_takers - 1;

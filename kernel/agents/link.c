@@ -33,7 +33,8 @@ int link_wait(struct link *l, const uint32_t *workers, size_t n, zmq_msg_t *body
     if (!letter)
         return -1;
     (void)zmq_msg_init(&letter->body);
-    if (route_add(&letter->route, l->number, workers, n) < 0 || zmq_msg_copy(&letter->body, body) < 0) {
+    if (route_add(&letter->route, l->number, workers, n) < 0 ||
+        zmq_msg_copy(&letter->body, body) < 0) {
         letter_free(letter);
         return -1;
     }
@@ -169,8 +170,8 @@ int links_add(struct links *t, unsigned n, unsigned engine, struct err *err)
     struct link **node;
 
     if (n > ROUTE_NODES_MAX || old + n > ROUTE_NODES_MAX)
-        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n, old,
-                       ROUTE_NODES_MAX);
+        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n,
+                       old, ROUTE_NODES_MAX);
     if (!(node = realloc(t->node, (old + n) * sizeof *node)))
         return err_set(err, "out of memory for %u nodes", n);
     t->node = node;

@@ -1,5 +1,6 @@
-/* link.h - what the kernel knows of each node: who it is, by which way it is reached, and what waits until it can be.
- * Nodes are never freed before the table: who holds a pointer to one may go on reading it. Pure. */
+/* link.h - what the kernel knows of each node: who it is, by which way it is reached, and what
+ * waits until it can be. Nodes are never freed before the table: who holds a pointer to one may go
+ * on reading it. Pure. */
 #ifndef KERNEL_AGENTS_LINK_H
 #define KERNEL_AGENTS_LINK_H
 
@@ -24,8 +25,8 @@ struct letter {
     zmq_msg_t body;
 };
 
-/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing is sent to it;
- * done. */
+/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing
+ * is sent to it; done. */
 enum move { MOVE_NONE, MOVE_WAITS, MOVE_OPENING, MOVE_DIALING, MOVE_DONE };
 
 struct link {
@@ -36,18 +37,21 @@ struct link {
     struct router *router; /* the socket that it came by; NULL: nothing came yet */
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
-    int fd;                      /* of its connection, to recognise it when it ends; -1: not known */
+    /* of its connection, to recognise it when it ends; -1: not known */
+    int fd;
     struct meter meter;          /* what comes on that; sees by itself when it ends */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
-    struct link *parent; /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
+    /* by way of whom it is reached, from MOVE_DONE on; while it dials, by whom it is to be */
+    struct link *parent;
     enum move move;
     struct pulse pulse;
-    uint64_t doomed_ns;           /* its connection has ended, and until then its engine may say why; 0: no */
+    /* its connection has ended, and until then its engine may say why; 0: no */
+    uint64_t doomed_ns;
     struct letter *first, **last; /* what waits */
     uint32_t *worker;             /* of the message that is being sent: fan.c's */
     size_t n_workers, room;
     struct buf route;
-    bool told; /* that it is not taken back */
+    bool told;                   /* that it is not taken back */
     bool touched, topped, going; /* marks, of whoever walks over them */
 };
 
@@ -58,13 +62,14 @@ struct links {
     size_t n_homes;
 };
 
-#define LINKS_INIT { NULL, 0, NULL, 0 }
+#define LINKS_INIT   { NULL, 0, NULL, 0 }
 #define LINK_NOWHERE 0xffffu /* the node of a worker that is gone */
 
 void links_release(struct links *t);
 /* Adds n nodes of a run. -1: memory is out, or there are no numbers left; none was added then. */
 MUST_USE int links_add(struct links *t, unsigned n, unsigned engine, struct err *err);
-struct link *links_get(const struct links *t, unsigned number); /* NULL: there was never such a node */
+/* NULL: there was never such a node */
+struct link *links_get(const struct links *t, unsigned number);
 
 /* Where a worker is: NODE_HERE unless it was placed or forgotten. */
 MUST_USE int links_place(struct links *t, uint32_t worker, unsigned node, struct err *err);
@@ -82,7 +87,8 @@ bool link_is_ready(const struct link *l);
 /* The node with a connection of its own on the way to this one. */
 struct link *link_top(struct link *l);
 bool link_is_under(const struct link *l, const struct link *top); /* or the same */
-/* Until when it is known whether it spoke: now; or, where it is reached by way of others, when the most silent of them did. */
+/* Until when it is known whether it spoke: now; or, where it is reached by way of others, when the
+ * most silent of them did. */
 uint64_t link_known_ns(const struct link *l, uint64_t now);
 /* Keeps it for later; the body is copied by reference. */
 MUST_USE int link_wait(struct link *l, const uint32_t *workers, size_t n, zmq_msg_t *body);

@@ -1,5 +1,5 @@
-/* loads.c - see loads.h. Two sorted arrays, searched by halves: numbers of blobs grow, so that new ones go to the end.
- */
+/* loads.c - see loads.h. Two sorted arrays, searched by halves: numbers of blobs grow, so that new
+ * ones go to the end. */
 #include "kernel/agents/loads.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* loads.h - the table of blobs: on which nodes each is, and on which it is expected, from whom. Pure. */
+/* loads.h - the table of blobs: on which nodes each is, and on which it is expected, from whom.
+ * Pure. */
 #ifndef KERNEL_AGENTS_LOADS_H
 #define KERNEL_AGENTS_LOADS_H
 
@@ -33,10 +34,7 @@ struct loads {
     size_t n, room;
 };
 
-#define LOADS_INIT                                                                                                     \
-    {                                                                                                                  \
-        NULL, 0, 0                                                                                                     \
-    }
+#define LOADS_INIT { NULL, 0, 0 }
 
 void loads_release(struct loads *t);
 /* Both: NULL when there is none. Valid until something is added or removed. */

@@ -21,7 +21,8 @@ int local_start(struct local *l, struct err *err)
                            "--node", l->node, "--python", l->python,   NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     int ends[2] = { -1, -1 };
-    int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* what an engine says is known of this one */
+    /* what an engine says is known of this one */
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
     spec.argv = argv;
     spec.out = null;

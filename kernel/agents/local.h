@@ -1,6 +1,6 @@
-/* local.h - this machine's agent, a child of the kernel: started, watched, ended, and what it leaves swept up. It
- * starts home by itself. Its stdin is a socket, whose end tells it that the kernel is gone, and over which it lends the
- * kernel descriptors (lent.h). */
+/* local.h - this machine's agent, a child of the kernel: started, watched, ended, and what it
+ * leaves swept up. It starts home by itself. Its stdin is a socket, whose end tells it that the
+ * kernel is gone, and over which it lends the kernel descriptors (lent.h). */
 #ifndef KERNEL_AGENTS_LOCAL_H
 #define KERNEL_AGENTS_LOCAL_H
 

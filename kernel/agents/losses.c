@@ -10,7 +10,8 @@
 
 #define SWEEPS   20 /* looks for what a lost agent left; its workers take a moment to die */
 #define SWEEP_NS (100 * NS_PER_MS)
-#define WORDS_NS (3 * NS_PER_S)    /* a closed connection says less than the engine, which may be slow to notice */
+/* a closed connection says less than the engine, which may be slow to notice */
+#define WORDS_NS (3 * NS_PER_S)
 #define DOOM_NS  (400 * NS_PER_MS) /* one that has ended has said all that it knows */
 
 /* ---- nodes ---- */
@@ -45,7 +46,8 @@ static void lose(struct agents *a, struct link *l, const char *why)
     a->handler.lost(a->handler.arg, l->number, why);
 }
 
-/* Whoever is below is marked while the chain of parents is whole; the node itself is named first. */
+/* Whoever is below is marked while the chain of parents is whole; the node itself is named
+ * first. */
 void losses_node(struct agents *a, struct link *l, const char *why)
 {
     const size_t n = a->links.n;
@@ -90,7 +92,8 @@ void losses_parted(void *agents, struct router *r, int fd)
         if (l->router != r || l->fd != fd)
             continue;
         l->fd = -1;
-        if (l->move != MOVE_DONE) /* one that dials its parent keeps its own connection until we speak by way of that */
+        /* one that dials its parent keeps its own connection until we speak by way of that */
+        if (l->move != MOVE_DONE)
             losses_doom(a, l);
     }
 }
@@ -113,8 +116,9 @@ static void silent(struct agents *a, struct link *l)
 {
     char why[160];
 
-    snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s", *l->info.address ? " at " : "",
-             l->info.address, (double)a->beat.timeout_ns / (double)NS_PER_S);
+    snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s",
+             *l->info.address ? " at " : "", l->info.address,
+             (double)a->beat.timeout_ns / (double)NS_PER_S);
     losses_node(a, l, why);
 }
 
@@ -129,7 +133,8 @@ static void send_beats(struct agents *a, uint64_t now)
         struct link *l = a->links.node[k];
 
         /* Who dials its parent beats by itself. */
-        if (l->info.state == NODE_UP && l->move != MOVE_DIALING && pulse_is_due(&a->beat, &l->pulse, now))
+        if (l->info.state == NODE_UP && l->move != MOVE_DIALING &&
+            pulse_is_due(&a->beat, &l->pulse, now))
             due[n++] = l->number;
     }
     if (n && agents_send_nodes(a, due, n, &beat, &err) < 0)
@@ -161,7 +166,7 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
             continue;
         if (late >= BEAT_SLEPT_NS)
             pulse_start(&l->pulse, now);
-        else if (meter_moved(&l->meter)) /* a piece of something large, of which the end is not there yet */
+        else if (meter_moved(&l->meter)) /* a piece of something large, not yet its end */
             l->pulse.heard = now;
         else
             pulse_forgive(&l->pulse, late, now);
@@ -176,7 +181,8 @@ static void look(struct loop *loop, void *arg)
 
     (void)loop;
     if (late >= BEAT_SLEPT_NS)
-        log_warn("agents", "this machine was asleep, stopped, or too busy: silence is counted anew");
+        log_warn("agents",
+                 "this machine was asleep, stopped, or too busy: silence is counted anew");
     excuse_all(a, late, now);
     hear_all(a, now);
     for (size_t k = 1; k < a->links.n; k++) {

@@ -1,7 +1,8 @@
-/* moves.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is reached by way of
- * another one: the parent is told to OPEN, the child to DIAL. Nothing is overtaken: from DIAL until DIALED what is for
- * the child waits, and the child holds back what follows DIALED until something comes by way of the parent
- * (protocol/README.md). A move that fails leaves all as it was. */
+/* moves.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is
+ * reached by way of another one: the parent is told to OPEN, the child to DIAL. Nothing is
+ * overtaken: from DIAL until DIALED what is for the child waits, and the child holds back what
+ * follows DIALED until something comes by way of the parent (protocol/README.md). A move that fails
+ * leaves all as it was. */
 #include <string.h>
 
 #include "base/log.h"
@@ -32,7 +33,8 @@ static bool is_settled(const struct link *l)
     return l->info.state == NODE_UP && (l->move == MOVE_NONE || l->move == MOVE_DONE);
 }
 
-static void tell_open(struct agents *a, const struct link *to, const struct link *child, struct slice key)
+static void tell_open(struct agents *a, const struct link *to, const struct link *child,
+                      struct slice key)
 {
     struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child->number };
 
@@ -105,7 +107,8 @@ static void dial(struct agents *a, struct link *child, struct link *parent, unsi
     struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = parent->number };
     struct buf endpoints = BUF_INIT;
 
-    if (lane_endpoints(slice_text(parent->addresses ? parent->addresses : ""), port, &endpoints) < 0 ||
+    if (lane_endpoints(slice_text(parent->addresses ? parent->addresses : ""), port, &endpoints) <
+            0 ||
         !endpoints.n) {
         take_back(a, child, parent);
         stay(a, child, "no address is known of ", slice_text(parent->info.name));
@@ -150,7 +153,8 @@ static bool on_dialed(struct agents *a, struct link *child, const struct span *m
     } else {
         child->move = MOVE_DONE;
         child->fd = -1;
-        log_info("agents", "%s is reached by way of %s", child->info.name, child->parent->info.name);
+        log_info("agents", "%s is reached by way of %s", child->info.name,
+                 child->parent->info.name);
         agents_tell(a, child, &beat); /* at this it lets go of its connection to us */
         agents_flush(child);
         settled(a, child);

@@ -1,4 +1,5 @@
-/* nodes.c - what engines say becomes nodes with numbers, names and keys; and which of them are up. */
+/* nodes.c - what engines say becomes nodes with numbers, names and keys; and which of them are
+ * up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +116,8 @@ struct link *nodes_link(const struct agents *a, const char *user)
     unsigned number, index;
     const struct run *run;
 
-    if (sscanf(user, "%u.%u", &number, &index) != 2 || !(run = runs_get(a, number)) || run->stopped || index >= run->n)
+    if (sscanf(user, "%u.%u", &number, &index) != 2 || !(run = runs_get(a, number)) ||
+        run->stopped || index >= run->n)
         return NULL;
     return links_get(&a->links, run->first + index);
 }

@@ -1,4 +1,5 @@
-/* room.h - what the files of this room share: the agents' whole state, and who does which part. For this room only.
+/* room.h - what the files of this room share: the agents' whole state, and who does which part. For
+ * this room only.
  *
  *   agents.c   the face: made, destroyed, sending
  *   intake.c   what arrives: HELLO, bundles, strangers
@@ -7,9 +8,9 @@
  *   losses.c   nodes that are gone, beats, children that ended
  *   moves.c    past TREE_FAN nodes, agents become agents' children
  *
- * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes), lent (blobs of this
- * machine), find. Pure: link (nodes, and what waits for them), fan (from workers to connections), admit, beat, tree,
- * said, credit, cargo and its parts. */
+ * Doors: router (sockets), gate (who may connect), wire (addresses), launch and local (processes),
+ * lent (blobs of this machine), find. Pure: link (nodes, and what waits for them), fan (from
+ * workers to connections), admit, beat, tree, said, credit, cargo and its parts. */
 #ifndef KERNEL_AGENTS_ROOM_H
 #define KERNEL_AGENTS_ROOM_H
 
@@ -38,11 +39,12 @@ struct run {
     struct launch *launch;
     struct agents *agents;
     struct secret secret;
-    unsigned first, n;    /* its nodes; n 0: not said yet */
-    unsigned missing;     /* of them, those that are neither up nor lost */
-    uint64_t deadline_ns; /* until when its nodes must be up; UINT64_MAX: they are, or it waits in a queue */
-    bool stopped;         /* nobody wants to hear of it any more */
-    bool over;            /* its process has ended */
+    unsigned first, n; /* its nodes; n 0: not said yet */
+    unsigned missing;  /* of them, those that are neither up nor lost */
+    /* until when its nodes must be up; UINT64_MAX: they are, or it waits in a queue */
+    uint64_t deadline_ns;
+    bool stopped; /* nobody wants to hear of it any more */
+    bool over;    /* its process has ended */
 };
 
 struct agents {
@@ -79,8 +81,8 @@ struct agents {
 uint64_t agents_now(const struct agents *a);
 /* To one node's agent; what goes wrong is logged. */
 void agents_tell(struct agents *a, const struct link *l, const struct span *m);
-/* To be called after cargo was: gives what is due of what was lent. false: a message about a blob could not be made
- * since the last call, and nobody waits for a blob any more. */
+/* To be called after cargo was: gives what is due of what was lent. false: a message about a blob
+ * could not be made since the last call, and nobody waits for a blob any more. */
 bool agents_blobs_go_on(struct agents *a);
 /* What has waited for the node leaves. */
 void agents_flush(struct link *l);
@@ -105,7 +107,8 @@ void nodes_lost(struct agents *a, struct link *l); /* it is gone */
 MUST_USE int runs_init(struct agents *a, struct err *err);
 void runs_release(struct agents *a);
 struct run *runs_get(const struct agents *a, unsigned number); /* NULL: there is none any more */
-void run_clock(struct run *run); /* the time in which its nodes must come up begins now, or there is none to wait for */
+/* the time in which its nodes must come up begins now, or there is none to wait for */
+void run_clock(struct run *run);
 void run_tell(struct run *run, enum engine_event event, const char *text);
 void run_fail(struct run *run, const char *why); /* before its nodes were up */
 /* A child has ended: was it an engine? */

@@ -1,5 +1,5 @@
-/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells send, so that no
- * high-water mark may drop any of it. */
+/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells
+ * send, so that no high-water mark may drop any of it. */
 #include "kernel/agents/router.h"
 
 #include <errno.h>
@@ -11,11 +11,12 @@
 
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)
-#define MESSAGE_MAX       (INT64_C(320) << 20) /* the longest message (300 MiB), and what is around it */
-#define BACKLOG           1024                 /* a thousand agents may dial at once */
-#define HANDSHAKE_MS      10000                /* who is not through by then is cut off */
-#define NUMBERS_MAX       32768                /* descriptors above are not watched for strangers */
-#define EVENTS            (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
+/* the longest message (300 MiB), and what is around it */
+#define MESSAGE_MAX  (INT64_C(320) << 20)
+#define BACKLOG      1024  /* a thousand agents may dial at once */
+#define HANDSHAKE_MS 10000 /* who is not through by then is cut off */
+#define NUMBERS_MAX  32768 /* descriptors above are not watched for strangers */
+#define EVENTS       (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
 
 struct router {
     void *socket, *monitor;
@@ -52,7 +53,8 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
     };
 
     r->handler.arrived(r->handler.arg, &a);
-    mark(r, (uint32_t)a.fd, false); /* after: what is said of the connection's start may be heard in between */
+    /* after: what is said of the connection's start may be heard in between */
+    mark(r, (uint32_t)a.fd, false);
 }
 
 /* Takes one message, and of its frames the first three. Its size; -1: there is none. */
@@ -108,7 +110,8 @@ void router_drain(struct router *r)
 
 /* ---- the monitor: connections that end, and strangers ---- */
 
-/* false: there is nothing. An event's first frame is event:u16 value:u32, as this machine writes them. */
+/* false: there is nothing. An event's first frame is event:u16 value:u32, as this machine writes
+ * them. */
 static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
 {
     char frame[6], rest[512];
@@ -127,7 +130,8 @@ static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
 
 static void refused(struct router *r)
 {
-    r->handler.refused(r->handler.arg, r, "ended before it had said who it is, as agents do that look for a way");
+    r->handler.refused(r->handler.arg, r,
+                       "ended before it had said who it is, as agents do that look for a way");
 }
 
 /* Of what is not ZeroMQ at all, libzmq tells no end: that its descriptor is used again does. */
@@ -138,7 +142,8 @@ static void began(struct router *r, uint32_t fd)
     mark(r, fd, true);
 }
 
-/* One that was refused for its key ends in silence, too, and counts twice: no event says that it is the same. */
+/* One that was refused for its key ends in silence, too, and counts twice: no event says that it is
+ * the same. */
 static void ended(struct router *r, uint32_t fd)
 {
     const bool silent = fd < NUMBERS_MAX && r->silent[fd];
@@ -176,20 +181,22 @@ static int watch_connections(struct router *r, struct loop *loop, void *context,
     snprintf(name, sizeof name, "inproc://connections-%p", (void *)r);
     if (!(r->silent = calloc(NUMBERS_MAX, 1)))
         return err_set(err, "out of memory");
-    if (zmq_socket_monitor(r->socket, name, EVENTS) < 0 || !(r->monitor = zmq_socket(context, ZMQ_PAIR)) ||
-        zmq_connect(r->monitor, name) < 0)
+    if (zmq_socket_monitor(r->socket, name, EVENTS) < 0 ||
+        !(r->monitor = zmq_socket(context, ZMQ_PAIR)) || zmq_connect(r->monitor, name) < 0)
         return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(errno));
     return (r->news = loop_zmq(loop, r->monitor, news, r, err)) ? 0 : -1;
 }
 
 /* ---- out ---- */
 
-int router_send(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body, struct err *err)
+int router_send(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
+                struct err *err)
 {
     zmq_msg_t copy;
 
     (void)zmq_msg_init(&copy);
-    if (zmq_msg_copy(&copy, body) < 0 || zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+    if (zmq_msg_copy(&copy, body) < 0 ||
+        zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         zmq_send(r->socket, route.p, route.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         zmq_msg_send(&copy, r->socket, ZMQ_DONTWAIT) < 0) {
         const int error = zmq_errno();
@@ -211,9 +218,9 @@ static int set_options(void *socket)
 {
     const int64_t most = MESSAGE_MAX;
 
-    if (set(socket, ZMQ_LINGER, 0) < 0 || set(socket, ZMQ_SNDHWM, 0) < 0 || set(socket, ZMQ_RCVHWM, 0) < 0 ||
-        set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0 || set(socket, ZMQ_BACKLOG, BACKLOG) < 0 ||
-        set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0)
+    if (set(socket, ZMQ_LINGER, 0) < 0 || set(socket, ZMQ_SNDHWM, 0) < 0 ||
+        set(socket, ZMQ_RCVHWM, 0) < 0 || set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0 ||
+        set(socket, ZMQ_BACKLOG, BACKLOG) < 0 || set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0)
         return -1;
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
 }
@@ -226,8 +233,9 @@ static int set_curve(void *socket, const struct keys *keys, const char *domain)
     return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
 }
 
-struct router *router_create(struct loop *loop, void *context, const struct keys *keys, const char *domain,
-                             const struct router_handler *handler, struct err *err)
+struct router *router_create(struct loop *loop, void *context, const struct keys *keys,
+                             const char *domain, const struct router_handler *handler,
+                             struct err *err)
 {
     struct router *r = calloc(1, sizeof *r);
 
@@ -256,8 +264,8 @@ int router_bind(struct router *r, const char *endpoint, struct err *err)
 
     if (zmq_bind(r->socket, endpoint) < 0)
         return err_set(err, "%s: %s", endpoint, zmq_strerror(errno));
-    if (zmq_getsockopt(r->socket, ZMQ_LAST_ENDPOINT, bound, &size) == 0 && strncmp(bound, "tcp://", 6) == 0 &&
-        (colon = strrchr(bound, ':')))
+    if (zmq_getsockopt(r->socket, ZMQ_LAST_ENDPOINT, bound, &size) == 0 &&
+        strncmp(bound, "tcp://", 6) == 0 && (colon = strrchr(bound, ':')))
         r->port = (unsigned)strtoul(colon + 1, NULL, 10);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* router.h - a ROUTER socket: what agents dial. A door: bytes in and out, bounded work per turn; what they mean is
- * others' business. */
+/* router.h - a ROUTER socket: what agents dial. A door: bytes in and out, bounded work per turn;
+ * what they mean is others' business. */
 #ifndef KERNEL_AGENTS_ROUTER_H
 #define KERNEL_AGENTS_ROUTER_H
 
@@ -26,15 +26,17 @@ struct arrival {
 
 struct router_handler {
     void (*arrived)(void *arg, const struct arrival *a);
-    void (*parted)(void *arg, struct router *r, int fd);           /* a connection has ended */
-    void (*refused)(void *arg, struct router *r, const char *why); /* a stranger's: not even a handshake */
+    void (*parted)(void *arg, struct router *r, int fd); /* a connection has ended */
+    /* a stranger's: not even a handshake */
+    void (*refused)(void *arg, struct router *r, const char *why);
     void *arg;
 };
 
-/* keys: of a CURVE server, borrowed for the call, with ZAP's domain; NULL: in clear, for a socket in a private folder.
- */
-struct router *router_create(struct loop *loop, void *context, const struct keys *keys, const char *domain,
-                             const struct router_handler *handler, struct err *err);
+/* keys: of a CURVE server, borrowed for the call, with ZAP's domain; NULL: in clear, for a socket
+ * in a private folder. */
+struct router *router_create(struct loop *loop, void *context, const struct keys *keys,
+                             const char *domain, const struct router_handler *handler,
+                             struct err *err);
 void router_destroy(struct router *r); /* NULL is fine */
 /* May be called again for other addresses. */
 MUST_USE int router_bind(struct router *r, const char *endpoint, struct err *err);
@@ -42,10 +44,12 @@ MUST_USE int router_bind(struct router *r, const char *endpoint, struct err *err
 unsigned router_port(const struct router *r);
 
 /* The body is copied by reference. */
-MUST_USE int router_send(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body, struct err *err);
+MUST_USE int router_send(struct router *r, struct slice identity, struct slice route,
+                         zmq_msg_t *body, struct err *err);
 /* Takes in everything that has come; `arrived` is called for each. */
 void router_drain(struct router *r);
-/* Takes in which connections have ended: a number of a connection that comes after this is not that of an older one. */
+/* Takes in which connections have ended: a number of a connection that comes after this is not that
+ * of an older one. */
 void router_settle(struct router *r);
 
 #endif

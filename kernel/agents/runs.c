@@ -1,5 +1,6 @@
-/* runs.c - runs of engines: what they say becomes nodes with numbers and keys, words for the user, and failures with a
- * reason. The wire is opened with the first of them: a kernel that never leaves its machine listens nowhere. */
+/* runs.c - runs of engines: what they say becomes nodes with numbers and keys, words for the user,
+ * and failures with a reason. The wire is opened with the first of them: a kernel that never leaves
+ * its machine listens nowhere. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ int runs_init(struct agents *a, struct err *err)
         errno = 0;
         seconds = strtod(text, &end);
         if (errno || *end || !(seconds >= 0.1 && seconds <= 1e6))
-            return err_set(err, "CELLSPAN_START_TIMEOUT=%.40s: seconds are wanted, at least 0.1", text);
+            return err_set(err, "CELLSPAN_START_TIMEOUT=%.40s: seconds are wanted, at least 0.1",
+                           text);
     }
     a->start_ns = (uint64_t)(seconds * (double)NS_PER_S);
     return 0;
@@ -46,7 +48,8 @@ static void raise_limits(struct agents *a)
     (void)zmq_ctx_set(a->zmq, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= files.rlim_max)
         return;
-    files.rlim_cur = files.rlim_max < SOCKETS_MAX + FILES_MORE ? files.rlim_max : SOCKETS_MAX + FILES_MORE;
+    files.rlim_cur = files.rlim_max < SOCKETS_MAX + FILES_MORE ? files.rlim_max
+                                                               : SOCKETS_MAX + FILES_MORE;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         log_info("agents", "the limit of open files stays: %s", strerror(errno));
 }
@@ -85,7 +88,8 @@ static bool is_waited_for(const struct run *run)
 
 void run_clock(struct run *run)
 {
-    run->deadline_ns = is_waited_for(run) ? agents_now(run->agents) + run->agents->start_ns : UINT64_MAX;
+    run->deadline_ns = is_waited_for(run) ? agents_now(run->agents) + run->agents->start_ns
+                                          : UINT64_MAX;
 }
 
 void run_tell(struct run *run, enum engine_event event, const char *text)
@@ -121,7 +125,8 @@ void run_fail(struct run *run, const char *why)
 
 static struct run *run_create(struct agents *a, const char *name)
 {
-    struct run **runs = realloc(a->run, (a->runs + 1) * sizeof *runs), *run = calloc(1, sizeof *run);
+    struct run **runs = realloc(a->run, (a->runs + 1) * sizeof *runs),
+               *run = calloc(1, sizeof *run);
 
     if (runs)
         a->run = runs;
@@ -147,10 +152,12 @@ static void run_free(struct run *run)
     free(run);
 }
 
-int agents_engine_start(struct agents *a, const char *name, const char *spec, unsigned ranks, unsigned *engine,
-                        struct err *err)
+int agents_engine_start(struct agents *a, const char *name, const char *spec, unsigned ranks,
+                        unsigned *engine, struct err *err)
 {
-    struct launch_spec start = { .name = name, .spec = spec ? spec : "", .ranks = ranks, .said = nodes_said };
+    struct launch_spec start = {
+        .name = name, .spec = spec ? spec : "", .ranks = ranks, .said = nodes_said
+    };
     struct run *run;
 
     *engine = 0;
@@ -268,14 +275,18 @@ static void fail_late(struct run *run)
     if (rc == 0 && run->missing > named)
         rc = buf_addf(&words, " and %u more", run->missing - named);
     if (rc == 0 && run->n == 0)
-        rc = buf_addf(&words, "cellspan-launch-%s has not said on how many nodes it runs", run->name);
+        rc = buf_addf(&words, "cellspan-launch-%s has not said on how many nodes it runs",
+                      run->name);
     else if (rc == 0)
         rc = buf_add_text(&words, " did not come up");
     if (rc == 0)
-        rc = buf_addf(&words, " within %g s (CELLSPAN_START_TIMEOUT). ", (double)a->start_ns / (double)NS_PER_S);
+        rc = buf_addf(&words, " within %g s (CELLSPAN_START_TIMEOUT). ",
+                      (double)a->start_ns / (double)NS_PER_S);
     if (rc == 0 && run->n)
-        rc = buf_addf(&words, "Agents dial %s on %s: can they reach it? CELLSPAN_INTERFACE chooses another address. ",
-                      a->endpoints.p, a->name);
+        rc = buf_addf(
+            &words,
+            "Agents dial %s on %s: can they reach it? CELLSPAN_INTERFACE chooses another address. ",
+            a->endpoints.p, a->name);
     fail_with(run, rc == 0 ? words.p : "out of memory");
     buf_release(&words);
 }

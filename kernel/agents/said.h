@@ -1,5 +1,5 @@
-/* said.h - what an engine writes: lines of its stdout, as docs/launchers.md has them, and the end of its stderr, kept
- * for when it fails. Pure. */
+/* said.h - what an engine writes: lines of its stdout, as docs/launchers.md has them, and the end
+ * of its stderr, kept for when it fails. Pure. */
 #ifndef KERNEL_AGENTS_SAID_H
 #define KERNEL_AGENTS_SAID_H
 

@@ -1,5 +1,6 @@
-/* tree.h - who is whose parent among the nodes of a run: the first TREE_FAN have a connection to the kernel, and nobody
- * has more than TREE_FAN children. Each level is filled evenly before the next one. Pure. */
+/* tree.h - who is whose parent among the nodes of a run: the first TREE_FAN have a connection to
+ * the kernel, and nobody has more than TREE_FAN children. Each level is filled evenly before the
+ * next one. Pure. */
 #ifndef KERNEL_AGENTS_TREE_H
 #define KERNEL_AGENTS_TREE_H
 

@@ -17,7 +17,8 @@ static struct span about(const struct load *l, enum span_kind kind)
     return (struct span){ .kind = kind, .blob = l->blob, .blob_size = l->size };
 }
 
-void say_expect(struct cargo *c, const struct load *l, const unsigned *nodes, size_t n, unsigned from)
+void say_expect(struct cargo *c, const struct load *l, const unsigned *nodes, size_t n,
+                unsigned from)
 {
     struct span m = about(l, SPAN_EXPECT);
 
@@ -98,8 +99,8 @@ static bool by_link(struct cargo *c, const struct load *l, struct place *p, unsi
     if (lane && lane->state == LANE_BAD)
         return false;
     if (!lane) {
-        if (!c->doors.peer(c->doors.arg, giver, &peer) || !c->doors.peer(c->doors.arg, p->node, &peer) ||
-            !lanes_add(&c->lanes, giver, p->node))
+        if (!c->doors.peer(c->doors.arg, giver, &peer) ||
+            !c->doors.peer(c->doors.arg, p->node, &peer) || !lanes_add(&c->lanes, giver, p->node))
             return false;
         m.v[F_OPEN_KEY].s = slice_of(peer.key, 32);
         say_to(c, giver, &m);
@@ -127,8 +128,8 @@ static void by_stream(struct cargo *c, struct load *l, unsigned giver)
     say_ship(c, l, giver, CARGO_ALL, true);
 }
 
-/* Each from the one before it, the first from the giver; where there is no link between two, from the giver by way of
- * K. */
+/* Each from the one before it, the first from the giver; where there is no link between two, from
+ * the giver by way of K. */
 static void by_chain(struct cargo *c, struct load *l, unsigned giver)
 {
     unsigned before = giver;
@@ -155,7 +156,8 @@ static bool has_stream(const struct load *l)
 static unsigned linked_holder(const struct cargo *c, const struct load *l, unsigned node)
 {
     for (size_t i = 0; i < l->n; i++) {
-        const struct lane *lane = l->place[i].has ? lanes_get(&c->lanes, l->place[i].node, node) : NULL;
+        const struct lane *lane = l->place[i].has ? lanes_get(&c->lanes, l->place[i].node, node)
+                                                  : NULL;
 
         if (lane && lane->state == LANE_UP)
             return l->place[i].node;

@@ -32,7 +32,8 @@ static bool place_of(const struct ifaddrs *at, struct place *p)
 
     if (!sa || !(at->ifa_flags & IFF_UP))
         return false;
-    *p = (struct place){ .six = sa->sa_family == AF_INET6, .loopback = at->ifa_flags & IFF_LOOPBACK };
+    *p = (struct place){ .six = sa->sa_family == AF_INET6,
+                         .loopback = at->ifa_flags & IFF_LOOPBACK };
     snprintf(p->interface, sizeof p->interface, "%s", at->ifa_name);
     if (sa->sa_family == AF_INET) {
         memcpy(&in, sa, sizeof in);
@@ -41,12 +42,14 @@ static bool place_of(const struct ifaddrs *at, struct place *p)
     if (sa->sa_family != AF_INET6)
         return false;
     memcpy(&in6, sa, sizeof in6);
-    return !IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) && inet_ntop(AF_INET6, &in6.sin6_addr, p->ip, sizeof p->ip);
+    return !IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) &&
+           inet_ntop(AF_INET6, &in6.sin6_addr, p->ip, sizeof p->ip);
 }
 
 static bool is_wanted(const struct place *p, const char *interface)
 {
-    return !interface || !*interface || strcmp(p->interface, interface) == 0 || strcmp(p->ip, interface) == 0;
+    return !interface || !*interface || strcmp(p->interface, interface) == 0 ||
+           strcmp(p->ip, interface) == 0;
 }
 
 /* Those that are wanted, IPv4 first, loopback last. */
@@ -68,17 +71,21 @@ static int complain(const struct ifaddrs *all, const char *interface, struct err
 
     choose(&there, all, NULL);
     for (unsigned i = 0; i < there.n; i++)
-        if (buf_addf(&list, "%s%s (%s)", i ? ", " : "", there.place[i].interface, there.place[i].ip) < 0)
+        if (buf_addf(&list, "%s%s (%s)", i ? ", " : "", there.place[i].interface,
+                     there.place[i].ip) < 0)
             break;
-    err_set(err, "CELLSPAN_INTERFACE=%.64s: this machine has no such interface or address; there are: %s", interface,
-            list.n ? list.p : "none");
+    err_set(
+        err,
+        "CELLSPAN_INTERFACE=%.64s: this machine has no such interface or address; there are: %s",
+        interface, list.n ? list.p : "none");
     buf_release(&list);
     return -1;
 }
 
 static int add_endpoint(const struct place *p, unsigned port, struct buf *out)
 {
-    return buf_addf(out, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", out->n ? "," : "", p->ip, port);
+    return buf_addf(out, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", out->n ? "," : "", p->ip,
+                    port);
 }
 
 /* Every wanted address by itself; all at the port that the first one got. */
@@ -97,15 +104,16 @@ static int bind_each(struct router *r, const struct places *places, struct err *
     return 0;
 }
 
-static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface, struct buf *endpoints,
-                         struct err *err)
+static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface,
+                         struct buf *endpoints, struct err *err)
 {
     struct places places = { .n = 0 };
     const bool some = interface && *interface;
 
     choose(&places, all, interface);
     if (places.n == 0)
-        return some ? complain(all, interface, err) : err_set(err, "this machine has no network address");
+        return some ? complain(all, interface, err)
+                    : err_set(err, "this machine has no network address");
     if ((some ? bind_each(r, &places, err) : router_bind(r, "tcp://*:*", err)) < 0)
         return -1;
     for (unsigned i = 0; i < places.n; i++)

@@ -1,5 +1,6 @@
-/* Machines that did not come up: a run without them is not what was asked for, and the cell fails. Others may be about
- * to fail too, so that for a moment it waits for them, and then names all, in their order. */
+/* Machines that did not come up: a run without them is not what was asked for, and the cell fails.
+ * Others may be about to fail too, so that for a moment it waits for them, and then names all, in
+ * their order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,10 @@ static bool same_reason(const char *a, const char *b, const char *mark)
     return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && memcmp(a, b, n) == 0;
 }
 
-/* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks none. */
-static int add_names(struct absent *a, const struct absent_row *like, const char *mark, struct buf *out)
+/* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks
+ * none. */
+static int add_names(struct absent *a, const struct absent_row *like, const char *mark,
+                     struct buf *out)
 {
     unsigned n = 0;
 
@@ -75,7 +78,8 @@ static int add_reasons(struct absent *a, const char *mark, struct buf *out)
             more++;
             continue;
         }
-        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, mark, out) < 0 || buf_addf(out, ": %s", row->why) < 0)
+        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, mark, out) < 0 ||
+            buf_addf(out, ": %s", row->why) < 0)
             return -1;
         n++;
     }
@@ -100,7 +104,8 @@ void absent_fail(struct cell *c)
     mark_of(c, mark);
     rc = add_names(a, NULL, mark, &words) < 0 || buf_add_text(&words, " did not come up:") < 0;
     if (rc == 0)
-        rc = is_alike(a, mark) ? buf_addf(&words, " %s", a->row[0].why) : add_reasons(a, mark, &words);
+        rc = is_alike(a, mark) ? buf_addf(&words, " %s", a->row[0].why)
+                               : add_reasons(a, mark, &words);
     if (rc == 0)
         cell_fail(c, "RankNotStarted", "%s", words.p);
     else
@@ -123,8 +128,9 @@ static int add(struct absent *a, unsigned node, const char *name, const char *wh
 {
     const struct absent_row row = { .node = node, .name = strdup(name), .why = strdup(why) };
     const size_t at = rows_place(a->row, a->n, number, node);
-    struct absent_row *more =
-        row.name && row.why ? rows_insert(a->row, &a->n, &a->room, sizeof *more, at, NAMED_MAX) : NULL;
+    struct absent_row *more = row.name && row.why ? rows_insert(a->row, &a->n, &a->room,
+                                                                sizeof *more, at, NAMED_MAX)
+                                                  : NULL;
 
     if (!more) {
         free(row.name);

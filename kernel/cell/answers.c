@@ -1,4 +1,5 @@
-/* What the ranks answer to the steps of %ranks check: both ends of a pair, all ranks of the world, put together. */
+/* What the ranks answer to the steps of %ranks check: both ends of a pair, all ranks of the world,
+ * put together. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,10 @@ void answers_log_strangers(const struct check *k)
         const json_int_t n = json_integer_value(json_object_get(k->rank[i].said, "strangers"));
 
         if (n > 0)
-            log_warn("check", "refused: %lld connection%s to rank %u on %s that did not know the check's token",
-                     (long long)n, n > 1 ? "s" : "", k->rank[i].rank, k->rank[i].node_name);
+            log_warn(
+                "check",
+                "refused: %lld connection%s to rank %u on %s that did not know the check's token",
+                (long long)n, n > 1 ? "s" : "", k->rank[i].rank, k->rank[i].node_name);
     }
 }
 

@@ -1,9 +1,10 @@
-/* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast, where each holds GPUs of
- * its own: the blob reaches that rank's machine alone. On one machine all map it, which nothing beats for what is in
- * host memory at home; only what lay on a GPU is cast there. worker/collective/README.md says what is asked and sent.
+/* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast,
+ * where each holds GPUs of its own: the blob reaches that rank's machine alone. On one machine all
+ * map it, which nothing beats for what is in host memory at home; only what lay on a GPU is cast
+ * there. worker/collective/README.md says what is asked and sent.
  *
- * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first. Whatever is in the way
- * of a cast, the blob then goes as all others do, and one line says why. */
+ * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first.
+ * Whatever is in the way of a cast, the blob then goes as all others do, and one line says why. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,13 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is smaller. Where it ends
- * up is the same. */
+/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is
+ * smaller. Where it ends up is the same. */
 #define CAST_MIN (UINT64_C(8) << 20) /* bytes */
 #define ASK_NS   (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
 #define LIMIT_S  60.0                /* for all of a cast, besides */
-#define SLOWEST  20e6                /* bytes a second: the blob may have to reach the root's machine first */
+/* bytes a second: the blob may have to reach the root's machine first */
+#define SLOWEST 20e6
 
 struct waiting {
     uint64_t blob, size;
@@ -78,8 +80,8 @@ static bool suits(const struct cell *c, const struct waiting *w)
 {
     const struct ranks *to = &shipment(c)->ranks;
 
-    return (fanout_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->casts_fail && ranks_count(to) > 1 &&
-           all_hold_gpus(c, to);
+    return (fanout_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->casts_fail &&
+           ranks_count(to) > 1 && all_hold_gpus(c, to);
 }
 
 /* ---- the ordinary way, and this one ---- */
@@ -110,9 +112,9 @@ static char *cast_text(const struct cell *c, const char *id)
 
     for (long k = ranks_next(to, 0); ranks && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         json_array_append_new(ranks, json_integer(k));
-    root =
-        json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks", ranks, "id", id, "size",
-                  (json_int_t)w->size, "mapped", fanout_is_near(c, to), "limit_s", LIMIT_S + (double)w->size / SLOWEST);
+    root = json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks",
+                     ranks, "id", id, "size", (json_int_t)w->size, "mapped", fanout_is_near(c, to),
+                     "limit_s", LIMIT_S + (double)w->size / SLOWEST);
     text = root && fanout_add_world(c, root) == 0 ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;
@@ -196,7 +198,8 @@ bool cast_message(struct cell *c, uint32_t worker, const struct span *m)
     const char *id;
     char *text;
 
-    if (!c->cast || !c->cast->asked || c->cast->asked != worker || m->cell != c->id || c->state != CELL_SHIPPING)
+    if (!c->cast || !c->cast->asked || c->cast->asked != worker || m->cell != c->id ||
+        c->state != CELL_SHIPPING)
         return false;
     said = text_parse(m->v[F_PROBED_CONTENT].s);
     id = text_field(said, "nccl_id");
@@ -242,7 +245,8 @@ void cast_failed(struct cell *c, const struct span *done)
     json_decref(said);
 }
 
-/* Ranks that wait for others in a cast, though the cell is over before it ran, are told to leave. */
+/* Ranks that wait for others in a cast, though the cell is over before it ran, are told to
+ * leave. */
 static void leave(struct cell *c)
 {
     const struct ranks *told = &c->cast->told;

@@ -31,8 +31,9 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->group = nb->group;
     c->id = nb->next_cell++;
     c->request = r ? request_ref(r) : NULL;
-    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->absent.due_ns = c->kill_ns = c->list_ns = c->timeout_ns = c->start_ns =
-        c->progress_ns = c->live_ns = c->look_ns = c->hang_ns = c->gone_ns = NEVER;
+    c->judge_ns = c->judge_limit_ns = c->sever_ns = c->ends.due_ns = c->absent.due_ns = c->kill_ns =
+        c->list_ns = c->timeout_ns = c->start_ns = c->progress_ns = c->live_ns = c->look_ns =
+            c->hang_ns = c->gone_ns = NEVER;
     return c;
 }
 
@@ -177,7 +178,8 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
 
     if (!c) {
-        nb->doors.reply(nb->doors.arg, r, "execute_reply", &(struct parcel){ .content = slice_text(NO_MEMORY) });
+        nb->doors.reply(nb->doors.arg, r, "execute_reply",
+                        &(struct parcel){ .content = slice_text(NO_MEMORY) });
         nb->doors.status(nb->doors.arg, r, "idle");
         return;
     }
@@ -194,8 +196,8 @@ static void refuse_call(struct notebook *nb, uint64_t call, const char *why)
     struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = call };
     struct buf text = BUF_INIT;
 
-    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", "RuntimeError", "evalue", why,
-                                   "traceback")) == 0) {
+    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename",
+                                   "RuntimeError", "evalue", why, "traceback")) == 0) {
         m.v[F_RETURN_STATUS].s = slice_text("error");
         m.v[F_RETURN_CONTENT].s = buf_slice(&text);
         notebook_send(nb, SPAN_WORKER_HOME, &m);
@@ -229,7 +231,8 @@ static void cell_help(struct cell *c)
     struct buf text = BUF_INIT;
 
     if (buf_addf(&text, "%s%s", c->plan.help,
-                 c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") == 0)
+                 c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") ==
+        0)
         publish_stream(c->nb, c->request, 1, buf_slice(&text));
     buf_release(&text);
     finish_now(c);
@@ -272,7 +275,8 @@ bool cell_is_shown(const struct cell *c)
     return !c->is_call || (c->call_flags & CALL_SHOWN);
 }
 
-/* Home shows and keeps the value of a magic in the middle of a cell as it does any magic's, so it has to be sent. */
+/* Home shows and keeps the value of a magic in the middle of a cell as it does any magic's, so it
+ * has to be sent. */
 bool cell_is_piped(const struct cell *c)
 {
     return !c->is_call && request_flag(c->request, "cellspan_stdin", false);
@@ -310,7 +314,8 @@ int cell_members(struct cell *c)
     if (!(c->member = calloc(ranks_count(&c->to) + 1, sizeof *c->member)))
         return -1;
     for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
-        c->member[c->n++] = (struct member){ .rank = (unsigned)k, .worker = c->group->rank[k].worker };
+        c->member[c->n++] = (struct member){ .rank = (unsigned)k,
+                                             .worker = c->group->rank[k].worker };
     return 0;
 }
 
@@ -347,7 +352,8 @@ void cell_tick(struct cell *c, uint64_t now)
 
 uint64_t cell_due(const struct cell *c)
 {
-    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns, c->hang_ns, cast_due(c), logs_due(c) };
+    const uint64_t due[] = { stream_due(c), judge_due(c), c->live_ns, c->look_ns,
+                             c->hang_ns,    cast_due(c),  logs_due(c) };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)

@@ -1,6 +1,6 @@
-/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole world. The steps and
- * their fields are those of worker/collective/README.md; each is sent to all ranks at once, and the next when all have
- * answered. */
+/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole
+ * world. The steps and their fields are those of worker/collective/README.md; each is sent to all
+ * ranks at once, and the next when all have answered. */
 #include "kernel/cell/check.h"
 
 #include <stdio.h>
@@ -106,7 +106,8 @@ static int fill(struct cell *c, struct check *k)
 /* The one at which cells meet, where it is rank 0's. */
 static json_t *address_of(const struct cell *c, const struct check_rank *r)
 {
-    const char *first = json_string_value(json_array_get(json_array_get(json_object_get(r->facts, "addresses"), 0), 1));
+    const char *first = json_string_value(
+        json_array_get(json_array_get(json_object_get(r->facts, "addresses"), 0), 1));
     unsigned *nodes = calloc(c->check->n, sizeof *nodes);
     struct buf text = BUF_INIT;
     json_t *address;
@@ -125,7 +126,8 @@ static json_t *where_to(const struct cell *c, const struct check_rank *r)
 {
     json_t *address = address_of(c, r);
     const char *text = json_string_value(address);
-    json_t *where = text ? json_sprintf(strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, r->port) : NULL;
+    json_t *where = text ? json_sprintf(strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, r->port)
+                         : NULL;
 
     json_decref(address);
     return where;
@@ -153,7 +155,8 @@ static json_t *peers_of(const struct cell *c, const struct check *k, size_t i)
 
     for (size_t j = 0; peers && j < k->n; j++)
         if (are_linked(k, i, j))
-            json_array_append_new(peers, json_pack("[i, o]", (int)k->rank[j].rank, where_to(c, &k->rank[j])));
+            json_array_append_new(peers, json_pack("[i, o]", (int)k->rank[j].rank,
+                                                   where_to(c, &k->rank[j])));
     return peers;
 }
 
@@ -207,16 +210,19 @@ static json_t *question(const struct cell *c, const struct check *k, size_t i)
     case CHECK_FACTS:
         return world_of(c);
     case CHECK_LISTEN:
-        return json_pack("{s:o, s:s, s:b}", "address", address_of(c, &k->rank[i]), "token", k->token, "nccl",
-                         k->nccl && i == 0);
+        return json_pack("{s:o, s:s, s:b}", "address", address_of(c, &k->rank[i]), "token",
+                         k->token, "nccl", k->nccl && i == 0);
     case CHECK_CONNECT:
-        return json_pack("{s:o, s:i, s:f}", "peers", peers_of(c, k, i), "attempt", 0, "limit_s", CONNECT_LIMIT_S);
+        return json_pack("{s:o, s:i, s:f}", "peers", peers_of(c, k, i), "attempt", 0, "limit_s",
+                         CONNECT_LIMIT_S);
     case CHECK_PAIRS:
-        return json_pack("{s:[], s:o, s:o, s:b, s:f}", "order", "pairs", pairs_of_round(k), "closed", closed_ways(k),
-                         "nccl", k->nccl, "limit_s", k->nccl ? LIMIT_S : PAIR_LIMIT_S);
+        return json_pack("{s:[], s:o, s:o, s:b, s:f}", "order", "pairs", pairs_of_round(k),
+                         "closed", closed_ways(k), "nccl", k->nccl, "limit_s",
+                         k->nccl ? LIMIT_S : PAIR_LIMIT_S);
     case CHECK_WORLD:
-        return json_pack("{s:o, s:[], s:o, s:b, s:s*, s:f}", "order", order_of(k), "pairs", "closed", closed_ways(k),
-                         "nccl", k->nccl, "nccl_id", k->nccl_id, "limit_s", LIMIT_S);
+        return json_pack("{s:o, s:[], s:o, s:b, s:s*, s:f}", "order", order_of(k), "pairs",
+                         "closed", closed_ways(k), "nccl", k->nccl, "nccl_id", k->nccl_id,
+                         "limit_s", LIMIT_S);
     default:
         return json_object();
     }
@@ -299,8 +305,9 @@ void check_begin(struct cell *c)
 
 static json_t *interrupted(void)
 {
-    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue", "the check was interrupted",
-                     "traceback", "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
+    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
+                     "the check was interrupted", "traceback",
+                     "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
 }
 
 /* When the answer is here, its clock had shown `clock` some time between the question and now. */
@@ -364,7 +371,8 @@ static void pairs_next(struct cell *c)
     if (ring_is_whole(k)) {
         ask_all(c, CHECK_WORLD);
     } else {
-        check_set_error(&k->world_error, "it needs every rank's neighbours, and not all of them are reached");
+        check_set_error(&k->world_error,
+                        "it needs every rank's neighbours, and not all of them are reached");
         verdict_world(c, k);
         ask_all(c, CHECK_CLOSE);
     }

@@ -66,8 +66,10 @@ struct check {
 
 /* ---- check.c ---- */
 void check_begin(struct cell *c);
-bool check_message(struct cell *c, struct member *member, const struct span *m); /* a PROBED of the cell */
-void check_look(struct cell *c);                                                 /* a rank has answered, or died */
+/* a PROBED of the cell */
+bool check_message(struct cell *c, struct member *member, const struct span *m);
+/* a rank has answered, or died */
+void check_look(struct cell *c);
 void check_free(struct check *k);
 bool check_is_first(const struct check *k, size_t i); /* is rank i the first of its node? */
 
@@ -81,14 +83,16 @@ void answers_take_world(struct check *k);
 void check_set_error(char **to, const char *text); /* the first that is not empty stays */
 
 /* ---- facts.c ---- */
-/* What the facts say about the nodes: shown; whether all ranks have a GPU and an NCCL that fit together. */
+/* What the facts say about the nodes: shown; whether all ranks have a GPU and an NCCL that fit
+ * together. */
 void verdict_facts(struct cell *c, struct check *k);
 bool verdict_nccl(const struct check *k);
 
 /* ---- verdict.c ---- */
 struct grid;
 /* A heading, a table, and sentences below it, a line each. */
-void check_show(struct cell *c, const char *heading, const struct grid *grid, const struct buf *notes);
+void check_show(struct cell *c, const char *heading, const struct grid *grid,
+                const struct buf *notes);
 void check_note(struct buf *notes, const char *format, ...) PRINTF_LIKE(2, 3);
 void verdict_pairs(struct cell *c, struct check *k);
 void verdict_world(struct cell *c, struct check *k);

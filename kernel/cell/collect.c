@@ -1,4 +1,5 @@
-/* What comes back from ranks: that they are ready, their lines and displays, questions, results, and their deaths. */
+/* What comes back from ranks: that they are ready, their lines and displays, questions, results,
+ * and their deaths. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 /* ---- output ---- */
 
-/* What a rank prints when no cell of its runs is shown under the last one, labelled line by line. */
+/* What a rank prints when no cell of its runs is shown under the last one, labelled line by
+ * line. */
 static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
 {
     struct buf text = BUF_INIT;
@@ -18,11 +20,13 @@ static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
     while (data.n) {
         const struct slice line = slice_line(&data);
 
-        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add_slice(&text, line) < 0 || buf_add(&text, "\n", 1) < 0)
+        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add_slice(&text, line) < 0 ||
+            buf_add(&text, "\n", 1) < 0)
             break;
     }
     if (text.n)
-        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
+        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+                       buf_slice(&text));
     buf_release(&text);
 }
 
@@ -37,8 +41,8 @@ static void take_lines(struct notebook *nb, struct rank *r, const struct span *m
     nb->doors.owe(nb->doors.arg, r->worker, m->v[F_LINES_DATA].s.n);
 }
 
-/* Rank 0's displays show as they do at home; other ranks' under a label, and what would clear or control the page not
- * at all. */
+/* Rank 0's displays show as they do at home; other ranks' under a label, and what would clear or
+ * control the page not at all. */
 static bool is_shown(const struct cell *c, const struct member *member, const char *type)
 {
     const bool lead = member == &c->member[0];
@@ -50,10 +54,12 @@ static bool is_shown(const struct cell *c, const struct member *member, const ch
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
 }
 
-/* Rank 0's display needs a label only behind another rank's: else it would stand under that one's. */
+/* Rank 0's display needs a label only behind another rank's: else it would stand under that
+ * one's. */
 static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
 {
-    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW && (member != &c->member[0] || c->labelled);
+    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
+           (member != &c->member[0] || c->labelled);
 }
 
 static void show(struct cell *c, struct member *member, const char *type, const struct span *m)
@@ -121,7 +127,8 @@ static void member_over(struct cell *c, struct member *member)
     collect_look(c);
 }
 
-/* A KeyboardInterrupt that we did not ask for, raised or sent from outside, is an exception as any. */
+/* A KeyboardInterrupt that we did not ask for, raised or sent from outside, is an exception as
+ * any. */
 static enum member_state state_of(const struct cell *c, const struct span *m)
 {
     if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
@@ -133,7 +140,8 @@ static void take_result(struct member *member, const struct span *m)
 {
     const struct slice note = m->v[F_DONE_NOTE].s;
 
-    member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL : text_parse(m->v[F_DONE_CONTENT].s);
+    member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL
+                                                          : text_parse(m->v[F_DONE_CONTENT].s);
     member->result = m->v[F_DONE_RESULT].s.n ? text_parse(m->v[F_DONE_RESULT].s) : NULL;
     member->note = note.n ? strndup(note.p, note.n) : NULL;
     member->blob = m->blob_size ? m->blob : 0;
@@ -147,7 +155,8 @@ static void note_bound(struct cell *c, struct rank *r, struct slice names)
     struct buf unknown = BUF_INIT;
 
     if (rank_bound(c->group, r, c->captured, names, &unknown) < 0)
-        log_warn("collect", "out of memory: home's value may go over what rank %u has assigned", r->number);
+        log_warn("collect", "out of memory: home's value may go over what rank %u has assigned",
+                 r->number);
     m.v[F_NEWER_NAMES].s = buf_slice(&unknown);
     if (unknown.n)
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
@@ -161,7 +170,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
 
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
-    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s, m->v[F_DONE_ASSIGNED].s);
+    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
+                  m->v[F_DONE_ASSIGNED].s);
     if (c && c->id == m->cell)
         note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
@@ -172,7 +182,8 @@ static void take_done(struct notebook *nb, struct rank *r, const struct span *m)
     }
     take_result(member, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
-        log_warn("collect", "out of memory: the process group of a world of %u is made anew", c->world);
+        log_warn("collect", "out of memory: the process group of a world of %u is made anew",
+                 c->world);
     member->state = state_of(c, m);
     member->accused = member->state == MEMBER_FAILED;
     member_over(c, member);
@@ -195,7 +206,8 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
     struct rank *r = notebook_rank(nb, worker, NULL);
 
     if (!r) {
-        notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0); /* another process is that rank now */
+        /* another process is that rank now */
+        notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0);
         return;
     }
     switch (m->kind) {
@@ -217,9 +229,8 @@ void collect_message(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_PROBED:
         if (question_message(nb, r, m))
             break;
-        if (!nb->cell ||
-            !(compare_message(nb->cell, r, m) || cast_message(nb->cell, worker, m) ||
-              check_message(nb->cell, cell_worker(nb->cell, worker), m)))
+        if (!nb->cell || !(compare_message(nb->cell, r, m) || cast_message(nb->cell, worker, m) ||
+                           check_message(nb->cell, cell_worker(nb->cell, worker), m)))
             log_debug("collect", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:
@@ -259,7 +270,8 @@ static void start_failed(struct cell *c, const struct rank *r, const struct span
     json_t *death = report_death(c->nb, r, m);
     const struct slice last = m->v[F_EXITED_STDERR].s;
 
-    cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "", SLICE_ARG(last));
+    cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "",
+              SLICE_ARG(last));
     json_decref(death);
 }
 
@@ -285,7 +297,8 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
         return;
     was = r->state;
     group_break(g);
-    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed && g == nb->group)
+    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed &&
+        g == nb->group)
         note_idle_death(nb, r, m);
     rank_end(r);
     if (member && member->state == MEMBER_RUNNING)
@@ -300,7 +313,8 @@ void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m)
         collect_look(c);
 }
 
-/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True: not all have. */
+/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True:
+ * not all have. */
 static bool script_lingers(struct cell *c)
 {
     struct ranks left = RANKS_INIT;

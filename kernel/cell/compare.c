@@ -1,5 +1,6 @@
-/* What ranks have changed is not overwritten by what home has changed in place. Before anything is sent, ranks are asked
- * about the names that would go over theirs, and about no others: all of them answer before any of them gets a value. */
+/* What ranks have changed is not overwritten by what home has changed in place. Before anything is
+ * sent, ranks are asked about the names that would go over theirs, and about no others: all of them
+ * answer before any of them gets a value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ static json_t *question(const char *names)
     json_t *list = json_array();
     char *copy = strdup(names), *rest = NULL;
 
-    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; one;
+         one = strtok_r(NULL, ",", &rest))
         json_array_append_new(list, json_string(one));
     free(copy);
     return json_pack("{s:o}", "names", list);
@@ -27,7 +29,8 @@ static int ask(struct cell *c, const struct shipment *s)
     struct buf content = BUF_INIT;
     int rc = text_json(&content, question(s->names));
 
-    for (long k = ranks_next(&s->ranks, 0); rc == 0 && k >= 0; k = ranks_next(&s->ranks, (unsigned)k + 1))
+    for (long k = ranks_next(&s->ranks, 0); rc == 0 && k >= 0;
+         k = ranks_next(&s->ranks, (unsigned)k + 1))
         rc = ranks_add(&c->comparing, (unsigned)k);
     if (rc < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
@@ -69,11 +72,12 @@ static int add_who(const struct ranks *ranks, struct buf *out)
     return rc;
 }
 
-/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that hold the memory of what would be replaced. */
+/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that hold the memory of what would
+ * be replaced. */
 static int add_holders(const struct touched *t, const char *before, struct buf *out)
 {
-    if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 || buf_addf(out, " on ") < 0 ||
-        add_who(&t->unsure, out) < 0)
+    if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
+        buf_addf(out, " on ") < 0 || add_who(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " %s theirs", strchr(t->why, ',') ? "use" : "uses");
 }
@@ -96,7 +100,8 @@ static int add_change(const struct touched *t, struct buf *out)
     const bool many = strchr(t->names, ',') != NULL, by_ranks = ranks_count(&t->changed) > 0;
 
     if (add_enumeration(t->names, out) < 0 ||
-        buf_addf(out, "%s %s changed in place at home", t->tied ? ", which share memory," : "", many ? "were" : "was") < 0)
+        buf_addf(out, "%s %s changed in place at home", t->tied ? ", which share memory," : "",
+                 many ? "were" : "was") < 0)
         return -1;
     if (by_ranks && (buf_addf(out, " and by ") < 0 || add_who(&t->changed, out) < 0))
         return -1;
@@ -109,15 +114,19 @@ static int add_anew(const struct touched *t, struct buf *out)
     const char *names = t->lacked ? t->lacked : t->anew, *theirs = t->theirs ? t->theirs : t->names;
     const bool many = strchr(names, ',') != NULL, by_ranks = ranks_count(&t->changed) > 0;
 
-    if (buf_addf(out, "%s", t->lacked ? "" : "home has assigned ") < 0 || add_enumeration(names, out) < 0)
+    if (buf_addf(out, "%s", t->lacked ? "" : "home has assigned ") < 0 ||
+        add_enumeration(names, out) < 0)
         return -1;
-    if (t->lacked && (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 || add_who(&t->lack, out) < 0))
+    if (t->lacked &&
+        (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 || add_who(&t->lack, out) < 0))
         return -1;
-    if (buf_addf(out, "%s share%s memory with ", t->lacked ? " and" : ", which", many ? "" : "s") < 0 ||
+    if (buf_addf(out, "%s share%s memory with ", t->lacked ? " and" : ", which", many ? "" : "s") <
+            0 ||
         add_enumeration(theirs, out) < 0)
         return -1;
-    if (by_ranks && (buf_addf(out, ", which ") < 0 || add_who(&t->changed, out) < 0 ||
-                     buf_addf(out, " %s changed", ranks_count(&t->changed) > 1 ? "have" : "has") < 0))
+    if (by_ranks &&
+        (buf_addf(out, ", which ") < 0 || add_who(&t->changed, out) < 0 ||
+         buf_addf(out, " %s changed", ranks_count(&t->changed) > 1 ? "have" : "has") < 0))
         return -1;
     return add_unsure(t, by_ranks ? "; " : ", and ", out);
 }
@@ -155,22 +164,25 @@ static int add_pull(const struct touched *t, struct buf *out)
     return buf_addf(out, " -r %ld` fetches rank %ld's", who, who);
 }
 
-/* How to say which is meant. What is not on a rank would have to share memory there with what is: so it is made there,
- * or made anew of what was pulled. */
+/* How to say which is meant. What is not on a rank would have to share memory there with what is:
+ * so it is made there, or made anew of what was pulled. */
 static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
 {
     const char *made = t->lacked ? t->lacked : in_place ? NULL : t->anew;
 
-    if (buf_addf(out, ": `%%push") < 0 || add_list(t->names, NULL, out) < 0 || buf_addf(out, "` sends home's") < 0)
+    if (buf_addf(out, ": `%%push") < 0 || add_list(t->names, NULL, out) < 0 ||
+        buf_addf(out, "` sends home's") < 0)
         return -1;
-    if (is_held(t) && (buf_addf(out, ", after which ") < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
-                       buf_addf(out, " %s to be made anew", strchr(t->why, ',') ? "have" : "has") < 0))
+    if (is_held(t) &&
+        (buf_addf(out, ", after which ") < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
+         buf_addf(out, " %s to be made anew", strchr(t->why, ',') ? "have" : "has") < 0))
         return -1;
     if ((in_place || !t->lacked) && add_pull(t, out) < 0)
         return -1;
     if (!made)
         return 0;
-    if (buf_addf(out, in_place ? ", of which " : ", and making ") < 0 || add_enumeration(made, out) < 0)
+    if (buf_addf(out, in_place ? ", of which " : ", and making ") < 0 ||
+        add_enumeration(made, out) < 0)
         return -1;
     if (!in_place)
         return buf_addf(out, " in a `%%%%distribute` cell keeps theirs");
@@ -182,7 +194,8 @@ static void refuse(struct cell *c, const struct touched *t)
     const bool in_place = t->at_home || !t->anew;
     struct buf text = BUF_INIT;
 
-    if ((in_place ? add_change(t, &text) : add_anew(t, &text)) < 0 || add_ways_out(t, in_place, &text) < 0)
+    if ((in_place ? add_change(t, &text) : add_anew(t, &text)) < 0 ||
+        add_ways_out(t, in_place, &text) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else
         cell_fail(c, "VariableConflict", "%s", text.p);
@@ -195,7 +208,8 @@ static void note_overwritten(struct cell *c, const struct touched *t)
     struct ranks all = RANKS_INIT;
 
     for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
-        if ((ranks_has(&t->changed, (unsigned)k) || ranks_has(&t->unsure, (unsigned)k)) && ranks_add(&all, (unsigned)k) < 0)
+        if ((ranks_has(&t->changed, (unsigned)k) || ranks_has(&t->unsure, (unsigned)k)) &&
+            ranks_add(&all, (unsigned)k) < 0)
             break;
     if (add_enumeration(t->names, &names) == 0 && add_who(&all, &who) == 0)
         stream_note(c, "--capture puts home's %s over what %s had changed", names.p, who.p);
@@ -264,8 +278,8 @@ bool compare_message(struct cell *c, struct rank *r, const struct span *m)
         return false;
     ranks_remove(&c->comparing, r->number);
     if (take(r, m) < 0)
-        cell_fail(c, "RuntimeError", "rank %u could not say whether it changed its variables: %.*s", r->number,
-                  SLICE_ARG(m->v[F_PROBED_CONTENT].s));
+        cell_fail(c, "RuntimeError", "rank %u could not say whether it changed its variables: %.*s",
+                  r->number, SLICE_ARG(m->v[F_PROBED_CONTENT].s));
     else if (ranks_count(&c->comparing) == 0)
         go_on(c);
     return true;
@@ -273,7 +287,8 @@ bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 
 void compare_over(struct cell *c)
 {
-    for (long k = ranks_next(&c->comparing, 0); k >= 0; k = ranks_next(&c->comparing, (unsigned)k + 1)) {
+    for (long k = ranks_next(&c->comparing, 0); k >= 0;
+         k = ranks_next(&c->comparing, (unsigned)k + 1)) {
         const struct rank *r = &c->group->rank[k];
         const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
 

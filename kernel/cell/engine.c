@@ -1,5 +1,5 @@
-/* Where the group's ranks live: this machine, or those of an engine's run, which comes up while a cell waits, loses
- * machines, and ends with the last rank. */
+/* Where the group's ranks live: this machine, or those of an engine's run, which comes up while a
+ * cell waits, loses machines, and ends with the last rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +86,8 @@ void engine_end(struct notebook *nb)
     engine_settle(nb);
 }
 
-/* A place where no cell has ever run is none to come back to; and this machine is none that the user has chosen. */
+/* A place where no cell has ever run is none to come back to; and this machine is none that the
+ * user has chosen. */
 void engine_give_up(struct notebook *nb)
 {
     struct group *g = nb->group;
@@ -124,7 +125,8 @@ static bool is_other(const struct group *g, const char *on)
     return strcmp(on, g->on ? g->on : here) != 0;
 }
 
-/* Is there such an engine? Who asks for one by a wrong name does not lose the ranks that it was to follow. */
+/* Is there such an engine? Who asks for one by a wrong name does not lose the ranks that it was to
+ * follow. */
 static bool is_there(struct cell *c, const char *on)
 {
     const size_t n = strcspn(on, ":");
@@ -146,18 +148,22 @@ int engine_choose(struct cell *c)
     const char *on = c->plan.on;
 
     if (!on && g->absent) {
-        cell_fail(c, "UsageError",
-                  "%s did not come up: say with --on where the ranks are to run (--on local: on this machine)", g->absent);
+        cell_fail(
+            c, "UsageError",
+            "%s did not come up: say with --on where the ranks are to run (--on local: on this machine)",
+            g->absent);
         return -1;
     }
     if (!on || !is_other(g, on))
         return 0;
     if (strncmp(on, "local:", 6) == 0) {
-        cell_fail(c, "UsageError", "--on %s: local is this machine, and takes nothing after the colon", on);
+        cell_fail(c, "UsageError",
+                  "--on %s: local is this machine, and takes nothing after the colon", on);
         return -1;
     }
     if (group_is_somewhere(g) && !c->plan.fresh) {
-        cell_fail(c, "UsageError", "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
+        cell_fail(c, "UsageError",
+                  "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
                   g->on ? g->on : here);
         return -1;
     }
@@ -165,7 +171,7 @@ int engine_choose(struct cell *c)
         return -1;
     c->moves = true;
     if (!c->plan.fresh) /* else when nothing refuses the cell any more */
-        g->asked = 0; /* how many there are is for the other machines to say */
+        g->asked = 0;   /* how many there are is for the other machines to say */
     return 0;
 }
 
@@ -193,14 +199,15 @@ static int start(struct cell *c, struct err *err)
     struct group *g = nb->group;
     const char *colon = strchr(g->on, ':');
     char *name = strndup(g->on, colon ? (size_t)(colon - g->on) : strlen(g->on));
-    const unsigned ranks = c->plan.per_node                                         ? 0
+    const unsigned ranks = c->plan.per_node                                       ? 0
                            : c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n
-                                                                                    : g->asked;
+                                                                                  : g->asked;
     int rc;
 
     if (!name)
         return err_set(err, "out of memory");
-    rc = nb->doors.engine_start(nb->doors.arg, name, colon ? colon + 1 : "", ranks, &g->engine, err);
+    rc = nb->doors.engine_start(nb->doors.arg, name, colon ? colon + 1 : "", ranks, &g->engine,
+                                err);
     if (rc < 0)
         g->engine = 0;
     free(name);
@@ -215,10 +222,12 @@ static void note_afresh(struct cell *c)
     unsigned lost = 0;
 
     for (size_t k = 0; k < n; k++)
-        if (m[k].lost && buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
+        if (m[k].lost &&
+            buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
             break;
     if (lost && names.n)
-        stream_note(c, "%s %s lost: %s starts afresh", names.p, lost > 1 ? "are" : "is", c->nb->group->on);
+        stream_note(c, "%s %s lost: %s starts afresh", names.p, lost > 1 ? "are" : "is",
+                    c->nb->group->on);
     buf_release(&names);
 }
 
@@ -311,7 +320,8 @@ static void failed(struct notebook *nb, const char *text)
             engine_lost(nb, m[k].node, text);
 }
 
-void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)
+void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event,
+                     const char *text)
 {
     if (nb->over || engine != nb->group->engine || !nb->group->engine)
         return;
@@ -334,8 +344,8 @@ void notebook_up(struct notebook *nb, unsigned node)
     notebook_next(nb);
 }
 
-/* Engines put a host's name before what they say of it, agents say theirs; here it stands before all that already.
- * Borrowed from why or out; why as it is when memory is out. */
+/* Engines put a host's name before what they say of it, agents say theirs; here it stands before
+ * all that already. Borrowed from why or out; why as it is when memory is out. */
 static const char *without_name(const char *why, const char *name, struct buf *out)
 {
     static const char agent[] = "cellspan-agent on ";
@@ -345,7 +355,8 @@ static const char *without_name(const char *why, const char *name, struct buf *o
     if (strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0)
         why += n + 2;
     at = strstr(why, agent);
-    if (!at || strncmp(at + sizeof agent - 1, name, n) != 0 || !strchr(": ", at[sizeof agent - 1 + n]))
+    if (!at || strncmp(at + sizeof agent - 1, name, n) != 0 ||
+        !strchr(": ", at[sizeof agent - 1 + n]))
         return why;
     if (buf_addf(out, "%.*scellspan-agent%s", (int)(at - why), why, at + sizeof agent - 1 + n) < 0)
         return why;

@@ -38,7 +38,8 @@ static bool has_interface(const struct check_rank *r, const char *name)
 
     json_array_foreach(json_object_get(r->facts, "addresses"), i,
                        one) if (json_string_value(json_array_get(one, 0)) &&
-                                strcmp(json_string_value(json_array_get(one, 0)), name) == 0) return true;
+                                strcmp(json_string_value(json_array_get(one, 0)), name) ==
+                                    0) return true;
     return false;
 }
 
@@ -52,7 +53,8 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
         const char *name = json_string_value(json_array_get(one, 0)),
                    *address = json_string_value(json_array_get(one, 1));
 
-        if (!name || !address || strncmp(address, "fe80:", 5) == 0) /* links' own addresses say nothing */
+        /* links' own addresses say nothing */
+        if (!name || !address || strncmp(address, "fe80:", 5) == 0)
             continue;
         if (buf_addf(out, "%s%s=%s", out->n ? " " : "", name, address) < 0)
             return;
@@ -66,8 +68,9 @@ static void add_speeds(const struct check_rank *r, struct buf *out)
     const char *name;
 
     json_object_foreach(speeds, name,
-                        mbps) if (has_interface(r, name) && buf_addf(out, "%s%s %g", out->n ? ", " : "", name,
-                                                                     json_number_value(mbps) / 1000) < 0) return;
+                        mbps) if (has_interface(r, name) &&
+                                  buf_addf(out, "%s%s %g", out->n ? ", " : "", name,
+                                           json_number_value(mbps) / 1000) < 0) return;
 }
 
 static void add_infiniband(const struct check_rank *r, struct buf *out)
@@ -77,7 +80,8 @@ static void add_infiniband(const struct check_rank *r, struct buf *out)
 
     json_array_foreach(json_object_get(r->facts, "infiniband"), i,
                        one) if (json_string_value(one) &&
-                                buf_addf(out, "%s%s", out->n ? ", " : "", json_string_value(one)) < 0) return;
+                                buf_addf(out, "%s%s", out->n ? ", " : "", json_string_value(one)) <
+                                    0) return;
 }
 
 static void add_size(struct grid *g, const json_t *bytes)
@@ -119,7 +123,8 @@ static void add_node(struct grid *g, const struct check *k, size_t i)
 }
 
 /* "2.5.1 on h1, 2.4.0 on h2": each value with the nodes that have it. */
-static void note_differing(const struct check *k, const char *name, const char *what, struct buf *notes)
+static void note_differing(const struct check *k, const char *name, const char *what,
+                           struct buf *notes)
 {
     struct buf line = BUF_INIT;
     bool differs = false;
@@ -170,8 +175,8 @@ static void note_node(const struct check_rank *r, struct buf *notes)
     if (!json_is_integer(free))
         check_note(notes, "%s has no /dev/shm: NCCL and torch's DataLoader use it", r->node_name);
     else if (json_integer_value(free) < SHM_LITTLE)
-        check_note(notes, "/dev/shm of %s has %.1f MiB left: NCCL and torch's DataLoader need it", r->node_name,
-                   (double)json_integer_value(free) / (double)(1 << 20));
+        check_note(notes, "/dev/shm of %s has %.1f MiB left: NCCL and torch's DataLoader need it",
+                   r->node_name, (double)json_integer_value(free) / (double)(1 << 20));
 }
 
 /* What is pinned for a network card counts against the limit. */
@@ -187,20 +192,25 @@ static void note_memlock(const struct check_rank *r, struct buf *notes)
             r->node_name, (long long)(json_integer_value(limit) >> 10));
 }
 
-/* Without InfiniBand all traffic between machines goes by one interface, which is the one that reaches the kernel. */
+/* Without InfiniBand all traffic between machines goes by one interface, which is the one that
+ * reaches the kernel. */
 static void note_slower(const struct check_rank *r, struct buf *notes)
 {
     json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
     const double used = json_number_value(json_object_get(speeds, fact(r, "interface")));
     const char *name;
 
-    json_object_foreach(speeds, name, mbps) if (used > 0 && json_number_value(mbps) > used && has_interface(r, name) &&
-                                                !json_array_size(json_object_get(r->facts, "infiniband")))
+    json_object_foreach(speeds, name,
+                        mbps) if (used > 0 && json_number_value(mbps) > used &&
+                                  has_interface(r, name) &&
+                                  !json_array_size(json_object_get(r->facts, "infiniband")))
     {
-        check_note(notes,
-                   "%s: ranks use %s (%g Gb/s) between machines, %s has %g Gb/s: --env NCCL_SOCKET_IFNAME==%s --env "
-                   "GLOO_SOCKET_IFNAME=%s --fresh",
-                   r->node_name, fact(r, "interface"), used / 1000, name, json_number_value(mbps) / 1000, name, name);
+        check_note(
+            notes,
+            "%s: ranks use %s (%g Gb/s) between machines, %s has %g Gb/s: --env NCCL_SOCKET_IFNAME==%s --env "
+            "GLOO_SOCKET_IFNAME=%s --fresh",
+            r->node_name, fact(r, "interface"), used / 1000, name, json_number_value(mbps) / 1000,
+            name, name);
         return;
     }
 }
@@ -221,8 +231,9 @@ static void note_gpus(const struct check *k, struct buf *notes)
         with += json_array_size(json_object_get(k->rank[i].facts, "gpus")) > 0;
     for (size_t i = 0; with && i < k->n; i++)
         if (json_array_size(json_object_get(k->rank[i].facts, "gpus")) == 0)
-            check_note(notes, "rank %u on %s has no GPU, others have%s%s", k->rank[i].rank, k->rank[i].node_name,
-                       fact(&k->rank[i], "gpu_error")[0] ? ": " : "", fact(&k->rank[i], "gpu_error"));
+            check_note(notes, "rank %u on %s has no GPU, others have%s%s", k->rank[i].rank,
+                       k->rank[i].node_name, fact(&k->rank[i], "gpu_error")[0] ? ": " : "",
+                       fact(&k->rank[i], "gpu_error"));
     if (with == k->n && !verdict_nccl(k))
         check_note(notes, "NCCL can't be checked: %s",
                    k->own_gpus ? "not every rank has one of the same version"
@@ -238,21 +249,25 @@ static void note_interfaces(const struct check *k, struct buf *notes)
     for (size_t i = 1; i < k->n; i++) {
         bool any = false;
 
-        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one) any =
-            any || (json_string_value(json_array_get(one, 0)) &&
-                    has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
-        if (!any && check_is_first(k, i) && json_array_size(json_object_get(k->rank[0].facts, "addresses")))
-            check_note(notes,
-                       "%s and %s have no interface of the same name: NCCL_SOCKET_IFNAME can't be the same for both",
-                       k->rank[0].node_name, k->rank[i].node_name);
+        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one)
+            any = any || (json_string_value(json_array_get(one, 0)) &&
+                          has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
+        if (!any && check_is_first(k, i) &&
+            json_array_size(json_object_get(k->rank[0].facts, "addresses")))
+            check_note(
+                notes,
+                "%s and %s have no interface of the same name: NCCL_SOCKET_IFNAME can't be the same for both",
+                k->rank[0].node_name, k->rank[i].node_name);
     }
 }
 
 void verdict_facts(struct cell *c, struct check *k)
 {
-    static const bool right[] = { false, false, false, false, false, false, true, true, false, false, false };
-    static const char *const heads[] = { "node",  "ranks",         "python",    "torch",       "nccl",      "cuda",
-                                         "clock", "/dev/shm free", "addresses", "links, Gb/s", "infiniband" };
+    static const bool right[] = { false, false, false, false, false, false,
+                                  true,  true,  false, false, false };
+    static const char *const heads[] = { "node",      "ranks",       "python",    "torch",
+                                         "nccl",      "cuda",        "clock",     "/dev/shm free",
+                                         "addresses", "links, Gb/s", "infiniband" };
     struct grid g = { .columns = sizeof heads / sizeof *heads, .right = right };
     struct buf notes = BUF_INIT;
 
@@ -283,7 +298,8 @@ void verdict_facts(struct cell *c, struct check *k)
 bool verdict_nccl(const struct check *k)
 {
     for (size_t i = 0; i < k->n; i++)
-        if (!json_array_size(json_object_get(k->rank[i].facts, "gpus")) || !fact(&k->rank[i], "nccl")[0] ||
+        if (!json_array_size(json_object_get(k->rank[i].facts, "gpus")) ||
+            !fact(&k->rank[i], "nccl")[0] ||
             strcmp(fact(&k->rank[i], "nccl"), fact(&k->rank[0], "nccl")) != 0)
             return false;
     return k->n > 0 && k->own_gpus;

@@ -75,7 +75,8 @@ static void set(json_t *env, const char *name, json_t *value)
     json_object_set_new(env, name, value);
 }
 
-/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as "0*4,1*4". */
+/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as
+ * "0*4,1*4". */
 static int add_layout(const struct cell *c, struct buf *out)
 {
     const struct rank *rank = c->group->rank;
@@ -84,7 +85,8 @@ static int add_layout(const struct cell *c, struct buf *out)
 
     for (unsigned k = 0; k < c->world; k++)
         most = rank[k].node > most ? rank[k].node : most;
-    number = calloc(most + 1u, sizeof *number); /* by node: its number in the world + 1; 0: it has none yet */
+    /* by node: its number in the world + 1; 0: it has none yet */
+    number = calloc(most + 1u, sizeof *number);
     rc = number ? 0 : -1;
     for (unsigned k = 0; rc == 0 && k < c->world; k++) {
         if (!number[rank[k].node])
@@ -125,7 +127,8 @@ static int master(const struct cell *c, struct buf *out)
 static bool all_own_gpus(const struct cell *c)
 {
     struct ranks all = RANKS_INIT;
-    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 && cast_gpus_are_own(c, &all);
+    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 &&
+                     cast_gpus_are_own(c, &all);
 
     ranks_release(&all);
     return own;
@@ -143,12 +146,14 @@ static json_t *world_env(const struct cell *c)
     set(env, "JAX_NUM_PROCESSES", world);
     set(env, "MASTER_ADDR", json_string(address));
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
-    set(env, "JAX_COORDINATOR_ADDRESS", json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
+    set(env, "JAX_COORDINATOR_ADDRESS",
+        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
     buf_release(&meets);
     if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
-        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id) : json_sprintf("%s-%u", c->nb->run_id, g->number));
+        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id)
+                   : json_sprintf("%s-%u", c->nb->run_id, g->number));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {
@@ -190,7 +195,8 @@ static int missed_of(const struct group *g, const struct rank *r, struct buf *mi
 }
 
 /* One line for those that missed the same cells. */
-static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed, struct ranks *told)
+static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed,
+                          struct ranks *told)
 {
     const struct group *g = c->group;
     struct ranks same = RANKS_INIT;
@@ -211,8 +217,8 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
         buf_add_slice(&other, buf_slice(cells)) < 0 || text_shorten(&other, missed) < 0)
         log_warn("fanout", "out of memory: new ranks are not told of");
     else if (ranks_count(&same) == 1)
-        stream_note(c, "rank %s is new: %sit has not run cell%s %s", who.p, gone ? "its variables are gone, " : "",
-                    missed > 1 ? "s" : "", other.p);
+        stream_note(c, "rank %s is new: %sit has not run cell%s %s", who.p,
+                    gone ? "its variables are gone, " : "", missed > 1 ? "s" : "", other.p);
     else if (who.n)
         stream_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p,
                     gone ? "their variables are gone, " : "", missed > 1 ? "s" : "", other.p);
@@ -285,11 +291,13 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
 
     m->v[F_RUN_FLAGS].u64 = base;
     if ((lead && cell_wants_value(c)) || c->plan.gather)
-        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT | (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
+        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT |
+                                 (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
     if (!lead && c->plan.merge == PLAN_RANK0)
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
     if (cell_is_piped(c))
-        m->v[F_RUN_FLAGS].u64 |= RUN_PIPED | (lead && c->stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
+        m->v[F_RUN_FLAGS].u64 |=
+            RUN_PIPED | (lead && c->stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
     else if (c->stdin_allowed)
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
     m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
@@ -301,8 +309,8 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     return 0;
 }
 
-/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for each has a blob.
- * Where some can't be sent theirs, those that have it already are interrupted. */
+/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for
+ * each has a blob. Where some can't be sent theirs, those that have it already are interrupted. */
 static int run_all(struct cell *c, struct span *m)
 {
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
@@ -321,7 +329,8 @@ static int run_all(struct cell *c, struct span *m)
     ranks_release(&one);
     ranks_release(&others);
     if (rc < 0) {
-        cell_fail(c, "RuntimeError", "out of memory"); /* unless it has failed in other words already */
+        /* unless it has failed in other words already */
+        cell_fail(c, "RuntimeError", "out of memory");
         members_leave_out(c);
     }
     return rc;
@@ -335,7 +344,8 @@ static struct slice code_of(const struct cell *c)
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 
-/* RUN's names: those that ranks are to watch, and those that go, for home has deleted them. Empty where there are none. */
+/* RUN's names: those that ranks are to watch, and those that go, for home has deleted them. Empty
+ * where there are none. */
 static int add_names(const struct cell *c, struct buf *out)
 {
     json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->captured);
@@ -349,8 +359,10 @@ static int add_names(const struct cell *c, struct buf *out)
         if (rc == 0)
             rc = json_array_append(watch, json_array_get(row, 0));
     }
-    if (rc == 0 && (json_array_size(watch) || json_array_size(doubtful) || json_array_size(deleted)))
-        rc = text_json(out, json_pack("{s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful, "deleted", deleted));
+    if (rc == 0 &&
+        (json_array_size(watch) || json_array_size(doubtful) || json_array_size(deleted)))
+        rc = text_json(out, json_pack("{s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful,
+                                      "deleted", deleted));
     json_decref(watch);
     json_decref(doubtful);
     json_decref(deleted);
@@ -366,8 +378,8 @@ void fanout_run(struct cell *c)
     logs_note(c->nb, c->id, c->count, c->group->size);
     if (group_assigned(c->group, &c->to, c->captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 || add_layout(c, &layout) < 0 ||
-        add_names(c, &names) < 0) {
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
+        add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = code_of(c);
@@ -399,9 +411,9 @@ bool fanout_pulls_values(const struct cell *c)
     return digits[0] && digits[strspn(digits, "0123456789")] == '\0';
 }
 
-/* Of one rank all names are fetched at once, so that what they share is shared at home. With --into there is but one, and
- * it is another name there than on the rank. Of several ranks the first is fetched; that the others are there as well is seen
- * before anything is bound. */
+/* Of one rank all names are fetched at once, so that what they share is shared at home. With --into
+ * there is but one, and it is another name there than on the rank. Of several ranks the first is
+ * fetched; that the others are there as well is seen before anything is bound. */
 static int fetched_names(const struct cell *c, struct buf *out)
 {
     if (c->plan.kind != PLAN_PULL)
@@ -412,7 +424,8 @@ static int fetched_names(const struct cell *c, struct buf *out)
     return 0;
 }
 
-/* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs went. */
+/* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs
+ * went. */
 void fanout_fetch(struct cell *c)
 {
     struct buf names = BUF_INIT;

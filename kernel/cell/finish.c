@@ -14,7 +14,8 @@ void finish_show_error(struct cell *c, json_t *error)
     }
     stream_flush(c);
     c->error = error;
-    if (!c->is_call && !c->silent) /* home shows the error that RETURN brings it, in its own traceback */
+    /* home shows the error that RETURN brings it, in its own traceback */
+    if (!c->is_call && !c->silent)
         publish_json(c->nb, c->request, "error", json_deep_copy(error));
 }
 
@@ -33,11 +34,14 @@ static void drop_blobs(struct cell *c)
 /* ---- what home is given ---- */
 
 /* -1: the cell has failed. */
-static int bind_home(struct cell *c, const struct member *m, unsigned how, const char *name, unsigned count)
+static int bind_home(struct cell *c, const struct member *m, unsigned how, const char *name,
+                     unsigned count)
 {
-    struct span b = {
-        .kind = SPAN_BIND, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = m->blob, .blob_size = m->blob_size
-    };
+    struct span b = { .kind = SPAN_BIND,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .blob = m->blob,
+                      .blob_size = m->blob_size };
 
     b.v[F_BIND_NAMES].s = slice_text(name);
     b.v[F_BIND_HOW].u64 = how;
@@ -46,19 +50,21 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
     return cell_send_home(c, &b);
 }
 
-/* A value that did not travel: home gets a handle that shows what the rank showed, and can be pulled. */
+/* A value that did not travel: home gets a handle that shows what the rank showed, and can be
+ * pulled. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
-    struct span b = {
-        .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count
-    };
+    struct span b = { .kind = SPAN_REQUEST,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .v[F_REQUEST_COUNT].u64 = c->count };
     struct buf content = BUF_INIT;
     const json_t *data = json_object_get(m->result, "data");
 
-    if (text_json(&content,
-                  json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
-                            text_joined("", text_slice(data, "text/plain")),
-                            "why", m->note, "count", (int)c->count, "into", c->plan.into)) == 0) {
+    if (text_json(&content, json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
+                                      text_joined("", text_slice(data, "text/plain")), "why",
+                                      m->note, "count", (int)c->count, "into", c->plan.into)) ==
+        0) {
         b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
         b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
         b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
@@ -98,7 +104,8 @@ static void bind_all(struct cell *c, const char *name, unsigned count, bool list
 static void bind_pulled(struct cell *c)
 {
     if (!fanout_pulls_values(c) || c->plan.into)
-        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->pulled], 0, !fanout_pulls_values(c));
+        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->pulled], 0,
+                 !fanout_pulls_values(c));
     else if (all_sent(c))
         (void)bind_home(c, &c->member[0], BIND_DICT, "", 0);
 }
@@ -106,7 +113,8 @@ static void bind_pulled(struct cell *c)
 static void bind_result(struct cell *c)
 {
     const struct member *lead = &c->member[0];
-    const unsigned count = c->is_call ? 0 : c->count; /* the value of a call is its caller's, not `_` */
+    /* the value of a call is its caller's, not `_` */
+    const unsigned count = c->is_call ? 0 : c->count;
     const char *into = c->plan.into ? c->plan.into : "";
 
     if (c->plan.gather)
@@ -124,15 +132,18 @@ static void bind_result(struct cell *c)
 /* user_expressions are home's, after the cell: an empty silent cell has them evaluated. */
 static void ask_expressions(struct cell *c)
 {
-    json_t *wanted = c->is_call ? NULL : json_object_get(request_content(c->request), "user_expressions");
-    struct span m = {
-        .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id, .v[F_REQUEST_COUNT].u64 = c->count
-    };
+    json_t *wanted = c->is_call ? NULL
+                                : json_object_get(request_content(c->request), "user_expressions");
+    struct span m = { .kind = SPAN_REQUEST,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .v[F_REQUEST_COUNT].u64 = c->count };
     struct buf content = BUF_INIT;
 
     if (json_object_size(wanted) == 0)
         return;
-    if (text_json(&content, json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1, "user_expressions", wanted)) == 0) {
+    if (text_json(&content, json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1,
+                                      "user_expressions", wanted)) == 0) {
         m.v[F_REQUEST_TYPE].s = slice_text("execute_request");
         m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
         m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
@@ -147,13 +158,15 @@ static void ask_expressions(struct cell *c)
 
 static void show_result(struct cell *c, const json_t *bundle)
 {
-    const json_t *data = json_object_get(bundle, "data"), *metadata = json_object_get(bundle, "metadata");
+    const json_t *data = json_object_get(bundle, "data"),
+                 *metadata = json_object_get(bundle, "metadata");
 
     if (!json_object_size(data) || c->is_call || c->silent)
         return;
     stream_flush(c);
     publish_json(c->nb, c->request, "execute_result",
-                 json_pack("{s:i, s:O, s:o}", "execution_count", (int)c->count, "data", data, "metadata",
+                 json_pack("{s:i, s:O, s:o}", "execution_count", (int)c->count, "data", data,
+                           "metadata",
                            json_is_object(metadata) ? json_deep_copy(metadata) : json_object()));
 }
 
@@ -190,9 +203,11 @@ static void note_dead(struct cell *c)
     struct buf text = BUF_INIT;
 
     for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused && ranks_add(&dead, c->member[k].rank) < 0)
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused &&
+            ranks_add(&dead, c->member[k].rank) < 0)
             break;
-    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0 && text_shorten(&text, ranks_count(&dead)) == 0)
+    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0 &&
+        text_shorten(&text, ranks_count(&dead)) == 0)
         stream_note(c,
                     ranks_count(&dead) > 1 ? "ranks %s are dead: their variables are gone"
                                            : "rank %s is dead: its variables are gone",
@@ -227,7 +242,8 @@ static void next_pull(struct cell *c)
     if (all)
         finish_now(c);
     else if (c->interrupts)
-        cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more", c->plan.names[c->pulled - 1]);
+        cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more",
+                  c->plan.names[c->pulled - 1]);
     else if (c->plan.names[c->pulled]) {
         if (cell_members(c) < 0)
             cell_fail(c, "RuntimeError", "out of memory");
@@ -259,8 +275,8 @@ void finish_bound(struct cell *c, const struct span *reply)
             c->expressions = json_incref(json_object_get(content, "user_expressions"));
         }
         if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
-            cell_fail_in_words(c, text_field(content, "ename"), "home could not take the value: ",
-                               text_slice(content, "evalue"));
+            cell_fail_in_words(c, text_field(content, "ename"),
+                               "home could not take the value: ", text_slice(content, "evalue"));
         else if (c->plan.gather && c->binds == 0)
             show_result(c, content);
         if (c->state == CELL_BINDING && c->binds == 0) {
@@ -277,24 +293,29 @@ void finish_bound(struct cell *c, const struct span *reply)
 
 static json_t *reply_content(const struct cell *c)
 {
-    json_t *content = c->error ? json_deep_copy(c->error) : c->bad ? json_loads(NO_MEMORY, 0, NULL) : json_object();
+    json_t *content = c->error ? json_deep_copy(c->error)
+                      : c->bad ? json_loads(NO_MEMORY, 0, NULL)
+                               : json_object();
 
     json_object_set_new(content, "status", json_string(c->bad ? "error" : "ok"));
     json_object_set_new(content, "execution_count", json_integer(c->count));
-    json_object_set_new(content, "user_expressions", c->expressions ? json_incref(c->expressions) : json_object());
+    json_object_set_new(content, "user_expressions",
+                        c->expressions ? json_incref(c->expressions) : json_object());
     json_object_set_new(content, "payload", json_array());
     return content;
 }
 
 static void value_of_return(const struct cell *c, struct span *m)
 {
-    if (c->bad || !c->n || !(c->call_flags & CALL_VALUE) || !c->planned || c->plan.gather || c->plan.into)
+    if (c->bad || !c->n || !(c->call_flags & CALL_VALUE) || !c->planned || c->plan.gather ||
+        c->plan.into)
         return;
     m->blob = c->member[0].blob;
     m->blob_size = c->member[0].blob_size;
 }
 
-/* Home waits for it, so it gets one even when there is no memory, or the content is too long, for the whole. */
+/* Home waits for it, so it gets one even when there is no memory, or the content is too long, for
+ * the whole. */
 static void send_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;

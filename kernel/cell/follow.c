@@ -1,5 +1,6 @@
-/* What ranks follow home in: its environment, options, modules that it loads again. Home says it with CAPTURED, and each
- * rank is told before anything else of the cell reaches it, where it differs from what the rank was told last. */
+/* What ranks follow home in: its environment, options, modules that it loads again. Home says it
+ * with CAPTURED, and each rank is told before anything else of the cell reaches it, where it
+ * differs from what the rank was told last. */
 #include <string.h>
 
 #include "base/log.h"

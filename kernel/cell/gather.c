@@ -1,5 +1,5 @@
-/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its world. All three are
- * asked for at once; gather_look goes on when the last has come. */
+/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its
+ * world. All three are asked for at once; gather_look goes on when the last has come. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,9 @@
 #include "kernel/cell/check.h"
 #include "kernel/cell/text.h"
 
-#define NOTES "notes" /* in what home said of its names: lines that are true when these are sent */
+#define NOTES                                                                                      \
+    "notes" /* in what home said of its names: lines that are true when these are sent             \
+             */
 
 /* ---- what home has, and a port ---- */
 
@@ -19,7 +21,8 @@ static int join(struct buf *out, char **names)
     return 0;
 }
 
-/* A script goes along with its text where ranks may not have the file. Its path, as home finds it. */
+/* A script goes along with its text where ranks may not have the file. Its path, as home finds
+ * it. */
 static int add_script(const struct cell *c, struct buf *out)
 {
     const char *script = c->plan.argv ? c->plan.argv[0] : NULL;
@@ -43,11 +46,12 @@ static int ask_capture(struct cell *c)
         rc = add_script(c, &script);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    m.v[F_CAPTURE_CODE].s =
-        script.n ? buf_slice(&script) : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
+    m.v[F_CAPTURE_CODE].s = script.n ? buf_slice(&script)
+                                     : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
-    m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) | (c->store ? CAPTURE_RECORD : 0) |
-                               (script.n ? CAPTURE_SCRIPT : 0) | (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
+    m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) |
+                               (c->store ? CAPTURE_RECORD : 0) | (script.n ? CAPTURE_SCRIPT : 0) |
+                               (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
                                (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
@@ -68,7 +72,8 @@ int gather_ask_port(struct cell *c)
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
     if (group_has_met(g, c->world))
-        return 0; /* a world that has met stays where it is; one that has not gets a port that is free now */
+        /* a world that has met stays where it is; one that has not gets a port that is free now */
+        return 0;
     c->wants_port = true;
     return cell_send_node(c, g->rank[0].node, &m);
 }
@@ -97,7 +102,7 @@ void gather_there(struct cell *c)
 /* What can be refused before anything is started or stopped. */
 static int check(struct cell *c)
 {
-    const unsigned n = c->plan.per_node                ? 0 /* not known before the machines are */
+    const unsigned n = c->plan.per_node            ? 0 /* not known before the machines are */
                        : c->plan.n != PLAN_N_UNSET ? c->plan.n
                                                    : c->nb->group->asked;
     struct ranks which = RANKS_INIT;
@@ -194,7 +199,9 @@ static bool ranks_ready(struct cell *c)
 
 static int ask_pack(struct cell *c, const struct shipment *s)
 {
-    struct span m = { .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next_blob++ };
+    struct span m = {
+        .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next_blob++
+    };
 
     m.v[F_PACK_NAMES].s = slice_text(s->names);
     return cell_send_home(c, &m);
@@ -210,7 +217,8 @@ static void go_on(struct cell *c)
 
 void gather_look(struct cell *c)
 {
-    if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port || !ranks_ready(c))
+    if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port ||
+        !ranks_ready(c))
         return;
     c->start_ns = NEVER;
     if (c->plan.kind == PLAN_RANKS && c->plan.ranks_do == PLAN_RANKS_CHECK) {
@@ -329,7 +337,8 @@ void gather_message(struct cell *c, unsigned node, const struct span *m)
         c->wants_port = false;
         c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
         if (c->group->port == 0) {
-            cell_fail(c, "RuntimeError", "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
+            cell_fail(c, "RuntimeError",
+                      "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
                       notebook_node_name(c->nb, node));
             return;
         }

@@ -1,5 +1,6 @@
-/* What the agents say of their machines now: memory of ranks, and memory, use and others' processes of GPUs. Asked for
- * when somebody is going to look; nobody waits longer for an answer than he likes. */
+/* What the agents say of their machines now: memory of ranks, and memory, use and others' processes
+ * of GPUs. Asked for when somebody is going to look; nobody waits longer for an answer than he
+ * likes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static bool is_due(struct notebook *nb, unsigned node)
 {
     struct gauge *g = gauge_at(nb, node);
 
-    if (!g || (node == NODE_HERE && nb->away) || (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
+    if (!g || (node == NODE_HERE && nb->away) ||
+        (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
         return false;
     g->asked_ns = notebook_now(nb);
     g->waiting = true;
@@ -110,7 +112,8 @@ static const json_t *gpu_of(const json_t *said, const char *uuid)
     const json_t *list = json_object_get(said, "gpus"), *entry;
     size_t k;
 
-    json_array_foreach(list, k, entry) if (strcmp(text_field(entry, "uuid"), uuid) == 0) return entry;
+    json_array_foreach(list, k,
+                       entry) if (strcmp(text_field(entry, "uuid"), uuid) == 0) return entry;
     return NULL;
 }
 
@@ -167,7 +170,8 @@ static void find_other(const json_t *list, struct gauges_text *text, struct stat
     }
 }
 
-void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row)
+void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text,
+                struct status_rank *row)
 {
     const struct gauge *g = r->node < nb->n_gauges ? &nb->gauge[r->node] : NULL;
     const json_t *mine, *uuid;

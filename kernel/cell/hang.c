@@ -1,6 +1,7 @@
-/* A cell whose ranks wait for one another: said once, with the rank that the others wait for. Stacks are looked at now
- * and then, and ranks that stay at one place for all of the time are told: while another one is elsewhere, or where all
- * are in one collective. Ranks that don't run the cell are named as well: a group of another world may wait for them. */
+/* A cell whose ranks wait for one another: said once, with the rank that the others wait for.
+ * Stacks are looked at now and then, and ranks that stay at one place for all of the time are told:
+ * while another one is elsewhere, or where all are in one collective. Ranks that don't run the cell
+ * are named as well: a group of another world may wait for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "kernel/cell/room.h"
 
 #define NOTICE_S 60.0
-#define LOOKS    4u /* in the time of a notice: a loop is hardly found at one place by all of them */
+/* in the time of a notice: a loop is hardly found at one place by all of them */
+#define LOOKS 4u
 
 /* CELLSPAN_HANG_NOTICE: seconds, or "off". */
 static uint64_t notice_ns(void)
@@ -30,7 +32,8 @@ void hang_begin(struct cell *c)
     const uint64_t ns = notice_ns();
 
     c->hang_limit_ns = ns;
-    if (ns && c->group->size > 1 && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
+    if (ns && c->group->size > 1 &&
+        (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
         c->hang_ns = notebook_now(c->nb) + ns / LOOKS;
 }
 
@@ -59,7 +62,8 @@ void hang_tick(struct cell *c, uint64_t now)
         return;
     }
     c->hang_ns = now + c->hang_limit_ns / LOOKS;
-    if (c->state != CELL_RUNNING || c->stopping || c->judged || !(workers = calloc(c->n + 1, sizeof *workers)))
+    if (c->state != CELL_RUNNING || c->stopping || c->judged ||
+        !(workers = calloc(c->n + 1, sizeof *workers)))
         return;
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING) {
@@ -74,10 +78,12 @@ void hang_tick(struct cell *c, uint64_t now)
     free(workers);
 }
 
-/* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU that is. */
+/* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU
+ * that is. */
 static enum member_waits waits(const char *stack)
 {
-    const char *main_thread = report_main_thread(stack), *cell = strstr(main_thread, "\"<ipython-input-");
+    const char *main_thread = report_main_thread(stack),
+               *cell = strstr(main_thread, "\"<ipython-input-");
 
     for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
         if (cell && at > cell)
@@ -89,13 +95,14 @@ static enum member_waits waits(const char *stack)
     return WAITS_NOT;
 }
 
-/* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such line. Whoever waits for
- * the GPU itself, in x.item() say, has no frame of torch's on the stack. */
+/* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such
+ * line. Whoever waits for the GPU itself, in x.item() say, has no frame of torch's on the stack. */
 static void take_nccl(struct cell *c, const char *stack)
 {
     const char *line = strstr(stack, "\nNCCL says:\n");
 
-    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang_nccl[0]; line = strstr(line, "\nNCCL #")) {
+    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang_nccl[0];
+         line = strstr(line, "\nNCCL #")) {
         const int n = (int)strcspn(++line, "\n");
 
         snprintf(c->hang_nccl, sizeof c->hang_nccl, "%.*s", n, line);
@@ -183,7 +190,8 @@ static const struct member *odd_one(const struct cell *c, const struct member *w
     return NULL;
 }
 
-/* "; rank 2 does not run this cell": those that live and are not asked for. Nothing where there are none. */
+/* "; rank 2 does not run this cell": those that live and are not asked for. Nothing where there are
+ * none. */
 static int add_absent(const struct cell *c, struct buf *out)
 {
     struct ranks some = RANKS_INIT;
@@ -197,7 +205,8 @@ static int add_absent(const struct cell *c, struct buf *out)
     if (rc == 0 && n) {
         rc = buf_add_text(out, n > 1 ? "; ranks " : "; rank ");
         rc = rc < 0 ? rc : ranks_format(&some, out);
-        rc = rc < 0 ? rc : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
+        rc = rc < 0 ? rc
+                    : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
         if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)
             rc = buf_addf(out, ", whose world has %u", c->world);
     }
@@ -211,14 +220,20 @@ static void tell(struct cell *c, const struct member *with, const struct member 
     const double s = (double)c->hang_limit_ns / 1e9;
     struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
 
-    if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 || add_absent(c, &absent) < 0)
+    if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 ||
+        add_absent(c, &absent) < 0)
         log_warn("hang", "out of memory");
     else if (!odd)
-        stream_note(c, "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)", s,
-                    who.p, with->place, absent.p ? absent.p : "");
+        stream_note(
+            c,
+            "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
+            s, who.p, with->place, absent.p ? absent.p : "");
     else
-        stream_note(c, "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)", s, who.p, with->place,
-                    others.p, strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
+        stream_note(c,
+                    "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)",
+                    s, who.p, with->place, others.p,
+                    strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first"
+                                                                   : "is",
                     odd->state == MEMBER_RUNNING ? "in " : "",
                     odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already",
                     absent.p ? absent.p : "");
@@ -244,8 +259,10 @@ static void look(struct cell *c)
     if (odd || (with && !c->hang_nccl[0]))
         tell(c, with, odd);
     else
-        stream_note(c, "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
-                    (double)c->hang_limit_ns / 1e9, c->hang_nccl);
+        stream_note(
+            c,
+            "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
+            (double)c->hang_limit_ns / 1e9, c->hang_nccl);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
@@ -255,7 +272,8 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
 
     if (!c->hang_id || m->cell != c->hang_id)
         return false;
-    if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "", m->v[F_STACK_TEXT].s.n))) {
+    if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
+                                  m->v[F_STACK_TEXT].s.n))) {
         take(c, member, text);
         free(text);
         if (c->state == CELL_RUNNING && c->hang_ns != NEVER && c->hang_asked == 0)

@@ -6,7 +6,8 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define EARLY_MAX (64 << 10) /* bytes of each of home's streams that are kept until there is a cell */
+/* bytes of each of home's streams that are kept until there is a cell */
+#define EARLY_MAX (64 << 10)
 
 /* What is asked, until it is answered. */
 
@@ -45,7 +46,8 @@ bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
 {
     struct buf *kept = &nb->early[stream == 2];
 
-    return !nb->home_owner && !nb->home_parent && kept->n + text.n <= EARLY_MAX && buf_add(kept, text.p, text.n) == 0;
+    return !nb->home_owner && !nb->home_parent && kept->n + text.n <= EARLY_MAX &&
+           buf_add(kept, text.p, text.n) == 0;
 }
 
 void home_tell_early(struct notebook *nb, const struct request *r)
@@ -68,7 +70,8 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
     while (*at)
         at = &(*at)->next;
     *at = a;
-    if (strcmp(request_type(r), "execute_request") == 0 || strncmp(request_type(r), "comm_", 5) == 0)
+    if (strcmp(request_type(r), "execute_request") == 0 ||
+        strncmp(request_type(r), "comm_", 5) == 0)
         remember(nb, a->cell, r);
     return a;
 }
@@ -161,7 +164,8 @@ static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error
     buf_release(&text);
 }
 
-/* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready meanwhile. */
+/* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready
+ * meanwhile. */
 static void warm(struct notebook *nb, struct slice metadata)
 {
     struct span m = { .kind = SPAN_WARM };
@@ -169,7 +173,8 @@ static void warm(struct notebook *nb, struct slice metadata)
 
     if (nb->warmed || metadata.n <= 2) /* nearly always "{}" */
         return;
-    if ((object = text_parse(metadata)) && json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
+    if ((object = text_parse(metadata)) &&
+        json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
         nb->warmed = true;
         m.v[F_WARM_PYTHON].s = slice_text(nb->python);
         (void)notebook_send_node(nb, NODE_HERE, &m, NULL);
@@ -206,7 +211,8 @@ static void home_lines(struct notebook *nb, const struct span *m)
 
     const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
 
-    if ((nb->home_gap ? gap_text(nb->home_gap, stream, data) : pace_add(nb->home_pace, stream, data, &err)) < 0)
+    if ((nb->home_gap ? gap_text(nb->home_gap, stream, data)
+                      : pace_add(nb->home_pace, stream, data, &err)) < 0)
         log_error("home", "%s", err.text);
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, data.n);
 }
@@ -267,7 +273,7 @@ static void home_awaits(struct notebook *nb, const struct span *m)
 /* A thread of an earlier cell asks under the one that runs: clients show a prompt nowhere else. */
 static void home_input(struct notebook *nb, const struct span *m)
 {
-    const struct request *r = nb->executing               ? nb->executing->r
+    const struct request *r = nb->executing                   ? nb->executing->r
                               : nb->cell && nb->cell->request ? nb->cell->request
                                                               : home_parent_of(nb, m->cell);
 
@@ -347,8 +353,8 @@ static void no_memory(struct notebook *nb, struct request *r)
 /* It could not be sent: it is too large, or nobody is there. */
 static void refuse(struct notebook *nb, struct asked *a, const struct err *why)
 {
-    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "RuntimeError", "evalue", why->text, "traceback",
-                              json_sprintf("RuntimeError: %s", why->text));
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "RuntimeError", "evalue", why->text,
+                              "traceback", json_sprintf("RuntimeError: %s", why->text));
 
     asked_fail(nb, asked_take(nb, a->cell), error);
     json_decref(error);
@@ -366,7 +372,8 @@ void home_ask(struct notebook *nb, struct request *r)
         refuse(nb, a, &err);
 }
 
-/* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later turn of the loop. */
+/* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later
+ * turn of the loop. */
 void home_execute(struct notebook *nb, struct request *r, unsigned count)
 {
     struct asked *a = asked_add(nb, r);
@@ -389,7 +396,8 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     a->stop_on_error = request_flag(r, "stop_on_error", true);
     nb->executing = a;
     rc = forward(nb, a,
-                 (a->silent ? EXECUTE_SILENT : 0) | (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                 (a->silent ? EXECUTE_SILENT : 0) |
+                     (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
                      (request_flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
                  &err);
     notebook_announce(nb, r, count);
@@ -426,7 +434,8 @@ static void home_gone(struct notebook *nb, json_t *error)
     group_forget_versions(nb->group);
     if (c && (c->is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
         c->wants_return = false;
-        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s", text_field(error, "evalue"));
+        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
+                  text_field(error, "evalue"));
     }
     while (nb->asked)
         asked_fail(nb, asked_take(nb, nb->asked->cell), error);
@@ -439,8 +448,8 @@ void home_exited(struct notebook *nb, const struct span *m)
     json_t *error = report_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
 
     nb->home = HOME_BROKEN;
-    if (had_started &&
-        nb->deaths++ < DEATHS_MAX) { /* one that dies as it starts, over and over, waits until it is needed */
+    if (had_started && nb->deaths++ < DEATHS_MAX) {
+        /* one that dies as it starts, over and over, waits until it is needed */
         home_start(nb);
         publish_stream(nb, nb->home_parent, 2,
                        slice_text("cellspan: home ended; a new one is starting: the variables "

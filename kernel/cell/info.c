@@ -1,4 +1,5 @@
-/* What the kernel answers without home: who it is, and what Tab and Shift-Tab say within its magics. */
+/* What the kernel answers without home: who it is, and what Tab and Shift-Tab say within its
+ * magics. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +12,24 @@
 
 static json_t *language(const struct notebook *nb)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:i}, s:s}", "name", "python", "version", nb->python_version,
-                     "mimetype", "text/x-python", "file_extension", ".py", "pygments_lexer", "ipython3",
-                     "codemirror_mode", "name", "ipython", "version", 3, "nbconvert_exporter", "python");
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:i}, s:s}", "name", "python", "version",
+                     nb->python_version, "mimetype", "text/x-python", "file_extension", ".py",
+                     "pygments_lexer", "ipython3", "codemirror_mode", "name", "ipython", "version",
+                     3, "nbconvert_exporter", "python");
 }
 
 void info_reply(struct notebook *nb, struct request *r)
 {
-    json_t *banner = json_sprintf("cellspan %s: Python %s, and %%%%distribute -n 4 runs a cell on four ranks",
-                                  PACKAGE_VERSION, nb->python_version);
+    json_t *banner =
+        json_sprintf("cellspan %s: Python %s, and %%%%distribute -n 4 runs a cell on four ranks",
+                     PACKAGE_VERSION, nb->python_version);
 
     reply_json(nb, r, "kernel_info_reply",
-               json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:[], s:b}", "status", "ok",
-                         "protocol_version", PROTOCOL, "implementation", "cellspan", "implementation_version",
-                         PACKAGE_VERSION, "language_info", language(nb), "banner", banner, "help_links", "text",
-                         "Python Reference", "url", "https://docs.python.org/3", "supported_features", "debugger", 0));
+               json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:[], s:b}", "status",
+                         "ok", "protocol_version", PROTOCOL, "implementation", "cellspan",
+                         "implementation_version", PACKAGE_VERSION, "language_info", language(nb),
+                         "banner", banner, "help_links", "text", "Python Reference", "url",
+                         "https://docs.python.org/3", "supported_features", "debugger", 0));
 }
 
 void info_ready(struct notebook *nb, const struct span *ready)
@@ -83,8 +87,9 @@ bool info_complete(struct notebook *nb, struct request *r)
 
     if (ours)
         answer(nb, r, "complete_reply",
-               json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", text_parse(buf_slice(&matches)),
-                         "cursor_start", (json_int_t)utf8_width(slice_of(code.p, start)), "cursor_end",
+               json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches",
+                         text_parse(buf_slice(&matches)), "cursor_start",
+                         (json_int_t)utf8_width(slice_of(code.p, start)), "cursor_end",
                          (json_int_t)utf8_width(slice_of(code.p, at)), "metadata"));
     buf_release(&matches);
     return ours;
@@ -98,9 +103,9 @@ bool info_inspect(struct notebook *nb, struct request *r)
     char *help = magic ? plan_help(magic) : NULL;
 
     if (help)
-        answer(
-            nb, r, "inspect_reply",
-            json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain", help, "metadata"));
+        answer(nb, r, "inspect_reply",
+               json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data",
+                         "text/plain", help, "metadata"));
     free(help);
     return help != NULL;
 }

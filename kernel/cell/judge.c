@@ -1,23 +1,27 @@
 /* Who failed first, and what becomes of the others.
  *
- * The first failure opens a moment in which others may fail alike; then the error is shown, and those that still run
- * are interrupted. What sits in a collective does not come back from SIGINT, so after another moment the connections
- * between the ranks are cut, which ends gloo's waits. Who is not back after the grace is asked where it hangs, and
- * killed. */
+ * The first failure opens a moment in which others may fail alike; then the error is shown, and
+ * those that still run are interrupted. What sits in a collective does not come back from SIGINT,
+ * so after another moment the connections between the ranks are cut, which ends gloo's waits. Who
+ * is not back after the grace is asked where it hangs, and killed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/room.h"
 
-#define ALIKE_NS         (200 * NS_PER_MS) /* after a failure, for others to fail alike */
-#define ALIKE_MAX_NS     (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
-#define SEVER_NS         (200 * NS_PER_MS) /* for SIGINT to be enough, after a failure */
-#define PATIENT_SEVER_NS (1 * NS_PER_S)    /* the same after the user's interrupt: nothing is broken then */
-#define IMPATIENT_NS     (1 * NS_PER_S)    /* a second interrupt before that is a double click, and kills nobody */
-#define STACKS_NS        (500 * NS_PER_MS) /* for stacks to arrive */
-#define TELL_NS          (10 * NS_PER_S)   /* for tracebacks to be put into words, besides the grace */
-#define SIGNAL_GRACE_MS  30000             /* for a script to end by a signal, as torchrun gives it */
-#define STUCK_NS         (10 * NS_PER_S)   /* for who was killed to end */
+#define ALIKE_NS     (200 * NS_PER_MS) /* after a failure, for others to fail alike */
+#define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
+#define SEVER_NS     (200 * NS_PER_MS) /* for SIGINT to be enough, after a failure */
+/* the same after the user's interrupt: nothing is broken then */
+#define PATIENT_SEVER_NS (1 * NS_PER_S)
+/* a second interrupt before that is a double click, and kills nobody */
+#define IMPATIENT_NS (1 * NS_PER_S)
+#define STACKS_NS    (500 * NS_PER_MS) /* for stacks to arrive */
+/* for tracebacks to be put into words, besides the grace */
+#define TELL_NS (10 * NS_PER_S)
+/* for a script to end by a signal, as torchrun gives it */
+#define SIGNAL_GRACE_MS 30000
+#define STUCK_NS        (10 * NS_PER_S) /* for who was killed to end */
 
 static uint64_t grace(const struct cell *c)
 {
@@ -79,7 +83,8 @@ static bool is_stuck(struct cell *c, const struct rank *r)
     return c->state == CELL_RUNNING && member && member->state == MEMBER_RUNNING;
 }
 
-/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits for that. */
+/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits
+ * for that. */
 static void leave_behind(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
@@ -92,10 +97,12 @@ static void leave_behind(struct cell *c)
 
         if (!worker || !is_stuck(c, &g->rank[k]))
             continue;
-        stream_note(c,
-                    "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
-                    "file system holds it",
-                    k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node), (unsigned)(STUCK_NS / NS_PER_S));
+        stream_note(
+            c,
+            "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
+            "file system holds it",
+            k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node),
+            (unsigned)(STUCK_NS / NS_PER_S));
         gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         c->nb->doors.forget(c->nb->doors.arg, worker);
         collect_exited(c->nb, worker, &gone);
@@ -111,10 +118,12 @@ static void ask_stacks(struct cell *c)
     send_running(c, &m);
 }
 
-/* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a limit of its own. */
+/* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a
+ * limit of its own. */
 static bool is_telling(const struct member *m)
 {
-    return m->state == MEMBER_RUNNING && m->stack && strstr(report_main_thread(m->stack), " in _show_one\n");
+    return m->state == MEMBER_RUNNING && m->stack &&
+           strstr(report_main_thread(m->stack), " in _show_one\n");
 }
 
 /* Once, some more time for those that are on their way back. */
@@ -176,7 +185,8 @@ static void judge(struct cell *c)
 void judge_interrupt(struct cell *c)
 {
     if (c->state == CELL_ENGINE) {
-        cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped", c->nb->group->on);
+        cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
+                  c->nb->group->on);
         return;
     }
     if (c->logs) {
@@ -187,10 +197,13 @@ void judge_interrupt(struct cell *c)
         const enum plan_ranks what = c->plan.ranks_do;
 
         if (what == PLAN_RANKS_STOP || what == PLAN_RANKS_RESTART)
-            cell_fail(c, "KeyboardInterrupt", "interrupted: ranks that have ended are started by the next cell");
+            cell_fail(c, "KeyboardInterrupt",
+                      "interrupted: ranks that have ended are started by the next cell");
         else
             cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
-                      what == PLAN_RANKS_CHECK ? " check" : what == PLAN_RANKS_WHERE ? " where" : "");
+                      what == PLAN_RANKS_CHECK   ? " check"
+                      : what == PLAN_RANKS_WHERE ? " where"
+                                                 : "");
         return;
     }
     if (c->state < CELL_RUNNING) {
@@ -212,7 +225,9 @@ void judge_interrupt(struct cell *c)
 
 void judge_signal(struct cell *c, unsigned signal)
 {
-    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
+    struct span m = { .kind = SPAN_KILL,
+                      .v[F_KILL_SIGNAL].u64 = signal,
+                      .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
     if (c->state != CELL_RUNNING || !c->passing) {
         judge_interrupt(c);
@@ -227,13 +242,15 @@ static void time_out(struct cell *c)
 {
     c->timeout_ns = NEVER;
     c->timed_out = true;
-    cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s", (double)c->plan.timeout_ns / 1e9);
+    cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
+              (double)c->plan.timeout_ns / 1e9);
 }
 
 static void sever(struct cell *c)
 {
     c->sever_ns = NEVER;
-    group_break(c->group); /* the next cell's ranks leave their process group, and may make another */
+    /* the next cell's ranks leave their process group, and may make another */
+    group_break(c->group);
     sever_begin(c);
 }
 
@@ -277,9 +294,8 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 
 uint64_t judge_due(const struct cell *c)
 {
-    const uint64_t times[] = { c->judge_ns, c->sever_ns,   c->ends.due_ns,   c->kill_ns,
-                               c->list_ns,  c->timeout_ns, c->start_ns, c->absent.due_ns,
-                               c->gone_ns };
+    const uint64_t times[] = { c->judge_ns,   c->sever_ns, c->ends.due_ns,   c->kill_ns, c->list_ns,
+                               c->timeout_ns, c->start_ns, c->absent.due_ns, c->gone_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

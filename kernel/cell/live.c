@@ -20,8 +20,10 @@ static bool is_wanted(const struct cell *c)
 {
     const char *set = getenv("CELLSPAN_STATUS");
 
-    return !c->live_off && cell_is_shown(c) && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
-           !json_is_true(json_object_get(request_content(c->request), "silent")) && !(set && strcmp(set, "off") == 0);
+    return !c->live_off && cell_is_shown(c) &&
+           (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
+           !json_is_true(json_object_get(request_content(c->request), "silent")) &&
+           !(set && strcmp(set, "off") == 0);
 }
 
 void live_begin(struct cell *c)
@@ -47,18 +49,21 @@ struct row_text {
     char state[64];
 };
 
-/* Its cell waits for variables on their way to its node, though the rank has been told to run it. */
+/* Its cell waits for variables on their way to its node, though the rank has been told to run
+ * it. */
 static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
 {
     const unsigned node = c->group->rank[m->rank].node;
     uint64_t had, bytes;
 
-    if (m->state != MEMBER_RUNNING || !(bytes = c->nb->doors.expected(c->nb->doors.arg, node, &had)))
+    if (m->state != MEMBER_RUNNING ||
+        !(bytes = c->nb->doors.expected(c->nb->doors.arg, node, &had)))
         return false;
     if (had == UINT64_MAX)
         snprintf(text, size, "receiving %" PRIu64 " MiB", MIB_OF(bytes));
     else
-        snprintf(text, size, "receiving %.0f %% of %" PRIu64 " MiB", 100.0 * (double)had / (double)bytes, MIB_OF(bytes));
+        snprintf(text, size, "receiving %.0f %% of %" PRIu64 " MiB",
+                 100.0 * (double)had / (double)bytes, MIB_OF(bytes));
     return true;
 }
 
@@ -75,7 +80,9 @@ static const char *state_text(const struct member *m)
 /* Of a cell that is over nothing waits or runs. */
 static const char *last_text(const struct member *m)
 {
-    return m->state == MEMBER_WAITING ? "not begun" : m->state == MEMBER_RUNNING ? "not ended" : state_text(m);
+    return m->state == MEMBER_WAITING   ? "not begun"
+           : m->state == MEMBER_RUNNING ? "not ended"
+                                        : state_text(m);
 }
 
 static void fill(const struct cell *c, bool over, struct row_text *text, struct status_rank *row)
@@ -87,25 +94,30 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = receiving ? text[k].state : over ? last_text(m) : state_text(m),
+            .state = receiving ? text[k].state
+                     : over    ? last_text(m)
+                               : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
-            .in_cell_ns = m->state == MEMBER_RUNNING && !receiving ? notebook_now(c->nb) - c->began_ns : 0,
+            .in_cell_ns =
+                m->state == MEMBER_RUNNING && !receiving ? notebook_now(c->nb) - c->began_ns : 0,
         };
         gauges_row(c->nb, r, &text[k].gauges, &row[k]);
     }
 }
 
-/* The text comes with updates alone: a terminal such as jupyter console's takes none, and would show for ever what it
- * printed first. */
+/* The text comes with updates alone: a terminal such as jupyter console's takes none, and would
+ * show for ever what it printed first. */
 static int write_bundle(const struct status_cell *s, bool update, struct buf *out)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
     int rc = status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0 ? -1 : 0;
 
-    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/html\":") < 0 || jupyter_quote(out, buf_slice(&html)) < 0))
+    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/html\":") < 0 ||
+                    jupyter_quote(out, buf_slice(&html)) < 0))
         rc = -1;
-    if (rc == 0 && update && (buf_add_text(out, ",\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0))
+    if (rc == 0 && update &&
+        (buf_add_text(out, ",\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0))
         rc = -1;
     buf_release(&text);
     buf_release(&html);
@@ -117,18 +129,22 @@ static void show(struct cell *c, bool over)
     struct row_text *text = calloc(c->n + 1, sizeof *text);
     struct status_rank *row = calloc(c->n + 1, sizeof *row);
     char clock[32];
-    const struct status_cell s = {
-        .rows = row, .n = c->n, .elapsed_ns = notebook_now(c->nb) - c->began_ns, .as_of = clock, .over = over
-    };
+    const struct status_cell s = { .rows = row,
+                                   .n = c->n,
+                                   .elapsed_ns = notebook_now(c->nb) - c->began_ns,
+                                   .as_of = clock,
+                                   .over = over };
     struct buf content = BUF_INIT;
 
     clock_local(clock);
     if (text && row)
         fill(c, over, text, row);
     if (text && row && write_bundle(&s, c->live_shown, &content) == 0 &&
-        buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
+        buf_addf(&content,
+                 "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
                  c->nb->run_id, (unsigned long long)c->id) == 0) {
-        publish(c->nb, c->request, c->live_shown ? "update_display_data" : "display_data", buf_slice(&content));
+        publish(c->nb, c->request, c->live_shown ? "update_display_data" : "display_data",
+                buf_slice(&content));
         c->live_shown = true;
     } else {
         log_warn("live", "out of memory: the status of a cell is not shown");

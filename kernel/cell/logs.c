@@ -1,5 +1,5 @@
-/* %ranks logs: what was printed in a cell, as the agents have kept it. One piece after the other is asked for, and under
- * Jupyter's server not faster than it lets through. */
+/* %ranks logs: what was printed in a cell, as the agents have kept it. One piece after the other is
+ * asked for, and under Jupyter's server not faster than it lets through. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,19 +7,19 @@
 #include "kernel/cell/room.h"
 #include "protocol/reader.h"
 
-#define RAN_MAX   4096u            /* cells that are remembered */
-#define ANSWER_NS (10 * NS_PER_S)  /* for a node, which may have much to read */
-#define PIECE     (600u << 10)     /* bytes that one answer becomes, about */
+#define RAN_MAX   4096u           /* cells that are remembered */
+#define ANSWER_NS (10 * NS_PER_S) /* for a node, which may have much to read */
+#define PIECE     (600u << 10)    /* bytes that one answer becomes, about */
 #define HOME_RANK UINT32_MAX
 
 struct logs {
-    unsigned count;           /* In [count] */
-    struct ran *ran;          /* owned, n of them: what ran under that number */
+    unsigned count;  /* In [count] */
+    struct ran *ran; /* owned, n of them: what ran under that number */
     size_t n, at;
-    unsigned *node;           /* owned, nodes of them */
+    unsigned *node; /* owned, nodes of them */
     size_t nodes, at_node;
-    struct buf bits;          /* the ranks that are asked for, as LOGS has them */
-    uint64_t place, due_ns;   /* where to go on; when the answer, or the next question, is due */
+    struct buf bits;        /* the ranks that are asked for, as LOGS has them */
+    uint64_t place, due_ns; /* where to go on; when the answer, or the next question, is due */
     bool waiting, lost, found, known; /* known: something ran under that number */
 };
 
@@ -110,8 +110,10 @@ static void over(struct cell *c)
     const struct logs *l = c->logs;
 
     if (l->lost)
-        stream_note(c, "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
-                    l->count);
+        stream_note(
+            c,
+            "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
+            l->count);
     if (!l->known)
         stream_note(c, "no cell has run yet");
     else if (!l->found)
@@ -149,7 +151,8 @@ static void go_on(struct cell *c)
     struct logs *l = c->logs;
 
     l->waiting = false;
-    l->due_ns = c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE) ? page_due_ns(c->nb->page) : 0;
+    l->due_ns = c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE) ? page_due_ns(c->nb->page)
+                                                                         : 0;
     if (!l->due_ns)
         ask(c);
 }
@@ -171,14 +174,17 @@ void logs_begin(struct cell *c)
     if (!l || find_cells(c, l) < 0 || find_nodes(c->nb, l) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (!l->known && c->plan.cell) {
-        cell_fail(c, "UsageError", "--cell %u: no such cell ran here (the last on ranks is In [%u])", l->count,
+        cell_fail(c, "UsageError",
+                  "--cell %u: no such cell ran here (the last on ranks is In [%u])", l->count,
                   last_count(c->nb));
     } else if (find_ranks(c, l, &err) < 0) {
-        cell_fail(c, c->plan.ranks ? "UsageError" : "RuntimeError", "%s%s%s%s", c->plan.ranks ? "-r " : "",
-                  c->plan.ranks ? c->plan.ranks : "", c->plan.ranks ? ": " : "", err.text);
+        cell_fail(c, c->plan.ranks ? "UsageError" : "RuntimeError", "%s%s%s%s",
+                  c->plan.ranks ? "-r " : "", c->plan.ranks ? c->plan.ranks : "",
+                  c->plan.ranks ? ": " : "", err.text);
     } else {
         c->state = CELL_LOOKING;
-        c->plan.merge = PLAN_PREFIX; /* what ranks printed alike came at other times than it comes now */
+        /* what ranks printed alike came at other times than it comes now */
+        c->plan.merge = PLAN_PREFIX;
         go_on(c);
     }
 }
@@ -207,8 +213,8 @@ void logs_take(struct cell *c, unsigned node, const struct span *m)
     struct logs *l = c->logs;
     struct reader r = reader_of(m->v[F_LOGS_DATA].s.p, m->v[F_LOGS_DATA].s.n);
 
-    if (!l || !l->waiting || m->cell != c->id || l->at >= l->n || m->v[F_LOGS_OF].u64 != l->ran[l->at].id ||
-        node != l->node[l->at_node])
+    if (!l || !l->waiting || m->cell != c->id || l->at >= l->n ||
+        m->v[F_LOGS_OF].u64 != l->ran[l->at].id || node != l->node[l->at_node])
         return;
     while (reader_left(&r) && !r.bad)
         take_record(c, &r);
@@ -223,7 +229,8 @@ void logs_take(struct cell *c, unsigned node, const struct span *m)
 
 void logs_lost(struct cell *c, unsigned node)
 {
-    if (c->logs && c->state == CELL_LOOKING && c->logs->waiting && c->logs->node[c->logs->at_node] == node)
+    if (c->logs && c->state == CELL_LOOKING && c->logs->waiting &&
+        c->logs->node[c->logs->at_node] == node)
         skip_node(c);
 }
 

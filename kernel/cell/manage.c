@@ -9,9 +9,12 @@
 
 #define TABLE_WAIT_NS (1 * NS_PER_S) /* for the nodes to say what their ranks hold */
 
-void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal, uint64_t grace_ms)
+void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
+                 uint64_t grace_ms)
 {
-    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = signal, .v[F_KILL_GRACE_MS].u64 = grace_ms };
+    struct span m = { .kind = SPAN_KILL,
+                      .v[F_KILL_SIGNAL].u64 = signal,
+                      .v[F_KILL_GRACE_MS].u64 = grace_ms };
     size_t n;
     uint32_t *workers = group_workers(g, which, &n);
 
@@ -38,7 +41,8 @@ static const char *state_text(const struct rank *r)
     return texts[r->state];
 }
 
-static void fill(struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row)
+static void fill(struct notebook *nb, const struct rank *r, struct gauges_text *text,
+                 struct status_rank *row)
 {
     *row = (struct status_rank){
         .rank = r->number,
@@ -57,22 +61,25 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     json_t *table = json_array();
 
     for (unsigned k = 0; k < n; k++) {
-        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i, s:s?}", "rank", (int)row[k].rank, "state",
-                                row[k].state, "node", row[k].node ? row[k].node : "", "pid", (json_int_t)row[k].pid,
-                                "memory", (json_int_t)row[k].memory, "in_cell", (double)row[k].in_cell_ns / 1e9,
-                                "cells", (int)row[k].cells, "gpu", row[k].gpu);
+        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i, s:s?}", "rank",
+                                (int)row[k].rank, "state", row[k].state, "node",
+                                row[k].node ? row[k].node : "", "pid", (json_int_t)row[k].pid,
+                                "memory", (json_int_t)row[k].memory, "in_cell",
+                                (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells, "gpu",
+                                row[k].gpu);
 
         if (one && row[k].gpu)
-            json_object_update_new(one, json_pack("{s:I, s:I, s:i, s:i}", "gpu_used", (json_int_t)row[k].gpu_used,
-                                                  "gpu_total", (json_int_t)row[k].gpu_total, "gpu_use", row[k].gpu_use,
-                                                  "gpu_others", row[k].gpu_others));
+            json_object_update_new(one, json_pack("{s:I, s:I, s:i, s:i}", "gpu_used",
+                                                  (json_int_t)row[k].gpu_used, "gpu_total",
+                                                  (json_int_t)row[k].gpu_total, "gpu_use",
+                                                  row[k].gpu_use, "gpu_others", row[k].gpu_others));
         json_array_append_new(table, one);
     }
     return table;
 }
 
-/* Those that belong to the world, and those that live beside it. Who died in a larger one, before this was made afresh,
- * is no concern any more. */
+/* Those that belong to the world, and those that live beside it. Who died in a larger one, before
+ * this was made afresh, is no concern any more. */
 static unsigned shown(const struct group *g)
 {
     unsigned n = g->size;
@@ -95,8 +102,8 @@ static int publish_table(struct cell *c, const struct status_rank *row, unsigned
 
     if (rc == 0)
         publish_json(c->nb, c->request, "display_data",
-                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p, "text/html", html.p,
-                               "metadata", "transient"));
+                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p,
+                               "text/html", html.p, "metadata", "transient"));
     buf_release(&text);
     buf_release(&html);
     return rc;
@@ -132,7 +139,8 @@ static void ask_table(struct cell *c)
 
 void manage_look(struct cell *c)
 {
-    if (c->look_ns == NEVER || c->state != CELL_LOOKING || (gauges_wait(c->nb) && notebook_now(c->nb) < c->look_ns))
+    if (c->look_ns == NEVER || c->state != CELL_LOOKING ||
+        (gauges_wait(c->nb) && notebook_now(c->nb) < c->look_ns))
         return;
     show_table(c);
 }
@@ -191,7 +199,8 @@ static void check_there(struct cell *c)
     if (c->world)
         engine_begin(c); /* goes on with check_begin() when all are there */
     else
-        cell_fail(c, "UsageError", "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
+        cell_fail(c, "UsageError",
+                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
 }
 
 void manage_ranks(struct cell *c)

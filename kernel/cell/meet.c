@@ -1,4 +1,5 @@
-/* At which of its addresses a machine is met: one whose family (IPv4, IPv6) all others of the world have as well. */
+/* At which of its addresses a machine is met: one whose family (IPv4, IPv6) all others of the world
+ * have as well. */
 #include <string.h>
 
 #include "kernel/cell/room.h"
@@ -46,7 +47,8 @@ static bool all_have(const struct notebook *nb, const unsigned *nodes, size_t n,
     return true;
 }
 
-int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n, struct buf *out)
+int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+            struct buf *out)
 {
     const struct node_info *info = nb->doors.node(nb->doors.arg, node);
     const char *list = info ? info->addresses : NULL;

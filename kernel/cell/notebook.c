@@ -41,7 +41,9 @@ const char *notebook_node_name(const struct notebook *nb, unsigned node)
 {
     const struct node_info *info = nb->doors.node(nb->doors.arg, node);
 
-    return info && info->name[0] ? info->name : node == NODE_HERE ? "this machine" : "a node without a name";
+    return info && info->name[0] ? info->name
+           : node == NODE_HERE   ? "this machine"
+                                 : "a node without a name";
 }
 
 /* ---- requests ---- */
@@ -56,7 +58,8 @@ static void answer_info(struct notebook *nb, struct request *r)
 /* `cellspan run` says which signal it was. */
 static void answer_interrupt(struct notebook *nb, struct request *r)
 {
-    const json_int_t signal = json_integer_value(json_object_get(request_content(r), "cellspan_signal"));
+    const json_int_t signal = json_integer_value(
+        json_object_get(request_content(r), "cellspan_signal"));
 
     nb->doors.status(nb->doors.arg, r, "busy");
     reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
@@ -73,8 +76,10 @@ static void answer_shutdown(struct notebook *nb, struct request *r)
     const bool restart = json_is_true(json_object_get(request_content(r), "restart"));
 
     nb->doors.status(nb->doors.arg, r, "busy");
-    reply_json(nb, r, "shutdown_reply", json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
-    publish_json(nb, r, "shutdown_reply", json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    reply_json(nb, r, "shutdown_reply",
+               json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    publish_json(nb, r, "shutdown_reply",
+                 json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
     nb->doors.status(nb->doors.arg, r, "idle");
     nb->over = true;
     nb->doors.shutdown(nb->doors.arg);
@@ -99,7 +104,8 @@ static void take_inspect(struct notebook *nb, struct request *r)
         home_ask(nb, r);
 }
 
-/* While home is free, as during a cell on ranks or while its own awaits, widgets and tab keys are served at once. */
+/* While home is free, as during a cell on ranks or while its own awaits, widgets and tab keys are
+ * served at once. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
     if (!nb->cell && (nb->executing ? !nb->home_awaits : queue_holds_execute(nb)))
@@ -122,8 +128,9 @@ static void refuse(struct notebook *nb, struct request *r)
     nb->doors.status(nb->doors.arg, r, "busy");
     if (home_reply_type(request_type(r), type))
         reply_json(nb, r, type,
-                   json_pack("{s:s, s:s, s:s+, s:[]}", "status", "error", "ename", "NotImplementedError", "evalue",
-                             request_type(r), " is nothing that cellspan answers", "traceback"));
+                   json_pack("{s:s, s:s, s:s+, s:[]}", "status", "error", "ename",
+                             "NotImplementedError", "evalue", request_type(r),
+                             " is nothing that cellspan answers", "traceback"));
     nb->doors.status(nb->doors.arg, r, "idle");
 }
 
@@ -165,7 +172,8 @@ static void publish_input(struct notebook *nb, struct request *r, unsigned count
     const json_t *code = json_object_get(request_content(r), "code");
 
     publish_json(nb, r, "execute_input",
-                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count", (int)count));
+                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count",
+                           (int)count));
 }
 
 bool request_flag(const struct request *r, const char *name, bool normally)
@@ -191,7 +199,8 @@ static void execute(struct notebook *nb, struct request *r)
     const unsigned count = nb->count + (counts || nb->count == 0);
 
     question_over(nb);
-    prompts_leave(nb, SPAN_WORKER_HOME); /* of threads: clients don't show them under a cell that is over */
+    /* of threads: clients don't show them under a cell that is over */
+    prompts_leave(nb, SPAN_WORKER_HOME);
     if (counts)
         nb->count = count;
     if (!cell_is_ours(r)) {
@@ -230,7 +239,8 @@ void notebook_next(struct notebook *nb)
     notebook_rewake(nb);
 }
 
-/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's message. */
+/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's
+ * message. */
 void notebook_interrupt(struct notebook *nb)
 {
     struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
@@ -278,7 +288,8 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
     notebook_next(nb);
 }
 
-static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node, uint32_t first_new, struct span *gone)
+static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node,
+                       uint32_t first_new, struct span *gone)
 {
     for (unsigned k = 0; k < g->size; k++) {
         const uint32_t worker = g->rank[k].worker;
@@ -347,7 +358,12 @@ void notebook_tick(struct notebook *nb)
 void notebook_rewake(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
-    const uint64_t due[] = { home, cell, where_due(nb), question_due(nb), prompts_due(nb), nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
+    const uint64_t due[] = { home,
+                             cell,
+                             where_due(nb),
+                             question_due(nb),
+                             prompts_due(nb),
+                             nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
@@ -385,12 +401,15 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
     int rc = 0;
 
     if (lines)
-        rc = buf_addf(&note,
-                      "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
-                      lines, lines > 1 ? "s are" : " is", nb->home_count, lines > 1 ? "them" : "it");
+        rc = buf_addf(
+            &note,
+            "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
+            lines, lines > 1 ? "s are" : " is", nb->home_count, lines > 1 ? "them" : "it");
     if (rc == 0 && displays)
-        rc = buf_addf(&note, "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n", displays,
-                      displays > 1 ? "s are" : " is");
+        rc = buf_addf(
+            &note,
+            "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n",
+            displays, displays > 1 ? "s are" : " is");
     if (rc == 0)
         rc = pace_add(nb->home_pace, 2, buf_slice(&note), &err);
     buf_release(&note);
@@ -402,7 +421,8 @@ static bool page_open(struct notebook *nb)
 {
     const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
 
-    return (nb->page = page_create(nb->doors.clock)) && (nb->home_gap = gap_create(nb->doors.clock, nb->page, out));
+    return (nb->page = page_create(nb->doors.clock)) &&
+           (nb->home_gap = gap_create(nb->doors.clock, nb->page, out));
 }
 
 static int home_text(void *arg, unsigned stream, struct slice text)
@@ -414,7 +434,8 @@ static int home_text(void *arg, unsigned stream, struct slice text)
     return 0;
 }
 
-struct notebook *notebook_create(const struct doors *doors, const struct notebook_config *config, struct err *err)
+struct notebook *notebook_create(const struct doors *doors, const struct notebook_config *config,
+                                 struct err *err)
 {
     struct notebook *nb = calloc(1, sizeof *nb);
 
@@ -431,8 +452,8 @@ struct notebook *notebook_create(const struct doors *doors, const struct noteboo
     nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
     nb->machines = 1;
     nb->home_pace = pace_create(doors->clock, home_text, nb, err);
-    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine && nb->home_pace &&
-        (!config->page || page_open(nb)))
+    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine &&
+        nb->home_pace && (!config->page || page_open(nb)))
         return nb;
     notebook_destroy(nb);
     return err_null(err, "out of memory");

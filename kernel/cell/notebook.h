@@ -1,5 +1,5 @@
-/* notebook.h - one notebook's state and the order of its cells: what waits, what runs at home, what runs on ranks, and
- * what becomes of all of it when somebody dies. Decides; the doors send. */
+/* notebook.h - one notebook's state and the order of its cells: what waits, what runs at home, what
+ * runs on ranks, and what becomes of all of it when somebody dies. Decides; the doors send. */
 #ifndef KERNEL_CELL_NOTEBOOK_H
 #define KERNEL_CELL_NOTEBOOK_H
 
@@ -15,20 +15,30 @@ struct notebook_config {
 };
 
 /* doors is copied; what it points to is borrowed and outlives the notebook. */
-struct notebook *notebook_create(const struct doors *doors, const struct notebook_config *config, struct err *err);
+struct notebook *notebook_create(const struct doors *doors, const struct notebook_config *config,
+                                 struct err *err);
 void notebook_destroy(struct notebook *nb); /* NULL is fine */
 
-void notebook_request(struct notebook *nb, struct request *r);                        /* from a client; borrowed */
-void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m); /* from an agent or a worker; borrowed */
-void notebook_up(struct notebook *nb, unsigned node);                                 /* an engine's node can be used */
-void notebook_lost(struct notebook *nb, unsigned node, const char *why);              /* the agent and all its workers are gone */
-void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
-void notebook_interrupt(struct notebook *nb);                                         /* SIGINT or interrupt_request */
-void notebook_tick(struct notebook *nb);                                              /* the time given to wake() has come */
+/* from a client; borrowed */
+void notebook_request(struct notebook *nb, struct request *r);
+/* from an agent or a worker; borrowed */
+void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m);
+/* an engine's node can be used */
+void notebook_up(struct notebook *nb, unsigned node);
+/* the agent and all its workers are gone */
+void notebook_lost(struct notebook *nb, unsigned node, const char *why);
+void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event,
+                     const char *text);
+/* SIGINT or interrupt_request */
+void notebook_interrupt(struct notebook *nb);
+/* the time given to wake() has come */
+void notebook_tick(struct notebook *nb);
 
-bool notebook_is_occupied(const struct notebook *nb);                                 /* a cell is under way */
+/* a cell is under way */
+bool notebook_is_occupied(const struct notebook *nb);
 
-/* Bytes of output that wait within for their turn: while they are many, workers get no credit back. */
+/* Bytes of output that wait within for their turn: while they are many, workers get no credit
+ * back. */
 size_t notebook_waiting(const struct notebook *nb);
 
 #endif

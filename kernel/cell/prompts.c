@@ -1,13 +1,16 @@
-/* Lines that home and ranks want of the user. One prompt stands at the client at a time; the others wait behind it, home's
- * first and then those of ranks in their order, until it is answered or its process asks no more. */
+/* Lines that home and ranks want of the user. One prompt stands at the client at a time; the others
+ * wait behind it, home's first and then those of ranks in their order, until it is answered or its
+ * process asks no more. */
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define LOWER_NS (100 * NS_PER_MS) /* for lower ranks to ask as well, or again, as in a debugger */
-#define NO_LINE  "\x04"            /* as an answer: there is none, and input() raises EOFError */
+#define LOWER_NS                                                                                   \
+    (100 * NS_PER_MS)  /* for lower ranks to ask as well, or again, as in a debugger               \
+                        */
+#define NO_LINE "\x04" /* as an answer: there is none, and input() raises EOFError */
 
 struct prompt {
     struct prompt *next;
@@ -17,7 +20,7 @@ struct prompt {
     struct request *r; /* owned reference: the cell that it is shown under */
     struct buf text;   /* owned */
     bool password;
-    bool shown;        /* the first alone may be */
+    bool shown; /* the first alone may be */
 };
 
 static void prompt_free(struct prompt *p)
@@ -55,7 +58,8 @@ static bool is_to_end(const struct notebook *nb, const struct prompt *p)
     return p->rank >= 0 && nb->cell && nb->cell->stopping;
 }
 
-/* pdb takes an interrupt that comes between two prompts for one of its command, and asks again: it gets another. */
+/* pdb takes an interrupt that comes between two prompts for one of its command, and asks again: it
+ * gets another. */
 static void end_first(struct notebook *nb)
 {
     struct prompt *p = nb->prompts;
@@ -107,11 +111,13 @@ static void insert(struct notebook *nb, struct prompt *p)
         turn(nb);
 }
 
-void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank, bool labelled, const struct span *m)
+void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank,
+                 bool labelled, const struct span *m)
 {
     struct prompt *p = calloc(1, sizeof *p);
 
-    if (!p || (labelled && buf_addf(&p->text, "[%ld] ", rank) < 0) || buf_add_slice(&p->text, m->v[F_INPUT_PROMPT].s) < 0) {
+    if (!p || (labelled && buf_addf(&p->text, "[%ld] ", rank) < 0) ||
+        buf_add_slice(&p->text, m->v[F_INPUT_PROMPT].s) < 0) {
         log_error("prompts", "out of memory: input() gets no line");
         if (p)
             prompt_free(p);
@@ -127,7 +133,9 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
 }
 
 /* Takes out those that f says. */
-static void drop(struct notebook *nb, bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker, uint64_t id)
+static void drop(struct notebook *nb,
+                 bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker,
+                 uint64_t id)
 {
     const struct prompt *first = nb->prompts;
 

@@ -1,5 +1,5 @@
-/* What home asks of ranks that run nothing: which names they have, and what completes one. It waits for the answers
- * that come within a moment, and no longer than until a cell is to begin. */
+/* What home asks of ranks that run nothing: which names they have, and what completes one. It waits
+ * for the answers that come within a moment, and no longer than until a cell is to begin. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,8 @@ bool question_message(struct notebook *nb, const struct rank *r, const struct sp
     if (!q->answers || m->cell != q->id)
         return false;
     if (slice_is(m->v[F_PROBED_STATUS].s, "ok") &&
-        json_array_append_new(q->answers, json_pack("[i, o]", (int)r->number, text_parse(m->v[F_PROBED_CONTENT].s))) < 0)
+        json_array_append_new(q->answers, json_pack("[i, o]", (int)r->number,
+                                                    text_parse(m->v[F_PROBED_CONTENT].s))) < 0)
         log_debug("question", "rank %u answers with something that is no answer", r->number);
     ranks_remove(&q->waiting, r->number);
     if (ranks_count(&q->waiting) == 0)

@@ -1,4 +1,5 @@
-/* Failures in words: the traceback that ranks share, the death of a process, and where a rank hangs. */
+/* Failures in words: the traceback that ranks share, the death of a process, and where a rank
+ * hangs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 /* ---- deaths ---- */
 
-/* Of faulthandler's stack: the frames below the user's cell are ours, and its list of modules helps nobody. */
+/* Of faulthandler's stack: the frames below the user's cell are ours, and its list of modules helps
+ * nobody. */
 static bool is_ours(struct slice line, bool *below)
 {
     static const char frame[] = "  File \"";
@@ -56,7 +58,8 @@ static int how(const struct span *m, struct buf *out)
     if (starts(cause, "killed") || starts(cause, "ended by"))
         return buf_addf(out, "was %.*s", SLICE_ARG(cause));
     if (cause.n)
-        return buf_addf(out, "%s%.*s", starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
+        return buf_addf(out, "%s%.*s",
+                        starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
     case 0:
         return buf_addf(out, "ended with exit status %lu", status);
@@ -79,16 +82,19 @@ static int exit_status(const struct span *m)
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
 {
-    struct buf text = BUF_INIT, same = BUF_INIT; /* the whole sentence; what ranks that died alike share of it */
+    /* the whole sentence; what ranks that died alike share of it */
+    struct buf text = BUF_INIT, same = BUF_INIT;
     json_t *error = NULL, *traceback = json_array();
 
     if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
-        buf_add_slice(&same, buf_slice(&text)) == 0 && (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
+        buf_add_slice(&same, buf_slice(&text)) == 0 &&
+        (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
         add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
         add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
-        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p, "traceback", traceback, "how",
-                          same.p + strlen(who) + 1, "exit_status", exit_status(m));
+        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p,
+                          "traceback", traceback, "how", same.p + strlen(who) + 1, "exit_status",
+                          exit_status(m));
     }
     json_decref(traceback);
     buf_release(&text);
@@ -112,14 +118,15 @@ json_t *report_death(const struct notebook *nb, const struct rank *r, const stru
     if (pid)
         snprintf(number, sizeof number, "pid %ld", pid);
     snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
-    snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "", here && pid ? ", " : "",
-             number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
+    snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "",
+             here && pid ? ", " : "", number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
     return death("RankDied", who, where, m);
 }
 
 /* ---- errors of ranks ---- */
 
-/* What is the same for ranks that failed alike: of a death, how it came; of an exception, its text. */
+/* What is the same for ranks that failed alike: of a death, how it came; of an exception, its
+ * text. */
 static struct slice essence(const json_t *error)
 {
     return text_slice(error, json_object_get(error, "how") ? "how" : "evalue");
@@ -127,11 +134,12 @@ static struct slice essence(const json_t *error)
 
 static bool alike(const json_t *a, const json_t *b)
 {
-    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 && slice_equal(essence(a), essence(b));
+    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 &&
+           slice_equal(essence(a), essence(b));
 }
 
-/* The first of the causes: a death before an exception, for exceptions of peers follow from it. After the user's
- * interrupt: who was interrupted, before who had to be killed for it. */
+/* The first of the causes: a death before an exception, for exceptions of peers follow from it.
+ * After the user's interrupt: who was interrupted, before who had to be killed for it. */
 static struct member *first_cause(struct cell *c)
 {
     struct member *found = NULL;
@@ -188,35 +196,40 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
     }
 }
 
-/* The lines of a rank's error. One that was killed, for it did not heed the interrupt, is told as that: the death is what came of it. */
+/* The lines of a rank's error. One that was killed, for it did not heed the interrupt, is told as
+ * that: the death is what came of it. */
 static void add_traceback(json_t *traceback, const json_t *error, const json_t *interrupted)
 {
-    const struct slice text = slice_of(json_string_value(interrupted), json_string_length(interrupted));
+    const struct slice text = slice_of(json_string_value(interrupted),
+                                       json_string_length(interrupted));
     json_t *line;
     size_t k;
 
-    json_array_foreach(json_object_get(error, "traceback"), k, line)
-        if (k == 0 && interrupted)
-            json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
-        else
-            json_array_append(traceback, line);
+    json_array_foreach(json_object_get(error, "traceback"), k, line) if (k == 0 && interrupted)
+        json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
+    else json_array_append(traceback, line);
 }
 
 static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 {
     const bool killed = cause->state == MEMBER_DEAD && !cause->accused;
     const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
-    json_t *interrupted = killed ? text_joined("interrupted, and ", text_slice(cause->error, "evalue")) : NULL;
+    json_t *interrupted = killed
+                              ? text_joined("interrupted, and ", text_slice(cause->error, "evalue"))
+                              : NULL;
     json_t *traceback = json_array(), *error = NULL;
     struct buf who = BUF_INIT;
 
     if (traceback && same_ranks(c, cause, told, &who) == 0) {
-        if (c->world > 1 && (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
-            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename, who.p, c->world));
+        if (c->world > 1 &&
+            (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
+            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename,
+                                                          who.p, c->world));
         add_traceback(traceback, cause->error, interrupted);
         add_others(c, told, traceback);
         error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
-                          killed ? interrupted : json_object_get(cause->error, "evalue"), "traceback", traceback, "exit_status",
+                          killed ? interrupted : json_object_get(cause->error, "evalue"),
+                          "traceback", traceback, "exit_status",
                           json_object_get(cause->error, "exit_status"), "raised",
                           c->is_call ? json_object_get(cause->error, "raised") : NULL);
     }
@@ -273,8 +286,8 @@ void report_late(struct cell *c)
 
 /* ---- hangs ---- */
 
-/* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in f'. The main thread
- * is the last one that it prints. */
+/* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in
+ * f'. The main thread is the last one that it prints. */
 const char *report_main_thread(const char *stack)
 {
     const char *at = stack, *found = stack;
@@ -284,8 +297,8 @@ const char *report_main_thread(const char *stack)
     return found;
 }
 
-/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce (c10d_logger.py:83), called
- * in line 3 of cell 7". */
+/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce
+ * (c10d_logger.py:83), called in line 3 of cell 7". */
 int report_place(const char *stack, struct buf *out)
 {
     const char *at = stack ? strstr(report_main_thread(stack), "File \"") : NULL;
@@ -295,11 +308,14 @@ int report_place(const char *stack, struct buf *out)
 
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
-    if (buf_add_text(out, name) < 0 || (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
+    if (buf_add_text(out, name) < 0 ||
+        (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
         return -1;
-    if (!cell || sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
+    if (!cell ||
+        sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
         return 0;
-    return buf_addf(out, ", %sline %u of cell %u", at != cell ? "called in " : "", cell_line, count);
+    return buf_addf(out, ", %sline %u of cell %u", at != cell ? "called in " : "", cell_line,
+                    count);
 }
 
 void report_hangs(struct cell *c)
@@ -310,7 +326,8 @@ void report_hangs(struct cell *c)
         if (c->member[k].state != MEMBER_RUNNING)
             continue;
         if (report_place(c->member[k].stack, &where) == 0)
-            stream_note(c, "rank %u did not come back from the interrupt and is killed: it hung in %s",
+            stream_note(c,
+                        "rank %u did not come back from the interrupt and is killed: it hung in %s",
                         c->member[k].rank, where.p);
         buf_release(&where);
     }

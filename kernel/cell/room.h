@@ -1,5 +1,5 @@
-/* room.h - what the files of this folder share, and nobody else includes: the notebook and home here, the cell that runs on
- * ranks in cell.h.
+/* room.h - what the files of this folder share, and nobody else includes: the notebook and home
+ * here, the cell that runs on ranks in cell.h.
  *
  *   notebook.c   who gets which request; the clock; deaths of agents
  *   send.c       messages to agents, home and ranks; published messages and replies
@@ -30,7 +30,8 @@
  *   prompts.c    lines that home and ranks want of the user
  *   where.c      %ranks where
  *   hang.c       ranks that wait for one another for long
- *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what that means
+ *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what
+ *                that means
  */
 #ifndef KERNEL_CELL_ROOM_H
 #define KERNEL_CELL_ROOM_H
@@ -48,37 +49,42 @@
 #include "kernel/merge/pace.h"
 #include "protocol/span_fields.h"
 
-#define RECENT 64u                       /* requests at home that late output may still belong to */
-#define NEVER UINT64_MAX
-#define RESULT_LIMIT (UINT64_C(64) << 20) /* bytes of a pickled result that travel home by themselves */
-#define GRACE_NS (10 * NS_PER_S)
-#define STOP_GRACE_MS 2000               /* for ranks that are stopped, before they are killed */
-#define DEATHS_MAX 3u                    /* of home or its agent without an answer in between, then nothing starts unasked */
-#define START_LIMIT_NS (120 * NS_PER_S)  /* without any sign of the ranks that start, imports included */
+#define RECENT 64u /* requests at home that late output may still belong to */
+#define NEVER  UINT64_MAX
+/* bytes of a pickled result that travel home by themselves */
+#define RESULT_LIMIT  (UINT64_C(64) << 20)
+#define GRACE_NS      (10 * NS_PER_S)
+#define STOP_GRACE_MS 2000 /* for ranks that are stopped, before they are killed */
+/* of home or its agent without an answer in between, then nothing starts unasked */
+#define DEATHS_MAX 3u
+/* without any sign of the ranks that start, imports included */
+#define START_LIMIT_NS (120 * NS_PER_S)
 
 /* Messages that this folder agrees on with worker/python beyond the tables. */
-#define START_RANK   1u
-#define START_SCRIPT 2u /* a rank of a script: beside the others, it uses the GPUs of the one with its number, and ends with the script */
-#define RUN_RESULT 1u
-#define RUN_NO_DISPLAY 2u
-#define RUN_STDIN 4u
-#define RUN_SCRIPT 8u
+#define START_RANK 1u
+/* a rank of a script: beside the others, it uses the GPUs of the one with its number, and ends with
+ * the script */
+#define START_SCRIPT      2u
+#define RUN_RESULT        1u
+#define RUN_NO_DISPLAY    2u
+#define RUN_STDIN         4u
+#define RUN_SCRIPT        8u
 #define RUN_RESULT_ALWAYS 16u
-#define RUN_PIPED 32u /* the client has lines for rank 0's standard input */
-#define CAPTURE_NONE 1u
-#define CAPTURE_RECORD 2u
-#define CAPTURE_SCRIPT 4u
-#define CAPTURE_PUSH 8u
-#define CAPTURE_PYTHON 16u
-#define BIND_DICT 0u
-#define BIND_VALUE 1u
-#define BIND_MORE 2u
-#define BIND_LAST 3u
-#define CALL_SHOWN 1u /* its streams and displays are shown */
-#define CALL_VALUE 2u /* its value comes with RETURN */
-#define EXECUTE_SILENT 1u
-#define EXECUTE_STORE 2u
-#define EXECUTE_STDIN 4u
+#define RUN_PIPED         32u /* the client has lines for rank 0's standard input */
+#define CAPTURE_NONE      1u
+#define CAPTURE_RECORD    2u
+#define CAPTURE_SCRIPT    4u
+#define CAPTURE_PUSH      8u
+#define CAPTURE_PYTHON    16u
+#define BIND_DICT         0u
+#define BIND_VALUE        1u
+#define BIND_MORE         2u
+#define BIND_LAST         3u
+#define CALL_SHOWN        1u /* its streams and displays are shown */
+#define CALL_VALUE        2u /* its value comes with RETURN */
+#define EXECUTE_SILENT    1u
+#define EXECUTE_STORE     2u
+#define EXECUTE_STDIN     4u
 
 /* A request that home is answering. */
 struct asked {
@@ -99,17 +105,18 @@ struct machine {
     bool asked;              /* which GPUs it has, and has not answered yet */
     bool known;              /* it has said so */
     unsigned gpus, gpus_all; /* those that others don't hold; all */
-    char held[400];          /* who holds them: "held: GPU 1 by alice (pid 7, since 14:02)", or "" */
+    /* who holds them: "held: GPU 1 by alice (pid 7, since 14:02)", or "" */
+    char held[400];
 };
 
-/* A home that is BROKEN could not start: the next that is asked of it is another try, for the user may have installed
- * what was missing. */
+/* A home that is BROKEN could not start: the next that is asked of it is another try, for the user
+ * may have installed what was missing. */
 enum home_state { HOME_STARTING, HOME_READY, HOME_BROKEN };
 
 /* One that home waits for; at most one at a time. */
 struct question {
-    uint64_t home;        /* the number under which it asked */
-    uint64_t id;          /* of the PROBEs */
+    uint64_t home; /* the number under which it asked */
+    uint64_t id;   /* of the PROBEs */
     uint64_t due_ns;
     struct ranks waiting; /* those that have not answered */
     json_t *answers;      /* owned: [[rank, answer], …]; NULL: nothing is asked */
@@ -120,72 +127,99 @@ struct notebook {
     char *python, *python_version, *run_id;
     uint64_t next_cell, next_blob;
     uint32_t next_worker;
-    unsigned count;           /* of the last cell that counted */
-    struct request **queue;   /* owned references */
+    unsigned count;         /* of the last cell that counted */
+    struct request **queue; /* owned references */
     size_t queued;
-    struct asked *asked;      /* in the order in which home got them */
-    struct asked *executing;  /* the execute among them, or NULL */
-    struct cell *cell;        /* on ranks now, or NULL */
-    struct cell *ended;       /* over, freed when nobody up the stack can still touch them */
-    struct request *rank_parent; /* owned reference: the last cell on ranks, for what they print after it */
+    struct asked *asked;     /* in the order in which home got them */
+    struct asked *executing; /* the execute among them, or NULL */
+    struct cell *cell;       /* on ranks now, or NULL */
+    struct cell *ended;      /* over, freed when nobody up the stack can still touch them */
+    /* owned reference: the last cell on ranks, for what they print after it */
+    struct request *rank_parent;
     struct group *group;
-    struct machine *machine;  /* owned: this one, then those of the group's engine */
+    struct machine *machine; /* owned: this one, then those of the group's engine */
     size_t machines;
-    char *cwd;                /* owned: home's folder when it started, or "" */
+    char *cwd; /* owned: home's folder when it started, or "" */
     enum home_state home;
-    bool away;                /* the agent is gone, and none was started in its place */
-    unsigned deaths;          /* of home or the agent since home last answered */
+    bool away;       /* the agent is gone, and none was started in its place */
+    unsigned deaths; /* of home or the agent since home last answered */
     struct pace *home_pace;
-    struct request *home_parent; /* owned reference: home's last cell, whose output its streams are */
-    struct buf early[2];         /* what home wrote to 1 and 2 before there was a cell to show it */
-    struct request *home_owner;  /* owned reference: whose they are instead, as home says; NULL: it says nothing */
-    bool home_awaits;            /* the cell at home awaits: comm messages need not wait for its end */
-    struct { uint64_t cell; struct request *r; } recent[RECENT];
+    /* owned reference: home's last cell, whose output its streams are */
+    struct request *home_parent;
+    struct buf early[2]; /* what home wrote to 1 and 2 before there was a cell to show it */
+    /* owned reference: whose they are instead, as home says; NULL: it says nothing */
+    struct request *home_owner;
+    /* the cell at home awaits: comm messages need not wait for its end */
+    bool home_awaits;
+    struct {
+        uint64_t cell;
+        struct request *r;
+    } recent[RECENT];
     unsigned recent_at;
-    struct prompt *prompts;   /* owned: those that wait for a line, in the order in which they are shown */
-    uint64_t prompts_ns;      /* until then the first of them waits for lower ranks to ask before it */
-    struct page *page;        /* owned: what the page under Jupyter's server takes; NULL: another client has all */
-    unsigned home_count;      /* In [home_count] is what home runs, or ran last */
-    struct gap *home_gap;     /* owned: with page */
-    struct ran { uint64_t id; unsigned count, ranks; } *ran; /* owned, n_ran of them: cells, for %ranks logs; ranks 0: home's */
+    /* owned: those that wait for a line, in the order in which they are shown */
+    struct prompt *prompts;
+    /* until then the first of them waits for lower ranks to ask before it */
+    uint64_t prompts_ns;
+    /* owned: what the page under Jupyter's server takes; NULL: another client has all */
+    struct page *page;
+    unsigned home_count;  /* In [home_count] is what home runs, or ran last */
+    struct gap *home_gap; /* owned: with page */
+    /* owned, n_ran of them: cells, for %ranks logs; ranks 0: home's */
+    struct ran {
+        uint64_t id;
+        unsigned count, ranks;
+    } *ran;
     size_t n_ran, ran_room;
-    struct gauge *gauge;      /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
+    /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
+    struct gauge *gauge;
     unsigned n_gauges;
     struct question question;
-    struct where *where;      /* %ranks where that wait for stacks */
-    bool casts_fail;          /* one did: variables go the ordinary way, until --fresh */
+    struct where *where; /* %ranks where that wait for stacks */
+    bool casts_fail;     /* one did: variables go the ordinary way, until --fresh */
     bool warmed;
-    bool over;                /* shutdown was asked for */
-    bool aborting;            /* requests are taken in to be aborted, and none begins */
+    bool over;     /* shutdown was asked for */
+    bool aborting; /* requests are taken in to be aborted, and none begins */
 };
 
 /* notebook.c */
-void notebook_next(struct notebook *nb);  /* starts what waits, when nothing runs, and frees what is over */
+/* starts what waits, when nothing runs, and frees what is over */
+void notebook_next(struct notebook *nb);
 void notebook_rewake(struct notebook *nb);
 /* A true or false of what is asked; `normally` where it says neither. */
 bool request_flag(const struct request *r, const char *name, bool normally);
-void notebook_announce(struct notebook *nb, struct request *r, unsigned count); /* "busy" and, unless silent, the cell's text */
+/* "busy" and, unless silent, the cell's text */
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count);
 uint64_t notebook_now(const struct notebook *nb);
 void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why);
-/* The rank whose process it is, of the notebook's group or of the script that runs; *g (may be NULL) is that group. NULL:
- * another process is that rank. */
+/* The rank whose process it is, of the notebook's group or of the script that runs; *g (may be
+ * NULL) is that group. NULL: another process is that rank. */
 struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g);
-const struct group *notebook_shown(const struct notebook *nb); /* the one that runs: the script's, else the notebook's */
+/* the one that runs: the script's, else the notebook's */
+const struct group *notebook_shown(const struct notebook *nb);
 unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
-const char *notebook_node_name(const struct notebook *nb, unsigned node);       /* for people */
+const char *notebook_node_name(const struct notebook *nb, unsigned node); /* for people */
 
 /* send.c */
 /* Another agent for this machine instead of one that is gone; it starts home by itself. */
 int notebook_revive(struct notebook *nb, struct err *err);
-/* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing leaves while the agent is away. */
-int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err);
-void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m); /* for what nobody waits for */
-int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err); /* to its agent */
-void notebook_drop(struct notebook *nb, uint64_t blob);                         /* 0: none */
-void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content);
-void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content); /* takes content */
-void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream, struct slice text);
-void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);             /* takes content */
+/* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing
+ * leaves while the agent is away. */
+int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m,
+                     struct err *err);
+/* for what nobody waits for */
+void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
+/* to its agent */
+int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err);
+void notebook_drop(struct notebook *nb, uint64_t blob); /* 0: none */
+void publish(struct notebook *nb, const struct request *parent, const char *type,
+             struct slice content);
+/* takes content */
+void publish_json(struct notebook *nb, const struct request *parent, const char *type,
+                  json_t *content);
+void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream,
+                    struct slice text);
+/* takes content */
+void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);
 
 /* queue.c */
 void queue_add(struct notebook *nb, struct request *r);
@@ -193,12 +227,14 @@ struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL
 bool queue_holds_execute(const struct notebook *nb);
 /* What waits behind cells and is none goes to home now. */
 void queue_pass_comms(struct notebook *nb);
-/* An error aborts what was sent before its reply was seen: take in first, then reply, then abort. */
+/* An error aborts what was sent before its reply was seen: take in first, then reply, then
+ * abort. */
 void queue_take_in(struct notebook *nb);
 void queue_abort(struct notebook *nb); /* replies aborted to the execute requests that wait */
 
 /* home.c */
-void home_ask(struct notebook *nb, struct request *r);                             /* forwards any request but execute */
+/* forwards any request but execute */
+void home_ask(struct notebook *nb, struct request *r);
 void home_execute(struct notebook *nb, struct request *r, unsigned count);
 void home_message(struct notebook *nb, const struct span *m);
 void home_exited(struct notebook *nb, const struct span *m);
@@ -208,8 +244,9 @@ void home_flush(struct notebook *nb); /* what it printed goes out */
 void home_release(struct notebook *nb);
 /* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
 MUST_USE bool home_reply_type(const char *type, char out[static 64]);
-/* Text that home writes before the first cell, of a startup file say, would be seen by nobody: clients show what belongs to a
- * cell. So the first that clients see shows it. False: it is not kept. */
+/* Text that home writes before the first cell, of a startup file say, would be seen by nobody:
+ * clients show what belongs to a cell. So the first that clients see shows it. False: it is not
+ * kept. */
 bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);
 void home_tell_early(struct notebook *nb, const struct request *r);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
@@ -225,8 +262,10 @@ bool cell_is_ours(struct request *r);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
 void cell_begin_call(struct notebook *nb, const struct span *m);
 void cell_expanded(struct cell *c, struct slice line);
-void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4); /* and finishes */
-void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text); /* of Python's, behind the head */
+/* and finishes */
+void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
+/* of Python's, behind the head */
+void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text);
 void cell_destroy(struct cell *c);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
@@ -236,30 +275,35 @@ int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct sp
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
-int cell_members(struct cell *c); /* one for each rank of c->to */
-bool cell_unfinished(struct cell *c); /* a member waits or runs */
+int cell_members(struct cell *c);        /* one for each rank of c->to */
+bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* processes of its script have not ended */
 void cell_tick(struct cell *c, uint64_t now);
 uint64_t cell_due(const struct cell *c);
 
 /* engine.c */
-int engine_choose(struct cell *c);               /* --on; -1: the cell has failed */
+int engine_choose(struct cell *c);              /* --on; -1: the cell has failed */
 bool group_is_somewhere(const struct group *g); /* has ranks, or an engine */
-void engine_begin(struct cell *c);            /* goes on with gather_there() when the machines are there */
+/* goes on with gather_there() when the machines are there */
+void engine_begin(struct cell *c);
 void engine_look(struct cell *c);
-void engine_leave(struct notebook *nb);       /* ends the run, and with it the ranks that are left there */
-void engine_end(struct notebook *nb);         /* that too, and the group is nowhere any more */
-void engine_give_up(struct notebook *nb);     /* it did not come up: the next cell has to say where it runs */
-void engine_settle(struct notebook *nb);      /* the user has said where, or wants no place any more */
+/* ends the run, and with it the ranks that are left there */
+void engine_leave(struct notebook *nb);
+void engine_end(struct notebook *nb); /* that too, and the group is nowhere any more */
+/* it did not come up: the next cell has to say where it runs */
+void engine_give_up(struct notebook *nb);
+/* the user has said where, or wants no place any more */
+void engine_settle(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost machines */
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
 struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
 
 /* meet.c */
-/* Writes into *out at which address of `node` all these n nodes can meet it; where there is none, its first; "": it has
- * none. -1: memory is out. */
-int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n, struct buf *out);
+/* Writes into *out at which address of `node` all these n nodes can meet it; where there is none,
+ * its first; "": it has none. -1: memory is out. */
+int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+            struct buf *out);
 
 /* absent.c */
 void absent_add(struct cell *c, unsigned node, const char *name, const char *why);
@@ -274,44 +318,56 @@ struct sites {
     size_t n;
 };
 int sites_open(const struct notebook *nb, struct sites *s); /* -1: memory is out */
-unsigned sites_find(const struct sites *s, unsigned node);  /* index; PLACE_NOWHERE: it is none of them */
+/* index; PLACE_NOWHERE: it is none of them */
+unsigned sites_find(const struct sites *s, unsigned node);
 void sites_gpus(struct notebook *nb, unsigned node, const struct span *m);
-struct place_want sites_want(const struct cell *c);         /* what its ranks want of GPUs */
-unsigned sites_world(const struct cell *c);                 /* its size; 0: that is for the machines to say */
-int sites_ask(struct cell *c);                              /* for their GPUs, if it depends on them; -1: the cell has failed */
-bool sites_wait(const struct cell *c);                      /* for an answer */
+struct place_want sites_want(const struct cell *c); /* what its ranks want of GPUs */
+/* its size; 0: that is for the machines to say */
+unsigned sites_world(const struct cell *c);
+/* for their GPUs, if it depends on them; -1: the cell has failed */
+int sites_ask(struct cell *c);
+bool sites_wait(const struct cell *c); /* for an answer */
 
 /* start.c */
-void start_begin(struct cell *c);             /* goes on with gather_look() */
+void start_begin(struct cell *c); /* goes on with gather_look() */
 void start_look(struct cell *c);
-void start_progress(struct cell *c);          /* a rank came: the limit for the others begins anew */
-void start_check(struct notebook *nb, const struct rank *r, struct slice version); /* READY said it */
+/* a rank came: the limit for the others begins anew */
+void start_progress(struct cell *c);
+/* READY said it */
+void start_check(struct notebook *nb, const struct rank *r, struct slice version);
 void start_took_too_long(struct cell *c);
 
 /* gather.c */
 void gather_begin(struct cell *c);
-void gather_there(struct cell *c);                         /* the machines are */
+void gather_there(struct cell *c); /* the machines are */
 void gather_stop(struct cell *c, const struct ranks *living);
-int gather_ask_port(struct cell *c);                       /* -1: the cell has failed */
-void gather_message(struct cell *c, unsigned node, const struct span *m); /* CAPTURED, PACKED, PORT */
-void gather_look(struct cell *c);                          /* goes on when all is there */
-void gather_ship(struct cell *c);                          /* what travels is sent: no rank's change is in the way */
-void gather_shipped(struct cell *c);                       /* the next of its shipments has left */
-void gather_stopped(struct cell *c);                       /* a process that was to end has ended */
+int gather_ask_port(struct cell *c); /* -1: the cell has failed */
+/* CAPTURED, PACKED, PORT */
+void gather_message(struct cell *c, unsigned node, const struct span *m);
+void gather_look(struct cell *c); /* goes on when all is there */
+/* what travels is sent: no rank's change is in the way */
+void gather_ship(struct cell *c);
+void gather_shipped(struct cell *c); /* the next of its shipments has left */
+void gather_stopped(struct cell *c); /* a process that was to end has ended */
 
 /* follow.c */
-int follow_tell(struct cell *c); /* the ranks that were told something else; -1: the cell has failed */
+/* the ranks that were told something else; -1: the cell has failed */
+int follow_tell(struct cell *c);
 
 /* compare.c */
 void compare_begin(struct cell *c); /* goes on with gather_ship() */
-bool compare_message(struct cell *c, struct rank *r, const struct span *m); /* a PROBED; false: not one that is waited for */
+/* a PROBED; false: not one that is waited for */
+bool compare_message(struct cell *c, struct rank *r, const struct span *m);
 void compare_over(struct cell *c); /* the cell is: nobody is to look any more */
 
 /* cast.c */
-/* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no others. */
+/* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no
+ * others. */
 bool cast_gpus_are_own(const struct cell *c, const struct ranks *to);
-void cast_packed(struct cell *c, const struct span *packed);              /* takes its blob; ships it now or later */
-bool cast_message(struct cell *c, uint32_t worker, const struct span *m); /* a PROBED; false: not the one that is waited for */
+/* takes its blob; ships it now or later */
+void cast_packed(struct cell *c, const struct span *packed);
+/* a PROBED; false: not the one that is waited for */
+bool cast_message(struct cell *c, uint32_t worker, const struct span *m);
 void cast_failed(struct cell *c, const struct span *done); /* a rank's DONE: it lacks the names */
 void cast_tick(struct cell *c, uint64_t now);
 uint64_t cast_due(const struct cell *c);
@@ -319,11 +375,14 @@ void cast_over(struct cell *c);
 void cast_release(struct cell *c);
 
 /* fanout.c */
-int fanout_send(struct cell *c, const struct ranks *to, const struct span *m); /* to their workers; -1: the cell has failed */
-void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast); /* cast: BIND's, or "" */
+/* to their workers; -1: the cell has failed */
+int fanout_send(struct cell *c, const struct ranks *to, const struct span *m);
+/* cast: BIND's, or "" */
+void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast);
 /* Adds "env" and "layout" as RUN has them, of the world that the cell is in. -1: memory is out. */
 MUST_USE int fanout_add_world(const struct cell *c, json_t *to);
-bool fanout_pulls_values(const struct cell *c); /* %pull of one rank that is named by its number: no lists */
+/* %pull of one rank that is named by its number: no lists */
+bool fanout_pulls_values(const struct cell *c);
 bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
 void fanout_run(struct cell *c);
 void fanout_fetch(struct cell *c);
@@ -337,21 +396,26 @@ void collect_look(struct cell *c); /* is it over? */
 int stream_open(struct cell *c, struct err *err);
 void stream_lines(struct cell *c, unsigned rank, const struct span *m);
 void stream_text(struct cell *c, unsigned stream, struct slice text); /* as it is */
-void stream_display(struct cell *c, long rank, const char *type, const struct parcel *p); /* rank: for a label above it, or -1 */
-void stream_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3); /* a line of ours, on stderr */
+/* rank: for a label above it, or -1 */
+void stream_display(struct cell *c, long rank, const char *type, const struct parcel *p);
+/* a line of ours, on stderr */
+void stream_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
 void stream_flush(struct cell *c);
 void stream_tick(struct cell *c);
 uint64_t stream_due(const struct cell *c);
 void stream_close(struct cell *c);
 
 /* judge.c */
-void judge_stop(struct cell *c);      /* those that still run are to end */
-void judge_rest(struct cell *c);      /* none runs any more: nothing is left to be done about them */
-void judge_failure(struct cell *c);   /* somebody failed: look again after a moment */
+void judge_stop(struct cell *c); /* those that still run are to end */
+/* none runs any more: nothing is left to be done about them */
+void judge_rest(struct cell *c);
+void judge_failure(struct cell *c); /* somebody failed: look again after a moment */
 void judge_tick(struct cell *c, uint64_t now);
 void judge_interrupt(struct cell *c); /* by the user */
-void judge_signal(struct cell *c, unsigned signal); /* of `cellspan run`: goes on to the script's ranks */
-void judge_killed(struct cell *c, uint64_t after_ns); /* ranks are, in so long: who does not end then is left behind */
+/* of `cellspan run`: goes on to the script's ranks */
+void judge_signal(struct cell *c, unsigned signal);
+/* ranks are, in so long: who does not end then is left behind */
+void judge_killed(struct cell *c, uint64_t after_ns);
 void judge_stack(struct cell *c, uint32_t worker, struct slice text);
 uint64_t judge_due(const struct cell *c);
 
@@ -362,17 +426,23 @@ void sever_tick(struct cell *c, uint64_t now);
 void sever_release(struct cell *c);
 
 /* report.c */
-json_t *report_error(struct cell *c);                           /* the content of the error message, from its members */
-void report_late(struct cell *c);                               /* ranks that failed like those that it tells of, but later */
+/* the content of the error message, from its members */
+json_t *report_error(struct cell *c);
+/* ranks that failed like those that it tells of, but later */
+void report_late(struct cell *c);
 void report_hangs(struct cell *c);
-const char *report_main_thread(const char *stack);       /* of faulthandler's text: the part that tells of it */
-int report_place(const char *stack, struct buf *out);    /* its innermost frame, and the line of the cell that led there */
-json_t *report_death(const struct notebook *nb, const struct rank *r, const struct span *m); /* {"ename","evalue","traceback"} */
+/* of faulthandler's text: the part that tells of it */
+const char *report_main_thread(const char *stack);
+/* its innermost frame, and the line of the cell that led there */
+int report_place(const char *stack, struct buf *out);
+/* {"ename","evalue","traceback"} */
+json_t *report_death(const struct notebook *nb, const struct rank *r, const struct span *m);
 json_t *report_exit(const char *ename, const char *who, const struct span *m);
 
 /* finish.c */
-void finish(struct cell *c);          /* all members are done or dead, or there are none */
-void finish_show_error(struct cell *c, json_t *error); /* takes error; the first is shown, at once */
+void finish(struct cell *c); /* all members are done or dead, or there are none */
+/* takes error; the first is shown, at once */
+void finish_show_error(struct cell *c, json_t *error);
 void finish_bound(struct cell *c, const struct span *reply);
 void finish_now(struct cell *c);
 
@@ -387,7 +457,8 @@ bool gauges_wait(const struct notebook *nb); /* some have not answered, and may 
 bool gauges_have_gpus(const struct notebook *nb);
 void gauges_take(struct notebook *nb, unsigned node, const struct span *m);
 /* Fills in what the rank's node said of it; texts are borrowed from text. */
-void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text, struct status_rank *row);
+void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text,
+                struct status_rank *row);
 void gauges_release(struct notebook *nb);
 
 /* logs.c */
@@ -410,23 +481,30 @@ void live_end(struct cell *c);
 /* hang.c */
 void hang_begin(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
-bool hang_stack(struct cell *c, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
-void hang_put_off(struct cell *c); /* the user is asked for a line: what waits meanwhile does not hang */
+/* false: somebody else asked for it */
+bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
+/* the user is asked for a line: what waits meanwhile does not hang */
+void hang_put_off(struct cell *c);
 
 /* question.c */
 void question_take(struct notebook *nb, const struct span *m); /* an ASK */
-bool question_message(struct notebook *nb, const struct rank *r, const struct span *m); /* a PROBED; false: of another */
-void question_over(struct notebook *nb);                       /* home gets what there is: a cell is to begin */
+/* a PROBED; false: of another */
+bool question_message(struct notebook *nb, const struct rank *r, const struct span *m);
+/* home gets what there is: a cell is to begin */
+void question_over(struct notebook *nb);
 void question_tick(struct notebook *nb);
 uint64_t question_due(const struct notebook *nb);
 void question_release(struct notebook *nb);
 
 /* prompts.c */
 /* An INPUT of home's (rank -1) or a rank's, shown under r when its turn has come. */
-void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank, bool labelled, const struct span *m);
-void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m); /* an INPUT that says so */
-void prompts_leave(struct notebook *nb, uint32_t worker);          /* it waits for none any more */
-void prompts_stop(struct notebook *nb);                            /* nor does any rank: they are interrupted */
+void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank,
+                 bool labelled, const struct span *m);
+/* an INPUT that says so */
+void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m);
+void prompts_leave(struct notebook *nb, uint32_t worker); /* it waits for none any more */
+/* nor does any rank: they are interrupted */
+void prompts_stop(struct notebook *nb);
 void prompts_answer(struct notebook *nb, const struct request *r); /* an input_reply */
 bool prompts_wait(const struct notebook *nb);                      /* somebody waits for a line */
 void prompts_tick(struct notebook *nb);
@@ -434,9 +512,11 @@ uint64_t prompts_due(const struct notebook *nb);
 void prompts_release(struct notebook *nb);
 
 /* where.c */
-bool where_request(struct notebook *nb, struct request *r); /* true: it was a `%ranks where` and is being answered */
+/* true: it was a `%ranks where` and is being answered */
+bool where_request(struct notebook *nb, struct request *r);
 void where_begin(struct cell *c);
-bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m); /* false: somebody else asked for it */
+/* false: somebody else asked for it */
+bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
 void where_tick(struct notebook *nb);
 uint64_t where_due(const struct notebook *nb);
 void where_release(struct notebook *nb);
@@ -445,7 +525,8 @@ void where_release(struct notebook *nb);
 void manage_gauges(struct notebook *nb, unsigned node, const struct span *m);
 void manage_look(struct cell *c); /* shows the table when all is there, or its time has come */
 void manage_ranks(struct cell *c);
-void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal, uint64_t grace_ms);
+void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
+                 uint64_t grace_ms);
 void manage_stopped(struct cell *c);
 
 #endif

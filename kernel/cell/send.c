@@ -6,8 +6,8 @@
 
 static bool is_asked_of_home(const struct span *m)
 {
-    return m->worker == SPAN_WORKER_HOME &&
-           (m->kind == SPAN_REQUEST || m->kind == SPAN_CAPTURE || m->kind == SPAN_PACK || m->kind == SPAN_BIND);
+    return m->worker == SPAN_WORKER_HOME && (m->kind == SPAN_REQUEST || m->kind == SPAN_CAPTURE ||
+                                             m->kind == SPAN_PACK || m->kind == SPAN_BIND);
 }
 
 int notebook_revive(struct notebook *nb, struct err *err)
@@ -44,7 +44,8 @@ static bool any_here(const struct notebook *nb, const uint32_t *workers, size_t 
     return false;
 }
 
-int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m,
+                     struct err *err)
 {
     struct err spare = { "" };
 
@@ -77,14 +78,16 @@ void notebook_drop(struct notebook *nb, uint64_t blob)
         nb->doors.drop(nb->doors.arg, blob);
 }
 
-void publish(struct notebook *nb, const struct request *parent, const char *type, struct slice content)
+void publish(struct notebook *nb, const struct request *parent, const char *type,
+             struct slice content)
 {
     const struct parcel p = { .content = content };
 
     nb->doors.publish(nb->doors.arg, parent, type, &p);
 }
 
-void publish_json(struct notebook *nb, const struct request *parent, const char *type, json_t *content)
+void publish_json(struct notebook *nb, const struct request *parent, const char *type,
+                  json_t *content)
 {
     struct buf text = BUF_INIT;
 
@@ -95,11 +98,13 @@ void publish_json(struct notebook *nb, const struct request *parent, const char 
     buf_release(&text);
 }
 
-void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream, struct slice text)
+void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream,
+                    struct slice text)
 {
     struct buf content = BUF_INIT;
 
-    if (buf_add_text(&content, stream == 2 ? "{\"name\":\"stderr\",\"text\":" : "{\"name\":\"stdout\",\"text\":") < 0 ||
+    if (buf_add_text(&content, stream == 2 ? "{\"name\":\"stderr\",\"text\":"
+                                           : "{\"name\":\"stdout\",\"text\":") < 0 ||
         jupyter_quote(&content, text) < 0 || buf_add_text(&content, "}") < 0)
         log_error("cell", "%zu bytes of output are lost: out of memory", text.n);
     else

@@ -1,13 +1,14 @@
-/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a connection within its
- * machine; where ranks are on several, each first says the ends that are its own, and is told which of them have their
- * other end on a machine of the others. */
+/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a
+ * connection within its machine; where ranks are on several, each first says the ends that are its
+ * own, and is told which of them have their other end on a machine of the others. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/room.h"
 
-#define ENDS_NS (1200 * NS_PER_MS) /* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
+/* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
+#define ENDS_NS (1200 * NS_PER_MS)
 
 #define END_SIZE  18u                /* bytes of an end: an address and a port */
 #define PAIR_SIZE (2 * END_SIZE)     /* of a connection, as ENDS has it */
@@ -114,7 +115,8 @@ static int add_matches(const struct said *s, const struct ends_node *of, struct 
     return 0;
 }
 
-/* For one that has not said which are its own: all of the others, as far as there is room in a message. */
+/* For one that has not said which are its own: all of the others, as far as there is room in a
+ * message. */
 static int add_others(struct ends *e, const struct ends_node *than, struct buf *out)
 {
     const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_ENDS].max;
@@ -160,8 +162,10 @@ static void cut(struct cell *c)
         cut_at(c, &said, &e->of[k]);
     free(said.pair);
     if (e->more)
-        stream_note(c, "there are more connections between the machines than can be cut: ranks that wait on one of the "
-                       "others are killed, if they don't come back");
+        stream_note(
+            c,
+            "there are more connections between the machines than can be cut: ranks that wait on one of the "
+            "others are killed, if they don't come back");
     sever_release(c);
 }
 

@@ -1,5 +1,5 @@
-/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what else placement
- * looks at. */
+/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what
+ * else placement looks at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static void note_held(struct machine *m, const json_t *gpu, const char *by)
     const size_t at = strlen(m->held);
 
     snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s",
-             at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")), by);
+             at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")),
+             by);
 }
 
 void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
@@ -92,7 +93,9 @@ unsigned sites_world(const struct cell *c)
         return c->world;
     if (c->plan.per_node)
         return world_of_nodes(c);
-    return c->plan.n == PLAN_N_GPU ? 0 : c->plan.n != PLAN_N_UNSET ? c->plan.n : c->nb->group->asked;
+    return c->plan.n == PLAN_N_GPU     ? 0
+           : c->plan.n != PLAN_N_UNSET ? c->plan.n
+                                       : c->nb->group->asked;
 }
 
 static bool depends_on_gpus(const struct cell *c)
@@ -101,7 +104,8 @@ static bool depends_on_gpus(const struct cell *c)
 
     if (sites_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
-    if (!world || (c->passing && !c->nb->group->gpus)) /* nobody has some that its ranks could use as well */
+    /* nobody has some that its ranks could use as well */
+    if (!world || (c->passing && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -154,9 +158,10 @@ static int refuse_change(struct cell *c)
         snprintf(have, sizeof have, "GPUs are held by");
     } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.gpus != g->gpus) {
         snprintf(asked, sizeof asked, "--gpus %u", c->plan.gpus);
-        snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by", g->gpus,
-                 g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
-    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.own_gpus != g->want.own) {
+        snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by",
+                 g->gpus, g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
+    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET &&
+               c->plan.own_gpus != g->want.own) {
         snprintf(asked, sizeof asked, "--gpus %u%s", c->plan.gpus, c->plan.own_gpus ? ",own" : "");
         snprintf(have, sizeof have, "GPUs that %s are held by",
                  g->want.own ? "their rank alone sees" : "all ranks see");
@@ -164,9 +169,11 @@ static int refuse_change(struct cell *c)
         snprintf(asked, sizeof asked, "-n gpu");
         snprintf(have, sizeof have, "no GPUs are held by");
     }
-    if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) && ranks_format(&living, &who) == 0)
-        cell_fail(c, "UsageError", "%s: %s %s %s, which %s (--fresh ends %s and starts anew)", asked, have,
-                  ranks_count(&living) > 1 ? "ranks" : "rank", who.p, ranks_count(&living) > 1 ? "live" : "lives",
+    if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) &&
+        ranks_format(&living, &who) == 0)
+        cell_fail(c, "UsageError", "%s: %s %s %s, which %s (--fresh ends %s and starts anew)",
+                  asked, have, ranks_count(&living) > 1 ? "ranks" : "rank", who.p,
+                  ranks_count(&living) > 1 ? "live" : "lives",
                   ranks_count(&living) > 1 ? "them" : "it");
     else
         asked[0] = '\0';
@@ -191,7 +198,9 @@ bool sites_wait(const struct cell *c)
 
 static long cores_of(const struct node_info *info, unsigned node)
 {
-    return info && info->cores > 0 ? info->cores : node == NODE_HERE ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
+    return info && info->cores > 0 ? info->cores
+           : node == NODE_HERE     ? sysconf(_SC_NPROCESSORS_ONLN)
+                                   : 0;
 }
 
 int sites_open(const struct notebook *nb, struct sites *s)

@@ -1,4 +1,5 @@
-/* The ranks of a cell: how many there are, on which machines, and the start of those that are missing. */
+/* The ranks of a cell: how many there are, on which machines, and the start of those that are
+ * missing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,14 @@ static int refuse_n_gpu(struct cell *c, const struct sites *s)
     for (size_t k = 0; k < s->n && k < 8; k++) {
         some = some || s->node[k].gpus_all;
         if (buf_addf(&where, "%s%s", k ? ", " : "", s->node[k].name) < 0 ||
-            (s->node[k].gpus_all && s->node[k].held[0] && buf_addf(&where, "; %s", s->node[k].held) < 0))
+            (s->node[k].gpus_all && s->node[k].held[0] &&
+             buf_addf(&where, "; %s", s->node[k].held) < 0))
             break;
     }
     if (place_add_whys(s->node, s->n, &whys) < 0)
         buf_clear(&whys);
-    cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)%s", some ? "free " : "",
-              where.p ? where.p : "", whys.n ? whys.p : "");
+    cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)%s",
+              some ? "free " : "", where.p ? where.p : "", whys.n ? whys.p : "");
     buf_release(&whys);
     buf_release(&where);
     return -1;
@@ -44,9 +46,11 @@ static int choose(struct cell *c, const struct sites *s)
     ranks_clear(&c->to);
     if (c->world > GROUP_MAX)
         err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
-    else if (c->plan.ranks && c->plan.kind != PLAN_RANKS && ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0)
+    else if (c->plan.ranks && c->plan.kind != PLAN_RANKS &&
+             ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0)
         ;
-    else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) && ranks_add_range(&c->to, 0, c->world - 1) < 0)
+    else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) &&
+             ranks_add_range(&c->to, 0, c->world - 1) < 0)
         err_set(&err, "out of memory");
     else if (group_grow(g, c->world, &err) == 0)
         return 0;
@@ -58,8 +62,8 @@ static int choose(struct cell *c, const struct sites *s)
 
 static int add_u32(struct buf *out, uint32_t v)
 {
-    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
-                                  (unsigned char)(v >> 24) };
+    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8),
+                                  (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
 
     return buf_add(out, le, sizeof le);
 }
@@ -106,7 +110,8 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 }
 
 /* at: index into the site, by rank. */
-static int start_all(struct cell *c, const struct sites *s, const struct ranks *missing, const unsigned *at)
+static int start_all(struct cell *c, const struct sites *s, const struct ranks *missing,
+                     const unsigned *at)
 {
     const struct place_want *want = &c->group->want;
     const unsigned gpus = place_gpus(s->node, s->n, want);
@@ -116,7 +121,8 @@ static int start_all(struct cell *c, const struct sites *s, const struct ranks *
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
         struct ranks there = RANKS_INIT;
 
-        for (long k = ranks_next(missing, 0); rc == 0 && k >= 0; k = ranks_next(missing, (unsigned)k + 1))
+        for (long k = ranks_next(missing, 0); rc == 0 && k >= 0;
+             k = ranks_next(missing, (unsigned)k + 1))
             if (at[k] == i && ranks_add(&there, (unsigned)k) < 0)
                 rc = err_set(&err, "out of memory while starting ranks");
         if (rc == 0 && ranks_count(&there))
@@ -131,7 +137,8 @@ static int start_all(struct cell *c, const struct sites *s, const struct ranks *
 
 /* ---- where the missing go ---- */
 
-/* The machines that are left have no room: what the user asked for is there again only when all start anew. */
+/* The machines that are left have no room: what the user asked for is there again only when all
+ * start anew. */
 static void start_afresh(struct cell *c, const struct err *why)
 {
     struct ranks living = RANKS_INIT;
@@ -140,10 +147,11 @@ static void start_afresh(struct cell *c, const struct err *why)
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         log_info("start", "%s", why->text);
-        stream_note(c,
-                    "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
-                    "are gone",
-                    c->nb->group->on);
+        stream_note(
+            c,
+            "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
+            "are gone",
+            c->nb->group->on);
         c->moves = true;
         gather_stop(c, &living);
     }
@@ -151,24 +159,29 @@ static void start_afresh(struct cell *c, const struct err *why)
 }
 
 /* The ranks of a machine that is lost which start on the one with this index. */
-static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing, const struct sites *s,
-                      const unsigned *at, size_t to)
+static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing,
+                      const struct sites *s, const unsigned *at, size_t to)
 {
     const struct rank *rank = c->nb->group->rank;
     struct ranks who = RANKS_INIT;
     struct buf text = BUF_INIT;
 
     for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
-        if (rank[k].lives && rank[k].node == from->node && at[k] == to && ranks_add(&who, (unsigned)k) < 0)
+        if (rank[k].lives && rank[k].node == from->node && at[k] == to &&
+            ranks_add(&who, (unsigned)k) < 0)
             break;
-    if (ranks_count(&who) && ranks_format(&who, &text) == 0 && text_shorten(&text, ranks_count(&who)) == 0)
-        stream_note(c, ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s" : "%s is lost: rank %s starts on %s",
+    if (ranks_count(&who) && ranks_format(&who, &text) == 0 &&
+        text_shorten(&text, ranks_count(&who)) == 0)
+        stream_note(c,
+                    ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s"
+                                          : "%s is lost: rank %s starts on %s",
                     notebook_node_name(c->nb, from->node), text.p, s->node[to].name);
     ranks_release(&who);
     buf_release(&text);
 }
 
-static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct sites *s, const unsigned *at)
+static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct sites *s,
+                           const unsigned *at)
 {
     struct machine *m;
     const size_t n = machines_of(c->nb, &m);
@@ -190,8 +203,10 @@ static void note_unknown(struct cell *c)
                         notebook_node_name(c->nb, m[k].node), m[k].held);
 }
 
-/* at and before: by rank, of n ranks: those of the notebook's group and of the cell's world. -1: memory is out. */
-static int stand(const struct cell *c, const struct sites *s, unsigned **at, unsigned **before, unsigned *size)
+/* at and before: by rank, of n ranks: those of the notebook's group and of the cell's world. -1:
+ * memory is out. */
+static int stand(const struct cell *c, const struct sites *s, unsigned **at, unsigned **before,
+                 unsigned *size)
 {
     const struct group *g = c->nb->group;
     const size_t n = (*size = g->size > c->world ? g->size : c->world) + 1u;
@@ -233,7 +248,8 @@ static int place_missing(struct cell *c, const struct sites *s, const struct ran
         if (!g->want.no_gpu)
             note_unknown(c);
         for (unsigned k = 0; c->passing && k < c->world; k++)
-            g->rank[k].node = s->node[at[k]].node; /* the world's layout, whoever of it takes part */
+            /* the world's layout, whoever of it takes part */
+            g->rank[k].node = s->node[at[k]].node;
         rc = start_all(c, s, missing, at);
     }
     free(at);
@@ -312,7 +328,8 @@ static size_t minor_size(const char *version, size_t n)
     return second ? (size_t)(second - version) : n;
 }
 
-/* What pickles at home must unpickle there, byte code included: that takes the same minor version. */
+/* What pickles at home must unpickle there, byte code included: that takes the same minor
+ * version. */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version)
 {
     const char *ours = nb->python_version;
@@ -324,15 +341,17 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
         (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
         return;
     for (size_t k = 0; k < c->n; k++)
-        if (c->group->rank[c->member[k].rank].node == r->node && ranks_add(&all, c->member[k].rank) < 0)
+        if (c->group->rank[c->member[k].rank].node == r->node &&
+            ranks_add(&all, c->member[k].rank) < 0)
             break;
     manage_kill(nb, c->group, &all, 9, 0);
     ranks_release(&all);
-    cell_fail(c, "RankNotStarted",
-              "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
-              "CELLSPAN_REMOTE_PYTHON to a "
-              "Python %.*s there)",
-              r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
+    cell_fail(
+        c, "RankNotStarted",
+        "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
+        "CELLSPAN_REMOTE_PYTHON to a "
+        "Python %.*s there)",
+        r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
 }
 
 void start_took_too_long(struct cell *c)
@@ -347,12 +366,14 @@ void start_took_too_long(struct cell *c)
     for (size_t k = 0; k < n && c->wants_places; k++)
         if (m[k].asked) {
             m[k].asked = false;
-            cell_fail(c, "RankNotStarted", "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
+            cell_fail(c, "RankNotStarted",
+                      "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
                       notebook_node_name(c->nb, m[k].node), limit);
             return;
         }
     for (size_t k = 0; k < c->n; k++)
-        if (c->group->rank[c->member[k].rank].state == RANK_STARTING && ranks_add(&late, c->member[k].rank) < 0)
+        if (c->group->rank[c->member[k].rank].state == RANK_STARTING &&
+            ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
         cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",

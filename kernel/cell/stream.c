@@ -1,4 +1,5 @@
-/* Lines of the ranks: through merge, which folds and labels them, through pace, which gathers them, to the client. */
+/* Lines of the ranks: through merge, which folds and labels them, through pace, which gathers them,
+ * to the client. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define KEPT_MAX ((size_t)4 << 20) /* bytes of a display that is kept */
+#define KEPT_MAX        ((size_t)4 << 20) /* bytes of a display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* bars are redrawn so often at most */
 
 static void complain(int rc, const struct err *err)
@@ -43,11 +44,13 @@ static int left_out(void *arg, size_t lines, size_t displays)
 
     displays -= displays && c->kept.content.n; /* that one follows */
     if (lines)
-        stream_note(c, "%zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
-                    lines, lines > 1 ? "s are" : " is", c->count, lines > 1 ? "them" : "it");
+        stream_note(
+            c,
+            "%zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
+            lines, lines > 1 ? "s are" : " is", c->count, lines > 1 ? "them" : "it");
     if (displays)
-        stream_note(c, "%zu display%s left out here, for Jupyter's server lets no more through", displays,
-                    displays > 1 ? "s are" : " is");
+        stream_note(c, "%zu display%s left out here, for Jupyter's server lets no more through",
+                    displays, displays > 1 ? "s are" : " is");
     return 0;
 }
 
@@ -80,7 +83,8 @@ int stream_open(struct cell *c, struct err *err)
 
     if (!(c->pace = pace_create(c->nb->doors.clock, out_stream, c, err)))
         return -1;
-    if (c->nb->page && c->plan.kind != PLAN_RANKS && !(c->gap = gap_create(c->nb->doors.clock, c->nb->page, out)))
+    if (c->nb->page && c->plan.kind != PLAN_RANKS &&
+        !(c->gap = gap_create(c->nb->doors.clock, c->nb->page, out)))
         return err_set(err, "out of memory");
     return 0;
 }
@@ -90,7 +94,8 @@ static int merge_open(struct cell *c)
     const struct merge_out out = { .text = out_text, .progress = out_progress, .arg = c };
     struct err err = { "" };
 
-    if (!c->merge && !(c->merge = merge_create(c->plan.merge, &c->to, c->nb->doors.clock, out, &err)))
+    if (!c->merge &&
+        !(c->merge = merge_create(c->plan.merge, &c->to, c->nb->doors.clock, out, &err)))
         complain(-1, &err);
     return c->merge ? 0 : -1;
 }
@@ -105,7 +110,8 @@ void stream_close(struct cell *c)
     c->pace = NULL;
 }
 
-/* The bars stand in one display, which is updated in place: as text, and as HTML that keeps their columns. */
+/* The bars stand in one display, which is updated in place: as text, and as HTML that keeps their
+ * columns. */
 static void show_progress(struct cell *c)
 {
     struct buf content = BUF_INIT;
@@ -118,9 +124,11 @@ static void show_progress(struct cell *c)
     c->progress_ns = c->progress_done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
     if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 &&
         jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&
-        buf_addf(&content, "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}",
+        buf_addf(&content,
+                 "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}",
                  c->nb->run_id, (unsigned long long)c->id) == 0)
-        publish(c->nb, c->request, c->progress_shown ? "update_display_data" : "display_data", buf_slice(&content));
+        publish(c->nb, c->request, c->progress_shown ? "update_display_data" : "display_data",
+                buf_slice(&content));
     c->progress_shown = !c->progress_done;
     buf_release(&content);
 }
@@ -138,8 +146,8 @@ void stream_lines(struct cell *c, unsigned rank, const struct span *m)
     struct err err = { "" };
 
     if (merge_open(c) == 0)
-        complain(merge_lines(c->merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, (unsigned)m->v[F_LINES_FLAGS].u64,
-                             m->v[F_LINES_DATA].s, &err),
+        complain(merge_lines(c->merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+                             (unsigned)m->v[F_LINES_FLAGS].u64, m->v[F_LINES_DATA].s, &err),
                  &err);
 }
 
@@ -240,7 +248,8 @@ void stream_tick(struct cell *c)
 
 uint64_t stream_due(const struct cell *c)
 {
-    const uint64_t merge = c->merge ? merge_due_ns(c->merge) : NEVER, pace = c->pace ? pace_due_ns(c->pace) : NEVER;
+    const uint64_t merge = c->merge ? merge_due_ns(c->merge) : NEVER,
+                   pace = c->pace ? pace_due_ns(c->pace) : NEVER;
     const uint64_t bars = c->progress_due ? c->progress_ns : NEVER;
     const uint64_t gap = c->gap ? gap_due_ns(c->gap) : NEVER, text = merge < pace ? merge : pace;
     const uint64_t first = text < gap ? text : gap;

@@ -33,7 +33,8 @@ struct slice text_slice(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
 
-    return json_is_string(value) ? slice_of(json_string_value(value), json_string_length(value)) : slice_text("");
+    return json_is_string(value) ? slice_of(json_string_value(value), json_string_length(value))
+                                 : slice_text("");
 }
 
 json_t *text_joined(const char *head, struct slice text)
@@ -74,10 +75,12 @@ const char *text_signal(unsigned long signo, char out[static 24])
         int no;
         const char *name;
     } names[] = {
-        { SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },   { SIGQUIT, "SIGQUIT" }, { SIGILL, "SIGILL" },
-        { SIGTRAP, "SIGTRAP" }, { SIGABRT, "SIGABRT" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },
-        { SIGKILL, "SIGKILL" }, { SIGSEGV, "SIGSEGV" }, { SIGPIPE, "SIGPIPE" }, { SIGALRM, "SIGALRM" },
-        { SIGTERM, "SIGTERM" }, { SIGUSR1, "SIGUSR1" }, { SIGUSR2, "SIGUSR2" }, { SIGXCPU, "SIGXCPU" },
+        { SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },   { SIGQUIT, "SIGQUIT" },
+        { SIGILL, "SIGILL" },   { SIGTRAP, "SIGTRAP" }, { SIGABRT, "SIGABRT" },
+        { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },   { SIGKILL, "SIGKILL" },
+        { SIGSEGV, "SIGSEGV" }, { SIGPIPE, "SIGPIPE" }, { SIGALRM, "SIGALRM" },
+        { SIGTERM, "SIGTERM" }, { SIGUSR1, "SIGUSR1" }, { SIGUSR2, "SIGUSR2" },
+        { SIGXCPU, "SIGXCPU" },
     };
 
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)

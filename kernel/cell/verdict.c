@@ -14,7 +14,8 @@
 /* ---- what is shown ---- */
 
 /* A heading, a table, and sentences below it, a line each. */
-void check_show(struct cell *c, const char *heading, const struct grid *grid, const struct buf *notes)
+void check_show(struct cell *c, const char *heading, const struct grid *grid,
+                const struct buf *notes)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
     const char *below = notes->p ? notes->p : "";
@@ -31,8 +32,8 @@ void check_show(struct cell *c, const char *heading, const struct grid *grid, co
         log_error("check", "out of memory: a table is not shown");
     else if (cell_is_shown(c))
         publish_json(c->nb, c->request, "display_data",
-                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p, "text/html", html.p,
-                               "metadata", "transient"));
+                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p,
+                               "text/html", html.p, "metadata", "transient"));
     buf_release(&text);
     buf_release(&html);
 }
@@ -72,9 +73,10 @@ static void judge(struct check *k, bool local)
         const struct check_pair *p = &k->pair[i];
 
         if (is_local(k, p) == local)
-            figure[n++] = (struct link_figure){
-                .pair = { k->rank[p->a].rank, k->rank[p->b].rank }, .us = p->us, .gbps = p->gbps, .failed = !is_fine(p)
-            };
+            figure[n++] = (struct link_figure){ .pair = { k->rank[p->a].rank, k->rank[p->b].rank },
+                                                .us = p->us,
+                                                .gbps = p->gbps,
+                                                .failed = !is_fine(p) };
     }
     if (!figure || links_judge(figure, n, &k->medians[local]) < 0)
         log_error("check", "out of memory: links are not judged");
@@ -92,7 +94,8 @@ static long culprit(const struct check *k)
     long found = -1;
 
     for (size_t i = 0; figure && i < k->pairs; i++)
-        figure[i] = (struct link_figure){ .pair = { k->rank[k->pair[i].a].rank, k->rank[k->pair[i].b].rank },
+        figure[i] = (struct link_figure){ .pair = { k->rank[k->pair[i].a].rank,
+                                                    k->rank[k->pair[i].b].rank },
                                           .failed = !is_fine(&k->pair[i]),
                                           .state = k->pair[i].state };
     if (figure)
@@ -107,16 +110,18 @@ static void note_culprit(const struct check *k, struct buf *notes)
 
     for (size_t i = 0; rank >= 0 && i < k->n; i++)
         if ((long)k->rank[i].rank == rank)
-            check_note(notes, "all of them have rank %ld in common, on %s", rank, k->rank[i].node_name);
+            check_note(notes, "all of them have rank %ld in common, on %s", rank,
+                       k->rank[i].node_name);
 }
 
 static void name_pair(const struct check *k, const struct check_pair *p, char *out, size_t size)
 {
     if (is_local(k, p))
-        snprintf(out, size, "ranks %u and %u (%s)", k->rank[p->a].rank, k->rank[p->b].rank, k->rank[p->a].node_name);
+        snprintf(out, size, "ranks %u and %u (%s)", k->rank[p->a].rank, k->rank[p->b].rank,
+                 k->rank[p->a].node_name);
     else
-        snprintf(out, size, "ranks %u and %u (%s, %s)", k->rank[p->a].rank, k->rank[p->b].rank, k->rank[p->a].node_name,
-                 k->rank[p->b].node_name);
+        snprintf(out, size, "ranks %u and %u (%s, %s)", k->rank[p->a].rank, k->rank[p->b].rank,
+                 k->rank[p->a].node_name, k->rank[p->b].node_name);
 }
 
 static void note_slow(const struct check *k, struct buf *notes)
@@ -131,8 +136,10 @@ static void note_slow(const struct check *k, struct buf *notes)
         if (p->state != LINK_SLOW || named++ >= NAMED_MAX)
             continue;
         name_pair(k, p, who, sizeof who);
-        check_note(notes, "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us", who,
-                   p->gbps, p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
+        check_note(
+            notes,
+            "slow: %s: %.3g GB/s and %.0f us; the median of links %s nodes is %.3g GB/s and %.0f us",
+            who, p->gbps, p->us, is_local(k, p) ? "within" : "between", usual->gbps, usual->us);
     }
     if (named > NAMED_MAX)
         check_note(notes, "slow: %u links more", named - NAMED_MAX);
@@ -152,7 +159,8 @@ static void note_dead(const struct check *k, struct buf *notes)
             check_note(notes, "wrong: %s: %lld numbers arrived changed", who, (long long)p->bad);
     }
     for (size_t i = 0; i < k->ways; i++)
-        check_note(notes, "closed: from rank %u to rank %u: %s", k->way[i].from, k->way[i].to, k->way[i].why);
+        check_note(notes, "closed: from rank %u to rank %u: %s", k->way[i].from, k->way[i].to,
+                   k->way[i].why);
 }
 
 static const struct check_pair *find(const struct check *k, size_t a, size_t b)
@@ -201,13 +209,15 @@ static void note_kind(const struct check *k, bool local, struct buf *notes)
         return;
     name_pair(k, worst, who, sizeof who);
     check_note(notes, "%zu %s nodes: median %.3g GB/s, %.0f us; the slowest: %s with %.3g GB/s", n,
-               local ? "within" : "between", k->medians[local].gbps, k->medians[local].us, who, worst->gbps);
+               local ? "within" : "between", k->medians[local].gbps, k->medians[local].us, who,
+               worst->gbps);
 }
 
 void verdict_pairs(struct cell *c, struct check *k)
 {
-    static const bool right[MATRIX_MAX + 1] = { true, true, true, true, true, true, true, true, true,
-                                                true, true, true, true, true, true, true, true };
+    static const bool right[MATRIX_MAX + 1] = { true, true, true, true, true, true,
+                                                true, true, true, true, true, true,
+                                                true, true, true, true, true };
     struct grid g = { .columns = k->paired + 1, .right = right };
     struct buf notes = BUF_INIT;
     char heading[80];
@@ -223,7 +233,8 @@ void verdict_pairs(struct cell *c, struct check *k)
     note_culprit(k, &notes);
     if (k->paired <= MATRIX_MAX)
         add_matrix(&g, k);
-    snprintf(heading, sizeof heading, "%zu pairs of ranks over %s", k->pairs, k->nccl ? "NCCL" : "tcp");
+    snprintf(heading, sizeof heading, "%zu pairs of ranks over %s", k->pairs,
+             k->nccl ? "NCCL" : "tcp");
     check_show(c, heading, &g, &notes);
     grid_release(&g);
     buf_release(&notes);
@@ -234,7 +245,8 @@ void verdict_pairs(struct cell *c, struct check *k)
 void verdict_world(struct cell *c, struct check *k)
 {
     static const bool right[] = { false, true, true, true, true, true };
-    static const char *const heads[] = { "operation", "bytes", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong" };
+    static const char *const heads[] = { "operation",    "bytes",        "time (us)",
+                                         "algbw (GB/s)", "busbw (GB/s)", "wrong" };
     struct grid g = { .columns = sizeof heads / sizeof *heads, .right = right };
     struct buf notes = BUF_INIT;
     char heading[80];
@@ -280,10 +292,12 @@ bool verdict_is_bad(const struct check *k, struct buf *out)
     if (first)
         name_pair(k, first, who, sizeof who);
     if ((first &&
-         buf_addf(out, "%s: %s", who, first->error ? first->error : "what arrived was not what was sent") < 0) ||
+         buf_addf(out, "%s: %s", who,
+                  first->error ? first->error : "what arrived was not what was sent") < 0) ||
         (n > 1 && buf_addf(out, " (and %zu links more, see above)", n - 1) < 0) ||
-        (!first && buf_addf(out, "the whole world: %s",
-                            k->world_error ? k->world_error : "what arrived was not what was sent") < 0))
+        (!first &&
+         buf_addf(out, "the whole world: %s",
+                  k->world_error ? k->world_error : "what arrived was not what was sent") < 0))
         log_error("check", "out of memory: the check's failure is not told");
     return true;
 }

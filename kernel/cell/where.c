@@ -1,5 +1,6 @@
-/* %ranks where: the Python stack of each rank, equal ones told once. While a cell runs on ranks it is answered at once,
- * beside the queue, for that is when it is wanted; else it is a cell like others. */
+/* %ranks where: the Python stack of each rank, equal ones told once. While a cell runs on ranks it
+ * is answered at once, beside the queue, for that is when it is wanted; else it is a cell like
+ * others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-#define WAIT_NS    (4 * NS_PER_S) /* the agents answer for a rank that does not, after 2 s; for NCCL after 3 s */
+/* the agents answer for a rank that does not, after 2 s; for NCCL after 3 s */
+#define WAIT_NS    (4 * NS_PER_S)
 #define FRAMES_MAX 32u
 #define TEXT_MAX   (256u << 10) /* bytes of the whole answer */
 
@@ -54,8 +56,8 @@ static bool has(struct slice line, const char *text)
     return false;
 }
 
-/* The frames of the main thread, which is the last that is printed, down to the user's cell or script: what is below is
- * the worker's own. */
+/* The frames of the main thread, which is the last that is printed, down to the user's cell or
+ * script: what is below is the worker's own. */
 static size_t frames_of(const char *stack, struct slice *frame)
 {
     struct slice text = slice_text(report_main_thread(stack));
@@ -76,8 +78,8 @@ static size_t frames_of(const char *stack, struct slice *frame)
     return n;
 }
 
-/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each communicator are. All
- * nodes know the same, so each line is told once, below the stacks. */
+/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each
+ * communicator are. All nodes know the same, so each line is told once, below the stacks. */
 static int add_nccl(const char *stack, struct buf *out)
 {
     static const char says[] = "\nNCCL says:\n";
@@ -144,7 +146,8 @@ static int describe(const struct notebook *nb, const struct spot *s, struct buf 
 /* ---- the answer ---- */
 
 /* Adds the ranks from `first` on whose text is the same, and the text. */
-static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const struct spot *spot, struct buf *out)
+static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const struct spot *spot,
+                     struct buf *out)
 {
     struct ranks same = RANKS_INIT;
     int rc = 0;
@@ -170,8 +173,10 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     int rc = text && told ? 0 : -1;
 
     for (size_t k = 0; rc == 0 && k < w->n; k++)
-        rc = describe(nb, &w->spot[k], &text[k]) < 0 || (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0) ? -1
-                                                                                                                  : 0;
+        rc = describe(nb, &w->spot[k], &text[k]) < 0 ||
+                     (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0)
+                 ? -1
+                 : 0;
     for (size_t k = 0; rc == 0 && k < w->n; k++) {
         if (told[k])
             continue;
@@ -194,13 +199,15 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     return rc;
 }
 
-static void answer_request(struct notebook *nb, struct where *w, const char *ename, const char *evalue)
+static void answer_request(struct notebook *nb, struct where *w, const char *ename,
+                           const char *evalue)
 {
-    json_t *content = json_pack("{s:s, s:i, s:{}, s:[]}", "status", ename ? "error" : "ok", "execution_count",
-                                (int)w->count, "user_expressions", "payload");
+    json_t *content = json_pack("{s:s, s:i, s:{}, s:[]}", "status", ename ? "error" : "ok",
+                                "execution_count", (int)w->count, "user_expressions", "payload");
 
     if (ename) {
-        json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", ename, "evalue", evalue, "traceback",
+        json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", ename, "evalue", evalue,
+                                  "traceback",
                                   json_sprintf("\033[0;31m%s\033[0m: %s", ename, evalue));
 
         json_object_update(content, error);
@@ -310,7 +317,9 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
     if (rc == 0 && !(w->spot = calloc(ranks_count(&which) + 1, sizeof *w->spot)))
         rc = err_set(err, "out of memory");
     for (long k = ranks_next(&which, 0); rc == 0 && k >= 0; k = ranks_next(&which, (unsigned)k + 1))
-        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k, .passing = g != nb->group, .worker = g->rank[k].worker };
+        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k,
+                                         .passing = g != nb->group,
+                                         .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {
         w->id = nb->next_cell++;
@@ -355,10 +364,12 @@ static void record(struct notebook *nb, const struct where *w, struct slice code
     notebook_send(nb, SPAN_WORKER_HOME, &m);
 }
 
-static void answer_beside(struct notebook *nb, struct request *r, const char *spec, struct slice code)
+static void answer_beside(struct notebook *nb, struct request *r, const char *spec,
+                          struct slice code)
 {
     const bool silent = json_is_true(json_object_get(request_content(r), "silent"));
-    const bool store = !silent && !json_is_false(json_object_get(request_content(r), "store_history"));
+    const bool store = !silent &&
+                       !json_is_false(json_object_get(request_content(r), "store_history"));
     struct err err = { "" };
     struct where *w = where_create(nb, spec, &err);
     struct where refused = { .count = nb->count + store, .r = r };
@@ -406,7 +417,8 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
         if (s->worker != worker || !s->waiting)
             continue;
         s->waiting = false;
-        s->text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "", m->v[F_STACK_TEXT].s.n);
+        s->text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
+                          m->v[F_STACK_TEXT].s.n);
         w->waiting--;
     }
     if (w)

@@ -11,8 +11,8 @@
 #include "kernel/jupyter/outbound.h"
 
 #define FRAMES_PER_TURN 256u
-#define LINGER_MS 500
-#define RECONNECT_MS 5 /* the kernel binds a few milliseconds after we connect */
+#define LINGER_MS       500
+#define RECONNECT_MS    5 /* the kernel binds a few milliseconds after we connect */
 
 struct channel_state {
     struct client *client;
@@ -57,10 +57,11 @@ static void readable(struct loop *loop, void *arg)
     }
 }
 
-static int channel_open(struct client *c, struct loop *loop, enum client_channel channel, const struct connection *to,
-                        struct err *err)
+static int channel_open(struct client *c, struct loop *loop, enum client_channel channel,
+                        const struct connection *to, struct err *err)
 {
-    static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB, PORT_STDIN };
+    static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB,
+                                                     PORT_STDIN };
     static const char *const name[CLIENT_CHANNELS] = { "shell", "control", "iopub", "stdin" };
     const int unbounded = 0, reconnect_ms = RECONNECT_MS, linger_ms = LINGER_MS;
     struct channel_state *s = &c->channel[channel];
@@ -70,8 +71,9 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
     s->channel = channel;
     if (connection_endpoint(to, port[channel], endpoint, err) < 0)
         return -1;
+    /* one routing id for all channels: questions find us by it */
     if (!(s->socket = zmq_socket(c->context, channel == CLIENT_IOPUB ? ZMQ_SUB : ZMQ_DEALER)) ||
-        zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 || /* of all the same: questions find us by it */
+        zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 ||
         zmq_setsockopt(s->socket, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof reconnect_ms) < 0 ||
         zmq_setsockopt(s->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) < 0 ||
         zmq_setsockopt(s->socket, ZMQ_RCVHWM, &unbounded, sizeof unbounded) < 0 ||
@@ -82,7 +84,8 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
     return (s->watch = loop_zmq(loop, s->socket, readable, s, err)) ? 0 : -1;
 }
 
-struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f, void *arg, struct err *err)
+struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f,
+                             void *arg, struct err *err)
 {
     struct client *c = calloc(1, sizeof *c);
 
@@ -91,7 +94,8 @@ struct client *client_create(struct loop *loop, const struct connection *to, cli
     c->f = f;
     c->arg = arg;
     random_uuid(c->id);
-    if (jupyter_session_init(&c->session, c->id, "cellspan", slice_of(to->key, to->key_size), err) < 0)
+    if (jupyter_session_init(&c->session, c->id, "cellspan", slice_of(to->key, to->key_size), err) <
+        0)
         goto undo;
     c->session_ready = true;
     if (!(c->context = zmq_ctx_new())) {
@@ -138,7 +142,8 @@ static int asked_set(struct client *c, struct slice header)
     return c->asked ? 0 : -1;
 }
 
-int client_send(struct client *c, enum client_channel channel, const char *type, struct slice content, struct err *err)
+int client_send(struct client *c, enum client_channel channel, const char *type,
+                struct slice content, struct err *err)
 {
     struct slice frame[JUPYTER_OUT_FRAMES];
     struct outbound *o;
@@ -146,7 +151,8 @@ int client_send(struct client *c, enum client_channel channel, const char *type,
     int rc;
 
     clock_iso8601(date);
-    if (jupyter_encode(&c->session, type, date, slice_text(""), slice_text(""), content, frame, err) < 0)
+    if (jupyter_encode(&c->session, type, date, slice_text(""), slice_text(""), content, frame,
+                       err) < 0)
         return -1;
     if (channel == CLIENT_SHELL && asked_set(c, frame[JUPYTER_OUT_HEADER]) < 0)
         return err_set(err, "out of memory");

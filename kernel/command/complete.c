@@ -94,7 +94,8 @@ static void complete_run(char *const *word, size_t n)
         }
         wants = option_of(word[i], &attached);
         path = strcmp(word[i], python) == 0;
-        if (word[i][0] != '-' || strcmp(word[i], "--") == 0 || (wants && wants->kind == OPTION_MODULE)) {
+        if (word[i][0] != '-' || strcmp(word[i], "--") == 0 ||
+            (wants && wants->kind == OPTION_MODULE)) {
             puts(":files"); /* the script, or its arguments */
             return;
         }

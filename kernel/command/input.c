@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 
-#define CHUNK    4096u
+#define CHUNK          4096u
 #define LINE_MAX_BYTES (8u << 20) /* of one line; what is longer comes in pieces */
 
 struct input {

@@ -22,20 +22,25 @@ struct install {
 
 const struct option_row install_rows[] = {
     { "user", NULL, "for this user (default)", offsetof(struct install, user) },
-    { "sys-prefix", NULL, "for the chosen Python's environment (its sys.prefix)", offsetof(struct install, sys_prefix) },
-    { "prefix", "DIR", "below DIR, in DIR/share/jupyter/kernels", offsetof(struct install, prefix) },
+    { "sys-prefix", NULL, "for the chosen Python's environment (its sys.prefix)",
+      offsetof(struct install, sys_prefix) },
+    { "prefix", "DIR", "below DIR, in DIR/share/jupyter/kernels",
+      offsetof(struct install, prefix) },
     { "python", "PATH", "the notebook's Python, 3.9 or newer (default: the active environment's)",
       offsetof(struct install, python) },
     { "name", "NAME", "the kernel's name (cellspan)", offsetof(struct install, name) },
-    { "display-name", "TEXT", "what launchers show (Python (cellspan))", offsetof(struct install, display_name) },
+    { "display-name", "TEXT", "what launchers show (Python (cellspan))",
+      offsetof(struct install, display_name) },
     { "help", NULL, "this text", offsetof(struct install, help) },
     { NULL, NULL, NULL, 0 },
 };
 
 const struct option_row uninstall_rows[] = {
     { "user", NULL, "this user's (default)", offsetof(struct install, user) },
-    { "sys-prefix", NULL, "that of the chosen Python's environment (its sys.prefix)", offsetof(struct install, sys_prefix) },
-    { "prefix", "DIR", "that below DIR, in DIR/share/jupyter/kernels", offsetof(struct install, prefix) },
+    { "sys-prefix", NULL, "that of the chosen Python's environment (its sys.prefix)",
+      offsetof(struct install, sys_prefix) },
+    { "prefix", "DIR", "that below DIR, in DIR/share/jupyter/kernels",
+      offsetof(struct install, prefix) },
     { "python", "PATH", "whose environment --sys-prefix means (default: the active environment's)",
       offsetof(struct install, python) },
     { "name", "NAME", "the kernel's name (cellspan)", offsetof(struct install, name) },
@@ -45,16 +50,18 @@ const struct option_row uninstall_rows[] = {
 
 static void show_uninstall_help(void)
 {
-    puts("usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
-         "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
+    puts(
+        "usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
+        "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
     option_help(uninstall_rows);
 }
 
 static void show_help(void)
 {
-    puts("usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
-         "                        [--display-name TEXT]\n\n"
-         "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
+    puts(
+        "usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
+        "                        [--display-name TEXT]\n\n"
+        "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
     option_help(install_rows);
 }
 
@@ -75,13 +82,16 @@ static int check(struct install *o, struct err *err)
 static int install_for(const struct install *o, const struct interpreter *python, struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
-    char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err) : NULL;
+    char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err)
+                       : NULL;
     char *package = kernel ? package_moved(kernel) : NULL;
-    const struct kernelspec spec = { kernel, python->path, python->version, o->display_name, package };
+    const struct kernelspec spec = { kernel, python->path, python->version, o->display_name,
+                                     package };
     int rc = dir ? kernelspec_write(dir, &spec, err) : -1;
 
     if (!rc)
-        printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir, python->path, python->version);
+        printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir,
+               python->path, python->version);
     free(package);
     free(dir);
     free(kernel);

@@ -11,8 +11,9 @@
 #include "base/buf.h"
 #include "base/process.h"
 
-/* What the interpreter says about itself, one JSON object. The text has to run on every Python there ever was, so that
- * an old one is told apart from a broken one. Each module stands with its distribution and the oldest that will do. */
+/* What the interpreter says about itself, one JSON object. The text has to run on every Python
+ * there ever was, so that an old one is told apart from a broken one. Each module stands with its
+ * distribution and the oldest that will do. */
 static const char probe[] =
     "import json, os, sys\n"
     "needs = [('IPython', 'ipython', 8), ('comm', 'comm', 0), ('cloudpickle', 'cloudpickle', 2),\n"
@@ -102,8 +103,8 @@ static char *default_python(void)
     return found || access(CELLSPAN_PYTHON, X_OK) ? found : strdup(CELLSPAN_PYTHON);
 }
 
-/* Makes a path that the user wrote absolute and keeps its links: a venv's python is a link, and only its name says
- * which venv it belongs to. */
+/* Makes a path that the user wrote absolute and keeps its links: a venv's python is a link, and
+ * only its name says which venv it belongs to. */
 static char *absolute(const char *path)
 {
     char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
@@ -164,23 +165,26 @@ static json_t *ask(const char *python, struct err *err)
     buf_release(&said);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return answer ? answer : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
-                                      WIFSIGNALED(status) ? "signal" : "exit code",
-                                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return answer ? answer
+                  : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
+                             WIFSIGNALED(status) ? "signal" : "exit code",
+                             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* Says what is missing and the command that installs it; a Python that the system manages gets a venv instead. */
+/* Says what is missing and the command that installs it; a Python that the system manages gets a
+ * venv instead. */
 static int refuse(const char *python, json_t *lacks, bool managed, struct err *err)
 {
     struct buf names = BUF_INIT;
     json_t *name;
     size_t i;
 
-    json_array_foreach(lacks, i, name)
-        if (buf_addf(&names, "%s%s", i ? " " : "", json_string_value(name))) {
-            buf_release(&names);
-            return err_set(err, "out of memory");
-        }
+    json_array_foreach(lacks, i,
+                       name) if (buf_addf(&names, "%s%s", i ? " " : "", json_string_value(name)))
+    {
+        buf_release(&names);
+        return err_set(err, "out of memory");
+    }
     if (managed)
         err_set(err,
                 "%s lacks %s, and its packages are the system's. Make an environment:\n"
@@ -188,23 +192,27 @@ static int refuse(const char *python, json_t *lacks, bool managed, struct err *e
                 "and choose it: --python ~/cellspan-env/bin/python",
                 python, names.p, python, names.p);
     else
-        err_set(err, "%s lacks %s. Install what is missing:\n  %s -m pip install %s", python, names.p, python, names.p);
+        err_set(err, "%s lacks %s. Install what is missing:\n  %s -m pip install %s", python,
+                names.p, python, names.p);
     buf_release(&names);
     return -1;
 }
 
-/* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and stays. */
+/* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and
+ * stays. */
 static int judge(struct interpreter *p, json_t *answer, bool named, struct err *err)
 {
     const char *version = NULL, *prefix = NULL, *executable = NULL;
     int old = 0, managed = 0;
     json_t *lacks = NULL;
 
-    if (json_unpack(answer, "{s:s, s:s, s:s, s:b, s:b, s:o}", "version", &version, "prefix", &prefix, "executable",
-                    &executable, "old", &old, "managed", &managed, "lacks", &lacks))
+    if (json_unpack(answer, "{s:s, s:s, s:s, s:b, s:b, s:o}", "version", &version, "prefix",
+                    &prefix, "executable", &executable, "old", &old, "managed", &managed, "lacks",
+                    &lacks))
         return err_set(err, "%s does not work as a Python: its answer is not understood", p->path);
     if (old)
-        return err_set(err, "%s is Python %s; 3.9 or newer is needed: --python PATH", p->path, version);
+        return err_set(err, "%s is Python %s; 3.9 or newer is needed: --python PATH", p->path,
+                       version);
     if (json_array_size(lacks))
         return refuse(p->path, lacks, managed, err);
     if (!named && *executable == '/') {

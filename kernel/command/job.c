@@ -1,9 +1,11 @@
 /* job.c - the life of `cellspan run`:
  *
- *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle -> shutdown_request -> it ends
+ *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->
+ *   shutdown_request -> it ends
  *
- * The kernel is told our pid: it ends when we do, however that happens. It has a session of its own, so that Ctrl-C comes
- * to us alone: the first two become interrupt_requests (the second makes the kernel kill what hangs), the third ends all. */
+ * The kernel is told our pid: it ends when we do, however that happens. It has a session of its
+ * own, so that Ctrl-C comes to us alone: the first two become interrupt_requests (the second makes
+ * the kernel kill what hangs), the third ends all. */
 #include "kernel/command/job.h"
 
 #include <errno.h>
@@ -24,9 +26,9 @@
 #include "kernel/command/package.h"
 #include "kernel/command/show.h"
 
-#define START_NS (30 * NS_PER_S)    /* until the kernel welcomes us */
+#define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
-#define KEY_BYTES 32u
+#define KEY_BYTES   32u
 #define INTERRUPTED 130
 
 struct job {
@@ -71,7 +73,8 @@ static void leave(struct job *j)
     j->leaving = true;
     show_finish(j->show);
     loop_timer_again(j->limit, SHUTDOWN_NS);
-    if (client_send(j->client, CLIENT_CONTROL, "shutdown_request", slice_text("{\"restart\":false}"), &err) < 0)
+    if (client_send(j->client, CLIENT_CONTROL, "shutdown_request",
+                    slice_text("{\"restart\":false}"), &err) < 0)
         kernel_kill(j);
 }
 
@@ -84,10 +87,12 @@ static void ask(struct job *j)
     j->asked = true;
     loop_timer_off(j->limit);
     if (buf_add_text(&content, "{\"code\":") < 0 || jupyter_quote(&content, j->code) < 0 ||
-        buf_add_text(&content, ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
-                               "\"allow_stdin\":true,\"cellspan_stdin\":true,\"stop_on_error\":true}") < 0)
+        buf_add_text(&content,
+                     ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
+                     "\"allow_stdin\":true,\"cellspan_stdin\":true,\"stop_on_error\":true}") < 0)
         err_set(&err, "out of memory");
-    else if (client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err) == 0)
+    else if (client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err) ==
+             0)
         err.text[0] = '\0';
     buf_release(&content);
     if (err.text[0])
@@ -139,7 +144,8 @@ static void line_read(void *arg, struct slice line, bool over)
     struct err err = { "" };
     int rc = -1;
 
-    if (buf_add_text(&content, "{\"value\":") < 0 || jupyter_quote(&content, over ? slice_text("\004") : line) < 0 ||
+    if (buf_add_text(&content, "{\"value\":") < 0 ||
+        jupyter_quote(&content, over ? slice_text("\004") : line) < 0 ||
         buf_add_text(&content, "}") < 0)
         err_set(&err, "out of memory");
     else
@@ -174,7 +180,8 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         j->idle = j->idle || (state && strcmp(state, "idle") == 0);
     else if (channel == CLIENT_IOPUB)
         show_message(j->show, type, content);
-    if (show_broken(j->show)) /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
+    /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
+    if (show_broken(j->show))
         ended_by(j, SIGPIPE);
     if (j->replied && j->idle)
         leave(j);
@@ -203,7 +210,8 @@ static void child_ended(struct loop *loop, void *arg)
         return;
     j->kernel = 0;
     if (!j->leaving && WIFSIGNALED(status))
-        err_set(&j->err, "the kernel was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        err_set(&j->err, "the kernel was ended by signal %d (%s)", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
     else if (!j->leaving)
         err_set(&j->err, "the kernel ended by itself (exit status %d)", WEXITSTATUS(status));
     loop_stop(loop);
@@ -220,7 +228,8 @@ static void interrupted(struct loop *loop, void *arg)
         j->status = INTERRUPTED;
         j->leaving = true;
         kernel_kill(j);
-    } else if (client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text("{}"), &err) < 0) {
+    } else if (client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text("{}"), &err) <
+               0) {
         fail(j, &err);
     }
 }
@@ -233,7 +242,8 @@ static void pass_on(struct job *j, int signo)
 
     snprintf(content, sizeof content, "{\"cellspan_signal\":%d}", signo);
     if (!j->asked || j->leaving || j->passed_on ||
-        client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), &err) < 0) {
+        client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), &err) <
+            0) {
         ended_by(j, signo);
         return;
     }
@@ -264,7 +274,8 @@ static int connection_make(struct job *j, struct err *err)
     c->key_size = 2 * KEY_BYTES;
     for (unsigned port = 0; port < PORTS; port++)
         c->port[port] = port + 1;
-    if (!(j->dir = runtime_dir_create(&j->lock, err)) || !(c->ip = runtime_path(j->dir, "jupyter", err)) ||
+    if (!(j->dir = runtime_dir_create(&j->lock, err)) ||
+        !(c->ip = runtime_path(j->dir, "jupyter", err)) ||
         !(j->file = runtime_path(j->dir, "connection.json", err)))
         return -1;
     if (!(c->key = malloc(2 * KEY_BYTES + 1)) || !(c->file = strdup(j->file)))
@@ -279,7 +290,8 @@ static int kernel_start(struct job *j, const struct interpreter *python, struct 
 {
     char *kernel = runtime_find("cellspan-kernel", err);
     char pid[32];
-    const char *argv[] = { kernel, "--python", python->path, "--python-version", python->version, "-f", j->file, NULL };
+    const char *argv[] = { kernel,          "--python", python->path, "--python-version",
+                           python->version, "-f",       j->file,      NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     char *package;
 
@@ -306,7 +318,10 @@ static int job_start(struct job *j, const struct interpreter *python, struct err
     static const struct {
         int signo;
         loop_f f;
-    } on[] = { { SIGCHLD, child_ended }, { SIGINT, interrupted }, { SIGTERM, terminated }, { SIGHUP, hung_up } };
+    } on[] = { { SIGCHLD, child_ended },
+               { SIGINT, interrupted },
+               { SIGTERM, terminated },
+               { SIGHUP, hung_up } };
 
     if (!(j->show = show_create()))
         return err_set(err, "out of memory");
@@ -317,7 +332,8 @@ static int job_start(struct job *j, const struct interpreter *python, struct err
     for (size_t i = 0; i < sizeof on / sizeof *on; i++)
         if (!(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
             return -1;
-    if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) || kernel_start(j, python, err) < 0)
+    if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) ||
+        kernel_start(j, python, err) < 0)
         return -1;
     return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
 }

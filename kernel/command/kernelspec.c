@@ -69,7 +69,8 @@ int kernelspec_check_name(const char *name, struct err *err)
     while (isalnum((unsigned char)*c) || (*c && strchr("._-", *c)))
         c++;
     if (*c || c == name || strlen(name) > 200 || !strcmp(name, ".") || !strcmp(name, ".."))
-        return err_set(err, "--name %s: a kernel's name has letters, digits, '.', '_' and '-' only", *name ? name : "''");
+        return err_set(err, "--name %s: a kernel's name has letters, digits, '.', '_' and '-' only",
+                       *name ? name : "''");
     return 0;
 }
 
@@ -109,7 +110,8 @@ static int write_whole(int fd, struct slice content)
     return fchmod(fd, 0644);
 }
 
-/* Beside its place first, then renamed to it: a server that reads at this moment sees the old file or the new. */
+/* Beside its place first, then renamed to it: a server that reads at this moment sees the old file
+ * or the new. */
 static int put_file(const char *dir, const char *name, struct slice content, struct err *err)
 {
     struct buf path = BUF_INIT, draft = BUF_INIT;
@@ -136,14 +138,18 @@ out:
     return rc;
 }
 
-/* Jupyter's kernel.json; interrupts come as messages, since a kernel's signal would not reach another machine. */
+/* Jupyter's kernel.json; interrupts come as messages, since a kernel's signal would not reach
+ * another machine. */
 static char *format_spec(const struct kernelspec *spec)
 {
-    json_t *root = json_pack("{s:[s,s,s,s,s,s,s], s:s, s:s, s:s, s:s, s:{s:[s]}}", "argv", spec->kernel, "--python",
-                             spec->python, "--python-version", spec->version, "-f", "{connection_file}", "display_name",
+    json_t *root = json_pack("{s:[s,s,s,s,s,s,s], s:s, s:s, s:s, s:s, s:{s:[s]}}", "argv",
+                             spec->kernel, "--python", spec->python, "--python-version",
+                             spec->version, "-f", "{connection_file}", "display_name",
                              spec->display_name, "language", "python", "interrupt_mode", "message",
-                             "kernel_protocol_version", "5.4", "metadata", "supported_encryption", "curve");
-    json_t *env = root && spec->package ? json_pack("{s:s}", "CELLSPAN_PYTHONPATH", spec->package) : NULL;
+                             "kernel_protocol_version", "5.4", "metadata", "supported_encryption",
+                             "curve");
+    json_t *env = root && spec->package ? json_pack("{s:s}", "CELLSPAN_PYTHONPATH", spec->package)
+                                        : NULL;
     const bool whole = root && (!spec->package || (env && !json_object_set(root, "env", env)));
     char *text = whole ? json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
 
@@ -158,12 +164,15 @@ int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err 
     int rc;
 
     if (!text)
-        return err_set(err, "the kernelspec can't be written as JSON: a path or the display name is not UTF-8");
+        return err_set(
+            err,
+            "the kernelspec can't be written as JSON: a path or the display name is not UTF-8");
     rc = make_dirs(dir, err);
     for (const struct logo *logo = logos; !rc && logo->name; logo++)
         rc = put_file(dir, logo->name, logo->image, err);
     if (!rc)
-        rc = put_file(dir, "kernel.json", slice_text(text), err); /* last: with it the kernel is there */
+        /* last: with it the kernel is there */
+        rc = put_file(dir, "kernel.json", slice_text(text), err);
     free(text);
     return rc;
 }
@@ -177,13 +186,17 @@ static int is_ours(const char *path, struct err *err)
     int rc;
 
     if (access(path, F_OK))
-        return err_set(err, "there is no %s; --user, --sys-prefix and --prefix DIR say where to look, --name which kernel", path);
+        return err_set(
+            err,
+            "there is no %s; --user, --sys-prefix and --prefix DIR say where to look, --name which kernel",
+            path);
     if (!(root = json_load_file(path, 0, &why)))
         return err_set(err, "can't read %s: %s", path, why.text);
     program = json_string_value(json_array_get(json_object_get(root, "argv"), 0));
     rc = program && !strcmp(path_name(program), "cellspan-kernel")
              ? 0
-             : err_set(err, "%s is no kernel of cellspan's: it starts %s", path, program ? program : "nothing");
+             : err_set(err, "%s is no kernel of cellspan's: it starts %s", path,
+                       program ? program : "nothing");
     json_decref(root);
     return rc;
 }
@@ -191,7 +204,8 @@ static int is_ours(const char *path, struct err *err)
 int kernelspec_remove(const char *dir, struct err *err)
 {
     struct buf path = BUF_INIT;
-    int rc = buf_addf(&path, "%s/kernel.json", dir) ? err_set(err, "out of memory") : is_ours(path.p, err);
+    int rc = buf_addf(&path, "%s/kernel.json", dir) ? err_set(err, "out of memory")
+                                                    : is_ours(path.p, err);
 
     if (!rc && unlink(path.p)) /* first: with it the kernel is gone */
         rc = err_set(err, "can't remove %s: %s", path.p, strerror(errno));

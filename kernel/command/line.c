@@ -1,8 +1,9 @@
 /* line.c - quoting.
  *
- * Home expands a line that holds a brace or a dollar with IPython's DollarFormatter. Doubled braces become single ones. A
- * dollar before a word becomes the word's value, and two become one dollar, but only where an even number of single quotes
- * follows in the same piece; the pieces end at braces. Elsewhere dollars stay as they are. */
+ * Home expands a line that holds a brace or a dollar with IPython's DollarFormatter. Doubled braces
+ * become single ones. A dollar before a word becomes the word's value, and two become one dollar,
+ * but only where an even number of single quotes follows in the same piece; the pieces end at
+ * braces. Elsewhere dollars stay as they are. */
 #include "kernel/command/line.h"
 
 #include <stdbool.h>
@@ -10,7 +11,8 @@
 
 static bool plain(const char *word)
 {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 
     return *word && strspn(word, safe) == strlen(word);
 }
@@ -22,15 +24,16 @@ static int word_quote(struct buf *out, const char *word)
     if (buf_add(out, "\"", 1) < 0)
         return -1;
     for (; *word; word++)
-        if (((*word == '"' || *word == '\\') && buf_add(out, "\\", 1) < 0) || buf_add(out, word, 1) < 0)
+        if (((*word == '"' || *word == '\\') && buf_add(out, "\\", 1) < 0) ||
+            buf_add(out, word, 1) < 0)
             return -1;
     return buf_add(out, "\"", 1);
 }
 
 static bool of_word(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
-           (unsigned char)c >= 0x80;
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '.' || (unsigned char)c >= 0x80;
 }
 
 /* Is the number of single quotes from here to the next brace even? */
@@ -49,7 +52,8 @@ static int guard(struct buf *out, const char *line)
     const bool expands = strpbrk(line, "{$") != NULL;
 
     for (; *line; line++) {
-        const bool twice = *line == '{' || *line == '}' || (*line == '$' && of_word(line[1]) && even_quotes(line));
+        const bool twice = *line == '{' || *line == '}' ||
+                           (*line == '$' && of_word(line[1]) && even_quotes(line));
 
         if (buf_add(out, line, 1) < 0 || (expands && twice && buf_add(out, line, 1) < 0))
             return -1;

@@ -28,7 +28,9 @@ static void show_help(FILE *to)
     fputs("usage: cellspan COMMAND [options]\n\n", to);
     for (const struct subcommand *s = subcommands; s < subcommands + COUNT; s++)
         fprintf(to, "  %-12s %s\n", s->name, s->help);
-    fputs("\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n", to);
+    fputs(
+        "\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n",
+        to);
 }
 
 static const struct subcommand *find(const char *name)
@@ -74,7 +76,8 @@ static int complete(char **word)
     struct complete_command commands[COUNT];
 
     for (size_t i = 0; i < COUNT; i++)
-        commands[i] = (struct complete_command){ subcommands[i].name, subcommands[i].help, subcommands[i].rows };
+        commands[i] = (struct complete_command){ subcommands[i].name, subcommands[i].help,
+                                                 subcommands[i].rows };
     complete_print(commands, COUNT, word);
     return 0;
 }

@@ -6,7 +6,8 @@
 #include "magics/suggest.h"
 
 /* The row whose name starts with the n bytes; a whole name wins. NULL: none, or *many of them. */
-static const struct option_row *row_find(const struct option_row *rows, const char *name, size_t n, unsigned *many)
+static const struct option_row *row_find(const struct option_row *rows, const char *name, size_t n,
+                                         unsigned *many)
 {
     const struct option_row *found = NULL;
 
@@ -27,7 +28,8 @@ static const struct option_row *row_find(const struct option_row *rows, const ch
 #define ROWS_MAX 16u
 
 /* name: n bytes of the token. */
-static int unknown(const struct option_row *rows, const char *name, size_t n, unsigned many, struct err *err)
+static int unknown(const struct option_row *rows, const char *name, size_t n, unsigned many,
+                   struct err *err)
 {
     const char *names[ROWS_MAX];
     char asked[SUGGEST_MAX + 1];
@@ -46,7 +48,8 @@ static int unknown(const struct option_row *rows, const char *name, size_t n, un
 }
 
 /* Takes argv[*at], and the argument after it where the option has a value of its own. */
-static int take(const struct option_row *rows, int argc, char **argv, int *at, void *into, struct err *err)
+static int take(const struct option_row *rows, int argc, char **argv, int *at, void *into,
+                struct err *err)
 {
     const char *token = strcmp(argv[*at], "-h") ? argv[*at] : "--help";
     const char *equals = strchr(token, '=');
@@ -86,7 +89,8 @@ void option_help(const struct option_row *rows)
     char left[64];
 
     for (const struct option_row *row = rows; row->name; row++) {
-        snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "", row->value ? row->value : "");
+        snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
+                 row->value ? row->value : "");
         printf("  %-22s %s\n", left, row->help);
     }
 }

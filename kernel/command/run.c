@@ -1,5 +1,6 @@
-/* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the magic's affair; here it is
- * only looked through for --python and --help, and parsed once so that a mistake is told before anything starts. */
+/* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the
+ * magic's affair; here it is only looked through for --python and --help, and parsed once so that a
+ * mistake is told before anything starts. */
 #include "kernel/command/run.h"
 
 #include <errno.h>
@@ -26,14 +27,15 @@ static char env_option[] = "--env";
 struct run {
     const char *python; /* borrowed from argv; NULL: the default one */
     bool help;
-    char **word;        /* what goes on the option line; owned array of borrowed words */
+    char **word; /* what goes on the option line; owned array of borrowed words */
     size_t n;
     char *set[SET_MAX]; /* owned, n_set of them: words that are not argv's */
     size_t n_set;
     const char *script; /* the first that is no option; "" when there is none */
 };
 
-/* How many words from argv[i] belong to this option: itself and, where the table says so, its value. */
+/* How many words from argv[i] belong to this option: itself and, where the table says so, its
+ * value. */
 static int option_words(char **argv, int i)
 {
     const char *attached = NULL;
@@ -110,7 +112,9 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
         }
         if (strncmp(argv[i], python, sizeof python - 1) == 0 &&
             (argv[i][sizeof python - 1] == '=' || !argv[i][sizeof python - 1])) {
-            r->python = argv[i][sizeof python - 1] ? argv[i] + sizeof python : i + 1 < argc ? argv[++i] : "";
+            r->python = argv[i][sizeof python - 1] ? argv[i] + sizeof python
+                        : i + 1 < argc             ? argv[++i]
+                                                   : "";
             i++;
             if (!*r->python)
                 return err_set(err, "--python: needs a value (--python PATH)");
@@ -121,7 +125,8 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
         if (rc)
             continue;
         if (needs_cell(argv[i]))
-            return err_set(err, "%.*s: only in a notebook, on top of a cell", (int)strcspn(argv[i], "="), argv[i]);
+            return err_set(err, "%.*s: only in a notebook, on top of a cell",
+                           (int)strcspn(argv[i], "="), argv[i]);
         for (int more = option_words(argv, i); more > 0; more--)
             r->word[r->n++] = argv[i++];
     }
@@ -137,11 +142,12 @@ static void show_help(void)
 {
     char *options = plan_line_options("distribute");
 
-    puts("usage: cellspan run [options] script.py [args...]\n"
-         "       cellspan run [options] -m module [args...]\n\n"
-         "Runs a script, or a module, on many ranks at once, with the environment that torchrun would set, and merges what "
-         "they print.\n\n"
-         "      --python PATH         the ranks' Python (the active environment's)");
+    puts(
+        "usage: cellspan run [options] script.py [args...]\n"
+        "       cellspan run [options] -m module [args...]\n\n"
+        "Runs a script, or a module, on many ranks at once, with the environment that torchrun would set, and merges what "
+        "they print.\n\n"
+        "      --python PATH         the ranks' Python (the active environment's)");
     if (options)
         fputs(options, stdout);
     free(options);
@@ -160,8 +166,8 @@ static void in_own_words(struct err *err)
     snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s", ours, rest);
 }
 
-/* The line is what will be sent; parsing it here costs microseconds and answers at once. script: the first word that is
- * no option, as it was given. */
+/* The line is what will be sent; parsing it here costs microseconds and answers at once. script:
+ * the first word that is no option, as it was given. */
 static int check(struct slice line, const char *script, struct err *err)
 {
     struct plan plan;
@@ -171,12 +177,14 @@ static int check(struct slice line, const char *script, struct err *err)
     if (plan_peek(line, &options) != 1)
         return err_set(err, "these arguments can't be passed on");
     if (!*script)
-        return err_set(err, "which script? (cellspan run [options] script.py [args...], or -m module)");
+        return err_set(err,
+                       "which script? (cellspan run [options] script.py [args...], or -m module)");
     if (plan_parse(line, options, &plan, err) < 0) {
         in_own_words(err);
         return -1;
     }
-    if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 && access(script, R_OK) < 0)
+    if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 &&
+        access(script, R_OK) < 0)
         rc = err_set(err, "%s: %s", script, strerror(errno));
     plan_release(&plan);
     return rc;
@@ -207,7 +215,8 @@ int command_run(int argc, char **argv)
         if (r.help) {
             show_help();
             status = 0;
-        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 && check(buf_slice(&line), r.script, &err) == 0) {
+        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 &&
+                   check(buf_slice(&line), r.script, &err) == 0) {
             status = run(&r, buf_slice(&line), &err);
         }
     }

@@ -1,5 +1,5 @@
-/* show.c - streams leave as they come. A display with an id is a picture that is drawn again and again: its last state is
- * shown at the end. */
+/* show.c - streams leave as they come. A display with an id is a picture that is drawn again and
+ * again: its last state is shown at the end. */
 #include "kernel/command/show.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define PICTURES_MAX 256u
 
 struct picture {
-    char *id;        /* owned */
+    char *id; /* owned */
     struct buf text;
 };
 
@@ -65,7 +65,8 @@ static void stream(struct show *s, const json_t *content)
     const json_t *text = json_object_get(content, "text");
 
     if (name && json_is_string(text))
-        write_all(s, strcmp(name, "stderr") == 0 ? 2 : 1, json_string_value(text), json_string_length(text));
+        write_all(s, strcmp(name, "stderr") == 0 ? 2 : 1, json_string_value(text),
+                  json_string_length(text));
 }
 
 static void print_line(struct show *s, int fd, struct slice text)
@@ -77,10 +78,13 @@ static void print_line(struct show *s, int fd, struct slice text)
 
 static int add_string(struct buf *text, const json_t *value)
 {
-    return json_is_string(value) ? buf_add(text, json_string_value(value), json_string_length(value)) : 0;
+    return json_is_string(value)
+               ? buf_add(text, json_string_value(value), json_string_length(value))
+               : 0;
 }
 
-/* A bundle's values may be lists of lines. The text is empty where there is none; the caller's to release. */
+/* A bundle's values may be lists of lines. The text is empty where there is none; the caller's to
+ * release. */
 static struct buf plain_text(const json_t *content)
 {
     const json_t *value = json_object_get(json_object_get(content, "data"), "text/plain");
@@ -89,9 +93,7 @@ static struct buf plain_text(const json_t *content)
     size_t i;
     int rc = add_string(&text, value);
 
-    json_array_foreach(value, i, line)
-        if (rc == 0)
-            rc = add_string(&text, line);
+    json_array_foreach(value, i, line) if (rc == 0) rc = add_string(&text, line);
     return text;
 }
 
@@ -107,7 +109,8 @@ static struct picture *picture_find(struct show *s, const char *id)
 
 static void display(struct show *s, const json_t *content, bool update)
 {
-    const char *id = json_string_value(json_object_get(json_object_get(content, "transient"), "display_id"));
+    const char *id = json_string_value(
+        json_object_get(json_object_get(content, "transient"), "display_id"));
     struct picture *p = id ? picture_find(s, id) : NULL;
     struct buf text = plain_text(content);
 
@@ -147,9 +150,8 @@ static void error(struct show *s, const json_t *content)
     size_t i;
     int rc = 0;
 
-    json_array_foreach(traceback, i, line)
-        if (rc == 0 && (rc = add_string(&text, line)) == 0)
-            rc = buf_add(&text, "\n", 1);
+    json_array_foreach(traceback, i, line) if (rc == 0 && (rc = add_string(&text, line)) == 0)
+        rc = buf_add(&text, "\n", 1);
     if (text.n == 0 && rc == 0)
         rc = buf_addf(&text, "%s: %s\n", ename ? ename : "error", evalue ? evalue : "");
     if (rc == 0) {

@@ -43,7 +43,8 @@ static const struct row *find(const char *word)
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         size_t at = 0;
 
-        while (at < n - 2 && (rows[k].name[at] == word[at + 2] || (rows[k].name[at] == '-' && word[at + 2] == '_')))
+        while (at < n - 2 && (rows[k].name[at] == word[at + 2] ||
+                              (rows[k].name[at] == '-' && word[at + 2] == '_')))
             at++;
         if (at == n - 2 && !rows[k].name[at])
             return &rows[k];
@@ -78,6 +79,7 @@ int torchrun_option(char *const *argv, int *i, char **set, struct err *err)
     else if (valued)
         ++*i;
     if (row->why && (!valued || !row->only || strcmp(value, row->only) != 0))
-        return err_set(err, "--%s%s%s: %s", row->name, valued ? " " : "", valued ? value : "", row->why);
+        return err_set(err, "--%s%s%s: %s", row->name, valued ? " " : "", valued ? value : "",
+                       row->why);
     return row->env ? set_env(row, value, set, err) : 1;
 }

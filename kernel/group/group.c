@@ -124,7 +124,8 @@ int group_living(const struct group *g, struct ranks *living)
 /* Who sits where its hash says, or behind. */
 static struct rank *seated(const struct group *g, uint32_t worker)
 {
-    for (unsigned at = worker & (g->seats - 1); g->seats && g->seat[at]; at = (at + 1) & (g->seats - 1)) {
+    for (unsigned at = worker & (g->seats - 1); g->seats && g->seat[at];
+         at = (at + 1) & (g->seats - 1)) {
         struct rank *r = &g->rank[g->seat[at] - 1];
 
         if (r->worker == worker)
@@ -169,8 +170,9 @@ uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n
 
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
-    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 || json_object_clear(r->before) < 0 ||
-        json_object_clear(r->bound) < 0 || json_object_clear(r->said) < 0)
+    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 ||
+        json_object_clear(r->before) < 0 || json_object_clear(r->bound) < 0 ||
+        json_object_clear(r->said) < 0)
         return err_set(err, "rank %u: out of memory", r->number);
     r->worker = worker;
     r->node = node;
@@ -276,7 +278,8 @@ static void forget_each(json_t *of, struct slice with_commas)
 {
     char *names = with_commas.n ? strndup(with_commas.p, with_commas.n) : NULL, *rest = NULL;
 
-    for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
+    for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one;
+         one = strtok_r(NULL, ",", &rest))
         json_object_del(of, one);
     free(names);
 }

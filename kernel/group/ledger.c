@@ -16,7 +16,8 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
         for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
             const char *said = json_string_value(json_object_get(g->rank[k].said, name));
 
-            if (said && strcmp(said, "gone") != 0 && json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
+            if (said && strcmp(said, "gone") != 0 &&
+                json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
                 return -1;
         }
     }
@@ -25,7 +26,10 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
 
 static int rank_sent(struct rank *r, const char *name, json_t *version)
 {
-    return json_object_set(r->known, name, version) < 0 || json_object_set_new(r->unsure, name, json_true()) < 0 ? -1 : 0;
+    return json_object_set(r->known, name, version) < 0 ||
+                   json_object_set_new(r->unsure, name, json_true()) < 0
+               ? -1
+               : 0;
 }
 
 int shipment_sent(struct group *g, const struct shipment *s, const json_t *captured)
@@ -57,7 +61,8 @@ static int rank_assigns(struct rank *r, const char *name, json_t *version)
     return json_object_set(r->known, name, version);
 }
 
-/* The names that are not sent: those of "assigned", and of the others those of which the rank has a value of its own. */
+/* The names that are not sent: those of "assigned", and of the others those of which the rank has a
+ * value of its own. */
 static int rank_assigns_all(struct rank *r, const json_t *captured)
 {
     size_t at;
@@ -101,7 +106,8 @@ static const json_t *version_of(const json_t *rows, const char *name)
     return NULL;
 }
 
-static int rank_bound_one(struct group *g, struct rank *r, const json_t *captured, const char *name, struct buf *unknown)
+static int rank_bound_one(struct group *g, struct rank *r, const json_t *captured, const char *name,
+                          struct buf *unknown)
 {
     const json_t *version = version_of(json_object_get(captured, "names"), name);
 
@@ -118,12 +124,14 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
     return json_object_set_new(g->bound, name, json_true());
 }
 
-int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names, struct buf *unknown)
+int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
+               struct buf *unknown)
 {
     char *copy = names.n ? strndup(names.p, names.n) : NULL, *rest = NULL;
     int rc = names.n && !copy ? -1 : 0;
 
-    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && one; one = strtok_r(NULL, ",", &rest))
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && one;
+         one = strtok_r(NULL, ",", &rest))
         rc = rank_bound_one(g, r, captured, one, unknown);
     free(copy);
     return rc;
@@ -188,7 +196,8 @@ json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *cap
     {
         bool known = false;
 
-        for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0;
+             k = ranks_next(to, (unsigned)k + 1))
             known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 || known;
         if (known && json_array_append(found, one) < 0) {
             json_decref(found);

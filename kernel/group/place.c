@@ -48,7 +48,8 @@ unsigned place_world_of_gpus(const struct place_node *node, size_t n, const stru
     return all;
 }
 
-static unsigned world_of_slots(const struct place_node *node, size_t n, const struct place_want *want)
+static unsigned world_of_slots(const struct place_node *node, size_t n,
+                               const struct place_want *want)
 {
     const unsigned each = place_gpus(node, n, want);
     unsigned all = 0;
@@ -66,7 +67,9 @@ static unsigned world_of_cores(const struct place_node *node, size_t n)
     unsigned cores = 0;
 
     for (size_t k = 0; k < n && cores < CORES_MAX; k++)
-        cores = node[k].cores <= 0 || node[k].cores > (long)CORES_MAX ? CORES_MAX : sum(cores, (unsigned)node[k].cores);
+        cores = node[k].cores <= 0 || node[k].cores > (long)CORES_MAX
+                    ? CORES_MAX
+                    : sum(cores, (unsigned)node[k].cores);
     if (cores > CORES_MAX)
         cores = CORES_MAX;
     return cores > n ? cores : (unsigned)n;
@@ -80,14 +83,15 @@ unsigned place_world(const struct place_node *node, size_t n, const struct place
     if (slots)
         return slots;
     if (place_gpus(node, n, want))
-        return gpus ? gpus : 1; /* none is free: the error about that is better than ranks without one */
+        /* none is free: the error about that is better than ranks without one */
+        return gpus ? gpus : 1;
     return world_of_cores(node, n);
 }
 
 /* ---- no room, in words ---- */
 
-static int add_machines(struct buf *out, const struct place_node *node, size_t n, const struct place_want *want,
-                        bool gpus)
+static int add_machines(struct buf *out, const struct place_node *node, size_t n,
+                        const struct place_want *want, bool gpus)
 {
     for (size_t k = 0; k < n; k++) {
         const char *gap = k ? ", " : "";
@@ -99,8 +103,9 @@ static int add_machines(struct buf *out, const struct place_node *node, size_t n
             rc = node[k].slots ? buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].slots)
                                : buf_addf(out, "%s%s", gap, node[k].name);
         else if (usable(&node[k], want) < node[k].gpus_all)
-            rc = buf_addf(out, "%s%s: %u free of %u%s%s", gap, node[k].name, node[k].gpus, node[k].gpus_all,
-                          node[k].held && node[k].held[0] ? "; " : "", node[k].held ? node[k].held : "");
+            rc = buf_addf(out, "%s%s: %u free of %u%s%s", gap, node[k].name, node[k].gpus,
+                          node[k].gpus_all, node[k].held && node[k].held[0] ? "; " : "",
+                          node[k].held ? node[k].held : "");
         else
             rc = buf_addf(out, "%s%s: %u", gap, node[k].name, node[k].gpus_all);
         if (rc < 0)
@@ -109,8 +114,8 @@ static int add_machines(struct buf *out, const struct place_node *node, size_t n
     return 0;
 }
 
-static int no_gpus(const struct place_node *node, size_t n, const struct place_want *want, unsigned world,
-                   struct err *err)
+static int no_gpus(const struct place_node *node, size_t n, const struct place_want *want,
+                   unsigned world, struct err *err)
 {
     const unsigned each = place_gpus(node, n, want);
     struct buf where = BUF_INIT;
@@ -124,23 +129,24 @@ static int no_gpus(const struct place_node *node, size_t n, const struct place_w
     if (add_machines(&where, node, n, want, true) < 0)
         err_set(err, "out of memory");
     else
-        err_set(err, "-n %u: there %s %u GPU%s (%s) for %u rank%s%s; --no-gpu runs without, %s", world,
-                all == 1 ? "is" : "are", all, all == 1 ? "" : "s", where.p, world, world == 1 ? "" : "s", of_each,
+        err_set(err, "-n %u: there %s %u GPU%s (%s) for %u rank%s%s; --no-gpu runs without, %s",
+                world, all == 1 ? "is" : "are", all, all == 1 ? "" : "s", where.p, world,
+                world == 1 ? "" : "s", of_each,
                 each > 1 ? "--gpus K gives each fewer" : "--share lets them share");
     buf_release(&where);
     return -1;
 }
 
-static int no_slots(const struct place_node *node, size_t n, const struct place_want *want, unsigned world,
-                    unsigned have, struct err *err)
+static int no_slots(const struct place_node *node, size_t n, const struct place_want *want,
+                    unsigned world, unsigned have, struct err *err)
 {
     struct buf where = BUF_INIT;
 
     if (add_machines(&where, node, n, want, false) < 0)
         err_set(err, "out of memory");
     else
-        err_set(err, "-n %u: there is room for %u rank%s (%s); ask for more in --on, or give -n %u", world, have,
-                have == 1 ? "" : "s", where.p, have);
+        err_set(err, "-n %u: there is room for %u rank%s (%s); ask for more in --on, or give -n %u",
+                world, have, have == 1 ? "" : "s", where.p, have);
     buf_release(&where);
     return -1;
 }
@@ -151,7 +157,8 @@ int place_add_whys(const struct place_node *node, size_t n, struct buf *out)
     const char *last = "";
 
     for (size_t k = 0, told = 0; k < n && told < NAMED_MAX; k++) {
-        if (node[k].gpus_all || !node[k].held || !node[k].held[0] || strcmp(node[k].held, last) == 0)
+        if (node[k].gpus_all || !node[k].held || !node[k].held[0] ||
+            strcmp(node[k].held, last) == 0)
             continue;
         last = node[k].held;
         if (buf_addf(out, "; %s: %s", node[k].name, last) < 0)
@@ -161,7 +168,8 @@ int place_add_whys(const struct place_node *node, size_t n, struct buf *out)
     return 0;
 }
 
-static int no_such_gpus(const struct place_node *node, size_t n, const struct place_want *want, struct err *err)
+static int no_such_gpus(const struct place_node *node, size_t n, const struct place_want *want,
+                        struct err *err)
 {
     struct buf where = BUF_INIT, whys = BUF_INIT;
 
@@ -177,8 +185,8 @@ static int no_such_gpus(const struct place_node *node, size_t n, const struct pl
     return -1;
 }
 
-static int check(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned idle,
-                 struct err *err)
+static int check(const struct place_node *node, size_t n, const struct place_want *want,
+                 unsigned world, unsigned idle, struct err *err)
 {
     const unsigned each = place_gpus(node, n, want);
     unsigned have = 0;
@@ -198,13 +206,16 @@ static int check(const struct place_node *node, size_t n, const struct place_wan
     have -= have < idle ? have : have == ANY ? 0 : idle;
     if (have >= world)
         return 0;
-    return few_gpus || !slots ? no_gpus(node, n, want, world, err) : no_slots(node, n, want, world, have, err);
+    return few_gpus || !slots ? no_gpus(node, n, want, world, err)
+                              : no_slots(node, n, want, world, have, err);
 }
 
 /* ---- room for all ---- */
 
-/* How many ranks each machine is to have: full[k], from its room. Those with room for any share what is left evenly. */
-static void fill(const struct place_node *node, size_t n, const struct place_want *want, unsigned world, unsigned *full)
+/* How many ranks each machine is to have: full[k], from its room. Those with room for any share
+ * what is left evenly. */
+static void fill(const struct place_node *node, size_t n, const struct place_want *want,
+                 unsigned world, unsigned *full)
 {
     const unsigned each = place_gpus(node, n, want);
     unsigned open = 0, left = world;
@@ -217,7 +228,8 @@ static void fill(const struct place_node *node, size_t n, const struct place_wan
     for (size_t k = 0, nth = 0; k < n; k++)
         if (full[k] == ANY) {
             full[k] = left / open + (nth < left % open);
-            if (full[k] == 0 && open < n) /* among machines with slots, who has none counts for one */
+            /* among machines with slots, who has none counts for one */
+            if (full[k] == 0 && open < n)
                 full[k] = 1;
             nth++;
         }
@@ -231,8 +243,9 @@ static size_t first_with_room(const unsigned *full, const unsigned *has, size_t 
     return n - 1;
 }
 
-int place_ranks(const struct place_node *node, size_t n, const struct place_want *want, unsigned *at,
-                const unsigned *before, unsigned world, unsigned size, struct err *err)
+int place_ranks(const struct place_node *node, size_t n, const struct place_want *want,
+                unsigned *at, const unsigned *before, unsigned world, unsigned size,
+                struct err *err)
 {
     unsigned *full, *has, idle = 0;
     bool some = false;

@@ -5,8 +5,9 @@
 struct row {
     const char *name;
     const json_t *version;
-    json_int_t since; /* who has a version before this one gets the name unasked: home has assigned it since. 0: it came
-                         from a rank, so that others may have one of their own */
+    /* who has a version before this one gets the name unasked: home has assigned it since. 0: it
+     * came from a rank, so that others may have one of their own */
+    json_int_t since;
     json_int_t how;
     size_t tie; /* number of the names that share memory with it, from 1; 0: none do */
 };
@@ -18,7 +19,7 @@ struct rows {
 
 /* What is to become of a name on a rank. */
 enum lot {
-    LOT_HAS,   /* nothing: it has it */
+    LOT_HAS, /* nothing: it has it */
     LOT_SEND,
     LOT_ASK,   /* the rank has to say first whether it changed its own */
     LOT_CLASH, /* it did, or can't tell: home's is not to go over it */
@@ -56,8 +57,9 @@ static bool rows_ok(const json_t *captured)
 
     if (!json_is_array(captured))
         return false;
-    json_array_foreach((json_t *)captured, k, row) if (!json_is_string(json_array_get(row, 0)) ||
-                                                       !json_is_integer(json_array_get(row, 1))) return false;
+    json_array_foreach((json_t *)captured, k,
+                       row) if (!json_is_string(json_array_get(row, 0)) ||
+                                !json_is_integer(json_array_get(row, 1))) return false;
     return true;
 }
 
@@ -84,7 +86,8 @@ static size_t tie_of(const json_t *tied, const char *name)
 /* -1: it is malformed, or memory is out. */
 static int rows_open(const json_t *captured, struct rows *out, struct err *err)
 {
-    const json_t *names = json_object_get(captured, "names"), *tied = json_object_get(captured, "tied");
+    const json_t *names = json_object_get(captured, "names"),
+                 *tied = json_object_get(captured, "tied");
     size_t k;
     json_t *row;
 
@@ -98,11 +101,12 @@ static int rows_open(const json_t *captured, struct rows *out, struct err *err)
         const json_t *version = json_array_get(row, 1), *since = json_array_get(row, 4);
         const char *name = json_string_value(json_array_get(row, 0));
 
-        out->item[out->n++] = (struct row){ .name = name,
-                                            .version = version,
-                                            .since = json_integer_value(json_is_integer(since) ? since : version),
-                                            .how = json_integer_value(json_array_get(row, 5)),
-                                            .tie = tie_of(tied, name) };
+        out->item[out->n++] =
+            (struct row){ .name = name,
+                          .version = version,
+                          .since = json_integer_value(json_is_integer(since) ? since : version),
+                          .how = json_integer_value(json_array_get(row, 5)),
+                          .tie = tie_of(tied, name) };
     }
     return 0;
 }
@@ -118,7 +122,8 @@ static enum lot lot_of_said(const struct row *row, const char *said, bool curren
         return LOT_HAS;
     if (strcmp(said, "same") == 0)
         return current && !drawn ? LOT_HAS : LOT_SEND;
-    if (row->how == HOW_SPARE || row->how == HOW_MAYBE) /* the cell assigns it: it does not need home's */
+    /* the cell assigns it: it does not need home's */
+    if (row->how == HOW_SPARE || row->how == HOW_MAYBE)
         return LOT_HAS;
     return row->how == HOW_NAMED || row->how == HOW_PUSHED ? LOT_SEND : LOT_CLASH;
 }
@@ -149,7 +154,8 @@ static bool is_drawn(const struct rank *r, const struct rows *rows, const struct
     return false;
 }
 
-static enum lot lot_with_others(const struct rank *r, const struct rows *rows, const struct row *row)
+static enum lot lot_with_others(const struct rank *r, const struct rows *rows,
+                                const struct row *row)
 {
     const enum lot lot = lot_of(r, row, false);
 
@@ -178,7 +184,8 @@ static struct shipment *shipment_add(struct shipments *s, struct buf *names)
 }
 
 /* The names of this lot on this rank. */
-static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot, struct shipments *out)
+static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot,
+                     struct shipments *out)
 {
     struct buf names = BUF_INIT;
     struct shipment *s;
@@ -213,14 +220,14 @@ static int plan(const struct group *g, const struct ranks *to, const json_t *cap
     return rc;
 }
 
-int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out,
-                   struct err *err)
+int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured,
+                   struct shipments *out, struct err *err)
 {
     return plan(g, to, captured, LOT_SEND, out, err);
 }
 
-int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured, struct shipments *out,
-                  struct err *err)
+int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured,
+                  struct shipments *out, struct err *err)
 {
     return plan(g, to, captured, LOT_ASK, out, err);
 }
@@ -234,13 +241,16 @@ enum mark {
     MARK_LACKED = 4,  /* such a rank does not have it */
 };
 
-/* Is home's value of this name in the way of the rank's own? Of what --capture names: does it go over that? */
-static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row, bool asked)
+/* Is home's value of this name in the way of the rank's own? Of what --capture names: does it go
+ * over that? */
+static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row,
+                       bool asked)
 {
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
     if (asked)
-        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 && strcmp(said, "gone") != 0 && strncmp(said, HELD, strlen(HELD)) != 0;
+        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 &&
+               strcmp(said, "gone") != 0 && strncmp(said, HELD, strlen(HELD)) != 0;
     return lot_with_others(r, rows, row) == LOT_CLASH;
 }
 
@@ -260,7 +270,8 @@ static bool is_changed_at_home(const struct rank *r, const struct row *row)
 {
     const json_t *known = json_object_get(r->known, row->name);
 
-    return row->how != HOW_PULLED && lot_of(r, row, false) != LOT_HAS && !is_anew(r, row) && !json_equal(known, row->version);
+    return row->how != HOW_PULLED && lot_of(r, row, false) != LOT_HAS && !is_anew(r, row) &&
+           !json_equal(known, row->version);
 }
 
 /* Is it in the way since home has changed it in place, or what shares memory with it? */
@@ -285,13 +296,14 @@ static int note_touched(const struct rank *r, const struct row *row, struct touc
 }
 
 /* What goes to the rank beside this row, and so brings it along. */
-static int note_anew(const struct rank *r, const struct rows *rows, const struct row *row, unsigned char *marks,
-                     struct touched *out)
+static int note_anew(const struct rank *r, const struct rows *rows, const struct row *row,
+                     unsigned char *marks, struct touched *out)
 {
     for (size_t k = 0; k < rows->n; k++) {
         const struct row *other = &rows->item[k];
 
-        if (other == row || !are_together(other, row) || !is_anew(r, other) || lot_of(r, other, false) != LOT_SEND)
+        if (other == row || !are_together(other, row) || !is_anew(r, other) ||
+            lot_of(r, other, false) != LOT_SEND)
             continue;
         marks[k] |= MARK_ANEW;
         if (json_object_get(r->known, other->name))
@@ -303,7 +315,8 @@ static int note_anew(const struct rank *r, const struct rows *rows, const struct
     return 0;
 }
 
-static int note_rank(const struct rank *r, const struct rows *rows, bool asked, unsigned char *marks, struct touched *out)
+static int note_rank(const struct rank *r, const struct rows *rows, bool asked,
+                     unsigned char *marks, struct touched *out)
 {
     int rc = 0;
 
@@ -330,9 +343,11 @@ bool names_hold(const char *names, const char *name)
     return false;
 }
 
-/* The names of the rows with one of these marks; together: and of those that share memory with them. Each once: what the cell
- * assigns and what shares memory as well has two rows. NULL in *out: of none. */
-static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of, bool together, char **out)
+/* The names of the rows with one of these marks; together: and of those that share memory with
+ * them. Each once: what the cell assigns and what shares memory as well has two rows. NULL in *out:
+ * of none. */
+static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of,
+                       bool together, char **out)
 {
     struct buf names = BUF_INIT;
     int rc = 0;
@@ -364,13 +379,14 @@ static bool any_in_place(const struct group *g, const struct ranks *to, const st
 {
     for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
         for (size_t i = 0; (unsigned)k < g->size && i < rows->n; i++)
-            if (is_touched(&g->rank[k], rows, &rows->item[i], false) && is_clash_in_place(&g->rank[k], rows, &rows->item[i]))
+            if (is_touched(&g->rank[k], rows, &rows->item[i], false) &&
+                is_clash_in_place(&g->rank[k], rows, &rows->item[i]))
                 return true;
     return false;
 }
 
-int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured, bool asked,
-                      struct touched *out, struct err *err)
+int shipments_touched(const struct group *g, const struct ranks *to, const json_t *captured,
+                      bool asked, struct touched *out, struct err *err)
 {
     struct rows rows;
     unsigned char *marks = NULL;

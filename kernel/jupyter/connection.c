@@ -1,4 +1,5 @@
-/* connection.c - reading and writing the connection file. Whoever edits one by hand is told what is wrong with it. */
+/* connection.c - reading and writing the connection file. Whoever edits one by hand is told what is
+ * wrong with it. */
 #include "kernel/jupyter/connection.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ void connection_release(struct connection *c)
 }
 
 /* A text of the file, copied; NULL where it is not given. */
-static int take_text(const struct connection *c, const json_t *object, const char *name, char **out, struct err *err)
+static int take_text(const struct connection *c, const json_t *object, const char *name, char **out,
+                     struct err *err)
 {
     const json_t *value = json_object_get(object, name);
 
@@ -60,7 +62,9 @@ static int take_transport(struct connection *c, const json_t *object, struct err
     if (!text)
         return err_set(err, "connection file %s: \"transport\" is not a text", c->file);
     if (strcmp(text, "tcp") != 0 && strcmp(text, "ipc") != 0)
-        return err_set(err, "connection file %s: \"transport\" is \"%.64s\"; it can be \"tcp\" or \"ipc\"", c->file, text);
+        return err_set(
+            err, "connection file %s: \"transport\" is \"%.64s\"; it can be \"tcp\" or \"ipc\"",
+            c->file, text);
     c->ipc = strcmp(text, "ipc") == 0;
     return 0;
 }
@@ -74,16 +78,19 @@ static int take_port(struct connection *c, const json_t *object, enum port port,
     if (!value)
         return err_set(err, "connection file %s: \"%s\" is missing", c->file, name);
     if (!json_is_integer(value))
-        return err_set(err, "connection file %s: \"%s\" is not a number; write the port as 1 to %lld, without quotes",
-                       c->file, name, (long long)most);
+        return err_set(
+            err,
+            "connection file %s: \"%s\" is not a number; write the port as 1 to %lld, without quotes",
+            c->file, name, (long long)most);
     if (json_integer_value(value) < 1 || json_integer_value(value) > most)
-        return err_set(err, "connection file %s: \"%s\" is %lld; a port is 1 to %lld", c->file, name,
-                       (long long)json_integer_value(value), (long long)most);
+        return err_set(err, "connection file %s: \"%s\" is %lld; a port is 1 to %lld", c->file,
+                       name, (long long)json_integer_value(value), (long long)most);
     c->port[port] = (unsigned)json_integer_value(value);
     for (unsigned other = 0; other < (unsigned)port; other++)
         if (c->port[other] == c->port[port])
-            return err_set(err, "connection file %s: \"%s\" and \"%s\" are both %u; each socket needs its own", c->file,
-                           connection_port_name((enum port)other), name, c->port[port]);
+            return err_set(
+                err, "connection file %s: \"%s\" and \"%s\" are both %u; each socket needs its own",
+                c->file, connection_port_name((enum port)other), name, c->port[port]);
     return 0;
 }
 
@@ -97,11 +104,14 @@ static int take_scheme(const struct connection *c, const json_t *object, struct 
         return err_set(err, "connection file %s: \"signature_scheme\" is not a text", c->file);
     if (strcmp(json_string_value(value), JUPYTER_SCHEME) == 0)
         return 0;
-    return err_set(err, "connection file %s: \"signature_scheme\" is \"%.64s\"; only \"" JUPYTER_SCHEME "\" is known",
+    return err_set(err,
+                   "connection file %s: \"signature_scheme\" is \"%.64s\"; only \"" JUPYTER_SCHEME
+                   "\" is known",
                    c->file, json_string_value(value));
 }
 
-/* The other keys of Z85 text that are no key are refused by libzmq, which says no more than EINVAL. */
+/* The other keys of Z85 text that are no key are refused by libzmq, which says no more than
+ * EINVAL. */
 static int take_curve_key(const struct connection *c, const json_t *object, const char *name,
                           char out[CONNECTION_CURVE_SIZE], struct err *err)
 {
@@ -112,7 +122,8 @@ static int take_curve_key(const struct connection *c, const json_t *object, cons
         return 0;
     if (!json_is_string(value) || json_string_length(value) != CONNECTION_CURVE_SIZE - 1 ||
         strlen(json_string_value(value)) != CONNECTION_CURVE_SIZE - 1)
-        return err_set(err, "connection file %s: \"%s\" is not a CURVE key: 40 characters of Z85", c->file, name);
+        return err_set(err, "connection file %s: \"%s\" is not a CURVE key: 40 characters of Z85",
+                       c->file, name);
     memcpy(out, json_string_value(value), CONNECTION_CURVE_SIZE);
     return 0;
 }
@@ -123,8 +134,9 @@ static int take_curve(struct connection *c, const json_t *object, struct err *er
         take_curve_key(c, object, "curve_secretkey", c->secret_key, err) < 0)
         return -1;
     if (!c->public_key[0] != !c->secret_key[0])
-        return err_set(err, "connection file %s: \"curve_%s\" is missing; encryption needs both keys", c->file,
-                       c->public_key[0] ? "secretkey" : "publickey");
+        return err_set(err,
+                       "connection file %s: \"curve_%s\" is missing; encryption needs both keys",
+                       c->file, c->public_key[0] ? "secretkey" : "publickey");
     c->curve = c->public_key[0] != '\0';
     return 0;
 }
@@ -155,7 +167,8 @@ int connection_parse(struct connection *c, const char *file, struct slice text, 
     if (!(c->file = strdup(file)))
         err_set(err, "connection file %s: out of memory", file);
     else if (!object) /* error.text may quote the file, and with it the key */
-        err_set(err, "connection file %s: not JSON (line %d, column %d)", file, error.line, error.column);
+        err_set(err, "connection file %s: not JSON (line %d, column %d)", file, error.line,
+                error.column);
     else if (!json_is_object(object))
         err_set(err, "connection file %s: holds JSON, but no object", file);
     else
@@ -170,7 +183,8 @@ static int file_read(const char *file, struct buf *out, struct err *err)
 {
     char piece[4096];
     ssize_t n;
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not hold us */
+    /* a pipe without a writer must not hold us */
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0)
         return err_set(err, "connection file %s: %s%s", file, strerror(errno),
@@ -187,7 +201,8 @@ static int file_read(const char *file, struct buf *out, struct err *err)
     if (n < 0)
         return err_set(err, "connection file %s: %s", file, strerror(why));
     if (out->n > FILE_MAX)
-        return err_set(err, "connection file %s: larger than %u bytes, so not a connection file", file, FILE_MAX);
+        return err_set(err, "connection file %s: larger than %u bytes, so not a connection file",
+                       file, FILE_MAX);
     if (out->n == 0)
         return err_set(err, "connection file %s: empty", file);
     return 0;
@@ -208,11 +223,13 @@ int connection_read(struct connection *c, const char *file, struct err *err)
 
 static json_t *to_json(const struct connection *c)
 {
-    json_t *object = json_pack("{s:s, s:s, s:s#, s:s}", "transport", c->ipc ? "ipc" : "tcp", "ip", c->ip, "key",
-                               c->key ? c->key : "", c->key_size, "signature_scheme", JUPYTER_SCHEME);
+    json_t *object = json_pack("{s:s, s:s, s:s#, s:s}", "transport", c->ipc ? "ipc" : "tcp", "ip",
+                               c->ip, "key", c->key ? c->key : "", c->key_size, "signature_scheme",
+                               JUPYTER_SCHEME);
 
     for (unsigned port = 0; object && port < PORTS; port++)
-        json_object_set_new(object, connection_port_name((enum port)port), json_integer(c->port[port]));
+        json_object_set_new(object, connection_port_name((enum port)port),
+                            json_integer(c->port[port]));
     if (c->curve) {
         json_object_set_new(object, "curve_publickey", json_string(c->public_key));
         json_object_set_new(object, "curve_secretkey", json_string(c->secret_key));
@@ -230,7 +247,8 @@ int connection_write(const struct connection *c, const char *file, struct err *e
 
     if (!object)
         return err_set(err, "connection file %s: out of memory", file);
-    if ((fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0 || json_dumpfd(object, fd, 0) < 0)
+    if ((fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0 ||
+        json_dumpfd(object, fd, 0) < 0)
         err_set(err, "connection file %s: %s", file, strerror(errno));
     else
         rc = 0;
@@ -241,13 +259,15 @@ int connection_write(const struct connection *c, const char *file, struct err *e
 }
 
 /* libzmq binds to addresses and interfaces, not to names; an IPv6 address needs brackets. */
-int connection_endpoint(const struct connection *c, enum port port, char out[CONNECTION_ENDPOINT_SIZE], struct err *err)
+int connection_endpoint(const struct connection *c, enum port port,
+                        char out[CONNECTION_ENDPOINT_SIZE], struct err *err)
 {
     const char *ip = strcmp(c->ip, "localhost") == 0 ? "127.0.0.1" : c->ip;
     const bool v6 = strchr(ip, ':') && ip[0] != '[';
-    const int n = c->ipc ? snprintf(out, CONNECTION_ENDPOINT_SIZE, "ipc://%s-%u", c->ip, c->port[port])
-                         : snprintf(out, CONNECTION_ENDPOINT_SIZE, "tcp://%s%s%s:%u", v6 ? "[" : "", ip, v6 ? "]" : "",
-                                    c->port[port]);
+    const int n = c->ipc
+                      ? snprintf(out, CONNECTION_ENDPOINT_SIZE, "ipc://%s-%u", c->ip, c->port[port])
+                      : snprintf(out, CONNECTION_ENDPOINT_SIZE, "tcp://%s%s%s:%u", v6 ? "[" : "",
+                                 ip, v6 ? "]" : "", c->port[port]);
 
     if (n < 0 || (size_t)n >= CONNECTION_ENDPOINT_SIZE)
         return err_set(err, "connection file %s: \"ip\" is longer than any address", c->file);

@@ -1,4 +1,5 @@
-/* front.c - builds the channels and joins them: inboxes and iopub do the moving, usage the measuring. */
+/* front.c - builds the channels and joins them: inboxes and iopub do the moving, usage the
+ * measuring. */
 #include "kernel/jupyter/front.h"
 
 #include <errno.h>
@@ -19,13 +20,15 @@
 #include "kernel/jupyter/sockets.h"
 #include "kernel/jupyter/usage.h"
 
-#define CHANNELS 3u
-#define FRAMES_PER_TURN 512u
+#define CHANNELS          3u
+#define FRAMES_PER_TURN   512u
 #define MESSAGES_PER_TURN 16u
-#define FAREWELL_NS NS_PER_S /* the most that front_destroy waits */
-#define FRAMES_ON_STACK 32u
-#define TOPIC_SIZE 128u
-#define BUSY_AGAIN_NS (30 * NS_PER_S) /* servers that stop idle kernels are promised one a minute */
+#define FAREWELL_NS       NS_PER_S /* the most that front_destroy waits */
+#define FRAMES_ON_STACK   32u
+#define TOPIC_SIZE        128u
+#define BUSY_AGAIN_NS                                                                              \
+    (30 * NS_PER_S) /* servers that stop idle kernels are promised one a minute                    \
+                     */
 
 static const enum port port_of[CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_STDIN };
 
@@ -48,16 +51,18 @@ struct front {
     struct watch *busy_again;
 };
 
-/* Frames in wire order: what goes before, the signed six, the buffers. More than fit on the stack are on the heap. */
+/* Frames in wire order: what goes before, the signed six, the buffers. More than fit on the stack
+ * are on the heap. */
 struct frames {
     struct slice few[FRAMES_ON_STACK];
     struct slice *all;
     size_t n;
 };
 
-static int frames_collect(struct frames *fs, struct front *f, const struct request *parent, const char *type,
-                          const struct slice *before, size_t n_before, struct slice content, struct slice metadata,
-                          const struct slice *buffers, size_t n_buffers, struct err *err)
+static int frames_collect(struct frames *fs, struct front *f, const struct request *parent,
+                          const char *type, const struct slice *before, size_t n_before,
+                          struct slice content, struct slice metadata, const struct slice *buffers,
+                          size_t n_buffers, struct err *err)
 {
     char date[32];
 
@@ -66,8 +71,8 @@ static int frames_collect(struct frames *fs, struct front *f, const struct reque
     if (fs->n > FRAMES_ON_STACK && !(fs->all = malloc(fs->n * sizeof *fs->all)))
         return err_set(err, "out of memory");
     clock_iso8601(date);
-    if (jupyter_encode(&f->session, type, date, parent ? request_header(parent) : slice_text(""), metadata, content,
-                       fs->all + n_before, err) < 0) {
+    if (jupyter_encode(&f->session, type, date, parent ? request_header(parent) : slice_text(""),
+                       metadata, content, fs->all + n_before, err) < 0) {
         if (fs->all != fs->few)
             free(fs->all);
         return -1;
@@ -97,7 +102,8 @@ static int route(struct front *f, enum channel channel, const struct frames *fs,
     if (rc < 0 && errno == EHOSTUNREACH)
         rc = 1;
     else if (rc != 0)
-        rc = err_set(err, "a reply can't leave: %s", rc > 0 ? "the client takes nothing" : zmq_strerror(errno));
+        rc = err_set(err, "a reply can't leave: %s",
+                     rc > 0 ? "the client takes nothing" : zmq_strerror(errno));
     outbound_destroy(o);
     return rc;
 }
@@ -109,12 +115,12 @@ static int metadata_started(struct buf *out, const struct request *r, struct sli
 
     if (!*request_begun(r))
         return buf_add(out, metadata.p, metadata.n);
-    return buf_addf(out, "{\"started\":\"%s\"%s%.*s", request_begun(r), more ? "," : "}", more ? (int)(metadata.n - 1) : 0,
-                    more ? (const char *)metadata.p + 1 : "");
+    return buf_addf(out, "{\"started\":\"%s\"%s%.*s", request_begun(r), more ? "," : "}",
+                    more ? (int)(metadata.n - 1) : 0, more ? (const char *)metadata.p + 1 : "");
 }
 
-int front_reply_with(struct front *f, struct request *r, const char *type, struct slice content, struct slice metadata,
-                     const struct slice *buffers, size_t n, struct err *err)
+int front_reply_with(struct front *f, struct request *r, const char *type, struct slice content,
+                     struct slice metadata, const struct slice *buffers, size_t n, struct err *err)
 {
     struct frames fs;
     struct buf whole = BUF_INIT;
@@ -124,7 +130,8 @@ int front_reply_with(struct front *f, struct request *r, const char *type, struc
 
     if (metadata_started(&whole, r, metadata) < 0) {
         rc = err_set(err, "out of memory");
-    } else if ((rc = frames_collect(&fs, f, r, type, identity, n_identity, content, buf_slice(&whole), buffers, n, err)) == 0) {
+    } else if ((rc = frames_collect(&fs, f, r, type, identity, n_identity, content,
+                                    buf_slice(&whole), buffers, n, err)) == 0) {
         rc = route(f, request_channel(r), &fs, err);
         frames_release(&fs);
     }
@@ -132,7 +139,8 @@ int front_reply_with(struct front *f, struct request *r, const char *type, struc
     return rc < 0 ? -1 : 0; /* a client that has gone away needs no reply */
 }
 
-int front_reply(struct front *f, struct request *r, const char *type, struct slice content, struct err *err)
+int front_reply(struct front *f, struct request *r, const char *type, struct slice content,
+                struct err *err)
 {
     return front_reply_with(f, r, type, content, slice_text(""), NULL, 0, err);
 }
@@ -140,11 +148,12 @@ int front_reply(struct front *f, struct request *r, const char *type, struct sli
 /* What a client that does not read may miss. */
 static bool is_bulk(const char *type)
 {
-    return strcmp(type, "stream") == 0 || strcmp(type, "clear_output") == 0 || strstr(type, "display_data");
+    return strcmp(type, "stream") == 0 || strcmp(type, "clear_output") == 0 ||
+           strstr(type, "display_data");
 }
 
-int front_publish(struct front *f, const struct request *r, const char *type, struct slice content, struct slice metadata,
-                  const struct slice *buffers, size_t n, struct err *err)
+int front_publish(struct front *f, const struct request *r, const char *type, struct slice content,
+                  struct slice metadata, const struct slice *buffers, size_t n, struct err *err)
 {
     struct frames fs;
     char topic[TOPIC_SIZE];
@@ -161,7 +170,8 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     return rc;
 }
 
-static int publish_status(struct front *f, const struct request *r, const char *state, struct err *err)
+static int publish_status(struct front *f, const struct request *r, const char *state,
+                          struct err *err)
 {
     char content[64];
 
@@ -217,8 +227,8 @@ static void welcome(void *arg, struct slice topic)
     if (!content) /* no text: no client of ours */
         return;
     if ((text = json_dumps(content, JSON_COMPACT)) &&
-        frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text), slice_text(""), NULL, 0,
-                       &err) == 0) {
+        frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text),
+                       slice_text(""), NULL, 0, &err) == 0) {
         if (iopub_send(f->iopub, fs.all, fs.n, false, &err) < 0)
             log_error("jupyter", "iopub_welcome: %s", err.text);
         frames_release(&fs);
@@ -251,13 +261,15 @@ static void connect_answer(struct front *f, struct request *r)
     int rc = buf_add_text(&content, "{\"status\":\"ok\"");
 
     for (unsigned port = 0; port < PORTS && rc == 0; port++)
-        rc = buf_addf(&content, ",\"%s\":%u", connection_port_name((enum port)port), f->connection.port[port]);
+        rc = buf_addf(&content, ",\"%s\":%u", connection_port_name((enum port)port),
+                      f->connection.port[port]);
     if (rc == 0 && buf_add_text(&content, "}") == 0)
         answer(f, r, "connect_reply", buf_slice(&content));
     buf_release(&content);
 }
 
-/* What needs no interpreter and nobody's state is answered here; everything else is the callback's. */
+/* What needs no interpreter and nobody's state is answered here; everything else is the
+ * callback's. */
 static void dispatch(struct front *f, struct request *r)
 {
     const char *type = request_type(r);
@@ -279,7 +291,8 @@ static void inbox_turn(struct front *f, enum channel channel)
     unsigned budget = FRAMES_PER_TURN;
     struct request *r;
 
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && (r = inbox_next(&f->inbox[channel], &budget)); i++) {
+    for (unsigned i = 0; i < MESSAGES_PER_TURN && (r = inbox_next(&f->inbox[channel], &budget));
+         i++) {
         dispatch(f, r);
         request_unref(r);
     }
@@ -327,7 +340,8 @@ static void stale_drop(struct front *f, const struct request *asker)
     }
 }
 
-int front_ask(struct front *f, const struct request *r, struct slice prompt, bool password, struct err *err)
+int front_ask(struct front *f, const struct request *r, struct slice prompt, bool password,
+              struct err *err)
 {
     struct buf content = BUF_INIT;
     struct frames fs;
@@ -341,10 +355,11 @@ int front_ask(struct front *f, const struct request *r, struct slice prompt, boo
         buf_release(&content);
         return err_set(err, "out of memory");
     }
-    if (frames_collect(&fs, f, r, "input_request", identity, n_identity, buf_slice(&content), slice_text(""), NULL, 0,
-                       err) == 0) {
+    if (frames_collect(&fs, f, r, "input_request", identity, n_identity, buf_slice(&content),
+                       slice_text(""), NULL, 0, err) == 0) {
         if ((rc = route(f, CHANNEL_STDIN, &fs, err)) > 0)
-            rc = err_set(err, "input(): the client that ran this cell has not connected its stdin channel");
+            rc = err_set(
+                err, "input(): the client that ran this cell has not connected its stdin channel");
         frames_release(&fs);
     }
     buf_release(&content);
@@ -382,7 +397,8 @@ static int channels_open(struct front *f, struct err *err)
     static const struct iopub_marks marks = { FRONT_WAITING_HIGH, FRONT_WAITING_LOW };
 
     for (unsigned i = 0; i < CHANNELS; i++)
-        inbox_init(&f->inbox[i], (enum channel)i, name[i], f->sockets.socket[port_of[i]], &f->session, &f->refusals);
+        inbox_init(&f->inbox[i], (enum channel)i, name[i], f->sockets.socket[port_of[i]],
+                   &f->session, &f->refusals);
     /* Control first: the loop asks in the order in which the watches were made. */
     static const enum channel order[CHANNELS] = { CHANNEL_CONTROL, CHANNEL_SHELL, CHANNEL_STDIN };
 
@@ -398,8 +414,9 @@ static int channels_open(struct front *f, struct err *err)
     return f->iopub && (f->usage = usage_create(f->loop, usage_answer, f, err)) ? 0 : -1;
 }
 
-/* Before the first thread: an arena for each of ZeroMQ's costs more than sharing one. Fixed thresholds, because glibc
- * raises its own with every large message that is freed, and then keeps what a burst of output took. */
+/* Before the first thread: an arena for each of ZeroMQ's costs more than sharing one. Fixed
+ * thresholds, because glibc raises its own with every large message that is freed, and then keeps
+ * what a burst of output took. */
 static void memory_set(void)
 {
 #ifdef __GLIBC__
@@ -409,7 +426,8 @@ static void memory_set(void)
 #endif
 }
 
-struct front *front_create(struct loop *loop, const char *file, front_request_f callback, void *arg, struct err *err)
+struct front *front_create(struct loop *loop, const char *file, front_request_f callback, void *arg,
+                           struct err *err)
 {
     struct front *f = calloc(1, sizeof *f);
 

@@ -15,7 +15,8 @@ struct heartbeat {
     pthread_t thread;
 };
 
-/* One frame, back to where it came from. A ROUTER drops what it can't deliver, so the send never waits. */
+/* One frame, back to where it came from. A ROUTER drops what it can't deliver, so the send never
+ * waits. */
 static int echo(void *socket)
 {
     zmq_msg_t frame;
@@ -51,7 +52,8 @@ static int start(struct heartbeat *h)
 
     if (why)
         return why;
-    pthread_attr_setstacksize(&attr, STACK_SIZE); /* refused where the least is more: then the default stays */
+    /* refused where the least is more: then the default stays */
+    pthread_attr_setstacksize(&attr, STACK_SIZE);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the loop's */
     why = pthread_create(&h->thread, &attr, beat, h);

@@ -42,8 +42,8 @@ static void refuse(struct inbox *in, enum jupyter_fault fault)
     while (n % 10 == 0)
         n /= 10;
     if (n == 1)
-        log_warn("jupyter", "%s: a message %s: dropped (%llu of this kind so far)", in->name, jupyter_fault_text(fault),
-                 in->refusals->count[fault]);
+        log_warn("jupyter", "%s: a message %s: dropped (%llu of this kind so far)", in->name,
+                 jupyter_fault_text(fault), in->refusals->count[fault]);
 }
 
 /* Keeps the frame; false: there are too many, or no memory. */
@@ -53,7 +53,8 @@ static bool part_keep(struct inbox *in, zmq_msg_t *frame)
         return false;
     if (in->n == in->cap) {
         const size_t cap = in->cap ? in->cap * 2 : FIRST_FRAMES;
-        zmq_msg_t *part = malloc(cap * sizeof *part); /* not realloc: a zmq_msg_t is moved by zmq_msg_move */
+        /* not realloc: a zmq_msg_t is moved by zmq_msg_move */
+        zmq_msg_t *part = malloc(cap * sizeof *part);
 
         if (!part)
             return false;

@@ -1,10 +1,11 @@
 /* iopub.c - a queue for each subscriber in front of one XPUB socket.
  *
- * libzmq tells nobody which subscriber is slow, and drops what comes for one whose pipe is full, whatever it is. So each
- * subscriber is subscribed by us, to a topic that nobody else has, which begins with the one that it asked for, and gets
- * a message of its own, with that topic in front of the real one; the other bytes are shared. No more than IN_FLIGHT
- * bytes of them are within libzmq; the rest waits here, and a timer of TICK_NS looks again while anything does. That a
- * subscriber is gone shows when libzmq has nobody to give its message to. */
+ * libzmq tells nobody which subscriber is slow, and drops what comes for one whose pipe is full,
+ * whatever it is. So each subscriber is subscribed by us, to a topic that nobody else has, which
+ * begins with the one that it asked for, and gets a message of its own, with that topic in front of
+ * the real one; the other bytes are shared. No more than IN_FLIGHT bytes of them are within libzmq;
+ * the rest waits here, and a timer of TICK_NS looks again while anything does. That a subscriber is
+ * gone shows when libzmq has nobody to give its message to. */
 #include "kernel/jupyter/iopub.h"
 
 #include <errno.h>
@@ -20,19 +21,22 @@
 #include "protocol/jupyter.h"
 
 #define IN_FLIGHT (4u << 20)
-#define BULK_MAX  ((size_t)4 << 20)  /* of streams and displays that wait for one who does not read */
-#define REST_MAX  ((size_t)64 << 20) /* of all else */
-#define TICK_NS (2 * NS_PER_MS)
-#define SLOW_TICK_NS (20 * NS_PER_MS) /* while the queues are empty, and only a mark is waited for */
-#define STUCK_NS (10 * NS_PER_S)
-#define MESSAGES_PER_TURN 256u
+/* of streams and displays that wait for one who does not read */
+#define BULK_MAX ((size_t)4 << 20)
+#define REST_MAX ((size_t)64 << 20) /* of all else */
+#define TICK_NS  (2 * NS_PER_MS)
+/* while the queues are empty, and only a mark is waited for */
+#define SLOW_TICK_NS           (20 * NS_PER_MS)
+#define STUCK_NS               (10 * NS_PER_S)
+#define MESSAGES_PER_TURN      256u
 #define SUBSCRIPTIONS_PER_TURN 32
-#define TOPIC_MAX 512u
+#define TOPIC_MAX              512u
 
 struct subscriber {
     struct subscriber *next;
-    struct tally tally;   /* of what is here and within libzmq; it outlives the context */
-    char *topic;          /* owned: what it asked for, topic_n bytes, then what makes it its own, own_n bytes in all */
+    struct tally tally; /* of what is here and within libzmq; it outlives the context */
+    /* owned: what it asked for, topic_n bytes, then what makes it its own, own_n bytes in all */
+    char *topic;
     size_t topic_n, own_n;
     struct outbound *first, **last;
     size_t queued, bulk;  /* bytes; those of streams and displays among them */
@@ -50,8 +54,9 @@ struct iopub {
     loop_f drained;
     void *drained_arg;
     struct iopub_marks marks;
-    struct subscriber *all, *left; /* those that are there; those whose count may still be touched */
-    struct subscriber *only;       /* the one that is being welcomed, or NULL */
+    /* those that are there; those whose count may still be touched */
+    struct subscriber *all, *left;
+    struct subscriber *only; /* the one that is being welcomed, or NULL */
     unsigned long long number;
     bool over;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
@@ -125,7 +130,8 @@ static void put(struct subscriber *s, struct outbound *o)
 
 static void flush_some(struct iopub *p, struct subscriber *s)
 {
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && held(s) < IN_FLIGHT; i++) {
+    for (unsigned i = 0; i < MESSAGES_PER_TURN && s->first && !s->gone && held(s) < IN_FLIGHT;
+         i++) {
         struct outbound *o = s->first;
         const int rc = outbound_send(o, p->socket);
 
@@ -154,8 +160,10 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
         log_warn("jupyter", "iopub: a client reads again");
     } else if (!s->stuck && now - s->progress_ns >= STUCK_NS) {
         s->stuck = true;
-        log_warn("jupyter", "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
-                 (unsigned long long)(STUCK_NS / NS_PER_S));
+        log_warn(
+            "jupyter",
+            "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
+            (unsigned long long)(STUCK_NS / NS_PER_S));
         trim(s);
     }
 }
@@ -169,7 +177,8 @@ static void subscriber_free(struct subscriber *s)
     free(s);
 }
 
-/* Those whose pipe is gone. libzmq may still touch their counts: they are freed when it has given all back. */
+/* Those whose pipe is gone. libzmq may still touch their counts: they are freed when it has given
+ * all back. */
 static void sweep(struct iopub *p)
 {
     for (struct subscriber **at = &p->all; *at;) {
@@ -208,7 +217,8 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
     if (topic.n)
         memcpy(s->topic, topic.p, topic.n);
     s->topic_n = topic.n;
-    s->own_n = topic.n + (size_t)snprintf(s->topic + topic.n, room - topic.n, "\x01%llu\x01", p->number++);
+    s->own_n = topic.n +
+               (size_t)snprintf(s->topic + topic.n, room - topic.n, "\x01%llu\x01", p->number++);
     s->last = &s->first;
     s->progress_ns = clock_now(loop_clock(p->loop));
     atomic_init(&s->tally.bytes, 0);
@@ -219,7 +229,8 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
     return s;
 }
 
-/* Which of those with that topic it was is not said, so all of these are taken off that pipe, which has one at most. */
+/* Which of those with that topic it was is not said, so all of these are taken off that pipe, which
+ * has one at most. */
 static void unsubscribe(struct iopub *p, struct slice topic)
 {
     for (struct subscriber *s = p->all; s; s = s->next)
@@ -227,7 +238,8 @@ static void unsubscribe(struct iopub *p, struct slice topic)
             (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
 }
 
-/* A subscription is one frame: 1, then the topic; 0 is its end. What clients send otherwise is dropped. */
+/* A subscription is one frame: 1, then the topic; 0 is its end. What clients send otherwise is
+ * dropped. */
 static void took(struct iopub *p, struct slice m)
 {
     const struct slice topic = slice_of(m.p + 1, m.n - (m.n > 0));
@@ -311,9 +323,11 @@ static void ticked(struct loop *loop, void *arg)
 /* ---- sending ---- */
 
 /* The first frame for a subscriber, NULL where it has not asked for that topic. */
-static const char *first_frame(const struct subscriber *s, struct slice topic, char *room, size_t *n)
+static const char *first_frame(const struct subscriber *s, struct slice topic, char *room,
+                               size_t *n)
 {
-    if (topic.n > TOPIC_MAX || topic.n < s->topic_n || (s->topic_n && memcmp(topic.p, s->topic, s->topic_n) != 0))
+    if (topic.n > TOPIC_MAX || topic.n < s->topic_n ||
+        (s->topic_n && memcmp(topic.p, s->topic, s->topic_n) != 0))
         return NULL;
     memcpy(room, s->topic, s->own_n);
     if (topic.n)
@@ -322,7 +336,8 @@ static const char *first_frame(const struct subscriber *s, struct slice topic, c
     return room;
 }
 
-static int send_one(struct iopub *p, struct subscriber *s, struct slice topic, struct outbound *rest, bool bulk)
+static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
+                    struct outbound *rest, bool bulk)
 {
     char room[2 * TOPIC_MAX + 32];
     struct outbound *o;
@@ -369,8 +384,8 @@ int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, 
     return rc < 0 ? err_set(err, "out of memory") : 0;
 }
 
-struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks, iopub_subscribed_f f, void *arg,
-                           struct err *err)
+struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks,
+                           iopub_subscribed_f f, void *arg, struct err *err)
 {
     struct iopub *p = calloc(1, sizeof *p);
 

@@ -14,7 +14,8 @@ struct counted {
     char bytes[];
 };
 
-static _Thread_local const struct counted *on_its_way; /* the frame that this thread gives to libzmq */
+/* the frame that this thread gives to libzmq */
+static _Thread_local const struct counted *on_its_way;
 static _Thread_local bool given_back;
 
 /* Called by libzmq's I/O thread, or by whoever closes a frame that never left. */
@@ -116,7 +117,9 @@ static int send_parts(struct outbound *o, void *socket)
     int rc = 0;
 
     given_back = false;
-    on_its_way = o->counted ? (const struct counted *)((const char *)o->counted - offsetof(struct counted, bytes)) : NULL;
+    on_its_way = o->counted ? (const struct counted *)((const char *)o->counted -
+                                                       offsetof(struct counted, bytes))
+                            : NULL;
     for (size_t i = 0; rc == 0 && i < o->n; i++) {
         const int flags = ZMQ_DONTWAIT | (i + 1 < o->n ? ZMQ_SNDMORE : 0);
 

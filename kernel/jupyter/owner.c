@@ -18,15 +18,19 @@ static void asked(struct zap *zap, const struct zap_question *q, void *arg)
 {
     struct owner *o = arg;
     const unsigned char *const key = zap_key(q);
-    const bool good = key && (slice_is(zap_domain(q), DOMAIN_ANYBODY) || sodium_memcmp(key, o->key, ZAP_KEY_SIZE) == 0);
+    const bool good = key && (slice_is(zap_domain(q), DOMAIN_ANYBODY) ||
+                              sodium_memcmp(key, o->key, ZAP_KEY_SIZE) == 0);
 
     if (!good && o->refused++ == 0)
-        log_warn("jupyter", "a client with another key than the connection file's was turned away (more are only "
-                            "counted)");
+        log_warn(
+            "jupyter",
+            "a client with another key than the connection file's was turned away (more are only "
+            "counted)");
     zap_answer(zap, q, good ? ZAP_YES : ZAP_NO, "");
 }
 
-struct owner *owner_create(struct loop *loop, void *context, const struct connection *c, struct err *err)
+struct owner *owner_create(struct loop *loop, void *context, const struct connection *c,
+                           struct err *err)
 {
     struct owner *o = calloc(1, sizeof *o);
 
@@ -45,7 +49,9 @@ void owner_destroy(struct owner *o)
     if (!o)
         return;
     if (o->refused)
-        log_info("jupyter", "turned away in all: %lu clients with another key than the connection file's", o->refused);
+        log_info("jupyter",
+                 "turned away in all: %lu clients with another key than the connection file's",
+                 o->refused);
     zap_close(o->zap);
     free(o);
 }

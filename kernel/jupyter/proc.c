@@ -23,7 +23,8 @@ static int file_read(const char *path, char *out, size_t size)
     return n == 0 ? -1 : 0;
 }
 
-/* The name in brackets may hold anything, brackets and blanks too: what follows is behind the last one. */
+/* The name in brackets may hold anything, brackets and blanks too: what follows is behind the last
+ * one. */
 static int process_read(long pid, struct proc_process *p)
 {
     char path[64], text[1024];
@@ -33,8 +34,10 @@ static int process_read(long pid, struct proc_process *p)
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     if (file_read(path, text, sizeof text) < 0 || !(rest = strrchr(text, ')')))
         return -1;
-    if (sscanf(rest + 1, " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
-               &p->parent, &user, &system, &started) != 4)
+    if (sscanf(
+            rest + 1,
+            " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+            &p->parent, &user, &system, &started) != 4)
         return -1;
     p->pid = pid;
     p->ticks = user + system;
@@ -79,7 +82,8 @@ static void swap(struct proc_process *a, struct proc_process *b)
     *b = keep;
 }
 
-/* Moves the tree to the front: each member found brings in its children, until the last has been looked at. */
+/* Moves the tree to the front: each member found brings in its children, until the last has been
+ * looked at. */
 static size_t tree_first(struct proc_process *list, size_t n, long root)
 {
     size_t found = 0;
@@ -153,8 +157,8 @@ int proc_cpu(struct proc_cpu *c)
     unsigned long long t[8] = { 0 }; /* user nice system idle iowait irq softirq steal */
 
     if (file_read("/proc/stat", text, sizeof text) < 0 ||
-        sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
-               &t[7]) < 4)
+        sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
+               &t[4], &t[5], &t[6], &t[7]) < 4)
         return -1;
     c->all = 0;
     for (unsigned i = 0; i < 8; i++)

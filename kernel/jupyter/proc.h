@@ -1,4 +1,5 @@
-/* proc.h - what Linux's /proc tells about processes and the machine. Elsewhere every call says -1. */
+/* proc.h - what Linux's /proc tells about processes and the machine. Elsewhere every call says
+ * -1. */
 #ifndef KERNEL_JUPYTER_PROC_H
 #define KERNEL_JUPYTER_PROC_H
 

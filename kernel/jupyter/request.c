@@ -23,8 +23,8 @@ static void request_free(struct request *r)
     free(r);
 }
 
-enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t n, struct jupyter_session *session,
-                                  struct request **out)
+enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t n,
+                                  struct jupyter_session *session, struct request **out)
 {
     struct request *r;
     enum jupyter_fault fault;
@@ -39,7 +39,8 @@ enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t 
     r->begun[0] = '\0';
     r->n = n;
     r->frame = (struct slice *)(void *)(r->part + n);
-    for (size_t i = 0; i < n; i++) { /* small frames live within the zmq_msg_t: looked at only once they have moved */
+    /* small frames live within the zmq_msg_t: looked at only once they have moved */
+    for (size_t i = 0; i < n; i++) {
         zmq_msg_init(&r->part[i]);
         zmq_msg_move(&r->part[i], &part[i]);
         r->frame[i] = slice_of(zmq_msg_data(&r->part[i]), zmq_msg_size(&r->part[i]));

@@ -8,10 +8,11 @@
 #include "kernel/jupyter/heartbeat.h"
 #include "kernel/jupyter/owner.h"
 
-#define IOPUB_HWM 0         /* no bound: iopub.c has one for each subscriber */
+#define IOPUB_HWM       0 /* no bound: iopub.c has one for each subscriber */
 #define ROUTER_RECV_HWM 20000
 #define ROUTER_SEND_HWM 65536
-#define LARGEST (INT64_C(512) << 20) /* bytes of a frame: libzmq hangs up on a larger one before it is read */
+/* bytes of a frame: libzmq hangs up on a larger one before it is read */
+#define LARGEST       (INT64_C(512) << 20)
 #define LARGEST_SMALL (INT64_C(1) << 20)
 
 struct option {
@@ -26,16 +27,23 @@ static int set_all(void *socket, const struct option *o, size_t n, int64_t large
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
 }
 
-/* HANDOVER: a client that comes back under its old identity takes over from the connection that it lost.
- * MANUAL: every subscription is reported, and it is for iopub.c to say what of it is heard. */
+/* HANDOVER: a client that comes back under its old identity takes over from the connection that it
+ * lost. MANUAL: every subscription is reported, and it is for iopub.c to say what of it is
+ * heard. */
 static int options_set(void *socket, enum port port)
 {
     static const struct option router[] = {
-        { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_RCVHWM, ROUTER_RECV_HWM }, { ZMQ_SNDHWM, ROUTER_SEND_HWM }, { ZMQ_LINGER, 0 },
+        { ZMQ_ROUTER_HANDOVER, 1 },
+        { ZMQ_RCVHWM, ROUTER_RECV_HWM },
+        { ZMQ_SNDHWM, ROUTER_SEND_HWM },
+        { ZMQ_LINGER, 0 },
     };
     static const struct option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
     static const struct option xpub[] = {
-        { ZMQ_XPUB_NODROP, 1 }, { ZMQ_XPUB_MANUAL, 1 }, { ZMQ_SNDHWM, IOPUB_HWM }, { ZMQ_LINGER, 0 },
+        { ZMQ_XPUB_NODROP, 1 },
+        { ZMQ_XPUB_MANUAL, 1 },
+        { ZMQ_SNDHWM, IOPUB_HWM },
+        { ZMQ_LINGER, 0 },
     };
     static const struct option echo[] = { { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_LINGER, 0 } };
 
@@ -92,14 +100,16 @@ static int bind_one(struct sockets *s, const struct connection *c, enum port por
     if (!socket || options_set(socket, port) < 0)
         return err_set(err, "%s: ZeroMQ: %s", connection_port_name(port), zmq_strerror(errno));
     if (c->curve && curve_set(socket, c, port) < 0)
-        return err_set(err, "connection file %s: the CURVE keys are not usable: %s", c->file, zmq_strerror(errno));
+        return err_set(err, "connection file %s: the CURVE keys are not usable: %s", c->file,
+                       zmq_strerror(errno));
     if (connection_endpoint(c, port, endpoint, err) < 0)
         return -1;
     if (!c->ipc && strchr(endpoint, '[') && zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on) < 0)
         return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
     if (zmq_bind(socket, endpoint) < 0)
-        return err_set(err, "%s %u of connection file %s: can't listen at %s: %s%s", connection_port_name(port),
-                       c->port[port], c->file, endpoint, zmq_strerror(errno), advice(errno));
+        return err_set(err, "%s %u of connection file %s: can't listen at %s: %s%s",
+                       connection_port_name(port), c->port[port], c->file, endpoint,
+                       zmq_strerror(errno), advice(errno));
     return 0;
 }
 
@@ -107,11 +117,15 @@ int sockets_open(struct sockets *s, struct loop *loop, const struct connection *
 {
     memset(s, 0, sizeof *s);
     if (c->curve && !zmq_has("curve"))
-        return err_set(err, "connection file %s asks for encryption, but this libzmq has no CURVE: install one that was "
-                            "built with libsodium, or set KernelManager.transport_encryption to \"disabled\"", c->file);
+        return err_set(
+            err,
+            "connection file %s asks for encryption, but this libzmq has no CURVE: install one that was "
+            "built with libsodium, or set KernelManager.transport_encryption to \"disabled\"",
+            c->file);
     if (!(s->context = zmq_ctx_new()))
         return err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
-    if (zmq_ctx_set(s->context, ZMQ_IO_THREADS, 1) < 0 || zmq_ctx_set(s->context, ZMQ_MAX_SOCKETS, 16) < 0) {
+    if (zmq_ctx_set(s->context, ZMQ_IO_THREADS, 1) < 0 ||
+        zmq_ctx_set(s->context, ZMQ_MAX_SOCKETS, 16) < 0) {
         err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
         goto undo;
     }
@@ -130,8 +144,9 @@ undo:
     return -1;
 }
 
-/* The order matters: an option can't be set once the context was shut down, the heartbeat's thread ends by that only,
- * and zmq_ctx_term waits for every socket to be closed and then for what lingers. */
+/* The order matters: an option can't be set once the context was shut down, the heartbeat's thread
+ * ends by that only, and zmq_ctx_term waits for every socket to be closed and then for what
+ * lingers. */
 void sockets_close(struct sockets *s, int linger_ms)
 {
     owner_destroy(s->owner);

@@ -1,4 +1,5 @@
-/* sockets.h - ZeroMQ's side of the five channels: one context, one I/O thread, options, keys, addresses. */
+/* sockets.h - ZeroMQ's side of the five channels: one context, one I/O thread, options, keys,
+ * addresses. */
 #ifndef KERNEL_JUPYTER_SOCKETS_H
 #define KERNEL_JUPYTER_SOCKETS_H
 
@@ -16,9 +17,10 @@ struct sockets {
     struct heartbeat *heartbeat;
 };
 
-/* Creates and binds all five, and starts the heartbeat. On failure nothing is left open; the err names the port, the file
- * and the fix. */
-MUST_USE int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c, struct err *err);
+/* Creates and binds all five, and starts the heartbeat. On failure nothing is left open; the err
+ * names the port, the file and the fix. */
+MUST_USE int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c,
+                          struct err *err);
 /* Closes what is open; messages that were sent have linger_ms to leave. Safe on a zeroed struct. */
 void sockets_close(struct sockets *s, int linger_ms);
 

@@ -1,5 +1,6 @@
-/* usage.c - one measurement at a time; who asks meanwhile gets the same figures. CPU percentages are since the
- * measurement before, so that the first has none (0; as psutil, which other kernels use, has it). */
+/* usage.c - one measurement at a time; who asks meanwhile gets the same figures. CPU percentages
+ * are since the measurement before, so that the first has none (0; as psutil, which other kernels
+ * use, has it). */
 #include "kernel/jupyter/usage.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct usage {
     size_t n_waiting;
     struct proc_process *now; /* of the measurement that runs */
     size_t n_now, at;
-    uint64_t pss;             /* bytes, so far */
+    uint64_t pss; /* bytes, so far */
     bool pss_seen;
     struct proc_process *before;
     size_t n_before;
@@ -92,7 +93,8 @@ static double kernel_cpu(const struct usage *u, uint64_t now_ns)
 
     for (size_t i = 0; i < u->n_now; i++)
         ticks += u->now[i].ticks - ticks_before(u, &u->now[i]);
-    return u->before && seconds > 0 ? 100.0 * (double)ticks / (double)sysconf(_SC_CLK_TCK) / seconds : 0.0;
+    return u->before && seconds > 0 ? 100.0 * (double)ticks / (double)sysconf(_SC_CLK_TCK) / seconds
+                                    : 0.0;
 }
 
 static double tenths(double percent)

@@ -1,5 +1,5 @@
-/* usage.h - answers usage_request (jupyter-resource-usage): CPU and memory of the kernel with all its workers on this
- * machine, and of the machine. */
+/* usage.h - answers usage_request (jupyter-resource-usage): CPU and memory of the kernel with all
+ * its workers on this machine, and of the machine. */
 #ifndef KERNEL_JUPYTER_USAGE_H
 #define KERNEL_JUPYTER_USAGE_H
 
@@ -13,7 +13,8 @@ typedef void (*usage_reply_f)(void *arg, struct request *r, struct slice content
 
 struct usage *usage_create(struct loop *loop, usage_reply_f reply, void *arg, struct err *err);
 void usage_destroy(struct usage *u); /* NULL is fine; who waits gets no answer */
-/* Answered within a few turns: looking at one large process takes milliseconds, so each turn looks at one. */
+/* Answered within a few turns: looking at one large process takes milliseconds, so each turn looks
+ * at one. */
 MUST_USE int usage_ask(struct usage *u, struct request *r, struct err *err);
 
 #endif

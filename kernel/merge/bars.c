@@ -14,7 +14,8 @@ static bool equal(const struct source *a, const struct source *b)
 }
 
 /* Collects the ranks that show the same as sources[first], and marks them as done. */
-static void collect(struct source *const *sources, size_t n, size_t first, bool fold, bool *done, uint64_t *who)
+static void collect(struct source *const *sources, size_t n, size_t first, bool fold, bool *done,
+                    uint64_t *who)
 {
     for (size_t i = first; i < n; i++)
         if (sources[i] && !done[i] && source_shows_bar(sources[i]) &&
@@ -27,7 +28,8 @@ static void collect(struct source *const *sources, size_t n, size_t first, bool 
 }
 
 /* Every row that shows something, with the label. */
-static int rows_write(const struct source *s, const uint64_t *who, struct labels *labels, struct buf *out)
+static int rows_write(const struct source *s, const uint64_t *who, struct labels *labels,
+                      struct buf *out)
 {
     for (unsigned i = 0; i < s->rows_n; i++) {
         if (!s->rows[i].text.n)
@@ -40,7 +42,8 @@ static int rows_write(const struct source *s, const uint64_t *who, struct labels
     return 0;
 }
 
-int bars_write(struct source *const *sources, size_t n, bool fold, struct labels *labels, struct buf *out)
+int bars_write(struct source *const *sources, size_t n, bool fold, struct labels *labels,
+               struct buf *out)
 {
     const size_t words = n / 128 + 1;
     bool *done = calloc(n + 1, sizeof *done);

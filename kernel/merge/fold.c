@@ -1,5 +1,5 @@
-/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same order: lines leave at
- * the head only, so the one that leaves is the first of its bucket. */
+/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same
+ * order: lines leave at the head only, so the one that leaves is the first of its bucket. */
 #include "kernel/merge/fold.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #define BUCKETS_MIN  256u
 #define BUCKETS_KEPT 1024u /* a larger table is freed when nothing waits */
 #define NEAR         4u    /* ranks in step find the twin right behind their last line */
-#define FAR          256u  /* how long a bucket is searched: equal lines by the thousand must not cost their square */
+/* how long a bucket is searched: equal lines by the thousand must not cost their square */
+#define FAR 256u
 
 struct bucket {
     struct line *first, *last;
@@ -106,7 +107,8 @@ static bool is_twin(const struct line *l, uint64_t hash, struct slice text, unsi
 }
 
 /* The first equal line behind the rank's last one, or NULL. */
-static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash, struct slice text, unsigned flags)
+static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash, struct slice text,
+                              unsigned flags)
 {
     const struct line *after = f->last[rank];
     struct line *l = after ? after->next : f->head;
@@ -168,12 +170,16 @@ static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
 }
 
 /* An equal line of other ranks that may be moved to the end, or NULL. */
-static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash, struct slice text, unsigned flags)
+static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash,
+                                 struct slice text, unsigned flags)
 {
-    struct line *l = flags & ~LINE_FRAME || !f->buckets_n ? NULL : f->buckets[hash & (f->buckets_n - 1)].first;
+    struct line *l = flags & ~LINE_FRAME || !f->buckets_n
+                         ? NULL
+                         : f->buckets[hash & (f->buckets_n - 1)].first;
 
     for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
-        if (!(l->who[rank / 64] >> rank % 64 & 1) && is_twin(l, hash, text, flags) && is_last_of_its_ranks(f, l))
+        if (!(l->who[rank / 64] >> rank % 64 & 1) && is_twin(l, hash, text, flags) &&
+            is_last_of_its_ranks(f, l))
             return l;
     return NULL;
 }
@@ -192,7 +198,8 @@ static void move_last(struct fold *f, struct line *l)
         at->due_ns = l->due_ns;
 }
 
-static struct line *append(struct fold *f, uint64_t hash, struct slice text, unsigned flags, uint64_t due_ns)
+static struct line *append(struct fold *f, uint64_t hash, struct slice text, unsigned flags,
+                           uint64_t due_ns)
 {
     struct line *l;
 
@@ -200,9 +207,12 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
         return NULL;
     if (!(l = malloc(sizeof *l + f->words * sizeof l->who[0] + text.n)))
         return NULL;
-    *l = (struct line){
-        .seq = f->seq++, .hash = hash, .due_ns = due_ns, .n = text.n, .flags = flags, .words = f->words
-    };
+    *l = (struct line){ .seq = f->seq++,
+                        .hash = hash,
+                        .due_ns = due_ns,
+                        .n = text.n,
+                        .flags = flags,
+                        .words = f->words };
     memset(l->who, 0, f->words * sizeof l->who[0]);
     if (text.n)
         memcpy(l->who + f->words, text.p, text.n);

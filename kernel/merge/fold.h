@@ -1,9 +1,11 @@
-/* fold.h - the lines of one stream that wait: for their twins of other ranks, or for another rank's long line to end.
+/* fold.h - the lines of one stream that wait: for their twins of other ranks, or for another rank's
+ * long line to end.
  *
- * Lines stand in the order in which they will leave. A rank's line joins an equal one behind the last one that this rank
- * joined or brought, so that every rank's lines keep their order; or one before it that is the last of all its ranks:
- * that one moves to the end then. So "loss 0.3", "epoch 1" of one rank and "loss 0.4", "epoch 1" of another end in one
- * "epoch 1". The first line is settled when nobody can join it any more. */
+ * Lines stand in the order in which they will leave. A rank's line joins an equal one behind the
+ * last one that this rank joined or brought, so that every rank's lines keep their order; or one
+ * before it that is the last of all its ranks: that one moves to the end then. So "loss 0.3",
+ * "epoch 1" of one rank and "loss 0.4", "epoch 1" of another end in one "epoch 1". The first line
+ * is settled when nobody can join it any more. */
 #ifndef KERNEL_MERGE_FOLD_H
 #define KERNEL_MERGE_FOLD_H
 
@@ -36,11 +38,13 @@ static inline struct slice line_text(const struct line *l)
 
 struct fold;
 
-/* living: who has to get past a line for it to be settled (copied). twins: equal lines of different ranks are one. */
+/* living: who has to get past a line for it to be settled (copied). twins: equal lines of different
+ * ranks are one. */
 struct fold *fold_create(const struct ranks *living, bool twins);
 void fold_destroy(struct fold *f);
 /* rank must be below 64 times the words of `living`. -1: memory is out. */
-MUST_USE int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags, uint64_t due_ns);
+MUST_USE int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags,
+                      uint64_t due_ns);
 void fold_rank_over(struct fold *f, unsigned rank);
 const struct line *fold_head(const struct fold *f); /* borrowed; NULL: nothing waits */
 bool fold_settled(const struct fold *f);            /* the head has all its twins */

@@ -8,7 +8,8 @@ static struct slice visible(struct slice s)
         size_t n = 1;
 
         if (*s.p == '\x1b' && s.n > 1 && s.p[1] == '[') {
-            for (n = 2; n < s.n && ((s.p[n] >= '0' && s.p[n] <= '9') || s.p[n] == ';' || s.p[n] == ':');)
+            for (n = 2;
+                 n < s.n && ((s.p[n] >= '0' && s.p[n] <= '9') || s.p[n] == ';' || s.p[n] == ':');)
                 n++;
             n += n < s.n;
         } else if (*s.p != ' ')

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAIL_MAX 16384u          /* bytes of last lines that are shown */
+#define TAIL_MAX 16384u            /* bytes of last lines that are shown */
 #define CALM_NS  (400 * NS_PER_MS) /* nothing more came for so long: the gap ends */
-#define SIGN_NS  (10 * NS_PER_S) /* a sign of life while it lasts */
+#define SIGN_NS  (10 * NS_PER_S)   /* a sign of life while it lasts */
 
 struct gap {
     const struct clock *clock;
@@ -80,7 +80,8 @@ static void trim(struct gap *g)
 
 static int keep_line(struct gap *g, unsigned stream, struct slice line)
 {
-    const bool goes_on = g->tail.n && g->tail.p[g->tail.n - 1] != '\n' && g->which[g->held - 1] == stream;
+    const bool goes_on = g->tail.n && g->tail.p[g->tail.n - 1] != '\n' &&
+                         g->which[g->held - 1] == stream;
 
     if (g->held == g->room) {
         unsigned char *more = realloc(g->which, g->room * 2 + 256);
@@ -90,7 +91,8 @@ static int keep_line(struct gap *g, unsigned stream, struct slice line)
         g->which = more;
         g->room = g->room * 2 + 256;
     }
-    if (!goes_on && g->tail.n && g->tail.p[g->tail.n - 1] != '\n' && buf_add_text(&g->tail, "\n") < 0)
+    if (!goes_on && g->tail.n && g->tail.p[g->tail.n - 1] != '\n' &&
+        buf_add_text(&g->tail, "\n") < 0)
         return -1;
     if (buf_add_slice(&g->tail, line) < 0)
         return -1;

@@ -1,5 +1,5 @@
-/* gap.h - text of one cell on its way to a page that takes only so much: where more comes, the middle is left out, and
- * what comes last is shown. Who prints is not slowed down. Pure. */
+/* gap.h - text of one cell on its way to a page that takes only so much: where more comes, the
+ * middle is left out, and what comes last is shown. Who prints is not slowed down. Pure. */
 #ifndef KERNEL_MERGE_GAP_H
 #define KERNEL_MERGE_GAP_H
 
@@ -16,16 +16,20 @@ struct gap_out {
     void *arg;
 };
 
-struct gap *gap_create(const struct clock *clock, struct page *page, struct gap_out out); /* NULL: memory is out */
-void gap_destroy(struct gap *g);                                                          /* NULL is fine */
+/* NULL: memory is out */
+struct gap *gap_create(const struct clock *clock, struct page *page, struct gap_out out);
+/* NULL is fine */
+void gap_destroy(struct gap *g);
 
 /* stream: 1 or 2. -1: memory is out, or out refused. */
 MUST_USE int gap_text(struct gap *g, unsigned stream, struct slice text);
-/* A display of that size: true when it may be shown now, behind all text before it; else it counts as left out. */
+/* A display of that size: true when it may be shown now, behind all text before it; else it counts
+ * as left out. */
 bool gap_display(struct gap *g, size_t bytes);
-/* Shows the last lines where the gap has lasted for long, or nothing more has come; when gap_due_ns() has come. */
+/* Shows the last lines where the gap has lasted for long, or nothing more has come; when
+ * gap_due_ns() has come. */
 MUST_USE int gap_tick(struct gap *g);
-MUST_USE int gap_flush(struct gap *g);      /* the cell is over: shows them now */
-uint64_t gap_due_ns(const struct gap *g);   /* UINT64_MAX: nothing is left out */
+MUST_USE int gap_flush(struct gap *g);    /* the cell is over: shows them now */
+uint64_t gap_due_ns(const struct gap *g); /* UINT64_MAX: nothing is left out */
 
 #endif

@@ -6,7 +6,8 @@
 
 #define LABEL_SLOTS 16u
 
-/* A few ranks print many lines: the last labels are kept. All sets have the same number of words. */
+/* A few ranks print many lines: the last labels are kept. All sets have the same number of
+ * words. */
 struct labels {
     unsigned words;
     struct label {

@@ -7,11 +7,12 @@
 
 #define COST_MAX ((size_t)4 << 20) /* memory of the lines that wait; then the oldest leave */
 #define HELD_MAX ((size_t)1 << 20) /* of those that wait for another rank's long line */
-#define TOGETHER_NS                                                                                                    \
-    (10 * NS_PER_MS)    /* with one whose time is up those leave that came so shortly after: runs stay whole */
-#define LOOK_AHEAD 256u /* lines that are looked through for more of the same ranks' */
+/* with one whose time is up those leave that came so shortly after: runs stay whole */
+#define TOGETHER_NS (10 * NS_PER_MS)
+#define LOOK_AHEAD  256u /* lines that are looked through for more of the same ranks' */
 
-int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins, struct show *show)
+int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins,
+              struct show *show)
 {
     *l = (struct lane){ .stream = stream, .twins = twins, .words = living->words, .show = show };
     l->fold = fold_create(living, twins);
@@ -61,8 +62,8 @@ static int show_one(struct lane *l, const struct line *line, uint64_t now)
     return show_line(l->show, l->stream, line->who, line_text(line), line->flags, now);
 }
 
-/* Shows the first line of the batch and, right behind it, the next ones of the same ranks where order allows: a line
- * may pass others that it shares no rank with. */
+/* Shows the first line of the batch and, right behind it, the next ones of the same ranks where
+ * order allows: a line may pass others that it shares no rank with. */
 static int show_run(struct lane *l, struct line **batch, uint64_t now)
 {
     struct line *first = *batch;
@@ -105,7 +106,8 @@ static int show_batch(struct lane *l, struct line *batch, uint64_t now)
 }
 
 /* *due_ns: lines whose time comes until then are taken for due. */
-static bool head_leaves(const struct lane *l, enum lane_drain which, unsigned rank, uint64_t now, uint64_t *due_ns)
+static bool head_leaves(const struct lane *l, enum lane_drain which, unsigned rank, uint64_t now,
+                        uint64_t *due_ns)
 {
     const struct line *head = fold_head(l->fold);
 
@@ -142,7 +144,8 @@ int lane_drain(struct lane *l, enum lane_drain which, unsigned rank, uint64_t no
     return show_batch(l, batch, now);
 }
 
-/* Need a line of this rank not wait? It goes on where it stands on the screen; or there is nothing to wait for. */
+/* Need a line of this rank not wait? It goes on where it stands on the screen; or there is nothing
+ * to wait for. */
 static bool goes_at_once(const struct lane *l, unsigned rank, unsigned flags, uint64_t now)
 {
     if (flags & LINE_CONT && show_is_open(l->show, l->stream, rank))
@@ -150,7 +153,8 @@ static bool goes_at_once(const struct lane *l, unsigned rank, unsigned flags, ui
     return !l->twins && !fold_head(l->fold) && held_ns(l) <= now;
 }
 
-int lane_put(struct lane *l, unsigned rank, struct slice text, unsigned flags, uint64_t due_ns, uint64_t now)
+int lane_put(struct lane *l, unsigned rank, struct slice text, unsigned flags, uint64_t due_ns,
+             uint64_t now)
 {
     int rc;
 

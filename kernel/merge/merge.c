@@ -1,10 +1,10 @@
 /* merge.c - see merge.h. The way of a line:
  *   utf8     bytes become valid text
  *   screen   modes of a terminal are taken out
- *   source   what is no whole line waits for its newline a moment, a table for its last row; a bar keeps its last state
+ *   source   part of a line waits for its newline, a table for its last row; a bar keeps its state
  *   lane     whole lines wait in a fold for their twins, or for another rank's long line to end
  *   show     labels, and no text within another rank's line
- * One rank alone (a world of one, rank0) takes none of this way but utf8, until it draws as on a terminal. */
+ * One rank alone (a world of one, rank0) takes only utf8, until it draws as on a terminal. */
 #include "kernel/merge/merge.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define PARTIAL_MAX 8192u             /* more of it leaves at once */
 #define BAR_MAX     65536u            /* a longer state is no bar's */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
-#define ROW_NS      (250 * NS_PER_MS) /* a bar's ended row waits so long for nested bars below it; agents hold states 100 ms */
+#define ROW_NS      (250 * NS_PER_MS) /* a bar's ended row waits so long for nested ones below it */
 
 struct merge {
     const struct clock *clock;
@@ -34,13 +34,13 @@ struct merge {
     struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
     struct source *first, *last; /* whose partial or frame waits, oldest first */
-    size_t partial_bytes; /* of both */
-    struct buf room; /* repaired text of one call, or the bars */
-    struct buf bare; /* text of one call without a terminal's modes */
+    size_t partial_bytes;        /* of both */
+    struct buf room;             /* repaired text of one call, or the bars */
+    struct buf bare;             /* text of one call without a terminal's modes */
     bool bars_changed;
     bool bars_shown; /* the last report was not empty */
     uint64_t bars_next_ns;
-    uint64_t rows_due_ns; /* when a bar's ended row has waited long enough; UINT64_MAX: none waits */
+    uint64_t rows_due_ns; /* when bars' ended rows have waited enough; UINT64_MAX: none waits */
 };
 
 static int no_memory(struct err *err)
@@ -60,8 +60,8 @@ static int build(struct merge *m, const struct ranks *world)
     return 0;
 }
 
-struct merge *merge_create(enum plan_merge mode, const struct ranks *world, const struct clock *clock,
-                           struct merge_out out, struct err *err)
+struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
+                           const struct clock *clock, struct merge_out out, struct err *err)
 {
     struct merge *m;
 
@@ -111,8 +111,8 @@ static struct source *source_get(struct merge *m, unsigned rank, unsigned stream
     return *s;
 }
 
-/* --- the start of a line waits for its end -------------------------------------------------------------------------
- */
+/* --- the start of a line waits for its end
+ * ------------------------------------------------------------------------- */
 
 static void unqueue(struct merge *m, struct source *s)
 {
@@ -158,8 +158,8 @@ static int put_frame(struct merge *m, struct source *s, uint64_t now)
 
     if (!rows.n)
         return 0;
-    rc = lane_put(&m->lanes[s->stream - 1], s->rank, rows, memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0,
-                  twins_ns(m, now), now);
+    rc = lane_put(&m->lanes[s->stream - 1], s->rank, rows,
+                  memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0, twins_ns(m, now), now);
     m->partial_bytes -= rows.n;
     if (s->frame.cap > 4 * (size_t)PARTIAL_MAX)
         buf_release(&s->frame);
@@ -169,7 +169,8 @@ static int put_frame(struct merge *m, struct source *s, uint64_t now)
     return rc;
 }
 
-static int put(struct merge *m, struct source *s, struct slice text, unsigned flags, uint64_t due_ns, uint64_t now)
+static int put(struct merge *m, struct source *s, struct slice text, unsigned flags,
+               uint64_t due_ns, uint64_t now)
 {
     if (put_frame(m, s, now) < 0)
         return -1;
@@ -182,7 +183,8 @@ static int put(struct merge *m, struct source *s, struct slice text, unsigned fl
 /* Rows of a frame wait for its last one. */
 static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
-    const enum frame_row row = s->open || frame_is_text(text) ? FRAME_NONE : frame_row(text, s->frame.n > 0);
+    const enum frame_row row = s->open || frame_is_text(text) ? FRAME_NONE
+                                                              : frame_row(text, s->frame.n > 0);
 
     if (row == FRAME_NONE)
         return put(m, s, text, 0, twins_ns(m, now), now);
@@ -206,7 +208,8 @@ static int put_partial(struct merge *m, struct source *s, uint64_t now)
 
     if (!s->partial.n)
         return put_frame(m, s, now);
-    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : LINE_OPEN, small ? s->since_ns + TWINS_NS : now, now);
+    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : LINE_OPEN,
+             small ? s->since_ns + TWINS_NS : now, now);
     partial_clear(m, s);
     return rc;
 }
@@ -241,7 +244,9 @@ static int whole_line(struct merge *m, struct source *s, struct slice text, uint
     return rc;
 }
 
-/* --- progress bars -------------------------------------------------------------------------------------------------
+/* --- progress bars
+ *
+ * -------------------------------------------------------------------------------------------------
  */
 
 /* What waited of this line is the first that stands in the bar's place. */
@@ -256,7 +261,8 @@ static int bar_begin(struct merge *m, struct source *s)
     return 0;
 }
 
-/* Rows that a newline ended become lines, but for the last `keep` of them. Nested bars that are gone leave no line. */
+/* Rows that a newline ended become lines, but for the last `keep` of them. Nested bars that are
+ * gone leave no line. */
 static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64_t now)
 {
     if (!keep)
@@ -279,7 +285,8 @@ static void wait_rows(struct merge *m, uint64_t now)
     m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
 }
 
-/* A row waits for the step up of a nested bar below it: those who never make one print plain lines soon. */
+/* A row waits for the step up of a nested bar below it: those who never make one print plain lines
+ * soon. */
 static int bar_newline(struct merge *m, struct source *s, uint64_t now)
 {
     unsigned keep = s->climb;
@@ -313,7 +320,8 @@ static bool row_draws(const struct source *s, unsigned flags, struct slice part)
     return flags & MERGE_PROGRESS || source_draws(part) || source_goes_on(s, part);
 }
 
-static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline, uint64_t now)
+static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline,
+                    uint64_t now)
 {
     if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
         return -1;
@@ -349,7 +357,8 @@ static int plain_lines(struct merge *m, struct source *s, struct slice text, uin
 }
 
 /* Text with carriage returns in it, or that goes on where a bar stands. */
-static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct slice text, uint64_t now)
+static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct slice text,
+                     uint64_t now)
 {
     while (text.n) {
         const char *newline = memchr(text.p, '\n', text.n);
@@ -395,7 +404,8 @@ static int report_bars(struct merge *m, bool done, uint64_t now)
     if (done ? !m->bars_changed && !m->bars_shown : !m->bars_changed || now < m->bars_next_ns)
         return 0;
     buf_clear(&m->room);
-    if (bars_write(m->sources, m->sources_n, m->mode == PLAN_FOLD, m->labelled ? &m->show.labels : NULL, &m->room) < 0)
+    if (bars_write(m->sources, m->sources_n, m->mode == PLAN_FOLD,
+                   m->labelled ? &m->show.labels : NULL, &m->room) < 0)
         return -1;
     if (m->room.n || m->bars_shown)
         rc = m->out.progress(m->out.arg, buf_slice(&m->room), done);
@@ -406,10 +416,11 @@ static int report_bars(struct merge *m, bool done, uint64_t now)
     return rc;
 }
 
-/* --- what merge.h says ---------------------------------------------------------------------------------------------
- */
+/* --- what merge.h says
+ * --------------------------------------------------------------------------------------------- */
 
-static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct slice data, uint64_t now)
+static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct slice data,
+                      uint64_t now)
 {
     struct slice text;
 
@@ -450,7 +461,8 @@ static int sole_draws(struct merge *m)
     return 0;
 }
 
-int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data, struct err *err)
+int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data,
+                struct err *err)
 {
     const uint64_t now = clock_now(m->clock);
     struct source *s;
@@ -479,7 +491,8 @@ static int finish_source(struct merge *m, struct source *s, bool over, uint64_t 
     if (s->utf8.n) {
         rc = utf8_end(&s->utf8, &rest);
         if (rc == 0)
-            rc = s->bar ? source_overwrite(s, buf_slice(&rest)) : partial_add(m, s, buf_slice(&rest), now);
+            rc = s->bar ? source_overwrite(s, buf_slice(&rest))
+                        : partial_add(m, s, buf_slice(&rest), now);
         buf_release(&rest);
     }
     if (rc == 0)
@@ -504,7 +517,9 @@ int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
     int rc;
 
     if (sole_passes(&m->sole))
-        return rank == (unsigned)m->sole.rank ? result(m, sole_end(&m->sole, &m->show, &m->room), err) : 0;
+        return rank == (unsigned)m->sole.rank
+                   ? result(m, sole_end(&m->sole, &m->show, &m->room), err)
+                   : 0;
     if (rank >= m->words * 64)
         return 0;
     rc = finish_rank(m, rank, true, now);

@@ -1,5 +1,6 @@
-/* pace.c - see pace.h. What waits is a few runs of one stream each, in the order in which they came. Streams that alternate
- * more often between two sends gather in the last run of each, so that they cost a few messages a gap, not one a line. */
+/* pace.c - see pace.h. What waits is a few runs of one stream each, in the order in which they
+ * came. Streams that alternate more often between two sends gather in the last run of each, so that
+ * they cost a few messages a gap, not one a line. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #define WINDOW_SENDS 20u
 #define MESSAGE_MAX  ((size_t)1 << 20)
 #define RUNS_MAX     6u
-#define AROUND_MAX   4096u /* what a message has around its text: header, parent, metadata, signature */
+/* what a message has around its text: header, parent, metadata, signature */
+#define AROUND_MAX 4096u
 
 struct side {
     struct utf8 utf8;
@@ -31,7 +33,7 @@ struct pace {
     pace_out_f out;
     void *arg;
     struct side sides[2];
-    struct run runs[RUNS_MAX];   /* of all text that waits; each differs from its neighbours */
+    struct run runs[RUNS_MAX]; /* of all text that waits; each differs from its neighbours */
     unsigned n_runs;
     uint64_t sent[WINDOW_SENDS]; /* when the last ones left, a ring */
     uint64_t sends;
@@ -65,7 +67,8 @@ static size_t side_waiting(const struct side *s)
 
 size_t pace_waiting(const struct pace *p)
 {
-    return side_waiting(&p->sides[0]) + p->sides[0].utf8.n + side_waiting(&p->sides[1]) + p->sides[1].utf8.n;
+    return side_waiting(&p->sides[0]) + p->sides[0].utf8.n + side_waiting(&p->sides[1]) +
+           p->sides[1].utf8.n;
 }
 
 static bool full(const struct pace *p)
@@ -100,8 +103,8 @@ static unsigned written_size(unsigned char c)
     return c >= 0x20 && c != '"' && c != '\\' ? 1 : 6;
 }
 
-/* How much of the text goes into one message: it is measured as it will be written, and cut at a line's end if there is
- * one. */
+/* How much of the text goes into one message: it is measured as it will be written, and cut at a
+ * line's end if there is one. */
 static size_t piece_size(struct slice text)
 {
     size_t written = AROUND_MAX;
@@ -156,8 +159,8 @@ static int send_piece(struct pace *p, uint64_t now)
     return rc;
 }
 
-/* Sends the runs in their order. `whatever`: the rate does not count. Before the gap is over only what fills a message
- * leaves, and what came before it. */
+/* Sends the runs in their order. `whatever`: the rate does not count. Before the gap is over only
+ * what fills a message leaves, and what came before it. */
 static int send_all(struct pace *p, bool whatever, uint64_t now)
 {
     const bool gap_over = gap_ns(p) <= now;

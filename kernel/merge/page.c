@@ -1,5 +1,5 @@
-/* page.c - see page.h. The window is longer than the server's, for a message may wait 100 ms before it leaves, and two
- * that left a moment apart may arrive together. */
+/* page.c - see page.h. The window is longer than the server's, for a message may wait 100 ms before
+ * it leaves, and two that left a moment apart may arrive together. */
 #include "kernel/merge/page.h"
 
 #include <stdlib.h>
@@ -54,7 +54,8 @@ bool page_fits(const struct page *p, enum page_for what, size_t bytes)
             messages += p->of[k].messages;
         }
     /* What is larger than all that may be, such as a figure, is shown when nothing else was. */
-    return (messages == 1 && what == PAGE_REST) || (sum <= most[what].bytes && messages <= most[what].messages);
+    return (messages == 1 && what == PAGE_REST) ||
+           (sum <= most[what].bytes && messages <= most[what].messages);
 }
 
 void page_count(struct page *p, size_t bytes)

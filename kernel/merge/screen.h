@@ -1,4 +1,5 @@
-/* screen.h - what a terminal's programs write for its screen alone, such as the hidden cursor: no page can show it. Pure. */
+/* screen.h - what a terminal's programs write for its screen alone, such as the hidden cursor: no
+ * page can show it. Pure. */
 #ifndef KERNEL_MERGE_SCREEN_H
 #define KERNEL_MERGE_SCREEN_H
 

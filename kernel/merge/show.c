@@ -7,7 +7,9 @@
 
 int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words)
 {
-    *s = (struct show){ .out = out, .labelled = labelled, .labels = { .words = words }, .stream = 1 };
+    *s = (struct show){
+        .out = out, .labelled = labelled, .labels = { .words = words }, .stream = 1
+    };
     for (unsigned k = 0; k < 2; k++)
         if (!(s->open[k].who = calloc(words + 1, sizeof(uint64_t)))) {
             show_release(s);
@@ -44,7 +46,8 @@ static bool same(const struct show *s, const uint64_t *a, const uint64_t *b)
     return memcmp(a, b, s->labels.words * sizeof *a) == 0;
 }
 
-/* Ends or goes on with the line that stands unfinished on the screen, and writes the label where a new one starts. */
+/* Ends or goes on with the line that stands unfinished on the screen, and writes the label where a
+ * new one starts. */
 static int line_start(struct show *s, struct show_open *open, const uint64_t *who, unsigned flags)
 {
     if (open->on && flags & LINE_CONT && same(s, open->who, who))
@@ -65,14 +68,16 @@ static int show_rows(struct show *s, struct show_open *open, const uint64_t *who
         newline = memchr(text.p, '\n', text.n);
         const size_t n = newline ? (size_t)(newline - text.p) : text.n;
 
-        if (line_start(s, open, who, 0) < 0 || buf_add(&s->text, text.p, n) < 0 || buf_add_text(&s->text, "\n") < 0)
+        if (line_start(s, open, who, 0) < 0 || buf_add(&s->text, text.p, n) < 0 ||
+            buf_add_text(&s->text, "\n") < 0)
             return -1;
         text = slice_of(text.p + n + (newline != NULL), text.n - n - (newline != NULL));
     } while (newline);
     return 0;
 }
 
-int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text, unsigned flags, uint64_t now)
+int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text,
+              unsigned flags, uint64_t now)
 {
     struct show_open *open = &s->open[stream - 1];
 

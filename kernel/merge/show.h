@@ -1,5 +1,5 @@
-/* show.h - what stands on the client's screen: labels before lines, no rank's text within another's line, and text
- * gathered so that one call of merge puts out as few blocks as it can. */
+/* show.h - what stands on the client's screen: labels before lines, no rank's text within another's
+ * line, and text gathered so that one call of merge puts out as few blocks as it can. */
 #ifndef KERNEL_MERGE_SHOW_H
 #define KERNEL_MERGE_SHOW_H
 
@@ -28,8 +28,8 @@ struct show {
 int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words);
 void show_release(struct show *s);
 /* Shows a line, or a piece of one, of these ranks. -1: memory is out or out() failed. */
-MUST_USE int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text, unsigned flags,
-                       uint64_t now);
+MUST_USE int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text,
+                       unsigned flags, uint64_t now);
 /* Is the unfinished line on the screen this rank's alone? */
 bool show_is_open(const struct show *s, unsigned stream, unsigned rank);
 /* Until when other ranks' lines have to wait for the end of a long line; 0: they need not. */

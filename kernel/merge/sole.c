@@ -9,7 +9,8 @@ static int text_out(struct show *show, unsigned stream, struct slice text)
     return rc;
 }
 
-int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data, struct buf *room)
+int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data,
+               struct buf *room)
 {
     struct slice text;
 

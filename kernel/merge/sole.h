@@ -1,4 +1,5 @@
-/* sole.h - one rank that is shown alone: its text goes through as it comes, but for what is no UTF-8. */
+/* sole.h - one rank that is shown alone: its text goes through as it comes, but for what is no
+ * UTF-8. */
 #ifndef KERNEL_MERGE_SOLE_H
 #define KERNEL_MERGE_SOLE_H
 
@@ -6,8 +7,10 @@
 #include "kernel/merge/utf8.h"
 
 struct sole {
-    long rank;  /* or -1: all are shown */
-    bool drawn; /* it draws on a screen, which is applied like the drawings of many: its text goes through no more */
+    long rank; /* or -1: all are shown */
+    /* it draws on a screen, which is applied like the drawings of many: its text goes through no
+     * more */
+    bool drawn;
     struct utf8 utf8[2]; /* by stream */
 };
 
@@ -17,7 +20,8 @@ static inline bool sole_passes(const struct sole *s)
 }
 
 /* room: for repaired text. -1: memory is out, or out() failed. */
-MUST_USE int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data, struct buf *room);
+MUST_USE int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data,
+                        struct buf *room);
 /* No rest will come. */
 MUST_USE int sole_end(struct sole *s, struct show *show, struct buf *room);
 

@@ -50,7 +50,8 @@ void source_destroy(struct source *s)
     free(s);
 }
 
-/* How long the terminal's sequence (ESC [ n LETTER) at the text's start is; 0: there is none. *count: its n, or 1. */
+/* How long the terminal's sequence (ESC [ n LETTER) at the text's start is; 0: there is none.
+ * *count: its n, or 1. */
 static size_t escape_size(struct slice text, char letter, unsigned *count)
 {
     size_t n = 2;
@@ -141,7 +142,9 @@ int source_overwrite(struct source *s, struct slice text)
     s->untouched = s->untouched && !text.n;
     while (n < text.n) {
         unsigned count = 0;
-        const size_t skip = text.p[n] == '\r' ? 1 : escape_size(slice_of(text.p + n, text.n - n), 'A', &count);
+        const size_t skip = text.p[n] == '\r'
+                                ? 1
+                                : escape_size(slice_of(text.p + n, text.n - n), 'A', &count);
 
         if (!skip) {
             n++;
@@ -165,7 +168,8 @@ static struct slice bar_name(struct slice text)
     size_t n = percent ? (size_t)(percent - text.p) : 0;
 
     if (percent)
-        while (n && ((text.p[n - 1] >= '0' && text.p[n - 1] <= '9') || text.p[n - 1] == ' ' || text.p[n - 1] == '.'))
+        while (n && ((text.p[n - 1] >= '0' && text.p[n - 1] <= '9') || text.p[n - 1] == ' ' ||
+                     text.p[n - 1] == '.'))
             n--;
     else
         while (n < text.n && (text.p[n] < '0' || text.p[n] > '9'))
@@ -179,7 +183,8 @@ static void take_from_below(struct source *s)
     const struct slice text = buf_slice(&s->rows[s->row].text);
 
     for (unsigned i = s->row + 1; i < s->rows_n; i++)
-        if (s->rows[i].text.n && slice_equal(bar_name(text), bar_name(buf_slice(&s->rows[i].text)))) {
+        if (s->rows[i].text.n &&
+            slice_equal(bar_name(text), bar_name(buf_slice(&s->rows[i].text)))) {
             buf_clear(&s->rows[i].text);
             return;
         }

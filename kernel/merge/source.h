@@ -11,8 +11,9 @@ struct source {
     unsigned rank;
     unsigned stream;
     struct utf8 utf8;
-    struct buf partial;         /* the end of the text, that waits for its newline */
-    struct buf frame;           /* before it: rows of a frame that wait for its last one; no newline behind the last */
+    struct buf partial; /* the end of the text, that waits for its newline */
+    /* before it: rows of a frame that wait for its last one; no newline behind the last */
+    struct buf frame;
     uint64_t since_ns;          /* when the first byte of these came */
     struct source *prev, *next; /* of those of which some waits, oldest first */
     bool queued;
@@ -29,26 +30,31 @@ struct source {
     bool erased;       /* some row is, see below */
     struct row {
         struct buf text;
-        bool erased; /* on the way up, for the next drawing: its text is shown until that comes, or nothing does for a while */
-    } *rows;       /* rows_room of them */
+        /* on the way up, for the next drawing: its text is shown until that comes, or nothing does
+         * for a while */
+        bool erased;
+    } *rows; /* rows_room of them */
     unsigned rows_room;
 };
 
 struct source *source_create(unsigned rank, unsigned stream);
 void source_destroy(struct source *s);
-/* Takes text with carriage returns and steps up (ESC [ n A) in it, no newline. -1: memory is out. */
+/* Takes text with carriage returns and steps up (ESC [ n A) in it, no newline. -1: memory is
+ * out. */
 MUST_USE int source_overwrite(struct source *s, struct slice text);
-/* To the start of the next row. There must be room: fewer than SOURCE_ROWS. A bar that stood further down and is left here,
- * as tqdm leaves those that have a position, is taken from there. -1: memory is out. */
+/* To the start of the next row. There must be room: fewer than SOURCE_ROWS. A bar that stood
+ * further down and is left here, as tqdm leaves those that have a position, is taken from there.
+ * -1: memory is out. */
 MUST_USE int source_newline(struct source *s);
 /* Does the text move a terminal's cursor, or erase: is it drawn? */
 bool source_draws(struct slice text);
 /* Erased rows are empty now. Were there any? */
 bool source_erase(struct source *s);
-/* Does this text of a row, which draws nothing itself, go on with a bar, or is it a line's after one? */
+/* Does this text of a row, which draws nothing itself, go on with a bar, or is it a line's after
+ * one? */
 bool source_goes_on(const struct source *s, struct slice part);
-/* How many empty lines end the text: they may be the way down to a bar's position, as tqdm goes it. 0 also for more than a bar
- * has rows. */
+/* How many empty lines end the text: they may be the way down to a bar's position, as tqdm goes it.
+ * 0 also for more than a bar has rows. */
 size_t source_way_down(const struct source *s, struct slice text);
 /* The first row is a line now: forgets it. The cursor must be below it. */
 void source_shift(struct source *s);

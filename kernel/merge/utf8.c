@@ -17,8 +17,8 @@ static unsigned size_of(unsigned char first)
     return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
-/* The second byte has a narrower range after some first bytes: no overlong forms, no surrogates, nothing over U+10FFFF.
- */
+/* The second byte has a narrower range after some first bytes: no overlong forms, no surrogates,
+ * nothing over U+10FFFF. */
 static bool follows(unsigned char first, unsigned at, unsigned char c)
 {
     unsigned char low = 0x80;
@@ -31,8 +31,8 @@ static bool follows(unsigned char first, unsigned at, unsigned char c)
     return c >= low && c <= high;
 }
 
-/* The bytes of the character that starts at p, as far as they belong to it. *whole: it is complete. *cut: only its rest
- * lacks. */
+/* The bytes of the character that starts at p, as far as they belong to it. *whole: it is complete.
+ * *cut: only its rest lacks. */
 static unsigned character(const unsigned char *p, size_t n, bool *whole, bool *cut)
 {
     const unsigned size = size_of(p[0]);

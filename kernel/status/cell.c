@@ -8,11 +8,12 @@
 #define LIST_MAX  40u /* bytes of ranks' numbers in a line */
 #define NODES_MAX 3u  /* names of nodes in a line */
 
-/* A display can't be moved, and the first lines are out before it is known that a cell takes long: JupyterLab,
- * Notebook 7 and pages that nbconvert makes draw it above them. Elsewhere this has no effect. */
-#define ON_TOP                                                                                                         \
-    "<style>.jp-OutputArea:has(> .jp-OutputArea-child .cellspan-status)"                                               \
-    "{display:grid;grid-template-columns:minmax(0,1fr);align-content:start}"                                           \
+/* A display can't be moved, and the first lines are out before it is known that a cell takes long:
+ * JupyterLab, Notebook 7 and pages that nbconvert makes draw it above them. Elsewhere this has no
+ * effect. */
+#define ON_TOP                                                                                     \
+    "<style>.jp-OutputArea:has(> .jp-OutputArea-child .cellspan-status)"                           \
+    "{display:grid;grid-template-columns:minmax(0,1fr);align-content:start}"                       \
     ".jp-OutputArea-child:has(.cellspan-status){order:-1}</style>"
 
 static bool same_state(const struct status_rank *a, const struct status_rank *b)
@@ -27,7 +28,8 @@ static bool same_name(const struct status_rank *a, const struct status_rank *b)
 
 /* The ranks from `first` on that are alike; false: one before it was, so they have been told. */
 static int alike(const struct status_cell *s, size_t first,
-                 bool (*same)(const struct status_rank *, const struct status_rank *), struct ranks *found)
+                 bool (*same)(const struct status_rank *, const struct status_rank *),
+                 struct ranks *found)
 {
     ranks_clear(found);
     for (size_t i = 0; i < first; i++)
@@ -53,7 +55,8 @@ static int add_heading(const struct status_cell *s, struct buf *out)
 
         write_text(state, s->rows[i].state);
         rc = news < 0   ? -1
-             : news > 0 ? buf_addf(out, "%s %zu %s", told++ ? "," : ":", (size_t)ranks_count(&found), state)
+             : news > 0 ? buf_addf(out, "%s %zu %s", told++ ? "," : ":",
+                                   (size_t)ranks_count(&found), state)
                         : 0;
     }
     ranks_release(&found);
@@ -68,12 +71,14 @@ static int add_ranks(const struct ranks *found, struct buf *out)
     int rc = ranks_format(found, &list);
 
     if (rc == 0)
-        rc = list.n > LIST_MAX ? buf_addf(out, "%zu ranks", n) : buf_addf(out, "rank%s %s", n == 1 ? "" : "s", list.p);
+        rc = list.n > LIST_MAX ? buf_addf(out, "%zu ranks", n)
+                               : buf_addf(out, "rank%s %s", n == 1 ? "" : "s", list.p);
     buf_release(&list);
     return rc;
 }
 
-/* "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed in 0:12": all that is left of a cell. */
+/* "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed in 0:12": all that is left of a
+ * cell. */
 static int add_end(const struct status_cell *s, struct buf *out)
 {
     struct ranks found = RANKS_INIT;
@@ -123,8 +128,8 @@ static struct spread spread_of(const struct status_cell *s)
     return g;
 }
 
-/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %, others on those of 3 ranks": of many, the least and the most.
- */
+/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %, others on those of 3 ranks": of many, the
+ * least and the most. */
 static int add_gpus(const struct status_cell *s, struct buf *out)
 {
     const struct spread g = spread_of(s);
@@ -139,8 +144,8 @@ static int add_gpus(const struct status_cell *s, struct buf *out)
         return -1;
     if (g.use_least >= 0 && buf_addf(out, ", use %d to %d %%", g.use_least, g.use_most) < 0)
         return -1;
-    if (g.crowded && buf_addf(out, ", others on %s of %zu rank%s", g.crowded > 1 ? "those" : "that", g.crowded,
-                              g.crowded > 1 ? "s" : "") < 0)
+    if (g.crowded && buf_addf(out, ", others on %s of %zu rank%s", g.crowded > 1 ? "those" : "that",
+                              g.crowded, g.crowded > 1 ? "s" : "") < 0)
         return -1;
     return buf_add_text(out, "\n");
 }
@@ -176,7 +181,8 @@ static int add_nodes(const struct status_cell *s, size_t first, struct buf *out)
 }
 
 /* "ranks 0-3 running 0:12 (vm)": those that are like the first. */
-static int add_line(const struct status_cell *s, size_t first, const struct ranks *found, struct buf *out)
+static int add_line(const struct status_cell *s, size_t first, const struct ranks *found,
+                    struct buf *out)
 {
     char state[TABLE_CELL], time[TABLE_CELL] = "";
 
@@ -188,7 +194,8 @@ static int add_line(const struct status_cell *s, size_t first, const struct rank
     return add_nodes(s, first, out);
 }
 
-/* ", as of 2026-11-21 14:03:07": a page that is closed keeps what it saw last, and that is to be true for ever. */
+/* ", as of 2026-11-21 14:03:07": a page that is closed keeps what it saw last, and that is to be
+ * true for ever. */
 static int add_time(const struct status_cell *s, struct buf *out)
 {
     return s->as_of && s->as_of[0] ? buf_addf(out, ", as of %s", s->as_of) : 0;
@@ -246,7 +253,8 @@ int status_cell_text(const struct status_cell *s, struct buf *out)
 int status_cell_html(const struct status_cell *s, struct buf *out)
 {
     struct buf text = BUF_INIT;
-    int rc = buf_add_text(out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
+    int rc = buf_add_text(
+        out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
 
     if (rc == 0)
         rc = add_words(s, &text);

@@ -23,7 +23,8 @@ static int html_heading(size_t n, const char *group, struct buf *out)
     struct buf text = BUF_INIT;
     int rc = heading(n, group, &text);
 
-    if (rc == 0 && (buf_add_text(out, "<div class=\"cellspan-ranks\">") < 0 || html_add(out, text.p) < 0))
+    if (rc == 0 &&
+        (buf_add_text(out, "<div class=\"cellspan-ranks\">") < 0 || html_add(out, text.p) < 0))
         rc = -1;
     buf_release(&text);
     return rc;

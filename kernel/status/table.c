@@ -151,7 +151,8 @@ static const struct column {
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
-static const char *cell_of(const struct column *c, const struct status_rank *r, char out[static TABLE_CELL])
+static const char *cell_of(const struct column *c, const struct status_rank *r,
+                           char out[static TABLE_CELL])
 {
     out[0] = '\0';
     c->write(r, out);
@@ -159,7 +160,8 @@ static const char *cell_of(const struct column *c, const struct status_rank *r, 
 }
 
 /* How wide each column is; 0: it is left out. */
-static void measure(const struct status_rank *rows, size_t n, unsigned view, size_t width[static COLUMNS])
+static void measure(const struct status_rank *rows, size_t n, unsigned view,
+                    size_t width[static COLUMNS])
 {
     char cell[TABLE_CELL];
 
@@ -188,7 +190,8 @@ static int pad(struct buf *out, size_t n)
 }
 
 /* One line of the text; r NULL: the headings. */
-static int text_row(const struct status_rank *r, const size_t width[static COLUMNS], struct buf *out)
+static int text_row(const struct status_rank *r, const size_t width[static COLUMNS],
+                    struct buf *out)
 {
     char cell[TABLE_CELL];
     size_t owed = 0; /* blanks that stand only before something: no line ends in them */
@@ -239,20 +242,22 @@ int html_add(struct buf *out, const char *text)
 
 static int html_cell(const char *tag, bool number, const char *text, struct buf *out)
 {
-    if (buf_addf(out, "<%s style=\"text-align:%s\">", tag, number ? "right" : "left") < 0 || html_add(out, text) < 0)
+    if (buf_addf(out, "<%s style=\"text-align:%s\">", tag, number ? "right" : "left") < 0 ||
+        html_add(out, text) < 0)
         return -1;
     return buf_addf(out, "</%s>", tag);
 }
 
-static int html_row(const struct status_rank *r, const size_t width[static COLUMNS], struct buf *out)
+static int html_row(const struct status_rank *r, const size_t width[static COLUMNS],
+                    struct buf *out)
 {
     char cell[TABLE_CELL];
 
     if (buf_add_text(out, "<tr>") < 0)
         return -1;
     for (size_t c = 0; c < COLUMNS; c++)
-        if (width[c] &&
-            html_cell(r ? "td" : "th", columns[c].number, r ? cell_of(&columns[c], r, cell) : columns[c].name, out) < 0)
+        if (width[c] && html_cell(r ? "td" : "th", columns[c].number,
+                                  r ? cell_of(&columns[c], r, cell) : columns[c].name, out) < 0)
             return -1;
     return buf_add_text(out, "</tr>\n");
 }

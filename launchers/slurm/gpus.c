@@ -31,7 +31,8 @@ static unsigned count(const char *gres)
     return sum > GPUS_MAX ? 0 : (unsigned)sum;
 }
 
-/* A line for each group of nodes that are alike: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1)" */
+/* A line for each group of nodes that are alike: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0
+ * GRES=gpu:2(IDX:0-1)" */
 unsigned gpus_per_node(const char *text, unsigned *most)
 {
     static const char nodes[] = " Nodes=", gres[] = " GRES=";

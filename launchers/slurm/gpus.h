@@ -2,7 +2,8 @@
 #ifndef LAUNCHERS_SLURM_GPUS_H
 #define LAUNCHERS_SLURM_GPUS_H
 
-/* `text` is `scontrol --details show job`'s. How many every node has, *most: how many the best one has. 0: some has none. */
+/* `text` is `scontrol --details show job`'s. How many every node has, *most: how many the best one
+ * has. 0: some has none. */
 unsigned gpus_per_node(const char *text, unsigned *most);
 
 #endif

@@ -20,11 +20,12 @@
 #define PAUSE_NS      (2 * NS_PER_S) /* between looks; grows to: */
 #define PAUSE_MAX_NS  (30 * NS_PER_S)
 #define FLUSH_NS      (2 * NS_PER_S) /* Slurm's reason may come this much later than what it did */
-#define POLITE_NS     (8 * NS_PER_S) /* agents end when their stdin does; then the job is cancelled */
-#define PRESS_NS      (3 * NS_PER_S)
-#define LOOKS_MAX     20u
-#define LOOK_NS       (300 * NS_PER_MS)
-#define TASKS_MAX     65536u
+/* agents end when their stdin does; then the job is cancelled */
+#define POLITE_NS (8 * NS_PER_S)
+#define PRESS_NS  (3 * NS_PER_S)
+#define LOOKS_MAX 20u
+#define LOOK_NS   (300 * NS_PER_MS)
+#define TASKS_MAX 65536u
 
 static void look(struct loop *loop, void *arg);
 
@@ -43,7 +44,8 @@ static void set_timer(struct job *j, struct watch **timer, uint64_t ns, loop_f f
     if (*timer)
         loop_timer_again(*timer, ns);
     else
-        *timer = loop_timer(j->loop, ns, 0, f, j, &err); /* out of memory: without it the rest still works */
+        /* out of memory: without it the rest still works */
+        *timer = loop_timer(j->loop, ns, 0, f, j, &err);
 }
 
 static unsigned count_up(const struct job *j)
@@ -65,8 +67,8 @@ static void fail(struct job *j, unsigned i, const char *text)
         return;
     j->task[i].failed = true;
     j->failed = true;
-    report_failed(i, "%s%s%s%s%s%s", t->node ? t->node : "", t->node ? ": " : "", text, j->why ? " (" : "",
-                  j->why ? j->why : "", j->why ? ")" : "");
+    report_failed(i, "%s%s%s%s%s%s", t->node ? t->node : "", t->node ? ": " : "", text,
+                  j->why ? " (" : "", j->why ? j->why : "", j->why ? ")" : "");
 }
 
 /* An agent that exits says why, of which srun knows a number. */
@@ -88,7 +90,8 @@ static void flush(struct loop *loop, void *arg)
         }
 }
 
-/* Those that never said who they are, a good while after the first did, or after the job had its nodes. */
+/* Those that never said who they are, a good while after the first did, or after the job had its
+ * nodes. */
 static void too_late(struct loop *loop, void *arg)
 {
     struct job *j = arg;
@@ -96,18 +99,21 @@ static void too_late(struct loop *loop, void *arg)
 
     (void)loop;
     if (!j->n) {
-        fprintf(stderr, "cellspan-launch-slurm: job %lu has its nodes, but no agent has come up within %u s\n", j->id,
-                (unsigned)(j->patience_ns / NS_PER_S));
+        fprintf(
+            stderr,
+            "cellspan-launch-slurm: job %lu has its nodes, but no agent has come up within %u s\n",
+            j->id, (unsigned)(j->patience_ns / NS_PER_S));
         j->failed = true;
         job_end(j);
         return;
     }
     for (unsigned i = 0; i < j->n; i++)
         if (!j->task[i].up) {
-            snprintf(text, sizeof text,
-                     "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
-                     "and sinfo tell of its node",
-                     i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
+            snprintf(
+                text, sizeof text,
+                "the agent of task %u of %u has not come up %u s after the first; `scontrol show job %lu` "
+                "and sinfo tell of its node",
+                i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
             fail(j, i, text);
         }
 }
@@ -137,12 +143,14 @@ static void job_known(struct job *j, unsigned long id)
     set_timer(j, &j->look, FIRST_LOOK_NS, look);
 }
 
-/* The connections of agents that Slurm ends close at the same moment: the reason is not to come behind that. */
+/* The connections of agents that Slurm ends close at the same moment: the reason is not to come
+ * behind that. */
 static void cut_short(struct job *j)
 {
     char text[128];
 
-    snprintf(text, sizeof text, j->own ? "Slurm ended job %lu" : "Slurm ended the step in job %lu", j->id);
+    snprintf(text, sizeof text, j->own ? "Slurm ended job %lu" : "Slurm ended the step in job %lu",
+             j->id);
     for (unsigned i = 0; i < j->n; i++)
         fail(j, i, text);
 }
@@ -155,7 +163,8 @@ static bool is_reason(const char *line)
 
 static void note_why(struct job *j, const char *line)
 {
-    static const char *const whys[] = { "CANCELLED AT", "Node failure on", "oom_kill", "has been revoked" };
+    static const char *const whys[] = { "CANCELLED AT", "Node failure on", "oom_kill",
+                                        "has been revoked" };
     bool found = is_reason(line);
 
     for (size_t i = 0; i < sizeof whys / sizeof *whys && !found; i++)
@@ -174,7 +183,8 @@ static void note_words(struct job *j, unsigned i, const char *line)
     char text[512];
     size_t n;
 
-    if (i >= j->n || strncmp(line, j->program, program) != 0 || strncmp(line + program, " on ", strlen(" on ")) != 0)
+    if (i >= j->n || strncmp(line, j->program, program) != 0 ||
+        strncmp(line + program, " on ", strlen(" on ")) != 0)
         return;
     host = line + program + strlen(" on ");
     n = strcspn(host, " ");
@@ -194,7 +204,8 @@ static void not_started(struct job *j, const char *node)
         if (!j->task[i].up && !j->task[i].node) {
             if ((j->task[i].node = strndup(node, n)))
                 report_node(i, j->task[i].node, 0);
-            snprintf(text, sizeof text, "Slurm could not start the agent there: %s", node + n + strspn(node + n, ": "));
+            snprintf(text, sizeof text, "Slurm could not start the agent there: %s",
+                     node + n + strspn(node + n, ": "));
             fail(j, i, text);
             return;
         }
@@ -212,7 +223,8 @@ static void node_failed(struct job *j, const char *node)
 /* srun's own words can overtake what the tasks say. */
 static void note_ends(struct job *j, const struct says *s, const char *line)
 {
-    for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0; i = ranks_next(&s->tasks, (unsigned)i + 1))
+    for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0;
+         i = ranks_next(&s->tasks, (unsigned)i + 1))
         note_end(j, (unsigned)i, s->text);
     if (!j->n && buf_addf(&j->early, "%s\n", line) < 0)
         fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
@@ -282,7 +294,8 @@ static void task_up(struct job *j, const char *words)
     unsigned i, n;
     char node[256];
 
-    if (sscanf(words, "%u %u %lu %255s", &i, &n, &id, node) != 4 || !make_tasks(j, n) || i >= j->n || j->task[i].up)
+    if (sscanf(words, "%u %u %lu %255s", &i, &n, &id, node) != 4 || !make_tasks(j, n) ||
+        i >= j->n || j->task[i].up)
         return;
     job_known(j, id);
     watch_stop(j->look);
@@ -343,8 +356,9 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
     const bool dated = isdigit((unsigned char)*start);
 
     if (strcmp(state, "PENDING") == 0)
-        report_say("job %lu waits in the queue: %s%s%s%s%s%s", j->id, reason, meaning ? ": " : "", meaning ? meaning : "",
-                   dated ? " (expected to start at " : "", dated ? start : "", dated ? ")" : "");
+        report_say("job %lu waits in the queue: %s%s%s%s%s%s", j->id, reason, meaning ? ": " : "",
+                   meaning ? meaning : "", dated ? " (expected to start at " : "",
+                   dated ? start : "", dated ? ")" : "");
     else if (strcmp(state, "CONFIGURING") == 0)
         report_say("job %lu has its nodes; they are starting", j->id);
     else if (strcmp(state, "RUNNING") == 0) {
@@ -368,7 +382,9 @@ static void queue_answered(void *arg, const char *line)
             *reason++ = '\0';
             say_queue(j, copy, reason, start);
             if (strcmp(copy, "PENDING") == 0 && says_hopeless(reason)) {
-                fprintf(stderr, "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n", j->id, reason);
+                fprintf(stderr,
+                        "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n",
+                        j->id, reason);
                 j->failed = true;
                 job_end(j);
             }
@@ -384,7 +400,9 @@ static void look(struct loop *loop, void *arg)
 {
     struct job *j = arg;
     char id[32];
-    const char *const argv[] = { "squeue", "--noheader", "--jobs", id, "--format", "%T|%r|%S", NULL };
+    const char *const argv[] = {
+        "squeue", "--noheader", "--jobs", id, "--format", "%T|%r|%S", NULL
+    };
 
     snprintf(id, sizeof id, "%lu", j->id);
     if (j->pid > 0 && !ask_busy(&j->ask) && !ask_start(&j->ask, loop, argv, queue_answered, j))
@@ -407,7 +425,8 @@ static void conclude(struct job *j, const char *state)
     char text[512];
 
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
-        if (strncmp(state, fine[i], strcspn(state, "|")) == 0 && strlen(fine[i]) == strcspn(state, "|")) {
+        if (strncmp(state, fine[i], strcspn(state, "|")) == 0 &&
+            strlen(fine[i]) == strcspn(state, "|")) {
             state = NULL;
             break;
         }
@@ -416,7 +435,8 @@ static void conclude(struct job *j, const char *state)
         const char *reason = state[n] ? state + n + 1 : "None";
 
         snprintf(text, sizeof text, "Slurm ended job %lu: %.*s%s%s", j->id, n, state,
-                 strcmp(reason, "None") == 0 ? "" : ", ", strcmp(reason, "None") == 0 ? "" : reason);
+                 strcmp(reason, "None") == 0 ? "" : ", ",
+                 strcmp(reason, "None") == 0 ? "" : reason);
         for (unsigned i = 0; i < j->n; i++)
             replace(&j->task[i].end, text);
         if (!j->n)
@@ -438,7 +458,8 @@ static void fate_answered(void *arg, const char *line)
 {
     struct job *j = arg;
 
-    if ((strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0) && ++j->looks < LOOKS_MAX)
+    if ((strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0) &&
+        ++j->looks < LOOKS_MAX)
         set_timer(j, &j->look, LOOK_NS, ask_fate);
     else
         conclude(j, strchr(line, '|') ? line : "");
@@ -448,7 +469,8 @@ static void ask_fate(struct loop *loop, void *arg)
 {
     struct job *j = arg;
     char id[32];
-    const char *const argv[] = { "squeue", "--noheader", "--states=all", "--jobs", id, "--format", "%T|%r", NULL };
+    const char *const argv[] = { "squeue", "--noheader", "--states=all", "--jobs",
+                                 id,       "--format",   "%T|%r",        NULL };
 
     snprintf(id, sizeof id, "%lu", j->id);
     ask_release(&j->ask); /* a question from before doesn't matter any more */
@@ -510,7 +532,9 @@ void job_end(struct job *j)
     else if (j->n && count_up(j) == j->n)
         set_timer(j, &j->press, POLITE_NS, press);
     else
-        press(j->loop, j); /* srun still launches, and looks at nothing else meanwhile: its job has to be cancelled for it */
+        /* srun still launches, and looks at nothing else meanwhile: its job has to be cancelled for
+         * it */
+        press(j->loop, j);
 }
 
 void job_hurry(struct job *j)

@@ -37,10 +37,10 @@ struct job {
     int signo;            /* the last sent to it */
     int in, out, errs;
     struct task *task;
-    unsigned n;     /* tasks; 0: not known yet */
-    unsigned looks; /* at the job after srun's end */
-    char *state;    /* the last that was said of the queue */
-    char *why;      /* the last line in which Slurm says that it ended the job */
+    unsigned n;       /* tasks; 0: not known yet */
+    unsigned looks;   /* at the job after srun's end */
+    char *state;      /* the last that was said of the queue */
+    char *why;        /* the last line in which Slurm says that it ended the job */
     struct buf early; /* lines on ends of tasks that came before any task said who it is */
     struct pour out_lines, err_lines;
     struct ask ask;

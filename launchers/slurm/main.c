@@ -1,6 +1,6 @@
-/* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job that we run in or
- * in one of its own. docs/launchers.md says what every engine is told and must do. Nobody is left when this process is
- * killed: srun gets a SIGTERM, and cancels. */
+/* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job
+ * that we run in or in one of its own. docs/launchers.md says what every engine is told and must
+ * do. Nobody is left when this process is killed: srun gets a SIGTERM, and cancels. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,16 +84,20 @@ static int find_srun(struct err *err)
     int rc = -1;
 
     while (rc < 0 && (folder = strsep(&rest, ":")))
-        if ((size_t)snprintf(file, sizeof file, "%s/srun", folder) < sizeof file && access(file, X_OK) == 0)
+        if ((size_t)snprintf(file, sizeof file, "%s/srun", folder) < sizeof file &&
+            access(file, X_OK) == 0)
             rc = 0;
     free(path);
     return rc == 0
                ? 0
-               : err_set(err, "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
-                              "(a login node, or in a job), or load Slurm's module before Jupyter starts");
+               : err_set(
+                     err,
+                     "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
+                     "(a login node, or in a job), or load Slurm's module before Jupyter starts");
 }
 
-/* What scontrol tells of the job that we run in; 0 when it tells nothing. Waits for it: nothing runs yet. */
+/* What scontrol tells of the job that we run in; 0 when it tells nothing. Waits for it: nothing
+ * runs yet. */
 static unsigned ask_gpus(const char *job)
 {
     const char *const argv[] = { "scontrol", "--oneliner", "--details", "show", "job", job, NULL };
@@ -121,8 +125,9 @@ static unsigned ask_gpus(const char *job)
         (void)waitpid(pid, NULL, 0);
     gpus = text.p ? gpus_per_node(text.p, &most) : 0;
     if (gpus < most && gpus)
-        report_say("the nodes of job %s have from %u to %u GPUs, of which a step of Slurm's takes as many on each: %u", job,
-                   gpus, most, gpus);
+        report_say(
+            "the nodes of job %s have from %u to %u GPUs, of which a step of Slurm's takes as many on each: %u",
+            job, gpus, most, gpus);
     buf_release(&text);
     return gpus;
 }
@@ -144,13 +149,16 @@ static void hide_variables(bool inside, bool leave)
 }
 
 /* The words for srun, and what the job is to know. */
-static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a, struct err *err)
+static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a,
+                   struct err *err)
 {
     const char *const job = getenv("SLURM_JOB_ID");
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
     struct words spec = WORDS_INIT;
     struct slurm_options options;
-    struct step_plan plan = { .ranks = a->ranks, .command = a->command, .prefix = getenv("CELLSPAN_REMOTE_PREFIX") };
+    struct step_plan plan = { .ranks = a->ranks,
+                              .command = a->command,
+                              .prefix = getenv("CELLSPAN_REMOTE_PREFIX") };
     int rc = find_srun(err);
 
     if (rc == 0)
@@ -183,10 +191,11 @@ int main(int argc, char **argv)
     struct launch_arguments a;
     struct err err = { "" };
     int status = LAUNCH_CANNOT;
-    const int read = launch_arguments_read(&a, argv,
-                                           "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
-                                           "srun.",
-                                           &err);
+    const int read = launch_arguments_read(
+        &a, argv,
+        "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
+        "srun.",
+        &err);
 
     (void)argc;
     if (read > 0)

@@ -55,7 +55,8 @@ static const struct row rows[] = {
     { "help", 'h', VALUE_NONE, MEANS_NOTHING, no_run },
     { "usage", 0, VALUE_NONE, MEANS_NOTHING, no_run },
     { "version", 'V', VALUE_NONE, MEANS_NOTHING, no_run },
-    { "bcast", 0, VALUE_MAYBE, MEANS_NOTHING, "the agent finds its Python beside itself, where it is installed" },
+    { "bcast", 0, VALUE_MAYBE, MEANS_NOTHING,
+      "the agent finds its Python beside itself, where it is installed" },
     { "export", 0, VALUE_NEEDED, MEANS_EXPORT, NULL },
     { "nodes", 'N', VALUE_NEEDED, MEANS_NODE_COUNT, NULL },
     { "nodelist", 'w', VALUE_NEEDED, MEANS_NODES, NULL },
@@ -95,7 +96,8 @@ static const struct row rows[] = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* srun takes a beginning for the whole name; one that could be a refused option's is refused with it. */
+/* srun takes a beginning for the whole name; one that could be a refused option's is refused with
+ * it. */
 static const struct row *find_long(const char *name, size_t n)
 {
     const struct row *begun = NULL;
@@ -119,8 +121,8 @@ static const struct row *find_letter(char letter)
     return NULL;
 }
 
-static int note_value(struct slurm_options *o, const struct row *row, const char *word, const char *value,
-                      struct err *err)
+static int note_value(struct slurm_options *o, const struct row *row, const char *word,
+                      const char *value, struct err *err)
 {
     char *end;
     unsigned long n;
@@ -151,7 +153,8 @@ static int note_value(struct slurm_options *o, const struct row *row, const char
         break;
     case MEANS_EXPORT:
         if (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0))
-            return err_set(err, "%s: agents need the environment; write --export=ALL,NAME=VALUE", word);
+            return err_set(err, "%s: agents need the environment; write --export=ALL,NAME=VALUE",
+                           word);
         break;
     case MEANS_NOTHING:
         break;
@@ -160,7 +163,8 @@ static int note_value(struct slurm_options *o, const struct row *row, const char
 }
 
 /* One option, whose value may be the next word: *at then moves on. */
-static int read_option(struct slurm_options *o, const struct words *words, size_t *at, struct err *err)
+static int read_option(struct slurm_options *o, const struct words *words, size_t *at,
+                       struct err *err)
 {
     const char *const word = words->v[*at];
     const bool is_long = word[1] == '-';

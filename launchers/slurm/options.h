@@ -16,6 +16,7 @@ struct slurm_options {
 };
 
 /* Reads the words; borrowed. The err names the word that would break it, or is no option. */
-MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words, struct err *err);
+MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words,
+                                struct err *err);
 
 #endif

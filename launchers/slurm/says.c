@@ -24,11 +24,13 @@ void says_release(struct says *s)
     ranks_release(&s->tasks);
 }
 
-/* Our own job, in srun's own words: it may be cancelled by that number. What agents, plugins of the cluster and start
- * files write of jobs is of any. */
+/* Our own job, in srun's own words: it may be cancelled by that number. What agents, plugins of the
+ * cluster and start files write of jobs is of any. */
 static unsigned long find_job(const char *line)
 {
-    static const char *const before[] = { "job ", "Force Terminated JobId=", "Force Terminated job ", "Job allocation " };
+    static const char *const before[] = { "job ",
+                                          "Force Terminated JobId=", "Force Terminated job ",
+                                          "Job allocation " };
 
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         const size_t n = strlen(before[i]);
@@ -80,7 +82,8 @@ static int read_ended(struct says *s, const char *line)
 
 int says_read(struct says *s, const char *line)
 {
-    static const char node[] = "Node failure on ", launch[] = "Task launch for ", failed[] = " failed on node ";
+    static const char node[] = "Node failure on ", launch[] = "Task launch for ",
+                      failed[] = " failed on node ";
     const char *at;
 
     *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT };
@@ -125,7 +128,8 @@ const char *says_meaning(const char *reason)
     } known[] = {
         { "ReqNodeNotAvail", "nodes that it needs are down or drained: `sinfo -R` says why" },
         { "Nodes required for job are DOWN", "`sinfo -R` says why, or ask for others" },
-        { "PartitionConfig", "no nodes of the partition can run this as they are now: ask for fewer ranks, or for more nodes" },
+        { "PartitionConfig",
+          "no nodes of the partition can run this as they are now: ask for fewer ranks, or for more nodes" },
         { "PartitionDown", "the partition is closed" },
         { "PartitionInactive", "the partition is closed" },
     };

@@ -6,9 +6,11 @@
 
 #include "launchers/script.h"
 
-/* Each agent's shell: says who it is, and gives the agent its number. The environment itself travels. */
-#define PRELUDE                                                                                                        \
-    "echo \"" SCRIPT_MARK STEP_TASK "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; "    \
+/* Each agent's shell: says who it is, and gives the agent its number. The environment itself
+ * travels. */
+#define PRELUDE                                                                                    \
+    "echo \"" SCRIPT_MARK STEP_TASK                                                                \
+    "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; "                \
     "CELLSPAN_AGENT=$SLURM_PROCID; export CELLSPAN_AGENT; "
 
 static int add_all(struct words *argv, const char *const *word)
@@ -28,7 +30,8 @@ static int add_format(struct words *argv, const char *format, const char *text)
 }
 
 /* Where the spec leaves it open: one node, and a CPU for each of its ranks. */
-static int add_job(struct words *argv, const struct step_plan *plan, const struct slurm_options *options)
+static int add_job(struct words *argv, const struct step_plan *plan,
+                   const struct slurm_options *options)
 {
     const unsigned nodes = options->n_nodes ? options->n_nodes : 1;
     char number[16];
@@ -43,16 +46,19 @@ static int add_job(struct words *argv, const struct step_plan *plan, const struc
     return add_format(argv, "--cpus-per-task=%s", number);
 }
 
-/* All that the job has, overlapping with its other steps. A step gets the GPUs of one of the job's tasks, unless told.
- */
-static int add_step(struct words *argv, const struct step_plan *plan, const struct slurm_options *options)
+/* All that the job has, overlapping with its other steps. A step gets the GPUs of one of the job's
+ * tasks, unless told. */
+static int add_step(struct words *argv, const struct step_plan *plan,
+                    const struct slurm_options *options)
 {
     char number[16];
 
-    if (words_add(argv, "--overlap") < 0 || (plan->nodes && add_format(argv, "--nodes=%s", plan->nodes) < 0))
+    if (words_add(argv, "--overlap") < 0 ||
+        (plan->nodes && add_format(argv, "--nodes=%s", plan->nodes) < 0))
         return -1;
     snprintf(number, sizeof number, "%u", plan->gpus);
-    if (plan->gpus && words_add(argv, "--gpu-bind=none") < 0) /* else the one task may see a part of them */
+    /* else the one task may see a part of them */
+    if (plan->gpus && words_add(argv, "--gpu-bind=none") < 0)
         return -1;
     return plan->gpus && !options->gpus ? add_format(argv, "--gpus-per-node=%s", number) : 0;
 }
@@ -61,22 +67,33 @@ static int add_script(struct words *argv, const struct step_plan *plan, struct e
 {
     const struct script_spec spec = { .command = plan->command, .prefix = plan->prefix };
     struct buf script = BUF_INIT;
-    int rc = buf_add_text(&script, PRELUDE) < 0 ? err_set(err, "out of memory") : script_line(&script, &spec, err);
+    int rc = buf_add_text(&script, PRELUDE) < 0 ? err_set(err, "out of memory")
+                                                : script_line(&script, &spec, err);
 
-    if (rc == 0 && (words_add(argv, "sh") < 0 || words_add(argv, "-c") < 0 || words_add(argv, script.p) < 0))
+    if (rc == 0 &&
+        (words_add(argv, "sh") < 0 || words_add(argv, "-c") < 0 || words_add(argv, script.p) < 0))
         rc = err_set(err, "out of memory");
     buf_release(&script);
     return rc;
 }
 
-int step_compose(struct words *argv, const struct step_plan *plan, const struct slurm_options *options,
-                 const struct words *spec, struct err *err)
+int step_compose(struct words *argv, const struct step_plan *plan,
+                 const struct slurm_options *options, const struct words *spec, struct err *err)
 {
-    /* --wait, --kill-on-bad-exit, --no-kill: that one agent or node ends is no reason for the others to. */
-    static const char *const always[] = {
-        "srun",        "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0",     "--no-kill", "--unbuffered",
-        "--input=all", "--mpi=none",          "--cpu-bind=none",      "--export=ALL", "--label",   NULL
-    };
+    /* --wait, --kill-on-bad-exit, --no-kill: that one agent or node ends is no reason for the
+     * others to. */
+    static const char *const always[] = { "srun",
+                                          "--ntasks-per-node=1",
+                                          "--kill-on-bad-exit=0",
+                                          "--wait=0",
+                                          "--no-kill",
+                                          "--unbuffered",
+                                          "--input=all",
+                                          "--mpi=none",
+                                          "--cpu-bind=none",
+                                          "--export=ALL",
+                                          "--label",
+                                          NULL };
     int rc = add_all(argv, always);
 
     if (rc == 0)
@@ -98,15 +115,21 @@ bool step_hides(const char *name, bool inside, bool leave)
         "SLURM_NTASKS_PER_NODE",   "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE",
         "SLURM_NTASKS_PER_SOCKET", "SLURM_GPUS_PER_TASK",  "SLURM_TRES_PER_TASK",
     };
-    /* How the tasks of the job's own script were cut; the agent is to have all that the job has on its node. */
+    /* How the tasks of the job's own script were cut; the agent is to have all that the job has on
+     * its node. */
     static const char *const shares[] = {
-        "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_EXACT",         "SLURM_EXCLUSIVE",
-        "SLURM_GPU_BIND",      "SLURM_GPUS",         "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET",
-        "SLURM_CPUS_PER_GPU",  "SLURM_CPU_BIND",     "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",
-        "SLURM_THREADS",       "SLURM_STEP_GRES",    "SLURM_GRES",          "SLURM_ARBITRARY_NODELIST",
+        "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
+        "SLURM_EXACT",         "SLURM_EXCLUSIVE",
+        "SLURM_GPU_BIND",      "SLURM_GPUS",
+        "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET",
+        "SLURM_CPUS_PER_GPU",  "SLURM_CPU_BIND",
+        "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",
+        "SLURM_THREADS",       "SLURM_STEP_GRES",
+        "SLURM_GRES",          "SLURM_ARBITRARY_NODELIST",
         "SLURM_TRES_BIND",
     };
-    static const char *const kept[] = { "SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_CONF_SERVER" };
+    static const char *const kept[] = { "SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS",
+                                        "SLURM_CONF_SERVER" };
 
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (strcmp(name, streams[i]) == 0)

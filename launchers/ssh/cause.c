@@ -14,15 +14,20 @@ struct pattern {
 
 /* The first that fits counts: what is said besides stands above what always ends such a login. */
 static const struct pattern patterns[] = {
-    { "Could not resolve hostname", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
-    { "Name or service not known", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
-    /* a jump host's words for where it is to go on to: "channel 0: open failed: connect failed: ..." */
-    { "failure in name resolution", "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    { "Could not resolve hostname",
+      "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    { "Name or service not known",
+      "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
+    /* a jump host's words for where it is to go on to: "channel 0: open failed: connect failed:
+     * ..." */
+    { "failure in name resolution",
+      "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "administratively prohibited",
       "the jump host lets nothing through; is it the right one (ProxyJump), and does its sshd allow it "
       "(AllowTcpForwarding)?" },
-    { "REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one in known_hosts; if it was installed anew, "
-                                                "`ssh-keygen -R HOST`, then log in once by hand" },
+    { "REMOTE HOST IDENTIFICATION HAS CHANGED",
+      "its host key is not the one in known_hosts; if it was installed anew, "
+      "`ssh-keygen -R HOST`, then log in once by hand" },
     { "host key is known for",
       "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
     { "Host key verification failed",
@@ -32,14 +37,18 @@ static const struct pattern patterns[] = {
       "an agent, or name user and key in ~/.ssh/config" },
     { "Too many authentication failures",
       "it refuses the login; name the key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes)" },
-    { "Connection refused", "nothing listens for ssh there; is sshd running, and on the port of ~/.ssh/config?" },
+    { "Connection refused",
+      "nothing listens for ssh there; is sshd running, and on the port of ~/.ssh/config?" },
     { "No route to host", "it can't be reached; is it on, and on this network?" },
     { "Network is unreachable", "it can't be reached; is it on, and on this network?" },
-    { "Connection timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
+    { "Connection timed out",
+      "it does not answer; is it on, and does a firewall let ssh through?" },
     { "Operation timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
-    { " timed out", "it does not answer; is it on, and does a firewall let ssh through?" }, /* "… port 22 timed out" */
+    /* "… port 22 timed out" */
+    { " timed out", "it does not answer; is it on, and does a firewall let ssh through?" },
     { "Bad configuration option", "ssh's configuration can't be read" },
-    { "Can't open user config file", "ssh's configuration can't be read; is the path in CELLSPAN_SSH right?" },
+    { "Can't open user config file",
+      "ssh's configuration can't be read; is the path in CELLSPAN_SSH right?" },
 };
 
 static const char *const passing[] = {
@@ -87,16 +96,18 @@ static bool is_shells_end(const struct cause *c)
     return WIFEXITED(c->status) && WEXITSTATUS(c->status) != 255;
 }
 
-/* A login that works, of a user whose shell is none: nologin says so on stdout, and what else is said is beside the point. */
+/* A login that works, of a user whose shell is none: nologin says so on stdout, and what else is
+ * said is beside the point. */
 static void no_shell_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     const char *const said = c->heard && *c->heard ? c->heard : last_line(c->said);
     const char *const login = c->login ? c->login : c->host;
 
-    snprintf(text, CAUSE_TEXT_SIZE,
-             "%s: the login works, but its shell ended with status %d and ran nothing%s%.400s; `ssh %s true` has to work: "
-             "is it a user with a login shell?",
-             c->host, WEXITSTATUS(c->status), *said ? ": " : "", said, login);
+    snprintf(
+        text, CAUSE_TEXT_SIZE,
+        "%s: the login works, but its shell ended with status %d and ran nothing%s%.400s; `ssh %s true` has to work: "
+        "is it a user with a login shell?",
+        c->host, WEXITSTATUS(c->status), *said ? ": " : "", said, login);
 }
 
 static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
@@ -123,14 +134,15 @@ static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_S
         snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh can't log in (ssh: %.*s)", c->host, n, line);
     else {
         end_text(c->status, end);
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh %s and said nothing; try `ssh -v %s true`", c->host, end,
-                 c->login ? c->login : c->host);
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: ssh %s and said nothing; try `ssh -v %s true`",
+                 c->host, end, c->login ? c->login : c->host);
     }
 }
 
 static bool is_other_version(const struct cause *c)
 {
-    return c->version && c->version[0] && strcmp(c->version, "cellspan-agent " CELLSPAN_VERSION) != 0;
+    return c->version && c->version[0] &&
+           strcmp(c->version, "cellspan-agent " CELLSPAN_VERSION) != 0;
 }
 
 static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
@@ -140,16 +152,18 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
 
     if (is_other_version(c))
         snprintf(other, sizeof other,
-                 "; it is %.60s, and here is " CELLSPAN_VERSION ": `pip install cellspan==" CELLSPAN_VERSION
-                 "` there, or update here",
+                 "; it is %.60s, and here is " CELLSPAN_VERSION
+                 ": `pip install cellspan==" CELLSPAN_VERSION "` there, or update here",
                  c->version);
     end_text(c->status, end);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host, *line ? ": " : "", line, other);
-    else if (WIFSIGNALED(c->status)) /* here; of a program that was killed there ssh tells a status */
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host,
+                 *line ? ": " : "", line, other);
+    else if (WIFSIGNALED(c->status)) /* ssh itself; of what was killed there it tells a status */
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke: ssh %s", c->host, end);
     else
-        snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end, *line ? ": " : "", line, other);
+        snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end,
+                 *line ? ": " : "", line, other);
 }
 
 static void missing_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])

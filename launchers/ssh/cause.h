@@ -30,7 +30,8 @@ struct cause {
 
 /* Writes one line into text, never empty. */
 void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE]);
-/* Whether the same may succeed a moment later: a server, or a jump host, that takes only so many logins at once. */
+/* Whether the same may succeed a moment later: a server, or a jump host, that takes only so many
+ * logins at once. */
 bool cause_is_passing(const struct cause *c);
 
 #endif

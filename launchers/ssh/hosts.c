@@ -26,13 +26,15 @@ static int check_name(const char *destination, const char *name, struct err *err
     const char *colon = strchr(name, ':');
 
     if (!*name || *destination == '-' || *name == '-')
-        return err_set(err, "'%s' is no host; a list is wanted, as in --on ssh:host1,host2*4,user@host3", destination);
+        return err_set(err,
+                       "'%s' is no host; a list is wanted, as in --on ssh:host1,host2*4,user@host3",
+                       destination);
     for (const char *c = destination; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("._-@:%[]", *c))
             return err_set(err, "'%s' is no host: '%c' can't stand in a name", destination, *c);
     if (colon && !strchr(colon + 1, ':'))
-        return err_set(err, "'%s': a port is told in ~/.ssh/config (Host %.*s, Port %s)", destination,
-                       (int)(colon - name), name, colon + 1);
+        return err_set(err, "'%s': a port is told in ~/.ssh/config (Host %.*s, Port %s)",
+                       destination, (int)(colon - name), name, colon + 1);
     return 0;
 }
 
@@ -48,7 +50,8 @@ static int take_slots(char *word, unsigned *slots, struct err *err)
     errno = 0;
     n = strtoul(star + 1, &end, 10);
     if (errno || !isdigit((unsigned char)star[1]) || *end || n < 1 || n > SLOTS_MAX)
-        return err_set(err, "'%s': behind * stands how many ranks run there, from 1 to %lu", word, SLOTS_MAX);
+        return err_set(err, "'%s': behind * stands how many ranks run there, from 1 to %lu", word,
+                       SLOTS_MAX);
     *slots = (unsigned)n;
     *star = '\0';
     return 0;
@@ -58,7 +61,8 @@ static int check_new(const struct ssh_hosts *hosts, const char *name, struct err
 {
     for (size_t i = 0; i < hosts->n; i++)
         if (strcasecmp(hosts->v[i].name, name) == 0)
-            return err_set(err, "%s stands in the list twice; %s*2 runs two ranks there", name, name);
+            return err_set(err, "%s stands in the list twice; %s*2 runs two ranks there", name,
+                           name);
     return 0;
 }
 
@@ -110,7 +114,8 @@ static int bad_range(const char *word, struct err *err)
     return err_set(err, "'%s': in brackets stand numbers, as in gpu[1-3,7] or gpu[01-12]", word);
 }
 
-/* The first brackets that are no IPv6 address, from *open to *close. 1: there are; 0: none; -1: they have no end. */
+/* The first brackets that are no IPv6 address, from *open to *close. 1: there are; 0: none; -1:
+ * they have no end. */
 static int find_range(const char *word, const char **open, const char **close)
 {
     for (const char *at = word; (*open = strchr(at, '[')); at = *close + 1) {
@@ -146,8 +151,8 @@ static int read_range(const char **at, unsigned long *first, unsigned long *last
 static int expand(struct ssh_hosts *hosts, const char *word, struct err *err);
 
 /* The word with this number in place of the brackets, which may have others behind them. */
-static int expand_one(struct ssh_hosts *hosts, const char *word, const char *open, const char *close,
-                      unsigned long number, int digits, struct err *err)
+static int expand_one(struct ssh_hosts *hosts, const char *word, const char *open,
+                      const char *close, unsigned long number, int digits, struct err *err)
 {
     const size_t size = strlen(word) + 24;
     char *one = malloc(size);
@@ -228,7 +233,9 @@ int ssh_hosts_check(const struct ssh_hosts *hosts, unsigned ranks, struct err *e
         sum += hosts->v[i].slots;
     }
     if (ranks > sum)
-        return err_set(err, "-n %u: the hosts of this list take %lu ranks; raise the numbers behind *, or add hosts",
-                       ranks, sum);
+        return err_set(
+            err,
+            "-n %u: the hosts of this list take %lu ranks; raise the numbers behind *, or add hosts",
+            ranks, sum);
     return 0;
 }

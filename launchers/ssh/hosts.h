@@ -17,10 +17,7 @@ struct ssh_hosts {
     size_t n;
 };
 
-#define SSH_HOSTS_INIT                                                                                                 \
-    {                                                                                                                  \
-        NULL, 0                                                                                                        \
-    }
+#define SSH_HOSTS_INIT { NULL, 0 }
 
 void ssh_hosts_release(struct ssh_hosts *hosts);
 /* Reads a whole spec into empty *hosts. The err names the word that is wrong. */

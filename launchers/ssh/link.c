@@ -17,9 +17,12 @@
 #define TRIES    5u
 #define AGAIN_NS (300 * NS_PER_MS) /* doubled with each try */
 
-void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host, unsigned agent)
+void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host,
+               unsigned agent)
 {
-    *l = (struct link){ .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1 };
+    *l = (struct link){
+        .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
+    };
 }
 
 static void forget_said(struct link *l)
@@ -121,7 +124,8 @@ static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
 static void send_lines(struct link *l)
 {
     struct err err = { "" };
-    int rc = buf_add_slice(&l->send, l->plan->line) < 0 || buf_addf(&l->send, "CELLSPAN_AGENT=%u\n", l->agent) < 0;
+    int rc = buf_add_slice(&l->send, l->plan->line) < 0 ||
+             buf_addf(&l->send, "CELLSPAN_AGENT=%u\n", l->agent) < 0;
 
     if (rc == 0 && l->plan->secret)
         rc = buf_addf(&l->send, "CELLSPAN_SECRET=%s\n", l->plan->secret) < 0;
@@ -144,7 +148,8 @@ static void know_machine(struct link *l, const char *machine)
     keep(&l->machine, machine);
     if (!l->machine || l->told || !(twin = l->plan->twin(l->plan->arg, l)))
         return;
-    snprintf(text, sizeof text, "%.250s: it is the machine of %.250s, by another name; %.250s*2 runs two ranks there",
+    snprintf(text, sizeof text,
+             "%.250s: it is the machine of %.250s, by another name; %.250s*2 runs two ranks there",
              l->host->name, twin->host->name, twin->host->name);
     l->failed = true;
     report_failed(l->agent, "%s", text);
@@ -222,7 +227,8 @@ static int compose(const struct link *l, struct words *argv)
     for (size_t i = 0; i < l->plan->ssh->n; i++)
         if (words_add(argv, l->plan->ssh->v[i]) < 0)
             return -1;
-    if (words_add(argv, "--") < 0 || words_add(argv, l->host->destination) < 0 || words_add(argv, SCRIPT_COMMAND) < 0)
+    if (words_add(argv, "--") < 0 || words_add(argv, l->host->destination) < 0 ||
+        words_add(argv, SCRIPT_COMMAND) < 0)
         return -1;
     return 0;
 }
@@ -238,9 +244,11 @@ static int spawn(struct link *l, const struct words *argv, struct err *err)
         spec.argv = (const char *const *)argv->v;
         spec.out = out[1];
         spec.errs = errs[1];
-        spec.session = true; /* a terminal's Ctrl-C is the kernel's concern, and no ssh asks at /dev/tty */
+        /* a terminal's Ctrl-C is the kernel's concern, and no ssh asks at /dev/tty */
+        spec.session = true;
         spec.die_with_parent = true;
-        spec.last_words = SIGTERM; /* it may have a jump host's to end; one that still connects does not look at stdin */
+        /* it may have a jump host's to end; one that still connects does not look at stdin */
+        spec.last_words = SIGTERM;
         l->pid = process_start_piped(&spec, &l->in, err);
     }
     fd_close(&out[1]);
@@ -257,7 +265,8 @@ static int watch(struct link *l, struct err *err)
 {
     struct loop *loop = l->plan->loop;
 
-    if (fd_nonblock(l->in, true) < 0 || fd_nonblock(l->out, true) < 0 || fd_nonblock(l->errs, true) < 0)
+    if (fd_nonblock(l->in, true) < 0 || fd_nonblock(l->out, true) < 0 ||
+        fd_nonblock(l->errs, true) < 0)
         return err_set(err, "the pipes to ssh: %s", strerror(errno));
     if (!(l->out_watch = loop_fd(loop, l->out, LOOP_READ, out_ready, l, err)) ||
         !(l->err_watch = loop_fd(loop, l->errs, LOOP_READ, err_ready, l, err)) ||
@@ -320,7 +329,8 @@ void link_end(struct link *l)
 void link_kill(struct link *l, int signo)
 {
     if (l->pid > 0)
-        (void)process_kill_group(l->pid, signo); /* CELLSPAN_SSH may be a script that waits for its ssh */
+        /* CELLSPAN_SSH may be a script that waits for its ssh */
+        (void)process_kill_group(l->pid, signo);
 }
 
 /* The last lines of stderr, as one text; the caller's. */
@@ -362,8 +372,8 @@ static void report_end(struct link *l, int status)
         snprintf(text, sizeof text,
                  "%s: no shell answered within %u s%s%s; is it on, and what do its start files do? "
                  "CELLSPAN_SSH_TIMEOUT gives more seconds",
-                 l->host->name, (unsigned)(l->plan->patience_ns / NS_PER_S), cause.said[0] ? "; ssh said: " : "",
-                 cause.said);
+                 l->host->name, (unsigned)(l->plan->patience_ns / NS_PER_S),
+                 cause.said[0] ? "; ssh said: " : "", cause.said);
     else
         cause_text(&cause, text);
     fail(l, text);

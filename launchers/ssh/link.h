@@ -1,4 +1,5 @@
-/* link.h - one host: the ssh child that logs in there, starts the agent, and holds its stdin open. */
+/* link.h - one host: the ssh child that logs in there, starts the agent, and holds its stdin
+ * open. */
 #ifndef LAUNCHERS_SSH_LINK_H
 #define LAUNCHERS_SSH_LINK_H
 
@@ -17,14 +18,16 @@ struct link;
 /* What all links share; borrowed by each. */
 struct link_plan {
     struct loop *loop;
-    const struct words *ssh;    /* the command, with our options behind it */
-    struct slice line;          /* script_line's */
-    const char *secret;         /* NULL: there is none */
-    const char *program;        /* the agent's own name */
-    const char *prefix;         /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
-    uint64_t patience_ns;       /* from ssh's start to its shell's first word */
-    void (*settled)(void *arg); /* a link is up, or over: another may connect. May be followed by more calls */
-    struct link *(*twin)(void *arg, const struct link *l); /* another link to the same machine, which is not over; or NULL */
+    const struct words *ssh; /* the command, with our options behind it */
+    struct slice line;       /* script_line's */
+    const char *secret;      /* NULL: there is none */
+    const char *program;     /* the agent's own name */
+    const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
+    uint64_t patience_ns;    /* from ssh's start to its shell's first word */
+    /* a link is up, or over: another may connect. May be followed by more calls */
+    void (*settled)(void *arg);
+    /* another link to the same machine, which is not over; or NULL */
+    struct link *(*twin)(void *arg, const struct link *l);
     void *arg;
 };
 
@@ -56,7 +59,8 @@ struct link {
     struct watch *out_watch, *err_watch, *in_watch, *timer;
 };
 
-void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host, unsigned agent);
+void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host,
+               unsigned agent);
 void link_release(struct link *l);
 /* Starts ssh. What fails is told to the kernel, and leaves the link over. */
 void link_start(struct link *l);

@@ -1,6 +1,6 @@
-/* cellspan-launch-ssh - the engine "ssh": one ssh a host, whose stdin is the agent's. docs/launchers.md says what every
- * engine is told and must do. Nobody is left when this process is killed: each ssh's stdin then ends, which sshd passes
- * on, and it gets a SIGTERM. */
+/* cellspan-launch-ssh - the engine "ssh": one ssh a host, whose stdin is the agent's.
+ * docs/launchers.md says what every engine is told and must do. Nobody is left when this process is
+ * killed: each ssh's stdin then ends, which sshd passes on, and it gets a SIGTERM. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,9 +20,11 @@
 #define CONNECTING_MAX 32u  /* logins at once */
 #define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
 #define SETTINGS       11u
-#define HEARTBEAT_S     10.0 /* the kernel's time-out, where CELLSPAN_HEARTBEAT_TIMEOUT gives no other */
+/* the kernel's time-out, where CELLSPAN_HEARTBEAT_TIMEOUT gives no other */
+#define HEARTBEAT_S     10.0
 #define HEARTBEAT_MAX_S 86400.0
-#define POLITE_NS      (8 * NS_PER_S) /* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
+/* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
+#define POLITE_NS (8 * NS_PER_S)
 
 struct fleet {
     struct loop *loop;
@@ -50,8 +52,8 @@ static size_t count(const struct fleet *f, enum link_state state)
     return n;
 }
 
-/* Lets the next ones connect; ends the loop when all are over. In a callback of its own: links call settled() from
- * within their own functions. */
+/* Lets the next ones connect; ends the loop when all are over. In a callback of its own: links call
+ * settled() from within their own functions. */
 static void step(struct loop *loop, void *arg)
 {
     struct fleet *f = arg;
@@ -143,8 +145,9 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 /* ---- the beginning ---- */
 
-/* How often ssh looks whether the other side is there, and gives up after the third time: later than the kernel, which
- * says whom it has not heard of. The kernel refuses a time-out that is none. */
+/* How often ssh looks whether the other side is there, and gives up after the third time: later
+ * than the kernel, which says whom it has not heard of. The kernel refuses a time-out that is
+ * none. */
 static unsigned alive_interval(void)
 {
     const char *text = getenv("CELLSPAN_HEARTBEAT_TIMEOUT");
@@ -155,7 +158,8 @@ static unsigned alive_interval(void)
     return (unsigned)((seconds + 1.9) / 2); /* at least half of it, and 1 */
 }
 
-/* ssh's options: those of CELLSPAN_SSH stand in front and so count before ours, ours before the user's ssh_config. */
+/* ssh's options: those of CELLSPAN_SSH stand in front and so count before ours, ours before the
+ * user's ssh_config. */
 static int compose_ssh(struct words *ssh, struct err *err)
 {
     static const char *const ours[] = {
@@ -182,8 +186,8 @@ static int compose_ssh(struct words *ssh, struct err *err)
     return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
 }
 
-/* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file or a device of one
- * machine. */
+/* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file
+ * or a device of one machine. */
 static size_t settings(struct script_setting *set)
 {
     static const char *const name[SETTINGS] = {
@@ -233,13 +237,14 @@ static int take_secret(struct fleet *f, struct err *err)
         return err_set(err, "out of memory");
     memory_wipe(mine, strlen(mine));
     f->plan.secret = f->secret;
-    return unsetenv("CELLSPAN_SECRET") < 0 ? err_set(err, "CELLSPAN_SECRET: %s", strerror(errno)) : 0;
+    return unsetenv("CELLSPAN_SECRET") < 0 ? err_set(err, "CELLSPAN_SECRET: %s", strerror(errno))
+                                           : 0;
 }
 
 static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
 {
-    if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 || ssh_hosts_check(&f->hosts, a->ranks, err) < 0 ||
-        compose_ssh(&f->ssh, err) < 0 ||
+    if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 ||
+        ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0 ||
         launch_seconds("CELLSPAN_SSH_TIMEOUT", PATIENCE_S, &f->plan.patience_ns, err) < 0 ||
         compose_line(&f->line, a->command, err) < 0)
         return -1;
@@ -313,10 +318,11 @@ int main(int argc, char **argv)
     struct fleet f = { .hosts = SSH_HOSTS_INIT };
     struct launch_arguments a;
     struct err err = { "" };
-    int status = LAUNCH_CANNOT, read = launch_arguments_read(&a, argv,
-                                                             "Runs one cellspan agent on each of the hosts "
-                                                             "of SPEC (host1,host2*4,user@gpu[1-3]), over ssh.",
-                                                             &err);
+    int status = LAUNCH_CANNOT,
+        read = launch_arguments_read(&a, argv,
+                                     "Runs one cellspan agent on each of the hosts "
+                                     "of SPEC (host1,host2*4,user@gpu[1-3]), over ssh.",
+                                     &err);
 
     (void)argc;
     if (read > 0)

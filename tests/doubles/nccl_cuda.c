@@ -1,5 +1,6 @@
-/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c names: "GPU memory" is the
- * host's, a stream is a thread that does one thing after the other. See nccl_double.h for its settings. */
+/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c names: "GPU
+ * memory" is the host's, a stream is a thread that does one thing after the other. See
+ * nccl_double.h for its settings. */
 #include "tests/doubles/nccl_double.h"
 
 #include <stdio.h>
@@ -25,7 +26,8 @@ static struct cu_context_s {
     int unused;
 } the_context;
 static _Thread_local int depth; /* of pushed contexts */
-static atomic_long allocated;   /* bytes of "GPU memory" in use; the size stands in front of each block */
+/* bytes of "GPU memory" in use; the size stands in front of each block */
+static atomic_long allocated;
 
 static uint64_t now_ns(void)
 {
@@ -42,7 +44,8 @@ static long setting(const char *name, long otherwise)
     return text && text[0] ? atol(text) : otherwise;
 }
 
-/* A number; or the file of the other doubles (README.md): then all that CUDA_VISIBLE_DEVICES names. */
+/* A number; or the file of the other doubles (README.md): then all that CUDA_VISIBLE_DEVICES
+ * names. */
 static int devices(void)
 {
     const char *text = getenv("CELLSPAN_DOUBLE_GPUS"), *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -57,7 +60,7 @@ static int devices(void)
     return n;
 }
 
-/* --- devices and contexts -------------------------------------------------------------------------------- */
+/* ---- devices and contexts ---- */
 
 EXPORT cu_result cuInit(unsigned flags)
 {
@@ -141,7 +144,7 @@ EXPORT cu_result cuCtxGetDevice(cu_device *device)
     return depth > 0 ? DRIVER_OK : 201;
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 EXPORT cu_result cuMemAlloc_v2(cu_pointer *p, size_t size)
 {
@@ -189,7 +192,7 @@ EXPORT cu_result cuMemFreeHost(void *p)
     return DRIVER_OK;
 }
 
-/* --- streams --------------------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static void *stream_main(void *arg)
 {
@@ -287,7 +290,8 @@ static cu_result copy(void *to, const void *from, size_t size, cu_stream stream)
     return DRIVER_OK;
 }
 
-EXPORT cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t size, cu_stream stream)
+EXPORT cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t size,
+                                      cu_stream stream)
 {
     return copy((void *)(uintptr_t)to, from, size, stream);
 }
@@ -297,7 +301,7 @@ EXPORT cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t size, cu
     return copy(to, (const void *)(uintptr_t)from, size, stream);
 }
 
-/* --- events ---------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 EXPORT cu_result cuEventCreate(cu_event *event, unsigned flags)
 {

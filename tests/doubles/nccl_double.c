@@ -1,6 +1,6 @@
-/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets; operations run in
- * the stream's thread, and look now and then whether they were aborted. Some calls return "in progress", as the real
- * ones do. */
+/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets;
+ * operations run in the stream's thread, and look now and then whether they were aborted. Some
+ * calls return "in progress", as the real ones do. */
 #include "tests/doubles/nccl_double.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static void sleep_ms(long ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- bytes ----------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 /* Whole or not: false when it was aborted or the peer is gone. */
 static bool move(struct nccl_comm_s *c, int peer, char *p, size_t n, bool out)
@@ -58,7 +58,8 @@ static bool move(struct nccl_comm_s *c, int peer, char *p, size_t n, bool out)
             return false;
         if (poll(&watch, 1, SLICE_MS) <= 0)
             continue;
-        k = out ? send(watch.fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(watch.fd, p, n, MSG_DONTWAIT);
+        k = out ? send(watch.fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT)
+                : recv(watch.fd, p, n, MSG_DONTWAIT);
         if (k < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (k <= 0) {
@@ -85,7 +86,8 @@ static bool swap_bytes(struct nccl_comm_s *c, int to, char *out, int from, char 
             return false;
         if (poll(watch, 2, SLICE_MS) <= 0)
             continue;
-        if (watch[0].revents && (k = send(watch[0].fd, out + sent, n - sent, MSG_NOSIGNAL | MSG_DONTWAIT)) > 0)
+        if (watch[0].revents &&
+            (k = send(watch[0].fd, out + sent, n - sent, MSG_NOSIGNAL | MSG_DONTWAIT)) > 0)
             sent += (size_t)k;
         if (watch[1].revents) {
             k = recv(watch[1].fd, in + got, n - got, MSG_DONTWAIT);
@@ -100,7 +102,7 @@ static bool swap_bytes(struct nccl_comm_s *c, int to, char *out, int from, char 
     return true;
 }
 
-/* --- joining --------------------------------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 static socklen_t name_of(const struct nccl_comm_s *c, int rank, struct sockaddr_un *at)
 {
@@ -113,7 +115,8 @@ static socklen_t name_of(const struct nccl_comm_s *c, int rank, struct sockaddr_
         return sizeof *at;
     }
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-                       (size_t)snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "nccl-%.32s-%d", c->id.bytes, rank));
+                       (size_t)snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "nccl-%.32s-%d",
+                                        c->id.bytes, rank));
 }
 
 static bool call(struct nccl_comm_s *c, int rank)
@@ -215,7 +218,7 @@ EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *comm, int ranks, struct ncc
     return NCCL_IN_PROGRESS;
 }
 
-/* --- ends ------------------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static void end(struct nccl_comm_s *c)
 {
@@ -267,7 +270,7 @@ EXPORT const char *ncclGetLastError(nccl_comm c)
     return c ? "as the double was told" : "";
 }
 
-/* --- operations ------------------------------------------------------------------------------------------ */
+/* ---- operations ---- */
 
 enum kind { ALL_REDUCE, BROADCAST, SWAP };
 
@@ -337,7 +340,8 @@ static void work_run(struct double_job *job)
         good = w->kind == ALL_REDUCE  ? all_reduce(w)
                : w->kind == BROADCAST ? broadcast(w)
                                       : swap_bytes(c, w->to, w->in, w->from, w->out, w->bytes);
-    if (good && w->bytes > 8 && plays("corrupt")) /* shorter ones are what ranks agree on, not what they check */
+    /* shorter ones are what ranks agree on, not what they check */
+    if (good && w->bytes > 8 && plays("corrupt"))
         w->out[w->bytes / 2] ^= 1;
     /* A real kernel that failed spins until it is aborted. */
     while (!good && !atomic_load(&c->aborted))
@@ -363,7 +367,8 @@ static nccl_result launch(nccl_comm c, struct work work, cu_stream stream)
     return announced ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
-/* What was called since ncclGroupStart; a send and the receive of the same length after it are one. */
+/* What was called since ncclGroupStart; a send and the receive of the same length after it are
+ * one. */
 #define GROUP_MAX 1024u
 
 static _Thread_local struct {
@@ -388,21 +393,31 @@ static nccl_result take_call(nccl_comm c, struct work work, cu_stream stream)
     return NCCL_SUCCESS;
 }
 
-EXPORT nccl_result ncclAllReduce(const void *in, void *out, size_t n, int type, int op, nccl_comm c, cu_stream stream)
+EXPORT nccl_result ncclAllReduce(const void *in, void *out, size_t n, int type, int op, nccl_comm c,
+                                 cu_stream stream)
 {
     if (type != NCCL_FLOAT32 || op != NCCL_SUM)
         return 4;
-    return take_call(c, (struct work){ .kind = ALL_REDUCE, .in = (char *)(uintptr_t)in, .out = out, .bytes = n * 4 },
+    return take_call(c,
+                     (struct work){ .kind = ALL_REDUCE,
+                                    .in = (char *)(uintptr_t)in,
+                                    .out = out,
+                                    .bytes = n * 4 },
                      stream);
 }
 
-EXPORT nccl_result ncclBroadcast(const void *in, void *out, size_t n, int type, int root, nccl_comm c, cu_stream stream)
+EXPORT nccl_result ncclBroadcast(const void *in, void *out, size_t n, int type, int root,
+                                 nccl_comm c, cu_stream stream)
 {
     if (type != NCCL_UINT8 || root < 0 || root >= c->ranks)
         return 4;
-    return take_call(
-        c, (struct work){ .kind = BROADCAST, .in = (char *)(uintptr_t)in, .out = out, .bytes = n, .root = root },
-        stream);
+    return take_call(c,
+                     (struct work){ .kind = BROADCAST,
+                                    .in = (char *)(uintptr_t)in,
+                                    .out = out,
+                                    .bytes = n,
+                                    .root = root },
+                     stream);
 }
 
 EXPORT nccl_result ncclGroupStart(void)
@@ -413,12 +428,16 @@ EXPORT nccl_result ncclGroupStart(void)
     return NCCL_SUCCESS;
 }
 
-EXPORT nccl_result ncclSend(const void *in, size_t n, int type, int peer, nccl_comm c, cu_stream stream)
+EXPORT nccl_result ncclSend(const void *in, size_t n, int type, int peer, nccl_comm c,
+                            cu_stream stream)
 {
     if (!group.open || group.sends || type != NCCL_UINT8 || peer < 0 || peer >= c->ranks)
         return 4;
     group.sends = true;
-    return take_call(c, (struct work){ .kind = SWAP, .in = (char *)(uintptr_t)in, .bytes = n, .to = peer }, stream);
+    return take_call(c,
+                     (struct work){
+                         .kind = SWAP, .in = (char *)(uintptr_t)in, .bytes = n, .to = peer },
+                     stream);
 }
 
 EXPORT nccl_result ncclRecv(void *out, size_t n, int type, int peer, nccl_comm c, cu_stream stream)
@@ -449,7 +468,8 @@ EXPORT nccl_result ncclGroupEnd(void)
     if (group.sends || group.n == 0)
         return 5; /* ncclInvalidUsage */
     for (unsigned i = 0; i < group.n; i++) {
-        const nccl_result one = launch(group.call[i].comm, group.call[i].work, group.call[i].stream);
+        const nccl_result one = launch(group.call[i].comm, group.call[i].work,
+                                       group.call[i].stream);
 
         if (one != NCCL_SUCCESS)
             result = one;

@@ -7,11 +7,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* A call does what the control file says of it first. */
-#define OBEY                                                                                                           \
-    do {                                                                                                               \
-        const int told_ = control_call(__func__);                                                                      \
-        if (told_)                                                                                                     \
-            return told_;                                                                                              \
+#define OBEY                                                                                       \
+    do {                                                                                           \
+        const int told_ = control_call(__func__);                                                  \
+        if (told_)                                                                                 \
+            return told_;                                                                          \
     } while (0)
 
 struct nvml_device {
@@ -108,10 +108,11 @@ EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *uuid, unsigned si
     if (is_lost(device))
         return NVML_GPU_IS_LOST;
     if (device->instance < 0)
-        snprintf(uuid, size, "GPU-a0%02lx1234-0000-4000-8000-0123456789ab", (unsigned long)device->gpu);
-    else
-        snprintf(uuid, size, "MIG-b%lx%02lx5678-0000-4000-8000-0123456789ab", (unsigned long)device->instance,
+        snprintf(uuid, size, "GPU-a0%02lx1234-0000-4000-8000-0123456789ab",
                  (unsigned long)device->gpu);
+    else
+        snprintf(uuid, size, "MIG-b%lx%02lx5678-0000-4000-8000-0123456789ab",
+                 (unsigned long)device->instance, (unsigned long)device->gpu);
     return 0;
 }
 #endif
@@ -124,7 +125,8 @@ EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *name, unsigned si
     return 0;
 }
 
-static void read_memory(const struct nvml_device *d, unsigned long long *total, unsigned long long *used)
+static void read_memory(const struct nvml_device *d, unsigned long long *total,
+                        unsigned long long *used)
 {
     *total = d->instance < 0 ? DOUBLE_TOTAL : DOUBLE_TOTAL / 8;
     *used = (unsigned long long)control_of("memory", number_of(d), 512) * DOUBLE_MIB;
@@ -155,13 +157,15 @@ EXPORT int nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci *
 {
     OBEY;
     memset(pci, 0, sizeof *pci);
-    snprintf(pci->bus_id, sizeof pci->bus_id, "00000DAD:%02lX:00.0", 0x3bul + (unsigned long)device->gpu);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000DAD:%02lX:00.0",
+             0x3bul + (unsigned long)device->gpu);
     return 0;
 }
 
 /* ---- processes ---- */
 
-static int list(const struct nvml_device *d, unsigned *n, struct nvml_process *p, struct nvml_process_v1 *old)
+static int list(const struct nvml_device *d, unsigned *n, struct nvml_process *p,
+                struct nvml_process_v1 *old)
 {
     const unsigned room = *n;
     long number[3];
@@ -169,8 +173,9 @@ static int list(const struct nvml_device *d, unsigned *n, struct nvml_process *p
     *n = 0;
     for (unsigned i = 0; control_line("process", i, number); i++) {
         const struct nvml_process one = { (unsigned)number[1],
-                                          number[2] < 0 ? NVML_NOT_AVAILABLE
-                                                        : (unsigned long long)number[2] * DOUBLE_MIB,
+                                          number[2] < 0
+                                              ? NVML_NOT_AVAILABLE
+                                              : (unsigned long long)number[2] * DOUBLE_MIB,
                                           UINT32_MAX, UINT32_MAX };
 
         if (number[0] != number_of(d))
@@ -185,15 +190,19 @@ static int list(const struct nvml_device *d, unsigned *n, struct nvml_process *p
 }
 
 #ifdef DOUBLE_OLD
-EXPORT int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, unsigned *n, struct nvml_process_v1 *p);
-EXPORT int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, unsigned *n, struct nvml_process_v1 *p)
+EXPORT int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, unsigned *n,
+                                                struct nvml_process_v1 *p);
+EXPORT int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, unsigned *n,
+                                                struct nvml_process_v1 *p)
 {
     OBEY;
     return list(device, n, NULL, p);
 }
 #else
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned *n, struct nvml_process *p);
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned *n, struct nvml_process *p)
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned *n,
+                                                   struct nvml_process *p);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned *n,
+                                                   struct nvml_process *p)
 {
     OBEY;
     return list(device, n, p, NULL);
@@ -213,8 +222,10 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *device, struct nvml_me
 
 /* ---- where it is ---- */
 
-EXPORT int nvmlDeviceGetMemoryAffinity(struct nvml_device *device, unsigned n, unsigned long *nodes, unsigned scope);
-EXPORT int nvmlDeviceGetMemoryAffinity(struct nvml_device *device, unsigned n, unsigned long *nodes, unsigned scope)
+EXPORT int nvmlDeviceGetMemoryAffinity(struct nvml_device *device, unsigned n, unsigned long *nodes,
+                                       unsigned scope);
+EXPORT int nvmlDeviceGetMemoryAffinity(struct nvml_device *device, unsigned n, unsigned long *nodes,
+                                       unsigned scope)
 {
     const long node = control_of("node", device->gpu, 0);
 
@@ -255,8 +266,10 @@ EXPORT int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *device, unsigned *
 }
 
 /* The first number stays free: there are gaps. */
-EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, unsigned index, struct nvml_device **mig);
-EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, unsigned index, struct nvml_device **mig)
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, unsigned index,
+                                               struct nvml_device **mig);
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, unsigned index,
+                                               struct nvml_device **mig)
 {
     OBEY;
     if (index == 0 || (long)index > control_of("mig", device->gpu, 0))
@@ -266,8 +279,10 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *device, unsig
     return 0;
 }
 
-EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *mig, struct nvml_device **device);
-EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *mig, struct nvml_device **device)
+EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *mig,
+                                                        struct nvml_device **device);
+EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *mig,
+                                                        struct nvml_device **device)
 {
     OBEY;
     *device = &state.device[mig->gpu][0];
@@ -292,8 +307,10 @@ EXPORT int nvmlDeviceGetComputeInstanceId(struct nvml_device *mig, unsigned *id)
 
 /* ---- errors ---- */
 
-EXPORT int nvmlDeviceGetTotalEccErrors(struct nvml_device *device, int type, int counter, unsigned long long *count);
-EXPORT int nvmlDeviceGetTotalEccErrors(struct nvml_device *device, int type, int counter, unsigned long long *count)
+EXPORT int nvmlDeviceGetTotalEccErrors(struct nvml_device *device, int type, int counter,
+                                       unsigned long long *count);
+EXPORT int nvmlDeviceGetTotalEccErrors(struct nvml_device *device, int type, int counter,
+                                       unsigned long long *count)
 {
     long number[3];
 
@@ -326,8 +343,10 @@ EXPORT int nvmlDeviceGetSupportedEventTypes(struct nvml_device *device, unsigned
     return device->instance >= 0 ? NVML_NOT_SUPPORTED : 0;
 }
 
-EXPORT int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types, struct nvml_event_set *set);
-EXPORT int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types, struct nvml_event_set *set)
+EXPORT int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types,
+                                    struct nvml_event_set *set);
+EXPORT int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types,
+                                    struct nvml_event_set *set)
 {
     OBEY;
     if (device->instance >= 0 || !(types & NVML_EVENT_XID))
@@ -347,7 +366,8 @@ EXPORT int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *ev
         set->told++;
         if (!(set->registered >> number[0] & 1))
             continue;
-        *event = (struct nvml_event){ &state.device[number[0]][0], NVML_EVENT_XID, (unsigned long long)number[1],
+        *event = (struct nvml_event){ &state.device[number[0]][0], NVML_EVENT_XID,
+                                      (unsigned long long)number[1],
                                       number[2] ? (unsigned)number[2] : UINT32_MAX, UINT32_MAX };
         return 0;
     }

@@ -1,5 +1,6 @@
-/* dictionary.c - prints libFuzzer's dictionary out of the table of kinds: each header's first bytes, and sizes around each
- * limit. With a folder and .hex files as arguments: writes each as bytes to the folder, for a first corpus. */
+/* dictionary.c - prints libFuzzer's dictionary out of the table of kinds: each header's first
+ * bytes, and sizes around each limit. With a folder and .hex files as arguments: writes each as
+ * bytes to the folder, for a first corpus. */
 #include <stdlib.h>
 
 #include "base/path.h"
@@ -16,7 +17,8 @@ static void print_dictionary(void)
     const struct span_info *info;
 
     for (unsigned k = 0; (info = span_info_at(k)); k++) {
-        printf("# %s\n\"\\x%02x\\x%02x\\x00\\x00\"\n", info->name, SPAN_VERSION, (unsigned)info->kind);
+        printf("# %s\n\"\\x%02x\\x%02x\\x00\\x00\"\n", info->name, SPAN_VERSION,
+               (unsigned)info->kind);
         for (unsigned i = 0; i < info->n; i++)
             if (info->field[i].type != SPAN_U64) {
                 print_size((uint32_t)info->field[i].max);

@@ -1,5 +1,6 @@
-/* driver.c - runs a fuzz target over its first inputs and over changed ones, the same each time, as a TAP test. With
- * arguments: over the files named, as they are, to look at what libFuzzer found. */
+/* driver.c - runs a fuzz target over its first inputs and over changed ones, the same each time, as
+ * a TAP test. With arguments: over the files named, as they are, to look at what libFuzzer
+ * found. */
 #include <glob.h>
 #include <stdlib.h>
 
@@ -37,7 +38,8 @@ static void change(struct buf *b, uint32_t *state)
     for (uint32_t k = next(state) % 4; b->n > 0 && k < 4; k++) {
         const uint32_t dice = next(state);
 
-        b->p[next(state) % b->n] = (char)(dice & 1 ? extremes[(dice >> 8) % sizeof extremes] : dice >> 16 & 0xff);
+        b->p[next(state) % b->n] = (char)(dice & 1 ? extremes[(dice >> 8) % sizeof extremes]
+                                                   : dice >> 16 & 0xff);
     }
     if (b->n > 0 && next(state) % 4 == 0)
         b->n = next(state) % b->n;

@@ -1,5 +1,5 @@
-/* fuzz.h - what a fuzz target is: an entry for libFuzzer, and where its first inputs are. driver.c runs the same entry
- * in `make check`, where there is no libFuzzer. */
+/* fuzz.h - what a fuzz target is: an entry for libFuzzer, and where its first inputs are. driver.c
+ * runs the same entry in `make check`, where there is no libFuzzer. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -9,7 +9,9 @@
 /* Aborts when something is wrong; returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-extern const char fuzz_corpus[];     /* a pattern under the source tree; the files hold hexadecimal and comments */
-extern const unsigned fuzz_prefixes; /* the driver puts each byte below this before each input; 0: inputs as they are */
+/* a pattern under the source tree; the files hold hexadecimal and comments */
+extern const char fuzz_corpus[];
+/* the driver puts each byte below this before each input; 0: inputs as they are */
+extern const unsigned fuzz_prefixes;
 
 #endif

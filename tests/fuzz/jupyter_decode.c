@@ -1,5 +1,5 @@
-/* Any bytes as a message's frames: cut at newlines, decoded unsigned, then signed and decoded again, so that the fuzzer gets
- * past the signature. */
+/* Any bytes as a message's frames: cut at newlines, decoded unsigned, then signed and decoded
+ * again, so that the fuzzer gets past the signature. */
 #include <stdlib.h>
 
 #include "protocol/jupyter.h"
@@ -11,7 +11,8 @@ const char fuzz_corpus[] = "tests/fuzz/seeds/jupyter-*.hex";
 const unsigned fuzz_prefixes = 0;
 
 /* Each frame a copy of exactly its size, so that a byte too many is seen. */
-static size_t cut(const char *p, size_t size, struct slice frame[FRAMES_MOST], char *copy[FRAMES_MOST])
+static size_t cut(const char *p, size_t size, struct slice frame[FRAMES_MOST],
+                  char *copy[FRAMES_MOST])
 {
     size_t n = 0;
 

@@ -1,6 +1,7 @@
-/* Any bytes, with any descriptors, as a packet: refused with words, or a message with a sound header; and in the end as many
- * descriptors are open as before. The first byte says what is sent: bits 0 and 1 the number of descriptors, bits 2 and 3 how
- * the rest is wrapped, bit 4 whether the memory files are sealed. */
+/* Any bytes, with any descriptors, as a packet: refused with words, or a message with a sound
+ * header; and in the end as many descriptors are open as before. The first byte says what is sent:
+ * bits 0 and 1 the number of descriptors, bits 2 and 3 how the rest is wrapped, bit 4 whether the
+ * memory files are sealed. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -81,7 +82,8 @@ static void receive(int fd)
     const enum packet_got got = packet_recv(fd, &p, &err);
 
     if (got == PACKET_GOT) {
-        if (span_peek(&m, p.p, p.n, NULL) < 0 || (p.blob_fd >= 0) != (m.blob != 0 && m.blob_size != 0))
+        if (span_peek(&m, p.p, p.n, NULL) < 0 ||
+            (p.blob_fd >= 0) != (m.blob != 0 && m.blob_size != 0))
             abort();
         packet_release(&p);
     } else if (p.p || p.blob_fd != -1 || (got == PACKET_ERROR) != (err.text[0] != '\0')) {

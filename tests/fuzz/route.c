@@ -1,5 +1,5 @@
-/* Any bytes as a route and as a bundle: what is taken off lies within them, in order, and put together again is the
- * same; what is left is torn, and stays untouched. */
+/* Any bytes as a route and as a bundle: what is taken off lies within them, in order, and put
+ * together again is the same; what is left is torn, and stays untouched. */
 #include <stdlib.h>
 
 #include "base/buf.h"

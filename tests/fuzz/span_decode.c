@@ -12,7 +12,8 @@ static void check_good(const struct span *m, const void *p, size_t n)
     struct buf again = BUF_INIT, line = BUF_INIT;
     struct span head;
 
-    if (span_peek(&head, p, n, NULL) < 0 || head.kind != m->kind || head.cell != m->cell || head.worker != m->worker)
+    if (span_peek(&head, p, n, NULL) < 0 || head.kind != m->kind || head.cell != m->cell ||
+        head.worker != m->worker)
         abort();
     if (span_encode(m, &again, NULL) < 0 || !slice_equal(buf_slice(&again), slice_of(p, n)))
         abort();

@@ -1,6 +1,6 @@
-/* Any bytes as what engines, nodes and the system say in words: the first byte chooses the reader. Nothing is read
- * beyond the end, what is refused is refused with words that don't repeat a secret, and what comes out keeps its
- * limits. */
+/* Any bytes as what engines, nodes and the system say in words: the first byte chooses the reader.
+ * Nothing is read beyond the end, what is refused is refused with words that don't repeat a secret,
+ * and what comes out keeps its limits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,10 +50,12 @@ static void read_said(struct slice text)
     for (size_t at = 0; at < text.n; at += step) {
         const struct slice piece = slice_of(text.p + at, text.n - at < step ? text.n - at : step);
 
-        demand(said_lines_add(&lines, piece, take_line, NULL) == 0 && said_tail_add(&tail, piece) == 0);
+        demand(said_lines_add(&lines, piece, take_line, NULL) == 0 &&
+               said_tail_add(&tail, piece) == 0);
     }
     said_lines_end(&lines, take_line, NULL);
-    demand(tail.n <= SAID_TAIL_BYTES && said_tail_show(&tail, &shown) == 0 && utf8_is_valid(buf_slice(&shown)));
+    demand(tail.n <= SAID_TAIL_BYTES && said_tail_show(&tail, &shown) == 0 &&
+           utf8_is_valid(buf_slice(&shown)));
     said_lines_release(&lines);
     buf_release(&tail);
     buf_release(&shown);

@@ -17,8 +17,8 @@ void agent_say(struct agent *a, const struct span *m)
     struct err err = { "" };
 
     buf_clear(&a->scratch);
-    if (a->uplink &&
-        (span_encode(m, &a->scratch, &err) < 0 || uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0))
+    if (a->uplink && (span_encode(m, &a->scratch, &err) < 0 ||
+                      uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0))
         fprintf(stderr, "agent %u: %s\n", a->index, err.text);
 }
 
@@ -50,7 +50,8 @@ static void on_start(struct agent *a, const struct span *m, struct slice workers
         if (r)
             rank_start(r, a, route_worker(workers, k), route_worker(numbers, k));
         else
-            fprintf(stderr, "agent %u: a simulated agent has at most %u ranks\n", a->index, SIM_RANKS_MAX);
+            fprintf(stderr, "agent %u: a simulated agent has at most %u ranks\n", a->index,
+                    SIM_RANKS_MAX);
     }
 }
 
@@ -136,8 +137,8 @@ static void say_probed(struct rank *r, uint64_t cell)
     struct span m = { .kind = SPAN_PROBED, .worker = r->worker, .cell = cell };
 
     m.v[F_PROBED_STATUS].s = slice_text("error");
-    m.v[F_PROBED_CONTENT].s =
-        slice_text("{\"ename\":\"RuntimeError\",\"evalue\":\"a simulated rank has no network\",\"traceback\":[]}");
+    m.v[F_PROBED_CONTENT].s = slice_text(
+        "{\"ename\":\"RuntimeError\",\"evalue\":\"a simulated rank has no network\",\"traceback\":[]}");
     agent_say(r->agent, &m);
 }
 
@@ -236,12 +237,14 @@ static void say_hello(struct agent *a)
     agent_say(a, &m);
 }
 
-int agent_open(struct agent *a, struct loop *loop, unsigned index, const struct agent_to *to, struct err *err)
+int agent_open(struct agent *a, struct loop *loop, unsigned index, const struct agent_to *to,
+               struct err *err)
 {
     struct keys keys;
-    struct uplink_config c = {
-        .endpoint = to->endpoint, .keys = &keys, .kernel = to->secret->kernel, .context = to->context
-    };
+    struct uplink_config c = { .endpoint = to->endpoint,
+                               .keys = &keys,
+                               .kernel = to->secret->kernel,
+                               .context = to->context };
 
     a->loop = loop;
     a->index = index;

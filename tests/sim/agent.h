@@ -1,5 +1,5 @@
-/* agent.h - a simulated agent: a real line to the kernel, with keys of its own, and behind it ranks that are made up.
- */
+/* agent.h - a simulated agent: a real line to the kernel, with keys of its own, and behind it ranks
+ * that are made up. */
 #ifndef TESTS_SIM_AGENT_H
 #define TESTS_SIM_AGENT_H
 
@@ -30,7 +30,8 @@ struct agent_to {
 };
 
 /* It says HELLO. -1: *err says why. */
-MUST_USE int agent_open(struct agent *a, struct loop *loop, unsigned index, const struct agent_to *to, struct err *err);
+MUST_USE int agent_open(struct agent *a, struct loop *loop, unsigned index,
+                        const struct agent_to *to, struct err *err);
 void agent_close(struct agent *a);
 /* It ends when the turn is over. */
 void agent_leave(struct agent *a);

@@ -1,5 +1,5 @@
-/* driver.c - see driver.h. The kernel finds this program under the names of the agent and of the engine in a folder of
- * links. */
+/* driver.c - see driver.h. The kernel finds this program under the names of the agent and of the
+ * engine in a folder of links. */
 #include "tests/sim/driver.h"
 
 #include <errno.h>
@@ -20,8 +20,9 @@
 #define KEY_BYTES 32u
 #define START_S   120u
 #define STOP_S    60u
-#define AGAIN_S   20u       /* an interrupt that came before the cell, on a busy machine, has ended nothing */
-#define PYTHON    "/bin/sh" /* nobody executes it: home and ranks are simulated */
+/* an interrupt that came before the cell, on a busy machine, has ended nothing */
+#define AGAIN_S 20u
+#define PYTHON  "/bin/sh" /* nobody executes it: home and ranks are simulated */
 
 struct driver {
     struct loop *loop;
@@ -82,7 +83,8 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         take_reply(d, content);
     else if (channel == CLIENT_IOPUB && strcmp(type, "stream") == 0)
         take_stream(d->outcome, content);
-    else if (channel == CLIENT_IOPUB && strcmp(type, "status") == 0 && state && strcmp(state, "idle") == 0)
+    else if (channel == CLIENT_IOPUB && strcmp(type, "status") == 0 && state &&
+             strcmp(state, "idle") == 0)
         d->idle = true;
     if (d->replied && d->idle)
         loop_stop(d->loop);
@@ -135,7 +137,8 @@ static int connection_make(struct driver *d, struct err *err)
     c->key_size = 2 * KEY_BYTES;
     for (unsigned port = 0; port < PORTS; port++)
         c->port[port] = port + 1;
-    if (!(c->ip = runtime_path(d->dir, "jupyter", err)) || !(d->file = runtime_path(d->dir, "connection.json", err)))
+    if (!(c->ip = runtime_path(d->dir, "jupyter", err)) ||
+        !(d->file = runtime_path(d->dir, "connection.json", err)))
         return -1;
     if (!(c->key = malloc(2 * KEY_BYTES + 1)) || !(c->file = strdup(d->file)))
         return err_set(err, "out of memory");
@@ -148,14 +151,20 @@ static int connection_make(struct driver *d, struct err *err)
 static int kernel_start(struct driver *d, const struct driver_to *to, struct err *err)
 {
     char *found = to->kernel ? NULL : runtime_find("cellspan-kernel", err);
-    const char *argv[] = {
-        to->kernel ? to->kernel : found, "--python", PYTHON, "--python-version", "3.11.0", "-f", d->file, NULL
-    };
+    const char *argv[] = { to->kernel ? to->kernel : found,
+                           "--python",
+                           PYTHON,
+                           "--python-version",
+                           "3.11.0",
+                           "-f",
+                           d->file,
+                           NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     char pid[32];
 
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
-    if (!argv[0] || setenv("JPY_PARENT_PID", pid, 1) < 0 || setenv("CELLSPAN_LIBEXECDIR", d->libexec, 1) < 0 ||
+    if (!argv[0] || setenv("JPY_PARENT_PID", pid, 1) < 0 ||
+        setenv("CELLSPAN_LIBEXECDIR", d->libexec, 1) < 0 ||
         setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1) < 0)
         return -1;
     if (to->heartbeat)
@@ -176,13 +185,18 @@ static int open_all(struct driver *d, const struct driver_to *to, struct err *er
 {
     if (process_adopt_orphans() < 0)
         return err_set(err, "this system can't tell who is left of a kernel: %s", strerror(errno));
-    if (!(d->loop = loop_create(&clock_system, err)) || !(d->dir = runtime_dir_create(&d->lock, err)) ||
-        links_make(d, to->self, err) < 0 || connection_make(d, err) < 0 ||
+    if (!(d->loop = loop_create(&clock_system, err)) ||
+        !(d->dir = runtime_dir_create(&d->lock, err)) || links_make(d, to->self, err) < 0 ||
+        connection_make(d, err) < 0 ||
         !(d->child = loop_signal(d->loop, SIGCHLD, child_ended, d, err)) ||
-        !(d->limit = loop_timer(d->loop, START_S * NS_PER_S, 0, limit_over, d, err)) || kernel_start(d, to, err) < 0 ||
-        !(d->client = client_create(d->loop, &d->connection, message, d, err)) || loop_run(d->loop, err) < 0)
+        !(d->limit = loop_timer(d->loop, START_S * NS_PER_S, 0, limit_over, d, err)) ||
+        kernel_start(d, to, err) < 0 ||
+        !(d->client = client_create(d->loop, &d->connection, message, d, err)) ||
+        loop_run(d->loop, err) < 0)
         return -1;
-    return d->welcome ? 0 : err_set(err, d->kernel ? "the kernel does not answer" : "the kernel ended by itself");
+    return d->welcome ? 0
+                      : err_set(err, d->kernel ? "the kernel does not answer"
+                                               : "the kernel ended by itself");
 }
 
 struct driver *driver_start(const struct driver_to *to, struct err *err)
@@ -209,8 +223,8 @@ static void shut_down(struct driver *d)
 {
     struct err err = { "" };
 
-    if (d->client &&
-        client_send(d->client, CLIENT_CONTROL, "shutdown_request", slice_text("{\"restart\":false}"), &err) == 0) {
+    if (d->client && client_send(d->client, CLIENT_CONTROL, "shutdown_request",
+                                 slice_text("{\"restart\":false}"), &err) == 0) {
         loop_timer_again(d->limit, STOP_S * NS_PER_S);
         (void)!loop_run(d->loop, &err);
     }
@@ -273,24 +287,29 @@ static int ask(struct driver *d, const char *code, struct err *err)
     struct buf content = BUF_INIT;
     int rc = err_set(err, "out of memory");
 
-    if (buf_add_text(&content, "{\"code\":") == 0 && jupyter_quote(&content, slice_text(code)) == 0 &&
-        buf_add_text(&content, ",\"silent\":false,\"store_history\":true,\"user_expressions\":{},\"allow_stdin\":false,"
-                               "\"stop_on_error\":true}") == 0)
+    if (buf_add_text(&content, "{\"code\":") == 0 &&
+        jupyter_quote(&content, slice_text(code)) == 0 &&
+        buf_add_text(
+            &content,
+            ",\"silent\":false,\"store_history\":true,\"user_expressions\":{},\"allow_stdin\":false,"
+            "\"stop_on_error\":true}") == 0)
         rc = client_send(d->client, CLIENT_SHELL, "execute_request", buf_slice(&content), err);
     buf_release(&content);
     return rc;
 }
 
-static int run_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s, struct err *err)
+static int run_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s,
+                    struct err *err)
 {
     loop_timer_again(d->limit, limit_s * NS_PER_S);
-    if (interrupt_ms &&
-        !(d->interrupt = loop_timer(d->loop, interrupt_ms * NS_PER_MS, AGAIN_S * NS_PER_S, interrupt, d, err)))
+    if (interrupt_ms && !(d->interrupt = loop_timer(d->loop, interrupt_ms * NS_PER_MS,
+                                                    AGAIN_S * NS_PER_S, interrupt, d, err)))
         return -1;
     return ask(d, code, err) < 0 ? -1 : loop_run(d->loop, err);
 }
 
-void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s, struct outcome *o)
+void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s,
+                 struct outcome *o)
 {
     const uint64_t began = clock_now(&clock_system), cpu = usage_cpu_ns(d->kernel);
     struct err err = { "" };

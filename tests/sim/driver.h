@@ -31,12 +31,14 @@ struct driver_to {
 
 /* NULL: *err says why. */
 struct driver *driver_start(const struct driver_to *to, struct err *err);
-/* Asks it to shut down. How many of its processes are left after that, within a limit; NULL is fine. */
+/* Asks it to shut down. How many of its processes are left after that, within a limit; NULL is
+ * fine. */
 unsigned driver_stop(struct driver *d);
 pid_t driver_kernel(const struct driver *d);
 
 /* Sends the cell and waits. interrupt_ms: an interrupt_request comes so long after; 0: none. */
-void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s, struct outcome *o);
+void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s,
+                 struct outcome *o);
 void outcome_release(struct outcome *o);
 
 #endif

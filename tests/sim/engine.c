@@ -1,5 +1,5 @@
-/* engine.c - cellspan-launch-sim: `--on sim:N` or `--on sim:N,alone=I`, N agents of eight ranks each, shared by a few
- * processes; agent I has a process of its own, which can be frozen. */
+/* engine.c - cellspan-launch-sim: `--on sim:N` or `--on sim:N,alone=I`, N agents of eight ranks
+ * each, shared by a few processes; agent I has a process of its own, which can be frozen. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 
 #define SLOTS      8u
 #define AGENTS_MAX 4096u
-#define FILES_EACH 12u /* descriptors that an agent has open at most, while it looks for its parent */
+/* descriptors that an agent has open at most, while it looks for its parent */
+#define FILES_EACH 12u
 #define NO_AGENT   0xffffffffu
 #define HOSTS      (SIM_GROUPS + 1u)
 
@@ -43,7 +44,8 @@ static int parse(struct engine *e, int argc, char **argv, struct err *err)
     e->agents = (unsigned)strtoul(e->spec, &end, 10);
     e->alone = strncmp(end, ",alone=", 7) == 0 ? (unsigned)strtoul(end + 7, &end, 10) : NO_AGENT;
     if (*end || e->agents == 0 || e->agents > AGENTS_MAX)
-        return err_set(err, "--on sim:%s: sim:N or sim:N,alone=I is wanted, N agents, at most %u", e->spec, AGENTS_MAX);
+        return err_set(err, "--on sim:%s: sim:N or sim:N,alone=I is wanted, N agents, at most %u",
+                       e->spec, AGENTS_MAX);
     if (!e->connect || strchr(e->connect, ','))
         return err_set(err, "one endpoint is wanted (CELLSPAN_INTERFACE=127.0.0.1), not %s",
                        e->connect ? e->connect : "none");
@@ -59,7 +61,8 @@ static int raise_files(const struct engine *e, struct err *err)
         return err_set(err, "%s", strerror(errno));
     if (files.rlim_max < wanted)
         return err_set(
-            err, "%u agents need %lu open files in a process, and ulimit -Hn is %lu: raise it, or take fewer agents",
+            err,
+            "%u agents need %lu open files in a process, and ulimit -Hn is %lu: raise it, or take fewer agents",
             e->agents, (unsigned long)wanted, (unsigned long)files.rlim_max);
     files.rlim_cur = files.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &files) < 0 ? err_set(err, "%s", strerror(errno)) : 0;
@@ -88,8 +91,9 @@ static int play(struct engine *e, unsigned host, int in)
 
 static bool holds_any(const struct engine *e, unsigned host)
 {
-    return host < SIM_GROUPS ? e->agents > host && !(e->agents <= host + SIM_GROUPS && e->alone == host)
-                             : e->alone < e->agents;
+    return host < SIM_GROUPS
+               ? e->agents > host && !(e->agents <= host + SIM_GROUPS && e->alone == host)
+               : e->alone < e->agents;
 }
 
 static int start(struct engine *e, unsigned host, struct err *err)
@@ -172,7 +176,8 @@ static int run(struct engine *e, struct err *err)
         if (start(e, k, err) < 0)
             return -1;
     secret_wipe(&e->secret);
-    announce(e); /* the agents may be quicker: the kernel has to wait for this before it lets them in */
+    /* the agents may be quicker: the kernel has to wait for this before it lets them in */
+    announce(e);
     if (!(loop = loop_create(&clock_system, err)))
         return -1;
     e->stdin_watch = loop_fd(loop, 0, LOOP_READ, stdin_ended, e, err);

@@ -1,4 +1,5 @@
-/* figures.c - what is measured: the launch, cells that do nothing, lines, and what the kernel used for them. */
+/* figures.c - what is measured: the launch, cells that do nothing, lines, and what the kernel used
+ * for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static bool cell(struct driver *d, const char *code, struct outcome *o)
     driver_cell(d, code, 0, LIMIT_S, o);
     if (o->answered && o->ok)
         return true;
-    fprintf(stderr, "cellspan-sim: %s: %s %s\n", code, o->answered ? o->ename : "no answer", o->evalue);
+    fprintf(stderr, "cellspan-sim: %s: %s %s\n", code, o->answered ? o->ename : "no answer",
+            o->evalue);
     return false;
 }
 
@@ -38,10 +40,11 @@ static bool launch(struct driver *d, unsigned agents)
     struct outcome o;
     bool good;
 
-    snprintf(code, sizeof code, "%%%%distribute -n %u --on sim:%u\npass\n", agents * SCENE_RANKS, agents);
+    snprintf(code, sizeof code, "%%%%distribute -n %u --on sim:%u\npass\n", agents * SCENE_RANKS,
+             agents);
     good = cell(d, code, &o);
-    printf("  \"agents\": %u, \"ranks\": %u, \"launch_s\": %.3f, \"launch_cpu_s\": %.3f", agents, agents * SCENE_RANKS,
-           o.seconds, o.cpu);
+    printf("  \"agents\": %u, \"ranks\": %u, \"launch_s\": %.3f, \"launch_cpu_s\": %.3f", agents,
+           agents * SCENE_RANKS, o.seconds, o.cpu);
     outcome_release(&o);
     return good;
 }
@@ -62,7 +65,8 @@ static bool warm(struct driver *d, unsigned repeat)
     if (good) {
         const double p50 = quantile(wall, repeat, 0.5), p95 = quantile(wall, repeat, 0.95);
 
-        printf(",\n  \"p50_ms\": %.3f, \"p95_ms\": %.3f, \"cpu_ms\": %.3f", p50, p95, quantile(cpu, repeat, 0.5));
+        printf(",\n  \"p50_ms\": %.3f, \"p95_ms\": %.3f, \"cpu_ms\": %.3f", p50, p95,
+               quantile(cpu, repeat, 0.5));
     }
     free(wall);
     free(cpu);
@@ -86,8 +90,8 @@ static bool fold(struct driver *d, unsigned agents, unsigned part)
         outcome_release(&o);
     }
     if (good)
-        printf(",\n  \"fold%u_s\": %.3f, \"fold%u_us_a_line\": %.4f", part, quantile(wall, FOLDS, 0.5), part,
-               quantile(cpu, FOLDS, 0.5));
+        printf(",\n  \"fold%u_s\": %.3f, \"fold%u_us_a_line\": %.4f", part,
+               quantile(wall, FOLDS, 0.5), part, quantile(cpu, FOLDS, 0.5));
     return good;
 }
 

@@ -1,5 +1,5 @@
-/* home.c - this machine's agent (cellspan-agent), with home played inside: it has no variables, and takes every value.
- */
+/* home.c - this machine's agent (cellspan-agent), with home played inside: it has no variables, and
+ * takes every value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ static void say(struct home *h, const struct span *m)
     struct err err = { "" };
 
     buf_clear(&h->scratch);
-    if (span_encode(m, &h->scratch, &err) < 0 || uplink_send(h->uplink, m->worker, buf_slice(&h->scratch), &err) < 0)
+    if (span_encode(m, &h->scratch, &err) < 0 ||
+        uplink_send(h->uplink, m->worker, buf_slice(&h->scratch), &err) < 0)
         fprintf(stderr, "home: %s\n", err.text);
 }
 

@@ -1,4 +1,5 @@
-/* host.c - see host.h. Agents that get children in the tree have a ZeroMQ context each; all others share one. */
+/* host.c - see host.h. Agents that get children in the tree have a ZeroMQ context each; all others
+ * share one. */
 #include "tests/sim/host.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ static int open_host(struct host *h, const struct host_spec *s, struct err *err)
     if (!(h->agent = calloc(s->agents, sizeof *h->agent)) || !(h->context = zmq_ctx_new()))
         return err_set(err, "out of memory");
     (void)zmq_ctx_set(h->context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
-    if (!(h->loop = loop_create(&clock_system, err)) || !loop_fd(h->loop, s->in, LOOP_READ, stdin_ended, h, err))
+    if (!(h->loop = loop_create(&clock_system, err)) ||
+        !loop_fd(h->loop, s->in, LOOP_READ, stdin_ended, h, err))
         return -1;
     return open_all(h, s, err);
 }

@@ -20,12 +20,13 @@ struct options {
 
 static void print_help(void)
 {
-    puts("usage: cellspan-sim [--agents N] [--kernel PATH] [--figures [--repeat R]]\n\n"
-         "Drives one kernel with N (1000) simulated agents of 8 ranks each, and prints TAP: launch, fan-out and "
-         "gather, merged\n"
-         "output, a slow one, failures and deaths. --figures measures instead, and prints JSON (R cells of each kind, "
-         "20).\n"
-         "The kernel is the one that is installed, or PATH.");
+    puts(
+        "usage: cellspan-sim [--agents N] [--kernel PATH] [--figures [--repeat R]]\n\n"
+        "Drives one kernel with N (1000) simulated agents of 8 ranks each, and prints TAP: launch, fan-out and "
+        "gather, merged\n"
+        "output, a slow one, failures and deaths. --figures measures instead, and prints JSON (R cells of each kind, "
+        "20).\n"
+        "The kernel is the one that is installed, or PATH.");
 }
 
 static int take_number(const char *text, unsigned long most, unsigned *out)
@@ -58,7 +59,8 @@ static int parse(struct options *o, int argc, char **argv)
         else
             rc = -1;
         if (rc < 0) {
-            fprintf(stderr, "cellspan-sim: %s %s: see --help\n", argv[k < argc ? k : argc - 1], value);
+            fprintf(stderr, "cellspan-sim: %s %s: see --help\n", argv[k < argc ? k : argc - 1],
+                    value);
             return -1;
         }
     }
@@ -73,10 +75,11 @@ static int check_files(unsigned agents)
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_max >= wanted)
         return 0;
-    fprintf(stderr,
-            "cellspan-sim: %u agents need %lu open files in the kernel, and ulimit -Hn is %lu here: raise it, or take "
-            "fewer with --agents\n",
-            agents, (unsigned long)wanted, (unsigned long)files.rlim_max);
+    fprintf(
+        stderr,
+        "cellspan-sim: %u agents need %lu open files in the kernel, and ulimit -Hn is %lu here: raise it, or take "
+        "fewer with --agents\n",
+        agents, (unsigned long)wanted, (unsigned long)files.rlim_max);
     return -1;
 }
 

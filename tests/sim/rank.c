@@ -33,8 +33,8 @@ void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice ev
     struct span m = { .kind = SPAN_DONE, .worker = r->worker, .cell = cell };
     struct buf content = BUF_INIT;
 
-    if (*ename &&
-        buf_addf(&content, "{\"ename\":\"%s\",\"evalue\":\"%.*s\",\"traceback\":[]}", ename, SLICE_ARG(evalue)) < 0)
+    if (*ename && buf_addf(&content, "{\"ename\":\"%s\",\"evalue\":\"%.*s\",\"traceback\":[]}",
+                           ename, SLICE_ARG(evalue)) < 0)
         fprintf(stderr, "out of memory for what rank %u says\n", r->number);
     m.v[F_DONE_STATUS].s = slice_text(*ename ? "error" : "ok");
     m.v[F_DONE_CONTENT].s = buf_slice(&content);
@@ -80,8 +80,8 @@ static int add_line(struct buf *out, const struct rank *r)
 
     if (!at)
         return buf_add_slice(out, text) < 0 ? -1 : buf_add(out, "\n", 1);
-    return buf_addf(out, "%.*s%u%.*s\n", (int)(at - text.p), text.p, r->number, (int)(text.p + text.n - at - 6),
-                    at + 6);
+    return buf_addf(out, "%.*s%u%.*s\n", (int)(at - text.p), text.p, r->number,
+                    (int)(text.p + text.n - at - 6), at + 6);
 }
 
 /* As many lines as one message takes. */

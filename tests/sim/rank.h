@@ -1,5 +1,5 @@
-/* rank.h - a simulated rank: it is ready at once, runs a cell's script, prints within its window, and dies when told.
- */
+/* rank.h - a simulated rank: it is ready at once, runs a cell's script, prints within its window,
+ * and dies when told. */
 #ifndef TESTS_SIM_RANK_H
 #define TESTS_SIM_RANK_H
 

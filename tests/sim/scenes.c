@@ -1,6 +1,6 @@
-/* scenes.c - what a notebook on so many ranks must do, whatever the machine's load: no time is judged, limits only end
- * a hang. Agent N-1 has a process of its own, to be frozen; agent 2 is a parent in the tree when there are more
- * than 34. */
+/* scenes.c - what a notebook on so many ranks must do, whatever the machine's load: no time is
+ * judged, limits only end a hang. Agent N-1 has a process of its own, to be frozen; agent 2 is a
+ * parent in the tree when there are more than 34. */
 #include "tests/sim/scenes.h"
 
 #include <stdio.h>
@@ -49,7 +49,8 @@ static bool says(const struct scene *s, const char *text)
 
 /* ---- lines ---- */
 
-/* What came of lines that end in `text`: how many lines there are, and of how many ranks they are in all. */
+/* What came of lines that end in `text`: how many lines there are, and of how many ranks they are
+ * in all. */
 struct count {
     unsigned lines;
     unsigned long ranks, strange;
@@ -64,7 +65,8 @@ static unsigned label_size(const char *line, size_t n, unsigned world, const cha
     char *label;
 
     *rest = line;
-    if (!end || end + 1 >= line + n || end[1] != ' ' || !(label = strndup(line + 1, (size_t)(end - line - 1))))
+    if (!end || end + 1 >= line + n || end[1] != ' ' ||
+        !(label = strndup(line + 1, (size_t)(end - line - 1))))
         return 0;
     if (ranks_parse(&who, label, world, NULL) == 0)
         size = ranks_count(&who);
@@ -99,15 +101,16 @@ static void start(struct scene *s)
 {
     char code[128];
 
-    snprintf(code, sizeof code, "%%%%distribute -n %u --on sim:%u,alone=%u\npass\n", s->ranks, s->agents,
-             s->agents - 1);
+    snprintf(code, sizeof code, "%%%%distribute -n %u --on sim:%u,alone=%u\npass\n", s->ranks,
+             s->agents, s->agents - 1);
     run(s, code, 0);
     ok(good(s), "a cell runs on %u ranks of %u machines", s->ranks, s->agents);
     run(s, "%%distribute\npass\n", 0);
     ok(good(s) && s->o.out.n == 0 && s->o.errs.n == 0, "and once more, and nothing is said");
 }
 
-/* Twins have to come within 100 ms: where the machine is too busy for that, another cell may be luckier. */
+/* Twins have to come within 100 ms: where the machine is too busy for that, another cell may be
+ * luckier. */
 static void lines_fold(struct scene *s)
 {
     struct count c = { s->ranks, 0, 0 };
@@ -155,14 +158,16 @@ static void slow_one(struct scene *s)
 
     run(s, "%%distribute\nrank 5: sleep 2500\nprint 1 done\n", 0);
     c = count_lines(s, "done");
-    ok(good(s) && c.ranks == s->ranks && c.strange == 0, "a slow one is waited for, and its line comes, too");
+    ok(good(s) && c.ranks == s->ranks && c.strange == 0,
+       "a slow one is waited for, and its line comes, too");
     ok(s->o.seconds >= 2.5, "as long as it takes");
 }
 
 static void one_fails(struct scene *s)
 {
     run(s, "%%distribute\nrank 7: fail boom\nhang\n", 0);
-    ok(failed(s) && strcmp(s->o.ename, "RuntimeError") == 0 && says(s, "boom"), "one fails, and all others are ended");
+    ok(failed(s) && strcmp(s->o.ename, "RuntimeError") == 0 && says(s, "boom"),
+       "one fails, and all others are ended");
     run(s, "%%distribute\npass\n", 0);
     ok(good(s), "the next cell runs");
 }
@@ -170,7 +175,8 @@ static void one_fails(struct scene *s)
 static void one_dies(struct scene *s)
 {
     run(s, "%%distribute\nrank 9: exit 3\nhang\n", 0);
-    ok(failed(s) && says(s, "rank 9"), "a rank's process ends: it is named, and all others are ended");
+    ok(failed(s) && says(s, "rank 9"),
+       "a rank's process ends: it is named, and all others are ended");
     run(s, "%%distribute\npass\n", 0);
     ok(good(s) && says(s, "rank 9 is new"), "the next cell starts it again, and says so");
 }
@@ -187,7 +193,8 @@ static void interrupted(struct scene *s)
 static void parent_dies(struct scene *s)
 {
     run(s, "%%distribute\nnode 2: agent exit\nhang\n", 0);
-    ok(failed(s) && says(s, "rank 16") && says(s, "sim2"), "an agent ends: the ranks of its machine are named");
+    ok(failed(s) && says(s, "rank 16") && says(s, "sim2"),
+       "an agent ends: the ranks of its machine are named");
     run(s, "%%distribute\npass\n", 0);
     ok(good(s), "the next cell runs, on machines that are there");
 }
@@ -199,7 +206,8 @@ static void one_freezes(struct scene *s)
     snprintf(code, sizeof code, "%%%%distribute\nnode %u: agent freeze\nhang\n", s->agents - 1);
     snprintf(first, sizeof first, "sim%u", s->agents - 1);
     run(s, code, 0);
-    ok(failed(s) && says(s, first), "a machine that says nothing any more is named when its time is over");
+    ok(failed(s) && says(s, first),
+       "a machine that says nothing any more is named when its time is over");
     run(s, "%%distribute\npass\n", 0);
     ok(good(s), "the next cell runs without it");
 }

@@ -60,7 +60,9 @@ static bool parse(struct slice line, struct step *s)
     } else if (word_take(&line, "exit") && number_take(&line, ' ', &s->n)) {
         s->kind = STEP_EXIT;
     } else if (word_take(&line, "agent")) {
-        s->kind = slice_is(line, "exit") ? STEP_LEAVE : slice_is(line, "freeze") ? STEP_FREEZE : STEP_END;
+        s->kind = slice_is(line, "exit")     ? STEP_LEAVE
+                  : slice_is(line, "freeze") ? STEP_FREEZE
+                                             : STEP_END;
     }
     s->text = line;
     return s->kind != STEP_END;

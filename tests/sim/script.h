@@ -8,7 +8,8 @@
  *   agent exit         its agent ends, and everything on that node with it
  *   agent freeze       its agent's process stops
  *
- * `rank R: STEP` is for that rank alone, `node I: STEP` for those of agent I. Everything else is passed over. */
+ * `rank R: STEP` is for that rank alone, `node I: STEP` for those of agent I. Everything else is
+ * passed over. */
 #ifndef TESTS_SIM_SCRIPT_H
 #define TESTS_SIM_SCRIPT_H
 
@@ -16,7 +17,16 @@
 
 #include "base/slice.h"
 
-enum step_kind { STEP_PRINT, STEP_SLEEP, STEP_HANG, STEP_FAIL, STEP_EXIT, STEP_LEAVE, STEP_FREEZE, STEP_END };
+enum step_kind {
+    STEP_PRINT,
+    STEP_SLEEP,
+    STEP_HANG,
+    STEP_FAIL,
+    STEP_EXIT,
+    STEP_LEAVE,
+    STEP_FREEZE,
+    STEP_END
+};
 
 struct step {
     enum step_kind kind;

@@ -1,4 +1,5 @@
-/* chaos.h - allocations that fail on demand. Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. */
+/* chaos.h - allocations that fail on demand. Link with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. */
 #ifndef TESTS_UNIT_CHAOS_H
 #define TESTS_UNIT_CHAOS_H
 

@@ -4,8 +4,8 @@
 
 #include <fcntl.h>
 
-/* How many of this process are open, of the lowest 256: one that is left open is among them, for it is the lowest that
- * was free. */
+/* How many of this process are open, of the lowest 256: one that is left open is among them, for it
+ * is the lowest that was free. */
 static inline unsigned open_descriptors(void)
 {
     unsigned n = 0;

@@ -1,4 +1,5 @@
-/* tap.h - what a unit test prints for automake's TAP driver. A test is a program; its main ends in `return plan_done();`. */
+/* tap.h - what a unit test prints for automake's TAP driver. A test is a program; its main ends in
+ * `return plan_done();`. */
 #ifndef TESTS_UNIT_TAP_H
 #define TESTS_UNIT_TAP_H
 
@@ -71,8 +72,8 @@ __attribute__((format(printf, 1, 2))) static inline void diag(const char *format
 }
 
 /* A sentence about behaviour, and whether it holds; returns cond. */
-__attribute__((format(printf, 4, 5))) static inline bool tap_ok(bool good, const char *file, int line, const char *format,
-                                                                ...)
+__attribute__((format(printf, 4, 5))) static inline bool tap_ok(bool good, const char *file,
+                                                                int line, const char *format, ...)
 {
     va_list args;
 
@@ -85,8 +86,8 @@ __attribute__((format(printf, 4, 5))) static inline bool tap_ok(bool good, const
 }
 #define ok(cond, ...) tap_ok((cond) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
 
-__attribute__((format(printf, 5, 6))) static inline bool tap_is_int(int64_t got, int64_t want, const char *file, int line,
-                                                                    const char *format, ...)
+__attribute__((format(printf, 5, 6))) static inline bool
+tap_is_int(int64_t got, int64_t want, const char *file, int line, const char *format, ...)
 {
     va_list args;
 
@@ -98,10 +99,11 @@ __attribute__((format(printf, 5, 6))) static inline bool tap_is_int(int64_t got,
     return got == want;
 }
 /* Any integers that fit an int64_t: got, want, then the sentence. */
-#define is_int(got, want, ...) tap_is_int((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, __VA_ARGS__)
+#define is_int(got, want, ...)                                                                     \
+    tap_is_int((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, __VA_ARGS__)
 
-__attribute__((format(printf, 5, 6))) static inline bool tap_is_text(const char *got, const char *want, const char *file,
-                                                                     int line, const char *format, ...)
+__attribute__((format(printf, 5, 6))) static inline bool
+tap_is_text(const char *got, const char *want, const char *file, int line, const char *format, ...)
 {
     const bool same = got && want ? strcmp(got, want) == 0 : got == want;
     va_list args;

@@ -45,7 +45,8 @@ int address_parse(struct slice endpoint, struct address *a, struct err *err)
     int rc;
 
     if (split(endpoint, host, port) < 0)
-        return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted", SLICE_ARG(endpoint));
+        return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted",
+                       SLICE_ARG(endpoint));
     if ((rc = getaddrinfo(host, port, &want, &found)) == EAI_NONAME)
         return err_set(err, "%.*s: no address: names are not looked up", SLICE_ARG(endpoint));
     if (rc != 0)
@@ -75,7 +76,8 @@ void address_text(const struct address *a, char out[static ADDRESS_TEXT_SIZE])
 
 /* ---- interfaces ---- */
 
-/* An address that others may be told: link-local ones mean nothing without an interface of theirs. */
+/* An address that others may be told: link-local ones mean nothing without an interface of
+ * theirs. */
 static bool take(const struct ifaddrs *i, int family, struct address *a)
 {
     if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
@@ -83,7 +85,8 @@ static bool take(const struct ifaddrs *i, int family, struct address *a)
     memset(a, 0, sizeof *a);
     a->size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     memcpy(&a->socket, i->ifa_addr, a->size);
-    return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)&a->socket)->sin6_addr);
+    return family == AF_INET ||
+           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)&a->socket)->sin6_addr);
 }
 
 static int add(struct buf *out, size_t begin, const char *ifname, const char *ip)
@@ -91,7 +94,8 @@ static int add(struct buf *out, size_t begin, const char *ifname, const char *ip
     return buf_addf(out, "%s%s=%s", out->n > begin ? "," : "", ifname, ip);
 }
 
-static int add_first(struct ifaddrs *all, const char *ip, bool *loops, size_t begin, struct buf *out)
+static int add_first(struct ifaddrs *all, const char *ip, bool *loops, size_t begin,
+                     struct buf *out)
 {
     struct address a;
     char text[ADDRESS_TEXT_SIZE];
@@ -108,7 +112,8 @@ static int add_first(struct ifaddrs *all, const char *ip, bool *loops, size_t be
     return 0;
 }
 
-static int add_others(struct ifaddrs *all, int family, const char *first, bool loops, size_t begin, struct buf *out)
+static int add_others(struct ifaddrs *all, int family, const char *first, bool loops, size_t begin,
+                      struct buf *out)
 {
     struct address a;
     char text[ADDRESS_TEXT_SIZE];

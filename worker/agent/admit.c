@@ -31,7 +31,8 @@ static void asked(struct zap *zap, const struct zap_question *q, void *arg)
     const bool good = key && a->f(a->arg, key, name);
 
     if (!good && a->refused++ == 0)
-        log_warn("peers", "a connection with a key that is not expected was refused; more are not logged");
+        log_warn("peers",
+                 "a connection with a key that is not expected was refused; more are not logged");
     zap_answer(zap, q, good ? ZAP_YES : ZAP_NO, good ? name : "");
 }
 
@@ -73,7 +74,9 @@ static void admit_news(struct loop *loop, void *arg)
     (void)loop;
     for (int i = 0; i < NEWS_PER_TURN && news_skip(a->monitor); i++)
         if (a->failed++ == 0)
-            log_warn("peers", "a connection that does not speak as agents do was refused; more are not logged");
+            log_warn(
+                "peers",
+                "a connection that does not speak as agents do was refused; more are not logged");
 }
 
 int admit_watch(struct admit *a, void *listener, struct err *err)
@@ -94,8 +97,9 @@ void admit_close(struct admit *a)
     if (!a)
         return;
     if (a->refused + a->failed > 0)
-        log_info("peers", "refused in all: %lu connections for their key, %lu before they had shown one", a->refused,
-                 a->failed);
+        log_info("peers",
+                 "refused in all: %lu connections for their key, %lu before they had shown one",
+                 a->refused, a->failed);
     if (a->listener)
         (void)zmq_socket_monitor(a->listener, NULL, 0);
     watch_stop(a->news);

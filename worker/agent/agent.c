@@ -23,15 +23,16 @@
 #include "worker/agent/worker.h"
 
 #define SIGNAL_MAX 63u
-#define LOGS_SIZE 262144u /* bytes of one answer to LOGS, about */
+#define LOGS_SIZE  262144u /* bytes of one answer to LOGS, about */
 
 /* On the kernel's machine that is the folder of its endpoint, which ends with it. */
 static char *folder_of(const char *connect)
 {
     const char *slash = strrchr(connect, '/');
 
-    return strncmp(connect, "ipc://", 6) == 0 && slash > connect + 6 ? strndup(connect + 6, (size_t)(slash - connect) - 6)
-                                                                     : NULL;
+    return strncmp(connect, "ipc://", 6) == 0 && slash > connect + 6
+               ? strndup(connect + 6, (size_t)(slash - connect) - 6)
+               : NULL;
 }
 
 static void open_spool(struct agent *a)
@@ -180,7 +181,8 @@ static void on_drop(struct agent *a, const struct span *m)
     const struct slice numbers = m->v[F_DROP_BLOBS].s;
 
     for (size_t i = 0; i < numbers.n / 8; i++)
-        ferry_drop(a->ferry, (uint64_t)agent_u32(numbers, 2 * i) | (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
+        ferry_drop(a->ferry, (uint64_t)agent_u32(numbers, 2 * i) |
+                                 (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
 }
 
 static void on_port(struct agent *a, const struct span *m)
@@ -205,7 +207,9 @@ static int logs_ranks(struct ranks *r, struct slice bits)
 
 static void on_logs(struct agent *a, const struct span *m)
 {
-    struct span answer = { .kind = SPAN_LOGS, .cell = m->cell, .v[F_LOGS_OF].u64 = m->v[F_LOGS_OF].u64 };
+    struct span answer = { .kind = SPAN_LOGS,
+                           .cell = m->cell,
+                           .v[F_LOGS_OF].u64 = m->v[F_LOGS_OF].u64 };
     struct ranks ranks = RANKS_INIT;
     struct buf data = BUF_INIT;
     uint64_t at = m->v[F_LOGS_AT].u64;
@@ -224,7 +228,8 @@ static void on_logs(struct agent *a, const struct span *m)
 
 static void on_refuse(struct agent *a, const struct span *m)
 {
-    fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", a->args.node, SLICE_ARG(m->v[F_REFUSE_TEXT].s));
+    fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", a->args.node,
+            SLICE_ARG(m->v[F_REFUSE_TEXT].s));
     a->status = 1;
     agent_stop(a, "refused");
 }
@@ -248,25 +253,53 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
 static void handle(struct agent *a, const struct span *m, struct slice workers)
 {
     switch (m->kind) {
-    case SPAN_WELCOME: on_welcome(a, m); break;
-    case SPAN_REFUSE: on_refuse(a, m); break;
-    case SPAN_START: start_workers(a, m, workers); break;
+    case SPAN_WELCOME:
+        on_welcome(a, m);
+        break;
+    case SPAN_REFUSE:
+        on_refuse(a, m);
+        break;
+    case SPAN_START:
+        start_workers(a, m, workers);
+        break;
     case SPAN_KILL:
     case SPAN_STACKS:
-    case SPAN_CREDIT: on_workers(a, m, workers); break;
-    case SPAN_SEVER: sever_workers(a, m, workers); break;
-    case SPAN_DROP: on_drop(a, m); break;
-    case SPAN_PORT: on_port(a, m); break;
-    case SPAN_WARM: warm_zygote(a, m); break;
-    case SPAN_GPUS: gauge_gpus(a, m); break;
-    case SPAN_GAUGES: gauge_all(a, m); break;
-    case SPAN_LOGS: on_logs(a, m); break;
+    case SPAN_CREDIT:
+        on_workers(a, m, workers);
+        break;
+    case SPAN_SEVER:
+        sever_workers(a, m, workers);
+        break;
+    case SPAN_DROP:
+        on_drop(a, m);
+        break;
+    case SPAN_PORT:
+        on_port(a, m);
+        break;
+    case SPAN_WARM:
+        warm_zygote(a, m);
+        break;
+    case SPAN_GPUS:
+        gauge_gpus(a, m);
+        break;
+    case SPAN_GAUGES:
+        gauge_all(a, m);
+        break;
+    case SPAN_LOGS:
+        on_logs(a, m);
+        break;
     case SPAN_EXPECT:
     case SPAN_SHIP:
     case SPAN_CHUNK:
-    case SPAN_TAKEN: ferry_message(a->ferry, m); break;
-    case SPAN_QUIT: agent_stop(a, "the kernel says so"); break;
-    default: log_warn("agent", "kind %d is not for an agent: ignored", m->kind); break;
+    case SPAN_TAKEN:
+        ferry_message(a->ferry, m);
+        break;
+    case SPAN_QUIT:
+        agent_stop(a, "the kernel says so");
+        break;
+    default:
+        log_warn("agent", "kind %d is not for an agent: ignored", m->kind);
+        break;
     }
 }
 

@@ -22,47 +22,53 @@ struct ferry;
 struct agent_args {
     const char *connect; /* the kernel's endpoints, separated by commas */
     const char *node;
-    const char *python;  /* start home with it; NULL: the kernel asks for it */
-    const char *cwd;     /* of home and zygotes; NULL: ours */
-    const char *folder;  /* where files of workers go; NULL: there is none */
+    const char *python; /* start home with it; NULL: the kernel asks for it */
+    const char *cwd;    /* of home and zygotes; NULL: ours */
+    const char *folder; /* where files of workers go; NULL: there is none */
 };
 
 struct agent {
-    struct agent_args args;  /* borrowed */
+    struct agent_args args; /* borrowed */
     struct loop *loop;
-    struct uplink *uplink;   /* NULL until the agent dials */
-    struct worker *worker;   /* all of them, zygotes too: a list */
+    struct uplink *uplink; /* NULL until the agent dials */
+    struct worker *worker; /* all of them, zygotes too: a list */
     struct blobs blobs;
-    struct ferry *ferry;     /* blobs from and to other nodes */
+    struct ferry *ferry; /* blobs from and to other nodes */
     struct oom oom;
     struct strays strays;
     struct gpu_desk *gpus;
-    struct spool spool;      /* what workers printed lately */
-    struct looks looks;      /* for programs and folders of other machines' notebooks */
-    char *package;           /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
-    uint64_t window;         /* bytes, from WELCOME */
-    struct buf scratch;      /* what is being encoded */
-    char *read_buf;          /* AGENT_READ_SIZE bytes */
-    char ras[32];            /* where the ranks' NCCL answers: NCCL_RAS_ADDR; "": the user has set it */
-    uint64_t nccl_cell;      /* the STACKS for which NCCL was asked last */
-    bool finishing;          /* everybody is being killed: nobody is started any more */
-    int status;              /* what the program is to end with */
+    struct spool spool; /* what workers printed lately */
+    struct looks looks; /* for programs and folders of other machines' notebooks */
+    /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
+    char *package;
+    uint64_t window;    /* bytes, from WELCOME */
+    struct buf scratch; /* what is being encoded */
+    char *read_buf;     /* AGENT_READ_SIZE bytes */
+    /* where the ranks' NCCL answers: NCCL_RAS_ADDR; "": the user has set it */
+    char ras[32];
+    uint64_t nccl_cell; /* the STACKS for which NCCL was asked last */
+    bool finishing;     /* everybody is being killed: nobody is started any more */
+    int status;         /* what the program is to end with */
 };
 
-MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err);
+MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop,
+                        struct err *err);
 void agent_release(struct agent *a); /* after reap_everybody */
 
 /* One envelope from the kernel. `workers`: *u32. Both are borrowed. */
 void agent_dispatch(struct agent *a, struct slice workers, struct slice msg);
 
-struct worker *agent_worker(const struct agent *a, uint32_t id);      /* NULL: none; never a zygote */
+/* NULL: none; never a zygote */
+struct worker *agent_worker(const struct agent *a, uint32_t id);
 struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid); /* zygotes too */
-/* The workers in an envelope, one after another: *at counts from 0. NULL: no more. Unknown ones are left out. */
+/* The workers in an envelope, one after another: *at counts from 0. NULL: no more. Unknown ones are
+ * left out. */
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at);
 uint32_t agent_u32(struct slice s, size_t i); /* of a list of u32, of which there are more than i */
-char *agent_text(struct slice s); /* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
-/* Encodes m and sends it as from `worker`. What is too long is logged; what can't be sent ends the agent, for the kernel
- * may wait for it. */
+/* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
+char *agent_text(struct slice s);
+/* Encodes m and sends it as from `worker`. What is too long is logged; what can't be sent ends the
+ * agent, for the kernel may wait for it. */
 void agent_send(struct agent *a, const struct span *m);
 void agent_stop(struct agent *a, const char *why);
 void agent_fail(struct agent *a, const char *why); /* that, with an error for whoever started it */

@@ -21,7 +21,8 @@ struct blobs {
 #define BLOBS_INIT { NULL, 0, 0 }
 
 void blobs_release(struct blobs *b);
-/* Takes fd, also when it fails. A blob that has this number already is dropped. -1: memory is out. */
+/* Takes fd, also when it fails. A blob that has this number already is dropped. -1: memory is
+ * out. */
 MUST_USE int blobs_put(struct blobs *b, uint64_t number, uint64_t size, int fd);
 const struct blob *blobs_get(const struct blobs *b, uint64_t number); /* borrowed; NULL: none */
 void blobs_drop(struct blobs *b, uint64_t number);                    /* none is fine */

@@ -56,14 +56,16 @@ static void take_answer(struct call *c, struct slice msg)
     struct span m;
     char why[DIAL_ENDPOINT_SIZE + 256];
 
-    if (span_decode(&m, msg.p, msg.n, &err) < 0 || m.kind != SPAN_DIALED || m.v[F_DIALED_NODE].u64 != c->node) {
+    if (span_decode(&m, msg.p, msg.n, &err) < 0 || m.kind != SPAN_DIALED ||
+        m.v[F_DIALED_NODE].u64 != c->node) {
         snprintf(why, sizeof why, "%s gave an answer that is none", c->endpoint);
         fail(c, why);
         return;
     }
     if (m.v[F_DIALED_ERROR].s.n > 0) {
         snprintf(why, sizeof why, "%s: %.*s", c->endpoint,
-                 (int)(m.v[F_DIALED_ERROR].s.n < 200 ? m.v[F_DIALED_ERROR].s.n : 200), m.v[F_DIALED_ERROR].s.p);
+                 (int)(m.v[F_DIALED_ERROR].s.n < 200 ? m.v[F_DIALED_ERROR].s.n : 200),
+                 m.v[F_DIALED_ERROR].s.p);
         span_release(&m);
         fail(c, why);
         return;
@@ -138,7 +140,8 @@ struct call *call_start(struct loop *loop, void *context, const struct keys *key
                                 .context = context,
                                 .own = keys,
                                 .server = (const unsigned char *)dial->v[F_DIAL_KEY].s.p,
-                                .limit_ns = CALL_LIMIT_NS * 7 / 10 }; /* the rest is for finding out why not */
+                                /* the rest is for finding out why not */
+                                .limit_ns = CALL_LIMIT_NS * 7 / 10 };
     struct call *c = calloc(1, sizeof *c);
 
     if (!c)

@@ -1,5 +1,5 @@
-/* call.h - one agent dials another: which endpoint answers, CURVE, and DIAL with its answer. protocol/README.md, DIAL.
- */
+/* call.h - one agent dials another: which endpoint answers, CURVE, and DIAL with its answer.
+ * protocol/README.md, DIAL. */
 #ifndef WORKER_AGENT_CALL_H
 #define WORKER_AGENT_CALL_H
 
@@ -11,8 +11,8 @@
 
 struct call;
 
-/* It is over, and the call is freed after this. socket: the link, the callee's from now on; NULL: `why` not, from where
- * to where. */
+/* It is over, and the call is freed after this. socket: the link, the callee's from now on; NULL:
+ * `why` not, from where to where. */
 typedef void (*call_f)(void *arg, void *socket, const char *why);
 
 /* dial: the kernel's DIAL. keys: ours. own: our node's number. NULL: *err says why. */

@@ -1,5 +1,5 @@
-/* callers.c - those who dial this agent: OPEN lets them in, each by its key, once; children's bundles and blobs come by
- * the router that they dialed. */
+/* callers.c - those who dial this agent: OPEN lets them in, each by its key, once; children's
+ * bundles and blobs come by the router that they dialed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 /* ---- who they are ---- */
 
-static bool may_come_in(void *arg, const unsigned char key[KEY_SIZE], char name[static ADMIT_NAME_SIZE])
+static bool may_come_in(void *arg, const unsigned char key[KEY_SIZE],
+                        char name[static ADMIT_NAME_SIZE])
 {
     struct peers *p = arg;
 
@@ -113,7 +114,8 @@ static void take_bundle(struct peer *child, zmq_msg_t *frame)
     zmq_msg_t own;
 
     if (good <= 0 || !all)
-        peers_complain(p, child->node, good < 0 ? "a torn bundle" : "entries of nodes that are not under it");
+        peers_complain(p, child->node,
+                       good < 0 ? "a torn bundle" : "entries of nodes that are not under it");
     if (good > 0 && all) {
         zmq_msg_init(&own);
         zmq_msg_move(&own, frame);
@@ -148,7 +150,8 @@ static bool receive(struct peers *p)
     else if (one->state == PEER_CHILD)
         take_bundle(one, &frame);
     else
-        p->doors.blobs(p->doors.arg, one->node, slice_of(zmq_msg_data(&frame), zmq_msg_size(&frame)));
+        p->doors.blobs(p->doors.arg, one->node,
+                       slice_of(zmq_msg_data(&frame), zmq_msg_size(&frame)));
     zmq_msg_close(&frame);
     return true;
 }
@@ -171,7 +174,8 @@ static int open_router(struct peers *p, struct err *err)
         return err_set(err, "this machine's own agent has no keys, and no other agent may dial it");
     if (!(p->admit = admit_open(p->loop, p->context, may_come_in, p, err)))
         return -1;
-    if ((p->router = socket_router(p->context, p->keys, &p->port, err)) && admit_watch(p->admit, p->router, err) == 0 &&
+    if ((p->router = socket_router(p->context, p->keys, &p->port, err)) &&
+        admit_watch(p->admit, p->router, err) == 0 &&
         (p->watch = loop_zmq(p->loop, p->router, router_ready, p, err)))
         return 0;
     admit_close(p->admit);
@@ -182,20 +186,24 @@ static int open_router(struct peers *p, struct err *err)
     return -1;
 }
 
-/* The key is that of a node which is to be a child, or is one: it says that `node` is under that. */
+/* The key is that of a node which is to be a child, or is one: it says that `node` is under
+ * that. */
 static bool is_announced(struct peers *p, uint32_t node, const char *key)
 {
     for (const struct peer *one = p->peer; one; one = one->next)
         if (one->node != node && (one->state == PEER_EXPECTED || one->state == PEER_CHILD) &&
             memcmp(one->key, key, KEY_SIZE) == 0) {
             if (tree_put(&p->tree, node, one->node) < 0)
-                log_error("peers", "node %" PRIu32 " is not reached: out of memory, or a number too large", node);
+                log_error("peers",
+                          "node %" PRIu32 " is not reached: out of memory, or a number too large",
+                          node);
             return true;
         }
     return false;
 }
 
-/* The node won't come, as a child here or under one. What a child of ours that it was has below goes with it. */
+/* The node won't come, as a child here or under one. What a child of ours that it was has below
+ * goes with it. */
 static void take_back(struct peers *p, uint32_t node)
 {
     const uint32_t under = tree_get(&p->tree, node);
@@ -221,10 +229,13 @@ void peers_open(struct peers *p, const struct span *m)
     if (key.n == KEY_SIZE && is_announced(p, node, key.p))
         return;
     if (key.n != KEY_SIZE || m->v[F_OPEN_NODE].u64 > ROUTE_NODES_MAX || node == p->own)
-        (void)err_set(&err, "OPEN names node %" PRIu64 " with a key of %zu bytes", m->v[F_OPEN_NODE].u64, key.n);
+        (void)err_set(&err, "OPEN names node %" PRIu64 " with a key of %zu bytes",
+                      m->v[F_OPEN_NODE].u64, key.n);
     else if (count(p, node) >= SAME_NODE_MAX)
-        (void)err_set(&err, "there are %u links with node %" PRIu32 " already", SAME_NODE_MAX, node);
-    else if (open_router(p, &err) == 0 && !peer_create(p, PEER_EXPECTED, node, (const unsigned char *)key.p))
+        (void)err_set(&err, "there are %u links with node %" PRIu32 " already", SAME_NODE_MAX,
+                      node);
+    else if (open_router(p, &err) == 0 &&
+             !peer_create(p, PEER_EXPECTED, node, (const unsigned char *)key.p))
         (void)err_set(&err, "out of memory");
     said.v[F_OPENED_NODE].u64 = m->v[F_OPEN_NODE].u64;
     said.v[F_OPENED_PORT].u64 = err.text[0] ? 0 : p->port;

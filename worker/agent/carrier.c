@@ -23,7 +23,8 @@ struct carrier {
     struct hauls hauls;
 };
 
-struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors, struct err *err)
+struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors,
+                               struct err *err)
 {
     struct carrier *c = calloc(1, sizeof *c);
 
@@ -76,9 +77,11 @@ static void say(struct carrier *c, uint32_t link, const struct span *m)
         buf_release(&msg);
     else
         rc = c->doors.send(c->doors.arg, link, &msg);
-    /* On a link to another node its end, or its silence, tells the giver, and there is another way. */
+    /* On a link to another node its end, or its silence, tells the giver, and there is another
+     * way. */
     if (rc < 0 && link == CARRIER_KERNEL)
-        c->doors.broken(c->doors.arg, err.text[0] ? err.text : "a message about a blob could not be sent");
+        c->doors.broken(c->doors.arg,
+                        err.text[0] ? err.text : "a message about a blob could not be sent");
 }
 
 static void say_held(struct carrier *c, uint64_t blob, uint64_t size, const char *error)
@@ -90,7 +93,8 @@ static void say_held(struct carrier *c, uint64_t blob, uint64_t size, const char
     say(c, CARRIER_KERNEL, &m);
 }
 
-static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk, uint64_t to, uint64_t had)
+static void say_taken(struct carrier *c, uint32_t link, const struct span *chunk, uint64_t to,
+                      uint64_t had)
 {
     const struct span m = { .kind = SPAN_TAKEN,
                             .blob = chunk->blob,
@@ -119,7 +123,8 @@ static void give_up(struct carrier *c, struct haul *h, const char *why)
     refuse(c, blob, size, why);
 }
 
-/* -1: it would not fit, and *err is for the user. Asked before, for a cgroup kills whoever writes what does not fit. */
+/* -1: it would not fit, and *err is for the user. Asked before, for a cgroup kills whoever writes
+ * what does not fit. */
 static int check_space(struct carrier *c, uint64_t size, struct err *err)
 {
     const char *limit = NULL;
@@ -159,7 +164,8 @@ static void on_expect(struct carrier *c, const struct span *m)
         }
         h->since_ns = clock_now(c->doors.clock);
     }
-    if (m->v[F_EXPECT_FROM].u64 != CARRIER_KERNEL) /* the giver must not begin before we are ready */
+    /* the giver must not begin before we are ready */
+    if (m->v[F_EXPECT_FROM].u64 != CARRIER_KERNEL)
         say_taken(c, CARRIER_KERNEL, m, 0, h->had);
 }
 
@@ -197,9 +203,11 @@ static void cannot_write(struct carrier *c, struct haul *h, int why)
     const uint64_t space = c->doors.space ? c->doors.space(c->doors.arg, &limit) : 0;
     struct err err = { "" };
 
-    (void)err_set(&err, "%s can't keep %" PRIu64 " MiB: %s after %" PRIu64 " MiB (%" PRIu64 " MiB are free%s%s)",
-                  c->doors.node, (uint64_t)MIB_OF(h->size), strerror(why), h->had >> 20, space >> 20, limit ? ", " : "",
-                  limit ? limit : "");
+    (void)err_set(&err,
+                  "%s can't keep %" PRIu64 " MiB: %s after %" PRIu64 " MiB (%" PRIu64
+                  " MiB are free%s%s)",
+                  c->doors.node, (uint64_t)MIB_OF(h->size), strerror(why), h->had >> 20,
+                  space >> 20, limit ? ", " : "", limit ? limit : "");
     give_up(c, h, err.text);
 }
 
@@ -216,8 +224,8 @@ static void on_chunk(struct carrier *c, uint32_t link, const struct span *m)
         return;
     }
     if (offset > h->had || data.n > h->size - offset) {
-        log_warn("carrier", "blob %" PRIu64 ": a chunk at %" PRIu64 " does not belong at %" PRIu64, m->blob, offset,
-                 h->had);
+        log_warn("carrier", "blob %" PRIu64 ": a chunk at %" PRIu64 " does not belong at %" PRIu64,
+                 m->blob, offset, h->had);
         return;
     }
     if (offset + data.n > h->had) {
@@ -314,8 +322,8 @@ static size_t due(const struct haul *h, const struct taker *t)
 }
 
 /* The message with n bytes of the blob. */
-static int make_chunk(const struct carrier *c, const struct haul *h, const struct taker *t, size_t n, struct buf *msg,
-                      struct err *err)
+static int make_chunk(const struct carrier *c, const struct haul *h, const struct taker *t,
+                      size_t n, struct buf *msg, struct err *err)
 {
     const struct span m = { .kind = SPAN_CHUNK,
                             .blob = h->blob,
@@ -344,7 +352,8 @@ static void cut_off(struct carrier *c, struct haul *h, struct taker *t, const ch
     say(c, CARRIER_KERNEL, &m);
 }
 
-/* One chunk for this taker; where the kernel gives, one without bytes says from where. -1: takers or hauls are gone. */
+/* One chunk for this taker; where the kernel gives, one without bytes says from where. -1: takers
+ * or hauls are gone. */
 static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
 {
     const bool by_kernel = h->lent && t->link == CARRIER_KERNEL;
@@ -373,7 +382,8 @@ static int give(struct carrier *c, struct haul *h, struct taker *t, size_t n)
     return 0;
 }
 
-/* One chunk for each that is due, at most `most`. -1: a taker is gone, so that the round ends early. */
+/* One chunk for each that is due, at most `most`. -1: a taker is gone, so that the round ends
+ * early. */
 static int give_round(struct carrier *c, unsigned most)
 {
     unsigned n = 0;
@@ -447,7 +457,8 @@ static bool cut_first(struct carrier *c, uint32_t link, uint64_t before_ns, cons
 {
     for (struct haul *h = c->hauls.first; h; h = h->next)
         for (struct taker *t = h->taker; t; t = t->next)
-            if (t->link != CARRIER_KERNEL && (t->link == link || (t->pace.sent > t->pace.taken && t->since_ns < before_ns))) {
+            if (t->link != CARRIER_KERNEL &&
+                (t->link == link || (t->pace.sent > t->pace.taken && t->since_ns < before_ns))) {
                 cut_off(c, h, t, why);
                 return true;
             }

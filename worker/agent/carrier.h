@@ -1,6 +1,7 @@
-/* carrier.h - blobs on their way into this node, out of it, or through it to the next: chunks come in and are written
- * to a memory file, and what is there goes on to the takers at once, within a window. Pure but for those files: what is
- * to be sent goes out through carrier_doors. protocol/README.md, "Blobs between nodes", is the specification. */
+/* carrier.h - blobs on their way into this node, out of it, or through it to the next: chunks come
+ * in and are written to a memory file, and what is there goes on to the takers at once, within a
+ * window. Pure but for those files: what is to be sent goes out through carrier_doors.
+ * protocol/README.md, "Blobs between nodes", is the specification. */
 #ifndef WORKER_AGENT_CARRIER_H
 #define WORKER_AGENT_CARRIER_H
 
@@ -13,26 +14,32 @@
 #include "protocol/span.h"
 #include "worker/agent/blobs.h"
 
-#define CARRIER_CHUNK  ((uint64_t)SPAN_CHUNK_MAX) /* bytes of a blob in one message */
-#define CARRIER_ROOM   12u         /* bytes before a message that is sent: an entry of a bundle has them */
-#define CARRIER_KERNEL 0xffffffffu /* the link to the kernel, where the number of a peer may stand */
-#define CARRIER_ALL    0xffffffffu /* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
+#define CARRIER_CHUNK ((uint64_t)SPAN_CHUNK_MAX) /* bytes of a blob in one message */
+/* bytes before a message that is sent: an entry of a bundle has them */
+#define CARRIER_ROOM 12u
+/* the link to the kernel, where the number of a peer may stand */
+#define CARRIER_KERNEL 0xffffffffu
+/* `to` of CHUNK, TAKEN, SHIP: every node that the kernel told to expect it so */
+#define CARRIER_ALL 0xffffffffu
 
 struct carrier;
 
 struct carrier_doors {
-    /* An encoded message, behind CARRIER_ROOM bytes of which nothing is wanted, on the link to the kernel
-     * (CARRIER_KERNEL) or on the one to that node, whoever of the two dialed it (DIAL, role 1). -1: there is no such
-     * link. Takes msg's bytes, always. Must not call the carrier back. */
+    /* An encoded message, behind CARRIER_ROOM bytes of which nothing is wanted, on the link to the
+     * kernel (CARRIER_KERNEL) or on the one to that node, whoever of the two dialed it (DIAL, role
+     * 1). -1: there is no such link. Takes msg's bytes, always. Must not call the carrier back. */
     int (*send)(void *arg, uint32_t link, struct buf *msg);
-    /* The kernel is to read this blob's bytes and give them itself, by way of fd, which is borrowed. -1: it can't.
-     * NULL: it is on another machine. */
+    /* The kernel is to read this blob's bytes and give them itself, by way of fd, which is
+     * borrowed. -1: it can't. NULL: it is on another machine. */
     int (*lend)(void *arg, uint64_t blob, uint64_t size, int fd);
-    /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why. Letters may leave. */
+    /* It is whole, and in the table of blobs; or it won't come: error, for the user, says why.
+     * Letters may leave. */
     void (*settled)(void *arg, uint64_t blob, const char *error);
-    /* The kernel can't be told what it waits for: all is to end here, lest it wait for ever. Later, not in the call. */
+    /* The kernel can't be told what it waits for: all is to end here, lest it wait for ever. Later,
+     * not in the call. */
     void (*broken)(void *arg, const char *why);
-    /* Bytes that may still be kept here; when they are few, *why names what limits them. NULL: nothing does. */
+    /* Bytes that may still be kept here; when they are few, *why names what limits them. NULL:
+     * nothing does. */
     uint64_t (*space)(void *arg, const char **why);
     const struct clock *clock; /* borrowed */
     const char *node;          /* this host's name, for errors; borrowed */
@@ -40,24 +47,28 @@ struct carrier_doors {
 };
 
 /* blobs is borrowed: what is whole is there. NULL: out of memory. */
-struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors, struct err *err);
+struct carrier *carrier_create(struct blobs *blobs, const struct carrier_doors *doors,
+                               struct err *err);
 void carrier_destroy(struct carrier *c); /* NULL is fine */
 
-/* EXPECT, SHIP, CHUNK, TAKEN that came on `link` (CARRIER_KERNEL or a peer's node). m is borrowed. */
+/* EXPECT, SHIP, CHUNK, TAKEN that came on `link` (CARRIER_KERNEL or a peer's node). m is
+ * borrowed. */
 void carrier_message(struct carrier *c, uint32_t link, const struct span *m);
 /* DROP: also of what is on its way. */
 void carrier_drop(struct carrier *c, uint64_t blob);
 /* Nobody here waits for it any more: unless it is whole it is given up, and the kernel told so. */
 void carrier_unwanted(struct carrier *c, uint64_t blob);
-/* The link to that peer has ended, or could not be kept: what was to go over it is reported to the kernel. */
+/* The link to that peer has ended, or could not be kept: what was to go over it is reported to the
+ * kernel. */
 void carrier_unlinked(struct carrier *c, uint32_t link, const char *why);
 bool carrier_expects(const struct carrier *c, uint64_t blob);
 bool carrier_is_idle(const struct carrier *c); /* nothing moves */
 
-/* Does a bounded amount of what there is to do (reading and sending chunks). True: there is more, call it again in the
- * next turn of the loop. */
+/* Does a bounded amount of what there is to do (reading and sending chunks). True: there is more,
+ * call it again in the next turn of the loop. */
 bool carrier_work(struct carrier *c);
-/* Looks for takers that have not answered for `limit_ns`: reported as cut off. To be called about once a second. */
+/* Looks for takers that have not answered for `limit_ns`: reported as cut off. To be called about
+ * once a second. */
 void carrier_check(struct carrier *c, uint64_t limit_ns);
 
 #endif

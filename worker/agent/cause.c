@@ -27,17 +27,24 @@ static int add_end(const struct cause *c, struct buf *out)
 static int add_no_package(const struct cause *c, struct buf *out)
 {
     if (c->node)
-        return buf_addf(out, ": no cellspan for %s on %s: `%s -m pip install cellspan` there, or set CELLSPAN_REMOTE_PYTHON to a "
-                             "Python that has it", c->python, c->node, c->python);
-    return buf_addf(out, ": %s does not find cellspan's Python package; install cellspan again, or set "
-                         "CELLSPAN_PYTHONPATH to the folder that holds it", c->python);
+        return buf_addf(
+            out,
+            ": no cellspan for %s on %s: `%s -m pip install cellspan` there, or set CELLSPAN_REMOTE_PYTHON to a "
+            "Python that has it",
+            c->python, c->node, c->python);
+    return buf_addf(out,
+                    ": %s does not find cellspan's Python package; install cellspan again, or set "
+                    "CELLSPAN_PYTHONPATH to the folder that holds it",
+                    c->python);
 }
 
 /* The dynamic linker's words for an extension that was built for another system. */
 static bool is_foreign(struct slice said)
 {
-    return says(said, "_link") && (says(said, "undefined symbol") || says(said, "GLIBC_") || says(said, "cannot open shared object") ||
-                                   says(said, "wrong ELF class") || says(said, "invalid ELF header"));
+    return says(said, "_link") &&
+           (says(said, "undefined symbol") || says(said, "GLIBC_") ||
+            says(said, "cannot open shared object") || says(said, "wrong ELF class") ||
+            says(said, "invalid ELF header"));
 }
 
 /* The usual reasons why a Python does not come up, and what helps. */
@@ -51,17 +58,25 @@ static int add_remedy(const struct cause *c, struct buf *out)
         return add_no_package(c, out);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         snprintf(text, sizeof text, " has no %s: ", needed[i]);
-        if (says(c->said, text) || (snprintf(text, sizeof text, "No module named '%s'", needed[i]) > 0 && says(c->said, text)))
-            return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install ipython cloudpickle", c->python, on, node, needed[i],
-                            c->node ? " there" : "", c->python);
+        if (says(c->said, text) ||
+            (snprintf(text, sizeof text, "No module named '%s'", needed[i]) > 0 &&
+             says(c->said, text)))
+            return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install ipython cloudpickle",
+                            c->python, on, node, needed[i], c->node ? " there" : "", c->python);
     }
     if (is_foreign(c->said))
-        return buf_addf(out, ": cellspan%s%s was built for another system (see the last lines); install it there anew", on, node);
+        return buf_addf(
+            out,
+            ": cellspan%s%s was built for another system (see the last lines); install it there anew",
+            on, node);
     if (says(c->said, "No module named '"))
-        return buf_addf(out, ": a module that cellspan needs is missing in %s%s%s (see the last lines); install it there",
-                        c->python, on, node);
+        return buf_addf(
+            out,
+            ": a module that cellspan needs is missing in %s%s%s (see the last lines); install it there",
+            c->python, on, node);
     if (says(c->said, "SyntaxError"))
-        return buf_addf(out, ": %s%s%s may be too old; cellspan needs Python 3.9 or newer", c->python, on, node);
+        return buf_addf(out, ": %s%s%s may be too old; cellspan needs Python 3.9 or newer",
+                        c->python, on, node);
     return 0;
 }
 

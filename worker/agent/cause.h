@@ -1,4 +1,5 @@
-/* cause.h - what the agent knows of a death beyond its signal or exit status, in words for the user. Pure. */
+/* cause.h - what the agent knows of a death beyond its signal or exit status, in words for the
+ * user. Pure. */
 #ifndef WORKER_AGENT_CAUSE_H
 #define WORKER_AGENT_CAUSE_H
 
@@ -11,7 +12,8 @@ enum death_code { DEATH_EXITED, DEATH_KILLED, DEATH_NEVER_UP }; /* `code` of EXI
 enum cause_oom { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 
 struct cause {
-    const char *who;    /* NULL: the worker itself; else who was to make it: "the process that ranks are forked from" */
+    /* NULL: the worker itself; else who was to make it: "the process that ranks are forked from" */
+    const char *who;
     const char *python; /* what it was started with */
     const char *node;   /* the host, where that is not the notebook's; NULL: it is */
     bool ready;         /* it had said READY */
@@ -24,7 +26,8 @@ struct cause {
     const char *broke;  /* what it did that the protocol forbids; NULL: nothing */
 };
 
-/* Appends what follows on a colon ("rank 3 did not come up: "), or nothing when there is nothing to add. -1: memory is out. */
+/* Appends what follows on a colon ("rank 3 did not come up: "), or nothing when there is nothing to
+ * add. -1: memory is out. */
 MUST_USE int cause_text(const struct cause *c, struct buf *out);
 
 #endif

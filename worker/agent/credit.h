@@ -1,8 +1,9 @@
 /* credit.h - how many bytes of one worker may be on the way to the kernel. Pure.
  *
- * Counted are LINES' data and PUBLISH's content, metadata and buffers, as the kernel counts them when it gives credit
- * back: a difference of one byte a message would stop a worker some day. A message is sent while anything is left, however
- * long it is, so `left` may go below 0; nothing more is read from the worker until it is above 0 again. */
+ * Counted are LINES' data and PUBLISH's content, metadata and buffers, as the kernel counts them
+ * when it gives credit back: a difference of one byte a message would stop a worker some day. A
+ * message is sent while anything is left, however long it is, so `left` may go below 0; nothing
+ * more is read from the worker until it is above 0 again. */
 #ifndef WORKER_AGENT_CREDIT_H
 #define WORKER_AGENT_CREDIT_H
 

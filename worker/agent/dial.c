@@ -10,12 +10,12 @@
 #include "worker/agent/knock.h"
 #include "worker/agent/socket.h"
 
-#define NEXT_NS         (150 * NS_PER_MS) /* until the next endpoint is tried beside those that have not answered */
-#define KNOCK_NS        (2 * NS_PER_S)    /* at most, for finding out why none did */
+/* until the next endpoint is tried beside those that have not answered */
+#define NEXT_NS         (150 * NS_PER_MS)
+#define KNOCK_NS        (2 * NS_PER_S) /* at most, for finding out why none did */
 #define EVENTS_PER_TURN 16
 
-struct
-try {
+struct try {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
     char words[160]; /* why it can't be tried; "": it can */
@@ -54,7 +54,8 @@ bool dial_next(struct slice *endpoints, struct slice *endpoint)
         const size_t n = comma ? (size_t)(comma - endpoints->p) : endpoints->n;
 
         *endpoint = slice_of(endpoints->p, n);
-        *endpoints = slice_of(endpoints->p + n + (comma ? 1 : 0), endpoints->n - n - (comma ? 1 : 0));
+        *endpoints = slice_of(endpoints->p + n + (comma ? 1 : 0),
+                              endpoints->n - n - (comma ? 1 : 0));
         if (n > 0)
             return true;
     }
@@ -111,7 +112,8 @@ void dial_stop(struct dial *d)
     loop_free(d->loop, d); /* callers up the stack still look at it */
 }
 
-/* The others are closed: those that are in the middle of a handshake when it is over, for a server counts torn ones. */
+/* The others are closed: those that are in the middle of a handshake when it is over, for a server
+ * counts torn ones. */
 static void succeed(struct try *t)
 {
     struct dial *d = t->dial;
@@ -150,12 +152,13 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
         else
             succeed(t);
     } else {
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) { /* it has the right key, and time won't change its mind */
+        /* it has the right key, and time won't change its mind */
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
             t->refused = true;
             loop_timer_again(d->limit, 0);
         }
-        t->strange =
-            t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+        t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+                     event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
         t->fd = -1;
         if (d->told)
             try_close(t);
@@ -185,14 +188,14 @@ static void try_ready(struct loop *loop, void *arg)
 
 static int try_watch(struct try *t, struct err *err)
 {
-    const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
+                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     char name[64];
 
     snprintf(name, sizeof name, "inproc://dial-%p", (void *)t);
-    if (zmq_socket_monitor(t->socket, name, events) < 0 || !(t->monitor = zmq_socket(t->dial->context, ZMQ_PAIR)) ||
-        zmq_connect(t->monitor, name) < 0)
+    if (zmq_socket_monitor(t->socket, name, events) < 0 ||
+        !(t->monitor = zmq_socket(t->dial->context, ZMQ_PAIR)) || zmq_connect(t->monitor, name) < 0)
         return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     return (t->watch = loop_zmq(t->dial->loop, t->monitor, try_ready, t, err)) ? 0 : -1;
 }
@@ -241,7 +244,8 @@ static int tell_from(struct buf *out)
         const size_t skip = equals ? (size_t)(equals - one.p) + 1 : 0;
 
         if (n++ < 8)
-            rc = buf_addf(out, "%s%.*s", n == 1 ? "; from " : ", ", (int)(one.n - skip), one.p + skip);
+            rc = buf_addf(out, "%s%.*s", n == 1 ? "; from " : ", ", (int)(one.n - skip),
+                          one.p + skip);
     }
     buf_release(&list);
     return rc;
@@ -303,7 +307,8 @@ static void limit_is_over(struct loop *loop, void *arg)
         struct try *t = &d->try[i];
 
         try_close(t);
-        if (!t->words[0] && !t->connected && (t->knock = knock_start(loop, slice_text(t->endpoint), knocked, t, &err)))
+        if (!t->words[0] && !t->connected &&
+            (t->knock = knock_start(loop, slice_text(t->endpoint), knocked, t, &err)))
             d->knocks++;
     }
     watch_stop(d->timer);
@@ -336,7 +341,8 @@ static bool any_known(const struct dial *d)
     return false;
 }
 
-struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg, struct err *err)
+struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg,
+                        struct err *err)
 {
     struct dial *d = calloc(1, sizeof *d);
     struct slice rest = to->endpoints, one;
@@ -353,7 +359,8 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
         add(d, one);
     if (d->n == 0)
         (void)err_set(err, "there is no endpoint to dial");
-    else if ((d->limit = loop_timer(loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d, err)) &&
+    else if ((d->limit = loop_timer(loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
+                                    err)) &&
              (d->timer = loop_timer(loop, 0, NEXT_NS, try_next, d, err)))
         return d;
     dial_stop(d);

@@ -1,7 +1,7 @@
-/* dial.h - which of several tcp endpoints leads to the holder of a key: they are tried one shortly after the other, and
- * the first on which CURVE succeeds wins. So neither a port that somebody else has on this host nor a bridge's address
- * that every host has is taken for the right one. What refuses is tried again until the limit, for networks come up
- * late and links lose packets. */
+/* dial.h - which of several tcp endpoints leads to the holder of a key: they are tried one shortly
+ * after the other, and the first on which CURVE succeeds wins. So neither a port that somebody else
+ * has on this host nor a bridge's address that every host has is taken for the right one. What
+ * refuses is tried again until the limit, for networks come up late and links lose packets. */
 #ifndef WORKER_AGENT_DIAL_H
 #define WORKER_AGENT_DIAL_H
 
@@ -31,12 +31,14 @@ struct dial_found {
     struct address own; /* by which this host reached it; size 0: not known */
 };
 
-/* Called once. found NULL: there is none, and `why` says for each one why not, and from where to where:
- * "tcp://10.0.0.1:4321 (connection refused), tcp://10.1.0.1:4321 (timed out); from 10.0.0.7". */
+/* Called once. found NULL: there is none, and `why` says for each one why not, and from where to
+ * where: "tcp://10.0.0.1:4321 (connection refused), tcp://10.1.0.1:4321 (timed out); from
+ * 10.0.0.7". */
 typedef void (*dial_f)(void *arg, const struct dial_found *found, const char *why);
 
 /* The dial is the caller's to stop, also after f was called. NULL: *err says why. */
-struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg, struct err *err);
+struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg,
+                        struct err *err);
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */

@@ -91,7 +91,8 @@ int env_set_json(struct env *e, struct slice json, struct err *err)
         return err_set(err, "the environment of START is not JSON: %s", why.text);
     if (!json_is_object(object))
         rc = err_set(err, "the environment of START is not an object");
-    json_object_foreach(object, name, value) {
+    json_object_foreach(object, name, value)
+    {
         if (rc < 0)
             break;
         if (!json_is_string(value) || !name[0] || strchr(name, '='))
@@ -123,12 +124,14 @@ static int add_package(struct env *e, const char *package, struct err *err)
     return rc < 0 ? -1 : env_set(e, "CELLSPAN_PYTHONPATH", package, err);
 }
 
-int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd, struct err *err)
+int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd,
+                   struct err *err)
 {
     char number[16];
 
     snprintf(number, sizeof number, "%d", stack_fd);
-    if (env_set(e, "PYTHONUNBUFFERED", NULL, err) < 0 || env_set(e, "CELLSPAN_RUNTIME", folder, err) < 0 ||
+    if (env_set(e, "PYTHONUNBUFFERED", NULL, err) < 0 ||
+        env_set(e, "CELLSPAN_RUNTIME", folder, err) < 0 ||
         env_set(e, "CELLSPAN_STACK_FD", number, err) < 0)
         return -1;
     return package && package[0] ? add_package(e, package, err) : 0;

@@ -22,8 +22,9 @@ MUST_USE int env_set(struct env *e, const char *name, const char *value, struct 
 const char *env_get(const struct env *e, const char *name); /* borrowed; NULL: not there */
 /* Sets what the JSON object of strings says. */
 MUST_USE int env_set_json(struct env *e, struct slice json, struct err *err);
-/* What every worker gets: buffered stdout, the cellspan package on its path (`package`: NULL: it is there already), and the
- * folder for its files (NULL: none). */
-MUST_USE int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd, struct err *err);
+/* What every worker gets: buffered stdout, the cellspan package on its path (`package`: NULL: it is
+ * there already), and the folder for its files (NULL: none). */
+MUST_USE int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd,
+                            struct err *err);
 
 #endif

@@ -17,8 +17,8 @@
 #include "worker/agent/uplink.h"
 
 #define CHECK_NS NS_PER_S
-#define SILENT_NS                                                                                                      \
-    (10 * NS_PER_S) /* a taker that has answered nothing for so long is cut off, and gets it by another way */
+/* a taker that has answered nothing for so long is cut off, and gets it by another way */
+#define SILENT_NS (10 * NS_PER_S)
 
 #define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
 #define REFUSALS    8u
@@ -100,8 +100,8 @@ static uint64_t space_left(void *arg, const char **why)
 
 /* ---- turns ---- */
 
-/* Something has changed: what there is to do is done after this turn's messages. While blobs move, malloc keeps the
- * pages of chunks. */
+/* Something has changed: what there is to do is done after this turn's messages. While blobs move,
+ * malloc keeps the pages of chunks. */
 static void stir(struct ferry *f)
 {
     loop_timer_again(f->work, 0);
@@ -206,7 +206,8 @@ struct ferry *ferry_create(struct agent *a, struct err *err)
     if (!f)
         return err_null(err, "out of memory");
     f->agent = a;
-    if ((f->carrier = carrier_create(&a->blobs, &doors, err)) && (f->work = loop_timer(a->loop, 0, 0, work, f, err)) &&
+    if ((f->carrier = carrier_create(&a->blobs, &doors, err)) &&
+        (f->work = loop_timer(a->loop, 0, 0, work, f, err)) &&
         (f->check = loop_timer(a->loop, CHECK_NS, 0, check, f, err))) {
         loop_timer_off(f->check);
         return f;

@@ -1,5 +1,6 @@
-/* ferry.h - the carrier's place in the agent: the links it sends on, the loop that gives it its turns, the memory it
- * may fill, and the letters of workers that wait for what it brings. A door. */
+/* ferry.h - the carrier's place in the agent: the links it sends on, the loop that gives it its
+ * turns, the memory it may fill, and the letters of workers that wait for what it brings. A
+ * door. */
 #ifndef WORKER_AGENT_FERRY_H
 #define WORKER_AGENT_FERRY_H
 

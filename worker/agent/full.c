@@ -32,8 +32,8 @@ static bool complains(struct slice msg)
     return does;
 }
 
-/* The error with a line more in its traceback; its text stays, so that ranks that failed alike are shown as one. The
- * text is the caller's (free()). NULL: it is not as we know it. */
+/* The error with a line more in its traceback; its text stays, so that ranks that failed alike are
+ * shown as one. The text is the caller's (free()). NULL: it is not as we know it. */
 static char *add_line(struct slice content, const char *line)
 {
     json_t *error = json_loadb(content.p, content.n, JSON_ALLOW_NUL, NULL);

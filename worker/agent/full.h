@@ -1,4 +1,5 @@
-/* full.h - a cell that failed because its GPU was full: who has that memory belongs beside the error. */
+/* full.h - a cell that failed because its GPU was full: who has that memory belongs beside the
+ * error. */
 #ifndef WORKER_AGENT_FULL_H
 #define WORKER_AGENT_FULL_H
 
@@ -8,7 +9,8 @@
 
 struct worker;
 
-/* A DONE from w. True: it complains of GPU memory; it is sent a moment later, with a line more in its traceback. */
+/* A DONE from w. True: it complains of GPU memory; it is sent a moment later, with a line more in
+ * its traceback. */
 bool full_takes(struct worker *w, struct slice msg);
 
 #endif

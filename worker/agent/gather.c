@@ -1,5 +1,5 @@
-/* gather.c - see gather.h. What is on its way is bounded by the workers' credit, so no high-water mark drops any of it.
- */
+/* gather.c - see gather.h. What is on its way is bounded by the workers' credit, so no high-water
+ * mark drops any of it. */
 #include "worker/agent/gather.h"
 
 #include <stdlib.h>
@@ -218,5 +218,6 @@ int gather_pass_all(struct gather *g, zmq_msg_t *frame, struct err *err)
 
 int gather_send_now(struct gather *g, struct slice msg, struct err *err)
 {
-    return g->socket ? send_alone(g, SPAN_WORKER_NONE, msg, err) : err_set(err, "there is no link to the kernel");
+    return g->socket ? send_alone(g, SPAN_WORKER_NONE, msg, err)
+                     : err_set(err, "there is no link to the kernel");
 }

@@ -1,4 +1,5 @@
-/* gauge.h - GPUS and GAUGES: what the kernel asks of this node's GPUs and of its workers' memory. */
+/* gauge.h - GPUS and GAUGES: what the kernel asks of this node's GPUs and of its workers'
+ * memory. */
 #ifndef WORKER_AGENT_GAUGE_H
 #define WORKER_AGENT_GAUGE_H
 

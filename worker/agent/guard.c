@@ -27,7 +27,8 @@ static void rename_self(int argc, char **argv)
     memcpy(argv[0], NAME, size < sizeof NAME ? size : sizeof NAME);
 }
 
-/* The engine waits for the end of the agent's streams, not of ours; what we may have to say goes to stderr. */
+/* The engine waits for the end of the agent's streams, not of ours; what we may have to say goes to
+ * stderr. */
 static void let_go_of_streams(void)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -61,7 +62,8 @@ static void end_what_is_left(void)
     const struct timespec nap = { 0, 5000000 };
     int status;
 
-    while ((waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD) && clock_now(&clock_system) < until_ns) {
+    while ((waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD) &&
+           clock_now(&clock_system) < until_ns) {
         orphans_kill(0);
         (void)nanosleep(&nap, NULL);
     }
@@ -82,7 +84,8 @@ static int watch(pid_t agent, const sigset_t *wanted, const char *node)
     return 128 + WTERMSIG(how);
 }
 
-int guard_start(int argc, char **argv, const char *node, struct keys *keys, int *status, struct err *err)
+int guard_start(int argc, char **argv, const char *node, struct keys *keys, int *status,
+                struct err *err)
 {
     const pid_t above = getppid(), self = getpid();
     sigset_t wanted, before;

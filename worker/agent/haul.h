@@ -1,5 +1,6 @@
-/* haul.h - the blobs that move: into this node, out of it, or both at once, and who gets them from here. Pure but for
- * the descriptors that it closes. What is whole and has no taker left is no haul any more. */
+/* haul.h - the blobs that move: into this node, out of it, or both at once, and who gets them from
+ * here. Pure but for the descriptors that it closes. What is whole and has no taker left is no haul
+ * any more. */
 #ifndef WORKER_AGENT_HAUL_H
 #define WORKER_AGENT_HAUL_H
 
@@ -32,10 +33,7 @@ struct hauls {
     struct haul *first;
 };
 
-#define HAULS_INIT                                                                                                     \
-    {                                                                                                                  \
-        NULL                                                                                                           \
-    }
+#define HAULS_INIT { NULL }
 
 void hauls_release(struct hauls *list);
 struct haul *haul_find(const struct hauls *list, uint64_t blob); /* NULL: it does not move */
@@ -44,8 +42,10 @@ struct haul *haul_add(struct hauls *list, uint64_t blob, uint64_t size, uint64_t
 void haul_remove(struct hauls *list, struct haul *h);
 bool haul_is_whole(const struct haul *h);
 
-struct taker *taker_find(const struct haul *h, uint32_t to);                  /* NULL: none; h may be NULL */
-MUST_USE struct taker *taker_add(struct haul *h, uint32_t to, uint32_t link); /* NULL: memory is out */
+/* NULL: none; h may be NULL */
+struct taker *taker_find(const struct haul *h, uint32_t to);
+/* NULL: memory is out */
+MUST_USE struct taker *taker_add(struct haul *h, uint32_t to, uint32_t link);
 /* With the last taker of a whole blob the haul goes, too. */
 void taker_remove(struct hauls *list, struct haul *h, struct taker *t);
 

@@ -32,9 +32,9 @@ int instead_of_blob(struct slice msg, const char *why, struct buf *out, struct e
     if (m.kind == SPAN_BIND)
         m.v[F_BIND_NAMES].s = slice_text(why);
     if (m.kind == SPAN_RETURN) {
-        rc = add_json(
-            json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError", "evalue", why, "traceback", why),
-            &content, err);
+        rc = add_json(json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError",
+                                "evalue", why, "traceback", why),
+                      &content, err);
         m.v[F_RETURN_STATUS].s = slice_text("error");
         m.v[F_RETURN_CONTENT].s = buf_slice(&content);
     }

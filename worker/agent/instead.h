@@ -1,5 +1,6 @@
-/* instead.h - messages that the agent writes in the place of others: a worker's message without the blob that could not
- * be had, and the answer of a worker that was interrupted before its cell had reached it. Pure. */
+/* instead.h - messages that the agent writes in the place of others: a worker's message without the
+ * blob that could not be had, and the answer of a worker that was interrupted before its cell had
+ * reached it. Pure. */
 #ifndef WORKER_AGENT_INSTEAD_H
 #define WORKER_AGENT_INSTEAD_H
 
@@ -14,7 +15,9 @@
 MUST_USE int instead_of_blob(struct slice msg, const char *why, struct buf *out, struct err *err);
 /* No memory for that: at least no more is promised than comes. p: an encoded message, whole. */
 void instead_patch(char *p);
-/* DONE: the cell was interrupted before it ran; unbound: and a BIND of it before it could reach the worker. */
-MUST_USE int instead_of_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *out, struct err *err);
+/* DONE: the cell was interrupted before it ran; unbound: and a BIND of it before it could reach the
+ * worker. */
+MUST_USE int instead_of_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *out,
+                             struct err *err);
 
 #endif

@@ -61,8 +61,10 @@ static int read_limit(uint64_t *limit_ns, struct err *err)
         errno = 0;
         seconds = strtod(text, &end);
         if (errno || *end || !(seconds > 0 && seconds <= LIMIT_MAX_S))
-            return err_set(err, "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f", text,
-                           LIMIT_MAX_S);
+            return err_set(
+                err,
+                "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f",
+                text, LIMIT_MAX_S);
     }
     *limit_ns = (uint64_t)(seconds * (double)NS_PER_S);
     return 0;
@@ -106,7 +108,8 @@ static struct slice cut(struct slice list)
     return list;
 }
 
-/* Ranks that talk to those of other nodes use the interface by which this node reached the kernel. */
+/* Ranks that talk to those of other nodes use the interface by which this node reached the
+ * kernel. */
 static void tell_ranks(struct slice addresses)
 {
     struct slice ifname, ip;
@@ -165,7 +168,8 @@ static void no_welcome(struct loop *loop, void *arg)
     (void)loop;
     if (!j->agent->uplink || uplink_is_welcome(j->agent->uplink))
         return;
-    snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again", j->endpoint);
+    snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again",
+             j->endpoint);
     give_up(j, why);
 }
 
@@ -173,8 +177,10 @@ static void unreached(struct join *j, const char *why)
 {
     struct buf text = BUF_INIT;
 
-    if (buf_addf(&text, "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs",
-                 why) < 0)
+    if (buf_addf(
+            &text,
+            "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs",
+            why) < 0)
         give_up(j, "can't reach the kernel, and memory is out");
     else
         give_up(j, text.p);
@@ -191,7 +197,8 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
         unreached(j, why);
         return;
     }
-    if (open_line(j, found->endpoint, found->socket, &err) < 0 || !(j->endpoint = strdup(found->endpoint))) {
+    if (open_line(j, found->endpoint, found->socket, &err) < 0 ||
+        !(j->endpoint = strdup(found->endpoint))) {
         give_up(j, err.text[0] ? err.text : "is out of memory");
         return;
     }
@@ -205,7 +212,8 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
 
 static int dial(struct join *j, struct err *err)
 {
-    const struct dial_to to = { slice_text(j->agent->args.connect), j->context, &j->keys, j->kernel, j->limit_ns };
+    const struct dial_to to = { slice_text(j->agent->args.connect), j->context, &j->keys, j->kernel,
+                                j->limit_ns };
 
     return (j->dial = dial_start(j->agent->loop, &to, reached, j, err)) ? 0 : -1;
 }

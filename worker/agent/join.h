@@ -1,5 +1,5 @@
-/* join.h - how the agent gets to its kernel: which endpoint answers, the line, HELLO, and what is said when it can't.
- */
+/* join.h - how the agent gets to its kernel: which endpoint answers, the line, HELLO, and what is
+ * said when it can't. */
 #ifndef WORKER_AGENT_JOIN_H
 #define WORKER_AGENT_JOIN_H
 
@@ -7,7 +7,8 @@
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
 
-#define JOIN_STATUS_UNREACHED 3 /* the exit status when the kernel can't be reached, or does not take us */
+/* the exit status when the kernel can't be reached, or does not take us */
+#define JOIN_STATUS_UNREACHED 3
 
 struct agent;
 struct dial;

@@ -50,7 +50,8 @@ static void writable(struct loop *loop, int fd, unsigned events, void *arg)
     answered(loop, k);
 }
 
-struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, void *arg, struct err *err)
+struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, void *arg,
+                          struct err *err)
 {
     struct knock *k = calloc(1, sizeof *k);
     struct address to;
@@ -65,7 +66,8 @@ struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, v
         goto fail;
     if ((k->fd = socket(to.socket.ss_family, SOCK_STREAM, 0)) < 0 || fd_cloexec(k->fd) < 0 ||
         fd_nonblock(k->fd, true) < 0 ||
-        (connect(k->fd, (const struct sockaddr *)&to.socket, to.size) < 0 && errno != EINPROGRESS)) {
+        (connect(k->fd, (const struct sockaddr *)&to.socket, to.size) < 0 &&
+         errno != EINPROGRESS)) {
         k->error = errno;
         if ((k->later = loop_timer(loop, 0, 0, answered, k, err)))
             return k;

@@ -1,4 +1,5 @@
-/* knock.h - does anybody listen at a tcp endpoint? A plain connection, closed at once: it tells why there is none. */
+/* knock.h - does anybody listen at a tcp endpoint? A plain connection, closed at once: it tells why
+ * there is none. */
 #ifndef WORKER_AGENT_KNOCK_H
 #define WORKER_AGENT_KNOCK_H
 
@@ -12,7 +13,8 @@ struct knock;
 typedef void (*knock_f)(void *arg, int error);
 
 /* NULL: the endpoint is none, or *err says why. */
-struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, void *arg, struct err *err);
+struct knock *knock_start(struct loop *loop, struct slice endpoint, knock_f f, void *arg,
+                          struct err *err);
 void knock_stop(struct knock *k); /* f is not called any more; NULL is fine */
 
 #endif

@@ -10,7 +10,8 @@ void lines_release(struct lines *l)
     buf_release(&l->held);
 }
 
-/* Puts out the first n held bytes and forgets them, also when out() fails: it may have taken them. */
+/* Puts out the first n held bytes and forgets them, also when out() fails: it may have taken
+ * them. */
 static int put_held(struct lines *l, size_t n, unsigned flags)
 {
     int rc;
@@ -36,9 +37,9 @@ static bool ends_in_step_up(const struct lines *l, size_t n)
     return n > 1 && l->held.p[n - 1] == '[' && l->held.p[n - 2] == '\x1b';
 }
 
-/* Looks for the ends of states among the bytes that came after the first `old`: carriage returns, and steps up, which end the
- * state of a bar that has others above it. A carriage return at the very end may be the first half of "\r\n", so it ends no
- * state yet. */
+/* Looks for the ends of states among the bytes that came after the first `old`: carriage returns,
+ * and steps up, which end the state of a bar that has others above it. A carriage return at the
+ * very end may be the first half of "\r\n", so it ends no state yet. */
 static void note_states(struct lines *l, size_t old)
 {
     for (size_t i = l->held.n; i > 1 && i > old; i--) {
@@ -63,7 +64,8 @@ static size_t last_newline(struct slice s)
 
 static int put_states(struct lines *l, uint64_t now_ns)
 {
-    if (l->states <= 1 /* a bar that begins with its carriage return */ || (l->progress_ns && now_ns - l->progress_ns < LINES_PROGRESS_NS))
+    if (l->states <= 1 /* a bar that begins with its carriage return */ ||
+        (l->progress_ns && now_ns - l->progress_ns < LINES_PROGRESS_NS))
         return 0;
     l->progress_ns = now_ns;
     return put_held(l, l->states, LINES_PROGRESS);

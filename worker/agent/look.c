@@ -1,4 +1,5 @@
-/* look.c - see look.h. The child, forked off a process with threads, makes async-signal-safe calls only. */
+/* look.c - see look.h. The child, forked off a process with threads, makes async-signal-safe calls
+ * only. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -42,7 +43,8 @@ struct look {
 
 /* ---- in the child ---- */
 
-/* Opened, too: only then a network file system asks its server, and what is executed a moment later is there. */
+/* Opened, too: only then a network file system asks its server, and what is executed a moment later
+ * is there. */
 static bool is_program(const char *path)
 {
     struct stat s;
@@ -65,7 +67,8 @@ static bool is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && access(path, X_OK) == 0;
 }
 
-/* All but one: a child that hangs must not keep the agent's sockets open, by whose end others notice the agent's. */
+/* All but one: a child that hangs must not keep the agent's sockets open, by whose end others
+ * notice the agent's. */
 static void close_others(int keep, int most)
 {
 #ifdef SYS_close_range
@@ -144,12 +147,15 @@ static void readable(struct loop *loop, int fd, unsigned events, void *arg)
 static void too_long(struct loop *loop, void *arg)
 {
     struct look *l = arg;
-    const char *at = l->at >= 0 && (size_t)l->at < l->what.n ? l->what.program[l->at] : l->what.folder;
+    const char *at = l->at >= 0 && (size_t)l->at < l->what.n ? l->what.program[l->at]
+                                                             : l->what.folder;
     char why[512];
 
     (void)loop;
-    snprintf(why, sizeof why, "nothing came back about %.300s for %g s: the file system that it is on does not answer",
-             at, (double)l->what.limit_ns / (double)NS_PER_S);
+    snprintf(
+        why, sizeof why,
+        "nothing came back about %.300s for %g s: the file system that it is on does not answer",
+        at, (double)l->what.limit_ns / (double)NS_PER_S);
     (void)kill(l->pid, SIGKILL);
     finish(l, -1, false, why);
 }
@@ -158,7 +164,8 @@ static int most_fds(void)
 {
     struct rlimit limit;
 
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FDS_MAX ? (int)limit.rlim_cur : FDS_MAX;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FDS_MAX ? (int)limit.rlim_cur
+                                                                             : FDS_MAX;
 }
 
 /* The mask is full over the fork, and stays so in the child: no handler of ours runs there. */
@@ -188,12 +195,14 @@ static int start(struct look *l, struct err *err)
     if ((l->pid = fork_child(&l->what, fd[1])) < 0)
         (void)err_set(err, "fork: %s", strerror(errno));
     close(fd[1]);
-    if (l->pid < 0 || fd_nonblock(l->fd, true) < 0 || !(l->watch = loop_fd(loop, l->fd, LOOP_READ, readable, l, err)))
+    if (l->pid < 0 || fd_nonblock(l->fd, true) < 0 ||
+        !(l->watch = loop_fd(loop, l->fd, LOOP_READ, readable, l, err)))
         return err->text[0] ? -1 : err_set(err, "pipe: %s", strerror(errno));
     return (l->limit = loop_timer(loop, l->what.limit_ns, 0, too_long, l, err)) ? 0 : -1;
 }
 
-int look_start(struct looks *looks, const struct look_for *what, look_f f, void *arg, struct err *err)
+int look_start(struct looks *looks, const struct look_for *what, look_f f, void *arg,
+               struct err *err)
 {
     struct look *l = calloc(1, sizeof *l);
 

@@ -1,4 +1,5 @@
-/* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See README.md. */
+/* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See
+ * README.md. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -31,19 +32,22 @@ struct house {
     struct agent agent;
     struct join join;
     pid_t parent; /* whose end is ours */
-    char *folder; /* owned: the kernel's runtime folder, elsewhere than on its machine one of our own; NULL: none */
-    int lock;     /* of the folder */
+    /* owned: the kernel's runtime folder, elsewhere than on its machine one of our own; NULL:
+     * none */
+    char *folder;
+    int lock; /* of the folder */
 };
 
 static int usage(FILE *to, int status)
 {
-    fputs("usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
-          "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
-          "ends when its\n"
-          "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
-          "the first\n"
-          "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n",
-          to);
+    fputs(
+        "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
+        "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
+        "ends when its\n"
+        "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
+        "the first\n"
+        "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n",
+        to);
     return status;
 }
 
@@ -168,8 +172,8 @@ static int start(struct house *h, struct err *err)
 
     if (process_adopt_orphans() < 0)
         log_info("agent", "orphans of workers are not adopted here: %s", strerror(errno));
-    if (a->args.python &&
-        !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python, a->args.cwd, slice_text(""), &home))
+    if (a->args.python && !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python,
+                                        a->args.cwd, slice_text(""), &home))
         log_info("agent", "%s", home.text);
     if (join_start(&h->join, err) < 0)
         return -1;
@@ -233,7 +237,8 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
 
     if (!loop)
         return -1;
-    if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 && start(h, err) == 0)
+    if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 &&
+        start(h, err) == 0)
         rc = loop_run(loop, err);
     reap_everybody(&h->agent);
     agent_release(&h->agent);
@@ -255,15 +260,17 @@ int main(int argc, char **argv)
         return status;
     name_node(&args, name);
 #ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 1);          /* ZeroMQ's threads need no heaps of their own */
-    (void)mallopt(M_MMAP_THRESHOLD, LARGE); /* what one large message took goes back to the system */
+    (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
+    /* what one large message took goes back to the system */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
     log_open("agent");
     join_init(&h.join, &h.agent);
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;
-    open_folder(&h, args.connect); /* before the guard is there, which removes it when we could not */
+    /* before the guard is there, which removes it when we could not */
+    open_folder(&h, args.connect);
     args.folder = h.folder;
     if (join_is_remote(args.connect)) {
         const int rc = guard_start(argc, argv, args.node, &h.join.keys, &status, &err);

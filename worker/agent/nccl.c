@@ -13,7 +13,7 @@
 #include "worker/agent/worker.h"
 #include "worker/collective/ras.h"
 
-#define WAIT_MS   3000u /* its own parts have a second each (ras_ask.c) */
+#define WAIT_MS   3000u  /* its own parts have a second each (ras_ask.c) */
 #define WORDS_MAX 16384u /* bytes: there is a stack above them */
 
 struct nccl_asking {

@@ -33,7 +33,8 @@ struct slice oom_cgroup(struct slice text, bool *v2)
     while (text.n) {
         const struct slice line = slice_line(&text);
         const char *first = line.n ? memchr(line.p, ':', line.n) : NULL;
-        const char *second = first ? memchr(first + 1, ':', (size_t)(line.p + line.n - first - 1)) : NULL;
+        const char *second = first ? memchr(first + 1, ':', (size_t)(line.p + line.n - first - 1))
+                                   : NULL;
         struct slice controllers;
 
         if (!second)
@@ -58,7 +59,8 @@ static uint64_t read_count(const char *path, const char *word)
     return path[0] ? oom_parse(file_start(path, text, sizeof text), word) : 0;
 }
 
-/* Within a container the path may be the host's while the mount shows only ours: then the root of the mount is it. */
+/* Within a container the path may be the host's while the mount shows only ours: then the root of
+ * the mount is it. */
 static void find_cgroup(struct oom *o)
 {
     char text[4096];

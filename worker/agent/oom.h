@@ -1,4 +1,5 @@
-/* oom.h - did somebody run out of memory? The counters of the cgroup (v2 and v1) and of the whole system. */
+/* oom.h - did somebody run out of memory? The counters of the cgroup (v2 and v1) and of the whole
+ * system. */
 #ifndef WORKER_AGENT_OOM_H
 #define WORKER_AGENT_OOM_H
 
@@ -15,12 +16,13 @@ struct oom {
     uint64_t system_kills;
 };
 
-void oom_init(struct oom *o);          /* finds the counters and reads them */
+void oom_init(struct oom *o);            /* finds the counters and reads them */
 enum cause_oom oom_check(struct oom *o); /* who killed since the last look */
 
 /* The number after `word` at the start of a line ("oom_kill 3"); 0: not there. Pure. */
 uint64_t oom_parse(struct slice text, const char *word);
-/* The path of the memory cgroup in the text of /proc/self/cgroup. *v2: which kind it is. Empty: none. Pure. */
+/* The path of the memory cgroup in the text of /proc/self/cgroup. *v2: which kind it is. Empty:
+ * none. Pure. */
 struct slice oom_cgroup(struct slice text, bool *v2);
 
 #endif

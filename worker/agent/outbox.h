@@ -1,7 +1,8 @@
-/* outbox.h - messages that wait until a worker's socket has room, or until the blob that rides on one of them is here.
- * Pure but for the descriptors that it closes.
+/* outbox.h - messages that wait until a worker's socket has room, or until the blob that rides on
+ * one of them is here. Pure but for the descriptors that it closes.
  *
- * What must not wait behind a large cell (INTERRUPT, EXIT) goes first; both kinds keep their own order. */
+ * What must not wait behind a large cell (INTERRUPT, EXIT) goes first; both kinds keep their own
+ * order. */
 #ifndef WORKER_AGENT_OUTBOX_H
 #define WORKER_AGENT_OUTBOX_H
 
@@ -33,14 +34,16 @@ void outbox_release(struct outbox *o);
 MUST_USE int outbox_add(struct outbox *o, bool urgent, struct slice msg, int blob_fd);
 /* The same, of what is not urgent and whose blob is on its way. */
 MUST_USE int outbox_add_waiting(struct outbox *o, struct slice msg, uint64_t blob);
-/* The next that may leave. NULL: there is none, or it waits for its blob, and with it what stands behind it. */
+/* The next that may leave. NULL: there is none, or it waits for its blob, and with it what stands
+ * behind it. */
 const struct letter *outbox_first(const struct outbox *o);
 void outbox_pop(struct outbox *o); /* destroys what outbox_first gives */
 bool outbox_is_empty(const struct outbox *o);
 
 /* The first that waits for this blob; NULL: none. */
 struct letter *outbox_waiting(const struct outbox *o, uint64_t blob);
-void letter_ready(struct letter *l, int blob_fd); /* it waits no more; takes blob_fd (-1: it goes without) */
+/* it waits no more; takes blob_fd (-1: it goes without) */
+void letter_ready(struct letter *l, int blob_fd);
 /* Puts msg in its place, which waits no more. -1: memory is out, and it is as it was. */
 MUST_USE int outbox_replace(struct outbox *o, struct letter *l, struct slice msg);
 

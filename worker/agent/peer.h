@@ -1,4 +1,5 @@
-/* peer.h - one link of an agent with another, and what peers.c and callers.c share. For these two only. */
+/* peer.h - one link of an agent with another, and what peers.c and callers.c share. For these two
+ * only. */
 #ifndef WORKER_AGENT_PEER_H
 #define WORKER_AGENT_PEER_H
 
@@ -47,7 +48,8 @@ struct peers {
 /* ---- peers.c ---- */
 
 /* NULL: memory is out. */
-struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node, const unsigned char *key);
+struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
+                         const unsigned char *key);
 void peer_destroy(struct peer *one); /* freed when the turn is over */
 struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node);
 /* The connection has ended by itself: it is destroyed, and the owner is told. */

@@ -15,7 +15,8 @@
 
 /* ---- the list ---- */
 
-struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node, const unsigned char *key)
+struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
+                         const unsigned char *key)
 {
     struct peer *one = calloc(1, sizeof *one);
 
@@ -66,7 +67,9 @@ void peers_complain(struct peers *p, uint32_t node, const char *what)
 
 static int begin(struct peer *one)
 {
-    return one->socket ? 0 : zmq_send(one->peers->router, one->id, one->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    return one->socket
+               ? 0
+               : zmq_send(one->peers->router, one->id, one->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 }
 
 static void *socket_of(const struct peer *one)
@@ -132,7 +135,8 @@ static void blobs_ready(struct loop *loop, void *arg)
             socket_skip(one->socket);
             peers_complain(p, one->node, "more than one frame");
         } else {
-            p->doors.blobs(p->doors.arg, one->node, slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
+            p->doors.blobs(p->doors.arg, one->node,
+                           slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
         }
         zmq_msg_close(&msg);
     }
@@ -177,9 +181,10 @@ void peers_dial(struct peers *p, const struct span *m)
     struct err err = { "" };
     struct peer *one = NULL;
 
-    if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX || m->v[F_DIAL_ROLE].u64 > PEER_BLOBS ||
-        node == p->own)
-        (void)err_set(&err, "DIAL names node %" PRIu64 ", role %" PRIu64, m->v[F_DIAL_NODE].u64, m->v[F_DIAL_ROLE].u64);
+    if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX ||
+        m->v[F_DIAL_ROLE].u64 > PEER_BLOBS || node == p->own)
+        (void)err_set(&err, "DIAL names node %" PRIu64 ", role %" PRIu64, m->v[F_DIAL_NODE].u64,
+                      m->v[F_DIAL_ROLE].u64);
     else if (!p->keys)
         (void)err_set(&err, "this machine's own agent has no keys, and can't dial another");
     else if (m->v[F_DIAL_ROLE].u64 == PEER_BLOBS && peer_find(p, PEER_LINKED, node))
@@ -202,7 +207,8 @@ static void send_down(struct peer *child, zmq_msg_t *msg)
     zmq_msg_t copy;
 
     zmq_msg_init(&copy);
-    if (zmq_msg_copy(&copy, msg) < 0 || peer_send(child, child->route.p, child->route.n, ZMQ_SNDMORE) < 0 ||
+    if (zmq_msg_copy(&copy, msg) < 0 ||
+        peer_send(child, child->route.p, child->route.n, ZMQ_SNDMORE) < 0 ||
         zmq_msg_send(&copy, child->peers->router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&copy);
         peer_ended(child, "the link to this child is gone");
@@ -250,8 +256,8 @@ int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, str
 
 /* ---- the whole ---- */
 
-struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys, const struct peers_doors *doors,
-                           struct err *err)
+struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys,
+                           const struct peers_doors *doors, struct err *err)
 {
     struct peers *p = calloc(1, sizeof *p);
 

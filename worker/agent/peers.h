@@ -1,6 +1,6 @@
-/* peers.h - links between this agent and others: children, which dialed us and whose messages go up and down through
- * us, and links for blobs, which either side dialed. A door: sockets, CURVE, who is let in. protocol/README.md, OPEN
- * and DIAL. */
+/* peers.h - links between this agent and others: children, which dialed us and whose messages go up
+ * and down through us, and links for blobs, which either side dialed. A door: sockets, CURVE, who
+ * is let in. protocol/README.md, OPEN and DIAL. */
 #ifndef WORKER_AGENT_PEERS_H
 #define WORKER_AGENT_PEERS_H
 
@@ -33,10 +33,10 @@ struct peers_doors {
     void *arg;
 };
 
-/* context and keys (NULL: this agent has none, and no peers) are borrowed. The context is used by one agent alone as
- * soon as that is told to OPEN. */
-struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys, const struct peers_doors *doors,
-                           struct err *err);
+/* context and keys (NULL: this agent has none, and no peers) are borrowed. The context is used by
+ * one agent alone as soon as that is told to OPEN. */
+struct peers *peers_create(struct loop *loop, void *context, const struct keys *keys,
+                           const struct peers_doors *doors, struct err *err);
 void peers_destroy(struct peers *p); /* NULL is fine */
 /* This agent's own number: before anything else is asked. */
 void peers_number(struct peers *p, uint32_t node);
@@ -45,12 +45,13 @@ void peers_number(struct peers *p, uint32_t node);
 void peers_open(struct peers *p, const struct span *m);
 void peers_dial(struct peers *p, const struct span *m);
 
-/* Passes a message down to those children under whom nodes of the route are, with their sections. The section of `own`
- * is left out. What is under nobody is dropped. */
+/* Passes a message down to those children under whom nodes of the route are, with their sections.
+ * The section of `own` is left out. What is under nobody is dropped. */
 void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *msg);
 /* On the link for blobs with that node. -1: there is none (any more). Takes
  * the bytes of msg behind the first `skip`, also when it fails. */
-MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, struct err *err);
+MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip,
+                        struct err *err);
 
 /* A parent is being dialed: the kernel says nothing meanwhile, for CALL_LIMIT_NS at most. */
 bool peers_moving(const struct peers *p);

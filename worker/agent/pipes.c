@@ -31,8 +31,8 @@ int pipes_put(void *stream, struct slice data, unsigned flags)
         m.v[F_LINES_FLAGS].u64 = n < data.n ? LINES_WITHIN : flags;
         m.v[F_LINES_DATA].s = slice_of(data.p, n);
         agent_send(w->agent, &m);
-        spool_add(&w->agent->spool, w->cell, w->role == WORKER_HOME ? SPOOL_HOME : w->rank, s->number,
-                  (unsigned)m.v[F_LINES_FLAGS].u64, m.v[F_LINES_DATA].s);
+        spool_add(&w->agent->spool, w->cell, w->role == WORKER_HOME ? SPOOL_HOME : w->rank,
+                  s->number, (unsigned)m.v[F_LINES_FLAGS].u64, m.v[F_LINES_DATA].s);
         credit_take(&w->credit, n);
         data = slice_of(data.p + n, data.n - n);
     }
@@ -63,7 +63,8 @@ static void lines_wait_over(struct loop *loop, void *arg)
 
 static void set_timer(struct worker *w)
 {
-    const uint64_t out = lines_due_ns(&w->stream[0].lines), errs = lines_due_ns(&w->stream[1].lines);
+    const uint64_t out = lines_due_ns(&w->stream[0].lines),
+                   errs = lines_due_ns(&w->stream[1].lines);
     const uint64_t due = out < errs ? out : errs, now = now_ns(w);
     struct err err = { "" };
 
@@ -72,7 +73,8 @@ static void set_timer(struct worker *w)
     w->lines_due_ns = due;
     if (w->lines_timer)
         loop_timer_again(w->lines_timer, due > now ? due - now : 0);
-    else if (!(w->lines_timer = loop_timer(w->agent->loop, due > now ? due - now : 0, 0, lines_wait_over, w, &err)))
+    else if (!(w->lines_timer = loop_timer(w->agent->loop, due > now ? due - now : 0, 0,
+                                           lines_wait_over, w, &err)))
         log_error("pipes", "%s", err.text);
 }
 

@@ -90,7 +90,8 @@ static int list(struct place *p, const char *path)
     return add_each(p, "python3", path) < 0 ? -1 : add_each(p, "python", path);
 }
 
-int place_list(struct place *p, const char *wanted, const char *told, const char *path, struct err *err)
+int place_list(struct place *p, const char *wanted, const char *told, const char *path,
+               struct err *err)
 {
     *p = (struct place)PLACE_INIT;
     p->says = strdup(told ? told : "");
@@ -104,10 +105,11 @@ int place_list(struct place *p, const char *wanted, const char *told, const char
 static const char *none(const struct place *p, const char *node, struct err *err)
 {
     if (p->says[0])
-        return err_null(err,
-                        "%s has no %s, which CELLSPAN_REMOTE_PYTHON names: set it, in the notebook's environment, to a "
-                        "Python that is there, or unset it",
-                        node, p->says);
+        return err_null(
+            err,
+            "%s has no %s, which CELLSPAN_REMOTE_PYTHON names: set it, in the notebook's environment, to a "
+            "Python that is there, or unset it",
+            node, p->says);
     return err_null(
         err,
         "%s has no %s, and no %s%spython3 or python on PATH: install it there, or set CELLSPAN_REMOTE_PYTHON to "

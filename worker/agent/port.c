@@ -1,4 +1,5 @@
-/* port.c - see port.h. Ports are drawn at random, so that two agents on one host hardly ever name the same. */
+/* port.c - see port.h. Ports are drawn at random, so that two agents on one host hardly ever name
+ * the same. */
 #include "worker/agent/port.h"
 
 #include <arpa/inet.h>
@@ -21,8 +22,8 @@ static int try_bind(int family, const struct sockaddr *address, socklen_t size)
 
     if (fd < 0)
         return errno;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind(fd, address, size) < 0 ||
-        listen(fd, 1) < 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, address, size) < 0 || listen(fd, 1) < 0)
         why = errno;
     close(fd);
     return why;
@@ -31,7 +32,9 @@ static int try_bind(int family, const struct sockaddr *address, socklen_t size)
 /* All interfaces: IPv6 with IPv4 where there is IPv6, as well as IPv4 alone. */
 static int try_port(uint16_t port)
 {
-    const struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
+    const struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+                                      .sin6_port = htons(port),
+                                      .sin6_addr = IN6ADDR_ANY_INIT };
     const struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
     const int why = try_bind(AF_INET6, (const struct sockaddr *)&six, sizeof six);
 
@@ -50,6 +53,6 @@ int port_find(struct err *err)
         if ((why = try_port((uint16_t)port)) == 0)
             return port;
     }
-    return err_set(err, "no free TCP port between %d and %d was found in %d tries: %s", PORT_FIRST, PORT_LAST, TRIES,
-                   strerror(why));
+    return err_set(err, "no free TCP port between %d and %d was found in %d tries: %s", PORT_FIRST,
+                   PORT_LAST, TRIES, strerror(why));
 }

@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 #define PORT_FIRST 20000 /* below the range that Linux gives to outgoing connections */
-#define PORT_LAST 29999
+#define PORT_LAST  29999
 
 /* Binds, as torch's TCPStore will, and closes again: free at this moment. -1: *err says why. */
 int port_find(struct err *err);

@@ -24,10 +24,11 @@
 #include "worker/agent/zygote.h"
 
 #define LAST_LINES 20u
-#define UNKNOWN_NS (300 * NS_PER_MS) /* until a socket's end counts as the death of a process that nobody knows */
-#define KNOWN_NS NS_PER_S            /* until a process that closed its socket is killed */
+/* until a socket's end counts as the death of a process that nobody knows */
+#define UNKNOWN_NS   (300 * NS_PER_MS)
+#define KNOWN_NS     NS_PER_S /* until a process that closed its socket is killed */
 #define EVERYBODY_NS (5 * NS_PER_S)
-#define POLITE_NS (2 * NS_PER_S) /* for ranks to end by themselves */
+#define POLITE_NS    (2 * NS_PER_S) /* for ranks to end by themselves */
 
 struct death {
     bool known; /* code and status are */
@@ -41,15 +42,24 @@ static bool sent_by_us(const struct worker *w, const struct death *d)
 {
     if (w->pid == 0)
         return w->signal_later != 0;
-    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 && (w->sent_signals >> (unsigned)d->status & 1);
+    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 &&
+           (w->sent_signals >> (unsigned)d->status & 1);
 }
 
 static int add_cause(struct worker *w, const struct death *d, struct slice said, struct buf *out)
 {
     struct cause c = {
         .who = w->role == WORKER_ZYGOTE ? "the process that ranks are forked from" : NULL,
-        .python = w->python, .node = join_is_remote(w->agent->args.connect) ? w->agent->args.node : NULL, .ready = w->ready && w->role != WORKER_ZYGOTE, .known = d->known, .code = d->code, .status = d->status,
-        .ours = sent_by_us(w, d), .oom = OOM_NONE, .said = said, .broke = w->broke[0] ? w->broke : NULL,
+        .python = w->python,
+        .node = join_is_remote(w->agent->args.connect) ? w->agent->args.node : NULL,
+        .ready = w->ready && w->role != WORKER_ZYGOTE,
+        .known = d->known,
+        .code = d->code,
+        .status = d->status,
+        .ours = sent_by_us(w, d),
+        .oom = OOM_NONE,
+        .said = said,
+        .broke = w->broke[0] ? w->broke : NULL,
     };
 
     if (d->known && d->code == DEATH_KILLED && d->status == SIGKILL)
@@ -98,7 +108,8 @@ static void gpus_told(void *arg, const char *text)
     free(o);
 }
 
-/* Takes what o holds. The driver needs a moment to say what it knows; on a node without GPUs nobody is asked. */
+/* Takes what o holds. The driver needs a moment to say what it knows; on a node without GPUs nobody
+ * is asked. */
 static void publish(struct worker *w, struct obituary *o)
 {
     struct obituary *kept = gpu_has(w->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
@@ -120,7 +131,8 @@ static void publish(struct worker *w, struct obituary *o)
 static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
 {
     struct worker *speaker = zygote ? zygote : w;
-    struct obituary o = { w->agent, w->id, w->pid, *d, w->ready && !zygote, BUF_INIT, BUF_INIT, BUF_INIT };
+    struct obituary o = { w->agent, w->id,    w->pid,  *d, w->ready && !zygote,
+                          BUF_INIT, BUF_INIT, BUF_INIT };
     struct buf cause = BUF_INIT;
 
     if (tail_text(&speaker->errors, LAST_LINES, &o.errors) < 0 ||
@@ -134,7 +146,8 @@ static void tell_exited(struct worker *w, const struct death *d, struct worker *
 
 void reap_never_started(struct agent *a, unsigned id, const char *why)
 {
-    struct obituary o = { a, id, 0, { false, DEATH_NEVER_UP, 0 }, false, BUF_INIT, BUF_INIT, BUF_INIT };
+    struct obituary o = { a,     id,       0,        { false, DEATH_NEVER_UP, 0 },
+                          false, BUF_INIT, BUF_INIT, BUF_INIT };
 
     if (tail_clean(slice_text(why), 4096, &o.cause) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
@@ -144,7 +157,8 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
 
 /* ---- one death ---- */
 
-/* The ranks that it was to fork never come up. A death of their own is not theirs to tell: it has no process. */
+/* The ranks that it was to fork never come up. A death of their own is not theirs to tell: it has
+ * no process. */
 static void end_zygote(struct worker *z, const struct death *d)
 {
     struct agent *a = z->agent;
@@ -152,7 +166,8 @@ static void end_zygote(struct worker *z, const struct death *d)
 
     zygote_read(z); /* who its ranks are may be the last thing it said */
     if (d->known && !z->agent->finishing)
-        log_info("zygote", "%s: %s %d", z->python, d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
+        log_info("zygote", "%s: %s %d", z->python,
+                 d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
     for (struct worker *w = a->worker; w; w = next) {
         next = w->next;
         if (w->zygote != z)
@@ -244,7 +259,8 @@ static struct death death_of(int status)
     return (struct death){ true, DEATH_EXITED, WEXITSTATUS(status) };
 }
 
-/* Its group is killed while its number can't be given to anybody else yet: before it is waited for. */
+/* Its group is killed while its number can't be given to anybody else yet: before it is waited
+ * for. */
 static int reap_one(struct agent *a, pid_t pid)
 {
     struct worker *w = agent_worker_by_pid(a, pid);
@@ -290,7 +306,8 @@ static void end_known(struct loop *loop, void *arg)
 {
     struct worker *w = arg;
     const struct stray *s = recall(&w->agent->strays, w->pid);
-    const struct death d = s ? (struct death){ true, s->code, s->status } : (struct death){ false, DEATH_NEVER_UP, 0 };
+    const struct death d = s ? (struct death){ true, s->code, s->status }
+                             : (struct death){ false, DEATH_NEVER_UP, 0 };
 
     (void)loop;
     end_worker(w, &d);
@@ -338,10 +355,12 @@ static bool has_ended(const struct worker *w)
 {
     siginfo_t info = { .si_pid = 0 };
 
-    return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == w->pid;
+    return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+           info.si_pid == w->pid;
 }
 
-/* Home and ranks end as Python ends: handlers of atexit run. What sits in C, or takes longer, is killed afterwards. */
+/* Home and ranks end as Python ends: handlers of atexit run. What sits in C, or takes longer, is
+ * killed afterwards. */
 static void let_end(const struct agent *a)
 {
     const struct clock *clock = loop_clock(a->loop);

@@ -19,7 +19,7 @@
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64
-#define PACKETS_AT_END 4096 /* what a socket can hold is less */
+#define PACKETS_AT_END   4096 /* what a socket can hold is less */
 
 /* ---- down ---- */
 
@@ -27,7 +27,8 @@ static void link_failed(struct worker *w, const struct err *err)
 {
     char name[48];
 
-    /* The usual reason is that the worker has just died: its end is told by the socket or SIGCHLD. */
+    /* The usual reason is that the worker has just died: its end is told by the socket or
+     * SIGCHLD. */
     log_info("relay", "%s: %s", worker_name(w, name), err->text);
     reap_expect(w);
 }
@@ -37,10 +38,12 @@ static bool is_urgent(enum span_kind kind)
     return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
 }
 
-/* Whoever waits for an answer to what it was to get would wait for ever: it ends, and its death says why. */
+/* Whoever waits for an answer to what it was to get would wait for ever: it ends, and its death
+ * says why. */
 static void lose(struct worker *w, size_t bytes)
 {
-    worker_broke(w, "there was no memory, or no descriptor, for a message of %zu bytes to it", bytes);
+    worker_broke(w, "there was no memory, or no descriptor, for a message of %zu bytes to it",
+                 bytes);
 }
 
 static void keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
@@ -87,14 +90,16 @@ static void post_waiting(struct worker *w)
 
 /* ---- blobs that are not here ---- */
 
-static void post_without(struct worker *w, const struct span *head, struct slice msg, const char *why)
+static void post_without(struct worker *w, const struct span *head, struct slice msg,
+                         const char *why)
 {
     struct buf now = BUF_INIT;
     struct err err = { "" };
 
     log_warn("relay", "blob %llu is not here: %s", (unsigned long long)head->blob, why);
     if (instead_of_blob(msg, why, &now, &err) < 0)
-        worker_broke(w, "it could not be told that what was sent to it is not here (%s): %s", why, err.text);
+        worker_broke(w, "it could not be told that what was sent to it is not here (%s): %s", why,
+                     err.text);
     else
         post(w, is_urgent(head->kind), buf_slice(&now), -1);
     buf_release(&now);
@@ -110,7 +115,8 @@ static void let_go(struct worker *w, struct letter *l, const struct blob *b, con
         error = "there was no descriptor left for its bytes";
     if (fd >= 0)
         letter_ready(l, fd);
-    else if (instead_of_blob(slice_of(l->p, l->n), error, &now, &err) < 0 || outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
+    else if (instead_of_blob(slice_of(l->p, l->n), error, &now, &err) < 0 ||
+             outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
         instead_patch(l->p);
         letter_ready(l, -1);
     }
@@ -160,7 +166,8 @@ static void forget_binds(struct worker *w, uint64_t cell)
     }
 }
 
-/* The cell waits for a blob, or for room: an interrupt would come too early for the worker, and be lost. */
+/* The cell waits for a blob, or for room: an interrupt would come too early for the worker, and be
+ * lost. */
 static bool interrupt_waiting(struct worker *w, const struct span *head)
 {
     struct letter *run = outbox_find(&w->outbox, SPAN_RUN, head->cell),
@@ -229,13 +236,15 @@ static int take_blob(struct worker *w, const struct span *head, struct packet *p
     uint64_t size;
 
     if (p->blob_fd < 0 && head->blob && head->blob_size) {
-        worker_broke(w, "it announced %llu bytes and sent none", (unsigned long long)head->blob_size);
+        worker_broke(w, "it announced %llu bytes and sent none",
+                     (unsigned long long)head->blob_size);
         return -1;
     }
     if (p->blob_fd < 0)
         return 0;
     if (blob_check(p->blob_fd, &size, &err) < 0 || head->blob == 0 || size != head->blob_size) {
-        worker_broke(w, "it sent bytes that can't be kept: %s", err.text[0] ? err.text : "their number or size is wrong");
+        worker_broke(w, "it sent bytes that can't be kept: %s",
+                     err.text[0] ? err.text : "their number or size is wrong");
         return -1;
     }
     if (blobs_put(&w->agent->blobs, head->blob, size, packet_take_blob(p)) < 0)
@@ -257,7 +266,8 @@ static int note_ready(struct worker *w, struct slice msg)
     span_release(&m);
     w->ready = true;
     if (w->pid == 0 && !reap_may_be(w->agent, pid)) {
-        worker_broke(w, "it says that it is process %lld, which is no child of the agent", (long long)pid);
+        worker_broke(w, "it says that it is process %lld, which is no child of the agent",
+                     (long long)pid);
         return -1;
     }
     if (w->pid == 0)

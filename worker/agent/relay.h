@@ -1,4 +1,5 @@
-/* relay.h - messages between the kernel and a worker, passed on unread but for their header, and the blobs beside them. */
+/* relay.h - messages between the kernel and a worker, passed on unread but for their header, and
+ * the blobs beside them. */
 #ifndef WORKER_AGENT_RELAY_H
 #define WORKER_AGENT_RELAY_H
 
@@ -10,17 +11,20 @@ struct worker;
 
 void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
 
-/* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for waits, and so does what rides
- * on a blob that is expected, with all that follows and is not urgent. */
+/* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for
+ * waits, and so does what rides on a blob that is expected, with all that follows and is not
+ * urgent. */
 void relay_down(struct worker *w, const struct span *head, struct slice msg);
 /* The agent's own message to a worker (CUT, SYNCED). */
 void relay_tell(struct worker *w, const struct span *m);
 
-/* The blob is in the agent's table now; or it won't come: error, for the user, says why. What waited for it leaves. */
+/* The blob is in the agent's table now; or it won't come: error, for the user, says why. What
+ * waited for it leaves. */
 void relay_settle(struct agent *a, uint64_t blob, const char *error);
 
-/* Worker to kernel: takes packets until there are none, a bounded number. 0: all were taken; -1: some may be left
- * (a turn's work is done, or credit is out). The worker may be `gone` afterwards. */
+/* Worker to kernel: takes packets until there are none, a bounded number. 0: all were taken; -1:
+ * some may be left (a turn's work is done, or credit is out). The worker may be `gone`
+ * afterwards. */
 int relay_read(struct worker *w);
 /* All that is left in the socket of a dead worker. */
 void relay_read_rest(struct worker *w);

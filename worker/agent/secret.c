@@ -19,11 +19,13 @@ static int take_index(struct handed *h, struct slice text, struct err *err)
 
     for (size_t i = 0; i < text.n; i++) {
         if (text.n > DIGITS_MAX || text.p[i] < '0' || text.p[i] > '9')
-            return err_set(err, AGENT " is not a number: the engine must give each agent its own, from 0");
+            return err_set(err, AGENT
+                           " is not a number: the engine must give each agent its own, from 0");
         index = index * 10 + (uint32_t)(text.p[i] - '0');
     }
     if (text.n == 0)
-        return err_set(err, AGENT " is empty: the engine must give each agent its own number, from 0");
+        return err_set(err,
+                       AGENT " is empty: the engine must give each agent its own number, from 0");
     h->index = index;
     h->has_index = true;
     return 0;
@@ -66,7 +68,8 @@ int secret_take_line(struct handed *h, struct slice line, struct err *err)
 
 /* The value is overwritten where the system put it, which is what /proc/self/environ shows. */
 static int take_from_environment(struct handed *h, const char *name,
-                                 int (*take)(struct handed *, struct slice, struct err *), struct err *err)
+                                 int (*take)(struct handed *, struct slice, struct err *),
+                                 struct err *err)
 {
     char *value = getenv(name);
     int rc;
@@ -118,7 +121,8 @@ static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
             return err_set(err, "stdin ended before " AGENT " and " SECRET
                                 " were there: they are the engine's to hand over");
         if (errno != EINTR && errno != EAGAIN)
-            return err_set(err, "can't read " AGENT " and " SECRET " from stdin: %s", strerror(errno));
+            return err_set(err, "can't read " AGENT " and " SECRET " from stdin: %s",
+                           strerror(errno));
     }
 }
 
@@ -130,7 +134,9 @@ static int read_line(struct handed *h, int fd, int64_t until_ms, struct err *err
 
     while ((rc = read_byte(fd, until_ms, &line[n], err)) == 0 && line[n] != '\n')
         if (++n == sizeof line) {
-            rc = err_set(err, "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET "=… belongs",
+            rc = err_set(err,
+                         "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET
+                         "=… belongs",
                          SECRET_LINE_MAX);
             break;
         }

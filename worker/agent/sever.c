@@ -1,4 +1,5 @@
-/* sever.c - see sever.h. Linux's /proc; elsewhere nothing is found, and the worker is killed after its grace. */
+/* sever.c - see sever.h. Linux's /proc; elsewhere nothing is found, and the worker is killed after
+ * its grace. */
 #include "worker/agent/sever.h"
 
 #include <dirent.h>
@@ -60,7 +61,8 @@ int sever_parse(const char *line, struct sever_row *row)
     unsigned state;
     unsigned long long inode;
 
-    if (sscanf(line, " %*d: %63s %63s %x %*s %*s %*s %*u %*u %llu", local, peer, &state, &inode) != 4)
+    if (sscanf(line, " %*d: %63s %63s %x %*s %*s %*s %*u %*u %llu", local, peer, &state, &inode) !=
+        4)
         return -1;
     if (state != ESTABLISHED || inode == 0)
         return -1;
@@ -77,7 +79,8 @@ static bool same(const struct sever_end *a, const struct sever_end *b)
 bool sever_is_between(const struct sever_row *row, const struct sever_row *all, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (all[i].owner != row->owner && same(&all[i].local, &row->peer) && same(&all[i].peer, &row->local))
+        if (all[i].owner != row->owner && same(&all[i].local, &row->peer) &&
+            same(&all[i].peer, &row->local))
             return true;
     return false;
 }
@@ -162,13 +165,14 @@ static int find_sockets(struct sever *s, const struct worker *w)
 
 static int by_inode(const void *a, const void *b)
 {
-    const uint64_t x = ((const struct socket_of *)a)->inode, y = ((const struct socket_of *)b)->inode;
+    const uint64_t x = ((const struct socket_of *)a)->inode,
+                   y = ((const struct socket_of *)b)->inode;
 
     return x < y ? -1 : x > y;
 }
 
-/* Keeps the connections that belong to one of the workers. A socket that several hold (forked) counts as the first's.
- */
+/* Keeps the connections that belong to one of the workers. A socket that several hold (forked)
+ * counts as the first's. */
 static int find_rows(struct sever *s, const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -181,7 +185,8 @@ static int find_rows(struct sever *s, const char *path)
 
         if (sever_parse(line, &row) < 0)
             continue;
-        of = bsearch(&(struct socket_of){ row.inode, 0 }, s->socket, s->n_sockets, sizeof *of, by_inode);
+        of = bsearch(&(struct socket_of){ row.inode, 0 }, s->socket, s->n_sockets, sizeof *of,
+                     by_inode);
         if (!of)
             continue;
         if (!(p = grown(s->row, s->n_rows, &s->cap_rows, sizeof *p))) {
@@ -207,8 +212,8 @@ static void cut(struct worker *w, const struct sever *s, struct slice ends)
     for (size_t i = 0; i < s->n_rows && inodes.n / 8 < INODES_MAX; i++) {
         uint8_t p[8];
 
-        if (s->row[i].owner != w->id ||
-            (!sever_is_between(&s->row[i], s->row, s->n_rows) && !sever_is_listed(&s->row[i], ends)))
+        if (s->row[i].owner != w->id || (!sever_is_between(&s->row[i], s->row, s->n_rows) &&
+                                         !sever_is_listed(&s->row[i], ends)))
             continue;
         for (int byte = 0; byte < 8; byte++)
             p[byte] = (uint8_t)(s->row[i].inode >> (8 * byte));
@@ -231,7 +236,8 @@ static void tell_ends(struct agent *a, const struct sever *s, uint64_t cell)
         if (sever_is_between(&s->row[i], s->row, s->n_rows))
             continue;
         if (ends.n + SEVER_END_SIZE > ENDS_MAX || sever_write(&s->row[i], &ends) < 0) {
-            log_error("sever", "there are %zu connections, more than can be said: some stay", s->n_rows);
+            log_error("sever", "there are %zu connections, more than can be said: some stay",
+                      s->n_rows);
             break;
         }
     }

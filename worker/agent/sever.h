@@ -1,5 +1,6 @@
-/* sever.h - the TCP connections between workers, so that each can shut its own: a collective that waits for a peer
- * returns then. Connections to anybody else (a database, a tracker) are left alone. */
+/* sever.h - the TCP connections between workers, so that each can shut its own: a collective that
+ * waits for a peer returns then. Connections to anybody else (a database, a tracker) are left
+ * alone. */
 #ifndef WORKER_AGENT_SEVER_H
 #define WORKER_AGENT_SEVER_H
 
@@ -10,8 +11,8 @@
 struct agent;
 struct span;
 
-/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to shut (perhaps none),
- * and to abort its communicators. */
+/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to
+ * shut (perhaps none), and to abort its communicators. */
 void sever_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */

@@ -1,7 +1,8 @@
 /* silence.h - has the kernel not been heard of for too long? Pure: time is given.
  *
- * A host that slept or was frozen heard nothing in that time, and that is nobody's fault: its own look is late then,
- * and it counts anew, once. If the kernel is silent after that as well, it has given this node up. */
+ * A host that slept or was frozen heard nothing in that time, and that is nobody's fault: its own
+ * look is late then, and it counts anew, once. If the kernel is silent after that as well, it has
+ * given this node up. */
 #ifndef WORKER_AGENT_SILENCE_H
 #define WORKER_AGENT_SILENCE_H
 
@@ -10,7 +11,8 @@
 
 #include "base/clock.h"
 
-#define SILENCE_LATE_NS (2 * NS_PER_S) /* a look this late was not just kept waiting by a busy machine */
+/* a look this late was not just kept waiting by a busy machine */
+#define SILENCE_LATE_NS (2 * NS_PER_S)
 
 struct silence {
     uint64_t timeout_ns; /* 0: any silence is fine */

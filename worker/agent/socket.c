@@ -23,8 +23,9 @@ static bool set_all(void *socket)
 {
     const int64_t most = FRAME_MAX;
 
-    return set_int(socket, ZMQ_SNDHWM, 0) && set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_LINGER, LINGER_MS) &&
-           set_int(socket, ZMQ_IPV6, 1) && zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
+    return set_int(socket, ZMQ_SNDHWM, 0) && set_int(socket, ZMQ_RCVHWM, 0) &&
+           set_int(socket, ZMQ_LINGER, LINGER_MS) && set_int(socket, ZMQ_IPV6, 1) &&
+           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
 }
 
 static bool set_curve(void *socket, const struct keys *own)
@@ -33,14 +34,16 @@ static bool set_curve(void *socket, const struct keys *own)
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own->secret, KEY_SIZE) == 0;
 }
 
-void *socket_dialer(void *context, const struct keys *own, const unsigned char *server, struct err *err)
+void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
+                    struct err *err)
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
     bool good = socket && set_all(socket) && set_int(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) &&
                 set_int(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS);
 
     if (good && own)
-        good = set_curve(socket, own) && zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE) == 0;
+        good = set_curve(socket, own) &&
+               zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE) == 0;
     if (good)
         return socket;
     (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
@@ -59,7 +62,8 @@ static bool bind_any(void *socket, unsigned *port)
     if (zmq_bind(socket, "tcp://[::]:*") < 0 &&
         (!set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
         return false;
-    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 || !(colon = strrchr(endpoint, ':')))
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 ||
+        !(colon = strrchr(endpoint, ':')))
         return false;
     *port = (unsigned)strtoul(colon + 1, NULL, 10);
     return *port != 0;
@@ -69,9 +73,11 @@ void *socket_router(void *context, const struct keys *own, unsigned *port, struc
 {
     void *socket = zmq_socket(context, ZMQ_ROUTER);
 
-    if (socket && set_all(socket) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-        set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) && set_curve(socket, own) &&
-        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, sizeof DOMAIN - 1) == 0 && bind_any(socket, port))
+    if (socket && set_all(socket) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+        set_int(socket, ZMQ_CURVE_SERVER, 1) && set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+        set_curve(socket, own) &&
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, sizeof DOMAIN - 1) == 0 &&
+        bind_any(socket, port))
         return socket;
     (void)err_set(err, "can't open a tcp port for other agents: %s", zmq_strerror(zmq_errno()));
     if (socket)

@@ -1,4 +1,5 @@
-/* socket.h - ZeroMQ sockets as agents use them: nothing is dropped for being much, and what is routable is CURVE. */
+/* socket.h - ZeroMQ sockets as agents use them: nothing is dropped for being much, and what is
+ * routable is CURVE. */
 #ifndef WORKER_AGENT_SOCKET_H
 #define WORKER_AGENT_SOCKET_H
 
@@ -8,8 +9,10 @@
 #include "base/err.h"
 #include "protocol/keys.h"
 
-/* A socket that will dial. own NULL: without CURVE (ipc); server: the other's public key. NULL: *err says why. */
-void *socket_dialer(void *context, const struct keys *own, const unsigned char *server, struct err *err);
+/* A socket that will dial. own NULL: without CURVE (ipc); server: the other's public key. NULL:
+ * *err says why. */
+void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
+                    struct err *err);
 /* A ROUTER that is bound to a free tcp port of all interfaces, CURVE server with these keys. */
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err);
 

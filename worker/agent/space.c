@@ -98,7 +98,8 @@ static uint64_t groups_free(void)
 uint64_t space_free(const char **why)
 {
     char text[4096];
-    const uint64_t machine = space_meminfo(file_start("/proc/meminfo", text, sizeof text), "MemAvailable");
+    const uint64_t machine = space_meminfo(file_start("/proc/meminfo", text, sizeof text),
+                                           "MemAvailable");
     const uint64_t group = groups_free();
     const uint64_t least = group < machine ? group : machine;
 

@@ -1,6 +1,7 @@
-/* space.h - how many bytes of memory files may still be made here. What limits a memory file (memfd) on Linux is not
- * the size of /dev/shm, for it lies on a mount of the kernel's own, but memory: the machine's, and that of the control
- * groups that the agent is in, whose out-of-memory killer ends somebody where a write would have failed elsewhere. */
+/* space.h - how many bytes of memory files may still be made here. What limits a memory file
+ * (memfd) on Linux is not the size of /dev/shm, for it lies on a mount of the kernel's own, but
+ * memory: the machine's, and that of the control groups that the agent is in, whose out-of-memory
+ * killer ends somebody where a write would have failed elsewhere. */
 #ifndef WORKER_AGENT_SPACE_H
 #define WORKER_AGENT_SPACE_H
 
@@ -8,8 +9,8 @@
 
 #include "base/slice.h"
 
-/* *why: what limits it, for the user: "memory", "the memory limit of its control group"; a constant. UINT64_MAX:
- * nothing that could be found. */
+/* *why: what limits it, for the user: "memory", "the memory limit of its control group"; a
+ * constant. UINT64_MAX: nothing that could be found. */
 uint64_t space_free(const char **why);
 
 /* ---- pure parts ---- */

@@ -25,15 +25,17 @@ char *spawn_package(void)
         return strdup(told);
     if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
         return strdup(CELLSPAN_PYTHONDIR);
-    return runtime_near("../../lib/cellspan/python"); /* PREFIX/libexec/cellspan was copied, or moved, with all else */
+    /* PREFIX/libexec/cellspan was copied, or moved, with all else */
+    return runtime_near("../../lib/cellspan/python");
 }
 
-static pid_t execute(const struct worker *w, const char *cwd, const struct ends *ends, const struct env *env,
-                     struct err *err)
+static pid_t execute(const struct worker *w, const char *cwd, const struct ends *ends,
+                     const struct env *env, struct err *err)
 {
     char link[16];
-    const char *const argv[] = { w->python, "-m", "cellspan._worker", w->role == WORKER_HOME ? "home" : "zygote", link,
-                                 NULL };
+    const char *const argv[] = {
+        w->python, "-m", "cellspan._worker", w->role == WORKER_HOME ? "home" : "zygote", link, NULL
+    };
     const int keep[] = { ends->link, ends->stack };
     struct process_spec spec = PROCESS_SPEC_INIT;
 
@@ -50,8 +52,8 @@ static pid_t execute(const struct worker *w, const char *cwd, const struct ends 
     return process_start(&spec, err);
 }
 
-struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id, const char *python, const char *cwd,
-                            struct slice json, struct err *err)
+struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id, const char *python,
+                            const char *cwd, struct slice json, struct err *err)
 {
     struct env env = ENV_INIT;
     struct ends ends;

@@ -1,4 +1,5 @@
-/* spool.c - see spool.h. A record: cell u64, rank u32, stream u32, flags u32, n u32, then n bytes. */
+/* spool.c - see spool.h. A record: cell u64, rank u32, stream u32, flags u32, n u32, then n
+ * bytes. */
 #include "worker/agent/spool.h"
 
 #include <ctype.h>
@@ -15,11 +16,11 @@
 #include "protocol/writer.h"
 #include "worker/agent/lines.h"
 
-#define HEAD       24u       /* bytes before a record's text */
-#define TEXT_MAX   262144u   /* bytes of text in one record; longer text is several */
-#define FRESH_MAX  65536u    /* bytes that gather before they are written */
-#define LOOK_MAX   4194304u  /* bytes that one spool_read() looks at: the agent has other work */
-#define BLOCK      1048576u  /* bytes that are read at once */
+#define HEAD        24u      /* bytes before a record's text */
+#define TEXT_MAX    262144u  /* bytes of text in one record; longer text is several */
+#define FRESH_MAX   65536u   /* bytes that gather before they are written */
+#define LOOK_MAX    4194304u /* bytes that one spool_read() looks at: the agent has other work */
+#define BLOCK       1048576u /* bytes that are read at once */
 #define LIMIT_LEAST 1048576u /* bytes; a smaller limit is as good as this */
 
 /* "64M" in bytes; -1: it is no size. */
@@ -28,7 +29,8 @@ static int parse_size(const char *text, uint64_t *size)
     static const char units[] = "KMGT";
     char *end;
     double number = strtod(text, &end);
-    const char *unit = isalpha((unsigned char)*end) ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    const char *unit = isalpha((unsigned char)*end) ? strchr(units, toupper((unsigned char)*end))
+                                                    : NULL;
 
     if (end == text || (*end && (!unit || end[1])))
         return -1;
@@ -43,7 +45,8 @@ void spool_init(struct spool *s, const char *folder, const char *setting)
 {
     *s = (struct spool){ .limit = SPOOL_STANDARD };
     if (setting && *setting && parse_size(setting, &s->limit) < 0)
-        log_warn("spool", "CELLSPAN_SPOOL_LIMIT=%s is no size (128M, 1G; 0: keep nothing)", setting);
+        log_warn("spool", "CELLSPAN_SPOOL_LIMIT=%s is no size (128M, 1G; 0: keep nothing)",
+                 setting);
     if (s->limit && s->limit < LIMIT_LEAST)
         s->limit = LIMIT_LEAST;
     if (folder && !(s->folder = strdup(folder)))
@@ -78,12 +81,17 @@ void spool_release(struct spool *s)
 
 static int open_file(struct spool *s, struct spool_file *f)
 {
-    const char *told = getenv("TMPDIR"), *folder = s->folder ? s->folder : told && *told ? told : "/tmp";
+    const char *told = getenv("TMPDIR"), *folder = s->folder       ? s->folder
+                                                   : told && *told ? told
+                                                                   : "/tmp";
     char path[4096];
 
     snprintf(path, sizeof path, "%s/cellspan-spool-%ld-%u", folder, (long)getpid(), s->made++);
-    *f = (struct spool_file){ .fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600),
-                              .begin = s->end - s->fresh.n, .first_cell = s->first_cell, .last_cell = s->last_cell };
+    *f = (struct spool_file){ .fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                                         0600),
+                              .begin = s->end - s->fresh.n,
+                              .first_cell = s->first_cell,
+                              .last_cell = s->last_cell };
     if (f->fd < 0)
         return -1;
     if (s->folder && (f->path = strdup(path)))
@@ -112,7 +120,8 @@ static int write_fresh(struct spool *s)
     size_t done = 0;
 
     while (f && done < s->fresh.n) {
-        const ssize_t n = pwrite(f->fd, s->fresh.p + done, s->fresh.n - done, (off_t)(f->size + done));
+        const ssize_t n = pwrite(f->fd, s->fresh.p + done, s->fresh.n - done,
+                                 (off_t)(f->size + done));
 
         if (n <= 0 && errno != EINTR)
             return -1;
@@ -126,14 +135,16 @@ static int write_fresh(struct spool *s)
     return 0;
 }
 
-/* A full disk costs the oldest. What finds no room even so is left out, and the positions behind it begin anew. */
+/* A full disk costs the oldest. What finds no room even so is left out, and the positions behind it
+ * begin anew. */
 static void flush(struct spool *s)
 {
     if (!s->fresh.n)
         return;
     while (write_fresh(s) < 0) {
         if (!s->complained)
-            log_warn("spool", "what the ranks print can't be kept for %%ranks logs: %s", strerror(errno));
+            log_warn("spool", "what the ranks print can't be kept for %%ranks logs: %s",
+                     strerror(errno));
         s->complained = true;
         if (s->n == 0) {
             s->lost_cell = s->last_cell > s->lost_cell ? s->last_cell : s->lost_cell;
@@ -144,7 +155,8 @@ static void flush(struct spool *s)
     buf_clear(&s->fresh);
 }
 
-static int add_record(struct spool *s, uint64_t cell, uint32_t rank, unsigned stream, unsigned flags, struct slice text)
+static int add_record(struct spool *s, uint64_t cell, uint32_t rank, unsigned stream,
+                      unsigned flags, struct slice text)
 {
     struct writer w = writer_of(&s->fresh);
 
@@ -157,7 +169,8 @@ static int add_record(struct spool *s, uint64_t cell, uint32_t rank, unsigned st
     return writer_end(&w);
 }
 
-void spool_add(struct spool *s, uint64_t cell, uint32_t rank, unsigned stream, unsigned flags, struct slice text)
+void spool_add(struct spool *s, uint64_t cell, uint32_t rank, unsigned stream, unsigned flags,
+               struct slice text)
 {
     while (s->limit && text.n) {
         const size_t n = text.n > TEXT_MAX ? TEXT_MAX : text.n;
@@ -166,7 +179,8 @@ void spool_add(struct spool *s, uint64_t cell, uint32_t rank, unsigned stream, u
             s->first_cell = s->last_cell = cell;
         s->first_cell = cell < s->first_cell ? cell : s->first_cell;
         s->last_cell = cell > s->last_cell ? cell : s->last_cell;
-        if (add_record(s, cell, rank, stream, n < text.n ? LINES_WITHIN : flags, slice_of(text.p, n)) < 0)
+        if (add_record(s, cell, rank, stream, n < text.n ? LINES_WITHIN : flags,
+                       slice_of(text.p, n)) < 0)
             return;
         s->end += HEAD + n;
         if (s->fresh.n >= FRESH_MAX)
@@ -189,7 +203,8 @@ static bool is_wanted(const struct search *q, uint64_t cell, uint32_t rank)
 {
     if (cell != q->cell)
         return false;
-    return rank == SPOOL_HOME ? ranks_count(q->ranks) == 0 : rank < RANKS_MAX && ranks_has(q->ranks, rank);
+    return rank == SPOOL_HOME ? ranks_count(q->ranks) == 0
+                              : rank < RANKS_MAX && ranks_has(q->ranks, rank);
 }
 
 /* The whole records at the start of the block; how many bytes they are. */
@@ -218,11 +233,13 @@ static size_t take_records(struct search *q, struct slice block)
 }
 
 /* The records of one file from *at on, or of what stands in none yet. */
-static void read_file(struct search *q, const struct spool_file *f, char *block, uint64_t *at, size_t *looked)
+static void read_file(struct search *q, const struct spool_file *f, char *block, uint64_t *at,
+                      size_t *looked)
 {
     while (!q->full && !q->bad && *looked < LOOK_MAX && *at < f->begin + f->size) {
         const uint64_t left = f->begin + f->size - *at;
-        const ssize_t n = pread(f->fd, block, left < BLOCK ? (size_t)left : BLOCK, (off_t)(*at - f->begin));
+        const ssize_t n = pread(f->fd, block, left < BLOCK ? (size_t)left : BLOCK,
+                                (off_t)(*at - f->begin));
         const size_t done = n > 0 ? take_records(q, slice_of(block, (size_t)n)) : 0;
 
         if (done == 0 && !q->full) { /* it can't be read */
@@ -252,8 +269,8 @@ static void read_files(struct spool *s, struct search *q, char *block, uint64_t 
     }
 }
 
-int spool_read(struct spool *s, uint64_t cell, const struct ranks *ranks, uint64_t *at, size_t limit, struct buf *out,
-               bool *more, bool *lost)
+int spool_read(struct spool *s, uint64_t cell, const struct ranks *ranks, uint64_t *at,
+               size_t limit, struct buf *out, bool *more, bool *lost)
 {
     struct search q = { .cell = cell, .ranks = ranks, .limit = limit, .out = out };
     char *block = malloc(BLOCK);

@@ -1,4 +1,5 @@
-/* stacks.c - see stacks.h. A dump has no end mark: it is over when nothing followed for a moment. */
+/* stacks.c - see stacks.h. A dump has no end mark: it is over when nothing followed for a
+ * moment. */
 #include "worker/agent/stacks.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
-#define NCCL_NS  (3 * NS_PER_S) /* what NCCL says takes longest when a rank is dead or frozen, which is when it counts */
+/* what NCCL says takes longest when a rank is dead or frozen, which is when it counts */
+#define NCCL_NS (3 * NS_PER_S)
 
 #ifdef SIGRTMIN
 #define SIGNAL_STACK (SIGRTMIN + 3)
@@ -94,8 +96,8 @@ static int wait_for(struct worker *w, uint64_t ns)
     return -1;
 }
 
-/* Does it have a handler for the signal? Without one (it is starting, or executed another program) it would die.
- * Where the system doesn't tell, a worker that is ready has one. */
+/* Does it have a handler for the signal? Without one (it is starting, or executed another program)
+ * it would die. Where the system doesn't tell, a worker that is ready has one. */
 static bool is_caught(pid_t pid, int signo)
 {
     char path[64], line[256];

@@ -36,7 +36,8 @@ struct starting {
     } v[];
 };
 
-static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd, struct slice env)
+static void start_home(struct agent *a, uint32_t id, const char *python, const char *cwd,
+                       struct slice env)
 {
     struct err err = { "" };
 
@@ -64,14 +65,15 @@ static void starting_destroy(struct starting *s)
     free(s);
 }
 
-static struct starting *starting_create(struct agent *a, const struct span *m, const char *python, struct slice workers,
-                                        struct err *err)
+static struct starting *starting_create(struct agent *a, const struct span *m, const char *python,
+                                        struct slice workers, struct err *err)
 {
     const size_t n = workers.n / 4;
     struct starting *s;
 
     if (m->v[F_START_RANKS].s.n != workers.n)
-        return err_null(err, "START names %zu workers and %zu ranks", n, m->v[F_START_RANKS].s.n / 4);
+        return err_null(err, "START names %zu workers and %zu ranks", n,
+                        m->v[F_START_RANKS].s.n / 4);
     if (!(s = calloc(1, sizeof *s + n * sizeof s->v[0])))
         return err_null(err, "out of memory");
     s->agent = a;
@@ -91,10 +93,12 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
         struct err err = { "" };
         struct worker *w;
 
-        *to = (struct awaited){ agent_u32(workers, i), agent_u32(m->v[F_START_RANKS].s, i), ENDS_INIT };
+        *to = (struct awaited){ agent_u32(workers, i), agent_u32(m->v[F_START_RANKS].s, i),
+                                ENDS_INIT };
         if (agent_worker(s->agent, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
-        } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends, &err))) {
+        } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends,
+                                      &err))) {
             w->rank = to->rank;
             w->passing = m->v[F_START_ROLE].u64 == ROLE_SCRIPT;
             s->n++;
@@ -115,7 +119,8 @@ static const char *text_in(const struct buf *b)
     return b->n ? b->p : "";
 }
 
-/* START's environment with that, and with NCCL_RAS_ADDR unless ras is ""; the text is the caller's (free()). */
+/* START's environment with that, and with NCCL_RAS_ADDR unless ras is ""; the text is the caller's
+ * (free()). */
 static char *rank_env(struct slice env, const struct sight *sight, const char *ras)
 {
     json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
@@ -129,7 +134,8 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
     if (rc == 0 && sight->visible.n && isdigit((unsigned char)sight->visible.p[0]))
         rc = json_object_set_new(object, "CUDA_DEVICE_ORDER", json_string("PCI_BUS_ID"));
     if (rc == 0 && sight->said)
-        rc = json_object_set_new(object, "CUDA_VISIBLE_DEVICES", json_string(text_in(&sight->visible)));
+        rc = json_object_set_new(object, "CUDA_VISIBLE_DEVICES",
+                                 json_string(text_in(&sight->visible)));
     if (rc == 0 && sight->said)
         rc = json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&sight->own)));
     if (rc == 0)
@@ -141,14 +147,15 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
 static int order_rank(struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
                       const struct sight *sight, struct err *err)
 {
-    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8), (uint8_t)(it->rank >> 16),
-                              (uint8_t)(it->rank >> 24) };
+    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8),
+                              (uint8_t)(it->rank >> 16), (uint8_t)(it->rank >> 24) };
     struct span one = *m;
     char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_address(z->agent));
     int rc;
 
     if (!env)
-        return err_set(err, "the environment of START is not an object of strings, or memory is out");
+        return err_set(err,
+                       "the environment of START is not an object of strings, or memory is out");
     one.worker = w->id;
     one.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
     one.v[F_START_ENV].s = slice_text(env);
@@ -163,11 +170,11 @@ static int by_rank(const void *a, const void *b)
 
     if ((*x)->rank != (*y)->rank)
         return (*x)->rank < (*y)->rank ? -1 : 1;
-    return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+    return (*x)->id<(*y)->id ? -1 : (*x)->id>(*y)->id;
 }
 
-/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's, for a kernel has one,
- * or the script's, if it is one of those who asks. -1: memory is out. */
+/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's,
+ * for a kernel has one, or the script's, if it is one of those who asks. -1: memory is out. */
 static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_t *n)
 {
     const struct worker **rank;
@@ -258,7 +265,8 @@ static const struct worker *resident_of(const struct agent *a, const struct work
     return NULL;
 }
 
-/* Those that were not killed meanwhile, all or none. A script's rank uses what the rank beside it holds. */
+/* Those that were not killed meanwhile, all or none. A script's rank uses what the rank beside it
+ * holds. */
 static int take_gpus(struct starting *s, const struct span *m, struct err *err)
 {
     uint32_t *living = malloc((s->n + 1) * sizeof *living);
@@ -268,7 +276,8 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     if (!living)
         return err_set(err, "out of memory");
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
-        const struct worker *w = agent_worker(s->agent, s->v[i].worker), *beside = w ? resident_of(s->agent, w) : NULL;
+        const struct worker *w = agent_worker(s->agent, s->v[i].worker),
+                            *beside = w ? resident_of(s->agent, w) : NULL;
 
         if (beside && gpu_has(s->agent->gpus, beside->id))
             rc = gpu_lend(s->agent->gpus, beside->id, w->id, err);
@@ -277,7 +286,8 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     }
     if (rc == 0)
         rc = gpu_take(s->agent->gpus, living, n,
-                      m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX : (unsigned)m->v[F_START_GPUS].u64,
+                      m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX
+                                                          : (unsigned)m->v[F_START_GPUS].u64,
                       (m->v[F_START_SHARE].u64 & START_SHARE) != 0, err);
     for (size_t i = 0; rc == 0 && i < s->n && (m->v[F_START_SHARE].u64 & START_OWN); i++)
         gpu_hide_others(s->agent->gpus, s->v[i].worker);
@@ -409,7 +419,8 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
              !agent_worker(a, agent_u32(workers, 0)))
         start_home(a, agent_u32(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else
-        log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown", m->v[F_START_ROLE].u64);
+        log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown",
+                  m->v[F_START_ROLE].u64);
     free(python);
     free(cwd);
 }

@@ -7,8 +7,8 @@
 
 struct agent;
 
-/* `workers`: *u32. Ranks exist at once; they are forked when it is known which GPUs they get and, on another machine
- * than the notebook's, which Python there is. */
+/* `workers`: *u32. Ranks exist at once; they are forked when it is known which GPUs they get and,
+ * on another machine than the notebook's, which Python there is. */
 void start_workers(struct agent *a, const struct span *m, struct slice workers);
 
 #endif

@@ -41,7 +41,8 @@ int tail_text(const struct tail *t, unsigned lines, struct buf *out)
 {
     const size_t start = lines_start(&t->bytes, lines);
 
-    return tail_clean(slice_of(buf_slice(&t->bytes).p + start, t->bytes.n - start), 3 * 2 * TAIL_SIZE, out);
+    return tail_clean(slice_of(buf_slice(&t->bytes).p + start, t->bytes.n - start),
+                      3 * 2 * TAIL_SIZE, out);
 }
 
 int tail_clean(struct slice data, size_t max, struct buf *out)

@@ -1,5 +1,5 @@
-/* tree.c - see tree.h. Nodes are numbered from 0 without gaps, so a plain array is small, and asked once for each
- * section. */
+/* tree.c - see tree.h. Nodes are numbered from 0 without gaps, so a plain array is small, and asked
+ * once for each section. */
 #include "worker/agent/tree.h"
 
 #include <stdlib.h>

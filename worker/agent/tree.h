@@ -14,10 +14,7 @@ struct tree {
     size_t n;
 };
 
-#define TREE_INIT                                                                                                      \
-    {                                                                                                                  \
-        NULL, 0                                                                                                        \
-    }
+#define TREE_INIT { NULL, 0 }
 
 void tree_release(struct tree *t);
 /* -1: memory is out, or the node's number is above what nodes may have. */

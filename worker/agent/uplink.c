@@ -19,7 +19,8 @@
 #define MESSAGES_PER_TURN 32
 #define BEATS             4u /* unasked, within the timeout; the kernel asks for five */
 
-_Static_assert(UPLINK_ROOM == GATHER_ROOM, "a message that is given has room for what stands before it in a bundle");
+_Static_assert(UPLINK_ROOM == GATHER_ROOM,
+               "a message that is given has room for what stands before it in a bundle");
 
 struct line {
     void *socket;
@@ -60,7 +61,8 @@ static void say(void *arg, const struct span *m)
     struct buf msg = BUF_INIT;
     struct err err = { "" };
 
-    if (span_encode(m, &msg, &err) < 0 || gather_add(u->gather, SPAN_WORKER_NONE, buf_slice(&msg), &err) < 0)
+    if (span_encode(m, &msg, &err) < 0 ||
+        gather_add(u->gather, SPAN_WORKER_NONE, buf_slice(&msg), &err) < 0)
         log_error("uplink", "%s", err.text);
     buf_release(&msg);
 }
@@ -73,8 +75,8 @@ static void say_beat(struct uplink *u, const struct span *beat)
     say(u, beat);
 }
 
-/* While a parent is dialed the kernel does not ask for beats, and over a slow link its question waits behind what comes;
- * but it wants to know that we are there. */
+/* While a parent is dialed the kernel does not ask for beats, and over a slow link its question
+ * waits behind what comes; but it wants to know that we are there. */
 static void beat_unasked(struct uplink *u, uint64_t now)
 {
     const struct span beat = { .kind = SPAN_BEAT };
@@ -112,7 +114,8 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
         return;
     silence_begin(&u->silence, timeout_ms * NS_PER_MS, clock_now(loop_clock(u->loop)));
     watch_stop(u->look);
-    if (!(u->look = loop_timer(u->loop, silence_wait(&u->silence), silence_wait(&u->silence), look, u, &err)))
+    if (!(u->look = loop_timer(u->loop, silence_wait(&u->silence), silence_wait(&u->silence), look,
+                               u, &err)))
         log_error("uplink", "%s", err.text);
 }
 
@@ -243,7 +246,8 @@ static void line_ready(struct loop *loop, void *arg)
 
 /* ---- a parent ---- */
 
-/* The kernel has had our last word on the old line, and sends by way of the parent: what waits goes there. */
+/* The kernel has had our last word on the old line, and sends by way of the parent: what waits goes
+ * there. */
 static void parent_ready(struct loop *loop, void *arg)
 {
     struct uplink *u = arg;
@@ -321,7 +325,8 @@ static void on_unlinked(void *arg, uint32_t node, const char *why)
 
 static int dial(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    if (!c->socket && !(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL, c->kernel, err)))
+    if (!c->socket && !(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL,
+                                                       c->kernel, err)))
         return -1;
     if (!c->socket && zmq_connect(u->line.socket, c->endpoint) < 0)
         return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
@@ -332,7 +337,9 @@ static int dial(struct uplink *u, const struct uplink_config *c, struct err *err
 struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config, struct err *err)
 {
     struct uplink *u = calloc(1, sizeof *u);
-    const struct peers_doors doors = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
+    const struct peers_doors doors = {
+        on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u
+    };
 
     if (!u) {
         if (config->socket)
@@ -350,7 +357,8 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     if (!u->context)
         (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     else if ((u->gather = gather_create(loop, err)) &&
-             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &doors, err)) &&
+             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &doors,
+                                      err)) &&
              dial(u, config, err) == 0)
         return u;
     uplink_close(u);
@@ -363,7 +371,8 @@ void uplink_close(struct uplink *u)
         return;
     watch_stop(u->look);
     if (u->gather && u->parent.socket)
-        gather_socket(u->gather, u->parent.socket); /* the kernel may not have got DIALED, but nothing better is left */
+        /* the kernel may not have got DIALED, but nothing better is left */
+        gather_socket(u->gather, u->parent.socket);
     gather_destroy(u->gather);
     line_close(&u->parent);
     line_close(&u->line);
@@ -383,7 +392,8 @@ int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err 
 {
     struct span head;
 
-    if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 && head.kind == SPAN_HELLO)
+    if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 &&
+        head.kind == SPAN_HELLO)
         return gather_send_now(u->gather, msg, err);
     return gather_add(u->gather, worker, msg, err);
 }

@@ -9,11 +9,11 @@
 #include "worker/agent/join.h"
 #include "worker/agent/zygote.h"
 
-#define LOOK_NS                                                                                                        \
-    (60 * NS_PER_S) /* for a file system to say what is there: half of what the kernel gives ranks to come */
+/* for a file system to say what is there: half of what the kernel gives ranks to come */
+#define LOOK_NS (60 * NS_PER_S)
 
-int warm_look(struct agent *a, const char *python, const char *cwd, struct place *place, look_f f, void *arg,
-              struct err *err)
+int warm_look(struct agent *a, const char *python, const char *cwd, struct place *place, look_f f,
+              void *arg, struct err *err)
 {
     struct look_for what = { .folder = cwd, .limit_ns = LOOK_NS };
 

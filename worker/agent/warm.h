@@ -9,8 +9,9 @@
 struct agent;
 
 void warm_zygote(struct agent *a, const struct span *m);
-/* Looks for the Python, and for the folder (""; none): `place`, which stays until f is called, gets what it may be. */
-MUST_USE int warm_look(struct agent *a, const char *python, const char *cwd, struct place *place, look_f f, void *arg,
-                       struct err *err);
+/* Looks for the Python, and for the folder (""; none): `place`, which stays until f is called, gets
+ * what it may be. */
+MUST_USE int warm_look(struct agent *a, const char *python, const char *cwd, struct place *place,
+                       look_f f, void *arg, struct err *err);
 
 #endif

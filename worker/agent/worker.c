@@ -30,7 +30,8 @@ void ends_close(struct ends *e)
     fd_close(&e->stack);
 }
 
-/* Ours is the reading end, and nonblocking. The worker's end stays blocking: a full pipe slows it down. */
+/* Ours is the reading end, and nonblocking. The worker's end stays blocking: a full pipe slows it
+ * down. */
 static int make_pipe(int *ours, int *theirs, struct err *err)
 {
     int fd[2];
@@ -62,7 +63,8 @@ static int make_ends(struct worker *w, struct ends *e, struct err *err)
     }
     if (fd_nonblock(w->link_fd, true) < 0)
         return err_set(err, "socketpair: %s", strerror(errno));
-    if (make_pipe(&w->stream[0].fd, &e->out, err) < 0 || make_pipe(&w->stream[1].fd, &e->errs, err) < 0)
+    if (make_pipe(&w->stream[0].fd, &e->out, err) < 0 ||
+        make_pipe(&w->stream[1].fd, &e->errs, err) < 0)
         return -1;
     return make_pipe(&w->stack_fd, &e->stack, err);
 }
@@ -75,7 +77,8 @@ static int start_watches(struct worker *w, struct err *err)
     if (!(w->link = loop_fd(loop, w->link_fd, LOOP_READ, link, w, err)))
         return -1;
     for (int i = 0; i < 2; i++)
-        if (!(w->stream[i].watch = loop_fd(loop, w->stream[i].fd, LOOP_READ, pipes_event, &w->stream[i], err)))
+        if (!(w->stream[i].watch = loop_fd(loop, w->stream[i].fd, LOOP_READ, pipes_event,
+                                           &w->stream[i], err)))
             return -1;
     if (!(w->stack = loop_fd(loop, w->stack_fd, LOOP_READ, stacks_event, w, err)))
         return -1;
@@ -96,8 +99,8 @@ static void init(struct worker *w, struct agent *a, enum worker_role role, uint3
         w->stream[i] = (struct stream){ w, i + 1, -1, NULL, LINES_INIT(pipes_put, &w->stream[i]) };
 }
 
-struct worker *worker_create(struct agent *a, enum worker_role role, uint32_t id, const char *python, struct ends *ends,
-                             struct err *err)
+struct worker *worker_create(struct agent *a, enum worker_role role, uint32_t id,
+                             const char *python, struct ends *ends, struct err *err)
 {
     struct worker *w = calloc(1, sizeof *w);
 
@@ -133,8 +136,9 @@ int worker_python(struct worker *w, const char *python)
 
 static void close_all(struct worker *w)
 {
-    struct watch **watch[] = { &w->link, &w->stream[0].watch, &w->stream[1].watch, &w->stack, &w->lines_timer,
-                               &w->stack_timer, &w->kill_timer, &w->end_timer };
+    struct watch **watch[] = { &w->link,       &w->stream[0].watch, &w->stream[1].watch,
+                               &w->stack,      &w->lines_timer,     &w->stack_timer,
+                               &w->kill_timer, &w->end_timer };
 
     for (size_t i = 0; i < sizeof watch / sizeof *watch; i++) {
         watch_stop(*watch[i]);
@@ -157,7 +161,8 @@ static void remove_folder(const struct worker *w)
 
     if (w->role != WORKER_RANK || w->pid <= 0 || !folder)
         return;
-    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->pid) < 0 || runtime_dir_remove(path.p, &err) < 0)
+    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->pid) < 0 ||
+        runtime_dir_remove(path.p, &err) < 0)
         log_info("agent", "%s", err.text[0] ? err.text : "out of memory");
     buf_release(&path);
 }
@@ -247,7 +252,8 @@ static void grace_over(struct loop *loop, void *arg)
 void worker_kill(struct worker *w, int signo, uint64_t grace_ms)
 {
     struct err err = { "" };
-    const uint64_t grace_ns = grace_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX / 2 : grace_ms * NS_PER_MS;
+    const uint64_t grace_ns = grace_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX / 2
+                                                                : grace_ms * NS_PER_MS;
 
     worker_signal(w, signo);
     if (signo == SIGKILL)

@@ -19,10 +19,10 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-#define TAG_MESSAGE 0x00
-#define TAG_RANK 0x02
-#define TAG_GO 0x03
-#define TAG_PIDS 0x04
+#define TAG_MESSAGE      0x00
+#define TAG_RANK         0x02
+#define TAG_GO           0x03
+#define TAG_PIDS         0x04
 #define PACKETS_PER_TURN 64
 
 struct order {
@@ -57,7 +57,8 @@ static void make_room(const struct agent *a)
 
     for (const struct worker *w = a->worker; w; w = w->next)
         want += 16;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want || limit.rlim_cur == limit.rlim_max)
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want ||
+        limit.rlim_cur == limit.rlim_max)
         return;
     limit.rlim_cur = want * 2 < limit.rlim_max ? want * 2 : limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
@@ -104,7 +105,8 @@ void zygote_drop_orders(struct worker *z)
         dequeue(z);
 }
 
-int zygote_order(struct worker *z, struct worker *w, struct ends *ends, const struct span *start, struct err *err)
+int zygote_order(struct worker *z, struct worker *w, struct ends *ends, const struct span *start,
+                 struct err *err)
 {
     struct buf *msg = &z->agent->scratch;
     struct order *o;
@@ -113,7 +115,8 @@ int zygote_order(struct worker *z, struct worker *w, struct ends *ends, const st
     if (span_encode(start, msg, err) < 0)
         goto fail;
     if (msg->n + 1 > PACKET_INLINE_MAX) {
-        (void)err_set(err, "the environment is too long: %zu bytes, at most %u", msg->n, PACKET_INLINE_MAX);
+        (void)err_set(err, "the environment is too long: %zu bytes, at most %u", msg->n,
+                      PACKET_INLINE_MAX);
         goto fail;
     }
     if (!(o = order_create(msg->n + 1, TAG_RANK))) {
@@ -172,11 +175,13 @@ static void send_orders(struct worker *z)
     while (z->order && z->link_fd >= 0) {
         const int why = send_order(z->link_fd, z->order);
 
-        /* ETOOMANYREFS: so many descriptors are on their way; the socket stays writable, so this is tried again. */
+        /* ETOOMANYREFS: so many descriptors are on their way; the socket stays writable, so this is
+         * tried again. */
         if (why == EAGAIN || why == EWOULDBLOCK || why == EINTR || why == ETOOMANYREFS)
             break;
         if (why)
-            log_info("zygote", "can't be told: %s", strerror(why)); /* its end, or the rank's, says the rest */
+            /* its end, or the rank's, says the rest */
+            log_info("zygote", "can't be told: %s", strerror(why));
         dequeue(z);
     }
     worker_watch(z);
@@ -195,7 +200,8 @@ static void take_pids(struct worker *z, const uint8_t *p, size_t n)
         struct worker *w = agent_worker(z->agent, u32_at(p));
         const pid_t pid = (pid_t)u32_at(p + 4);
 
-        if (w && w->role == WORKER_RANK && w->pid == 0 && pid > 1 && !agent_worker_by_pid(z->agent, pid))
+        if (w && w->role == WORKER_RANK && w->pid == 0 && pid > 1 &&
+            !agent_worker_by_pid(z->agent, pid))
             worker_set_pid(w, pid);
     }
 }
@@ -204,7 +210,8 @@ void zygote_read(struct worker *z)
 {
     for (int i = 0; i < PACKETS_PER_TURN && z->link_fd >= 0; i++) {
         uint8_t *p = (uint8_t *)z->agent->read_buf;
-        const ssize_t n = recv(z->link_fd, p, AGENT_READ_SIZE, 0); /* descriptors that came along are not taken */
+        /* descriptors that came along are not taken */
+        const ssize_t n = recv(z->link_fd, p, AGENT_READ_SIZE, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
             return;

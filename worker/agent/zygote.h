@@ -1,4 +1,5 @@
-/* zygote.h - ranks are forked from a Python that has imported already; README.md says what it is told. */
+/* zygote.h - ranks are forked from a Python that has imported already; README.md says what it is
+ * told. */
 #ifndef WORKER_AGENT_ZYGOTE_H
 #define WORKER_AGENT_ZYGOTE_H
 
@@ -8,9 +9,10 @@
 
 /* The zygote of this Python, started when there is none. NULL: *err says why. */
 struct worker *zygote_get(struct agent *a, const char *python, struct err *err);
-/* Tells it to make w, whose ends these are; they are taken, also on failure. `start`: for this rank alone. */
-MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct ends *ends, const struct span *start,
-                          struct err *err);
+/* Tells it to make w, whose ends these are; they are taken, also on failure. `start`: for this rank
+ * alone. */
+MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct ends *ends,
+                          const struct span *start, struct err *err);
 /* Fork all that were ordered. */
 MUST_USE int zygote_go(struct worker *zygote, struct err *err);
 

@@ -36,29 +36,32 @@ static int slot_empty(struct cast *c, struct slot *s, struct err *err)
 }
 
 /* Enqueues one chunk; `device` 0: it passes through the slot's. */
-static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size, cu_pointer device,
-                     struct err *err)
+static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size,
+                     cu_pointer device, struct err *err)
 {
     const struct driver *d = c->driver;
     const cu_pointer where = device ? device : s->device;
     const bool root = c->rank == c->root;
     cu_stream stream = comm_stream(c->comm);
 
-    if (root && (blob_read(fd, s->host, size, offset, err) < 0 ||
-                 driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
+    if (root &&
+        (blob_read(fd, s->host, size, offset, err) < 0 ||
+         driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
         return -1;
     if (comm_broadcast(c->comm, where, where, size, c->root, 1, c->limit, err) < 0)
         return -1;
     s->fd = root || device ? -1 : fd;
     s->offset = offset;
     s->size = size;
-    if (s->fd >= 0 && driver_check(d, d->to_host(s->host, where, size, stream), "cuMemcpyDtoHAsync", err) < 0)
+    if (s->fd >= 0 &&
+        driver_check(d, d->to_host(s->host, where, size, stream), "cuMemcpyDtoHAsync", err) < 0)
         return -1;
     s->busy = true;
     return driver_check(d, d->event_record(s->done, stream), "cuEventRecord", err);
 }
 
-int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointer device, struct err *err)
+int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointer device,
+               struct err *err)
 {
     unsigned turn = 0;
 
@@ -66,7 +69,8 @@ int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointe
         const uint64_t part = size - at < CAST_CHUNK ? size - at : CAST_CHUNK;
         struct slot *s = &c->slot[turn % SLOTS];
 
-        if (slot_empty(c, s, err) < 0 || slot_send(c, s, fd, offset + at, part, device ? device + at : 0, err) < 0)
+        if (slot_empty(c, s, err) < 0 ||
+            slot_send(c, s, fd, offset + at, part, device ? device + at : 0, err) < 0)
             return -1;
         at += part;
     }
@@ -80,13 +84,16 @@ static int slot_init(struct cast *c, struct slot *s, struct err *err)
 {
     const struct driver *d = c->driver;
 
-    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) < 0 ||
-        driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way", err) < 0)
+    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) <
+            0 ||
+        driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way",
+                     err) < 0)
         return -1;
     return driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
 }
 
-struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const struct limit *l, struct err *err)
+struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const struct limit *l,
+                         struct err *err)
 {
     struct cast *c = calloc(1, sizeof *c);
 

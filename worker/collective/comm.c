@@ -6,9 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#define OTHERS_CALL_MS 2000u          /* how long an abort waits for a call of the owner's to return */
-#define DRAIN_NS       (5 * NS_PER_S) /* how long what was enqueued may take to end after an abort */
-#define SPIN           200u           /* looks without a sleep: a short message is done by then */
+/* how long an abort waits for a call of the owner's to return */
+#define OTHERS_CALL_MS 2000u
+/* how long what was enqueued may take to end after an abort */
+#define DRAIN_NS (5 * NS_PER_S)
+#define SPIN     200u /* looks without a sleep: a short message is done by then */
 
 struct comm {
     struct comms *list;
@@ -19,12 +21,13 @@ struct comm {
     cu_context context;
     cu_stream stream;
     bool retained, pushed;
-    pthread_mutex_t lock;    /* held around each call of NCCL's with this communicator, none of which waits */
+    /* held around each call of NCCL's with this communicator, none of which waits */
+    pthread_mutex_t lock;
     _Atomic(nccl_comm) comm; /* NULL: not made, or aborted */
     atomic_bool aborted;
 };
 
-/* --- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 int comms_init(struct comms *cs, struct err *err)
 {
@@ -63,8 +66,8 @@ static void comms_remove(struct comms *cs, struct comm *c)
     pthread_mutex_unlock(&cs->lock);
 }
 
-/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there, and NCCL wants the
- * abort from another thread just then. */
+/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there,
+ * and NCCL wants the abort from another thread just then. */
 static bool lock_soon(struct comm *c)
 {
     const struct timespec ts = { 0, 1000 * 1000 };
@@ -101,8 +104,8 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that. Without a thread for
- * it the owners see the mark, and abort their own. */
+/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that.
+ * Without a thread for it the owners see the mark, and abort their own. */
 unsigned comms_abort(struct comms *cs)
 {
     pthread_t thread;
@@ -129,7 +132,7 @@ unsigned comms_abort(struct comms *cs)
     return n;
 }
 
-/* --- calls ----------------------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
 static int lost(struct err *err)
 {
@@ -173,7 +176,9 @@ static int look(struct comm *c, const char *what, bool *busy, struct err *err)
     if (!comm)
         return -1;
     rc = c->nccl->async_error(comm, &state);
-    good = nccl_check(c->nccl, comm, rc, what, err) < 0 ? -1 : nccl_check(c->nccl, comm, state, what, err);
+    good = nccl_check(c->nccl, comm, rc, what, err) < 0
+               ? -1
+               : nccl_check(c->nccl, comm, state, what, err);
     give(c);
     *busy = state == NCCL_IN_PROGRESS;
     return good;
@@ -196,8 +201,8 @@ static int settle(struct comm *c, const char *what, const struct limit *l, struc
 }
 
 /* What a call of NCCL's that enqueues came to. */
-static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *what, const struct limit *l,
-                    struct err *err)
+static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *what,
+                    const struct limit *l, struct err *err)
 {
     const int good = nccl_check(c->nccl, comm, rc, what, err);
 
@@ -245,9 +250,10 @@ static nccl_result enqueue(struct comm *c, nccl_comm comm, const struct step *s,
     return f->recv(at(s->out), s->n, NCCL_UINT8, (int)s->from, comm, c->stream);
 }
 
-/* All of them as one group: on a communicator that does not block, NCCL starts a thread for each call outside of one,
- * which takes longer than a short operation. */
-static int repeat(struct comm *c, const struct step *s, unsigned count, const struct limit *l, struct err *err)
+/* All of them as one group: on a communicator that does not block, NCCL starts a thread for each
+ * call outside of one, which takes longer than a short operation. */
+static int repeat(struct comm *c, const struct step *s, unsigned count, const struct limit *l,
+                  struct err *err)
 {
     nccl_comm comm = take(c, err);
     const char *what = "ncclGroupStart";
@@ -266,26 +272,27 @@ static int repeat(struct comm *c, const struct step *s, unsigned count, const st
         good = nccl_check(c->nccl, comm, rc, what, err);
     }
     if (good == 0)
-        return enqueued(c, comm, c->nccl->group_end(), s->kind == STEP_SWAP ? "ncclGroupEnd" : what, l, err);
+        return enqueued(c, comm, c->nccl->group_end(), s->kind == STEP_SWAP ? "ncclGroupEnd" : what,
+                        l, err);
     (void)c->nccl->group_end();
     give(c);
     return -1;
 }
 
-int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned count, const struct limit *l,
-                    struct err *err)
+int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned count,
+                    const struct limit *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_ALL_REDUCE, in, out, n, 0, 0 }, count, l, err);
 }
 
-int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root, unsigned count,
-                   const struct limit *l, struct err *err)
+int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root,
+                   unsigned count, const struct limit *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_BROADCAST, in, out, n, 0, root }, count, l, err);
 }
 
-int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous, size_t n,
-                   unsigned count, const struct limit *l, struct err *err)
+int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous,
+                   size_t n, unsigned count, const struct limit *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_SWAP, in, out, n, next, previous }, count, l, err);
 }
@@ -300,7 +307,8 @@ int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err 
 
         if (rc != DRIVER_NOT_READY)
             return driver_check(d, rc, "the GPU", err);
-        if (looks % 16 == 0 && (look(c, "NCCL", &busy, err) < 0 || limit_check(l, "the other GPUs", err) < 0))
+        if (looks % 16 == 0 &&
+            (look(c, "NCCL", &busy, err) < 0 || limit_check(l, "the other GPUs", err) < 0))
             return -1;
         rest(looks);
     }
@@ -316,7 +324,7 @@ cu_stream comm_stream(const struct comm *c)
     return c->stream;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static int enter(struct comm *c, int device, struct err *err)
 {
@@ -329,11 +337,12 @@ static int enter(struct comm *c, int device, struct err *err)
     if (driver_check(d, d->context_push(c->context), "cuCtxPushCurrent", err) < 0)
         return -1;
     c->pushed = true;
-    return driver_check(d, d->stream_create(&c->stream, DRIVER_STREAM_ALONE), "cuStreamCreate", err);
+    return driver_check(d, d->stream_create(&c->stream, DRIVER_STREAM_ALONE), "cuStreamCreate",
+                        err);
 }
 
-static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l,
-                struct err *err)
+static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigned ranks,
+                const struct limit *l, struct err *err)
 {
     struct nccl_config config = { sizeof config, NCCL_MAGIC, NCCL_LEAST, 0 };
     nccl_comm comm = NULL;
@@ -346,8 +355,9 @@ static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigne
     return settle(c, "the other ranks' GPUs, to make a communicator,", l, err);
 }
 
-struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver, int device,
-                       const struct nccl_id *id, unsigned rank, unsigned ranks, const struct limit *l, struct err *err)
+struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver,
+                       int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
+                       const struct limit *l, struct err *err)
 {
     struct comm *c = calloc(1, sizeof *c);
 
@@ -382,7 +392,8 @@ static bool quiet(const struct comm *c)
 {
     const uint64_t end = clock_now(&clock_system) + DRAIN_NS;
 
-    for (unsigned looks = 0; c->stream && c->driver->stream_query(c->stream) == DRIVER_NOT_READY; looks++) {
+    for (unsigned looks = 0; c->stream && c->driver->stream_query(c->stream) == DRIVER_NOT_READY;
+         looks++) {
         if (clock_now(&clock_system) >= end)
             return false;
         rest(looks);

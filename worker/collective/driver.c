@@ -78,6 +78,7 @@ int driver_uuid(const struct driver *d, cu_device device, char out[static 41], s
         return -1;
     p += sprintf(p, "GPU");
     for (unsigned i = 0; i < sizeof u.bytes; i++)
-        p += sprintf(p, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u.bytes[i]);
+        p += sprintf(p, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                     u.bytes[i]);
     return 0;
 }

@@ -1,7 +1,8 @@
-/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast wants a GPU: memory, a stream, events.
+/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast wants a GPU: memory, a
+ * stream, events.
  *
- * Types are this file's own, as the driver's binary interface has them, so that one build serves hosts with and without
- * CUDA; where configure found cuda.h, headers.c compares them with it. */
+ * Types are this file's own, as the driver's binary interface has them, so that one build serves
+ * hosts with and without CUDA; where configure found cuda.h, headers.c compares them with it. */
 #ifndef WORKER_COLLECTIVE_DRIVER_H
 #define WORKER_COLLECTIVE_DRIVER_H
 
@@ -32,7 +33,8 @@ struct driver {
     cu_result (*device)(cu_device *device, int index);
     cu_result (*name)(char *name, int size, cu_device device);
     cu_result (*uuid)(struct cu_uuid *uuid, cu_device device);
-    cu_result (*uuid_v2)(struct cu_uuid *uuid, cu_device device); /* of a MIG instance its own; NULL before 11.4 */
+    /* of a MIG instance its own; NULL before 11.4 */
+    cu_result (*uuid_v2)(struct cu_uuid *uuid, cu_device device);
     cu_result (*primary_retain)(cu_context *context, cu_device device);
     cu_result (*primary_release)(cu_device device);
     cu_result (*context_push)(cu_context context);
@@ -58,8 +60,11 @@ struct driver {
 /* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit: never before a fork. */
 MUST_USE int driver_open(struct driver *d, struct err *err);
 /* -1 with "what: the driver's words" unless the result is 0. */
-MUST_USE int driver_check(const struct driver *d, cu_result result, const char *what, struct err *err);
-/* "GPU-01234567-89ab-…" of a device; `out` has 41 bytes. MIG- where the library says so is not told by the driver. */
-MUST_USE int driver_uuid(const struct driver *d, cu_device device, char out[static 41], struct err *err);
+MUST_USE int driver_check(const struct driver *d, cu_result result, const char *what,
+                          struct err *err);
+/* "GPU-01234567-89ab-…" of a device; `out` has 41 bytes. MIG- where the library says so is not told
+ * by the driver. */
+MUST_USE int driver_uuid(const struct driver *d, cu_device device, char out[static 41],
+                         struct err *err);
 
 #endif

@@ -25,8 +25,8 @@ double figure_bus_factor(enum coll_op op, unsigned ranks)
     return ranks ? 2.0 * (double)(ranks - 1) / (double)ranks : 0;
 }
 
-void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes, unsigned iterations,
-                 double total_us)
+void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes,
+                 unsigned iterations, double total_us)
 {
     f->op = op;
     f->bytes = bytes;
@@ -41,7 +41,9 @@ unsigned figure_iterations(uint64_t one_ns, uint64_t budget_ns)
 {
     const uint64_t fit = one_ns ? budget_ns / one_ns : ITERATIONS_MAX;
     const uint64_t quick = one_ns ? QUICK_NS / one_ns : ITERATIONS_MAX;
-    const uint64_t most = quick < ITERATIONS ? ITERATIONS : quick > ITERATIONS_MAX ? ITERATIONS_MAX : quick;
+    const uint64_t most = quick < ITERATIONS       ? ITERATIONS
+                          : quick > ITERATIONS_MAX ? ITERATIONS_MAX
+                                                   : quick;
 
     return fit < 1 ? 1 : fit > most ? (unsigned)most : (unsigned)fit;
 }
@@ -70,7 +72,8 @@ void pattern_fill(float *out, size_t n, unsigned rank)
         out[i] = pattern_input(rank, i);
 }
 
-uint64_t pattern_bad(const float *got, size_t n, size_t first, enum coll_op op, unsigned rank, unsigned ranks)
+uint64_t pattern_bad(const float *got, size_t n, size_t first, enum coll_op op, unsigned rank,
+                     unsigned ranks)
 {
     uint64_t bad = 0;
 

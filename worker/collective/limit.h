@@ -1,4 +1,5 @@
-/* limit.h - until when something may take, and who may call it off: every wait of this room ends by itself. */
+/* limit.h - until when something may take, and who may call it off: every wait of this room ends by
+ * itself. */
 #ifndef WORKER_COLLECTIVE_LIMIT_H
 #define WORKER_COLLECTIVE_LIMIT_H
 

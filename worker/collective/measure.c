@@ -1,6 +1,7 @@
 #include "worker/collective/measure.h"
 
-#define WARM_UP 2u          /* iterations: connections are made in the first, the second one is timed */
+/* iterations: connections are made in the first, the second one is timed */
+#define WARM_UP 2u
 #define STOP    UINT64_C(0) /* what rank 0 shares when the time is over */
 
 struct loop {
@@ -16,7 +17,8 @@ static uint64_t whole_floats(uint64_t bytes)
     return (bytes + 3) / 4 * 4;
 }
 
-/* Rank 0 decides for all how many iterations, from its own warm-up: the row's part of the time that is left. */
+/* Rank 0 decides for all how many iterations, from its own warm-up: the row's part of the time that
+ * is left. */
 static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
@@ -29,7 +31,8 @@ static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct e
     return 0;
 }
 
-/* Is there time for another row? As rank 0 sees it. The row before took a quarter of it or more: this one is larger. */
+/* Is there time for another row? As rank 0 sees it. The row before took a quarter of it or more:
+ * this one is larger. */
 static int goes_on(struct loop *m, bool *on, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
@@ -41,7 +44,8 @@ static int goes_on(struct loop *m, bool *on, struct err *err)
     return 0;
 }
 
-static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct figure *row, struct err *err)
+static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct figure *row,
+                       struct err *err)
 {
     struct transport *t = m->t;
     unsigned count;
@@ -51,7 +55,8 @@ static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct f
         if (t->ops->run(t, op, bytes, 1, &ns, m->limit, err) < 0)
             return -1;
     m->last_ns = ns;
-    if (iterations(m, ns, &count, err) < 0 || t->ops->run(t, op, bytes, count, &ns, m->limit, err) < 0)
+    if (iterations(m, ns, &count, err) < 0 ||
+        t->ops->run(t, op, bytes, count, &ns, m->limit, err) < 0)
         return -1;
     figure_fill(row, op, t->ranks, bytes, count, (double)ns / 1e3);
     return t->ops->verify(t, op, bytes, &row->bad, m->limit, err);
@@ -69,7 +74,8 @@ static unsigned count_ops(unsigned ops)
 /* Puts in front of the reason what was done at the time. */
 static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, struct err *err)
 {
-    return err_set(err, "%s of %llu bytes: %s", coll_name(op), (unsigned long long)bytes, why->text);
+    return err_set(err, "%s of %llu bytes: %s", coll_name(op), (unsigned long long)bytes,
+                   why->text);
 }
 
 int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,

@@ -15,8 +15,9 @@
 
 #define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
 #define GUESTS_MAX 256u /* connections that have not said hello yet */
-#define SILENT_NS  (2 * NS_PER_S) /* for one of them to say it, when all places are taken; peers say it at once */
-#define BACKLOG    4096
+/* for one of them to say it, when all places are taken; peers say it at once */
+#define SILENT_NS (2 * NS_PER_S)
+#define BACKLOG   4096
 static const char magic[8] = "CSMESH1";
 
 struct line {
@@ -81,7 +82,7 @@ static int prepare_socket(int fd)
     return 0;
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 /* "address:port" or "[address]:port" into its parts; both buffers have MESH_WHERE bytes. */
 static int split_where(const char *where, char *address, char *port)
@@ -104,7 +105,8 @@ static int split_where(const char *where, char *address, char *port)
 
 static struct addrinfo *resolve(const char *address, const char *port, struct err *err)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
     struct addrinfo *found;
     const int rc = getaddrinfo(address, port, &hints, &found);
 
@@ -135,7 +137,7 @@ static unsigned port_of(int fd)
                                             : ((const struct sockaddr_in *)&name)->sin_port);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 struct mesh *mesh_open(const char *address, const uint8_t token[MESH_TOKEN], struct err *err)
 {
@@ -237,7 +239,8 @@ static bool is_closed(const struct mesh_way *closed, size_t n, unsigned from, un
     return false;
 }
 
-int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mesh_way *closed, size_t n)
+int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mesh_way *closed,
+            size_t n)
 {
     const struct line *line = line_to(m, rank);
     const unsigned low = self < rank ? self : rank, high = self < rank ? rank : self;
@@ -249,11 +252,12 @@ int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mes
     return (upward ? low : high) == self ? line->out : line->in;
 }
 
-/* --- meeting: dials and guests ------------------------------------------------------------------------------------ */
+/* ---- meeting: dials and guests ---- */
 
 static void dial_fail(struct dial *d, const char *what, int error)
 {
-    snprintf(d->peer->error, sizeof d->peer->error, "%s: %s", d->peer->where, error ? strerror(error) : what);
+    snprintf(d->peer->error, sizeof d->peer->error, "%s: %s", d->peer->where,
+             error ? strerror(error) : what);
     fd_close(&d->fd);
 }
 
@@ -326,7 +330,8 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
     return differ == 0;
 }
 
-/* Who it is; NULL: turned away. One of an earlier attempt is no stranger, but nobody waits at its other end. */
+/* Who it is; NULL: turned away. One of an earlier attempt is no stranger, but nobody waits at its
+ * other end. */
 static struct line *guest_line(struct meeting *g, const struct guest *q)
 {
     if (memcmp(q->hello, magic, sizeof magic) != 0 || !same_token(q->hello + 8, g->mesh->token)) {
@@ -402,9 +407,11 @@ static int meet_once(struct meeting *g, const struct limit *l)
     if (g->n_guests == GUESTS_MAX)
         drop_silent(g);
     guests = g->n_guests;
-    g->watch[n++] = (struct pollfd){ .fd = g->n_guests < GUESTS_MAX ? g->mesh->listener : -1, .events = POLLIN };
+    g->watch[n++] = (struct pollfd){ .fd = g->n_guests < GUESTS_MAX ? g->mesh->listener : -1,
+                                     .events = POLLIN };
     for (size_t i = 0; i < g->n; i++)
-        g->watch[n++] = (struct pollfd){ .fd = g->dial[i].fd, .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };
+        g->watch[n++] = (struct pollfd){ .fd = g->dial[i].fd,
+                                         .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };
     for (size_t i = 0; i < guests; i++)
         g->watch[n++] = (struct pollfd){ .fd = g->guest[i].fd, .events = POLLIN };
     if (poll(g->watch, n, limit_sleep_ms(l)) < 0)
@@ -437,7 +444,8 @@ static void part(struct meeting *g)
                               : "no answer (a firewall, or a host that is down)",
                       0);
         if (d->line->in < 0)
-            snprintf(d->peer->silent, sizeof d->peer->silent, "no connection from rank %u came", d->peer->rank);
+            snprintf(d->peer->silent, sizeof d->peer->silent, "no connection from rank %u came",
+                     d->peer->rank);
     }
     g->mesh->strangers += (unsigned)g->n_guests;
     for (size_t i = 0; i < g->n_guests; i++)

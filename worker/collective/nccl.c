@@ -37,7 +37,8 @@ static int fill(struct nccl *n, const char *used, struct err *err)
     if (n->get_version(&n->version) != NCCL_SUCCESS)
         return err_set(err, "%s does not tell its version", used);
     if (n->version < NCCL_LEAST)
-        return err_set(err, "%s is NCCL %d; 2.14 or newer is needed: update torch, or NCCL", used, n->version);
+        return err_set(err, "%s is NCCL %d; 2.14 or newer is needed: update torch, or NCCL", used,
+                       n->version);
     return library_fill(n->library, used, rows, sizeof rows / sizeof rows[0], n, err);
 }
 
@@ -65,7 +66,8 @@ int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct
     return -1;
 }
 
-int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what, struct err *err)
+int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what,
+               struct err *err)
 {
     const char *words, *last;
 
@@ -73,6 +75,6 @@ int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const c
         return 0;
     words = n->error_string(result);
     last = n->last_error ? n->last_error(comm) : NULL;
-    return err_set(err, "%s: %s%s%s (NCCL error %d)", what, words ? words : "failed", last && last[0] ? ": " : "",
-                   last ? last : "", result);
+    return err_set(err, "%s: %s%s%s (NCCL error %d)", what, words ? words : "failed",
+                   last && last[0] ? ": " : "", last ? last : "", result);
 }

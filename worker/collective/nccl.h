@@ -1,9 +1,9 @@
-/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast wants it: the one that torch brought along, else the
- * system's.
+/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast wants it: the one that torch brought
+ * along, else the system's.
  *
- * Types are this file's own, as NCCL's binary interface has had them since 2.14, so that one build serves every
- * version; where configure found nccl.h, headers.c compares them with it. Communicators are nonblocking: no call waits
- * for a peer. */
+ * Types are this file's own, as NCCL's binary interface has had them since 2.14, so that one build
+ * serves every version; where configure found nccl.h, headers.c compares them with it.
+ * Communicators are nonblocking: no call waits for a peer. */
 #ifndef WORKER_COLLECTIVE_NCCL_H
 #define WORKER_COLLECTIVE_NCCL_H
 
@@ -26,8 +26,8 @@ enum { NCCL_SUCCESS = 0, NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UINT8 = 1, NCCL_FLOAT32 = 7 };
 enum { NCCL_SUM = 0 };
 
-/* What 2.14 had of the configuration. A newer library takes the older, shorter struct and fills in the rest itself; it
- * tells by `size` and `version`. */
+/* What 2.14 had of the configuration. A newer library takes the older, shorter struct and fills in
+ * the rest itself; it tells by `size` and `version`. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
@@ -40,25 +40,30 @@ struct nccl {
     char path[256]; /* the name under which it was found */
     nccl_result (*get_version)(int *version);
     nccl_result (*get_id)(struct nccl_id *id);
-    nccl_result (*init)(nccl_comm *comm, int ranks, struct nccl_id id, int rank, struct nccl_config *config);
+    nccl_result (*init)(nccl_comm *comm, int ranks, struct nccl_id id, int rank,
+                        struct nccl_config *config);
     nccl_result (*finalize)(nccl_comm comm);
     nccl_result (*destroy)(nccl_comm comm);
     nccl_result (*abort)(nccl_comm comm);
     nccl_result (*async_error)(nccl_comm comm, nccl_result *state);
     const char *(*error_string)(nccl_result result);
     const char *(*last_error)(nccl_comm comm);
-    nccl_result (*all_reduce)(const void *in, void *out, size_t n, int type, int op, nccl_comm comm, cu_stream stream);
-    nccl_result (*broadcast)(const void *in, void *out, size_t n, int type, int root, nccl_comm comm, cu_stream stream);
-    nccl_result (*send)(const void *in, size_t n, int type, int peer, nccl_comm comm, cu_stream stream);
+    nccl_result (*all_reduce)(const void *in, void *out, size_t n, int type, int op, nccl_comm comm,
+                              cu_stream stream);
+    nccl_result (*broadcast)(const void *in, void *out, size_t n, int type, int root,
+                             nccl_comm comm, cu_stream stream);
+    nccl_result (*send)(const void *in, size_t n, int type, int peer, nccl_comm comm,
+                        cu_stream stream);
     nccl_result (*recv)(void *out, size_t n, int type, int peer, nccl_comm comm, cu_stream stream);
     nccl_result (*group_start)(void);
     nccl_result (*group_end)(void);
 };
 
-/* Loads $CELLSPAN_NCCL_LIBRARY, else the one that is loaded already, else the first of `places` (paths), else the
- * system's. */
+/* Loads $CELLSPAN_NCCL_LIBRARY, else the one that is loaded already, else the first of `places`
+ * (paths), else the system's. */
 MUST_USE int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct err *err);
 /* -1 with "what: NCCL's words" unless the result is success or in progress. */
-MUST_USE int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what, struct err *err);
+MUST_USE int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what,
+                        struct err *err);
 
 #endif

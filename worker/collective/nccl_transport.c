@@ -73,7 +73,8 @@ static int fill(struct way *w, uint64_t bytes, struct err *err)
 
         for (size_t i = 0; i < part / sizeof *p; i++)
             p[i] = pattern_input(w->base.rank, at / sizeof *p + i);
-        if (gpu(w, w->driver->to_device(w->in + at, p, part, comm_stream(w->comm)), "cuMemcpyHtoDAsync", err) < 0 ||
+        if (gpu(w, w->driver->to_device(w->in + at, p, part, comm_stream(w->comm)),
+                "cuMemcpyHtoDAsync", err) < 0 ||
             comm_wait(w->comm, NULL, w->limit, err) < 0)
             return fault(w);
         at += part;
@@ -97,8 +98,8 @@ static int prepare(struct transport *base, uint64_t bytes, struct err *err)
     return fill(w, bytes, err);
 }
 
-static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned count, const struct limit *l,
-                   struct err *err)
+static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned count,
+                   const struct limit *l, struct err *err)
 {
     const unsigned rank = w->base.rank, ranks = w->base.ranks;
 
@@ -108,14 +109,14 @@ static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned coun
     case COLL_BROADCAST:
         return comm_broadcast(w->comm, w->in, w->out, bytes, 0, count, l, err);
     case COLL_SEND_RECV:
-        return comm_send_recv(w->comm, w->in, (rank + 1) % ranks, w->out, (rank + ranks - 1) % ranks, bytes, count, l,
-                              err);
+        return comm_send_recv(w->comm, w->in, (rank + 1) % ranks, w->out,
+                              (rank + ranks - 1) % ranks, bytes, count, l, err);
     }
     return err_set(err, "there is no operation %d", (int)op);
 }
 
-static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
-               const struct limit *l, struct err *err)
+static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count,
+               uint64_t *ns, const struct limit *l, struct err *err)
 {
     struct way *w = (struct way *)base;
     float ms = 0;
@@ -134,8 +135,8 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
     return 0;
 }
 
-static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad, const struct limit *l,
-                  struct err *err)
+static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad,
+                  const struct limit *l, struct err *err)
 {
     struct way *w = (struct way *)base;
 
@@ -144,8 +145,8 @@ static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint6
         const uint64_t part = bytes - at < BOUNCE ? bytes - at : BOUNCE;
         const float *p = w->bounce;
 
-        if (gpu(w, w->driver->to_host(w->bounce, w->out + at, part, comm_stream(w->comm)), "cuMemcpyDtoHAsync", err) <
-                0 ||
+        if (gpu(w, w->driver->to_host(w->bounce, w->out + at, part, comm_stream(w->comm)),
+                "cuMemcpyDtoHAsync", err) < 0 ||
             comm_wait(w->comm, NULL, l, err) < 0)
             return fault(w);
         *bad += pattern_bad(p, part / sizeof *p, at / sizeof *p, op, base->rank, base->ranks);
@@ -172,8 +173,8 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
 
 static const struct transport_ops nccl_ops = { "nccl", prepare, run, verify, share, destroy };
 
-struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks, const struct limit *l,
-                                        struct err *err)
+struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks,
+                                        const struct limit *l, struct err *err)
 {
     struct way *w = calloc(1, sizeof *w);
 

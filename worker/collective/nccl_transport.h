@@ -5,8 +5,9 @@
 #include "worker/collective/comm.h"
 #include "worker/collective/transport.h"
 
-/* Takes the communicator, in all cases; `l` (borrowed until destroy) bounds its end. NULL: *err says why. */
-struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks, const struct limit *l,
-                                        struct err *err);
+/* Takes the communicator, in all cases; `l` (borrowed until destroy) bounds its end. NULL: *err
+ * says why. */
+struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks,
+                                        const struct limit *l, struct err *err);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the parser is: the communicator whose details it reads, and the count that "Rank N -- …" lines belong to. */
+/* Where the parser is: the communicator whose details it reads, and the count that "Rank N -- …"
+ * lines belong to. */
 struct reading {
     struct ras_status *s;
     char comm[64], operation[32];
@@ -61,7 +62,8 @@ static bool take_comm(struct reading *r, const char *line)
     return true;
 }
 
-/* "Communicator ranks have different AllReduce operation counts", or "… different collective operation counts" */
+/* "Communicator ranks have different AllReduce operation counts", or "… different collective
+ * operation counts" */
 static bool take_operation(struct reading *r, const char *line)
 {
     static const char before[] = "Communicator ranks have different ";
@@ -177,12 +179,15 @@ static int add_count(const struct ras_count *c, struct buf *out)
 int ras_words(const struct ras_status *s, struct buf *out)
 {
     if (s->running && s->n == 0 && s->troubles.n == 0)
-        return buf_add_text(out, "NCCL: in each communicator all ranks have launched equally many operations\n");
+        return buf_add_text(
+            out, "NCCL: in each communicator all ranks have launched equally many operations\n");
     for (size_t i = 0; i < s->n; i++) {
         const struct ras_count *c = &s->count[i], *before = i ? c - 1 : NULL;
-        const bool same = before && strcmp(before->comm, c->comm) == 0 && strcmp(before->operation, c->operation) == 0;
+        const bool same = before && strcmp(before->comm, c->comm) == 0 &&
+                          strcmp(before->operation, c->operation) == 0;
 
-        if (same ? buf_add_text(out, "; ") < 0 : buf_addf(out, "%sNCCL %s: ", i ? "\n" : "", c->comm) < 0)
+        if (same ? buf_add_text(out, "; ") < 0
+                 : buf_addf(out, "%sNCCL %s: ", i ? "\n" : "", c->comm) < 0)
             return -1;
         if (add_count(c, out) < 0)
             return -1;

@@ -74,7 +74,8 @@ static int hear(const struct door *d, bool line, struct buf *out, struct err *er
     char part[4096];
 
     while (out->n < RAS_ANSWER_MAX) {
-        /* A byte at a time up to the end of a line: what follows is the answer, and is read as such. */
+        /* A byte at a time up to the end of a line: what follows is the answer, and is read as
+         * such. */
         const ssize_t n = recv(d->fd, part, line ? 1 : sizeof part, 0);
 
         if (n == 0)
@@ -102,7 +103,8 @@ static int connect_one(struct door *d, const struct addrinfo *at, struct err *er
     if (d->fd < 0 || fd_nonblock(d->fd, true) < 0 || fd_cloexec(d->fd) < 0)
         error = errno;
     else if (connect(d->fd, at->ai_addr, at->ai_addrlen) < 0 && (error = errno) == EINPROGRESS) {
-        if (wait_for(d, POLLOUT, err) < 0 || getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
+        if (wait_for(d, POLLOUT, err) < 0 ||
+            getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
             fd_close(&d->fd);
             return -1;
         }
@@ -164,17 +166,19 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
         rc = err_set(err, "what listens at %s is not NCCL's RAS", d.where);
     buf_clear(&line);
     if (rc == 0 && (rc = say(&d, timeout, err)) == 0)
-        rc = hear(&d, true, &line, err); /* "OK", or an older NCCL's complaint: it is asked all the same */
+        /* "OK", or an older NCCL's complaint: it is asked all the same */
+        rc = hear(&d, true, &line, err);
     if (rc == 0)
         rc = say(&d, question, err);
     if (rc == 0 && hear(&d, false, out, err) < 0)
-        rc = out->n > had ? 0 : -1; /* what came before a rank that does not answer is worth telling */
+        /* what came before a rank that does not answer is worth telling */
+        rc = out->n > had ? 0 : -1;
     buf_release(&line);
     fd_close(&d.fd);
     return rc;
 }
 
-/* --- from an event loop ---------------------------------------------------------------------------------- */
+/* ---- from an event loop ---- */
 
 struct asking {
     int out;
@@ -219,7 +223,8 @@ static void *asking_main(void *arg)
     struct ras_status status;
     struct err err = { "" };
 
-    if ((a->pid == 0 || has_nccl(a->pid)) && ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 &&
+    if ((a->pid == 0 || has_nccl(a->pid)) &&
+        ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 &&
         ras_parse(buf_slice(&answer), &status, &err) == 0) {
         if (ras_words(&status, &words) == 0)
             tell(a->out, &words);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define AT_ONCE (1u << 20) /* bytes in one call: others get their turn, and what came is passed on early */
+/* bytes in one call: others get their turn, and what came is passed on early */
+#define AT_ONCE (1u << 20)
 
 static int failed(const struct stream_end *end, int error, struct err *err)
 {
@@ -44,7 +45,8 @@ static int get(const struct stream_end *from, char *p, size_t n, size_t *done, s
     return 0;
 }
 
-/* Sleeps until one of the ends is ready or the limit wants a look. The two may be the same descriptor. */
+/* Sleeps until one of the ends is ready or the limit wants a look. The two may be the same
+ * descriptor. */
 static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes,
                 const struct limit *l, struct err *err)
 {
@@ -60,8 +62,8 @@ static int rest(const struct stream_end *to, bool sends, const struct stream_end
     return 0;
 }
 
-static int check_ends(const struct stream_end *to, size_t n_out, const struct stream_end *from, size_t n_in,
-                      struct err *err)
+static int check_ends(const struct stream_end *to, size_t n_out, const struct stream_end *from,
+                      size_t n_in, struct err *err)
 {
     if (n_out && to->fd < 0)
         return err_set(err, "there is no connection to rank %u", to->rank);
@@ -70,8 +72,8 @@ static int check_ends(const struct stream_end *to, size_t n_out, const struct st
     return 0;
 }
 
-int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct stream_end from, void *in, size_t n_in,
-                    const struct limit *l, struct err *err)
+int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct stream_end from,
+                    void *in, size_t n_in, const struct limit *l, struct err *err)
 {
     const char *p = out;
     char *q = in;
@@ -92,8 +94,8 @@ int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct 
     return 0;
 }
 
-int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n, const struct limit *l,
-                 struct err *err)
+int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n,
+                 const struct limit *l, struct err *err)
 {
     char *p = bytes;
     size_t got = from.fd < 0 ? n : 0, sent = to.fd < 0 ? n : 0;

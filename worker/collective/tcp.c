@@ -60,8 +60,8 @@ static size_t part_size(const struct tcp *t, size_t n, unsigned k)
     return part_begin(t, n, k + 1) - part_begin(t, n, k);
 }
 
-/* In n-1 steps each part goes round once and is summed on the way, in n-1 more its sum goes round: every link carries
- * 2(n-1)/n of the bytes, which is where busbw's factor comes from. */
+/* In n-1 steps each part goes round once and is summed on the way, in n-1 more its sum goes round:
+ * every link carries 2(n-1)/n of the bytes, which is where busbw's factor comes from. */
 static int all_reduce(struct tcp *t, size_t n, const struct limit *l, struct err *err)
 {
     const unsigned ranks = t->base.ranks, rank = t->base.rank;
@@ -69,11 +69,13 @@ static int all_reduce(struct tcp *t, size_t n, const struct limit *l, struct err
     memcpy(t->out, t->in, n * sizeof *t->in);
     for (unsigned step = 0; step < 2 * (ranks - 1); step++) {
         const bool sums = step < ranks - 1;
-        const unsigned give = (rank + ranks - step % ranks) % ranks, take = (give + ranks - 1) % ranks;
+        const unsigned give = (rank + ranks - step % ranks) % ranks,
+                       take = (give + ranks - 1) % ranks;
         float *part = t->out + part_begin(t, n, take);
         const size_t size = part_size(t, n, take);
 
-        if (stream_exchange(t->next, t->out + part_begin(t, n, give), part_size(t, n, give) * sizeof *part, t->previous,
+        if (stream_exchange(t->next, t->out + part_begin(t, n, give),
+                            part_size(t, n, give) * sizeof *part, t->previous,
                             sums ? t->spare : part, size * sizeof *part, l, err) < 0)
             return -1;
         for (size_t i = 0; sums && i < size; i++)
@@ -90,7 +92,8 @@ static int broadcast(struct tcp *t, void *bytes, size_t n, const struct limit *l
     return stream_relay(first ? nobody : t->previous, last ? nobody : t->next, bytes, n, l, err);
 }
 
-static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct limit *l, struct err *err)
+static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct limit *l,
+                struct err *err)
 {
     if (t->base.ranks == 1) {
         memcpy(t->out, t->in, bytes);
@@ -109,8 +112,8 @@ static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct lim
     return err_set(err, "there is no operation %d", (int)op);
 }
 
-/* A broadcast is over when the last rank has it, not when the system took it from the first one: so a word goes round.
- */
+/* A broadcast is over when the last rank has it, not when the system took it from the first one: so
+ * a word goes round. */
 static int arrived(struct tcp *t, const struct limit *l, struct err *err)
 {
     const struct stream_end nobody = { -1, 0 };
@@ -130,8 +133,8 @@ static int arrived(struct tcp *t, const struct limit *l, struct err *err)
     return 0;
 }
 
-static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
-               const struct limit *l, struct err *err)
+static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count,
+               uint64_t *ns, const struct limit *l, struct err *err)
 {
     struct tcp *t = (struct tcp *)base;
     uint64_t begin;
@@ -148,8 +151,8 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
     return 0;
 }
 
-static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad, const struct limit *l,
-                  struct err *err)
+static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad,
+                  const struct limit *l, struct err *err)
 {
     const struct tcp *t = (const struct tcp *)base;
 
@@ -176,8 +179,8 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
 
 static const struct transport_ops tcp_ops = { "tcp", prepare, run, verify, share, destroy };
 
-struct transport *tcp_create(unsigned rank, unsigned ranks, struct stream_end previous, struct stream_end next,
-                             struct err *err)
+struct transport *tcp_create(unsigned rank, unsigned ranks, struct stream_end previous,
+                             struct stream_end next, struct err *err)
 {
     struct tcp *t = calloc(1, sizeof *t);
 

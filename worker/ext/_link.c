@@ -1,5 +1,5 @@
-/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in the other files here; this
- * file is the table, and what is left of Python's types in between. */
+/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in the other files here;
+ * this file is the table, and what is left of Python's types in between. */
 #include "worker/ext/python.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static PyObject *fail(const struct err *err)
     return NULL;
 }
 
-/* --- the flusher's way into Python ------------------------------------------------------------------------------- */
+/* ---- the flusher's way into Python ---- */
 
 static void flush_python(void *arg)
 {
@@ -56,7 +56,7 @@ static void flush_python(void *arg)
     PyGILState_Release(gil);
 }
 
-/* --- starting and ending ------------------------------------------------------------------------------------------ */
+/* ---- starting and ending ---- */
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
@@ -84,10 +84,8 @@ static PyObject *quiet(PyObject *module, PyObject *none)
     struct state *s = state_of(module);
 
     (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    flusher_stop(&s->flusher);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS flusher_stop(&s->flusher);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *stop(PyObject *module, PyObject *none)
@@ -95,11 +93,9 @@ static PyObject *stop(PyObject *module, PyObject *none)
     struct state *s = state_of(module);
 
     (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    flusher_stop(&s->flusher);
+    Py_BEGIN_ALLOW_THREADS flusher_stop(&s->flusher);
     link_stop(&s->link);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *alive(PyObject *module, PyObject *none)
@@ -114,7 +110,7 @@ static PyObject *fileno_(PyObject *module, PyObject *none)
     return PyLong_FromLong(state_of(module)->link.wake[0]);
 }
 
-/* --- messages ----------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static PyObject *recv_(PyObject *module, PyObject *none)
 {
@@ -130,7 +126,8 @@ static PyObject *recv_(PyObject *module, PyObject *none)
     return out;
 }
 
-/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1 with a Python exception, of a signal's handler. */
+/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1 with a Python exception,
+ * of a signal's handler. */
 static int wait_fd(int fd, short events, double seconds)
 {
     struct timespec now, end;
@@ -143,15 +140,16 @@ static int wait_fd(int fd, short events, double seconds)
 
         if (seconds >= 0) {
             clock_gettime(CLOCK_MONOTONIC, &now);
-            left = seconds - ((double)(now.tv_sec - end.tv_sec) + 1e-9 * (double)(now.tv_nsec - end.tv_nsec));
+            left = seconds -
+                   ((double)(now.tv_sec - end.tv_sec) + 1e-9 * (double)(now.tv_nsec - end.tv_nsec));
             if (left < 0)
                 left = 0;
         }
-        Py_BEGIN_ALLOW_THREADS
-        rc = poll(&watch, 1, left < 0 ? -1 : left > 1e6 ? 1000000000 : (int)(left * 1000 + 0.999));
-        Py_END_ALLOW_THREADS
-        if (rc >= 0)
-            return rc > 0;
+        Py_BEGIN_ALLOW_THREADS rc = poll(&watch, 1,
+                                         left < 0     ? -1
+                                         : left > 1e6 ? 1000000000
+                                                      : (int)(left * 1000 + 0.999));
+        Py_END_ALLOW_THREADS if (rc >= 0) return rc > 0;
         if (errno != EINTR) {
             PyErr_SetFromErrno(PyExc_OSError);
             return -1;
@@ -177,18 +175,16 @@ static PyObject *wait_(PyObject *module, PyObject *args)
     return rc < 0 ? NULL : PyBool_FromLong(rc);
 }
 
-/* A packet leaves whole or not at all, so threads need no lock between them, and an interrupted send sent nothing. */
+/* A packet leaves whole or not at all, so threads need no lock between them, and an interrupted
+ * send sent nothing. */
 static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
 {
     for (;;) {
         struct err err = { "" };
         int rc;
 
-        Py_BEGIN_ALLOW_THREADS
-        rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
-        Py_END_ALLOW_THREADS
-        if (rc == 0)
-            return 0;
+        Py_BEGIN_ALLOW_THREADS rc = packet_send(s->link.fd, b->p, b->n, blob_fd, &err);
+        Py_END_ALLOW_THREADS if (rc == 0) return 0;
         if (rc < 0) {
             PyErr_SetString(s->dead, err.text);
             return -1;
@@ -209,11 +205,13 @@ static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long cell = 0, blob = 0, size = 0;
     int fd = -1, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!KiK", (char **)names, &kind, &cell, &PyDict_Type, &fields, &blob,
-                                     &fd, &size))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!KiK", (char **)names, &kind, &cell,
+                                     &PyDict_Type, &fields, &blob, &fd, &size))
         return NULL;
     if (s->link.fd < 0) {
-        PyErr_SetString(s->dead, "this process has no link to cellspan: it was forked from a worker, or is none");
+        PyErr_SetString(
+            s->dead,
+            "this process has no link to cellspan: it was forked from a worker, or is none");
         return NULL;
     }
     memset(&head, 0, sizeof head);
@@ -240,15 +238,17 @@ static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned worker = 0;
 
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell, &PyDict_Type, &fields, &worker,
-                                     &blob, &size))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell,
+                                     &PyDict_Type, &fields, &worker, &blob, &size))
         return NULL;
     memset(&head, 0, sizeof head);
     head.cell = cell;
     head.worker = worker;
     head.blob = blob;
     head.blob_size = size;
-    bytes = convert_encode(kind, &head, fields, &out) < 0 ? NULL : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
+    bytes = convert_encode(kind, &head, fields, &out) < 0
+                ? NULL
+                : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
     buf_release(&out);
     return bytes;
 }
@@ -268,7 +268,7 @@ static PyObject *decode(PyObject *module, PyObject *args)
     return convert_packet(&p);
 }
 
-/* --- a cell's begin and end ---------------------------------------------------------------------------------------- */
+/* ---- a cell's begin and end ---- */
 
 static PyObject *begin(PyObject *module, PyObject *args)
 {
@@ -305,7 +305,7 @@ static PyObject *end(PyObject *module, PyObject *args)
     return PyBool_FromLong(late);
 }
 
-/* --- text before displays -------------------------------------------------------------------------------------------- */
+/* ---- text before displays ---- */
 
 static bool pipe_holds(int fd)
 {
@@ -320,10 +320,8 @@ static PyObject *stdio(PyObject *module, PyObject *none)
     (void)none;
     if (!flusher_stdio_waits())
         Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS
-    flusher_stdio();
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS flusher_stdio();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *closed(PyObject *module, PyObject *none)
@@ -334,7 +332,9 @@ static PyObject *closed(PyObject *module, PyObject *none)
     (void)none;
     if (out && err)
         return Py_BuildValue("(ii)", STDOUT_FILENO, STDERR_FILENO);
-    return out ? Py_BuildValue("(i)", STDOUT_FILENO) : err ? Py_BuildValue("(i)", STDERR_FILENO) : PyTuple_New(0);
+    return out   ? Py_BuildValue("(i)", STDOUT_FILENO)
+           : err ? Py_BuildValue("(i)", STDERR_FILENO)
+                 : PyTuple_New(0);
 }
 
 /* Waits for the agent's answer in steps, because a signal wakes no condition. */
@@ -343,8 +343,7 @@ static int wait_synced(struct state *s, uint64_t nth)
     bool done = false;
 
     while (!done) {
-        Py_BEGIN_ALLOW_THREADS
-        struct timespec until;
+        Py_BEGIN_ALLOW_THREADS struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 20000000L;
@@ -357,9 +356,7 @@ static int wait_synced(struct state *s, uint64_t nth)
             pthread_cond_timedwait(&s->link.synced, &s->link.lock, &until);
         done = s->link.syncs_seen >= nth;
         pthread_mutex_unlock(&s->link.lock);
-        Py_END_ALLOW_THREADS
-        if (!done && PyErr_CheckSignals() < 0)
-            return -1;
+        Py_END_ALLOW_THREADS if (!done && PyErr_CheckSignals() < 0) return -1;
     }
     return 0;
 }
@@ -389,17 +386,15 @@ static PyObject *sync_(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
-/* --- processes ---------------------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 static PyObject *before_fork(PyObject *module, PyObject *none)
 {
     struct state *s = state_of(module);
 
     (void)none;
-    Py_BEGIN_ALLOW_THREADS
-    flusher_hold(&s->flusher);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS flusher_hold(&s->flusher);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *after_fork_parent(PyObject *module, PyObject *none)
@@ -420,7 +415,8 @@ static PyObject *after_fork_child(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
-/* As os.fork(), without the warning about threads that newer Pythons give: numpy's pool stops itself before a fork. */
+/* As os.fork(), without the warning about threads that newer Pythons give: numpy's pool stops
+ * itself before a fork. */
 static PyObject *fork_(PyObject *module, PyObject *none)
 {
     pid_t pid;
@@ -464,13 +460,17 @@ static PyObject *stack(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    { "start", start, METH_VARARGS, "start(fd, flush=None): take the socket to the agent; flush() is called every 50 ms while a cell runs." },
+    { "start", start, METH_VARARGS,
+      "start(fd, flush=None): take the socket to the agent; flush() is called every 50 ms while a cell runs." },
     { "quiet", quiet, METH_NOARGS, "Flush by timer no more: Python is about to end." },
     { "stop", stop, METH_NOARGS, "Close the link; the process lives on without." },
-    { "alive", alive, METH_NOARGS, "Is there a link? Not in a process that was forked from a worker." },
+    { "alive", alive, METH_NOARGS,
+      "Is there a link? Not in a process that was forked from a worker." },
     { "fileno", fileno_, METH_NOARGS, "A descriptor that is readable while recv() has something." },
-    { "recv", recv_, METH_NOARGS, "The oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's." },
-    { "wait", wait_, METH_VARARGS, "wait(seconds=-1) -> is there a message? Signals' handlers run, and may raise." },
+    { "recv", recv_, METH_NOARGS,
+      "The oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's." },
+    { "wait", wait_, METH_VARARGS,
+      "wait(seconds=-1) -> is there a message? Signals' handlers run, and may raise." },
     { "send", (PyCFunction)(void (*)(void))send_, METH_VARARGS | METH_KEYWORDS,
       "send(kind, cell=0, fields={}, blob=0, fd=-1, size=0): whole, or not at all when a signal's handler raises." },
     { "encode", (PyCFunction)(void (*)(void))encode, METH_VARARGS | METH_KEYWORDS,
@@ -479,14 +479,19 @@ static PyMethodDef methods[] = {
     { "begin", begin, METH_VARARGS, "begin(cell): from now an interrupt of the cell is a SIGINT." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
-    { "closed", closed, METH_NOARGS, "closed() -> those of the descriptors 1 and 2 that are not open." },
-    { "sync", sync_, METH_NOARGS, "Return when the agent has taken all text that is in the pipes." },
+    { "closed", closed, METH_NOARGS,
+      "closed() -> those of the descriptors 1 and 2 that are not open." },
+    { "sync", sync_, METH_NOARGS,
+      "Return when the agent has taken all text that is in the pipes." },
     { "before_fork", before_fork, METH_NOARGS, "For os.register_at_fork." },
     { "after_fork_parent", after_fork_parent, METH_NOARGS, "For os.register_at_fork." },
-    { "after_fork_child", after_fork_child, METH_NOARGS, "For os.register_at_fork: the child has no link." },
+    { "after_fork_child", after_fork_child, METH_NOARGS,
+      "For os.register_at_fork: the child has no link." },
     { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
-    { "die_with_parent", die_with_parent, METH_VARARGS, "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
-    { "stack", stack, METH_VARARGS, "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
+    { "die_with_parent", die_with_parent, METH_VARARGS,
+      "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
+    { "stack", stack, METH_VARARGS,
+      "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -499,7 +504,8 @@ static int exec_module(PyObject *module)
         fail(&err);
         return -1;
     }
-    if (collective_add(module, &s->collective) < 0 || memory_add(module) < 0 || names_add(module) < 0)
+    if (collective_add(module, &s->collective) < 0 || memory_add(module) < 0 ||
+        names_add(module) < 0)
         return -1;
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;

@@ -38,7 +38,8 @@ static void cast_gone(PyObject *capsule)
     discard(PyCapsule_GetPointer(capsule, CAST));
 }
 
-/* Between the lock's release and its taking the limit looks at signals; its end stays that of the whole cast. */
+/* Between the lock's release and its taking the limit looks at signals; its end stays that of the
+ * whole cast. */
 static void cast_resume(struct open_cast *o)
 {
     o->limit = pause_begin(&o->pause, o->limit.seconds);
@@ -66,7 +67,8 @@ static PyObject *cast_open_(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     o->limit = pause_begin(&o->pause, seconds);
     o->until_ns = o->limit.until_ns;
-    if ((comm = comm_open(&c->comms, &c->nccl, &c->driver, device, &id, rank, ranks, &o->limit, &err)))
+    if ((comm = comm_open(&c->comms, &c->nccl, &c->driver, device, &id, rank, ranks, &o->limit,
+                          &err)))
         o->cast = cast_create(comm, rank, root, &o->limit, &err);
     if (pause_end(&o->pause) || !o->cast) {
         discard(o);
@@ -110,7 +112,8 @@ static PyObject *cast_close_(PyObject *module, PyObject *args)
     int well;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "Op", &capsule, &well) || !(o = PyCapsule_GetPointer(capsule, CAST)))
+    if (!PyArg_ParseTuple(args, "Op", &capsule, &well) ||
+        !(o = PyCapsule_GetPointer(capsule, CAST)))
         return NULL;
     cast_resume(o);
     o->failed = o->failed || !well;
@@ -121,8 +124,10 @@ static PyObject *cast_close_(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    { "cast_open", cast_open_, METH_VARARGS, "cast_open(device, id, rank, ranks, root, seconds) -> a cast." },
-    { "cast_bytes", cast_bytes_, METH_VARARGS, "cast_bytes(cast, fd, offset, size, device_pointer or 0)." },
+    { "cast_open", cast_open_, METH_VARARGS,
+      "cast_open(device, id, rank, ranks, root, seconds) -> a cast." },
+    { "cast_bytes", cast_bytes_, METH_VARARGS,
+      "cast_bytes(cast, fd, offset, size, device_pointer or 0)." },
     { "cast_close", cast_close_, METH_VARARGS, "cast_close(cast, well)." },
     { NULL, NULL, 0, NULL },
 };

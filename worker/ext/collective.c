@@ -88,7 +88,8 @@ static PyMethodDef methods[] = {
     { "abort_fd", abort_fd, METH_NOARGS,
       "abort_fd() -> a descriptor that has a byte for each time that a rank has failed." },
     { "abort_now", abort_now, METH_NOARGS, "abort_now(): as the agent asks for it." },
-    { "addresses", addresses, METH_NOARGS, "addresses() -> [(interface, address)] of interfaces that are up." },
+    { "addresses", addresses, METH_NOARGS,
+      "addresses() -> [(interface, address)] of interfaces that are up." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -1,4 +1,5 @@
-/* collective.h - what Python sees of worker/collective/: connections between ranks, checks over them, casts, aborts. */
+/* collective.h - what Python sees of worker/collective/: connections between ranks, checks over
+ * them, casts, aborts. */
 #ifndef WORKER_EXT_COLLECTIVE_H
 #define WORKER_EXT_COLLECTIVE_H
 
@@ -18,8 +19,8 @@ struct collective {
 /* Adds the functions to the module. -1 with a Python exception. */
 MUST_USE int collective_add(PyObject *module, struct collective *c);
 void collective_forked(struct collective *c);
-/* A rank has failed: from any thread, without the interpreter's lock. Aborts our communicators and tells Python's
- * thread. */
+/* A rank has failed: from any thread, without the interpreter's lock. Aborts our communicators and
+ * tells Python's thread. */
 void collective_abort(void *collective);
 
 #endif

@@ -76,7 +76,8 @@ static int list_items(PyObject *v, PyObject **keep, struct slice **item, struct 
     return 0;
 }
 
-static int field_from(PyObject *v, const struct span_field *f, unsigned i, struct held *h, union span_value *out)
+static int field_from(PyObject *v, const struct span_field *f, unsigned i, struct held *h,
+                      union span_value *out)
 {
     switch (f->type) {
     case SPAN_U64:
@@ -93,10 +94,12 @@ static int field_from(PyObject *v, const struct span_field *f, unsigned i, struc
     return -1;
 }
 
-static int fields_from(PyObject *fields, const struct span_info *info, struct held *h, struct span *m)
+static int fields_from(PyObject *fields, const struct span_info *info, struct held *h,
+                       struct span *m)
 {
     for (unsigned i = 0; i < info->n; i++) {
-        PyObject *v = fields ? PyDict_GetItemString(fields, info->field[i].name) : NULL; /* borrowed */
+        /* borrowed */
+        PyObject *v = fields ? PyDict_GetItemString(fields, info->field[i].name) : NULL;
 
         if (!v || v == Py_None) {
             if (info->field[i].type == SPAN_STR || info->field[i].type == SPAN_BYTES)
@@ -186,8 +189,9 @@ PyObject *convert_packet(struct packet *p)
         return NULL;
     }
     if ((fields = convert_fields(&m)))
-        out = Py_BuildValue("sKIKiKN", span_info(m.kind)->name, (unsigned long long)m.cell, (unsigned)m.worker,
-                            (unsigned long long)m.blob, p->blob_fd, (unsigned long long)m.blob_size, fields);
+        out = Py_BuildValue("sKIKiKN", span_info(m.kind)->name, (unsigned long long)m.cell,
+                            (unsigned)m.worker, (unsigned long long)m.blob, p->blob_fd,
+                            (unsigned long long)m.blob_size, fields);
     if (out)
         (void)packet_take_blob(p);
     span_release(&m);

@@ -34,7 +34,8 @@ int tuples_from(PyObject *list, size_t size_of_one, tuple_f f, void **out, size_
     if (rows_make(list, size_of_one, out, n) < 0)
         return -1;
     for (size_t i = 0; i < *n; i++) {
-        PyObject *item = PySequence_GetItem(list, (Py_ssize_t)i), *tuple = item ? PySequence_Tuple(item) : NULL;
+        PyObject *item = PySequence_GetItem(list, (Py_ssize_t)i),
+                 *tuple = item ? PySequence_Tuple(item) : NULL;
         const int rc = tuple ? f(tuple, (char *)*out + i * size_of_one) : -1;
 
         Py_XDECREF(item);
@@ -86,9 +87,10 @@ static PyObject *rows_to(const struct figure *rows, unsigned n)
     PyObject *list = PyList_New((Py_ssize_t)n);
 
     for (unsigned i = 0; list && i < n; i++) {
-        PyObject *row =
-            Py_BuildValue("sKdddKI", coll_name(rows[i].op), (unsigned long long)rows[i].bytes, rows[i].us,
-                          rows[i].algbw, rows[i].busbw, (unsigned long long)rows[i].bad, rows[i].iterations);
+        PyObject *row = Py_BuildValue("sKdddKI", coll_name(rows[i].op),
+                                      (unsigned long long)rows[i].bytes, rows[i].us, rows[i].algbw,
+                                      rows[i].busbw, (unsigned long long)rows[i].bad,
+                                      rows[i].iterations);
 
         if (!row) {
             Py_DECREF(list);
@@ -101,7 +103,9 @@ static PyObject *rows_to(const struct figure *rows, unsigned n)
 
 void job_run(struct job *job, struct transport *t, const struct limit *l)
 {
-    if (t && measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows, &job->err) < 0 &&
+    if (t &&
+        measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows,
+                &job->err) < 0 &&
         !job->err.text[0])
         (void)err_set(&job->err, "failed");
     transport_destroy(t);

@@ -10,7 +10,8 @@
 #include <time.h>
 
 #define TICK_NS 50000000L
-#define QUIET_TICKS 20 /* after a second without a cell the thread sleeps until the next: an idle worker never wakes */
+/* after a second without a cell the thread sleeps until the next: an idle worker never wakes */
+#define QUIET_TICKS 20
 
 static int cond_init_monotonic(pthread_cond_t *cond)
 {
@@ -38,7 +39,8 @@ static struct timespec next_tick(void)
 #else
     clock_gettime(CLOCK_REALTIME, &t);
 #endif
-    t.tv_nsec += TICK_NS - t.tv_nsec % TICK_NS; /* all workers of a node at the same moments: equal lines meet in the merge */
+    /* all workers of a node at the same moments: equal lines meet in the merge */
+    t.tv_nsec += TICK_NS - t.tv_nsec % TICK_NS;
     if (t.tv_nsec >= 1000000000L) {
         t.tv_nsec -= 1000000000L;
         t.tv_sec++;
@@ -51,8 +53,8 @@ int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct 
     memset(f, 0, sizeof *f);
     f->flush = flush;
     f->arg = arg;
-    if (pthread_mutex_init(&f->turn, NULL) != 0 || pthread_mutex_init(&f->lock, NULL) != 0
-        || cond_init_monotonic(&f->wake) != 0)
+    if (pthread_mutex_init(&f->turn, NULL) != 0 || pthread_mutex_init(&f->lock, NULL) != 0 ||
+        cond_init_monotonic(&f->wake) != 0)
         return err_set(err, "no lock for the flusher: %s", strerror(errno));
     return 0;
 }
@@ -60,7 +62,8 @@ int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct 
 bool flusher_stdio_waits(void)
 {
 #ifdef __GLIBC__
-    return __fpending(stdout) > 0; /* a glance without the lock: what another thread is writing now may come later */
+    /* a glance without the lock: what another thread is writing now may come later */
+    return __fpending(stdout) > 0;
 #else
     return true;
 #endif

@@ -11,18 +11,20 @@ struct flusher {
     void (*flush)(void *arg); /* takes the interpreter's lock itself */
     void *arg;
     pthread_t thread;
-    pthread_mutex_t turn;     /* held during a flush; a fork takes it, so that no child is born with a stream's lock held */
-    pthread_mutex_t lock;     /* guards what follows */
+    /* held during a flush; a fork takes it, so that no child is born with a stream's lock held */
+    pthread_mutex_t turn;
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
-    unsigned active;          /* cells that run */
-    bool idle;                /* the thread waits for a cell */
+    unsigned active; /* cells that run */
+    bool idle;       /* the thread waits for a cell */
     bool started;
     bool stopping;
 };
 
 MUST_USE int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct err *err);
 MUST_USE int flusher_start(struct flusher *f, struct err *err);
-/* May be called with the interpreter's lock held only when the thread cannot be waiting for it: release it first. */
+/* May be called with the interpreter's lock held only when the thread cannot be waiting for it:
+ * release it first. */
 void flusher_stop(struct flusher *f);
 void flusher_begin(struct flusher *f);
 void flusher_end(struct flusher *f);

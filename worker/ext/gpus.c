@@ -118,8 +118,10 @@ static PyObject *nccl_id(PyObject *module, PyObject *none)
     (void)none;
     if (gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId", &err);
-    Py_END_ALLOW_THREADS return rc < 0 ? collective_fail(&err) : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
+    Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId",
+                                           &err);
+    Py_END_ALLOW_THREADS return rc < 0 ? collective_fail(&err)
+                                       : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
 }
 
 int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id)
@@ -132,8 +134,9 @@ int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id)
     return 0;
 }
 
-static struct transport *gpu_ring(struct collective *c, int device, const struct nccl_id *id, unsigned rank,
-                                  unsigned ranks, const struct limit *l, struct err *err)
+static struct transport *gpu_ring(struct collective *c, int device, const struct nccl_id *id,
+                                  unsigned rank, unsigned ranks, const struct limit *l,
+                                  struct err *err)
 {
     struct comm *comm = comm_open(&c->comms, &c->nccl, &c->driver, device, id, rank, ranks, l, err);
 
@@ -156,8 +159,8 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
     int device;
     double seconds;
 
-    if (!PyArg_ParseTuple(args, "iy#IIIOdd", &device, &bytes, &n, &rank, &ranks, &job.ops, &size_list, &job.budget,
-                          &seconds) ||
+    if (!PyArg_ParseTuple(args, "iy#IIIOdd", &device, &bytes, &n, &rank, &ranks, &job.ops,
+                          &size_list, &job.budget, &seconds) ||
         gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0 || gpus_id(bytes, n, &id) < 0)
         return NULL;
     if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) == 0) {
@@ -176,8 +179,10 @@ static PyMethodDef methods[] = {
     { "cuda_driver", driver, METH_NOARGS,
       "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
     { "cuda_devices", devices, METH_NOARGS, "cuda_devices() -> [(uuid, name)]." },
-    { "nccl_load", load_nccl, METH_VARARGS, "nccl_load([path]) -> (version, path); OSError where there is none." },
-    { "nccl_id", nccl_id, METH_NOARGS, "nccl_id() -> bytes that the ranks of one communicator are to share." },
+    { "nccl_load", load_nccl, METH_VARARGS,
+      "nccl_load([path]) -> (version, path); OSError where there is none." },
+    { "nccl_id", nccl_id, METH_NOARGS,
+      "nccl_id() -> bytes that the ranks of one communicator are to share." },
     { "check_nccl", check_nccl, METH_VARARGS,
       "check_nccl(device, id, rank, ranks, ops, sizes, budget, seconds) -> (rows, error)." },
     { NULL, NULL, 0, NULL },

@@ -51,7 +51,8 @@ static void wake_close(struct link *l)
     }
 }
 
-/* A worker without its agent has nobody left to talk to, and must not outlive it: no handlers, no clean-up. */
+/* A worker without its agent has nobody left to talk to, and must not outlive it: no handlers, no
+ * clean-up. */
 static void die(void)
 {
     if (getpgrp() == getpid())
@@ -59,8 +60,8 @@ static void die(void)
     _exit(1);
 }
 
-/* As a terminal does it: the main thread's SIGINT (the only one that does not mask it in the first place), and those of
- * the commands that it waits for: system() even ignores its own meanwhile. */
+/* As a terminal does it: the main thread's SIGINT (the only one that does not mask it in the first
+ * place), and those of the commands that it waits for: system() even ignores its own meanwhile. */
 static void send_interrupt(struct link *l)
 {
     l->interrupted = true;
@@ -70,7 +71,8 @@ static void send_interrupt(struct link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
-/* One that comes before its cell has begun, in a worker that is late, counts when it begins: nobody sends another. */
+/* One that comes before its cell has begun, in a worker that is late, counts when it begins: nobody
+ * sends another. */
 static void interrupt(struct link *l, uint64_t cell)
 {
     bool runs = false;
@@ -85,7 +87,8 @@ static void interrupt(struct link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What is done for a cell, on ranks or at home; home is asked for other things meanwhile, which are short. */
+/* What is done for a cell, on ranks or at home; home is asked for other things meanwhile, which are
+ * short. */
 static bool is_cell(const struct packet *p, const struct span *head)
 {
     struct err err = { "" };
@@ -264,7 +267,8 @@ void link_stop(struct link *l)
 
 void link_forked(struct link *l)
 {
-    /* The parent's threads are not here and may have held the lock. The inbox is the parent's; its memory is a copy. */
+    /* The parent's threads are not here and may have held the lock. The inbox is the parent's; its
+     * memory is a copy. */
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->synced, NULL);
     if (l->fd >= 0)

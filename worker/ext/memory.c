@@ -6,18 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* /proc/self/pagemap has a number for each page; its bits are in the kernel's Documentation/admin-guide/mm/pagemap.rst. */
+/* /proc/self/pagemap has a number for each page; its bits are in the kernel's
+ * Documentation/admin-guide/mm/pagemap.rst. */
 #define PAGES_AT_ONCE 1024
-#define PAGE_PRESENT (UINT64_C(1) << 63)
-#define PAGE_SWAPPED (UINT64_C(1) << 62)
-#define PAGE_OF_FILE (UINT64_C(1) << 61)
+#define PAGE_PRESENT  (UINT64_C(1) << 63)
+#define PAGE_SWAPPED  (UINT64_C(1) << 62)
+#define PAGE_OF_FILE  (UINT64_C(1) << 61)
 
 struct memory {
     uintptr_t start, end; /* addresses; end is the first one behind it */
 };
 
-/* Part of the stable ABI since 3.2, though older headers call it deprecated and newer ones don't show it; Py_buffer is
- * part of it only since 3.11. */
+/* Part of the stable ABI since 3.2, though older headers call it deprecated and newer ones don't
+ * show it; Py_buffer is part of it only since 3.11. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 extern int PyObject_AsReadBuffer(PyObject *object, const void **p, Py_ssize_t *n);
@@ -36,12 +37,11 @@ static PyObject *equal(PyObject *module, PyObject *args)
     bool same = false;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &a, &b) || bytes_of(a, &pa, &na) < 0
-        || bytes_of(b, &pb, &nb) < 0)
+    if (!PyArg_ParseTuple(args, "OO", &a, &b) || bytes_of(a, &pa, &na) < 0 ||
+        bytes_of(b, &pb, &nb) < 0)
         return NULL;
     if (na == nb) {
-        Py_BEGIN_ALLOW_THREADS
-        same = na == 0 || memcmp(pa, pb, (size_t)na) == 0;
+        Py_BEGIN_ALLOW_THREADS same = na == 0 || memcmp(pa, pb, (size_t)na) == 0;
         Py_END_ALLOW_THREADS
     }
     return PyBool_FromLong(same);
@@ -64,7 +64,8 @@ static bool is_written(uint64_t page)
     return (page & PAGE_SWAPPED) || ((page & PAGE_PRESENT) && !(page & PAGE_OF_FILE));
 }
 
-/* Appends (start, length), counted from the memory's first byte, of what of these pages belongs to it. */
+/* Appends (start, length), counted from the memory's first byte, of what of these pages belongs to
+ * it. */
 static int add_range(PyObject *list, struct memory m, uintptr_t from, uintptr_t to)
 {
     PyObject *pair;
@@ -78,7 +79,8 @@ static int add_range(PyObject *list, struct memory m, uintptr_t from, uintptr_t 
     return rc;
 }
 
-/* 0: list has the ranges that this process has written; 1: the system does not tell; -1 with an exception. */
+/* 0: list has the ranges that this process has written; 1: the system does not tell; -1 with an
+ * exception. */
 static int list_written(int pagemap, struct memory m, PyObject *list)
 {
     const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), last = (m.end - 1) / size;

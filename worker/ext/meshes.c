@@ -64,7 +64,8 @@ static int peer_from(PyObject *tuple, void *one)
 
     if (!PyArg_ParseTuple(tuple, "Is", &peer->rank, &where))
         return -1;
-    strncpy(peer->where, where, MESH_WHERE - 1); /* what is cut is no address, and that is said; the rest is zeroed */
+    /* what is cut is no address, and that is said; the rest is zeroed */
+    strncpy(peer->where, where, MESH_WHERE - 1);
     return 0;
 }
 
@@ -98,7 +99,8 @@ static PyObject *connect_mesh(PyObject *module, PyObject *args)
     int rc;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OIIOd", &capsule, &self, &attempt, &list, &seconds) || !(m = mesh_of(capsule)))
+    if (!PyArg_ParseTuple(args, "OIIOd", &capsule, &self, &attempt, &list, &seconds) ||
+        !(m = mesh_of(capsule)))
         return NULL;
     if (tuples_from(list, sizeof(struct mesh_peer), peer_from, &peers, &n) == 0) {
         limit = pause_begin(&pause, seconds);
@@ -138,12 +140,13 @@ static PyObject *check_tcp(PyObject *module, PyObject *args)
     double seconds;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOIIOddO", &capsule, &order_list, &at, &job.ops, &size_list, &job.budget, &seconds,
-                          &closed_list) ||
+    if (!PyArg_ParseTuple(args, "OOIIOddO", &capsule, &order_list, &at, &job.ops, &size_list,
+                          &job.budget, &seconds, &closed_list) ||
         !(m = mesh_of(capsule)))
         return NULL;
     if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) < 0 ||
-        numbers_from(order_list, MESH_PEERS_MAX, &order, &ranks) < 0 || pairs_from(closed_list, &closed, &n_closed) < 0)
+        numbers_from(order_list, MESH_PEERS_MAX, &order, &ranks) < 0 ||
+        pairs_from(closed_list, &closed, &n_closed) < 0)
         goto done;
     if (at >= ranks) {
         PyErr_SetString(PyExc_ValueError, "this rank is none of the world's");
@@ -182,7 +185,8 @@ static PyObject *pass(PyObject *module, PyObject *args)
     double seconds;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n, &seconds, &closed_list) ||
+    if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n,
+                          &seconds, &closed_list) ||
         !(m = mesh_of(capsule)))
         return NULL;
     if (n > (Py_ssize_t)sizeof room) {
@@ -223,7 +227,8 @@ static PyMethodDef methods[] = {
     { "mesh_open", open_mesh, METH_VARARGS,
       "mesh_open(address, token) -> listens there for the other ranks of a check, until the object goes." },
     { "mesh_port", port, METH_O, "mesh_port(mesh) -> its port." },
-    { "mesh_strangers", strangers, METH_O, "mesh_strangers(mesh) -> how many connections were turned away, when all are met." },
+    { "mesh_strangers", strangers, METH_O,
+      "mesh_strangers(mesh) -> how many connections were turned away, when all are met." },
     { "mesh_connect", connect_mesh, METH_VARARGS,
       "mesh_connect(mesh, self, attempt, [(rank, 'address:port')], seconds) -> [(rank, why not to it, why not from "
       "it)]." },

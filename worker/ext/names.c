@@ -1,11 +1,11 @@
-/* In C, since a rank asks around every cell: IPython's own names (_i1, _1, …) grow with each of them, and a loop in Python over
- * a thousand takes as long as a short cell. */
+/* In C, since a rank asks around every cell: IPython's own names (_i1, _1, …) grow with each of
+ * them, and a loop in Python over a thousand takes as long as a short cell. */
 #include "worker/ext/names.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MEMBERS 16    /* of a container, by which it is known again */
+#define MEMBERS  16   /* of a container, by which it is known again */
 #define TEXT_MAX 4096 /* characters or bytes of a text that may be kept */
 
 static bool is_digit(Py_UCS4 c)
@@ -37,10 +37,12 @@ static bool is_own(PyObject *name)
     c = char_at(name, 2);
     if (first == 'i' && (c == 0 || is_digit(c) || c == 'i'))
         return true;
-    return c == 'h' && char_at(name, 3) == 0 && (first == 'i' || first == 'o' || first == 'd' || first == 's');
+    return c == 'h' && char_at(name, 3) == 0 &&
+           (first == 'i' || first == 'o' || first == 'd' || first == 's');
 }
 
-/* The next name that the user may have given, and its value; false: there is none. Both are borrowed. */
+/* The next name that the user may have given, and its value; false: there is none. Both are
+ * borrowed. */
 static bool next_name(PyObject *names, Py_ssize_t *at, PyObject **name, PyObject **value)
 {
     while (PyDict_Next(names, at, name, value)) {
@@ -55,8 +57,9 @@ static uint64_t mix(uint64_t hash, const void *p)
     return (hash ^ (uint64_t)(uintptr_t)p) * UINT64_C(0x100000001b3);
 }
 
-/* What tells a value from another one that stands at the same place later: of a container its length and its first members, of
- * a text all of it. Its hash can't fail, and is computed once for each text. */
+/* What tells a value from another one that stands at the same place later: of a container its
+ * length and its first members, of a text all of it. Its hash can't fail, and is computed once for
+ * each text. */
 static uint64_t face_of(PyObject *value)
 {
     uint64_t hash = mix(mix(UINT64_C(0xcbf29ce484222325), value), Py_TYPE(value));
@@ -93,19 +96,22 @@ static bool is_container(PyObject *value)
     return PyDict_Check(value) || PyList_Check(value) || PyTuple_Check(value);
 }
 
-/* Numbers, short texts and the like: nothing else can stand where they do while they are kept, and they keep nothing alive. */
+/* Numbers, short texts and the like: nothing else can stand where they do while they are kept, and
+ * they keep nothing alive. */
 static bool is_small(PyObject *value)
 {
-    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) && !is_large_text(value) && !PyByteArray_Check(value);
+    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) && !is_large_text(value) &&
+           !PyByteArray_Check(value);
 }
 
-/* A weak reference where there can be one, else a number. Values of which there is none, and that are small, go into kept. NULL
- * with an exception. */
+/* A weak reference where there can be one, else a number. Values of which there is none, and that
+ * are small, go into kept. NULL with an exception. */
 static PyObject *mark_of(PyObject *value, PyObject *kept)
 {
     PyObject *mark = NULL;
 
-    if (!is_container(value) && !is_large_text(value) && !PyLong_CheckExact(value) && !PyUnicode_CheckExact(value) && !PyFloat_CheckExact(value)) {
+    if (!is_container(value) && !is_large_text(value) && !PyLong_CheckExact(value) &&
+        !PyUnicode_CheckExact(value) && !PyFloat_CheckExact(value)) {
         mark = PyWeakref_NewRef(value, NULL);
         if (mark || !PyErr_ExceptionMatches(PyExc_TypeError))
             return mark;
@@ -164,7 +170,9 @@ static PyObject *rebound(PyObject *module, PyObject *args)
     Py_ssize_t at = 0;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!(O!O!)", &PyDict_Type, &names, &PyDict_Type, &before, &PyList_Type, &kept) || !(found = PyList_New(0)))
+    if (!PyArg_ParseTuple(args, "O!(O!O!)", &PyDict_Type, &names, &PyDict_Type, &before,
+                          &PyList_Type, &kept) ||
+        !(found = PyList_New(0)))
         return NULL;
     while (next_name(names, &at, &name, &value)) {
         PyObject *mark = PyDict_GetItemWithError(before, name); /* borrowed */
@@ -181,7 +189,8 @@ static PyObject *rebound(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
     { "marks", marks, METH_VARARGS,
       "marks(namespace) -> what rebound() takes: which object each of the user's names has. It keeps nothing large alive." },
-    { "rebound", rebound, METH_VARARGS, "rebound(namespace, marks) -> the names that are new, or have another object than then." },
+    { "rebound", rebound, METH_VARARGS,
+      "rebound(namespace, marks) -> the names that are new, or have another object than then." },
     { NULL, NULL, 0, NULL },
 };
 

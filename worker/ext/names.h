@@ -1,4 +1,5 @@
-/* names.h - marks() and rebound() of cellspan._link: which names of a namespace a piece of code has bound. */
+/* names.h - marks() and rebound() of cellspan._link: which names of a namespace a piece of code has
+ * bound. */
 #ifndef WORKER_EXT_NAMES_H
 #define WORKER_EXT_NAMES_H
 

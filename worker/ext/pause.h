@@ -1,4 +1,5 @@
-/* pause.h - C code that waits without the interpreter's lock, and looks at signals now and then as Python would. */
+/* pause.h - C code that waits without the interpreter's lock, and looks at signals now and then as
+ * Python would. */
 #ifndef WORKER_EXT_PAUSE_H
 #define WORKER_EXT_PAUSE_H
 

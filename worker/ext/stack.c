@@ -13,7 +13,8 @@
 
 #define FRAMES_MAX 24 /* what comes below is the interpreter's */
 
-/* A signal handler takes no argument of ours: this is the one place where a variable of the file is needed. */
+/* A signal handler takes no argument of ours: this is the one place where a variable of the file is
+ * needed. */
 static volatile sig_atomic_t stack_fd = -1;
 
 static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };

@@ -1,4 +1,5 @@
-/* packet.c - see packet.h. The tag stands in an iovec of its own, so that no message is copied to make room for it. */
+/* packet.c - see packet.h. The tag stands in an iovec of its own, so that no message is copied to
+ * make room for it. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -29,10 +30,10 @@
 #endif
 
 #define TAG_INLINE 0
-#define TAG_MEMFD 1
-#define FDS_MAX 2u   /* that a packet may carry */
-#define FDS_ROOM 8u  /* that we take off the socket, to close those too many */
-#define RETRIES 5000 /* of 1 ms */
+#define TAG_MEMFD  1
+#define FDS_MAX    2u   /* that a packet may carry */
+#define FDS_ROOM   8u   /* that we take off the socket, to close those too many */
+#define RETRIES    5000 /* of 1 ms */
 
 #define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message beside its tag */
 
@@ -89,7 +90,8 @@ static bool is_blocking(int fd)
     return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Linux counts descriptors that are on the way, for all of a user's processes together; they become fewer as peers read. */
+/* Linux counts descriptors that are on the way, for all of a user's processes together; they become
+ * fewer as peers read. */
 static bool too_many_on_the_way(int fd, int *tries)
 {
     const struct timespec ms = { 0, 1000000 };
@@ -129,8 +131,8 @@ static int send_packet(int fd, char tag, const void *p, size_t n, const struct f
     return errno == EWOULDBLOCK ? EAGAIN : errno;
 }
 
-/* The message in a memory file. It is not made for a socket that would block anyhow. Returns as send_packet, or -1 with
- * *err set. */
+/* The message in a memory file. It is not made for a socket that would block anyhow. Returns as
+ * send_packet, or -1 with *err set. */
 static int send_large(int fd, const void *msg, size_t n, const struct fds *blob, struct err *err)
 {
     struct pollfd ready = { fd, POLLOUT, 0 };
@@ -157,13 +159,17 @@ static int check_blob(const struct span *m, int blob_fd, struct err *err)
     uint64_t size = 0;
 
     if (m->blob == 0 || m->blob_size == 0)
-        return blob_fd < 0 ? 0 : err_set(err, "a message came with a blob that its header does not have");
+        return blob_fd < 0
+                   ? 0
+                   : err_set(err, "a message came with a blob that its header does not have");
     if (blob_fd < 0)
         return err_set(err, "a message came without the blob that its header has");
     if (blob_check(blob_fd, &size, err) < 0)
         return -1;
-    return size == m->blob_size ? 0 : err_set(err, "a blob has %llu bytes, the message's header says %llu",
-                                              (unsigned long long)size, (unsigned long long)m->blob_size);
+    return size == m->blob_size
+               ? 0
+               : err_set(err, "a blob has %llu bytes, the message's header says %llu",
+                         (unsigned long long)size, (unsigned long long)m->blob_size);
 }
 
 int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err)
@@ -173,7 +179,8 @@ int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err)
     int rc = EMSGSIZE;
 
     if (n > PACKET_MESSAGE_MAX)
-        return err_set(err, "a message of %zu bytes: the most is %llu", n, (unsigned long long)PACKET_MESSAGE_MAX);
+        return err_set(err, "a message of %zu bytes: the most is %llu", n,
+                       (unsigned long long)PACKET_MESSAGE_MAX);
     if (span_peek(&m, msg, n, err) < 0 || check_blob(&m, blob_fd, err) < 0)
         return -1;
     if (n <= INLINE_MAX)
@@ -183,7 +190,8 @@ int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err)
     if (rc == EAGAIN)
         return 1;
     if (rc > 0)
-        return err_set(err, "%s", rc == EPIPE || rc == ECONNRESET ? "the peer is gone" : strerror(rc));
+        return err_set(err, "%s",
+                       rc == EPIPE || rc == ECONNRESET ? "the peer is gone" : strerror(rc));
     return rc;
 }
 
@@ -201,7 +209,8 @@ static void collect(struct msghdr *h, struct fds *fds)
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
-        for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0) && fds->n < FDS_ROOM; at += sizeof(int)) {
+        for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0) && fds->n < FDS_ROOM;
+             at += sizeof(int)) {
             memcpy(&fds->fd[fds->n], CMSG_DATA(c) + at, sizeof(int));
             if (!MSG_CMSG_CLOEXEC && fd_cloexec(fds->fd[fds->n]) < 0)
                 (void)0; /* it stays open over an exec then: no reason to lose the message */
@@ -221,7 +230,9 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
 {
     struct iovec iov[2] = { { &a->tag, 1 }, { a->p, INLINE_MAX } };
     union control control;
-    struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes,
+    struct msghdr h = { .msg_iov = iov,
+                        .msg_iovlen = 2,
+                        .msg_control = control.bytes,
                         .msg_controllen = sizeof control.bytes };
     ssize_t n;
 
@@ -231,7 +242,8 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return PACKET_NONE;
-    if (n < 0 && errno != ECONNRESET) /* that is an end too: of a peer that had not read everything */
+    /* that is an end too: of a peer that had not read everything */
+    if (n < 0 && errno != ECONNRESET)
         return (enum packet_got)err_set(err, "%s", strerror(errno));
     if (n >= 0) /* an empty packet looks like the end, and may bring descriptors all the same */
         collect(&h, &a->fds);
@@ -239,8 +251,10 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
         return PACKET_END;
     a->n = (size_t)n - 1;
     if (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-        return (enum packet_got)err_set(err, "a packet is longer than %u bytes, or has too many descriptors",
-                                        PACKET_INLINE_MAX);
+        return (
+            enum packet_got)err_set(err,
+                                    "a packet is longer than %u bytes, or has too many descriptors",
+                                    PACKET_INLINE_MAX);
     return PACKET_GOT;
 }
 
@@ -256,8 +270,10 @@ static int open_large(struct arrival *a, struct packet *p, struct err *err)
     if (blob_check(a->fds.fd[0], &size, err) < 0)
         return -1;
     if (size != said || size > PACKET_MESSAGE_MAX)
-        return err_set(err, "a message's memory file has %llu bytes, its packet says %llu, the most is %llu",
-                       (unsigned long long)size, (unsigned long long)said, (unsigned long long)PACKET_MESSAGE_MAX);
+        return err_set(
+            err, "a message's memory file has %llu bytes, its packet says %llu, the most is %llu",
+            (unsigned long long)size, (unsigned long long)said,
+            (unsigned long long)PACKET_MESSAGE_MAX);
     if (!(p->p = malloc(size > 0 ? (size_t)size : 1)))
         return err_set(err, "out of memory for a message of %llu bytes", (unsigned long long)size);
     p->n = (size_t)size;

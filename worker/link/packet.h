@@ -1,5 +1,6 @@
-/* packet.h - a message as one SOCK_SEQPACKET packet between agent and worker; protocol/README.md, "Packets".
- * No event loop and no Python in here: the agent's loop and the extension's I/O thread both use it. */
+/* packet.h - a message as one SOCK_SEQPACKET packet between agent and worker; protocol/README.md,
+ * "Packets". No event loop and no Python in here: the agent's loop and the extension's I/O thread
+ * both use it. */
 #ifndef WORKER_LINK_PACKET_H
 #define WORKER_LINK_PACKET_H
 
@@ -9,11 +10,12 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define PACKET_INLINE_MAX 65536u                  /* bytes of a packet with its tag; longer messages go in a memfd */
-#define PACKET_MESSAGE_MAX (UINT64_C(300) << 20)  /* bytes of a message */
+/* bytes of a packet with its tag; longer messages go in a memfd */
+#define PACKET_INLINE_MAX  65536u
+#define PACKET_MESSAGE_MAX (UINT64_C(300) << 20) /* bytes of a message */
 
 struct packet {
-    char *p;     /* owned: the message's bytes */
+    char *p; /* owned: the message's bytes */
     size_t n;
     int blob_fd; /* owned; -1: none came */
 };
@@ -24,22 +26,22 @@ enum packet_got {
     PACKET_ERROR = -1, /* the peer sent nonsense, or the socket failed: close it */
     PACKET_NONE = 0,   /* nothing there now (nonblocking sockets) */
     PACKET_GOT = 1,
-    PACKET_END = 2,    /* the peer is gone */
+    PACKET_END = 2, /* the peer is gone */
 };
 
 /* A connected pair, both ends close-on-exec, with room for packets of PACKET_INLINE_MAX. */
 MUST_USE int packet_pair(int fd[2], struct err *err);
 
-/* Sends one message (it starts with a span's header). blob_fd is borrowed; -1: none; it must be there, with as many
- * bytes as the header says and sealed, if, and only if, the header's blob and blob_size are not 0. Returns 0; 1: would
- * block (nothing was sent; wait for POLLOUT and try again); -1: *err says why. A peer that is gone is -1, never a
- * SIGPIPE. */
+/* Sends one message (it starts with a span's header). blob_fd is borrowed; -1: none; it must be
+ * there, with as many bytes as the header says and sealed, if, and only if, the header's blob and
+ * blob_size are not 0. Returns 0; 1: would block (nothing was sent; wait for POLLOUT and try
+ * again); -1: *err says why. A peer that is gone is -1, never a SIGPIPE. */
 MUST_USE int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err);
 
-/* Takes one packet. *p is filled only for PACKET_GOT, and is then the caller's to release: its header and its blob
- * have been checked, its fields not (span_decode does). */
+/* Takes one packet. *p is filled only for PACKET_GOT, and is then the caller's to release: its
+ * header and its blob have been checked, its fields not (span_decode does). */
 enum packet_got packet_recv(int fd, struct packet *p, struct err *err);
-void packet_release(struct packet *p); /* frees, closes, leaves an empty one */
+void packet_release(struct packet *p);  /* frees, closes, leaves an empty one */
 int packet_take_blob(struct packet *p); /* the blob's descriptor, now the caller's; -1: none */
 
 #endif

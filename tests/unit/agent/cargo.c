@@ -1,4 +1,5 @@
-/* Real agents and the blobs between them: what waits for one, what does not, and a chain of three over tcp. */
+/* Real agents and the blobs between them: what waits for one, what does not, and a chain of three
+ * over tcp. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include "tests/unit/agent/lan.h"
 #include "tests/unit/tap.h"
 
-#define ALL   0xffffffffu
+#define ALL    0xffffffffu
 #define LONGER (2 * SPAN_CHUNK_WINDOW)
-#define CHUNK (512u << 10) /* of those that the kernel sends here */
+#define CHUNK  (512u << 10) /* of those that the kernel sends here */
 
 static struct span about(enum span_kind kind, uint64_t blob, uint64_t size)
 {
@@ -55,19 +56,24 @@ static void letters_wait_for_their_blob(struct kernel *k, const char *bytes)
     bind_to(k, 1, 8, 50, 600000);
     kernel_run(k, 1, 9, "out later");
     kernel_send(k, NULL, 0, &port);
-    ok(kernel_until(k, SPAN_PORT, 0) && !kernel_told(k, "1<"), "what rides on a blob waits for it; the agent does not");
+    ok(kernel_until(k, SPAN_PORT, 0) && !kernel_told(k, "1<"),
+       "what rides on a blob waits for it; the agent does not");
     m = chunk_of(bytes, 50, 600000, 0);
     kernel_send(k, NULL, 0, &m);
-    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == CHUNK && k->last.v[F_TAKEN_TO].u64 == ALL,
+    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == CHUNK &&
+           k->last.v[F_TAKEN_TO].u64 == ALL,
        "a chunk is answered");
     m = chunk_of(bytes, 50, 600000, CHUNK);
     kernel_send(k, NULL, 0, &m);
-    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == 600000, "and the last one");
+    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == 600000,
+       "and the last one");
     ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0, "then all is held");
-    ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "1<blob 50 of 600000: bbbbbbbb"), "the bytes arrive");
+    ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "1<blob 50 of 600000: bbbbbbbb"),
+       "the bytes arrive");
     ok(kernel_told(k, "later"), "and what stood behind them");
     expect(k, 50, 600000, 3);
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0, "what is there is not expected");
+    ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0,
+       "what is there is not expected");
 }
 
 static void a_window_and_no_more(struct kernel *k)
@@ -84,10 +90,12 @@ static void a_window_and_no_more(struct kernel *k)
     ship.v[F_SHIP_TO].u64 = taken.v[F_TAKEN_TO].u64 = ALL;
     ship.v[F_SHIP_THROUGH].u64 = 1;
     kernel_send(k, NULL, 0, &ship);
-    for (int round = 0; round < 3; round++) { /* each answer that is quick lets more go: 2, 4, and 8 MiB */
+    /* each answer that is quick lets more go: 2, 4, and 8 MiB */
+    for (int round = 0; round < 3; round++) {
         for (; next < left[round] * SPAN_CHUNK_MAX && good; next += SPAN_CHUNK_MAX)
             good = kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == next &&
-                   k->last.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX && k->last.v[F_CHUNK_DATA].s.p[77] == 'b';
+                   k->last.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX &&
+                   k->last.v[F_CHUNK_DATA].s.p[77] == 'b';
         taken.v[F_TAKEN_BYTES].u64 = had[round] * SPAN_CHUNK_MAX;
         if (round < 2)
             kernel_send(k, NULL, 0, &taken);
@@ -96,7 +104,8 @@ static void a_window_and_no_more(struct kernel *k)
     kernel_forget(k);
     kernel_listen(k, 200);
     ok(!kernel_told(k, "CHUNK"), "a window at most without an answer");
-    taken.v[F_TAKEN_BYTES].u64 = LONGER - SPAN_CHUNK_MAX; /* the receiver has more than was sent: from somebody else */
+    /* the receiver has more than was sent: from somebody else */
+    taken.v[F_TAKEN_BYTES].u64 = LONGER - SPAN_CHUNK_MAX;
     kernel_send(k, NULL, 0, &taken);
     ok(kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == LONGER - SPAN_CHUNK_MAX,
        "what the receiver has is left out");
@@ -120,14 +129,16 @@ static void a_blob_that_does_not_come(struct kernel *k)
     drop.v[F_DROP_BLOBS].s = slice_of(&number, 8);
     kernel_forget(k);
     kernel_send(k, NULL, 0, &drop);
-    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 51 of 0: "), "after DROP the message comes without");
+    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 51 of 0: "),
+       "after DROP the message comes without");
     expect(k, 52, UINT64_C(1) << 52, ALL);
     ok(kernel_until(k, SPAN_HELD, 0) &&
            memmem(k->last.v[F_HELD_ERROR].s.p, k->last.v[F_HELD_ERROR].s.n, "has no room for", 15),
        "what does not fit is refused");
     kernel_forget(k);
     bind_to(k, 1, 8, 52, UINT64_C(1) << 52);
-    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 52 of 0: "), "and its message comes without");
+    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 52 of 0: "),
+       "and its message comes without");
 }
 
 static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, const char *bytes)
@@ -141,14 +152,17 @@ static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, 
     kernel_run(k, rank, 30, "out wrong");
     kernel_forget(k);
     kernel_send(k, &rank, 1, &m);
-    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 30 && slice_is(k->last.v[F_DONE_STATUS].s, "error"),
+    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 30 &&
+           slice_is(k->last.v[F_DONE_STATUS].s, "error"),
        "a cell that waits for its variables is interrupted at once");
     ok(k->last.v[F_DONE_FLAGS].u64 & DONE_UNBOUND, "and says that it lacks them");
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 60 && k->last.v[F_HELD_ERROR].s.n > 0, "which need not come");
+    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 60 && k->last.v[F_HELD_ERROR].s.n > 0,
+       "which need not come");
     m = chunk_of(bytes, 60, 1000, 0);
     kernel_send(k, NULL, 0, &m);
     kernel_run(k, rank, 31, "out right");
-    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 31 && kernel_told(k, "right") && !kernel_told(k, "wrong"),
+    ok(kernel_until(k, SPAN_DONE, rank) && k->last.cell == 31 && kernel_told(k, "right") &&
+           !kernel_told(k, "wrong"),
        "it never runs; the next one does");
     ok(!kernel_told(k, "blob 60 "), "without the variables");
     expect(k, 61, 1000, ALL);
@@ -189,7 +203,8 @@ static void link_of(struct lan *l, uint32_t giver, uint32_t taker)
     m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoint);
     m.v[F_DIAL_KEY].s = slice_of(k.public, KEY_SIZE);
     lan_tell(l, taker, taker, &m);
-    ok(lan_until(l, SPAN_DIALED, taker) && l->last.v[F_DIALED_ERROR].s.n == 0, "node %u dials node %u", taker, giver);
+    ok(lan_until(l, SPAN_DIALED, taker) && l->last.v[F_DIALED_ERROR].s.n == 0,
+       "node %u dials node %u", taker, giver);
 }
 
 static void expect_at(struct lan *l, uint32_t node, uint64_t size, uint64_t from)
@@ -253,7 +268,8 @@ static void three_in_a_chain(const char *bytes, uint64_t size)
     ship_from(&l, 3, size, ALL, true);
     ok(reads_back(&l, bytes, size), "with the bytes that the first got");
     ship_from(&l, 1, size, 3, false);
-    ok(lan_until(&l, SPAN_OPENED, 1) && l.last.v[F_OPENED_NODE].u64 == 3 && l.last.v[F_OPENED_ERROR].s.n > 0,
+    ok(lan_until(&l, SPAN_OPENED, 1) && l.last.v[F_OPENED_NODE].u64 == 3 &&
+           l.last.v[F_OPENED_ERROR].s.n > 0,
        "where there is no link, the giver says so");
     lan_close(&l);
 }

@@ -15,13 +15,15 @@
 #include "tests/unit/agent/must.h"
 
 #define LIMIT_MS 60000
-#define NODE 5u /* the number that WELCOME gives */
+#define NODE     5u /* the number that WELCOME gives */
 
 static void start_agent(struct kernel *k, const char *self, bool home, const char *endpoint)
 {
     char path[512];
-    const char *const argv[] = { agent_path(path, sizeof path), "--connect", endpoint, "--node", "here",
-                                 home ? "--python" : NULL, self, NULL };
+    const char *const argv[] = {
+        agent_path(path, sizeof path), "--connect", endpoint, "--node", "here",
+        home ? "--python" : NULL,      self,        NULL
+    };
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
 
@@ -90,7 +92,9 @@ void kernel_send(struct kernel *k, const uint32_t *workers, size_t n, const stru
     must(span_encode(m, &msg, &err) == 0, err.text);
     must(zmq_send(k->router, k->identity, k->identity_size, ZMQ_SNDMORE) >= 0, "send");
     must(route_add(&route, NODE, workers, n) == 0, "memory");
-    must(zmq_send(k->router, route.p, route.n, ZMQ_SNDMORE) >= 0 && zmq_send(k->router, msg.p, msg.n, 0) >= 0, "send");
+    must(zmq_send(k->router, route.p, route.n, ZMQ_SNDMORE) >= 0 &&
+             zmq_send(k->router, msg.p, msg.n, 0) >= 0,
+         "send");
     buf_release(&route);
     buf_release(&msg);
 }
@@ -104,7 +108,9 @@ void kernel_say(struct kernel *k, uint32_t worker, enum span_kind kind)
 
 void kernel_run(struct kernel *k, uint32_t worker, uint64_t cell, const char *script)
 {
-    struct span m = { .kind = worker == SPAN_WORKER_HOME ? SPAN_REQUEST : SPAN_RUN, .cell = cell, .blob = cell };
+    struct span m = { .kind = worker == SPAN_WORKER_HOME ? SPAN_REQUEST : SPAN_RUN,
+                      .cell = cell,
+                      .blob = cell };
 
     if (worker == SPAN_WORKER_HOME)
         m.v[F_REQUEST_CONTENT].s = slice_text(script);
@@ -146,7 +152,9 @@ static void write_story(struct kernel *k)
     if (m->kind == SPAN_LINES) {
         k->lines_size += m->v[F_LINES_DATA].s.n;
         rc = buf_addf(&k->story, "%llu%s<", (unsigned long long)m->v[F_LINES_STREAM].u64,
-                      m->v[F_LINES_FLAGS].u64 == 1 ? "~" : m->v[F_LINES_FLAGS].u64 == 2 ? "%" : "");
+                      m->v[F_LINES_FLAGS].u64 == 1   ? "~"
+                      : m->v[F_LINES_FLAGS].u64 == 2 ? "%"
+                                                     : "");
         if (rc == 0)
             rc = buf_add_slice(&k->story, m->v[F_LINES_DATA].s);
         must(rc == 0 && buf_add_text(&k->story, ">") == 0, "memory");

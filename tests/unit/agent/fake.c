@@ -120,7 +120,8 @@ static void await(struct fake *f, enum span_kind kind, struct packet *p, struct 
 {
     struct err err = { "" };
 
-    if (packet_recv(f->link, p, &err) != PACKET_GOT || span_decode(m, p->p, p->n, &err) < 0 || m->kind != kind) {
+    if (packet_recv(f->link, p, &err) != PACKET_GOT || span_decode(m, p->p, p->n, &err) < 0 ||
+        m->kind != kind) {
         fprintf(stderr, "wanted kind %d: %s\n", kind, err.text);
         _exit(72);
     }
@@ -166,7 +167,8 @@ static void make_blob(struct fake *f, long n)
     f->blob_fd = blob_create("fake", &err);
     f->blob_size = (uint64_t)n;
     memset(p, 'b', (size_t)n);
-    if (f->blob_fd < 0 || blob_write(f->blob_fd, p, (size_t)n, 0, &err) < 0 || blob_seal(f->blob_fd, &err) < 0)
+    if (f->blob_fd < 0 || blob_write(f->blob_fd, p, (size_t)n, 0, &err) < 0 ||
+        blob_seal(f->blob_fd, &err) < 0)
         die("blob");
     free(p);
 }
@@ -226,24 +228,43 @@ static void run_line(struct fake *f, char *line)
     number = arg ? strtol(arg, NULL, 10) : 0;
     if (arg)
         unescape(arg);
-    if (strcmp(line, "out") == 0) write_all(1, arg, strlen(arg));
-    else if (strcmp(line, "err") == 0) write_all(2, arg, strlen(arg));
-    else if (strcmp(line, "flood") == 0) flood((size_t)number);
-    else if (strcmp(line, "pub") == 0) publish(f, arg);
-    else if (strcmp(line, "sync") == 0) sync_pipes(f);
-    else if (strcmp(line, "sleep") == 0) nap(number);
-    else if (strcmp(line, "oom") == 0) f->raised = "{\"ename\":\"OutOfMemoryError\",\"evalue\":\"CUDA out of memory.\",\"traceback\":[\"a\"]}";
-    else if (strcmp(line, "exit") == 0) _exit((int)number);
-    else if (strcmp(line, "kill") == 0) raise((int)number);
-    else if (strcmp(line, "close") == 0) close(f->link);
-    else if (strcmp(line, "blob") == 0) make_blob(f, number);
-    else if (strcmp(line, "nonsense") == 0) (void)!send(f->link, "\7nonsense", 9, 0);
-    else if (strcmp(line, "child") == 0 || strcmp(line, "daemon") == 0) leave_child(line[0] == 'd');
-    else if (strcmp(line, "listen") == 0 || strcmp(line, "connect") == 0) tcp((int)number, line[0] == 'l');
-    else if (strcmp(line, "cut") == 0) wait_for_cut(f);
-    else if (strcmp(line, "stuck") == 0) wait_for_stacks();
-    else if (strcmp(line, "stacks") == 0) signal(SIGRTMIN + 3, on_stack_signal);
-    else if (strcmp(line, "env") == 0) dprintf(1, "%s\n", getenv(arg) ? getenv(arg) : "(none)");
+    if (strcmp(line, "out") == 0)
+        write_all(1, arg, strlen(arg));
+    else if (strcmp(line, "err") == 0)
+        write_all(2, arg, strlen(arg));
+    else if (strcmp(line, "flood") == 0)
+        flood((size_t)number);
+    else if (strcmp(line, "pub") == 0)
+        publish(f, arg);
+    else if (strcmp(line, "sync") == 0)
+        sync_pipes(f);
+    else if (strcmp(line, "sleep") == 0)
+        nap(number);
+    else if (strcmp(line, "oom") == 0)
+        f->raised =
+            "{\"ename\":\"OutOfMemoryError\",\"evalue\":\"CUDA out of memory.\",\"traceback\":[\"a\"]}";
+    else if (strcmp(line, "exit") == 0)
+        _exit((int)number);
+    else if (strcmp(line, "kill") == 0)
+        raise((int)number);
+    else if (strcmp(line, "close") == 0)
+        close(f->link);
+    else if (strcmp(line, "blob") == 0)
+        make_blob(f, number);
+    else if (strcmp(line, "nonsense") == 0)
+        (void)!send(f->link, "\7nonsense", 9, 0);
+    else if (strcmp(line, "child") == 0 || strcmp(line, "daemon") == 0)
+        leave_child(line[0] == 'd');
+    else if (strcmp(line, "listen") == 0 || strcmp(line, "connect") == 0)
+        tcp((int)number, line[0] == 'l');
+    else if (strcmp(line, "cut") == 0)
+        wait_for_cut(f);
+    else if (strcmp(line, "stuck") == 0)
+        wait_for_stacks();
+    else if (strcmp(line, "stacks") == 0)
+        signal(SIGRTMIN + 3, on_stack_signal);
+    else if (strcmp(line, "env") == 0)
+        dprintf(1, "%s\n", getenv(arg) ? getenv(arg) : "(none)");
 }
 
 static void run(struct fake *f, struct slice script)
@@ -281,19 +302,32 @@ static void bound(const struct span *m, int fd)
 
     if (fd >= 0)
         (void)!pread(fd, start, 8, 0);
-    dprintf(1, "blob %llu of %llu: %s\n", (unsigned long long)m->blob, (unsigned long long)m->blob_size, start);
+    dprintf(1, "blob %llu of %llu: %s\n", (unsigned long long)m->blob,
+            (unsigned long long)m->blob_size, start);
 }
 
 static void handle(struct fake *f, const struct span *m, int blob_fd)
 {
     f->blob = m->blob;
     switch ((int)m->kind) {
-    case SPAN_REQUEST: run(f, m->v[F_REQUEST_CONTENT].s); answer(f, SPAN_REPLY, m->cell); break;
-    case SPAN_RUN: run(f, m->v[F_RUN_CODE].s); answer(f, SPAN_DONE, m->cell); break;
-    case SPAN_BIND: bound(m, blob_fd); break;
-    case SPAN_EXIT: _exit(0);
-    case SPAN_INTERRUPT: dprintf(1, "interrupted\n"); break;
-    default: break;
+    case SPAN_REQUEST:
+        run(f, m->v[F_REQUEST_CONTENT].s);
+        answer(f, SPAN_REPLY, m->cell);
+        break;
+    case SPAN_RUN:
+        run(f, m->v[F_RUN_CODE].s);
+        answer(f, SPAN_DONE, m->cell);
+        break;
+    case SPAN_BIND:
+        bound(m, blob_fd);
+        break;
+    case SPAN_EXIT:
+        _exit(0);
+    case SPAN_INTERRUPT:
+        dprintf(1, "interrupted\n");
+        break;
+    default:
+        break;
     }
 }
 
@@ -332,7 +366,10 @@ static ssize_t take_order(int link, struct ordered *o, char *p, size_t size)
         struct cmsghdr align;
     } control;
     struct iovec iov = { p, size };
-    struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control };
+    struct msghdr h = { .msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control };
     const ssize_t n = recvmsg(link, &h, 0);
 
     if (n > 0 && CMSG_FIRSTHDR(&h))
@@ -345,8 +382,7 @@ static void set_env(const char *json)
     json_t *object = json_loads(json, 0, NULL), *value;
     const char *name;
 
-    json_object_foreach(object, name, value)
-        setenv(name, json_string_value(value), 1);
+    json_object_foreach(object, name, value) setenv(name, json_string_value(value), 1);
     json_decref(object);
 }
 

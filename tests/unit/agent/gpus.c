@@ -1,4 +1,5 @@
-/* The agent and its GPUs: a real agent, a real process that asks the driver, a double of the driver. */
+/* The agent and its GPUs: a real agent, a real process that asks the driver, a double of the
+ * driver. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 
 #define WINDOW (1u << 20)
 
-static void start_ranks(struct kernel *k, const char *self, uint32_t first, unsigned n, unsigned gpus, bool share)
+static void start_ranks(struct kernel *k, const char *self, uint32_t first, unsigned n,
+                        unsigned gpus, bool share)
 {
     struct span m = { .kind = SPAN_START };
     uint32_t workers[64], ranks[64];
@@ -68,17 +70,20 @@ static bool was_late(struct slice s)
     return says(s, "does not answer");
 }
 
-static void gone(struct kernel *k, uint32_t worker, const char *script, const char *gpu, const char *name)
+static void gone(struct kernel *k, uint32_t worker, const char *script, const char *gpu,
+                 const char *name)
 {
     kernel_run(k, worker, 4, script);
     ok(kernel_until(k, SPAN_EXITED, worker), "it ends");
-    if (!ok(gpu[0] ? says(k->last.v[F_EXITED_GPU].s, gpu) : k->last.v[F_EXITED_GPU].s.n == 0, "%s", name))
+    if (!ok(gpu[0] ? says(k->last.v[F_EXITED_GPU].s, gpu) : k->last.v[F_EXITED_GPU].s.n == 0, "%s",
+            name))
         diag("  %.*s", SLICE_ARG(k->last.v[F_EXITED_GPU].s));
 }
 
 static void refused(struct kernel *k, uint32_t worker, const char *why, const char *name)
 {
-    ok(kernel_until(k, SPAN_EXITED, worker) && k->last.v[F_EXITED_CODE].u64 == 2, "worker %u is refused", worker);
+    ok(kernel_until(k, SPAN_EXITED, worker) && k->last.v[F_EXITED_CODE].u64 == 2,
+       "worker %u is refused", worker);
     if (!ok(says(k->last.v[F_EXITED_CAUSE].s, why), "%s", name))
         diag("  %.*s", SLICE_ARG(k->last.v[F_EXITED_CAUSE].s));
 }
@@ -93,7 +98,8 @@ static void ranks_get_gpus(struct kernel *k, const char *self)
     sees(k, 2, "1<0,1,2,3\n>", "rank 0 sees those of all ranks");
     kernel_forget(k);
     kernel_run(k, 2, 3, "env CUDA_DEVICE_ORDER");
-    ok(kernel_until(k, SPAN_DONE, 2) && kernel_told(k, "1<PCI_BUS_ID\n>"), "by the numbers that they have on the bus");
+    ok(kernel_until(k, SPAN_DONE, 2) && kernel_told(k, "1<PCI_BUS_ID\n>"),
+       "by the numbers that they have on the bus");
     owns(k, 2, "1<0\n>", "and has the first");
     sees(k, 5, "1<0,1,2,3\n>", "so does rank 3");
     owns(k, 5, "1<3\n>", "which has the fourth");
@@ -108,7 +114,8 @@ static void ranks_get_gpus(struct kernel *k, const char *self)
     all_ready(k, 1);
     sees(k, 10, "1<\n>", "a rank that is to have none sees none");
     kernel_run(k, 10, 3, "env A");
-    ok(kernel_until(k, SPAN_DONE, 10) && kernel_told(k, "1<1\n>"), "and the rest of its environment");
+    ok(kernel_until(k, SPAN_DONE, 10) && kernel_told(k, "1<1\n>"),
+       "and the rest of its environment");
     start_ranks(k, self, 11, 2, 1, true);
     all_ready(k, 2);
     sees(k, 11, "1<0\n>", "shared GPUs are given all the same");
@@ -119,11 +126,13 @@ static void gauges_are_answered(struct kernel *k)
     kernel_say(k, 0, SPAN_GAUGES);
     ok(kernel_until(k, SPAN_GAUGES, 0), "gauges are told");
     ok(says(k->last.v[F_GAUGES_GAUGES].s, "\"total\":85899345920") &&
-           says(k->last.v[F_GAUGES_GAUGES].s, "\"gpus\":[\"GPU-a0031234-0000-4000-8000-0123456789ab\"]"),
+           says(k->last.v[F_GAUGES_GAUGES].s,
+                "\"gpus\":[\"GPU-a0031234-0000-4000-8000-0123456789ab\"]"),
        "with every worker's GPUs: %.*s", SLICE_ARG(k->last.v[F_GAUGES_GAUGES].s));
 }
 
-/* On GPU 1, which is free. The driver's news may come after the rank's end where the machine is busy: then once more. */
+/* On GPU 1, which is free. The driver's news may come after the rank's end where the machine is
+ * busy: then once more. */
 static void an_xid_is_told(struct kernel *k, const char *self, const struct stage *s)
 {
     char facts[1024] = "";
@@ -134,21 +143,24 @@ static void an_xid_is_told(struct kernel *k, const char *self, const struct stag
         start_ranks(k, self, 14, 1, 1, false);
         all_ready(k, 1);
         sees(k, 14, "1", "the dead rank's GPU is given to the next");
-        n += (size_t)snprintf(facts + n, sizeof facts - n, "xid 1 79\n"); /* one more than there were */
+        /* one more than there were */
+        n += (size_t)snprintf(facts + n, sizeof facts - n, "xid 1 79\n");
         snprintf(facts + n, sizeof facts - n, "memory 1 80000\nprocess 1 999999 70000\n");
         stage_set(s, facts);
         kernel_run(k, 14, 4, "err RuntimeError: CUDA error: out of memory\\n\nkill 6");
         if (!ok(kernel_until(k, SPAN_EXITED, 14), "it ends"))
             return;
-    } while ((was_late(k->last.v[F_EXITED_GPU].s) || !says(k->last.v[F_EXITED_GPU].s, "Xid 79")) && n < 100);
-    ok(says(k->last.v[F_EXITED_GPU].s, "Xid 79: GPU has fallen off the bus"), "an Xid is told: %.*s",
-       SLICE_ARG(k->last.v[F_EXITED_GPU].s));
+    } while ((was_late(k->last.v[F_EXITED_GPU].s) || !says(k->last.v[F_EXITED_GPU].s, "Xid 79")) &&
+             n < 100);
+    ok(says(k->last.v[F_EXITED_GPU].s, "Xid 79: GPU has fallen off the bus"),
+       "an Xid is told: %.*s", SLICE_ARG(k->last.v[F_EXITED_GPU].s));
 }
 
 static void deaths_name_gpus(struct kernel *k, const char *self, const struct stage *s)
 {
     gone(k, 3, "exit 3", "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB)", "a dead rank's GPU is named");
-    ok(k->last.v[F_EXITED_CODE].u64 == 0 && k->last.v[F_EXITED_STATUS].u64 == 3 && k->last.v[F_EXITED_CAUSE].s.n == 0,
+    ok(k->last.v[F_EXITED_CODE].u64 == 0 && k->last.v[F_EXITED_STATUS].u64 == 3 &&
+           k->last.v[F_EXITED_CAUSE].s.n == 0,
        "with its exit status");
     gone(k, 10, "exit 0", "", "one that had none says nothing");
     start_ranks(k, self, 13, 1, 1, false);
@@ -166,14 +178,16 @@ static void deaths_name_gpus(struct kernel *k, const char *self, const struct st
 static void full_gpus_are_explained(struct kernel *k, const struct stage *s)
 {
     stage_set(s, "memory 2 80000\nprocess 2 999999 70000\n");
-    for (int tries = 0; tries == 0 || (tries < 20 && was_late(k->last.v[F_DONE_CONTENT].s)); tries++) {
+    for (int tries = 0; tries == 0 || (tries < 20 && was_late(k->last.v[F_DONE_CONTENT].s));
+         tries++) {
         kernel_run(k, 4, 5, "oom");
         ok(kernel_until(k, SPAN_DONE, 4) && k->last.cell == 5, "a cell whose GPU was full is over");
     }
     ok(says(k->last.v[F_DONE_CONTENT].s, "\"evalue\":\"CUDA out of memory.\"") &&
-           says(k->last.v[F_DONE_CONTENT].s,
-                "GPU 2 (GPU-a002…, NVIDIA A100-SXM4-80GB): its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "
-                "68.4 GiB by pid 999999"),
+           says(
+               k->last.v[F_DONE_CONTENT].s,
+               "GPU 2 (GPU-a002…, NVIDIA A100-SXM4-80GB): its memory ran out; now in use: 78.1 GiB of 80.0 GiB, "
+               "68.4 GiB by pid 999999"),
        "and says who fills it");
     stage_set(s, "");
 }
@@ -242,7 +256,8 @@ static void nodes_without_gpus_say_so(const char *self)
     all_ready(&k, 1);
     sees(&k, 3, "1<(none)\n>", "a rank without one is as ever");
     kernel_say(&k, 0, SPAN_GAUGES);
-    ok(kernel_until(&k, SPAN_GAUGES, 0) && says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":"),
+    ok(kernel_until(&k, SPAN_GAUGES, 0) &&
+           says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":"),
        "its memory is told");
     is_int(kernel_end(&k), 0, "the agent ends");
 }

@@ -16,7 +16,8 @@ static void text_keeps_its_place_among_messages(struct kernel *k)
     kernel_run(k, 1, 5, "out a\nsync\npub x\nout b\nsync\npub y\nout c\nerr d");
     ok(kernel_until(k, SPAN_REPLY, 1), "a request is answered");
     is_int(k->last.cell, 5, "the answer has the cell's number");
-    is_text(k->story.p, "1<a>[PUBLISH]1<b>[PUBLISH]1<c>2<d>[REPLY]", "text stays before what was sent after it");
+    is_text(k->story.p, "1<a>[PUBLISH]1<b>[PUBLISH]1<c>2<d>[REPLY]",
+            "text stays before what was sent after it");
 }
 
 static void text_after_a_display_stays_after(struct kernel *k)
@@ -40,14 +41,17 @@ static void blobs_stay_with_the_agent(struct kernel *k)
     struct span drop = { .kind = SPAN_DROP };
 
     kernel_run(k, 1, 7, "blob 300000");
-    ok(kernel_until(k, SPAN_REPLY, 1) && k->last.blob == 7 && k->last.blob_size == 300000, "only a blob's number is passed on");
+    ok(kernel_until(k, SPAN_REPLY, 1) && k->last.blob == 7 && k->last.blob_size == 300000,
+       "only a blob's number is passed on");
     kernel_forget(k);
     kernel_send(k, &home, 1, &bind);
-    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 7 of 300000: bbbbbbbb"), "its bytes come with BIND");
+    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 7 of 300000: bbbbbbbb"),
+       "its bytes come with BIND");
     drop.v[F_DROP_BLOBS].s = slice_of(&number, 8);
     kernel_send(k, NULL, 0, &drop);
     kernel_send(k, &home, 1, &bind);
-    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 7 of 0: "), "after DROP there is none");
+    ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 7 of 0: "),
+       "after DROP there is none");
 }
 
 static void large_messages_pass(struct kernel *k)
@@ -76,8 +80,10 @@ static void credit_stops_and_goes_on(struct kernel *k)
         before = k->lines_size;
         kernel_listen(k, 300);
     }
-    ok(k->lines_size >= WINDOW - 100000 && k->lines_size < WINDOW + 70000, "without credit %zu bytes leave, no more", k->lines_size);
-    kernel_say(k, 1, SPAN_INTERRUPT); /* is only looked at when the flood is over, but must not be in the way */
+    ok(k->lines_size >= WINDOW - 100000 && k->lines_size < WINDOW + 70000,
+       "without credit %zu bytes leave, no more", k->lines_size);
+    /* is only looked at when the flood is over, but must not be in the way */
+    kernel_say(k, 1, SPAN_INTERRUPT);
     while (!kernel_told(k, "[REPLY]") && total < 9000000) {
         credit.v[F_CREDIT_BYTES].u64 = k->lines_size;
         total += k->lines_size;
@@ -86,7 +92,8 @@ static void credit_stops_and_goes_on(struct kernel *k)
         kernel_listen(k, 20);
     }
     total += k->lines_size;
-    ok(kernel_told(k, "[REPLY]") && total >= 8000000, "with credit everything comes: %zu bytes", total);
+    ok(kernel_told(k, "[REPLY]") && total >= 8000000, "with credit everything comes: %zu bytes",
+       total);
     credit.v[F_CREDIT_BYTES].u64 = WINDOW;
     kernel_send(k, &home, 1, &credit);
     kernel_listen(k, 20);
@@ -97,7 +104,8 @@ static void ports_are_free(struct kernel *k)
     const struct span ask = { .kind = SPAN_PORT, .cell = 77 };
 
     kernel_send(k, NULL, 0, &ask);
-    ok(kernel_until(k, SPAN_PORT, 0) && k->last.cell == 77 && k->last.v[F_PORT_PORT].u64 >= 20000, "a port is found");
+    ok(kernel_until(k, SPAN_PORT, 0) && k->last.cell == 77 && k->last.v[F_PORT_PORT].u64 >= 20000,
+       "a port is found");
 }
 
 static void stacks_are_asked_for(struct kernel *k)
@@ -106,13 +114,15 @@ static void stacks_are_asked_for(struct kernel *k)
     const struct span ask = { .kind = SPAN_STACKS, .cell = 31 };
 
     kernel_send(k, &home, 1, &ask);
-    ok(kernel_until(k, SPAN_STACK, 1) && k->last.v[F_STACK_TEXT].s.p[0] == '(', "a process without a handler is left in peace");
+    ok(kernel_until(k, SPAN_STACK, 1) && k->last.v[F_STACK_TEXT].s.p[0] == '(',
+       "a process without a handler is left in peace");
     kernel_run(k, 1, 11, "stacks");
     (void)kernel_until(k, SPAN_REPLY, 1);
     kernel_forget(k);
     kernel_run(k, 1, 12, "stuck");
     kernel_send(k, &home, 1, &ask);
-    ok(kernel_until(k, SPAN_STACK, 1) && k->last.cell == 31 && slice_is(k->last.v[F_STACK_TEXT].s, "Thread 1: fake.c\n"),
+    ok(kernel_until(k, SPAN_STACK, 1) && k->last.cell == 31 &&
+           slice_is(k->last.v[F_STACK_TEXT].s, "Thread 1: fake.c\n"),
        "stacks come while the worker is stuck");
     ok(kernel_told(k, "[REPLY]") || kernel_until(k, SPAN_REPLY, 1), "and it goes on");
 }
@@ -134,20 +144,24 @@ static void death_is_told(struct kernel *k, const char *self)
     ok(kernel_until(k, SPAN_EXITED, 1), "an exit is told");
     is_int(k->last.v[F_EXITED_CODE].u64, 0, "as an exit");
     is_int(k->last.v[F_EXITED_STATUS].u64, 3, "with its status");
-    ok(memmem(k->last.v[F_EXITED_STDERR].s.p, k->last.v[F_EXITED_STDERR].s.n, "why", 3), "with the last of stderr");
+    ok(memmem(k->last.v[F_EXITED_STDERR].s.p, k->last.v[F_EXITED_STDERR].s.n, "why", 3),
+       "with the last of stderr");
     is_text(k->story.p, "1<last>2<\nwhy>[EXITED]", "all text comes before it");
     restart(k, self, "{\"GREETING\": \"hello\", \"PYTHONUNBUFFERED\": \"1\"}");
     ok(kernel_until(k, SPAN_READY, 1), "home starts again");
     kernel_forget(k);
     kernel_run(k, 1, 14, "env GREETING\nenv PYTHONUNBUFFERED");
-    ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "hello\n") && kernel_told(k, "(none)\n"), "with the environment that was asked for");
+    ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "hello\n") && kernel_told(k, "(none)\n"),
+       "with the environment that was asked for");
     kernel_run(k, 1, 15, "kill 6");
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 1 && k->last.v[F_EXITED_STATUS].u64 == SIGABRT,
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 1 &&
+           k->last.v[F_EXITED_STATUS].u64 == SIGABRT,
        "a signal is told");
     restart(k, self, "{}");
     (void)kernel_until(k, SPAN_READY, 1);
     kernel_run(k, 1, 16, "kill 9");
-    ok(kernel_until(k, SPAN_EXITED, 1) && memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "outside", 7),
+    ok(kernel_until(k, SPAN_EXITED, 1) &&
+           memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "outside", 7),
        "SIGKILL by another is told from ours");
     restart(k, self, "{}");
     (void)kernel_until(k, SPAN_READY, 1);
@@ -162,14 +176,19 @@ static void kill_is_graceful_first(struct kernel *k, const char *self)
     kill_it.v[F_KILL_SIGNAL].u64 = SIGWINCH; /* does nothing */
     kill_it.v[F_KILL_GRACE_MS].u64 = 50;
     kernel_send(k, &home, 1, &kill_it);
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_STATUS].u64 == SIGKILL && k->last.v[F_EXITED_CAUSE].s.n == 0,
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_STATUS].u64 == SIGKILL &&
+           k->last.v[F_EXITED_CAUSE].s.n == 0,
        "KILL kills after its grace");
     restart(k, self, "{\"FAKE_HOME_DIES\": \"1\"}");
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 2, "a home that doesn't come up is told");
-    ok(memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "-m pip install ipython", 22), "with the remedy");
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 2,
+       "a home that doesn't come up is told");
+    ok(memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n,
+              "-m pip install ipython", 22),
+       "with the remedy");
     restart(k, "/nowhere/python", "{}");
     ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 2 &&
-           memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "/nowhere/python", 15),
+           memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "/nowhere/python",
+                  15),
        "a python that isn't there is named");
     restart(k, self, "{}");
     (void)kernel_until(k, SPAN_READY, 1);
@@ -178,7 +197,8 @@ static void kill_is_graceful_first(struct kernel *k, const char *self)
 static void broken_workers_are_ended(struct kernel *k, const char *self)
 {
     kernel_run(k, 1, 18, "nonsense\nsleep 0");
-    ok(kernel_until(k, SPAN_EXITED, 1) && memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "agent", 5),
+    ok(kernel_until(k, SPAN_EXITED, 1) &&
+           memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "agent", 5),
        "a worker that sends nonsense is ended");
     restart(k, self, "{}");
     (void)kernel_until(k, SPAN_READY, 1);

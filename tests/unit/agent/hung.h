@@ -1,5 +1,6 @@
-/* hung.h - a folder whose file system never answers, as that of a server that is gone: FUSE, and nobody reads what it
- * asks. Linux, and root, alone; the mount is in a namespace of this process and its children. */
+/* hung.h - a folder whose file system never answers, as that of a server that is gone: FUSE, and
+ * nobody reads what it asks. Linux, and root, alone; the mount is in a namespace of this process
+ * and its children. */
 #ifndef TESTS_UNIT_AGENT_HUNG_H
 #define TESTS_UNIT_AGENT_HUNG_H
 
@@ -22,7 +23,8 @@ static inline int hung_open(char path[static HUNG_SIZE])
     int fd;
 
     snprintf(path, HUNG_SIZE, "/tmp/cellspan-hung-XXXXXX");
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || !mkdtemp(path))
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        !mkdtemp(path))
         return -1;
     if ((fd = open("/dev/fuse", O_RDWR | O_CLOEXEC)) < 0) {
         rmdir(path);

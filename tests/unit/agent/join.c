@@ -1,4 +1,5 @@
-/* How an agent comes to its kernel over tcp: the secret, the endpoint that answers, refusals. With real processes. */
+/* How an agent comes to its kernel over tcp: the secret, the endpoint that answers, refusals. With
+ * real processes. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,11 +43,12 @@ static void secrets_leave_no_trace(void)
     lan_join(&l, 1, LAN_ENVIRONMENT);
     ok(slice_is(l.last.v[F_HELLO_NODE].s, "n1") && l.last.v[F_HELLO_VERSION].u64 == 2,
        "an agent dials with what its environment hands over");
-    ok(l.addresses.n > 13 && memcmp(l.addresses.p, "lo=127.0.0.1", 12) == 0, "the address that it used comes first: %s",
-       l.addresses.p);
+    ok(l.addresses.n > 13 && memcmp(l.addresses.p, "lo=127.0.0.1", 12) == 0,
+       "the address that it used comes first: %s", l.addresses.p);
     ok(access("/proc/self/environ", R_OK) < 0 || !environ_shows(l.member[1].pid, text + 70),
        "its environment shows no secret");
-    ok(access("/proc/self/environ", R_OK) < 0 || environ_shows(l.member[1].pid, "PATH="), "and the rest");
+    ok(access("/proc/self/environ", R_OK) < 0 || environ_shows(l.member[1].pid, "PATH="),
+       "and the rest");
     is_int(lan_end(&l, 1), 0, "it ends with its stdin");
     lan_join(&l, 2, LAN_STDIN);
     ok(l.node == 2, "an agent dials with what its stdin hands over");
@@ -56,8 +58,9 @@ static void secrets_leave_no_trace(void)
 
 static void wrong_secrets_are_refused(void)
 {
-    static const char *const wrong[] = { "", "1:0011", "2:xyz",
-                                         "2:00000000000000000000000000000000000000000000000000000000000000:00" };
+    static const char *const wrong[] = {
+        "", "1:0011", "2:xyz", "2:00000000000000000000000000000000000000000000000000000000000000:00"
+    };
     struct lan l;
     struct keys other;
     char text[SECRET_TEXT_SIZE], longer[1200];
@@ -66,12 +69,14 @@ static void wrong_secrets_are_refused(void)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         lan_start(&l, 1, LAN_STDIN, NULL, wrong[i]);
         is_int(lan_wait(&l, 1), 1, "a wrong secret: \"%s\"", wrong[i]);
-        ok(lan_wrote(&l, 1, "CELLSPAN_SECRET") && (i < 2 || !lan_wrote(&l, 1, wrong[i])), "it is named, and not shown");
+        ok(lan_wrote(&l, 1, "CELLSPAN_SECRET") && (i < 2 || !lan_wrote(&l, 1, wrong[i])),
+           "it is named, and not shown");
     }
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     lan_start(&l, 1, LAN_STDIN, NULL, longer);
-    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "longer than") && !lan_wrote(&l, 1, "xxx"), "a line that is too long");
+    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "longer than") && !lan_wrote(&l, 1, "xxx"),
+       "a line that is too long");
     lan_start(&l, 1, LAN_ENVIRONMENT, NULL, "2:nonsense");
     ok(lan_wait(&l, 1) == 1 && !lan_wrote(&l, 1, "nonsense"), "a wrong one in the environment");
     keys_create(&other);
@@ -93,17 +98,20 @@ static void reachable_endpoints_are_found(void)
     lan_open(&l);
     secret_format(&l.secret, text);
     snprintf(closed, sizeof closed, "tcp://127.0.0.1:%u", CLOSED_PORT);
-    snprintf(list, sizeof list, "%s,tcp://host.invalid:1,nonsense,tcp://127.0.0.1:%u", closed, l.port);
+    snprintf(list, sizeof list, "%s,tcp://host.invalid:1,nonsense,tcp://127.0.0.1:%u", closed,
+             l.port);
     lan_start(&l, 1, LAN_STDIN, list, text);
     ok(lan_until(&l, SPAN_HELLO, 0), "the one of several endpoints that answers is taken");
     setenv("CELLSPAN_DIAL_TIMEOUT", "3", 1);
     snprintf(list, sizeof list, "%s,tcp://host.invalid:1", closed);
     lan_start(&l, 2, LAN_STDIN, list, text);
     is_int(lan_wait(&l, 2), 3, "if none does it ends");
-    snprintf(list, sizeof list,
-             "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (no address",
-             closed);
-    ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"), "and says where it tried, and why not");
+    snprintf(
+        list, sizeof list,
+        "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (no address",
+        closed);
+    ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"),
+       "and says where it tried, and why not");
     unsetenv("CELLSPAN_DIAL_TIMEOUT");
     lan_close(&l);
 }
@@ -118,7 +126,8 @@ static void refusals_are_told(void)
     lan_join(&l, 1, LAN_STDIN);
     m.v[F_REFUSE_TEXT].s = slice_text("update the other side");
     lan_tell(&l, 1, 0xffffffffu, &m);
-    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "update the other side"), "REFUSE ends it, with the kernel's words");
+    ok(lan_wait(&l, 1) == 1 && lan_wrote(&l, 1, "update the other side"),
+       "REFUSE ends it, with the kernel's words");
     lan_close(&l);
 }
 

@@ -48,17 +48,24 @@ void lan_open(struct lan *l)
 static void hand_over(struct member *m, uint32_t node, const char *secret)
 {
     char text[2048];
-    const int n = snprintf(text, sizeof text, "CELLSPAN_AGENT=%u\nCELLSPAN_SECRET=%s\n", node, secret);
+    const int n = snprintf(text, sizeof text, "CELLSPAN_AGENT=%u\nCELLSPAN_SECRET=%s\n", node,
+                           secret);
 
     must(write(m->in, text, (size_t)n) == n, "stdin");
 }
 
-void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints, const char *secret)
+void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints,
+               const char *secret)
 {
     struct member *m = &l->member[node];
     struct process_spec spec = PROCESS_SPEC_INIT;
     char path[512], name[16], number[16], ours[64];
-    const char *const argv[] = { agent_path(path, sizeof path), "--connect", endpoints ? endpoints : ours, "--node", name, NULL };
+    const char *const argv[] = { agent_path(path, sizeof path),
+                                 "--connect",
+                                 endpoints ? endpoints : ours,
+                                 "--node",
+                                 name,
+                                 NULL };
     struct err err = { "" };
 
     snprintf(ours, sizeof ours, "tcp://127.0.0.1:%u", l->port);
@@ -70,7 +77,8 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
         setenv("CELLSPAN_SECRET", secret, 1);
     }
     spec.argv = argv;
-    must((spec.errs = open(m->errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >= 0, "errors");
+    must((spec.errs = open(m->errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >= 0,
+         "errors");
     m->pid = process_start_piped(&spec, &m->in, &err);
     must(m->pid > 0, err.text);
     close(spec.errs);
@@ -152,9 +160,11 @@ void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t
 
     must(span_encode(m, &msg, &err) == 0, err.text);
     for (size_t i = 0; i < n; i++)
-        must(route_add(&route, nodes[i], workers ? &workers[i] : NULL, workers ? 1 : 0) == 0, "memory");
+        must(route_add(&route, nodes[i], workers ? &workers[i] : NULL, workers ? 1 : 0) == 0,
+             "memory");
     must(zmq_send(l->router, to->id, to->id_size, ZMQ_SNDMORE) >= 0 &&
-             zmq_send(l->router, route.p, route.n, ZMQ_SNDMORE) >= 0 && zmq_send(l->router, msg.p, msg.n, 0) >= 0,
+             zmq_send(l->router, route.p, route.n, ZMQ_SNDMORE) >= 0 &&
+             zmq_send(l->router, msg.p, msg.n, 0) >= 0,
          "send");
     buf_release(&msg);
     buf_release(&route);
@@ -168,7 +178,8 @@ void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m)
 static void welcome(struct lan *l, const char *id, size_t n)
 {
     const struct slice name = l->last.v[F_HELLO_NODE].s;
-    const uint32_t node = name.n == 2 ? (uint32_t)(name.p[1] - '0') : 0; /* what follows is another field */
+    /* what follows is another field */
+    const uint32_t node = name.n == 2 ? (uint32_t)(name.p[1] - '0') : 0;
     struct span m = { .kind = SPAN_WELCOME };
 
     memcpy(l->member[node].id, id, n);

@@ -1,4 +1,5 @@
-/* lan.h - a kernel of several agents over tcp with CURVE, for tests: real agents, on this machine. */
+/* lan.h - a kernel of several agents over tcp with CURVE, for tests: real agents, on this
+ * machine. */
 #ifndef TESTS_UNIT_AGENT_LAN_H
 #define TESTS_UNIT_AGENT_LAN_H
 
@@ -11,7 +12,7 @@
 
 /* Where nobody listens, nor will: the system gives it to nobody who asks for any. */
 #define CLOSED_PORT 1u
-#define LAN_MAX 8u
+#define LAN_MAX     8u
 
 struct member {
     pid_t pid;
@@ -43,15 +44,18 @@ enum lan_how { LAN_ENVIRONMENT, LAN_STDIN };
 
 void lan_open(struct lan *l);
 /* Starts node's agent with `secret` as it stands there; endpoints NULL: ours. */
-void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints, const char *secret);
+void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints,
+               const char *secret);
 /* And waits until it is welcome. */
 void lan_join(struct lan *l, uint32_t node, enum lan_how how);
-int lan_wait(struct lan *l, uint32_t node); /* its exit status; -1: a signal, or nothing within a minute */
-int lan_end(struct lan *l, uint32_t node);  /* by the end of its stdin */
+/* its exit status; -1: a signal, or nothing within a minute */
+int lan_wait(struct lan *l, uint32_t node);
+int lan_end(struct lan *l, uint32_t node);                            /* by the end of its stdin */
 bool lan_wrote(const struct lan *l, uint32_t node, const char *text); /* to stderr */
 void lan_close(struct lan *l);
 
-/* m to the agents of these nodes (n_workers 0), or to one worker of each, by way of the member `via`. */
+/* m to the agents of these nodes (n_workers 0), or to one worker of each, by way of the member
+ * `via`. */
 void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n,
               const struct span *m);
 void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m); /* to one agent */

@@ -86,13 +86,15 @@ static void progress_is_thinned(void)
         messages += out.n > 0;
         buf_clear(&out);
     }
-    ok(messages >= 9 && messages <= 11, "a thousand states a second leave in %u messages", messages);
+    ok(messages >= 9 && messages <= 11, "a thousand states a second leave in %u messages",
+       messages);
     feed(&l, "\n", 1000);
     ok(out.n > 2 && out.p[0] == '0' && out.p[out.n - 2] == '\n', "the newline ends the bar");
     buf_clear(&out);
     feed(&l, "50%\r", 2000);
     ok(lines_tick(&l, 2000 * NS_PER_MS + LINES_HOLD_NS) == 0, "tick");
-    is_out(&out, "2<50%\r>", "a state that ends with its carriage return is one, when no newline follows");
+    is_out(&out, "2<50%\r>",
+           "a state that ends with its carriage return is one, when no newline follows");
     lines_release(&l);
     buf_release(&out);
 }
@@ -106,7 +108,8 @@ static void long_lines_leave_in_pieces(void)
     memset(text, 'x', LINES_MAX - 1);
     memcpy(text + LINES_MAX - 1, "\xc3\xa4y", 4);
     feed(&l, text, 1);
-    ok(out.n == LINES_MAX - 1 + 3 && out.p[0] == '1', "a long line is cut, but not within a character");
+    ok(out.n == LINES_MAX - 1 + 3 && out.p[0] == '1',
+       "a long line is cut, but not within a character");
     is_int(l.held.n, 3, "the rest waits");
     free(text);
     lines_release(&l);
@@ -134,7 +137,8 @@ static void nothing_is_lost(void)
             good = good && lines_tick(&l, now) == 0;
     }
     good = good && lines_flush(&l) == 0;
-    ok(good && slice_equal(buf_slice(&in), buf_slice(&out)), "%zu bytes come out as they went in", in.n);
+    ok(good && slice_equal(buf_slice(&in), buf_slice(&out)), "%zu bytes come out as they went in",
+       in.n);
     lines_release(&l);
     buf_release(&in);
     buf_release(&out);

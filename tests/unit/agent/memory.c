@@ -1,4 +1,5 @@
-/* Memory runs out while something is passed on: it arrives, or whoever waits for it learns that it won't. */
+/* Memory runs out while something is passed on: it arrives, or whoever waits for it learns that it
+ * won't. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -28,7 +29,8 @@ static void desk_open(struct desk *d)
 
     memset(d, 0, sizeof *d);
     d->agent.window = 1000;
-    if (!(d->agent.loop = loop_create(&clock_system, &err)) || !(d->agent.ferry = ferry_create(&d->agent, &err)) ||
+    if (!(d->agent.loop = loop_create(&clock_system, &err)) ||
+        !(d->agent.ferry = ferry_create(&d->agent, &err)) ||
         !(d->worker = worker_create(&d->agent, WORKER_RANK, 2, "python3", &d->ends, &err)))
         abort();
 }
@@ -61,9 +63,11 @@ static void fill_socket(const struct desk *d)
 /* A BIND whose blob is not here, and a plain one; full: there is no room for either. */
 static bool passes(long nth, bool with_blob, bool full, bool *failed)
 {
-    struct span m = {
-        .kind = SPAN_BIND, .worker = 2, .cell = 1, .blob = with_blob ? 7 : 0, .blob_size = with_blob ? 9 : 0
-    };
+    struct span m = { .kind = SPAN_BIND,
+                      .worker = 2,
+                      .cell = 1,
+                      .blob = with_blob ? 7 : 0,
+                      .blob_size = with_blob ? 9 : 0 };
     struct buf msg = BUF_INIT;
     struct err err = { "" };
     struct desk d;
@@ -93,7 +97,8 @@ static void what_is_for_a_worker(bool with_blob, bool full, const char *what)
 
     for (; failed && nth < MANY; nth++)
         good = passes(nth, with_blob, full, &failed) && good;
-    ok(good && !failed, "%s: with each of %ld allocations failing it arrives, or ends the worker", what, nth - 1);
+    ok(good && !failed, "%s: with each of %ld allocations failing it arrives, or ends the worker",
+       what, nth - 1);
 }
 
 /* ---- to the kernel ---- */
@@ -124,7 +129,8 @@ static void t_broken(void *arg, const char *why)
 }
 
 /* Each message that asks for an answer gets one, or ends the agent. */
-static bool answers(struct carrier *c, struct teller *t, const struct span *m, long nth, bool *failed)
+static bool answers(struct carrier *c, struct teller *t, const struct span *m, long nth,
+                    bool *failed)
 {
     const unsigned before = t->sent + t->broken;
 
@@ -138,16 +144,23 @@ static bool answers(struct carrier *c, struct teller *t, const struct span *m, l
 /* in: which of the three messages meets the failure. */
 static bool carries(unsigned in, long nth, bool *failed)
 {
-    struct span expect = { .kind = SPAN_EXPECT, .blob = 7, .blob_size = 4, .v[F_EXPECT_FROM].u64 = 3 };
-    struct span chunk = { .kind = SPAN_CHUNK, .blob = 7, .blob_size = 4, .v[F_CHUNK_TO].u64 = 1 };
-    struct span ship = {
-        .kind = SPAN_SHIP, .blob = 7, .blob_size = 4, .v[F_SHIP_TO].u64 = 3, .v[F_SHIP_THROUGH].u64 = 1
+    struct span expect = {
+        .kind = SPAN_EXPECT, .blob = 7, .blob_size = 4, .v[F_EXPECT_FROM].u64 = 3
     };
+    struct span chunk = { .kind = SPAN_CHUNK, .blob = 7, .blob_size = 4, .v[F_CHUNK_TO].u64 = 1 };
+    struct span ship = { .kind = SPAN_SHIP,
+                         .blob = 7,
+                         .blob_size = 4,
+                         .v[F_SHIP_TO].u64 = 3,
+                         .v[F_SHIP_THROUGH].u64 = 1 };
     const struct span *const all[] = { &expect, &chunk, &ship };
     struct teller t = { 0, 0, 0 };
-    const struct carrier_doors doors = {
-        .send = t_send, .settled = t_settled, .broken = t_broken, .clock = &clock_system, .node = "h2", .arg = &t
-    };
+    const struct carrier_doors doors = { .send = t_send,
+                                         .settled = t_settled,
+                                         .broken = t_broken,
+                                         .clock = &clock_system,
+                                         .node = "h2",
+                                         .arg = &t };
     struct blobs blobs = { 0 };
     struct err err = { "" };
     struct carrier *c = carrier_create(&blobs, &doors, &err);
@@ -180,7 +193,8 @@ static void what_is_said_of_blobs(void)
 
         for (; failed && nth < MANY; nth++)
             good = carries(in, nth, &failed) && good;
-        ok(good && !failed, "%s: with each of %ld allocations failing it is answered, or ends the agent", names[in],
+        ok(good && !failed,
+           "%s: with each of %ld allocations failing it is answered, or ends the agent", names[in],
            nth - 1);
     }
 }

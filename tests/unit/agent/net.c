@@ -79,7 +79,8 @@ static bool still_beats(struct lan *l, uint64_t sent)
 static void a_file_system_that_hangs_holds_up_ranks_alone(void)
 {
     const uint32_t node = 1, worker = 2;
-    struct span m = { .kind = SPAN_WARM }, kill_it = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = SIGKILL };
+    struct span m = { .kind = SPAN_WARM },
+                kill_it = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = SIGKILL };
     char hung[HUNG_SIZE], python[HUNG_SIZE + 16];
     struct lan l;
     int fd;
@@ -103,7 +104,8 @@ static void a_file_system_that_hangs_holds_up_ranks_alone(void)
     start_at(&l, 4, self, "");
     ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 4, "others come up");
     hung_close(hung, fd);
-    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 3, "a folder that turns out to be gone is done without");
+    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 3,
+       "a folder that turns out to be gone is done without");
     is_int(lan_end(&l, 1), 0, "it ends");
     lan_close(&l);
 }
@@ -148,7 +150,8 @@ static void a_killed_agent_leaves_nobody(void)
     ok(lan_until(&l, SPAN_LINES, 1), "and leaves a daemon");
     daemon = (pid_t)strtol(l.last.v[F_LINES_DATA].s.p, NULL, 10); /* a newline ends it */
     kill(agent, SIGKILL);
-    ok(lan_wait(&l, 1) == 137 && lan_wrote(&l, 1, "was killed by signal 9"), "an agent that is killed is told of");
+    ok(lan_wait(&l, 1) == 137 && lan_wrote(&l, 1, "was killed by signal 9"),
+       "an agent that is killed is told of");
     ok(is_gone(rank) && daemon > 1 && is_gone(daemon), "and nobody is left");
     lan_close(&l);
 }
@@ -213,20 +216,23 @@ static void take_back(struct lan *l, uint32_t via, uint32_t node, uint32_t child
     lan_tell(l, via, node, &m);
 }
 
-static bool dial(struct lan *l, uint32_t via, uint32_t node, uint32_t to, unsigned port, uint64_t role)
+static bool dial(struct lan *l, uint32_t via, uint32_t node, uint32_t to, unsigned port,
+                 uint64_t role)
 {
     struct span m = { .kind = SPAN_DIAL };
     unsigned char key[KEY_SIZE];
     char endpoints[128];
 
     key_of(l, to, key);
-    snprintf(endpoints, sizeof endpoints, "tcp://127.0.0.1:%u,tcp://127.0.0.1:%u", CLOSED_PORT, port);
+    snprintf(endpoints, sizeof endpoints, "tcp://127.0.0.1:%u,tcp://127.0.0.1:%u", CLOSED_PORT,
+             port);
     m.v[F_DIAL_NODE].u64 = to;
     m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoints);
     m.v[F_DIAL_KEY].s = slice_of(key, KEY_SIZE);
     m.v[F_DIAL_ROLE].u64 = role;
     lan_tell(l, via, node, &m);
-    return lan_until(l, SPAN_DIALED, node) && l->last.v[F_DIALED_NODE].u64 == to && l->last.v[F_DIALED_ERROR].s.n == 0;
+    return lan_until(l, SPAN_DIALED, node) && l->last.v[F_DIALED_NODE].u64 == to &&
+           l->last.v[F_DIALED_ERROR].s.n == 0;
 }
 
 static bool answers_by(struct lan *l, uint32_t node, uint32_t via)
@@ -260,7 +266,8 @@ static void a_cell_runs_everywhere(struct lan *l)
 
     for (uint32_t node = 1; node <= 4; node++) {
         start_rank(l, 1, node, node + 1);
-        ok(lan_until(l, SPAN_READY, node) && l->last.worker == node + 1, "node %u starts a rank", node);
+        ok(lan_until(l, SPAN_READY, node) && l->last.worker == node + 1, "node %u starts a rank",
+           node);
     }
     m.v[F_RUN_CODE].s = slice_text("out hi\\n");
     lan_send(l, 1, nodes, workers, 4, &m);
@@ -302,7 +309,8 @@ static void links_for_blobs(struct lan *l)
 
 /* ---- strangers ---- */
 
-/* Whoever is refused before it sends has nobody to send to: a send that waits would wait for ever. */
+/* Whoever is refused before it sends has nobody to send to: a send that waits would wait for
+ * ever. */
 static bool hears(void *context, const struct keys *own, const unsigned char *server, unsigned port,
                   const struct span *m, int ms)
 {
@@ -321,7 +329,8 @@ static bool hears(void *context, const struct keys *own, const unsigned char *se
         zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, own->secret, KEY_SIZE);
         zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE);
     }
-    if (zmq_connect(s, endpoint) == 0 && span_encode(m, &msg, &err) == 0 && zmq_send(s, msg.p, msg.n, ZMQ_DONTWAIT) >= 0)
+    if (zmq_connect(s, endpoint) == 0 && span_encode(m, &msg, &err) == 0 &&
+        zmq_send(s, msg.p, msg.n, ZMQ_DONTWAIT) >= 0)
         heard = zmq_poll(&item, 1, ms) > 0;
     zmq_close(s);
     buf_release(&msg);
@@ -375,8 +384,10 @@ static void strangers_stay_outside(struct lan *l, unsigned port)
     take_back(l, 1, 1, 7);
     keys_derive(&k, &l->secret, 7);
     m.v[F_DIAL_NODE].u64 = 7;
-    ok(answers_by(l, 1, 1) && !hears(l->context, &k, server, port, &m, 400), "and is not any more, once that is taken back");
-    ok(answers_by(l, 1, 1) && answers_by(l, 2, 1) && answers_by(l, 3, 1), "the others are where they were");
+    ok(answers_by(l, 1, 1) && !hears(l->context, &k, server, port, &m, 400),
+       "and is not any more, once that is taken back");
+    ok(answers_by(l, 1, 1) && answers_by(l, 2, 1) && answers_by(l, 3, 1),
+       "the others are where they were");
 }
 
 static void a_child_is_taken_back(struct lan *l)
@@ -385,7 +396,8 @@ static void a_child_is_taken_back(struct lan *l)
 
     take_back(l, 1, 1, 4);
     lan_tell(l, 1, 4, &beat);
-    ok(!lan_comes(l, SPAN_BEAT, 4, 300) && answers_by(l, 1, 1), "a child that is taken back is not reached there");
+    ok(!lan_comes(l, SPAN_BEAT, 4, 300) && answers_by(l, 1, 1),
+       "a child that is taken back is not reached there");
 }
 
 /* A port at which nobody speaks: connections are made by the system, and not taken. */
@@ -426,9 +438,11 @@ static void who_dials_its_parent_beats(void)
     for (unsigned i = 0; i < 7; i++)
         if (!lan_until(&l, SPAN_BEAT, 1) || l.last.v[F_BEAT_SENT].u64 != 0)
             break;
-    ok(l.last.kind == SPAN_BEAT, "an agent that dials its parent beats by itself, longer than it may be silent");
+    ok(l.last.kind == SPAN_BEAT,
+       "an agent that dials its parent beats by itself, longer than it may be silent");
     close(fd);
-    ok(lan_until(&l, SPAN_DIALED, 1) && l.last.v[F_DIALED_ERROR].s.n > 0, "a parent that does not answer is reported");
+    ok(lan_until(&l, SPAN_DIALED, 1) && l.last.v[F_DIALED_ERROR].s.n > 0,
+       "a parent that does not answer is reported");
     ok(answers_by(&l, 1, 1), "and the agent is where it was");
     lan_close(&l);
 }

@@ -63,7 +63,8 @@ static void the_tree_knows_who_is_where(void)
     struct tree t = TREE_INIT;
 
     is_int(tree_get(&t, 7), TREE_NONE, "nobody is under nobody");
-    ok(tree_put(&t, 7, 7) == 0 && tree_put(&t, 40, 7) == 0 && tree_put(&t, 3, 3) == 0, "two children, and one below");
+    ok(tree_put(&t, 7, 7) == 0 && tree_put(&t, 40, 7) == 0 && tree_put(&t, 3, 3) == 0,
+       "two children, and one below");
     is_int(tree_get(&t, 40), 7, "a node is under its child");
     is_int(tree_get(&t, 41), TREE_NONE, "others are not");
     is_int(tree_get(&t, 4000000000u), TREE_NONE, "nor what is no node");
@@ -81,8 +82,8 @@ static void endpoints_are_taken_apart(void)
     struct err err = { "" };
     char text[ADDRESS_TEXT_SIZE];
 
-    ok(dial_next(&list, &one) && slice_is(one, "tcp://a:1") && dial_next(&list, &one) && slice_is(one, "tcp://b:2") &&
-           !dial_next(&list, &one),
+    ok(dial_next(&list, &one) && slice_is(one, "tcp://a:1") && dial_next(&list, &one) &&
+           slice_is(one, "tcp://b:2") && !dial_next(&list, &one),
        "a list of endpoints");
     ok(address_parse(slice_text("tcp://10.1.2.3:4321"), &a, &err) == 0, "IPv4");
     address_text(&a, text);
@@ -93,10 +94,16 @@ static void endpoints_are_taken_apart(void)
     ok(address_parse(slice_text("tcp://[::ffff:10.0.0.9]:1"), &a, &err) == 0, "IPv4 in IPv6");
     address_text(&a, text);
     is_text(text, "10.0.0.9", "is IPv4");
-    static const char *const wrong[] = {
-        "",         "tcp://",     "tcp://:1",        "tcp://10.0.0.1", "tcp://10.0.0.1:", "tcp://10.0.0.1:123456",
-        "ipc:///x", "10.0.0.1:1", "tcp://10.0.0.1:x", "tcp://localhost:1"
-    };
+    static const char *const wrong[] = { "",
+                                         "tcp://",
+                                         "tcp://:1",
+                                         "tcp://10.0.0.1",
+                                         "tcp://10.0.0.1:",
+                                         "tcp://10.0.0.1:123456",
+                                         "ipc:///x",
+                                         "10.0.0.1:1",
+                                         "tcp://10.0.0.1:x",
+                                         "tcp://localhost:1" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ok(address_parse(slice_text(wrong[i]), &a, &err) < 0, "no endpoint: \"%s\"", wrong[i]);
     is_text(dial_words(ECONNREFUSED), "connection refused", "errors are in words");
@@ -116,11 +123,12 @@ static void lists_begin_with_what_was_used(void)
     ok(slice_is(ifname, "eth0") && slice_is(ip, "fd00::1"), "the only one");
     address_first(slice_text(""), &ifname, &ip);
     ok(ifname.n == 0 && ip.n == 0, "none");
-    ok(address_parse(slice_text("tcp://127.0.0.1:1"), &a, &err) == 0 && address_list(&a, &list) == 0 &&
-           strstr(list.p, "=127.0.0.1") != NULL,
+    ok(address_parse(slice_text("tcp://127.0.0.1:1"), &a, &err) == 0 &&
+           address_list(&a, &list) == 0 && strstr(list.p, "=127.0.0.1") != NULL,
        "the loopback is named when it was used");
     buf_clear(&list);
-    ok(address_list(NULL, &list) == 0 && (list.n == 0 || !strstr(list.p, "=127.0.0.1")), "and else not");
+    ok(address_list(NULL, &list) == 0 && (list.n == 0 || !strstr(list.p, "=127.0.0.1")),
+       "and else not");
     buf_release(&list);
 }
 
@@ -136,25 +144,34 @@ static void secrets_are_lines(void)
     secret_create(&s, &k);
     secret_format(&s, text);
     snprintf(line, sizeof line, "CELLSPAN_SECRET=%s\r", text);
-    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret && memcmp(&h.secret, &s, sizeof s) == 0,
+    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret &&
+           memcmp(&h.secret, &s, sizeof s) == 0,
        "a secret, even from Windows");
-    ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41"), &err) == 0 && h.has_index && h.index == 41, "a number");
-    static const char *const wrong[] = {
-        "CELLSPAN_AGENT=",    "CELLSPAN_AGENT=-1",   "CELLSPAN_AGENT=1x", "CELLSPAN_AGENT=12345678901", "",
-        "Welcome to host h1", "CELLSPAN_SECRET=2:00"
-    };
+    ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41"), &err) == 0 && h.has_index &&
+           h.index == 41,
+       "a number");
+    static const char *const wrong[] = { "CELLSPAN_AGENT=",
+                                         "CELLSPAN_AGENT=-1",
+                                         "CELLSPAN_AGENT=1x",
+                                         "CELLSPAN_AGENT=12345678901",
+                                         "",
+                                         "Welcome to host h1",
+                                         "CELLSPAN_SECRET=2:00" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct err why = { "" };
 
-        ok(secret_take_line(&h, slice_text(wrong[i]), &why) < 0 && why.text[0] && !strstr(why.text, "h1"), "not: %s",
-           wrong[i]);
+        ok(secret_take_line(&h, slice_text(wrong[i]), &why) < 0 && why.text[0] &&
+               !strstr(why.text, "h1"),
+           "not: %s", wrong[i]);
     }
     setenv("CELLSPAN_SECRET", text, 1);
     setenv("CELLSPAN_AGENT", "3", 1);
     char *where = getenv("CELLSPAN_SECRET");
     h = (struct handed){ .index = 0 };
-    ok(secret_from_environment(&h, &err) == 0 && h.has_secret && h.index == 3, "both from the environment");
-    ok(!getenv("CELLSPAN_SECRET") && !getenv("CELLSPAN_AGENT") && where[0] == '\0' && where[60] == '\0',
+    ok(secret_from_environment(&h, &err) == 0 && h.has_secret && h.index == 3,
+       "both from the environment");
+    ok(!getenv("CELLSPAN_SECRET") && !getenv("CELLSPAN_AGENT") && where[0] == '\0' &&
+           where[60] == '\0',
        "where they are wiped and unset");
     secret_wipe(&h.secret);
 }
@@ -167,11 +184,11 @@ static void secrets_are_waited_for(void)
 
     if (pipe(fd) < 0)
         return;
-    ok(secret_from_stdin(&h, fd[0], 20, &err) < 0 && strstr(err.text, "neither in the environment"), "not for ever: %s",
-       err.text);
+    ok(secret_from_stdin(&h, fd[0], 20, &err) < 0 && strstr(err.text, "neither in the environment"),
+       "not for ever: %s", err.text);
     close(fd[1]);
-    ok(secret_from_stdin(&h, fd[0], 20, &end) < 0 && strstr(end.text, "ended before"), "an end is an end: %s",
-       end.text);
+    ok(secret_from_stdin(&h, fd[0], 20, &end) < 0 && strstr(end.text, "ended before"),
+       "an end is an end: %s", end.text);
     close(fd[0]);
 }
 
@@ -209,8 +226,8 @@ static struct sought seek(const struct look_for *what)
     return s;
 }
 
-static const char *python_of(const char *wanted, const char *told, const char *path, char out[static PATH_MAX],
-                             struct err *err)
+static const char *python_of(const char *wanted, const char *told, const char *path,
+                             char out[static PATH_MAX], struct err *err)
 {
     struct look_for what = { .folder = "", .limit_ns = 10 * NS_PER_S };
     const char *found;
@@ -239,26 +256,31 @@ static void folders_are_looked_for(const char *folder, const char *file)
 
 static void pythons_are_looked_for(void)
 {
-    char folder[] = "/tmp/cellspan-test-XXXXXX", path[PATH_MAX], python[64], out[PATH_MAX], version[32];
+    char folder[] = "/tmp/cellspan-test-XXXXXX", path[PATH_MAX], python[64], out[PATH_MAX],
+         version[32];
     struct err err = { "" };
 
     ok(place_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 &&
-           !place_version("/usr/bin/python3", version) && place_version("/usr/lib/python3.9/site-packages", version) &&
+           !place_version("/usr/bin/python3", version) &&
+           place_version("/usr/lib/python3.9/site-packages", version) &&
            strcmp(version, "python3.9") == 0,
        "versions in paths");
     if (!mkdtemp(folder))
         return;
     snprintf(python, sizeof python, "%s/python3", folder);
     snprintf(path, sizeof path, "/nowhere::%s", folder);
-    ok(!python_of("/nowhere/python", NULL, path, out, &err) && strstr(err.text, "h2 has no /nowhere/python") &&
+    ok(!python_of("/nowhere/python", NULL, path, out, &err) &&
+           strstr(err.text, "h2 has no /nowhere/python") &&
            strstr(err.text, "CELLSPAN_REMOTE_PYTHON"),
        "none: %s", err.text);
     if (symlink("/bin/sh", python) < 0)
         return;
     ok(python_of("/nowhere/python", NULL, path, out, &err) && strcmp(out, python) == 0,
        "the one on PATH will do");
-    ok(python_of("/bin/ls", "/bin/sh", path, out, &err) && strcmp(out, "/bin/sh") == 0, "the one that was set counts");
-    ok(python_of("/bin/ls", "python3", path, out, &err) && strcmp(out, python) == 0, "by its name on PATH too");
+    ok(python_of("/bin/ls", "/bin/sh", path, out, &err) && strcmp(out, "/bin/sh") == 0,
+       "the one that was set counts");
+    ok(python_of("/bin/ls", "python3", path, out, &err) && strcmp(out, python) == 0,
+       "by its name on PATH too");
     err.text[0] = '\0';
     ok(!python_of("/bin/sh", "/nowhere/else", path, out, &err) &&
            strstr(err.text, "h2 has no /nowhere/else, which CELLSPAN_REMOTE_PYTHON names"),
@@ -282,7 +304,8 @@ static void a_file_system_that_hangs_is_named(void)
     }
     snprintf(path, sizeof path, "%s/python3", hung);
     s = seek(&what);
-    ok(s.found < 0 && strstr(s.why, path) && strstr(s.why, "does not answer"), "where it hangs is told: %s", s.why);
+    ok(s.found < 0 && strstr(s.why, path) && strstr(s.why, "does not answer"),
+       "where it hangs is told: %s", s.why);
     programs[0] = sh;
     what.folder = path;
     s = seek(&what);

@@ -33,8 +33,8 @@ static void text_of(const char *story, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* Where a rank's text is cut depends on when it was written: on a busy machine some tries may be needed. What it says is
- * the same each time. */
+/* Where a rank's text is cut depends on when it was written: on a busy machine some tries may be
+ * needed. What it says is the same each time. */
 static void is_told(struct kernel *k, const char *script, const char *story, const char *name)
 {
     char want[256], got[256];
@@ -57,11 +57,14 @@ static void is_told(struct kernel *k, const char *script, const char *story, con
 
 static void lines_are_whole(struct kernel *k)
 {
-    is_told(k, "out a\nsleep 30\nout b\\nc\nsleep 30\nout d\\n", "1<ab\n>1<cd\n>[DONE]", "torn writes become whole lines");
-    is_told(k, "out x\nerr y", "1~<x>2~<y>[DONE]", "unfinished lines leave before the end of the cell");
-    is_told(k, "out wait\nsleep 500\nout ed\\n", "1~<wait>1<ed\n>[DONE]", "an unfinished line is not held for long");
-    is_told(k, "out \\r1%\nsleep 20\nout \\r2%\nsleep 20\nout \\r3%\nsleep 20\nout \\n", "1%<\r1%\r>1<2%\r3%\n>[DONE]",
-            "a progress bar's states leave now and then");
+    is_told(k, "out a\nsleep 30\nout b\\nc\nsleep 30\nout d\\n", "1<ab\n>1<cd\n>[DONE]",
+            "torn writes become whole lines");
+    is_told(k, "out x\nerr y", "1~<x>2~<y>[DONE]",
+            "unfinished lines leave before the end of the cell");
+    is_told(k, "out wait\nsleep 500\nout ed\\n", "1~<wait>1<ed\n>[DONE]",
+            "an unfinished line is not held for long");
+    is_told(k, "out \\r1%\nsleep 20\nout \\r2%\nsleep 20\nout \\r3%\nsleep 20\nout \\n",
+            "1%<\r1%\r>1<2%\r3%\n>[DONE]", "a progress bar's states leave now and then");
 }
 
 static void broadcast_reaches_all(struct kernel *k)
@@ -72,7 +75,8 @@ static void broadcast_reaches_all(struct kernel *k)
     m.v[F_RUN_CODE].s = slice_text("out hi\\n");
     kernel_send(k, both, 2, &m);
     kernel_forget(k);
-    ok(kernel_until(k, SPAN_DONE, 0) && kernel_until(k, SPAN_DONE, 0), "one message reaches two ranks");
+    ok(kernel_until(k, SPAN_DONE, 0) && kernel_until(k, SPAN_DONE, 0),
+       "one message reaches two ranks");
 }
 
 static void connections_are_cut(struct kernel *k)
@@ -96,7 +100,8 @@ static void connections_are_cut(struct kernel *k)
     kernel_forget(k);
     kernel_send(k, both, 2, &sever);
     ok(kernel_until(k, SPAN_DONE, 0) && kernel_until(k, SPAN_DONE, 0), "SEVER tells both ends");
-    ok(kernel_told(k, "1<cut 1\n>") && strlen(k->story.p) == strlen("1<cut 1\n>[DONE]1<cut 1\n>[DONE]"),
+    ok(kernel_told(k, "1<cut 1\n>") &&
+           strlen(k->story.p) == strlen("1<cut 1\n>[DONE]1<cut 1\n>[DONE]"),
        "of the one connection between them: %s", k->story.p);
 }
 
@@ -106,7 +111,8 @@ static void death_takes_children_along(struct kernel *k)
 
     kernel_forget(k);
     kernel_run(k, 3, 6, "child\nkill 6");
-    ok(kernel_until(k, SPAN_EXITED, 3) && k->last.v[F_EXITED_CODE].u64 == 1 && k->last.v[F_EXITED_STATUS].u64 == SIGABRT,
+    ok(kernel_until(k, SPAN_EXITED, 3) && k->last.v[F_EXITED_CODE].u64 == 1 &&
+           k->last.v[F_EXITED_STATUS].u64 == SIGABRT,
        "a forked rank's signal is known");
     ok(kernel_told(k, "1<"), "its output came first");
     child = (pid_t)atol(strchr(k->story.p, '<') + 1);
@@ -122,12 +128,14 @@ static void zygote_failures_are_told(const char *self)
     setenv("FAKE_ZYGOTE_DIES", "1", 1);
     kernel_start(&k, self, false, WINDOW);
     kernel_start_ranks(&k, self, 2, "{}");
-    ok(kernel_until(&k, SPAN_EXITED, 0) && k.last.v[F_EXITED_CODE].u64 == 2 && cause_says(&k, "nothing works"),
+    ok(kernel_until(&k, SPAN_EXITED, 0) && k.last.v[F_EXITED_CODE].u64 == 2 &&
+           cause_says(&k, "nothing works"),
        "a zygote that fails ends its ranks, with its words");
     ok(kernel_until(&k, SPAN_EXITED, 0), "each of them");
     unsetenv("FAKE_ZYGOTE_DIES");
     kernel_start_ranks(&k, "/nowhere/python", 1, "{}");
-    ok(kernel_until(&k, SPAN_EXITED, 2) && cause_says(&k, "/nowhere/python"), "a python that isn't there is named");
+    ok(kernel_until(&k, SPAN_EXITED, 2) && cause_says(&k, "/nowhere/python"),
+       "a python that isn't there is named");
     is_int(kernel_end(&k), 0, "the agent ends");
 }
 
@@ -140,7 +148,8 @@ static void deaths_before_ready_are_told(const char *self, bool says_pids)
         setenv("FAKE_SAYS_NO_PIDS", "1", 1);
     kernel_start(&k, self, false, WINDOW);
     kernel_start_ranks(&k, self, 2, "{}");
-    ok(kernel_until(&k, SPAN_EXITED, 0) && k.last.v[F_EXITED_CODE].u64 == 2 && kernel_until(&k, SPAN_EXITED, 0),
+    ok(kernel_until(&k, SPAN_EXITED, 0) && k.last.v[F_EXITED_CODE].u64 == 2 &&
+           kernel_until(&k, SPAN_EXITED, 0),
        "ranks that die before READY are told (%s their pids)", says_pids ? "with" : "without");
     unsetenv("FAKE_RANK_DIES");
     is_int(kernel_end(&k), 0, "the agent ends");
@@ -148,7 +157,8 @@ static void deaths_before_ready_are_told(const char *self, bool says_pids)
         kernel_start(&k, self, false, WINDOW);
         kernel_ranks(&k, self, 3);
         kernel_run(&k, 4, 2, "kill 9");
-        ok(kernel_until(&k, SPAN_EXITED, 4) && k.last.v[F_EXITED_STATUS].u64 == 9, "READY's pid will do");
+        ok(kernel_until(&k, SPAN_EXITED, 4) && k.last.v[F_EXITED_STATUS].u64 == 9,
+           "READY's pid will do");
         is_int(kernel_end(&k), 0, "the agent ends");
     }
     unsetenv("FAKE_SAYS_NO_PIDS");

@@ -31,8 +31,10 @@ static void urgent_messages_go_first(void)
     int fd;
 
     outbox_init(&o);
-    good = outbox_add(&o, false, slice_text("1"), -1) == 0 && outbox_add(&o, false, slice_text("2"), -1) == 0 &&
-           outbox_add(&o, true, slice_text("3"), -1) == 0 && outbox_add(&o, true, slice_text("4"), -1) == 0 &&
+    good = outbox_add(&o, false, slice_text("1"), -1) == 0 &&
+           outbox_add(&o, false, slice_text("2"), -1) == 0 &&
+           outbox_add(&o, true, slice_text("3"), -1) == 0 &&
+           outbox_add(&o, true, slice_text("4"), -1) == 0 &&
            outbox_add(&o, true, slice_text("5"), -1) == 0;
     is_int(o.bytes, 5, "what waits is counted");
     for (int i = 0; want[i]; i++) {
@@ -75,15 +77,16 @@ static void letters_wait_for_blobs(void)
     int fd = some_fd();
 
     outbox_init(&o);
-    ok(outbox_add_waiting(&o, slice_text("first"), 7) == 0 && outbox_add(&o, false, slice_text("second"), -1) == 0,
+    ok(outbox_add_waiting(&o, slice_text("first"), 7) == 0 &&
+           outbox_add(&o, false, slice_text("second"), -1) == 0,
        "a letter waits for blob 7");
     ok(!outbox_first(&o) && !outbox_is_empty(&o), "and the one behind it, too");
     ok(outbox_add(&o, true, slice_text("urgent"), -1) == 0 &&
            slice_equal(slice_text("urgent"), slice_of(outbox_first(&o)->p, 6)),
        "what is urgent does not");
     outbox_pop(&o);
-    ok(outbox_replace(&o, outbox_waiting(&o, 7), slice_text("instead of it")) == 0 && outbox_first(&o)->p[0] == 'i' &&
-           !outbox_waiting(&o, 7),
+    ok(outbox_replace(&o, outbox_waiting(&o, 7), slice_text("instead of it")) == 0 &&
+           outbox_first(&o)->p[0] == 'i' && !outbox_waiting(&o, 7),
        "another takes its place, and may leave");
     outbox_pop(&o);
     ok(outbox_first(&o)->p[0] == 's', "the next follows");
@@ -92,7 +95,8 @@ static void letters_wait_for_blobs(void)
     letter_ready(outbox_waiting(&o, 8), fd);
     ok(outbox_first(&o)->blob_fd == fd, "leaves with its blob");
     ok(span_encode(&run, &msg, &err) == 0 && outbox_add(&o, false, buf_slice(&msg), -1) == 0 &&
-           outbox_find(&o, SPAN_RUN, 4) && !outbox_find(&o, SPAN_RUN, 5) && !outbox_find(&o, SPAN_BIND, 4),
+           outbox_find(&o, SPAN_RUN, 4) && !outbox_find(&o, SPAN_RUN, 5) &&
+           !outbox_find(&o, SPAN_BIND, 4),
        "a cell that waits is found");
     outbox_remove(&o, outbox_find(&o, SPAN_RUN, 4));
     ok(!outbox_find(&o, SPAN_RUN, 4) && o.bytes == 5, "and taken away");
@@ -107,17 +111,22 @@ static void what_is_said_in_the_place_of_a_blob(void)
     struct buf msg = BUF_INIT, now = BUF_INIT;
     struct err err = { "" };
 
-    ok(span_encode(&m, &msg, &err) == 0 && instead_of_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
+    ok(span_encode(&m, &msg, &err) == 0 &&
+           instead_of_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
            span_decode(&m, now.p, now.n, &err) == 0,
        "a BIND without its blob");
-    ok(m.blob == 5 && m.blob_size == 0 && m.cell == 9 && slice_is(m.v[F_BIND_NAMES].s, "no room"), "says why");
+    ok(m.blob == 5 && m.blob_size == 0 && m.cell == 9 && slice_is(m.v[F_BIND_NAMES].s, "no room"),
+       "says why");
     instead_patch(msg.p);
     ok(span_decode(&m, msg.p, msg.n, &err) == 0 && m.blob == 5 && m.blob_size == 0,
        "without memory only that there is none");
     buf_clear(&msg);
     buf_clear(&now);
-    m = (struct span){ .kind = SPAN_RETURN, .blob = 5, .blob_size = 100, .v[F_RETURN_STATUS].s = slice_text("ok") };
-    ok(span_encode(&m, &msg, &err) == 0 && instead_of_blob(buf_slice(&msg), "no \"room\"", &now, &err) == 0 &&
+    m = (struct span){
+        .kind = SPAN_RETURN, .blob = 5, .blob_size = 100, .v[F_RETURN_STATUS].s = slice_text("ok")
+    };
+    ok(span_encode(&m, &msg, &err) == 0 &&
+           instead_of_blob(buf_slice(&msg), "no \"room\"", &now, &err) == 0 &&
            span_decode(&m, now.p, now.n, &err) == 0 && slice_is(m.v[F_RETURN_STATUS].s, "error") &&
            memmem(m.v[F_RETURN_CONTENT].s.p, m.v[F_RETURN_CONTENT].s.n, "no \\\"room\\\"", 11),
        "a RETURN becomes an error");
@@ -127,15 +136,18 @@ static void what_is_said_in_the_place_of_a_blob(void)
 
 static void memory_that_is_left(void)
 {
-    static const char text[] = "MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   24183000 kB\nBuffers: x\n";
+    static const char text[] =
+        "MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   24183000 kB\nBuffers: x\n";
     const char *why = NULL;
 
-    ok(space_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024, "the machine's");
+    ok(space_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024,
+       "the machine's");
     ok(space_meminfo(slice_text(text), "Mem") == UINT64_MAX &&
            space_meminfo(slice_text(text), "Buffers") == UINT64_MAX &&
            space_meminfo(slice_text(""), "MemFree") == UINT64_MAX,
        "only where it is told");
-    ok(space_number(slice_text("max\n")) == UINT64_MAX && space_number(slice_text("734003200\n")) == 734003200 &&
+    ok(space_number(slice_text("max\n")) == UINT64_MAX &&
+           space_number(slice_text("734003200\n")) == 734003200 &&
            space_number(slice_text("99999999999999999999999")) > UINT64_MAX / 20,
        "a control group's");
     ok(space_free(&why) > 0 && why, "here: %s", why);
@@ -171,7 +183,8 @@ static void publish_counts_its_payload(void)
     m.v[F_PUBLISH_METADATA].s = slice_text("{}");
     m.v[F_PUBLISH_BUFFERS].list = (struct span_list){ buffers, 2 };
     ok(span_encode(&m, &msg, &err) == 0, "a PUBLISH");
-    is_int(credit_of_publish(buf_slice(&msg)), 8 + 2 + 5 + 3, "content, metadata and buffers count");
+    is_int(credit_of_publish(buf_slice(&msg)), 8 + 2 + 5 + 3,
+           "content, metadata and buffers count");
     for (size_t n = 0; n < msg.n; n++)
         torn = torn && credit_of_publish(slice_of(msg.p, n)) < 0;
     ok(torn, "every shorter one is torn");

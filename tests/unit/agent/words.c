@@ -1,4 +1,5 @@
-/* The pure parts that read texts and write them: last lines, causes, counters, connections, environments. */
+/* The pure parts that read texts and write them: last lines, causes, counters, connections,
+ * environments. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -20,11 +21,19 @@ static void clean(const char *data, size_t n, const char *want, const char *name
 
 static void bytes_become_utf8(void)
 {
-    clean("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "UTF-8 stays");
-    clean("0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789x", 101,
-          "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
-          "no more than the limit");
-    clean("\xff" "a\xc3", 3, "\xef\xbf\xbd" "a\xef\xbf\xbd", "other bytes are replaced");
+    clean("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
+          "UTF-8 stays");
+    clean(
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789x",
+        101,
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+        "no more than the limit");
+    clean("\xff"
+          "a\xc3",
+          3,
+          "\xef\xbf\xbd"
+          "a\xef\xbf\xbd",
+          "other bytes are replaced");
 }
 
 static void last_lines_are_kept(void)
@@ -57,38 +66,79 @@ static void cause_is(struct cause c, const char *want, const char *name)
 
 static void causes_are_named(void)
 {
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_EXITED, .status = 1 }, "", "an exit needs no cause");
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGSEGV }, "", "nor does a crash");
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .oom = OOM_CGROUP },
+    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_EXITED, .status = 1 }, "",
+             "an exit needs no cause");
+    cause_is((struct cause){ .ready = true,
+                             .known = true,
+                             .code = DEATH_KILLED,
+                             .status = SIGSEGV },
+             "", "nor does a crash");
+    cause_is((struct cause){ .ready = true,
+                             .known = true,
+                             .code = DEATH_KILLED,
+                             .status = SIGKILL,
+                             .oom = OOM_CGROUP },
              "killed by the cgroup's out-of-memory killer", "the cgroup's OOM killer");
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL },
-             "killed by SIGKILL from outside (perhaps the out-of-memory killer)", "somebody else's SIGKILL");
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_KILLED, .status = SIGKILL, .ours = true }, "",
-             "our own SIGKILL");
-    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .said = slice_text("No module named 'IPython'") },
-             "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
-             "a python without IPython");
-    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2", .said = slice_text("py has no cloudpickle: x") },
-             "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
-             "one on another host");
-    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2", .said = slice_text("No module named 'cellspan'") },
-             "py exited with status 1 before it was ready: no cellspan for py on h2: `py -m pip install cellspan` there, or set "
-             "CELLSPAN_REMOTE_PYTHON to a Python that has it", "cellspan is missing there");
-    cause_is((struct cause){ .known = true, .code = DEATH_EXITED, .status = 1, .node = "h2",
-                             .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
-             "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
-             "there anew", "or was built elsewhere");
-    cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied", "what we ended ourselves");
+    cause_is((struct cause){ .ready = true,
+                             .known = true,
+                             .code = DEATH_KILLED,
+                             .status = SIGKILL },
+             "killed by SIGKILL from outside (perhaps the out-of-memory killer)",
+             "somebody else's SIGKILL");
+    cause_is((struct cause){ .ready = true,
+                             .known = true,
+                             .code = DEATH_KILLED,
+                             .status = SIGKILL,
+                             .ours = true },
+             "", "our own SIGKILL");
+    cause_is(
+        (struct cause){ .known = true,
+                        .code = DEATH_EXITED,
+                        .status = 1,
+                        .said = slice_text("No module named 'IPython'") },
+        "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
+        "a python without IPython");
+    cause_is(
+        (struct cause){ .known = true,
+                        .code = DEATH_EXITED,
+                        .status = 1,
+                        .node = "h2",
+                        .said = slice_text("py has no cloudpickle: x") },
+        "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
+        "one on another host");
+    cause_is(
+        (struct cause){ .known = true,
+                        .code = DEATH_EXITED,
+                        .status = 1,
+                        .node = "h2",
+                        .said = slice_text("No module named 'cellspan'") },
+        "py exited with status 1 before it was ready: no cellspan for py on h2: `py -m pip install cellspan` there, or set "
+        "CELLSPAN_REMOTE_PYTHON to a Python that has it",
+        "cellspan is missing there");
+    cause_is(
+        (struct cause){ .known = true,
+                        .code = DEATH_EXITED,
+                        .status = 1,
+                        .node = "h2",
+                        .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
+        "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
+        "there anew",
+        "or was built elsewhere");
+    cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied",
+             "what we ended ourselves");
 }
 
 static void counters_are_read(void)
 {
     bool v2;
 
-    is_int(oom_parse(slice_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), "oom_kill"), 12, "oom_kill is its own line");
+    is_int(oom_parse(slice_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), "oom_kill"), 12,
+           "oom_kill is its own line");
     is_int(oom_parse(slice_text("oom 3\n"), "oom_kill"), 0, "no line is 0");
-    ok(slice_is(oom_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2, "the memory cgroup of v1");
-    ok(slice_is(oom_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2, "the cgroup of v2");
+    ok(slice_is(oom_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2,
+       "the memory cgroup of v1");
+    ok(slice_is(oom_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2,
+       "the cgroup of v2");
     ok(oom_cgroup(slice_text("nonsense"), &v2).n == 0, "nonsense is none");
 }
 
@@ -97,21 +147,33 @@ static void connections_are_matched(void)
     struct sever_row row[3];
     struct buf ends = BUF_INIT;
 
-    ok(sever_parse("  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
-                   &row[0]) == 0 && row[0].inode == 111, "an established connection");
-    ok(sever_parse("  1: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 "
-                   "00:00000000 00000000  0  0 222 1 0 20 4 30 10 -1", &row[1]) == 0, "and its other end, as IPv6 shows it");
-    ok(sever_parse("  2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 333 1", &row[2]) < 0,
+    ok(sever_parse(
+           "  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
+           &row[0]) == 0 &&
+           row[0].inode == 111,
+       "an established connection");
+    ok(sever_parse(
+           "  1: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 "
+           "00:00000000 00000000  0  0 222 1 0 20 4 30 10 -1",
+           &row[1]) == 0,
+       "and its other end, as IPv6 shows it");
+    ok(sever_parse(
+           "  2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 333 1",
+           &row[2]) < 0,
        "a listening socket is none");
     row[0].owner = 2;
     row[1].owner = 3;
     ok(sever_is_between(&row[0], row, 2), "two workers' ends belong together");
     row[1].owner = 2;
     ok(!sever_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
-    ok(sever_write(&row[1], &ends) == 0 && ends.n == 36 && sever_is_listed(&row[0], buf_slice(&ends)),
+    ok(sever_write(&row[1], &ends) == 0 && ends.n == 36 &&
+           sever_is_listed(&row[0], buf_slice(&ends)),
        "the other node's end is found the other way round");
-    ok(!sever_is_listed(&row[1], buf_slice(&ends)) && !sever_is_listed(&row[0], slice_of(ends.p, 35)), "its own is not, nor a torn one");
-    is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port, "ports are big-endian");
+    ok(!sever_is_listed(&row[1], buf_slice(&ends)) &&
+           !sever_is_listed(&row[0], slice_of(ends.p, 35)),
+       "its own is not, nor a torn one");
+    is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port,
+           "ports are big-endian");
     buf_release(&ends);
 }
 
@@ -121,14 +183,17 @@ static void environments_are_made(void)
     struct env e = ENV_INIT;
     struct err err = { "" };
 
-    ok(env_copy(&e, from, &err) == 0 && env_set_json(&e, slice_text("{\"A\": \"1\", \"PATH\": \"/x\"}"), &err) == 0,
+    ok(env_copy(&e, from, &err) == 0 &&
+           env_set_json(&e, slice_text("{\"A\": \"1\", \"PATH\": \"/x\"}"), &err) == 0,
        "an object of strings is taken");
     ok(env_for_worker(&e, "/pkg", NULL, 7, &err) == 0, "and ours");
     is_text(env_get(&e, "PATH"), "/x", "what was there is replaced");
     is_text(env_get(&e, "PYTHONPATH"), "/mine:/pkg", "the package is last on the path");
     ok(!env_get(&e, "PYTHONUNBUFFERED"), "stdout is buffered");
-    ok(env_set_json(&e, slice_text("{\"A=B\": \"1\"}"), &err) < 0 && err.text[0], "a name with = is refused: %s", err.text);
-    ok(env_set_json(&e, slice_text("[1]"), NULL) < 0 && env_set_json(&e, slice_text("{"), NULL) < 0, "and what is no object");
+    ok(env_set_json(&e, slice_text("{\"A=B\": \"1\"}"), &err) < 0 && err.text[0],
+       "a name with = is refused: %s", err.text);
+    ok(env_set_json(&e, slice_text("[1]"), NULL) < 0 && env_set_json(&e, slice_text("{"), NULL) < 0,
+       "and what is no object");
     env_release(&e);
 }
 

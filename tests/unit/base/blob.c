@@ -53,8 +53,10 @@ static void what_is_no_blob_is_refused(void)
 #ifdef MFD_ALLOW_SEALING
     ok(blob_check(soft, &size, &soft_err) < 0, "%s", soft_err.text);
 #endif
-    ok(blob_write(soft, "a", 1, 0, NULL) == 0 && blob_read(soft, back, 2, 0, &short_err) < 0, "%s", short_err.text);
-    ok(blob_write(null, "a", 1, 0, NULL) < 0 && blob_seal(null, NULL) < 0, "nor can it be written or sealed");
+    ok(blob_write(soft, "a", 1, 0, NULL) == 0 && blob_read(soft, back, 2, 0, &short_err) < 0, "%s",
+       short_err.text);
+    ok(blob_write(null, "a", 1, 0, NULL) < 0 && blob_seal(null, NULL) < 0,
+       "nor can it be written or sealed");
     fd_close(&null);
     fd_close(&soft);
 }
@@ -65,8 +67,10 @@ static void a_blob_is_written_piece_by_piece(void)
     struct err err = { "" };
     char back[4] = "";
 
-    ok(blob_write(fd, "cd", 2, 2, NULL) == 0 && blob_write(fd, "ab", 2, 0, NULL) == 0, "in any order");
-    ok(blob_read(fd, back, 4, 0, &err) == 0 && memcmp(back, "abcd", 4) == 0, "each where it belongs %s", err.text);
+    ok(blob_write(fd, "cd", 2, 2, NULL) == 0 && blob_write(fd, "ab", 2, 0, NULL) == 0,
+       "in any order");
+    ok(blob_read(fd, back, 4, 0, &err) == 0 && memcmp(back, "abcd", 4) == 0,
+       "each where it belongs %s", err.text);
     errno = 0;
     ok(blob_write(soon, "a", 1, 0, &err) < 0 && errno == ENOSPC, "%s", err.text);
     fd_close(&soon);
@@ -78,7 +82,8 @@ static void a_blob_may_be_empty(void)
     uint64_t size = 1;
     int fd = blob_of("test", NULL, 0, NULL);
 
-    ok(fd >= 0 && blob_check(fd, &size, NULL) == 0 && size == 0 && blob_read(fd, NULL, 0, 0, NULL) == 0,
+    ok(fd >= 0 && blob_check(fd, &size, NULL) == 0 && size == 0 &&
+           blob_read(fd, NULL, 0, 0, NULL) == 0,
        "no bytes make a blob too");
     fd_close(&fd);
 }
@@ -98,9 +103,11 @@ static void a_blob_is_read_where_it_is_and_elsewhere(void)
     ok(fd >= 0 && blob_map(fd, size, &seen, &err) == 0, "a blob is mapped (%s)", err.text);
     ok(seen.n == size && memcmp(seen.p, bytes, size) == 0, "and has those bytes");
     blob_unmap(seen);
-    ok(blob_map(fd, size - 1, &seen, NULL) == 0 && seen.n == size - 1, "or all but the last of them");
+    ok(blob_map(fd, size - 1, &seen, NULL) == 0 && seen.n == size - 1,
+       "or all but the last of them");
     blob_unmap(seen);
-    ok(blob_read(fd, back, size - 1, 1, NULL) == 0 && memcmp(back, bytes + 1, size - 1) == 0, "all but the first byte is read");
+    ok(blob_read(fd, back, size - 1, 1, NULL) == 0 && memcmp(back, bytes + 1, size - 1) == 0,
+       "all but the first byte is read");
     ok(blob_map(fd, 0, &seen, NULL) == 0 && seen.n == 0, "no bytes are none");
     blob_unmap(seen);
     ok(blob_map(fd, size + 1, &seen, &err) < 0 && seen.n == 0, "%s", err.text);

@@ -9,7 +9,8 @@ static void bytes_are_added_and_dropped(void)
     struct buf b = BUF_INIT;
     char *taken;
 
-    ok(buf_add(&b, "ab\0c", 4) == 0 && b.n == 4 && b.p[4] == '\0', "bytes with a NUL within are kept, one more ends them");
+    ok(buf_add(&b, "ab\0c", 4) == 0 && b.n == 4 && b.p[4] == '\0',
+       "bytes with a NUL within are kept, one more ends them");
     buf_drop(&b, 3);
     is_text(b.p, "c", "the first bytes can be dropped");
     ok(buf_addf(&b, "-%d-%s", 42, "x") == 0, "formatted text can be added");
@@ -21,7 +22,8 @@ static void bytes_are_added_and_dropped(void)
     free(taken);
     ok((taken = buf_take(&b)) != NULL, "a buffer that never held anything gives an empty text");
     free(taken);
-    ok(buf_reserve(&b, SIZE_MAX) < 0 && buf_reserve(&b, SIZE_MAX / 2) < 0 && b.n == 0, "a size that would wrap is refused");
+    ok(buf_reserve(&b, SIZE_MAX) < 0 && buf_reserve(&b, SIZE_MAX / 2) < 0 && b.n == 0,
+       "a size that would wrap is refused");
     buf_clear(&b);
     is_int(buf_slice(&b).n, 0, "the slice of an empty buffer is empty, not NULL");
     ok(buf_slice(&b).p != NULL, "and has a pointer");
@@ -93,7 +95,11 @@ static const struct utf8_case utf8_cases[] = {
     { "plain text, longer than eight", true, NULL },
     { "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", true, NULL },
     { "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf", true, NULL },
-    { "a\xff" "b", false, "a\xef\xbf\xbd" "b" },
+    { "a\xff"
+      "b",
+      false,
+      "a\xef\xbf\xbd"
+      "b" },
     { "\xc0\xaf", false, "\xef\xbf\xbd\xef\xbf\xbd" },
     { "\xed\xa0\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
     { "\xf4\x90\x80\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
@@ -123,7 +129,8 @@ static void a_torn_character_is_found(void)
     is_int(utf8_torn_tail(slice_text("ab\xe2\x82")), 2, "two bytes of three are");
     is_int(utf8_torn_tail(slice_text("ab\xf0\x9f\x98")), 3, "three of four are");
     is_int(utf8_torn_tail(slice_text("\xc3")), 1, "one of two is");
-    is_int(utf8_torn_tail(slice_text("a\xff")), 0, "what never becomes a character is not waited for");
+    is_int(utf8_torn_tail(slice_text("a\xff")), 0,
+           "what never becomes a character is not waited for");
     is_int(utf8_torn_tail(slice_text("\x80\x80\x80")), 0, "nor what has no start");
     is_int(utf8_torn_tail(slice_text("\xed\xa0")), 0, "nor half a surrogate");
 }

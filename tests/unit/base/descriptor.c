@@ -16,9 +16,11 @@ static void a_pipe_changes_hands(int a, int b)
 
     ok(fd_pipe(ends) == 0 && descriptor_send(a, "word", 4, ends[0]) == 0, "a descriptor is sent");
     fd_close(&ends[0]);
-    ok(descriptor_recv(b, packet, 4, &got) && got >= 0 && memcmp(packet, "word", 4) == 0, "and comes, with its packet");
+    ok(descriptor_recv(b, packet, 4, &got) && got >= 0 && memcmp(packet, "word", 4) == 0,
+       "and comes, with its packet");
     ok((fcntl(got, F_GETFD) & FD_CLOEXEC) != 0, "close-on-exec");
-    ok(write(ends[1], "x", 1) == 1 && read(got, &byte, 1) == 1 && byte == 'x', "it is the same file");
+    ok(write(ends[1], "x", 1) == 1 && read(got, &byte, 1) == 1 && byte == 'x',
+       "it is the same file");
     close(got);
     close(ends[1]);
     ok(!descriptor_recv(b, packet, 4, &got) && got == -1, "nothing more: nobody waits");
@@ -29,10 +31,14 @@ static void packets_of_another_kind(int a, int b)
     char packet[4];
     int got = 0;
 
-    ok(descriptor_send(a, "longer", 6, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too long");
-    ok(descriptor_send(a, "l", 1, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1, "one too short");
-    ok(send(a, "word", 4, 0) == 4 && descriptor_recv(b, packet, 4, &got) && got == -1, "one without a descriptor");
-    ok(descriptor_send(a, "", 0, a) == 0 && !descriptor_recv(b, packet, 4, &got) && got == -1, "one of nothing else");
+    ok(descriptor_send(a, "longer", 6, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1,
+       "one too long");
+    ok(descriptor_send(a, "l", 1, a) == 0 && descriptor_recv(b, packet, 4, &got) && got == -1,
+       "one too short");
+    ok(send(a, "word", 4, 0) == 4 && descriptor_recv(b, packet, 4, &got) && got == -1,
+       "one without a descriptor");
+    ok(descriptor_send(a, "", 0, a) == 0 && !descriptor_recv(b, packet, 4, &got) && got == -1,
+       "one of nothing else");
 }
 
 static void send_two(int a, int first, int second)
@@ -44,9 +50,10 @@ static void send_two(int a, int first, int second)
     } control = { .bytes = { 0 } };
     char word[] = "word";
     struct iovec bytes = { .iov_base = word, .iov_len = 4 };
-    struct msghdr h = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
-    };
+    struct msghdr h = { .msg_iov = &bytes,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
 
     control.align.cmsg_level = SOL_SOCKET;
     control.align.cmsg_type = SCM_RIGHTS;
@@ -85,7 +92,8 @@ int main(void)
     ok(descriptor_pair(fd) == 0 && (fcntl(fd[0], F_GETFD) & FD_CLOEXEC) != 0, "a pair");
     ok(descriptor_is_end(fd[0]) && descriptor_is_end(fd[1]), "its ends are known");
     ok(fd_pipe(ends) == 0 && !descriptor_is_end(ends[0]), "a pipe is none");
-    ok(socketpair(AF_UNIX, SOCK_STREAM, 0, stream) == 0 && !descriptor_is_end(stream[0]), "nor is a stream");
+    ok(socketpair(AF_UNIX, SOCK_STREAM, 0, stream) == 0 && !descriptor_is_end(stream[0]),
+       "nor is a stream");
     ok(!descriptor_is_end(-1), "nor is nothing");
     a_pipe_changes_hands(fd[0], fd[1]);
     packets_of_another_kind(fd[0], fd[1]);

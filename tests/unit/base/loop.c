@@ -186,7 +186,8 @@ static void a_descriptor_is_served_as_long_as_it_is_ready(void)
     d.stop_at = d.calls + 1;
     loop_fd_events(w, LOOP_READ);
     run_for(loop, 60 * NS_PER_S);
-    is_int(d.events, LOOP_HANGUP | LOOP_READ, "reading again tells both, so that what is left gets read");
+    is_int(d.events, LOOP_HANGUP | LOOP_READ,
+           "reading again tells both, so that what is left gets read");
     watch_stop(w);
     loop_destroy(loop);
     fd_close(&fd[0]);
@@ -235,7 +236,9 @@ static void watches_may_be_stopped_from_callbacks(void)
     d.watch[0] = loop_fd(loop, fd[0], LOOP_READ, stops_all, &d, NULL);
     d.watch[1] = loop_fd(loop, fd[0], LOOP_READ, fd_seen, &d, NULL);
     run_turn(loop);
-    is_text(d.text, "s", "a watch that was stopped in this turn is silent, one that was made waits for the next");
+    is_text(
+        d.text, "s",
+        "a watch that was stopped in this turn is silent, one that was made waits for the next");
     run_turn(loop);
     is_int(d.calls, 50, "then they are served");
     loop_destroy(loop);
@@ -303,7 +306,8 @@ static void signals_are_served_in_the_loop(void)
     d.watch[0] = loop_signal(loop, SIGUSR1, signal_seen, &d, NULL);
     d.watch[1] = loop_signal(loop, SIGUSR2, timer_b, &d, NULL);
     ok(!loop_signal(loop, SIGUSR1, signal_seen, &d, &err), "a signal has one watch: %s", err.text);
-    ok(!loop_signal(loop, 100000, signal_seen, &d, NULL) && !loop_signal(loop, SIGKILL, signal_seen, &d, NULL),
+    ok(!loop_signal(loop, 100000, signal_seen, &d, NULL) &&
+           !loop_signal(loop, SIGKILL, signal_seen, &d, NULL),
        "what can't be caught is an error");
     for (unsigned i = 0; i < 5; i++)
         (void)raise(SIGUSR1);
@@ -347,7 +351,8 @@ static void every_message_of_a_socket_is_seen(void)
     struct err err = { "" };
 
     d.socket = zmq_socket(context, ZMQ_PAIR);
-    ok(zmq_bind(d.socket, "inproc://t") == 0 && zmq_connect(from, "inproc://t") == 0, "there is a pair of sockets");
+    ok(zmq_bind(d.socket, "inproc://t") == 0 && zmq_connect(from, "inproc://t") == 0,
+       "there is a pair of sockets");
     d.watch[0] = loop_zmq(loop, d.socket, zmq_seen, &d, NULL);
     ok(!loop_zmq(loop, NULL, zmq_seen, &d, &err), "what is no socket is an error: %s", err.text);
     for (unsigned i = 0; i < 3; i++)
@@ -384,7 +389,8 @@ static void any_failed_allocation_is_survived(void)
         int rc = -1;
 
         alloc_fail_at(nth);
-        if ((loop = loop_create(&clock_system, &err)) && (w = loop_fd(loop, fd[0], LOOP_READ, fd_seen, &d, &err)))
+        if ((loop = loop_create(&clock_system, &err)) &&
+            (w = loop_fd(loop, fd[0], LOOP_READ, fd_seen, &d, &err)))
             rc = loop_later(loop, stop, NULL);
         ok(!alloc_failed() || !loop || !w || rc < 0, "allocation %ld: %s", nth, err.text);
         alloc_fail_at(-1);

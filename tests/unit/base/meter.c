@@ -24,7 +24,8 @@ static bool connect_pair(int end[2])
     end[0] = socket(AF_INET, SOCK_STREAM, 0);
     there = bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
             getsockname(listener, (struct sockaddr *)&at, &size) == 0 &&
-            connect(end[0], (struct sockaddr *)&at, sizeof at) == 0 && (end[1] = accept(listener, NULL, NULL)) >= 0;
+            connect(end[0], (struct sockaddr *)&at, sizeof at) == 0 &&
+            (end[1] = accept(listener, NULL, NULL)) >= 0;
     close(listener);
     return there;
 }
@@ -34,7 +35,8 @@ static bool pass(int from, int to, const char *bytes)
 {
     struct pollfd readable = { .fd = to, .events = POLLIN };
 
-    return send(from, bytes, strlen(bytes), 0) == (ssize_t)strlen(bytes) && poll(&readable, 1, -1) == 1;
+    return send(from, bytes, strlen(bytes), 0) == (ssize_t)strlen(bytes) &&
+           poll(&readable, 1, -1) == 1;
 }
 
 static void bytes_that_nobody_reads_count(void)
@@ -49,13 +51,16 @@ static void bytes_that_nobody_reads_count(void)
     meter_watch(&m, end[1]);
     ok(!meter_moved(&m), "what came before it is watched does not count");
 #ifdef TCP_THIN_LINEAR_TIMEOUTS
-    ok(getsockopt(end[1], IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &steady, &size) == 0 && steady == 1,
+    ok(getsockopt(end[1], IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &steady, &size) == 0 &&
+           steady == 1,
        "what is lost of the answer is sent again at one pace");
 #endif
 #ifdef __linux__
-    if (getsockopt(end[0], IPPROTO_TCP, 44, &steady, &size) == 0) /* TCP_RTO_MAX_MS: since Linux 6.15 */
+    /* TCP_RTO_MAX_MS: since Linux 6.15 */
+    if (getsockopt(end[0], IPPROTO_TCP, 44, &steady, &size) == 0)
         ok(getsockopt(end[1], IPPROTO_TCP, 44, &steady, &size) == 0 && steady == 3000 &&
-               getsockopt(end[1], IPPROTO_TCP, TCP_USER_TIMEOUT, &steady, &size) == 0 && steady == 924000,
+               getsockopt(end[1], IPPROTO_TCP, TCP_USER_TIMEOUT, &steady, &size) == 0 &&
+               steady == 924000,
            "and after 3 s at most, which does not end the connection earlier");
 #endif
     ok(recv(end[1], (char[8]){ "" }, 8, 0) == 6 && pass(end[0], end[1], "more"), "more come");
@@ -78,7 +83,8 @@ static void a_number_that_is_used_again_is_another_connection(void)
     if (!ok(connect_pair(end) && connect_pair(other), "two connections"))
         return;
     meter_watch(&m, end[1]);
-    ok(pass(other[0], other[1], "for another") && dup2(other[1], end[1]) == end[1], "one gets the other's number");
+    ok(pass(other[0], other[1], "for another") && dup2(other[1], end[1]) == end[1],
+       "one gets the other's number");
     ok(!meter_moved(&m) && m.fd == -1, "its bytes don't count");
     meter_watch(&m, end[1]);
     close(end[1]);

@@ -65,7 +65,8 @@ static void a_child_gets_what_it_was_given(void)
 
     spec.env = env;
     spec.cwd = "/";
-    is_int(run_sh(&spec, "read x || echo end; echo $CELLSPAN_TEST; pwd; exit 3", &out), 3, "a child runs, and its status is told");
+    is_int(run_sh(&spec, "read x || echo end; echo $CELLSPAN_TEST; pwd; exit 3", &out), 3,
+           "a child runs, and its status is told");
     is_text(out.p, "end\nyes\n/\n", "with an empty stdin, its environment and its directory");
     buf_release(&out);
 }
@@ -81,7 +82,9 @@ static void only_what_is_kept_is_inherited(void)
         return;
     spec.keep = kept;
     spec.n_keep = 1;
-    snprintf(script, sizeof script, "test -e /dev/fd/%d && echo kept; test -e /dev/fd/%d || echo closed", kept[0], other[0]);
+    snprintf(script, sizeof script,
+             "test -e /dev/fd/%d && echo kept; test -e /dev/fd/%d || echo closed", kept[0],
+             other[0]);
     is_int(run_sh(&spec, script, &out), 0, "a child runs");
     is_text(out.p, "kept\nclosed\n", "it has the descriptor that it keeps, and no other");
     is_int(fcntl(kept[0], F_GETFD), FD_CLOEXEC, "ours stays close-on-exec");
@@ -144,7 +147,8 @@ static void a_session_can_be_killed_as_a_whole(void)
     is_int(exit_status(pid), 1000 + SIGKILL, "the child is dead");
     is_int(read(ends[0], up, sizeof up), 0, "and so is all that held its stdout");
     ok(process_kill_group(pid, SIGKILL) == 0, "a group that is gone is fine");
-    ok(process_kill_group(0, SIGKILL) < 0 && process_kill_group(1, SIGKILL) < 0 && process_kill_group(-1, 0) < 0,
+    ok(process_kill_group(0, SIGKILL) < 0 && process_kill_group(1, SIGKILL) < 0 &&
+           process_kill_group(-1, 0) < 0,
        "nobody can be made to kill everybody");
     fd_close(&ends[0]);
 }
@@ -163,7 +167,8 @@ static void the_end_of_stdin_reaches_the_child(void)
     spec.out = ends[1];
     pid = process_start_piped(&spec, &in, NULL);
     fd_close(&ends[1]);
-    ok(pid > 0 && fcntl(in, F_GETFD) == FD_CLOEXEC && write(in, "text", 4) == 4, "a child has a pipe for stdin");
+    ok(pid > 0 && fcntl(in, F_GETFD) == FD_CLOEXEC && write(in, "text", 4) == 4,
+       "a child has a pipe for stdin");
     fd_close(&in);
     read_all(ends[0], &out);
     is_text(out.p, "text", "it gets what is written, then the end");
@@ -194,7 +199,8 @@ static void a_death_can_be_polled(void)
     is_int(exit_status(pid), 0, "the status is there still");
 }
 
-/* A child starts a grandchild that dies with it, and is killed: the end of the grandchild's pipe tells. */
+/* A child starts a grandchild that dies with it, and is killed: the end of the grandchild's pipe
+ * tells. */
 static void children_die_with_their_parent(void)
 {
     int ends[2];
@@ -247,7 +253,8 @@ static void the_start_of_a_file(void)
     char text[8] = "";
     struct slice s = file_start("/proc/self/stat", text, sizeof text);
 
-    ok(s.n == sizeof text && s.p == text && strtol(text, NULL, 10) == getpid(), "a file's start, as much as there is room");
+    ok(s.n == sizeof text && s.p == text && strtol(text, NULL, 10) == getpid(),
+       "a file's start, as much as there is room");
     s = file_start("/nowhere/at/all", text, sizeof text);
     ok(s.n == 0, "nothing of one that is not there");
     s = file_start("/dev/null", text, sizeof text);
@@ -262,17 +269,21 @@ static void descriptors_are_moved_and_measured(void)
         return;
     ok(write(ends[1], "abc", 3) == 3 && fd_waiting(ends[0]) == 3, "what waits can be measured");
     ok(fd_waiting(-1) == 0, "nothing waits where nothing is");
-    ok(!fd_is_over(ends[0]) && fd_waiting(ends[0]) == 0, "what comes before an input's end is dropped");
+    ok(!fd_is_over(ends[0]) && fd_waiting(ends[0]) == 0,
+       "what comes before an input's end is dropped");
     ok(fd_nonblock(ends[0], true) == 0 && !fd_is_over(ends[0]), "and no word is no end");
     high = fd_raise(ends[0], 100);
-    ok(high >= 100 && fcntl(ends[0], F_GETFD) < 0 && fcntl(high, F_GETFD) == FD_CLOEXEC, "a descriptor can be moved up");
+    ok(high >= 100 && fcntl(ends[0], F_GETFD) < 0 && fcntl(high, F_GETFD) == FD_CLOEXEC,
+       "a descriptor can be moved up");
     is_int(fd_raise(high, 50), high, "one that is high enough stays");
-    ok(fd_nonblock(high, true) == 0 && (fcntl(high, F_GETFL) & O_NONBLOCK) && fd_nonblock(high, false) == 0
-           && !(fcntl(high, F_GETFL) & O_NONBLOCK),
+    ok(fd_nonblock(high, true) == 0 && (fcntl(high, F_GETFL) & O_NONBLOCK) &&
+           fd_nonblock(high, false) == 0 && !(fcntl(high, F_GETFL) & O_NONBLOCK),
        "blocking goes off and on");
     fd_close(&ends[1]);
-    ok(fd_is_over(high) && fd_is_over(-1), "the end is seen, and what can't be read is over as well");
-    ok(fd_nonblock(-1, true) < 0 && fd_cloexec(-1) < 0 && fd_raise(-1, 3) < 0, "a bad one is an error");
+    ok(fd_is_over(high) && fd_is_over(-1),
+       "the end is seen, and what can't be read is over as well");
+    ok(fd_nonblock(-1, true) < 0 && fd_cloexec(-1) < 0 && fd_raise(-1, 3) < 0,
+       "a bad one is an error");
     fd_close(&high);
     fd_close(&high);
     is_int(high, -1, "closing twice is fine");

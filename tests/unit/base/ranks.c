@@ -48,11 +48,11 @@ static void specs_are_read_as_users_write_them(void)
         const int rc = ranks_parse(&r, c->spec, c->size, &err);
 
         if (c->want)
-            ok(rc == 0 && ranks_format(&r, &out) == 0 && slice_is(buf_slice(&out), c->want), "'%s' of %u is '%s' (%s)",
-               c->spec, c->size, c->want, err.text);
+            ok(rc == 0 && ranks_format(&r, &out) == 0 && slice_is(buf_slice(&out), c->want),
+               "'%s' of %u is '%s' (%s)", c->spec, c->size, c->want, err.text);
         else
-            ok(rc < 0 && strstr(err.text, c->says) && ranks_count(&r) == 0, "'%s' of %u is refused: %s", c->spec, c->size,
-               err.text);
+            ok(rc < 0 && strstr(err.text, c->says) && ranks_count(&r) == 0,
+               "'%s' of %u is refused: %s", c->spec, c->size, err.text);
         ranks_release(&r);
         buf_release(&out);
     }
@@ -63,7 +63,8 @@ static void a_bad_spec_leaves_the_set_alone(void)
     struct ranks r = RANKS_INIT;
     struct err err = { "" };
 
-    ok(ranks_add(&r, 7) == 0 && ranks_parse(&r, "1,2,oops", 8, &err) < 0, "a spec with a bad token is refused");
+    ok(ranks_add(&r, 7) == 0 && ranks_parse(&r, "1,2,oops", 8, &err) < 0,
+       "a spec with a bad token is refused");
     ok(ranks_count(&r) == 1 && ranks_has(&r, 7), "and adds nothing");
     ranks_release(&r);
 }
@@ -72,17 +73,22 @@ static void sets_behave_as_sets(void)
 {
     struct ranks a = RANKS_INIT, b = RANKS_INIT;
 
-    ok(ranks_next(&a, 0) == -1 && ranks_count(&a) == 0 && !ranks_has(&a, 5), "an empty set has no members");
-    ok(ranks_add(&a, 3) == 0 && ranks_add(&a, 200) == 0 && ranks_add(&b, 3) == 0, "members are added");
+    ok(ranks_next(&a, 0) == -1 && ranks_count(&a) == 0 && !ranks_has(&a, 5),
+       "an empty set has no members");
+    ok(ranks_add(&a, 3) == 0 && ranks_add(&a, 200) == 0 && ranks_add(&b, 3) == 0,
+       "members are added");
     ok(!ranks_equal(&a, &b) && !ranks_equal(&b, &a), "sets with different members differ");
     ranks_remove(&a, 200);
     ranks_remove(&a, 60000);
     ok(ranks_equal(&a, &b), "sets are equal whatever they once held");
-    ok(ranks_add(&a, RANKS_MAX) < 0 && ranks_add_range(&a, 0, RANKS_MAX) < 0 && ranks_add_range(&a, 2, 1) < 0,
+    ok(ranks_add(&a, RANKS_MAX) < 0 && ranks_add_range(&a, 0, RANKS_MAX) < 0 &&
+           ranks_add_range(&a, 2, 1) < 0,
        "no rank may be RANKS_MAX, no range may run backwards");
-    ok(ranks_add(&a, RANKS_MAX - 1) == 0 && ranks_next(&a, 4) == (long)RANKS_MAX - 1, "the largest rank is a member");
+    ok(ranks_add(&a, RANKS_MAX - 1) == 0 && ranks_next(&a, 4) == (long)RANKS_MAX - 1,
+       "the largest rank is a member");
     is_int(ranks_next(&a, RANKS_MAX), -1, "nothing comes after it");
-    ok(ranks_copy(&b, &a) == 0 && ranks_equal(&a, &b) && ranks_copy(&b, &b) == 0, "a copy is equal");
+    ok(ranks_copy(&b, &a) == 0 && ranks_equal(&a, &b) && ranks_copy(&b, &b) == 0,
+       "a copy is equal");
     ranks_clear(&a);
     ok(ranks_count(&a) == 0 && ranks_count(&b) == 2, "and its own");
     ok(ranks_copy(&b, &a) == 0 && ranks_count(&b) == 0, "copying an empty set empties");
@@ -104,8 +110,8 @@ static void any_failed_allocation_is_survived(void)
         parsed = ranks_parse(&r, "1,70-80,-1", 1000, &err);
         rc = parsed < 0 ? -1 : ranks_format(&r, &out);
         alloc_fail_at(-1);
-        ok(rc == 0 ? ranks_count(&r) == 13 : parsed == 0 || (ranks_count(&r) == 0 && err.text[0]), "allocation %ld: %s", nth,
-           rc == 0 ? "all went well" : "failed");
+        ok(rc == 0 ? ranks_count(&r) == 13 : parsed == 0 || (ranks_count(&r) == 0 && err.text[0]),
+           "allocation %ld: %s", nth, rc == 0 ? "all went well" : "failed");
         ok(rc == 0 || out.n == 0, "nothing half is written");
         ranks_release(&r);
         buf_release(&out);

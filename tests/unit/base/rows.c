@@ -61,7 +61,8 @@ static void in_any_order(void)
     is_int(place(&t, UINT64_MAX), 200, "larger ones belong behind all");
     for (uint32_t i = 0; i < 200; i += 2)
         rows_remove(t.row, &t.n, sizeof *t.row, place(&t, 2 * i));
-    ok(t.n == 100 && is_sorted(&t) && t.row[0].number == 2 && t.row[99].number == 398, "every other one removed");
+    ok(t.n == 100 && is_sorted(&t) && t.row[0].number == 2 && t.row[99].number == 398,
+       "every other one removed");
     while (t.n > 0)
         rows_remove(t.row, &t.n, sizeof *t.row, t.n - 1);
     ok(add(&t, 9) == 0 && t.n == 1 && t.row[0].number == 9, "emptied from the end, and used again");
@@ -81,9 +82,11 @@ static void memory_is_out(void)
         if (add(&t, i) < 0)
             abort();
     alloc_fail_at(0);
-    ok(add(&t, 3) < 0 && t.n == 3 && t.room == 3 && is_sorted(&t), "no fourth, and the three are there");
+    ok(add(&t, 3) < 0 && t.n == 3 && t.room == 3 && is_sorted(&t),
+       "no fourth, and the three are there");
     alloc_fail_at(-1);
-    ok(!rows_insert(rows, &n, &room, SIZE_MAX / 4, 0, 3) && n == 3 && room == 3, "nor more than can be counted");
+    ok(!rows_insert(rows, &n, &room, SIZE_MAX / 4, 0, 3) && n == 3 && room == 3,
+       "nor more than can be counted");
     free(t.row);
 }
 

@@ -57,11 +57,13 @@ static void what_nobody_holds_is_swept(void)
     close(lock[2]);
     runtime_sweep();
     ok(stat(left, &st) < 0, "what nobody holds any more is removed");
-    ok(stat(living, &st) == 0 && stat(shared, &st) == 0 && stat(other, &st) == 0, "what somebody holds is not, nor what is no such folder");
+    ok(stat(living, &st) == 0 && stat(shared, &st) == 0 && stat(other, &st) == 0,
+       "what somebody holds is not, nor what is no such folder");
     close(second);
     close(lock[1]);
     snprintf(path, sizeof path, "%s/lock", living);
-    ok(unlink(path) == 0 && touch(living, "file", 0600) == 0 && runtime_dir_hold(living) < 0, "one that has lost its lock");
+    ok(unlink(path) == 0 && touch(living, "file", 0600) == 0 && runtime_dir_hold(living) < 0,
+       "one that has lost its lock");
     runtime_sweep();
     ok(stat(shared, &st) < 0 && stat(living, &st) == 0, "is left alone, unless it is empty");
     ok(runtime_dir_remove(base, &err) == 0, "all is cleaned up");
@@ -78,14 +80,17 @@ static void a_directory_is_made_for_us_alone(void)
     char *dir = make(&err), *other = make(&err);
     char *path;
 
-    if (!ok(dir && other && strcmp(dir, other) != 0, "each call makes a directory of its own (%s)", err.text))
+    if (!ok(dir && other && strcmp(dir, other) != 0, "each call makes a directory of its own (%s)",
+            err.text))
         return;
-    ok(stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700, "only its owner may enter %s", dir);
+    ok(stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700,
+       "only its owner may enter %s", dir);
     path = runtime_path(dir, "agents", &err);
     ok(path && strlen(path) < 104, "a socket's path fits (%s)", path);
     free(path);
     ok(runtime_dir_remove(other, &err) == 0 && stat(other, &st) < 0, "it can be removed");
-    ok(runtime_dir_remove(other, &err) == 0 && runtime_dir_remove(NULL, &err) == 0, "removing what is not there is fine");
+    ok(runtime_dir_remove(other, &err) == 0 && runtime_dir_remove(NULL, &err) == 0,
+       "removing what is not there is fine");
     ok(runtime_dir_remove(dir, &err) == 0, "the other too");
     free(dir);
     free(other);
@@ -102,13 +107,16 @@ static void all_within_is_removed_and_nothing_else(void)
         return;
     snprintf(sub, sizeof sub, "%s/a", dir);
     snprintf(link, sizeof link, "%s/a/link", dir);
-    ok(mkdir(sub, 0700) == 0 && touch(sub, "file", 0400) == 0 && touch(dir, "file", 0600) == 0 && symlink(outside, link) == 0,
+    ok(mkdir(sub, 0700) == 0 && touch(sub, "file", 0400) == 0 && touch(dir, "file", 0600) == 0 &&
+           symlink(outside, link) == 0,
        "there are files, a folder and a link to elsewhere");
-    ok(runtime_dir_remove(dir, &err) == 0 && stat(dir, &st) < 0, "all of it is removed (%s)", err.text);
+    ok(runtime_dir_remove(dir, &err) == 0 && stat(dir, &st) < 0, "all of it is removed (%s)",
+       err.text);
     snprintf(sub, sizeof sub, "%s/precious", outside);
     ok(stat(sub, &st) == 0, "what the link pointed to is not");
     ok(runtime_dir_remove(outside, &err) == 0, "that is cleaned up");
-    ok(runtime_dir_remove("/proc/self", &err) < 0 && err.text[0], "what can't be removed is told: %s", err.text);
+    ok(runtime_dir_remove("/proc/self", &err) < 0 && err.text[0],
+       "what can't be removed is told: %s", err.text);
     free(dir);
     free(outside);
 }
@@ -125,10 +133,12 @@ static void a_long_place_is_passed_over(void)
     setenv("XDG_RUNTIME_DIR", deep, 1);
     setenv("TMPDIR", "relative", 1);
     dir = make(&err);
-    ok(dir && strncmp(dir, "/tmp/cellspan-", 14) == 0 && strlen(dir) < 60, "sockets need a short path: %s", dir);
+    ok(dir && strncmp(dir, "/tmp/cellspan-", 14) == 0 && strlen(dir) < 60,
+       "sockets need a short path: %s", dir);
     ok(runtime_dir_remove(dir, &err) == 0, "which is removed");
     path = runtime_path(deep, "socket", &path_err);
-    ok(!path && strstr(path_err.text, "TMPDIR"), "a path that is too long is told: %s", path_err.text);
+    ok(!path && strstr(path_err.text, "TMPDIR"), "a path that is too long is told: %s",
+       path_err.text);
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("TMPDIR");
     free(dir);
@@ -141,10 +151,12 @@ static void programs_are_found(void)
     char *dir = make(&err), *found;
     char want[4096];
 
-    if (!dir || touch(dir, "cellspan-test-program", 0700) < 0 || touch(dir, "cellspan-no-program", 0600) < 0)
+    if (!dir || touch(dir, "cellspan-test-program", 0700) < 0 ||
+        touch(dir, "cellspan-no-program", 0600) < 0)
         return;
     snprintf(want, sizeof want, "%s/cellspan-test-program", dir);
-    ok(!runtime_find("cellspan-test-program", &none) && strstr(none.text, "CELLSPAN_LIBEXECDIR"), "%s", none.text);
+    ok(!runtime_find("cellspan-test-program", &none) && strstr(none.text, "CELLSPAN_LIBEXECDIR"),
+       "%s", none.text);
     setenv("CELLSPAN_LIBEXECDIR", dir, 1);
     found = runtime_find("cellspan-test-program", &err);
     is_text(found, want, "a program is found where the environment says");
@@ -159,7 +171,8 @@ static void programs_are_found(void)
     free(found);
     ok(!runtime_find("../sh", &slash), "%s", slash.text);
     found = runtime_near("../base/runtime.t");
-    ok(found && found[0] == '/' && access(found, X_OK) == 0 && !strstr(found, ".."), "what is near us is found (%s)", found);
+    ok(found && found[0] == '/' && access(found, X_OK) == 0 && !strstr(found, ".."),
+       "what is near us is found (%s)", found);
     free(found);
     ok(!runtime_near("../no/such/folder"), "and what is not there is not");
     ok(runtime_dir_remove(dir, &err) == 0, "all is cleaned up");
@@ -175,7 +188,8 @@ static void random_things_differ(void)
     random_uuid(b);
     ok(strlen(a) == 36 && a[14] == '4' && strcmp(a, b) != 0, "UUIDs are random ones, and differ");
     random_bytes(bytes, sizeof bytes);
-    ok(memcmp(bytes, zero, sizeof bytes) != 0 && random_u64() != random_u64(), "so do bytes and numbers");
+    ok(memcmp(bytes, zero, sizeof bytes) != 0 && random_u64() != random_u64(),
+       "so do bytes and numbers");
 }
 
 static void time_goes_on(void)
@@ -227,9 +241,12 @@ static void the_log_is_escaped_and_chosen_by_level(void)
     log_open("test");
     log_warn("room", "without the setting only errors are shown");
     read_log(path, text, sizeof text);
-    ok(strstr(text, "info room: rank 3 said \"a\\nb\\x1b[31m\xc3\xbc\"\n"), "a line says level and room, escaped");
-    ok(strstr(text, "test[") && !strstr(text, "not shown"), "and the process; lower levels are left out");
-    ok(strchr(strchr(text, '\n') + 1, '\n') == text + strlen(text) - 1 && strlen(text) < 4300, "a long line is cut, and is one");
+    ok(strstr(text, "info room: rank 3 said \"a\\nb\\x1b[31m\xc3\xbc\"\n"),
+       "a line says level and room, escaped");
+    ok(strstr(text, "test[") && !strstr(text, "not shown"),
+       "and the process; lower levels are left out");
+    ok(strchr(strchr(text, '\n') + 1, '\n') == text + strlen(text) - 1 && strlen(text) < 4300,
+       "a long line is cut, and is one");
     ok(runtime_dir_remove(dir, &err) == 0, "all is cleaned up");
     free(dir);
 }

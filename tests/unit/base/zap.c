@@ -62,7 +62,9 @@ static void door_open(struct door *d)
 {
     struct err err = { "" };
 
-    *d = (struct door){ .loop = loop_create(&clock_system, &err), .context = zmq_ctx_new(), .say = ZAP_YES };
+    *d = (struct door){ .loop = loop_create(&clock_system, &err),
+                        .context = zmq_ctx_new(),
+                        .say = ZAP_YES };
     if (!d->loop || !d->context || !(d->zap = zap_open(d->loop, d->context, asked, d, &err))) {
         diag("%s", err.text);
         abort();
@@ -107,7 +109,8 @@ static const char *answer(void *socket, char text[static 1024])
     while (more) {
         const int got = zmq_recv(socket, text + n, 512, 0);
 
-        if (got < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) < 0 || n + (size_t)got > 510)
+        if (got < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) < 0 ||
+            n + (size_t)got > 510)
             return "";
         n += (size_t)got;
         text[n++] = '|';
@@ -250,7 +253,8 @@ static void the_longest_that_is_read(void)
     id[ZAP_FIELD_MAX] = '\0';
     f.frame[2] = slice_text(id);
     f.frame[3] = f.frame[4] = f.frame[5] = slice_of(long_text, ZAP_FIELD_MAX);
-    ok(ask(&d, &f) && zap_key(&d.last) && zap_domain(&d.last).n == ZAP_FIELD_MAX, "fields of 255 bytes are fine");
+    ok(ask(&d, &f) && zap_key(&d.last) && zap_domain(&d.last).n == ZAP_FIELD_MAX,
+       "fields of 255 bytes are fine");
     snprintf(want, sizeof want, "|1.0|%s|200|OK|7.3||", id);
     is_text(answer(d.asker, text), want, "and answered under their request's id");
     door_close(&d);
@@ -262,8 +266,8 @@ static void one_for_each_context(void)
     struct door d;
 
     door_open(&d);
-    ok(!zap_open(d.loop, d.context, asked, &d, &err) && strstr(err.text, "authentication"), "a second one: %s",
-       err.text);
+    ok(!zap_open(d.loop, d.context, asked, &d, &err) && strstr(err.text, "authentication"),
+       "a second one: %s", err.text);
     door_close(&d);
     zap_close(NULL);
 }

@@ -72,13 +72,15 @@ static void bandwidths_are_nccl_tests(void)
     struct figure f;
 
     figure_fill(&f, COLL_ALL_REDUCE, 4, 1000000, 10, 10000);
-    ok(close_to(f.us, 1000) && close_to(f.algbw, 1) && close_to(f.busbw, 1.5), "all_reduce: 2(n-1)/n of algbw");
+    ok(close_to(f.us, 1000) && close_to(f.algbw, 1) && close_to(f.busbw, 1.5),
+       "all_reduce: 2(n-1)/n of algbw");
     figure_fill(&f, COLL_BROADCAST, 4, 1000000, 1, 1000);
     ok(close_to(f.algbw, 1) && close_to(f.busbw, 1), "broadcast: busbw is algbw");
     figure_fill(&f, COLL_SEND_RECV, 8, 3000, 2, 6);
     ok(close_to(f.algbw, 1) && close_to(f.busbw, 1), "send_recv too");
     figure_fill(&f, COLL_ALL_REDUCE, 1, 8, 0, 0);
-    ok(f.us >= 0 && f.us <= 0 && f.busbw >= 0 && f.busbw <= 0, "nothing measured is 0, not infinite");
+    ok(f.us >= 0 && f.us <= 0 && f.busbw >= 0 && f.busbw <= 0,
+       "nothing measured is 0, not infinite");
     is_int(figure_iterations(0, 0), 400, "what takes no time is run 400 times");
     is_int(figure_iterations(100000, 1000000000), 200, "what takes a moment, for 20 ms");
     is_int(figure_iterations(5000000, 1000000000), 20, "what takes longer, 20 times");
@@ -99,12 +101,16 @@ static void wrong_data_are_seen(void)
         wrong += !((double)pattern_sum(21, i) >= sum[i] && (double)pattern_sum(21, i) <= sum[i]);
     is_int(wrong, 0, "the sum that is expected is the sum of what is put in");
     pattern_fill(v, 1000, 4);
-    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 5, 9), 0, "rank 5 gets what rank 4 sent");
-    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 6, 9), 1000, "rank 6 would see that it is not rank 5's");
+    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 5, 9), 0,
+           "rank 5 gets what rank 4 sent");
+    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 6, 9), 1000,
+           "rank 6 would see that it is not rank 5's");
     v[7] += 1;
     v[8] = nanf("");
-    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 5, 9), 2, "an element that changed is counted, NaN too");
-    ok((uint64_t)pattern_sum(65536, 250) == 65536ull * 250 + 65536 / 8 * 28, "sums over 65536 ranks are exact");
+    is_int((int64_t)pattern_bad(v, 1000, 0, COLL_SEND_RECV, 5, 9), 2,
+           "an element that changed is counted, NaN too");
+    ok((uint64_t)pattern_sum(65536, 250) == 65536ull * 250 + 65536 / 8 * 28,
+       "sums over 65536 ranks are exact");
 }
 
 int main(void)

@@ -2,7 +2,8 @@
 #include "tests/unit/tap.h"
 #include "worker/collective/measure.h"
 
-#define ONE_NS (10 * NS_PER_S) /* an iteration, as it is told; nothing waits, and what passes meanwhile is nothing beside it */
+/* an iteration, as it is told; nothing waits, and what passes meanwhile is nothing beside it */
+#define ONE_NS (10 * NS_PER_S)
 
 static int prepare(struct transport *t, uint64_t bytes, struct err *err)
 {
@@ -22,8 +23,8 @@ static int run(struct transport *t, enum coll_op op, uint64_t bytes, unsigned co
     return 0;
 }
 
-static int verify(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t *bad, const struct limit *l,
-                  struct err *err)
+static int verify(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t *bad,
+                  const struct limit *l, struct err *err)
 {
     (void)t;
     (void)bytes;
@@ -47,7 +48,8 @@ static void destroy(struct transport *t)
     (void)t;
 }
 
-static unsigned measured(unsigned ops, const uint64_t *sizes, unsigned n, double budget_s, struct figure *rows)
+static unsigned measured(unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
+                         struct figure *rows)
 {
     static const struct transport_ops fake = { "fake", prepare, run, verify, share, destroy };
     struct transport t = { &fake, 0, 2 };
@@ -55,7 +57,8 @@ static unsigned measured(unsigned ops, const uint64_t *sizes, unsigned n, double
     struct err err = { "" };
     unsigned n_rows = 0;
 
-    ok(measure(&t, ops, sizes, n, budget_s, &l, rows, &n_rows, &err) == 0, "it is measured: %s", err.text);
+    ok(measure(&t, ops, sizes, n, budget_s, &l, rows, &n_rows, &err) == 0, "it is measured: %s",
+       err.text);
     return n_rows;
 }
 
@@ -64,7 +67,8 @@ int main(void)
     static const uint64_t sizes[] = { 7, 4096 };
     struct figure rows[2 * COLL_OPS];
 
-    is_int(measured(1u << COLL_SEND_RECV, sizes, 2, 120, rows), 2, "a row for each size of the one that is asked for");
+    is_int(measured(1u << COLL_SEND_RECV, sizes, 2, 120, rows), 2,
+           "a row for each size of the one that is asked for");
     ok(rows[0].iterations >= 5, "it has its half of the time: %u iterations", rows[0].iterations);
     is_int((int64_t)rows[0].bytes, 8, "whole floats");
     is_int((int64_t)rows[0].us, (int64_t)(ONE_NS / 1000), "one iteration's time");

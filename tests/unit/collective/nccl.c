@@ -47,8 +47,8 @@ static void rank_main(struct rank *r, int out, play_f play)
     long (*allocated)(void);
     const double begin = seconds_now();
 
-    if (driver_open(&r->driver, &r->told.err) < 0 || nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0 ||
-        comms_init(&r->comms, &r->told.err) < 0)
+    if (driver_open(&r->driver, &r->told.err) < 0 ||
+        nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0 || comms_init(&r->comms, &r->told.err) < 0)
         _exit(3);
     play(r);
     r->told.seconds = seconds_now() - begin;
@@ -58,7 +58,8 @@ static void rank_main(struct rank *r, int out, play_f play)
 }
 
 /* Starts the ranks; `odd` (or none, when it is `ranks`) plays with that fault. */
-static void run(unsigned ranks, unsigned odd, const char *fault, double seconds, play_f play, struct told *told)
+static void run(unsigned ranks, unsigned odd, const char *fault, double seconds, play_f play,
+                struct told *told)
 {
     int pipes[RANKS][2];
     pid_t pid[RANKS];
@@ -95,10 +96,13 @@ static void play_measure(struct rank *r)
 {
     static const uint64_t sizes[] = { 8, 5000001 };
     struct limit l = limit_in(r->seconds, NULL, NULL);
-    struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l, &r->told.err);
-    struct transport *t = comm ? nccl_transport_create(comm, r->self, r->ranks, &l, &r->told.err) : NULL;
+    struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l,
+                                  &r->told.err);
+    struct transport *t = comm ? nccl_transport_create(comm, r->self, r->ranks, &l, &r->told.err)
+                               : NULL;
 
-    if (t && measure(t, 7, sizes, 2, 10.0, &l, r->told.rows, &r->told.n, &r->told.err) < 0 && !r->told.err.text[0])
+    if (t && measure(t, 7, sizes, 2, 10.0, &l, r->told.rows, &r->told.n, &r->told.err) < 0 &&
+        !r->told.err.text[0])
         (void)err_set(&r->told.err, "failed without words");
     transport_destroy(t);
 }
@@ -135,7 +139,8 @@ static void gpus_are_measured(void)
 /* Whose time is over first says so; the other one may hear of its end before its own time is. */
 static bool waited(const struct told *a, const struct told *b, const char *words)
 {
-    return a->err.text[0] && b->err.text[0] && (strstr(a->err.text, words) || strstr(b->err.text, words));
+    return a->err.text[0] && b->err.text[0] &&
+           (strstr(a->err.text, words) || strstr(b->err.text, words));
 }
 
 static void faults_are_named(void)
@@ -143,18 +148,22 @@ static void faults_are_named(void)
     struct told told[RANKS];
 
     run(3, 1, "hang", 0.5, play_measure, told);
-    ok(waited(&told[0], &told[2], "did not answer within 0.5 s"), "a rank that hangs in an operation holds nobody (%s; %s)",
-       told[0].err.text, told[2].err.text);
-    is_int(told[0].allocated + told[1].allocated + told[2].allocated, 0, "and GPU memory is free again");
+    ok(waited(&told[0], &told[2], "did not answer within 0.5 s"),
+       "a rank that hangs in an operation holds nobody (%s; %s)", told[0].err.text,
+       told[2].err.text);
+    is_int(told[0].allocated + told[1].allocated + told[2].allocated, 0,
+           "and GPU memory is free again");
     ok(told[0].seconds < 60 && told[1].seconds < 60, "soon after the limit");
     run(3, 2, "init-hang", 0.5, play_measure, told);
-    ok(waited(&told[0], &told[1], "to make a communicator, did not answer"), "nor one that hangs while they join (%s; %s)",
-       told[0].err.text, told[1].err.text);
+    ok(waited(&told[0], &told[1], "to make a communicator, did not answer"),
+       "nor one that hangs while they join (%s; %s)", told[0].err.text, told[1].err.text);
     run(2, 1, "init-error", 30, play_measure, told);
-    ok(strstr(told[1].err.text, "ncclCommInitRankConfig") || strstr(told[1].err.text, "NCCL error 2"),
+    ok(strstr(told[1].err.text, "ncclCommInitRankConfig") ||
+           strstr(told[1].err.text, "NCCL error 2"),
        "NCCL's own words are passed on (%s)", told[1].err.text);
     run(3, 1, "error", 30, play_measure, told);
-    ok(strstr(told[1].err.text, "remote process exited"), "asynchronous errors as well (%s)", told[1].err.text);
+    ok(strstr(told[1].err.text, "remote process exited"), "asynchronous errors as well (%s)",
+       told[1].err.text);
     ok(told[0].err.text[0] && told[0].seconds < 60, "and the others end (%s)", told[0].err.text);
     run(2, 1, "corrupt", 100, play_measure, told);
     is_int(told[0].err.text[0], '\0', "wrong data do not stop the check (%s)", told[0].err.text);
@@ -194,7 +203,7 @@ static void another_thread_aborts(void)
     }
 }
 
-/* --- casts ----------------------------------------------------------------------------------------------- */
+/* ---- casts ---- */
 
 #define PARCEL (20u * 1000 * 1000 + 7)
 
@@ -221,7 +230,8 @@ static uint64_t sum_of(const char *p, size_t n)
 static void play_cast(struct rank *r)
 {
     struct limit l = limit_in(r->seconds, NULL, NULL);
-    struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l, &r->told.err);
+    struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l,
+                                  &r->told.err);
     struct cast *cast = comm ? cast_create(comm, r->self, 1, &l, &r->told.err) : NULL;
     char path[] = "/tmp/cellspan-cast-XXXXXX";
     int fd = mkstemp(path), rc = -1;
@@ -254,16 +264,16 @@ static void parcels_are_cast(void)
     run(4, 4, "", 100, play_cast, told);
     ok(told[1].sum != 0, "a parcel is cast (%s)", told[1].err.text);
     for (unsigned i = 0; i < 4; i++) {
-        ok(told[i].sum == told[1].sum, "rank %u has the root's bytes, in memory and on its GPU (%s)", i,
-           told[i].err.text);
+        ok(told[i].sum == told[1].sum,
+           "rank %u has the root's bytes, in memory and on its GPU (%s)", i, told[i].err.text);
         is_int(told[i].allocated, 0, "and keeps no GPU memory");
     }
     run(3, 2, "hang", 0.5, play_cast, told);
-    ok(told[0].err.text[0] && told[2].err.text[0] && told[0].seconds < 60, "a cast to a rank that hangs ends (%s)",
-       told[0].err.text);
+    ok(told[0].err.text[0] && told[2].err.text[0] && told[0].seconds < 60,
+       "a cast to a rank that hangs ends (%s)", told[0].err.text);
 }
 
-/* --- libraries ------------------------------------------------------------------------------------------- */
+/* ---- libraries ---- */
 
 static void what_is_not_there_is_said(void)
 {
@@ -276,14 +286,16 @@ static void what_is_not_there_is_said(void)
 
     snprintf(kept, sizeof kept, "%s", getenv("CELLSPAN_NCCL_LIBRARY"));
     ok(!library_open(names, 4, &used, &err), "a library that is nowhere");
-    ok(strstr(err.text, "/nowhere/libnccl.so.2") && strstr(err.text, "libno-such"), "is told with all places (%s)",
-       err.text);
+    ok(strstr(err.text, "/nowhere/libnccl.so.2") && strstr(err.text, "libno-such"),
+       "is told with all places (%s)", err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
-    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "no NCCL here"), "no NCCL (%s)", err.text);
+    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "no NCCL here"), "no NCCL (%s)",
+       err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
-    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no NVIDIA driver here"), "no driver (%s)", err.text);
+    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no NVIDIA driver here"),
+       "no driver (%s)", err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", kept, 1);
     setenv("CELLSPAN_NCCL_LIBRARY", "libm.so.6", 1);
@@ -292,13 +304,13 @@ static void what_is_not_there_is_said(void)
     err.text[0] = '\0';
     setenv("CELLSPAN_NCCL_LIBRARY", kept, 1);
     setenv("CELLSPAN_DOUBLE_NCCL", "old", 1);
-    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "2.14 or newer"), "an NCCL that is too old (%s)",
-       err.text);
+    ok(nccl_open(&nccl, NULL, 0, &err) < 0 && strstr(err.text, "2.14 or newer"),
+       "an NCCL that is too old (%s)", err.text);
     err.text[0] = '\0';
     unsetenv("CELLSPAN_DOUBLE_NCCL");
     setenv("CELLSPAN_DOUBLE_GPUS", "0", 1);
-    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"), "a driver without a GPU (%s)",
-       err.text);
+    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"),
+       "a driver without a GPU (%s)", err.text);
     unsetenv("CELLSPAN_DOUBLE_GPUS");
 }
 
@@ -308,8 +320,8 @@ static void a_full_gpu_is_named(void)
 
     setenv("CELLSPAN_DOUBLE_GPU_MEMORY", "6000000", 1);
     run(1, 1, "", 60, play_measure, told);
-    ok(strstr(told[0].err.text, "GPU memory") && strstr(told[0].err.text, "out of memory"), "a full GPU is named (%s)",
-       told[0].err.text);
+    ok(strstr(told[0].err.text, "GPU memory") && strstr(told[0].err.text, "out of memory"),
+       "a full GPU is named (%s)", told[0].err.text);
     is_int(told[0].allocated, 0, "what was allocated before is free again");
     unsetenv("CELLSPAN_DOUBLE_GPU_MEMORY");
 }

@@ -10,22 +10,24 @@
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
-static const char head[] = "NCCL version 2.24.3 compiled with CUDA 12.4\n"
-                           "CUDA runtime version 12040, driver version 12040\n"
-                           "\n"
-                           "Job summary\n"
-                           "===========\n"
-                           "\n"
-                           "  Nodes  Processes         GPUs  Processes     GPUs\n"
-                           "(total)   per node  per process    (total)  (total)\n"
-                           "      2          4            1          8        8\n"
-                           "\n"
-                           "Communicators... (0.00s)\n"
-                           "=============\n"
-                           "\n"
-                           "Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors\n"
-                           "    #  in group   per comm  per node  per comm  in group\n";
-static const char fine[] = "    0         1          2         4         8         8  RUNNING      OK\n";
+static const char head[] =
+    "NCCL version 2.24.3 compiled with CUDA 12.4\n"
+    "CUDA runtime version 12040, driver version 12040\n"
+    "\n"
+    "Job summary\n"
+    "===========\n"
+    "\n"
+    "  Nodes  Processes         GPUs  Processes     GPUs\n"
+    "(total)   per node  per process    (total)  (total)\n"
+    "      2          4            1          8        8\n"
+    "\n"
+    "Communicators... (0.00s)\n"
+    "=============\n"
+    "\n"
+    "Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors\n"
+    "    #  in group   per comm  per node  per comm  in group\n";
+static const char fine[] =
+    "    0         1          2         4         8         8  RUNNING      OK\n";
 static const char behind[] =
     "    0         1          2         4         8         8  RUNNING  MISMATCH\n"
     "\nErrors\n======\n\n\nWarnings\n========\n\n"
@@ -38,23 +40,25 @@ static const char behind[] =
     "  2 ranks have launched up to operation 3\n"
     "  Rank 1 -- GPU 1 managed by process 11 on node node0\n"
     "  Rank 4 -- GPU 0 managed by process 14 on node node1\n";
-static const char older[] = "\nWarnings\n========\n\n#1-2 (27a079b828ff1a75) MISMATCH\n"
-                            "  Communicator ranks have different collective operation counts\n"
-                            "  26 ranks have launched up to operation 6650\n"
-                            "  Rank 0 has not launched any operations -- GPU 0 managed by process 5 on node node0\n";
-static const char dead[] = "    0         1          2       3-4         7         7  RUNNING  INCOMPLETE\n"
-                           "\nErrors\n======\n\n"
-                           "DEAD\n"
-                           "  1 job process is considered dead (unreachable via the RAS network)\n"
-                           "  Process 3487984 on node node1 managing GPU 3\n\n"
-                           "#0-0 (cf264af53edbe986) INCOMPLETE\n"
-                           "  Missing communicator data from 1 job process\n"
-                           "  Process 3487984 on node node1 managing GPU 3\n\n"
-                           "Warnings\n========\n\n"
-                           "#0-0 (cf264af53edbe986) MISMATCH\n"
-                           "  Communicator ranks have different AllReduce operation counts\n"
-                           "  6 ranks have launched up to operation 4\n"
-                           "  Rank 2 has launched up to operation 3 -- GPU 2 managed by process 12 on node node0\n";
+static const char older[] =
+    "\nWarnings\n========\n\n#1-2 (27a079b828ff1a75) MISMATCH\n"
+    "  Communicator ranks have different collective operation counts\n"
+    "  26 ranks have launched up to operation 6650\n"
+    "  Rank 0 has not launched any operations -- GPU 0 managed by process 5 on node node0\n";
+static const char dead[] =
+    "    0         1          2       3-4         7         7  RUNNING  INCOMPLETE\n"
+    "\nErrors\n======\n\n"
+    "DEAD\n"
+    "  1 job process is considered dead (unreachable via the RAS network)\n"
+    "  Process 3487984 on node node1 managing GPU 3\n\n"
+    "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+    "  Missing communicator data from 1 job process\n"
+    "  Process 3487984 on node node1 managing GPU 3\n\n"
+    "Warnings\n========\n\n"
+    "#0-0 (cf264af53edbe986) MISMATCH\n"
+    "  Communicator ranks have different AllReduce operation counts\n"
+    "  6 ranks have launched up to operation 4\n"
+    "  Rank 2 has launched up to operation 3 -- GPU 2 managed by process 12 on node node0\n";
 
 static void says(const char *first, const char *second, const char *want, const char *what)
 {
@@ -77,13 +81,15 @@ static void answers_are_told(void)
 {
     says(head, fine, "NCCL: in each communicator all ranks have launched equally many operations\n",
          "a job that goes on");
-    says(head, behind,
-         "NCCL #0-0 (78db921d1c117b4a): 7 ranks launched 64 AllReduce; rank 7 launched 60 AllReduce\n"
-         "NCCL #0-0 (78db921d1c117b4a): 6 ranks launched no Broadcast; ranks 1,4 launched 3 Broadcast\n",
-         "a rank that is behind");
-    says(head, older,
-         "NCCL #1-2 (27a079b828ff1a75): 26 ranks launched 6650 operations; rank 0 launched no operations\n",
-         "an older NCCL, which counts all operations together");
+    says(
+        head, behind,
+        "NCCL #0-0 (78db921d1c117b4a): 7 ranks launched 64 AllReduce; rank 7 launched 60 AllReduce\n"
+        "NCCL #0-0 (78db921d1c117b4a): 6 ranks launched no Broadcast; ranks 1,4 launched 3 Broadcast\n",
+        "a rank that is behind");
+    says(
+        head, older,
+        "NCCL #1-2 (27a079b828ff1a75): 26 ranks launched 6650 operations; rank 0 launched no operations\n",
+        "an older NCCL, which counts all operations together");
     says(head, dead,
          "NCCL #0-0 (cf264af53edbe986): 6 ranks launched 4 AllReduce; rank 2 launched 3 AllReduce\n"
          "NCCL: 1 job process is considered dead (unreachable via the RAS network)\n"
@@ -166,10 +172,12 @@ static pid_t serve(unsigned *port, const char *greeting, const char *answer)
             _exit(0);
         }
         (void)!send(fd, greeting, strlen(greeting), MSG_NOSIGNAL);
-        if (answer && (recv(fd, got, 10, MSG_WAITALL) != 10 || memcmp(got, "TIMEOUT 1\n", 10) != 0 ||
-                       send(fd, "OK\n", 3, MSG_NOSIGNAL) != 3))
+        if (answer &&
+            (recv(fd, got, 10, MSG_WAITALL) != 10 || memcmp(got, "TIMEOUT 1\n", 10) != 0 ||
+             send(fd, "OK\n", 3, MSG_NOSIGNAL) != 3))
             _exit(1);
-        if (answer && recv(fd, got, 15, MSG_WAITALL) == 15 && memcmp(got, "VERBOSE STATUS\n", 15) == 0) {
+        if (answer && recv(fd, got, 15, MSG_WAITALL) == 15 &&
+            memcmp(got, "VERBOSE STATUS\n", 15) == 0) {
             for (const char *p = answer; *p; p += strlen(p) < 10 ? strlen(p) : 10)
                 (void)!send(fd, p, strlen(p) < 10 ? strlen(p) : 10, MSG_NOSIGNAL);
         }
@@ -197,31 +205,33 @@ static void servers_are_asked(void)
     is_int(ras_ask(where, 10000, &out, &err), 0, "RAS is asked (%s)", err.text);
     is_text(out.p, fine, "and answers");
     waitpid(pid, NULL, 0);
-    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "no NCCL RAS at 127.0.0.1"), "nobody is there (%s)",
-       err.text);
+    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "no NCCL RAS at 127.0.0.1"),
+       "nobody is there (%s)", err.text);
     err.text[0] = '\0';
     pid = serve(&port, "HTTP/1.1 400 Bad Request\r\n", NULL);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
-    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "is not NCCL's RAS"), "somebody else is there (%s)",
-       err.text);
+    ok(ras_ask(where, 10000, &out, &err) < 0 && strstr(err.text, "is not NCCL's RAS"),
+       "somebody else is there (%s)", err.text);
     waitpid(pid, NULL, 0);
     err.text[0] = '\0';
     pid = serve(&port, NULL, NULL);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
-    ok(ras_ask(where, 200, &out, &err) < 0 && strstr(err.text, "does not answer"), "somebody is silent (%s)", err.text);
+    ok(ras_ask(where, 200, &out, &err) < 0 && strstr(err.text, "does not answer"),
+       "somebody is silent (%s)", err.text);
     waitpid(pid, NULL, 0);
     err.text[0] = '\0';
     stays = true;
     buf_clear(&out);
     pid = serve(&port, "SERVER PROTOCOL 2\n", behind);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
-    is_int(ras_ask(where, 500, &out, &err), 0, "an answer that does not end is taken (%s)", err.text);
+    is_int(ras_ask(where, 500, &out, &err), 0, "an answer that does not end is taken (%s)",
+           err.text);
     is_text(out.p, behind, "as far as it came");
     waitpid(pid, NULL, 0);
     stays = false;
     err.text[0] = '\0';
-    ok(ras_ask("nonsense", 200, &out, &err) < 0 && strstr(err.text, "not host:port"), "an address is checked (%s)",
-       err.text);
+    ok(ras_ask("nonsense", 200, &out, &err) < 0 && strstr(err.text, "not host:port"),
+       "an address is checked (%s)", err.text);
     pid = serve(&port, "SERVER PROTOCOL 2\n", behind);
     snprintf(where, sizeof where, "127.0.0.1:%u", port);
     setenv("NCCL_RAS_ADDR", where, 1);

@@ -110,11 +110,13 @@ static void world_end(struct world *w, struct told *told)
     }
 }
 
-static struct transport *join(const struct mesh *m, const struct world *w, unsigned self, struct err *err)
+static struct transport *join(const struct mesh *m, const struct world *w, unsigned self,
+                              struct err *err)
 {
     const unsigned next = (self + 1) % w->ranks, previous = (self + w->ranks - 1) % w->ranks;
 
-    return tcp_create(self, w->ranks, (struct stream_end){ mesh_to(m, self, previous, NULL, 0), previous },
+    return tcp_create(self, w->ranks,
+                      (struct stream_end){ mesh_to(m, self, previous, NULL, 0), previous },
                       (struct stream_end){ mesh_to(m, self, next, NULL, 0), next }, err);
 }
 
@@ -147,8 +149,8 @@ static void worlds_are_measured(void)
         is_int(errors, 0, "%u ranks: nothing fails (%s)", ranks, told[0].err.text);
         is_int(rows, ranks, "%u ranks: all have the same rows", ranks);
         is_int(bad, 0, "%u ranks: every element arrives as it should", ranks);
-        is_int((int64_t)told[0].rows[told[0].n - 1].bytes % 4, 0, "%u ranks: sizes are whole numbers of float32",
-               ranks);
+        is_int((int64_t)told[0].rows[told[0].n - 1].bytes % 4, 0,
+               "%u ranks: sizes are whole numbers of float32", ranks);
     }
 }
 
@@ -167,7 +169,8 @@ static void a_dead_rank_is_named(void)
     world_start(&w, 3, 60, play_death);
     world_go(&w);
     world_end(&w, told);
-    ok(strstr(told[0].err.text, "rank 2") != NULL, "who waits for a rank that died says so (%s)", told[0].err.text);
+    ok(strstr(told[0].err.text, "rank 2") != NULL, "who waits for a rank that died says so (%s)",
+       told[0].err.text);
     ok(told[1].err.text[0] != '\0', "and the others end as well (%s)", told[1].err.text);
 }
 
@@ -291,7 +294,8 @@ static void a_wait_can_be_called_off(void)
     mesh_close(m);
     mesh_close(NULL);
     err.text[0] = '\0';
-    ok(!mesh_open("nowhere.example", token, &err) && err.text[0], "an address is numeric (%s)", err.text);
+    ok(!mesh_open("nowhere.example", token, &err) && err.text[0], "an address is numeric (%s)",
+       err.text);
     err.text[0] = '\0';
     ok(!mesh_open("192.0.2.1", token, &err) && err.text[0], "and one of this host (%s)", err.text);
 }

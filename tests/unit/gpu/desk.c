@@ -1,4 +1,5 @@
-/* GPUs as the agent sees them: through the process that asks the driver (a double of it), with leases. */
+/* GPUs as the agent sees them: through the process that asks the driver (a double of it), with
+ * leases. */
 #include <signal.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -91,7 +92,8 @@ static void look(struct gpu_desk *d, struct loop *loop)
     await(&q);
 }
 
-static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, bool share, const char *why)
+static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, bool share,
+                const char *why)
 {
     uint32_t worker[64];
     struct err err = { "" };
@@ -103,13 +105,14 @@ static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, boo
     if (why && !ok(rc < 0 && strstr(err.text, why), "%zu workers with %u: %s", n, each, err.text))
         diag("  %s is not in it", why);
     else if (!why)
-        ok(rc == 0, "%zu workers get %u GPUs each%s: %s", n, each, share ? ", shared" : "", err.text);
+        ok(rc == 0, "%zu workers get %u GPUs each%s: %s", n, each, share ? ", shared" : "",
+           err.text);
     return rc;
 }
 
 /* The numbers of the GPUs that a worker sees, "0,3", and which of these are its own. */
-static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n, const char *want,
-                      const char *own)
+static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n,
+                      const char *want, const char *own)
 {
     struct buf text = BUF_INIT, mine = BUF_INIT;
 
@@ -161,8 +164,9 @@ static void each_rank_has_its_own(struct gpu_desk *d, struct loop *loop)
     take(d, 8, 1, 1, false, "this node has 8, of which 0 are free");
     ok(!gpu_has(d, 8), "who gets none has none");
     gpu_give(d, 3);
-    take(d, 8, 2, 1, false,
-         "1 is free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by other ranks of this notebook");
+    take(
+        d, 8, 2, 1, false,
+        "1 is free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by other ranks of this notebook");
     take(d, 8, 1, 1, false, NULL);
     sees(d, 8, "1");
     take(d, 20, 9, 1, false, "use at most 8 ranks, --share");
@@ -188,14 +192,16 @@ static void what_is_lent_lasts_for_both(struct gpu_desk *d)
     struct err err = { "" };
 
     take(d, 2, 2, 4, false, NULL);
-    ok(gpu_lend(d, 2, 12, &err) == 0 && gpu_lend(d, 3, 13, &err) == 0, "they are lent: %s", err.text);
+    ok(gpu_lend(d, 2, 12, &err) == 0 && gpu_lend(d, 3, 13, &err) == 0, "they are lent: %s",
+       err.text);
     sees_with(d, 13, script, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
     sees_with(d, 3, residents, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
     gpu_give(d, 2);
     take(d, 5, 1, 1, false, "this node has 8, of which 0 are free");
     gpu_give(d, 12);
     take(d, 5, 1, 4, false, NULL);
-    ok(gpu_lend(d, 77, 12, &err) < 0 && strstr(err.text, "no GPUs to lend"), "who has none lends none");
+    ok(gpu_lend(d, 77, 12, &err) < 0 && strstr(err.text, "no GPUs to lend"),
+       "who has none lends none");
     gpu_give(d, 3);
     gpu_give(d, 13);
     gpu_give(d, 5);
@@ -210,12 +216,14 @@ static void two_notebooks_differ(struct gpu_desk *one, struct loop *loop)
     setenv("JPY_SESSION_NAME", "work/digits.ipynb", 1);
     take(one, 2, 5, 1, false, NULL);
     look(two, loop);
-    take(two, 2, 4, 1, false, "of which 3 are free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by ");
+    take(two, 2, 4, 1, false,
+         "of which 3 are free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by ");
     take(two, 2, 4, 1, false, "digits.ipynb (pid ");
     take(two, 2, 3, 1, false, NULL);
     sees(two, 2, "5");
     said = list(two, loop);
-    ok(strstr(said, "digits.ipynb (pid ") && strstr(said, "\"leased_by\":null"), "the list says what others have");
+    ok(strstr(said, "digits.ipynb (pid ") && strstr(said, "\"leased_by\":null"),
+       "the list says what others have");
     take(two, 9, 2, 1, true, NULL);
     sees(two, 9, "0");
     gpu_close(one);
@@ -262,8 +270,8 @@ static void gauges_are_told(struct gpu_desk *d, struct loop *loop, const struct 
     take(d, 2, 1, 1, false, NULL);
     gpu_gauges(d, me, 2, json, ask(loop));
     said = await(&q);
-    ok(strstr(said, "\"use\":42") && strstr(said, "\"pid\":999999") && strstr(said, "{\"worker\":1,\"memory\":") &&
-           strstr(said, "\"gpus\":[\"GPU-a0001234"),
+    ok(strstr(said, "\"use\":42") && strstr(said, "\"pid\":999999") &&
+           strstr(said, "{\"worker\":1,\"memory\":") && strstr(said, "\"gpus\":[\"GPU-a0001234"),
        "memory, use, others, workers: %.200s", said);
     gpu_give(d, 2);
 }
@@ -295,7 +303,8 @@ static const char *autopsy_in_time(struct gpu_desk *d, struct loop *loop, uint32
 }
 
 /* false: the driver was too late; the next time it may not be. */
-static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s, int xids)
+static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s,
+                               int xids)
 {
     char facts[1024] = "", want[512];
     size_t n = 0;
@@ -310,16 +319,17 @@ static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const stru
         is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB)", "nothing happened");
     for (; xids > 0; xids--) /* one more than there were */
         n += (size_t)snprintf(facts + n, sizeof facts - n, "xid 1 79\n");
-    snprintf(facts + n, sizeof facts - n, "memory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n",
-             (long)getpid());
+    snprintf(facts + n, sizeof facts - n,
+             "memory 1 81000\nprocess 1 %ld 50000\nprocess 1 999999 30000\n", (long)getpid());
     stage_set(s, facts);
-    snprintf(want, sizeof want,
-             "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB): Xid 79: GPU has fallen off the bus: it is gone until this node "
-             "is restarted "
-             "(heat, power or PCIe); its memory ran out; now in use: 79.1 GiB of 80.0 GiB, 29.3 GiB by pid 999999, "
-             "48.8 GiB by rank 1 "
-             "(pid %ld)",
-             (long)getpid());
+    snprintf(
+        want, sizeof want,
+        "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB): Xid 79: GPU has fallen off the bus: it is gone until this node "
+        "is restarted "
+        "(heat, power or PCIe); its memory ran out; now in use: 79.1 GiB of 80.0 GiB, 29.3 GiB by pid 999999, "
+        "48.8 GiB by rank 1 "
+        "(pid %ld)",
+        (long)getpid());
     said = autopsy(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory.");
     if (!(late = late || was_late(said)))
         is_text(said, want, "an Xid, and whose memory it is");
@@ -338,7 +348,8 @@ static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const st
     ok(tries <= 20, "deaths are explained, at the %d. try", tries);
 }
 
-static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *loop, const struct stage *s)
+static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *loop,
+                                             const struct stage *s)
 {
     const char *said;
 
@@ -355,7 +366,8 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *lo
     stage_set(s, "");
     gpu_give(d, 2);
     said = list(d, loop);
-    ok(strstr(said, "GPU-a000"), "but who has a minute for the list, without which ranks had no GPUs: %.60s", said);
+    ok(strstr(said, "GPU-a000"),
+       "but who has a minute for the list, without which ranks had no GPUs: %.60s", said);
 }
 
 static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct stage *s)
@@ -366,7 +378,8 @@ static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct
 
     stage_set(s, "crash nvmlInit_v2\n");
     said = list(d, loop);
-    ok(strstr(said, "\"gpus\":null") && strstr(said, "has ended"), "nobody knows, and it says why: %s", said);
+    ok(strstr(said, "\"gpus\":null") && strstr(said, "has ended"),
+       "nobody knows, and it says why: %s", said);
     take(d, 2, 1, 1, false, "has none");
     stage_set(s, "count 1\n");
     said = list(d, loop);
@@ -384,7 +397,8 @@ static void no_gpus_are_no_error(struct loop *loop)
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/b.so", 1);
     said = list(d, loop);
     ok(strstr(said, "\"gpus\":[]") && strstr(said, "no driver"), "the list says why: %s", said);
-    take(d, 2, 2, 1, false, "2 GPUs asked for (2 ranks with 1 each), and this node has none: no driver");
+    take(d, 2, 2, 1, false,
+         "2 GPUs asked for (2 ranks with 1 each), and this node has none: no driver");
     gpu_gauges(d, NULL, 0, json, ask(loop));
     said = await(&q);
     ok(strstr(said, "\"gpus\":[]") && strstr(said, "\"workers\":[]"), "gauges are empty: %s", said);
@@ -404,8 +418,8 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     take(d, 2, 1, 2, false, "one MIG instance");
     take(d, 2, 3, 1, false, NULL);
     take(d, 5, 1, 1, false, "this node has 3, of which 0 are free");
-    is_text(autopsy_in_time(d, loop, 3), "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)",
-            "they have names");
+    is_text(autopsy_in_time(d, loop, 3),
+            "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
     gpu_give(d, 2);
     gpu_give(d, 3);
     gpu_give(d, 4);

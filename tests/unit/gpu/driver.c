@@ -44,7 +44,8 @@ static void eight_are_found(const struct stage *s)
     is_text(d.gpus.driver, "550.54.15", "the driver's version");
     ok(d.gpus.numbered, "which have the numbers that CUDA gives them in the order of PCI");
     g = &d.gpus.v[3];
-    ok(strcmp(g->name, "NVIDIA A100-SXM4-80GB") == 0 && g->memory == 80ull << 30 && g->index == 3 && g->instance == -1,
+    ok(strcmp(g->name, "NVIDIA A100-SXM4-80GB") == 0 && g->memory == 80ull << 30 && g->index == 3 &&
+           g->instance == -1,
        "name, memory, index");
     ok(g->numa == 1 && strcmp(g->cpus, "4-7") == 0 && strcmp(g->pci, "0dad:3e:00.0") == 0,
        "node, processors, address: %d %s %s", g->numa, g->cpus, g->pci);
@@ -63,7 +64,8 @@ static void instances_stand_for_their_gpu(const struct stage *s)
     find(NULL);
     has("GPU-a00 MIG-b10 MIG-b20", "a GPU and two instances");
     ok(!d.gpus.numbered, "beside which numbers say nothing");
-    ok(d.gpus.v[2].instance == 2 && d.gpus.v[2].index == 1 && d.gpus.v[2].memory == 10ull << 30 && d.gpus.v[2].gi == 8,
+    ok(d.gpus.v[2].instance == 2 && d.gpus.v[2].index == 1 && d.gpus.v[2].memory == 10ull << 30 &&
+           d.gpus.v[2].gi == 8,
        "an instance has numbers and memory of its own");
     find("MIG-b2");
     has("MIG-b20", "one of them");
@@ -77,8 +79,8 @@ static void broken_drivers_are_explained(const struct stage *s)
     setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/libnvidia-ml.so", 1);
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
     find(NULL);
-    ok(d.gpus.n == 0 && strstr(d.gpus.why, "no driver") && strstr(d.gpus.why, "/nowhere/"), "no library: %s",
-       d.gpus.why);
+    ok(d.gpus.n == 0 && strstr(d.gpus.why, "no driver") && strstr(d.gpus.why, "/nowhere/"),
+       "no library: %s", d.gpus.why);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml-broken.so");
     find(NULL);
     ok(d.gpus.n == 0 && strstr(d.gpus.why, "has no nvmlDeviceGetUUID: it is too old or broken"),
@@ -120,8 +122,9 @@ static void cuda_alone_will_do(const struct stage *s)
     find(NULL);
     has("GPU-a00 GPU-a00", "two GPUs by the CUDA driver");
     ok(!d.gpus.numbered, "whose numbers are of another order, perhaps");
-    ok(strcmp(d.gpus.v[1].uuid, "GPU-a0011234-0000-4000-8000-0123456789ab") == 0 && d.gpus.v[1].memory == 80ull << 30 &&
-           !d.gpus.why[0] && strcmp(d.gpus.driver, "CUDA 12.4") == 0,
+    ok(strcmp(d.gpus.v[1].uuid, "GPU-a0011234-0000-4000-8000-0123456789ab") == 0 &&
+           d.gpus.v[1].memory == 80ull << 30 && !d.gpus.why[0] &&
+           strcmp(d.gpus.driver, "CUDA 12.4") == 0,
        "with the names that NVML has: %s", d.gpus.v[1].uuid);
     list = driver_read(&d, NULL, NULL, &nobody);
     ok(json_array_size(list) == 2 && json_is_null(json_object_get(json_array_get(list, 0), "used")),
@@ -144,7 +147,8 @@ static const char *ask(const char *question)
     if (!question)
         buf_release(&out);
     buf_clear(&out);
-    if (question && probe_answer(&d, getenv("CUDA_VISIBLE_DEVICES"), slice_text(question), &out) < 0)
+    if (question &&
+        probe_answer(&d, getenv("CUDA_VISIBLE_DEVICES"), slice_text(question), &out) < 0)
         return "(memory)";
     if (out.n)
         out.p[--out.n] = '\0';
@@ -162,7 +166,8 @@ static void readings_are_taken(const struct stage *s)
     char question[256];
     const char *said;
 
-    fresh(s, "count 2\nmemory 1 2048\nuse 1 97\nprocess 1 999999 1024\nprocess 0 1 -1\necc 0 3 1\n");
+    fresh(s,
+          "count 2\nmemory 1 2048\nuse 1 97\nprocess 1 999999 1024\nprocess 0 1 -1\necc 0 3 1\n");
     find(NULL);
     snprintf(question, sizeof question,
              "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"rank 0\", "
@@ -171,7 +176,8 @@ static void readings_are_taken(const struct stage *s)
     said = ask(question);
     has_text(said, "\"used\":2147483648,\"total\":85899345920,\"use\":97,\"lost\":false",
              "memory without what the driver keeps, and use");
-    has_text(said, "\"others\":[{\"pid\":999999,\"memory\":1073741824,\"who\":\"\"}]", "processes of others");
+    has_text(said, "\"others\":[{\"pid\":999999,\"memory\":1073741824,\"who\":\"\"}]",
+             "processes of others");
     has_text(said, "\"pid\":1,\"memory\":null", "whose memory may be unknown");
     has_text(said, "\"corrected\":3,\"uncorrected\":1", "ECC counts");
     has_text(said, "\"workers\":[{\"worker\":2,\"memory\":", "memory of workers");
@@ -187,7 +193,8 @@ static void readings_are_taken(const struct stage *s)
     has_text(ask(question), "\"ours\":[{\"worker\":2,", "a worker's own process is ours");
     has_text(ask("{\"ask\": \"nothing\"}"), "error", "nonsense is refused");
     has_text(ask("nonsense"), "error", "whatever it is");
-    has_text(ask("{\"ask\": \"list\"}"), "\"gpus\":[{\"uuid\":\"GPU-a000", "and the next question answered");
+    has_text(ask("{\"ask\": \"list\"}"), "\"gpus\":[{\"uuid\":\"GPU-a000",
+             "and the next question answered");
 }
 
 static void many_processes_are_read(const struct stage *s)
@@ -197,7 +204,8 @@ static void many_processes_are_read(const struct stage *s)
     struct crowd nobody = CROWD_INIT;
 
     for (unsigned i = 0; i < 100; i++)
-        snprintf(facts + strlen(facts), sizeof facts - strlen(facts), "process 0 %u 1\n", 1000000 + i);
+        snprintf(facts + strlen(facts), sizeof facts - strlen(facts), "process 0 %u 1\n",
+                 1000000 + i);
     fresh(s, facts);
     find(NULL);
     list = driver_read(&d, NULL, NULL, &nobody);
@@ -209,13 +217,16 @@ static void many_processes_are_read(const struct stage *s)
     find(NULL);
     list = driver_read(&d, NULL, NULL, &nobody);
     ok(json_array_size(json_object_get(json_array_get(list, 0), "others")) == 100 &&
-           json_integer_value(json_object_get(json_array_get(json_object_get(json_array_get(list, 0), "others"), 99),
-                                              "pid")) == 1000099,
+           json_integer_value(
+               json_object_get(json_array_get(json_object_get(json_array_get(list, 0), "others"),
+                                              99),
+                               "pid")) == 1000099,
        "and of an old driver, whose entries are shorter");
-    has_text(ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"GPU-a0001234-0000-4000-8000-0123456789ab\"]}"), "{}",
-             "which tells no events");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"), "\"xids\":[]",
-             "so there are none");
+    has_text(
+        ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"GPU-a0001234-0000-4000-8000-0123456789ab\"]}"),
+        "{}", "which tells no events");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"),
+             "\"xids\":[]", "so there are none");
     json_decref(list);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml.so");
 }
@@ -243,10 +254,10 @@ static void errors_belong_to_whom_they_hit(const struct stage *s)
             "{\"xids\":[],\"ecc\":[],\"gpus\":[]}", "it is told once");
     ask("{\"ask\": \"mark\", \"worker\": 4, \"gpus\": [\"" ONE "\"]}");
     stage_set(s, "xid 0 13\nxid 0 31\nxid 1 79\nxid 0 31\nxid 7 74\nxid 1 79\nlost 1\n");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"), "\"xid\":79",
-             "one that fell off the bus is known by its handle");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"), "\"lost\":true",
-             "and is lost");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"),
+             "\"xid\":79", "one that fell off the bus is known by its handle");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 4, \"gpus\": [\"" ONE "\"], \"workers\": []}"),
+             "\"lost\":true", "and is lost");
 }
 
 static void instances_have_their_own_errors(const struct stage *s)
@@ -256,11 +267,13 @@ static void instances_have_their_own_errors(const struct stage *s)
     ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"MIG-b1015678-0000-4000-8000-0123456789ab\"]}");
     ask("{\"ask\": \"mark\", \"worker\": 3, \"gpus\": [\"MIG-b2015678-0000-4000-8000-0123456789ab\"]}");
     stage_set(s, "count 2\nmig 1 2\nxid 1 31 7\nxid 1 48\n");
-    is_text(ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"),
-            "{\"xids\":[{\"uuid\":\"MIG-b2015678-0000-4000-8000-0123456789ab\",\"xid\":48,\"times\":1}],\"ecc\":[],"
-            "\"gpus\":[]}",
-            "another instance's error is not one's own, the GPU's is");
-    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"), "\"xid\":31", "one's own is");
+    is_text(
+        ask("{\"ask\": \"since\", \"worker\": 3, \"gpus\": [], \"workers\": []}"),
+        "{\"xids\":[{\"uuid\":\"MIG-b2015678-0000-4000-8000-0123456789ab\",\"xid\":48,\"times\":1}],\"ecc\":[],"
+        "\"gpus\":[]}",
+        "another instance's error is not one's own, the GPU's is");
+    has_text(ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [], \"workers\": []}"),
+             "\"xid\":31", "one's own is");
 }
 
 static void any_allocation_may_fail(const struct stage *s)
@@ -275,16 +288,19 @@ static void any_allocation_may_fail(const struct stage *s)
         alloc_fail_at(nth);
         said = ask("{\"ask\": \"list\"}");
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
-            said = ask("{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": 1, \"who\": \"x\", \"gpus\": []}]}");
+            said = ask(
+                "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": 1, \"who\": \"x\", \"gpus\": []}]}");
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
             said = ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"" ZERO "\"]}");
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
-            said = ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [\"" ZERO "\"], \"workers\": []}");
+            said = ask("{\"ask\": \"since\", \"worker\": 2, \"gpus\": [\"" ZERO
+                       "\"], \"workers\": []}");
         again = alloc_failed();
         alloc_fail_at(-1);
         survived = said[0] != '\0';
     }
-    ok(survived && nth > 20, "each of %ld allocations may fail: there is an answer, or an error", nth);
+    ok(survived && nth > 20, "each of %ld allocations may fail: there is an answer, or an error",
+       nth);
 }
 
 static void drivers_are_found_where_the_loader_does_not_look(const struct stage *s)
@@ -293,10 +309,13 @@ static void drivers_are_found_where_the_loader_does_not_look(const struct stage 
     char path[256], command[512];
 
     unsetenv("CELLSPAN_NVML_LIBRARY");
-    is_int(library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names), 1, "the loader alone");
+    is_int(library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names), 1,
+           "the loader alone");
     snprintf(path, sizeof path, "%s/run/opengl-driver/lib/libcellspan-test.so", s->dir);
-    snprintf(command, sizeof command, "mkdir -p '%s/run/opengl-driver/lib' && : >'%s'", s->dir, path);
-    ok(system(command) == 0 && library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names) == 2 &&
+    snprintf(command, sizeof command, "mkdir -p '%s/run/opengl-driver/lib' && : >'%s'", s->dir,
+             path);
+    ok(system(command) == 0 &&
+           library_of_driver("CELLSPAN_NVML_LIBRARY", "libcellspan-test.so", s->dir, names) == 2 &&
            strcmp(names[0], "libcellspan-test.so") == 0 && strcmp(names[1], path) == 0,
        "then a folder of drivers that the loader does not know");
     setenv("CELLSPAN_NVML_LIBRARY", "/mine.so", 1);

@@ -68,13 +68,17 @@ static void death_gives_back(int folder)
 
     snprintf(want, sizeof want, "digits.ipynb (pid %ld, since ", (long)pid);
     ok(take(folder, false, &fd) == LEASE_HELD && fd < 0, "what another one holds is not given");
-    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, want), "who holds it is told: %s", holder);
+    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, want),
+       "who holds it is told: %s", holder);
     ok(lease_holder(folder, UUID, false, holder), "looking takes nothing away");
     end(pid);
-    ok(!lease_holder(folder, UUID, false, holder) && !holder[0], "nobody holds it when the owner was killed");
+    ok(!lease_holder(folder, UUID, false, holder) && !holder[0],
+       "nobody holds it when the owner was killed");
     ok(take(folder, false, &fd) == LEASE_TAKEN, "and it is given");
-    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, "mine.ipynb"), "with a new name on it: %s", holder);
-    ok(asked == 0 && strncmp(holder, "somebody", 8) != 0, "whose it is is told without asking a directory of users");
+    ok(lease_holder(folder, UUID, false, holder) && strstr(holder, "mine.ipynb"),
+       "with a new name on it: %s", holder);
+    ok(asked == 0 && strncmp(holder, "somebody", 8) != 0,
+       "whose it is is told without asking a directory of users");
     lease_give(&fd);
     ok(!lease_holder(folder, UUID, false, holder), "and back");
     lease_give(&fd);
@@ -89,13 +93,15 @@ static void sharing_must_be_asked_for(int folder)
     ok(take(folder, false, &fd) == LEASE_HELD, "what is shared can't be had alone");
     ok(take(folder, true, &fd) == LEASE_TAKEN && take(folder, true, &second) == LEASE_TAKEN,
        "who shares as well gets it, twice");
-    ok(!lease_holder(folder, UUID, true, holder) && lease_holder(folder, UUID, false, holder), "both can be seen");
+    ok(!lease_holder(folder, UUID, true, holder) && lease_holder(folder, UUID, false, holder),
+       "both can be seen");
     lease_give(&fd);
     lease_give(&second);
     end(pid);
     ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
        "not even to ourselves twice");
-    ok(take(folder, true, &second) == LEASE_TAKEN, "who asks for it shares what another one holds alone");
+    ok(take(folder, true, &second) == LEASE_TAKEN,
+       "who asks for it shares what another one holds alone");
     lease_give(&fd);
     lease_give(&second);
 }
@@ -105,8 +111,9 @@ static void refuses(int folder, const char *name, const char *says)
     struct err err = { "" };
     int fd;
 
-    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 && strstr(err.text, says), "%s: %s",
-       name, err.text);
+    ok(lease_take(folder, name, false, "", &fd, &err) == LEASE_FAILED && fd < 0 &&
+           strstr(err.text, says),
+       "%s: %s", name, err.text);
 }
 
 /* What a user of the same machine may have prepared. */
@@ -120,7 +127,8 @@ static void traps_are_avoided(const struct stage *s, int folder)
     f = fopen(victim, "we");
     fputs("precious", f);
     fclose(f);
-    ok(symlinkat(victim, folder, "GPU-link") == 0 && linkat(AT_FDCWD, victim, folder, "GPU-hard", 0) == 0 &&
+    ok(symlinkat(victim, folder, "GPU-link") == 0 &&
+           linkat(AT_FDCWD, victim, folder, "GPU-hard", 0) == 0 &&
            mkfifoat(folder, "GPU-fifo", 0666) == 0 && mkdirat(folder, "GPU-dir", 0777) == 0,
        "traps are set");
     refuses(folder, "GPU-link", "GPU-link");
@@ -129,7 +137,8 @@ static void traps_are_avoided(const struct stage *s, int folder)
     refuses(folder, "GPU-dir", "GPU-dir");
     refuses(folder, "../victim", "not the UUID");
     refuses(folder, "", "not the UUID");
-    ok(!lease_holder(folder, "GPU-link", false, holder) && !lease_holder(folder, "../victim", false, holder),
+    ok(!lease_holder(folder, "GPU-link", false, holder) &&
+           !lease_holder(folder, "../victim", false, holder),
        "nor are they looked at");
     ok(stat(victim, &st) == 0 && st.st_size == 8, "the victim is as it was");
     snprintf(at, sizeof at, "%s/%s", s->leases, UUID);
@@ -160,16 +169,19 @@ static void removed_files_are_replaced(int folder)
     pid_t pid;
     int fd, second;
 
-    ok(take(folder, false, &fd) == LEASE_TAKEN && keep(folder, false, &fd, &err) == 0, "a lease is looked after");
+    ok(take(folder, false, &fd) == LEASE_TAKEN && keep(folder, false, &fd, &err) == 0,
+       "a lease is looked after");
     ok(unlinkat(folder, UUID, 0) == 0 && keep(folder, false, &fd, &err) == 0 &&
            take(folder, false, &second) == LEASE_HELD && lease_holder(folder, UUID, false, holder),
        "its file was removed: it is there again, and keeps others away: %s", err.text);
     ok(unlinkat(folder, UUID, 0) == 0, "once more");
     pid = other(false, "digits.ipynb");
     snprintf(want, sizeof want, "digits.ipynb (pid %ld, since ", (long)pid);
-    ok(keep(folder, false, &fd, &err) < 0 && fd >= 0 && strstr(err.text, want), "who was faster is named: %s", err.text);
+    ok(keep(folder, false, &fd, &err) < 0 && fd >= 0 && strstr(err.text, want),
+       "who was faster is named: %s", err.text);
     end(pid);
-    ok(keep(folder, false, &fd, &err) == 0 && take(folder, false, &second) == LEASE_HELD, "and followed");
+    ok(keep(folder, false, &fd, &err) == 0 && take(folder, false, &second) == LEASE_HELD,
+       "and followed");
     lease_give(&fd);
 
     ok(fstatat(folder, UUID, &st, 0) == 0 && (st.st_mode & 07777) == 0666, "files are for all");
@@ -183,7 +195,8 @@ static void who_shares_gets_a_lock_later(int folder)
     struct err err;
     int fd, second;
 
-    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == 0, "what another one holds is shared");
+    ok(take(folder, true, &fd) == LEASE_TAKEN && keep(folder, true, &fd, &err) == 0,
+       "what another one holds is shared");
     end(pid);
     ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == 0 &&
            lease_holder(folder, UUID, false, holder) && take(folder, false, &second) == LEASE_HELD,
@@ -201,20 +214,22 @@ static void folder_is_checked(const struct stage *s)
 
     ok(stat(s->leases, &st) == 0 && (st.st_mode & 07777) == 01777, "the folder is for all");
     snprintf(path, sizeof path, "%s/mine", s->dir);
-    ok(mkdir(path, 0700) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && (fd = lease_folder(&err)) >= 0 &&
-           fstat(fd, &st) == 0 && (st.st_mode & 07777) == 0700,
+    ok(mkdir(path, 0700) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 &&
+           (fd = lease_folder(&err)) >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 07777) == 0700,
        "one that was there before stays as private as it was: %o", (unsigned)st.st_mode);
-    ok(rmdir(path) == 0 && !lease_folder_is_there(fd) && close(fd) == 0 && (fd = lease_folder(&err)) >= 0 &&
-           fstat(fd, &st) == 0 && (st.st_mode & 07777) == 01777,
+    ok(rmdir(path) == 0 && !lease_folder_is_there(fd) && close(fd) == 0 &&
+           (fd = lease_folder(&err)) >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 07777) == 01777,
        "and one that is made is for all, whatever the umask: %o", (unsigned)st.st_mode);
     close(fd);
     (void)umask(mask);
     snprintf(path, sizeof path, "%s/link", s->dir);
-    ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0,
+    ok(symlink(s->leases, path) == 0 && setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 &&
+           lease_folder(&err) < 0,
        "a link is none: %s", err.text);
     err.text[0] = '\0';
     snprintf(path, sizeof path, "%s/no/where", s->dir);
-    ok(setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0 && strstr(err.text, path),
+    ok(setenv("CELLSPAN_GPU_LEASES", path, 1) == 0 && lease_folder(&err) < 0 &&
+           strstr(err.text, path),
        "nor one that can't be made: %s", err.text);
     setenv("CELLSPAN_GPU_LEASES", s->leases, 1);
 }

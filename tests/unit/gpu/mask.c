@@ -3,7 +3,8 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/gpus.h"
 
-static void add(struct gpus *g, const char *uuid, unsigned index, const char *parent, int instance, int gi)
+static void add(struct gpus *g, const char *uuid, unsigned index, const char *parent, int instance,
+                int gi)
 {
     struct gpu one = { .index = index, .instance = instance, .gi = gi, .ci = 0, .name = "A100" };
 
@@ -36,7 +37,8 @@ static void leaves(const char *visible, const char *want)
         rc = buf_addf(&got, "%s%s", i ? " " : "", g.v[i].uuid + 4);
     ok(rc == 0, "memory");
     is_text(got.n ? got.p : "", want, "CUDA_VISIBLE_DEVICES=%s", visible ? visible : "(unset)");
-    ok(g.all == 4 && (g.n > 0) == !g.why[0], "all are counted, and an empty list has a reason: %s", g.why);
+    ok(g.all == 4 && (g.n > 0) == !g.why[0], "all are counted, and an empty list has a reason: %s",
+       g.why);
     buf_release(&got);
     gpus_release(&g);
 }
@@ -86,8 +88,8 @@ static void mask_survives_any_failed_allocation(void)
         alloc_fail_at(nth);
         rc = gpus_mask(&g, "1,0,2", &err);
         alloc_fail_at(-1);
-        ok(rc == 0 ? g.n == 4 && strcmp(g.v[0].uuid, "GPU-aa22") == 0 : g.n == 4 && err.text[0], "allocation %ld: %s",
-           nth, err.text);
+        ok(rc == 0 ? g.n == 4 && strcmp(g.v[0].uuid, "GPU-aa22") == 0 : g.n == 4 && err.text[0],
+           "allocation %ld: %s", nth, err.text);
         gpus_release(&g);
     }
 }
@@ -104,8 +106,10 @@ static void list_survives_json(void)
     snprintf(g.v[0].cpus, sizeof g.v[0].cpus, "0-3");
     snprintf(g.driver, sizeof g.driver, "550.54");
     json = gpus_to_json(&g);
-    ok(json && gpus_from_json(&back, json, &err) == 0 && back.n == 4, "the list comes back: %s", err.text);
-    ok(back.v[0].memory == 80ull << 30 && strcmp(back.v[0].cpus, "0-3") == 0 && strcmp(back.driver, "550.54") == 0,
+    ok(json && gpus_from_json(&back, json, &err) == 0 && back.n == 4, "the list comes back: %s",
+       err.text);
+    ok(back.v[0].memory == 80ull << 30 && strcmp(back.v[0].cpus, "0-3") == 0 &&
+           strcmp(back.driver, "550.54") == 0,
        "whole");
     is_text(gpu_label(&back.v[1], label), "GPU 1 (GPU-aa22…, A100)", "a GPU's name");
     is_text(gpu_label(&back.v[3], label), "GPU 2 MIG 1 (MIG-c2…, A100)", "an instance's");

@@ -1,4 +1,5 @@
-/* stage.h - what the tests of GPUs share: the doubles, what they present, and a folder for leases of the test's own. */
+/* stage.h - what the tests of GPUs share: the doubles, what they present, and a folder for leases
+ * of the test's own. */
 #ifndef TESTS_UNIT_GPU_STAGE_H
 #define TESTS_UNIT_GPU_STAGE_H
 
@@ -21,8 +22,8 @@ static inline void stage_library(const char *env, const char *name)
     const char *top = getenv("top_builddir");
     char path[1024], cwd[512];
 
-    snprintf(path, sizeof path, "%s/%s/tests/doubles/%s", top && top[0] == '/' ? "" : getcwd(cwd, sizeof cwd),
-             top ? top : ".", name);
+    snprintf(path, sizeof path, "%s/%s/tests/doubles/%s",
+             top && top[0] == '/' ? "" : getcwd(cwd, sizeof cwd), top ? top : ".", name);
     setenv(env, path, 1);
 }
 

@@ -2,7 +2,9 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/words.h"
 
-static const struct gpu gpu = { .uuid = "GPU-8f2c1234", .name = "A100", .index = 1, .instance = -1 };
+static const struct gpu gpu = {
+    .uuid = "GPU-8f2c1234", .name = "A100", .index = 1, .instance = -1
+};
 
 static void says(const char *since, bool oom, const char *want, const char *name)
 {
@@ -18,13 +20,15 @@ static void says(const char *since, bool oom, const char *want, const char *name
 static void deaths_are_explained(void)
 {
     says(NULL, false, "GPU 1 (GPU-8f2c…, A100)", "nothing is known");
-    says("{\"xids\": [], \"ecc\": [], \"gpus\": []}", false, "GPU 1 (GPU-8f2c…, A100)", "nothing happened");
-    says("{\"xids\": [{\"uuid\": \"GPU-8f2c1234\", \"xid\": 79, \"times\": 1}, {\"uuid\": \"GPU-other\", \"xid\": 31, "
-         "\"times\": 1}]}",
-         false,
-         "GPU 1 (GPU-8f2c…, A100): Xid 79: GPU has fallen off the bus: it is gone until this node is restarted (heat, "
-         "power or PCIe)",
-         "an Xid, and none of other GPUs");
+    says("{\"xids\": [], \"ecc\": [], \"gpus\": []}", false, "GPU 1 (GPU-8f2c…, A100)",
+         "nothing happened");
+    says(
+        "{\"xids\": [{\"uuid\": \"GPU-8f2c1234\", \"xid\": 79, \"times\": 1}, {\"uuid\": \"GPU-other\", \"xid\": 31, "
+        "\"times\": 1}]}",
+        false,
+        "GPU 1 (GPU-8f2c…, A100): Xid 79: GPU has fallen off the bus: it is gone until this node is restarted (heat, "
+        "power or PCIe)",
+        "an Xid, and none of other GPUs");
     says("{\"xids\": [{\"uuid\": \"GPU-8f2c1234\", \"xid\": 4321, \"times\": 3}]}", false,
          "GPU 1 (GPU-8f2c…, A100): Xid 4321 (3 times)", "an Xid that nobody knows, often");
     says("{\"ecc\": [{\"uuid\": \"GPU-8f2c1234\", \"corrected\": 5, \"uncorrected\": 1}]}", false,
@@ -41,33 +45,42 @@ static void deaths_are_explained(void)
 
 static void full_memory_has_names(void)
 {
-    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"others\": "
-         "[{\"pid\": 4711, "
-         "\"memory\": 55083794432, \"who\": \"bob's python\"}, {\"pid\": 12, \"memory\": null, \"who\": \"\"}], "
-         "\"ours\": "
-         "[{\"worker\": 3, \"pid\": 99, \"memory\": 1048576, \"who\": \"rank 3\"}]}]}",
-         true,
-         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB, 51.3 GiB by bob's python (pid "
-         "4711), some by "
-         "pid 12, 1 MiB by rank 3 (pid 99)",
-         "who holds memory");
-    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 4294967, \"total\": 85899345920, \"told\": true, "
-         "\"others\": [], \"ours\": []}]}",
-         true, "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 4 MiB of 80.0 GiB, no other process is on it",
-         "nobody else");
-    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": null, \"total\": null, \"others\": [], \"ours\": []}]}",
-         true, "GPU 1 (GPU-8f2c…, A100): its memory ran out; which processes are on it the driver does not tell here",
-         "a driver that does not tell");
-    says("{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"told\": true, "
-         "\"others\": [], \"ours\": []}]}",
-         true,
-         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB; which processes are on it the "
-         "driver does not tell here",
-         "a container that is shown nobody");
-    ok(words_say_oom(slice_text("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling")),
+    says(
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"others\": "
+        "[{\"pid\": 4711, "
+        "\"memory\": 55083794432, \"who\": \"bob's python\"}, {\"pid\": 12, \"memory\": null, \"who\": \"\"}], "
+        "\"ours\": "
+        "[{\"worker\": 3, \"pid\": 99, \"memory\": 1048576, \"who\": \"rank 3\"}]}]}",
+        true,
+        "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB, 51.3 GiB by bob's python (pid "
+        "4711), some by "
+        "pid 12, 1 MiB by rank 3 (pid 99)",
+        "who holds memory");
+    says(
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 4294967, \"total\": 85899345920, \"told\": true, "
+        "\"others\": [], \"ours\": []}]}",
+        true,
+        "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 4 MiB of 80.0 GiB, no other process is on it",
+        "nobody else");
+    says(
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": null, \"total\": null, \"others\": [], \"ours\": []}]}",
+        true,
+        "GPU 1 (GPU-8f2c…, A100): its memory ran out; which processes are on it the driver does not tell here",
+        "a driver that does not tell");
+    says(
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"told\": true, "
+        "\"others\": [], \"ours\": []}]}",
+        true,
+        "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB; which processes are on it the "
+        "driver does not tell here",
+        "a container that is shown nobody");
+    ok(words_say_oom(
+           slice_text("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling")),
        "cuBLAS's words");
-    ok(words_say_oom(slice_text("ncclUnhandledCudaError: Cuda failure 2 'out of memory'")), "NCCL's");
-    ok(words_say_oom(slice_text("x\ntorch.OutOfMemoryError: CUDA out of memory. Tried")), "torch's words are known");
+    ok(words_say_oom(slice_text("ncclUnhandledCudaError: Cuda failure 2 'out of memory'")),
+       "NCCL's");
+    ok(words_say_oom(slice_text("x\ntorch.OutOfMemoryError: CUDA out of memory. Tried")),
+       "torch's words are known");
     ok(words_say_oom(slice_text("jaxlib: RESOURCE_EXHAUSTED: Out of memory while")), "and JAX's");
     ok(!words_say_oom(slice_text("MemoryError: out of memory")) && !words_say_oom(slice_text("")),
        "the host's memory is another");
@@ -84,18 +97,22 @@ static void is_short(struct words_shortage s, const char *want)
 
 static void shortages_are_explained(void)
 {
-    is_short((struct words_shortage){ 2, 1, 0, 0, "no driver" },
-             "2 GPUs asked for (2 ranks with 1 each), and this node has none: no driver; use --no-gpu to run without");
-    is_short((struct words_shortage){ 3, 1, 1, 1, "" }, "3 GPUs asked for (3 ranks with 1 each); this node has 1, of "
-                                                        "which 1 is free; use at most 1 rank, --share to put several "
-                                                        "ranks on a GPU, or --no-gpu to run without");
-    is_short((struct words_shortage){ 1, 4, 2, 2, "" }, "4 GPUs asked for (1 rank with 4 each); this node has 2, of "
-                                                        "which 2 are free; use --gpus 2 or fewer, or --no-gpu to run "
-                                                        "without");
-    is_short((struct words_shortage){ 2, 1, 4, 1, "" },
-             "2 GPUs asked for (2 ranks with 1 each); this node has 4, of which 1 is free; use fewer ranks, --gpus "
-             "with a smaller "
-             "number, --share to use GPUs that others hold, or --no-gpu to run without");
+    is_short(
+        (struct words_shortage){ 2, 1, 0, 0, "no driver" },
+        "2 GPUs asked for (2 ranks with 1 each), and this node has none: no driver; use --no-gpu to run without");
+    is_short((struct words_shortage){ 3, 1, 1, 1, "" },
+             "3 GPUs asked for (3 ranks with 1 each); this node has 1, of "
+             "which 1 is free; use at most 1 rank, --share to put several "
+             "ranks on a GPU, or --no-gpu to run without");
+    is_short((struct words_shortage){ 1, 4, 2, 2, "" },
+             "4 GPUs asked for (1 rank with 4 each); this node has 2, of "
+             "which 2 are free; use --gpus 2 or fewer, or --no-gpu to run "
+             "without");
+    is_short(
+        (struct words_shortage){ 2, 1, 4, 1, "" },
+        "2 GPUs asked for (2 ranks with 1 each); this node has 4, of which 1 is free; use fewer ranks, --gpus "
+        "with a smaller "
+        "number, --share to use GPUs that others hold, or --no-gpu to run without");
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include "protocol/jupyter.h"
 
 #define PARTS_MOST 64
-#define WAIT_MS 60000
+#define WAIT_MS    60000
 #define SILENCE_MS 250 /* how long no answer is waited for */
 
 struct test_client {
@@ -33,10 +33,10 @@ struct test_keys { /* NULL: not encrypted */
     const char *server, *public, *secret;
 };
 
-/* session: never the same twice, or the second one's messages are replays. A SUB holds one message: whoever does not read
- * it is a slow reader. */
-static inline void client_open(struct test_client *c, const struct connection *to, const char *identity, const char *session,
-                               struct test_keys keys)
+/* session: never the same twice, or the second one's messages are replays. A SUB holds one message:
+ * whoever does not read it is a slow reader. */
+static inline void client_open(struct test_client *c, const struct connection *to,
+                               const char *identity, const char *session, struct test_keys keys)
 {
     static const int type[PORTS] = { ZMQ_DEALER, ZMQ_DEALER, ZMQ_DEALER, ZMQ_SUB, ZMQ_REQ };
     const int none = 0, one = 1, quick_ms = 10;
@@ -44,7 +44,8 @@ static inline void client_open(struct test_client *c, const struct connection *t
     char endpoint[CONNECTION_ENDPOINT_SIZE];
 
     c->context = zmq_ctx_new();
-    if (jupyter_session_init(&c->session, session, "tester", slice_of(to->key, to->key_size), &err) < 0)
+    if (jupyter_session_init(&c->session, session, "tester", slice_of(to->key, to->key_size),
+                             &err) < 0)
         abort();
     for (unsigned port = 0; port < PORTS; port++) {
         void *s = c->socket[port] = zmq_socket(c->context, type[port]);
@@ -61,7 +62,8 @@ static inline void client_open(struct test_client *c, const struct connection *t
         }
         if (type[port] == ZMQ_SUB)
             zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
-        if (connection_endpoint(to, (enum port)port, endpoint, &err) < 0 || zmq_connect(s, endpoint) < 0)
+        if (connection_endpoint(to, (enum port)port, endpoint, &err) < 0 ||
+            zmq_connect(s, endpoint) < 0)
             abort();
     }
 }
@@ -81,16 +83,16 @@ static inline void frames_send(void *socket, const struct slice *frame, size_t n
 }
 
 /* Signs and sends; *out, where given, is what was sent (borrowed until the next). */
-static inline void client_say(struct test_client *c, enum port port, const char *type, const char *content,
-                              struct slice out[JUPYTER_OUT_FRAMES])
+static inline void client_say(struct test_client *c, enum port port, const char *type,
+                              const char *content, struct slice out[JUPYTER_OUT_FRAMES])
 {
     struct slice own[JUPYTER_OUT_FRAMES];
     struct slice *frame = out ? out : own;
     struct err err = { "" };
     json_t *header;
 
-    if (jupyter_encode(&c->session, type, "2026-01-02T03:04:05Z", slice_text(""), slice_text(""), slice_text(content), frame,
-                       &err) < 0)
+    if (jupyter_encode(&c->session, type, "2026-01-02T03:04:05Z", slice_text(""), slice_text(""),
+                       slice_text(content), frame, &err) < 0)
         abort();
     header = jupyter_object(frame[JUPYTER_OUT_HEADER]);
     snprintf(c->id, sizeof c->id, "%s", json_string_value(json_object_get(header, "msg_id")));
@@ -99,7 +101,8 @@ static inline void client_say(struct test_client *c, enum port port, const char 
 }
 
 /* false: nothing came in time. */
-static inline bool client_hear(struct test_client *c, enum port port, int limit_ms, struct received *r)
+static inline bool client_hear(struct test_client *c, enum port port, int limit_ms,
+                               struct received *r)
 {
     void *s = c->socket[port];
     bool more = true;
@@ -128,13 +131,16 @@ static inline void received_release(struct received *r)
 
 static inline const char *content_text(const struct received *r, const char *name)
 {
-    const char *text = r->fault == JUPYTER_FINE ? json_string_value(json_object_get(r->m.content, name)) : NULL;
+    const char *text = r->fault == JUPYTER_FINE
+                           ? json_string_value(json_object_get(r->m.content, name))
+                           : NULL;
 
     return text ? text : "";
 }
 
 /* Waits for a message of this type on the channel, dropping others. */
-static inline bool client_await(struct test_client *c, enum port port, const char *type, struct received *r)
+static inline bool client_await(struct test_client *c, enum port port, const char *type,
+                                struct received *r)
 {
     while (client_hear(c, port, WAIT_MS, r)) {
         if (r->fault == JUPYTER_FINE && strcmp(r->m.type, type) == 0)

@@ -1,4 +1,5 @@
-/* connection.c - the connection file: every mistake is told with the file, the value and what to do, and never the key. */
+/* connection.c - the connection file: every mistake is told with the file, the value and what to
+ * do, and never the key. */
 #include "kernel/jupyter/connection.h"
 
 #include <stdio.h>
@@ -8,8 +9,11 @@
 
 #include "tests/unit/tap.h"
 
-#define PORTS_GOOD "\"shell_port\":1001,\"control_port\":1002,\"stdin_port\":1003,\"iopub_port\":1004,\"hb_port\":1005"
-#define GOOD "{\"transport\":\"tcp\",\"ip\":\"127.0.0.1\",\"key\":\"topsecret\",\"signature_scheme\":\"hmac-sha256\"," PORTS_GOOD "}"
+#define PORTS_GOOD                                                                                 \
+    "\"shell_port\":1001,\"control_port\":1002,\"stdin_port\":1003,\"iopub_port\":1004,\"hb_port\":1005"
+#define GOOD                                                                                                             \
+    "{\"transport\":\"tcp\",\"ip\":\"127.0.0.1\",\"key\":\"topsecret\",\"signature_scheme\":\"hmac-sha256\"," PORTS_GOOD \
+    "}"
 #define CURVE_KEY "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID" /* of the CURVE RFC's examples */
 
 static void refused(const char *text, const char *word, const char *sentence)
@@ -18,8 +22,9 @@ static void refused(const char *text, const char *word, const char *sentence)
     struct err err = { "" };
     const int rc = connection_parse(&c, "/x/kernel-1.json", slice_text(text), &err);
 
-    ok(rc < 0 && strstr(err.text, "/x/kernel-1.json") && strstr(err.text, word) && !strstr(err.text, "topsecret"), "%s: %s",
-       sentence, err.text);
+    ok(rc < 0 && strstr(err.text, "/x/kernel-1.json") && strstr(err.text, word) &&
+           !strstr(err.text, "topsecret"),
+       "%s: %s", sentence, err.text);
     if (rc == 0)
         connection_release(&c);
 }
@@ -30,24 +35,39 @@ static void good_files_are_read(void)
     struct err err = { "" };
     char out[CONNECTION_ENDPOINT_SIZE];
 
-    is_int(connection_parse(&c, "f", slice_text(GOOD), &err), 0, "a usual file is read %s", err.text);
+    is_int(connection_parse(&c, "f", slice_text(GOOD), &err), 0, "a usual file is read %s",
+           err.text);
     is_int(c.port[PORT_HEARTBEAT], 1005, "hb_port is the heartbeat's");
-    ok(connection_endpoint(&c, PORT_IOPUB, out, &err) == 0 && strcmp(out, "tcp://127.0.0.1:1004") == 0, "%s", out);
+    ok(connection_endpoint(&c, PORT_IOPUB, out, &err) == 0 &&
+           strcmp(out, "tcp://127.0.0.1:1004") == 0,
+       "%s", out);
     ok(!c.curve, "without keys nothing is encrypted");
     connection_release(&c);
 
-    is_int(connection_parse(&c, "f", slice_text("{\"transport\":\"ipc\",\"ip\":\"/tmp/a/k\",\"key\":\"\"," PORTS_GOOD "}"), &err), 0,
-           "ipc and an empty key are fine");
-    ok(connection_endpoint(&c, PORT_SHELL, out, &err) == 0 && strcmp(out, "ipc:///tmp/a/k-1001") == 0, "%s", out);
+    is_int(connection_parse(
+               &c, "f",
+               slice_text("{\"transport\":\"ipc\",\"ip\":\"/tmp/a/k\",\"key\":\"\"," PORTS_GOOD
+                          "}"),
+               &err),
+           0, "ipc and an empty key are fine");
+    ok(connection_endpoint(&c, PORT_SHELL, out, &err) == 0 &&
+           strcmp(out, "ipc:///tmp/a/k-1001") == 0,
+       "%s", out);
     connection_release(&c);
 
-    is_int(connection_parse(&c, "f", slice_text("{\"ip\":\"::1\"," PORTS_GOOD "}"), &err), 0, "tcp is the default");
-    ok(connection_endpoint(&c, PORT_SHELL, out, &err) == 0 && strcmp(out, "tcp://[::1]:1001") == 0, "%s", out);
+    is_int(connection_parse(&c, "f", slice_text("{\"ip\":\"::1\"," PORTS_GOOD "}"), &err), 0,
+           "tcp is the default");
+    ok(connection_endpoint(&c, PORT_SHELL, out, &err) == 0 && strcmp(out, "tcp://[::1]:1001") == 0,
+       "%s", out);
     connection_release(&c);
 
-    is_int(connection_parse(&c, "f", slice_text("{\"key\":\"k\",\"curve_publickey\":\"" CURVE_KEY "\",\"curve_secretkey\":\"" CURVE_KEY
-                                                "\",\"kernel_name\":\"cellspan\",\"other\":[1]," PORTS_GOOD "}"), &err), 0,
-           "CURVE keys are taken, what is unknown is passed over %s", err.text);
+    is_int(connection_parse(&c, "f",
+                            slice_text("{\"key\":\"k\",\"curve_publickey\":\"" CURVE_KEY
+                                       "\",\"curve_secretkey\":\"" CURVE_KEY
+                                       "\",\"kernel_name\":\"cellspan\",\"other\":[1]," PORTS_GOOD
+                                       "}"),
+                            &err),
+           0, "CURVE keys are taken, what is unknown is passed over %s", err.text);
     ok(c.curve && strcmp(c.kernel_name, "cellspan") == 0, "and asked to be used");
     connection_release(&c);
 }
@@ -60,14 +80,17 @@ static void mistakes_are_named(void)
     refused("{\"transport\":\"udp\"," PORTS_GOOD "}", "\"udp\"", "another transport");
     refused("{\"transport\":5," PORTS_GOOD "}", "transport", "a transport that is no text");
     refused("{\"ip\":7," PORTS_GOOD "}", "\"ip\"", "an address that is no text");
-    refused("{\"shell_port\":\"1001\",\"control_port\":1002}", "\"shell_port\" is not a number", "a port in quotes");
+    refused("{\"shell_port\":\"1001\",\"control_port\":1002}", "\"shell_port\" is not a number",
+            "a port in quotes");
     refused("{\"shell_port\":1001,\"control_port\":70000}", "70000", "a port too high");
     refused("{\"shell_port\":0}", "1 to 65535", "port 0");
     refused("{\"shell_port\":1001}", "\"control_port\" is missing", "a port that is missing");
     refused("{\"shell_port\":1001,\"control_port\":1001}", "both 1001", "a port given twice");
-    refused("{\"key\":\"topsecret\",\"signature_scheme\":\"hmac-md5\"," PORTS_GOOD "}", "hmac-md5", "another scheme");
+    refused("{\"key\":\"topsecret\",\"signature_scheme\":\"hmac-md5\"," PORTS_GOOD "}", "hmac-md5",
+            "another scheme");
     refused("{\"key\":3," PORTS_GOOD "}", "\"key\"", "a key that is no text");
-    refused("{\"curve_publickey\":\"" CURVE_KEY "\"," PORTS_GOOD "}", "curve_secretkey", "half of a key pair");
+    refused("{\"curve_publickey\":\"" CURVE_KEY "\"," PORTS_GOOD "}", "curve_secretkey",
+            "half of a key pair");
     refused("{\"curve_publickey\":\"abc\"," PORTS_GOOD "}", "40 characters", "a key too short");
 }
 
@@ -81,8 +104,9 @@ static void files_are_looked_at(void)
     if (!mkdtemp(dir))
         abort();
     snprintf(path, sizeof path, "%s/f.json", dir);
-    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, path) && strstr(err.text, "No such file"), "a missing file: %s",
-       err.text);
+    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, path) &&
+           strstr(err.text, "No such file"),
+       "a missing file: %s", err.text);
     err.text[0] = '\0';
     ok(connection_read(&c, dir, &err) < 0 && strstr(err.text, dir), "a folder: %s", err.text);
     err.text[0] = '\0';
@@ -99,11 +123,13 @@ static void files_are_looked_at(void)
     connection_release(&c);
     if (truncate(path, 0) < 0)
         abort();
-    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, "empty"), "an empty file: %s", err.text);
+    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, "empty"), "an empty file: %s",
+       err.text);
     err.text[0] = '\0';
     if (truncate(path, 2 << 20) < 0)
         abort();
-    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, "larger"), "a huge file: %s", err.text);
+    ok(connection_read(&c, path, &err) < 0 && strstr(err.text, "larger"), "a huge file: %s",
+       err.text);
     unlink(path);
     rmdir(dir);
 }

@@ -1,4 +1,5 @@
-/* front.c - the five sockets seen from a client: over tcp, over ipc, encrypted. The front lives in a child process. */
+/* front.c - the five sockets seen from a client: over tcp, over ipc, encrypted. The front lives in
+ * a child process. */
 #include "kernel/jupyter/front.h"
 
 #include <arpa/inet.h>
@@ -12,7 +13,7 @@
 #include "tests/unit/jupyter/client.h"
 #include "tests/unit/tap.h"
 
-#define BLOCK 900000u
+#define BLOCK  900000u
 #define BLOCKS 32u
 
 /* ---- the child: a kernel that knows a few words ---- */
@@ -37,7 +38,8 @@ static void say(struct toy *t, const struct request *r, const char *text)
     struct err err = { "" };
 
     must(buf_addf(&content, "{\"name\":\"stdout\",\"text\":\"%s\"}", text), &err);
-    must(front_publish(t->front, r, "stream", buf_slice(&content), slice_text(""), NULL, 0, &err), &err);
+    must(front_publish(t->front, r, "stream", buf_slice(&content), slice_text(""), NULL, 0, &err),
+         &err);
     buf_release(&content);
 }
 
@@ -70,9 +72,12 @@ static void execute(struct toy *t, struct request *r)
     else if (code && strcmp(code, "ask") == 0)
         must(front_ask(t->front, r, slice_text("say \"x\"\n"), true, &err), &err);
     else if (code && strcmp(code, "buffers") == 0)
-        must(front_publish(t->front, r, "comm_msg", slice_text("{}"), slice_text("{\"m\":1}"), buffer, 2, &err), &err);
+        must(front_publish(t->front, r, "comm_msg", slice_text("{}"), slice_text("{\"m\":1}"),
+                           buffer, 2, &err),
+             &err);
     else if (code && strcmp(code, "drained") == 0) {
-        snprintf(text, sizeof text, "%s after %s", t->drained ? "called" : "not called", t->waited_most > FRONT_WAITING_HIGH ? "high" : "low");
+        snprintf(text, sizeof text, "%s after %s", t->drained ? "called" : "not called",
+                 t->waited_most > FRONT_WAITING_HIGH ? "high" : "low");
         say(t, r, text);
     }
     must(front_reply(t->front, r, "execute_reply", slice_text("{\"status\":\"ok\"}"), &err), &err);
@@ -90,7 +95,8 @@ static void asked(void *arg, struct request *r)
     }
     must(front_status(t->front, r, "busy", &err), &err);
     if (strcmp(type, "kernel_info_request") == 0)
-        must(front_reply(t->front, r, "kernel_info_reply", slice_text("{\"status\":\"ok\"}"), &err), &err);
+        must(front_reply(t->front, r, "kernel_info_reply", slice_text("{\"status\":\"ok\"}"), &err),
+             &err);
     else if (strcmp(type, "execute_request") == 0)
         execute(t, r);
     else if (strcmp(type, "shutdown_request") == 0)
@@ -111,7 +117,8 @@ static int toy_main(const char *file)
     struct toy t = { 0 };
     struct err err = { "" };
 
-    if (!(t.loop = loop_create(&clock_system, &err)) || !(t.front = front_create(t.loop, file, asked, &t, &err)))
+    if (!(t.loop = loop_create(&clock_system, &err)) ||
+        !(t.front = front_create(t.loop, file, asked, &t, &err)))
         must(-1, &err);
     front_on_drained(t.front, drained, &t);
     must(loop_run(t.loop, &err), &err);
@@ -144,7 +151,8 @@ static void info_is_answered(struct test_client *c, enum port port, const char *
     }
     json_t *parent = jupyter_object(r.m.part[JUPYTER_PARENT]);
 
-    is_text(json_string_value(json_object_get(parent, "msg_id")), c->id, "%s: a reply has its request as parent", name);
+    is_text(json_string_value(json_object_get(parent, "msg_id")), c->id,
+            "%s: a reply has its request as parent", name);
     json_decref(parent);
     received_release(&r);
     while (!idle && client_await(c, PORT_IOPUB, "status", &r)) {
@@ -178,7 +186,8 @@ static void the_front_answers_by_itself(struct test_client *c, const struct conn
 
     client_say(c, PORT_SHELL, "connect_request", "{}", NULL);
     if (ok(client_await(c, PORT_SHELL, "connect_reply", &r), "connect_request is answered")) {
-        is_int(json_integer_value(json_object_get(r.m.content, "iopub_port")), to->port[PORT_IOPUB], "with the ports");
+        is_int(json_integer_value(json_object_get(r.m.content, "iopub_port")), to->port[PORT_IOPUB],
+               "with the ports");
         received_release(&r);
     }
     client_say(c, PORT_CONTROL, "usage_request", "{}", NULL);
@@ -186,9 +195,11 @@ static void the_front_answers_by_itself(struct test_client *c, const struct conn
         ok(json_integer_value(json_object_get(r.m.content, "pid")) > 0, "with the pid");
         ok(json_integer_value(json_object_get(r.m.content, "cpu_count")) > 0, "and the CPUs");
 #ifdef __linux__
-        ok(json_integer_value(json_object_get(r.m.content, "kernel_memory")) > 100000, "and the kernel's memory");
+        ok(json_integer_value(json_object_get(r.m.content, "kernel_memory")) > 100000,
+           "and the kernel's memory");
         ok(json_is_real(json_object_get(r.m.content, "kernel_cpu")), "and its CPU use");
-        ok(json_integer_value(json_object_get(json_object_get(r.m.content, "host_virtual_memory"), "total")) > 0,
+        ok(json_integer_value(
+               json_object_get(json_object_get(r.m.content, "host_virtual_memory"), "total")) > 0,
            "and the machine's memory");
 #endif
         received_release(&r);
@@ -202,7 +213,9 @@ static void the_heart_beats(struct test_client *c)
 
     zmq_setsockopt(c->socket[PORT_HEARTBEAT], ZMQ_RCVTIMEO, &limit_ms, sizeof limit_ms);
     zmq_send(c->socket[PORT_HEARTBEAT], "ping", 4, 0);
-    ok(zmq_recv(c->socket[PORT_HEARTBEAT], back, sizeof back, 0) == 4 && memcmp(back, "ping", 4) == 0, "the heart beats");
+    ok(zmq_recv(c->socket[PORT_HEARTBEAT], back, sizeof back, 0) == 4 &&
+           memcmp(back, "ping", 4) == 0,
+       "the heart beats");
 }
 
 static void input_is_asked_for(struct test_client *c)
@@ -236,7 +249,8 @@ static void buffers_travel(struct test_client *c)
     client_say(c, PORT_SHELL, "execute_request", "{\"code\":\"buffers\"}", NULL);
     if (!ok(client_await(c, PORT_IOPUB, "comm_msg", &r), "a message with buffers is published"))
         return;
-    ok(r.m.buffers == 2 && slice_is(r.m.buffer[0], "one") && r.m.buffer[1].n == 0, "each as it was");
+    ok(r.m.buffers == 2 && slice_is(r.m.buffer[0], "one") && r.m.buffer[1].n == 0,
+       "each as it was");
     ok(slice_is(r.m.part[JUPYTER_METADATA], "{\"m\":1}"), "with its metadata");
     received_release(&r);
     client_awaits(c, PORT_SHELL, "execute_reply");
@@ -250,7 +264,8 @@ static void nothing_is_lost_to_a_slow_reader(struct test_client *c)
     bool in_order = true;
 
     client_say(c, PORT_SHELL, "execute_request", "{\"code\":\"flood\"}", NULL);
-    ok(client_awaits(c, PORT_SHELL, "execute_reply"), "29 MB are published without waiting for who reads");
+    ok(client_awaits(c, PORT_SHELL, "execute_reply"),
+       "29 MB are published without waiting for who reads");
     for (; n < BLOCKS && client_await(c, PORT_IOPUB, "stream", &r); n++) {
         const char *text = content_text(&r, "text");
 
@@ -262,7 +277,8 @@ static void nothing_is_lost_to_a_slow_reader(struct test_client *c)
     client_say(c, PORT_SHELL, "execute_request", "{\"code\":\"drained\"}", NULL);
     client_awaits(c, PORT_SHELL, "execute_reply");
     if (client_await(c, PORT_IOPUB, "stream", &r)) {
-        is_text(content_text(&r, "text"), "called after high", "who waits for the queue to empty is told");
+        is_text(content_text(&r, "text"), "called after high",
+                "who waits for the queue to empty is told");
         received_release(&r);
     }
 }
@@ -295,14 +311,17 @@ static void bad_messages_harm_nobody(struct test_client *c)
     ok(client_awaits(c, PORT_SHELL, "kernel_info_reply"), "and the kernel is well");
 }
 
-static void a_client_can_come_back(struct test_client *c, const struct connection *to, struct test_keys keys)
+static void a_client_can_come_back(struct test_client *c, const struct connection *to,
+                                   struct test_keys keys)
 {
     const int linger_ms = 10000; /* the last request leaves before its socket closes */
     struct test_client again;
 
-    client_open(&again, to, "client-one", "session-2", keys); /* while the old connection is still there */
+    /* while the old connection is still there */
+    client_open(&again, to, "client-one", "session-2", keys);
     client_say(&again, PORT_SHELL, "kernel_info_request", "{}", NULL);
-    ok(client_awaits(&again, PORT_SHELL, "kernel_info_reply"), "a client that comes back under its name is answered");
+    ok(client_awaits(&again, PORT_SHELL, "kernel_info_reply"),
+       "a client that comes back under its name is answered");
     zmq_setsockopt(again.socket[PORT_CONTROL], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     client_say(&again, PORT_CONTROL, "shutdown_request", "{}", NULL);
     client_close(&again);
@@ -314,7 +333,8 @@ static unsigned free_port(void)
 {
     for (;;) {
         const unsigned port = 10000 + (unsigned)(random_u64() % 20000);
-        const struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+        const struct sockaddr_in a = { .sin_family = AF_INET,
+                                       .sin_port = htons((uint16_t)port),
                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         const int fd = socket(AF_INET, SOCK_STREAM, 0);
         const bool is_free = fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof a) == 0;
@@ -369,9 +389,11 @@ static void strangers_are_turned_away(const struct connection *to)
     client_close(&stranger);
 
     zmq_curve_keypair(public_key, secret_key);
-    client_open(&stranger, to, "stranger", "session-4", (struct test_keys){ to->public_key, public_key, secret_key });
+    client_open(&stranger, to, "stranger", "session-4",
+                (struct test_keys){ to->public_key, public_key, secret_key });
     client_say(&stranger, PORT_SHELL, "kernel_info_request", "{}", NULL);
-    ok(client_silence(&stranger, PORT_SHELL), "a key that is not the connection file's is not answered");
+    ok(client_silence(&stranger, PORT_SHELL),
+       "a key that is not the connection file's is not answered");
     the_heart_beats(&stranger);
     client_close(&stranger);
 }
@@ -387,7 +409,8 @@ static void a_port_in_use_is_named(const char *file, const struct connection *c)
     if (!(loop = loop_create(&clock_system, &err)))
         abort();
     f = front_create(loop, file, asked, NULL, &err);
-    ok(!f && strstr(err.text, "shell_port") && strstr(err.text, port) && strstr(err.text, "in use"), "%s", err.text);
+    ok(!f && strstr(err.text, "shell_port") && strstr(err.text, port) && strstr(err.text, "in use"),
+       "%s", err.text);
     front_destroy(f);
     loop_destroy(loop);
 }
@@ -406,7 +429,8 @@ static void the_welcome_comes_first(const char *dir)
 
     connection_fill(&to, dir, "ipc");
     snprintf(file, sizeof file, "%s/first.json", dir);
-    if (!loop || connection_write(&to, file, &err) < 0 || !(f = front_create(loop, file, asked, NULL, &err)))
+    if (!loop || connection_write(&to, file, &err) < 0 ||
+        !(f = front_create(loop, file, asked, NULL, &err)))
         abort();
     client_open(&c, &to, "client-early", "session-early", (struct test_keys){ NULL, NULL, NULL });
     for (int i = 0; i < WAIT_MS && !heard; i++) {
@@ -463,7 +487,8 @@ static void everything_over(const char *dir, const char *kind)
         a_port_in_use_is_named(file, &to);
     }
     a_client_can_come_back(&c, &to, keys);
-    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the kernel ends when asked");
+    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+       "the kernel ends when asked");
     client_close(&c);
     connection_release(&to);
     unlink(file);

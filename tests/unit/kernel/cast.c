@@ -1,4 +1,5 @@
-/* Big variables from GPU to GPU: who is asked for the id, who is sent the blob, and the ordinary way when that fails. */
+/* Big variables from GPU to GPU: who is asked for the id, who is sent the blob, and the ordinary
+ * way when that fails. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,7 +44,9 @@ static void open_far(struct world *w, struct clock *clock)
 /* `gpu` bytes of it lay on a GPU. */
 static void packed_as(struct world *w, uint64_t size, uint64_t gpu)
 {
-    struct span m = { .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size };
+    struct span m = {
+        .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size
+    };
 
     m.v[F_PACKED_GPU].u64 = gpu;
     buf_clear(&w->log);
@@ -70,7 +73,8 @@ static void big_ones_are_cast(void)
     probed(&w, 3, "ok", ID);
     ok(!times(&w, "BIND"), "and no other's answer counts");
     probed(&w, 2, "ok", ID);
-    ok(in_order(&w, "send BIND 2\n", "send BIND 3 4\n") && in_order(&w, "send BIND 3 4\n", "send RUN 2"),
+    ok(in_order(&w, "send BIND 2\n", "send BIND 3 4\n") &&
+           in_order(&w, "send BIND 3 4\n", "send RUN 2"),
        "it gets the blob, the others the word, then all the cell");
     done(&w, 2, "ok", "", "");
     done(&w, 3, "ok", "", "");
@@ -87,7 +91,8 @@ static void on_one_machine(void)
 
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 64 * MIB, 8 * MIB - 1);
-    ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"), "on one machine what is in host memory is mapped by all");
+    ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"),
+       "on one machine what is in host memory is mapped by all");
     world_close(&w);
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 64 * MIB, 8 * MIB);
@@ -121,7 +126,8 @@ static void what_fails_goes_as_ever(void)
     packed_as(&w, 8 * MIB, 8 * MIB);
     probed(&w, 2, "error", "{\"error\":\"there is no libnccl\"}");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "send BIND 2 3 4\n") && logged(&w, "don't go from GPU to GPU: there is no libnccl"),
+    ok(logged(&w, "send BIND 2 3 4\n") &&
+           logged(&w, "don't go from GPU to GPU: there is no libnccl"),
        "without an id all get the blob, and a line says why");
     world_close(&w);
     open_three(&w, &clock, GPUS3, "");
@@ -141,8 +147,12 @@ static void cells_may_end_meanwhile(void)
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 8 * MIB, 8 * MIB);
     exited(&w, 2, 1, 9);
-    ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"), "when the asked rank dies the cell is over, and the blob dropped");
-    ok(logged(&w, "rank 0 was killed by signal 9 (SIGKILL) (host here, pid 1002), before the cell could run") && !times(&w, "no cell was running"),
+    ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"),
+       "when the asked rank dies the cell is over, and the blob dropped");
+    ok(logged(
+           &w,
+           "rank 0 was killed by signal 9 (SIGKILL) (host here, pid 1002), before the cell could run") &&
+           !times(&w, "no cell was running"),
        "with its certificate, as the cell's own error");
     world_close(&w);
 }
@@ -159,7 +169,8 @@ int main(void)
     others_are_not("{\"gpus\":[]}", "", 8 * MIB, "so they do without GPUs");
     others_are_not(GPUS3, "--no-gpu", 8 * MIB, "where none is wanted");
     others_are_not(GPUS3, "--share", 8 * MIB, "where they are shared");
-    others_are_not("{\"gpus\":[{\"mig\":true},{\"mig\":true},{\"mig\":true}]}", "", 8 * MIB, "and between instances");
+    others_are_not("{\"gpus\":[{\"mig\":true},{\"mig\":true},{\"mig\":true}]}", "", 8 * MIB,
+                   "and between instances");
     what_fails_goes_as_ever();
     cells_may_end_meanwhile();
     return plan_done();

@@ -1,4 +1,5 @@
-/* The way of a cell, with doubles of all doors: what is sent to whom, in which order, and what the client gets. */
+/* The way of a cell, with doubles of all doors: what is sent to whom, in which order, and what the
+ * client gets. */
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -15,10 +16,12 @@ static void home_cells(void)
     world_open(&w, &clock);
     run(&w, "1+1");
     run(&w, "2+2");
-    ok(in_order(&w, "send REQUEST 1", "busy") && in_order(&w, "busy", "publish execute_input"), "a cell goes home, then clients hear of it");
+    ok(in_order(&w, "send REQUEST 1", "busy") && in_order(&w, "busy", "publish execute_input"),
+       "a cell goes home, then clients hear of it");
     ok(times(&w, "send REQUEST") == 1, "and the next waits for it");
     replied(&w, 1, "ok", "{\"status\":\"ok\"}");
-    ok(in_order(&w, "reply execute_reply {\"status\":\"ok\"}", "idle"), "its reply is passed on, then idle");
+    ok(in_order(&w, "reply execute_reply {\"status\":\"ok\"}", "idle"),
+       "its reply is passed on, then idle");
     ok(in_order(&w, "idle", "send REQUEST 1"), "then the next begins");
     run(&w, "3+3");
     replied(&w, 2, "error", "{\"status\":\"error\"}");
@@ -36,7 +39,8 @@ static void home_dies(void)
     run(&w, "crash()");
     exited(&w, SPAN_WORKER_HOME, 1, 11);
     ok(logged(&w, "killed by signal 11 (SIGSEGV)"), "the error names the signal");
-    ok(logged(&w, "\"ename\":\"HomeDied\"") && logged(&w, "last words"), "and shows the last words");
+    ok(logged(&w, "\"ename\":\"HomeDied\"") && logged(&w, "last words"),
+       "and shows the last words");
     ok(logged(&w, "send START 1"), "a new home starts");
     ok(in_order(&w, "reply execute_reply", "idle") && !w.nb->executing, "and the cell is over");
     world_close(&w);
@@ -49,7 +53,8 @@ static void a_cell_on_ranks(void)
 
     world_open(&w, &clock);
     run(&w, "%%distribute -n 2\nprint(x)");
-    ok(logged(&w, "send START 2 3") && logged(&w, "send CAPTURE 1") && logged(&w, "send PORT"), "ranks, names and a port are asked for at once");
+    ok(logged(&w, "send START 2 3") && logged(&w, "send CAPTURE 1") && logged(&w, "send PORT"),
+       "ranks, names and a port are asked for at once");
     captured(&w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
     port(&w);
     ready(&w, 2);
@@ -57,17 +62,20 @@ static void a_cell_on_ranks(void)
     ready(&w, 3);
     ok(logged(&w, "send PACK 1"), "then home packs what they lack");
     packed(&w, w.nb->cell->id, "");
-    ok(in_order(&w, "send BIND 2 3", "send RUN 2") && in_order(&w, "send RUN 2", "send RUN 3"), "both get it, then the cell");
+    ok(in_order(&w, "send BIND 2 3", "send RUN 2") && in_order(&w, "send RUN 2", "send RUN 3"),
+       "both get it, then the cell");
     done(&w, 3, "ok", "", "");
     ok(!strstr(w.log.p, "execute_reply"), "one rank alone does not end it");
     done(&w, 2, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
-    ok(in_order(&w, "publish execute_result {\"execution_count\":1,\"data\":{\"text/plain\":\"7\"}", "reply execute_reply"),
+    ok(in_order(&w, "publish execute_result {\"execution_count\":1,\"data\":{\"text/plain\":\"7\"}",
+                "reply execute_reply"),
        "rank 0's result is the cell's");
     buf_clear(&w.log);
     run(&w, "%%distribute\nprint(x)");
     captured(&w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
     port(&w);
-    ok(!strstr(w.log.p, "START") && !strstr(w.log.p, "PACK") && logged(&w, "send RUN 2"), "the next cell costs no start and no shipping");
+    ok(!strstr(w.log.p, "START") && !strstr(w.log.p, "PACK") && logged(&w, "send RUN 2"),
+       "the next cell costs no start and no shipping");
     world_close(&w);
 }
 
@@ -78,7 +86,8 @@ static void usage_errors(void)
 
     world_open(&w, &clock);
     run(&w, "%%distribute -n 0\npass");
-    ok(logged(&w, "\"ename\":\"UsageError\"") && !strstr(w.log.p, "START"), "a usage error starts nothing");
+    ok(logged(&w, "\"ename\":\"UsageError\"") && !strstr(w.log.p, "START"),
+       "a usage error starts nothing");
     run(&w, "%pull x");
     ok(logged(&w, "there are no ranks yet"), "nothing can be pulled from nobody");
     run(&w, "%%distribute -n gpu\npass");
@@ -88,16 +97,19 @@ static void usage_errors(void)
 
 static void failures(void)
 {
-    static const char *const error = "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"division by zero\",\"traceback\":[\"line\"]}";
+    static const char *const error =
+        "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"division by zero\",\"traceback\":[\"line\"]}";
     struct clock clock;
     struct world w;
 
     world_open(&w, &clock);
     begin_two(&w);
     done(&w, 2, "error", error, "");
-    ok(!strstr(w.log.p, "publish error"), "after the first failure others may fail alike for a moment");
+    ok(!strstr(w.log.p, "publish error"),
+       "after the first failure others may fail alike for a moment");
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "ZeroDivisionError") && logged(&w, "on rank 0 of 2"), "then the error is shown, with its rank");
+    ok(logged(&w, "ZeroDivisionError") && logged(&w, "on rank 0 of 2"),
+       "then the error is shown, with its rank");
     ok(in_order(&w, "publish error", "send INTERRUPT 3"), "and who still runs is interrupted");
     pass(&w, 400 * NS_PER_MS);
     ok(logged(&w, "send SEVER 2 3"), "then cut from the others");
@@ -106,7 +118,8 @@ static void failures(void)
     pass(&w, NS_PER_S);
     ok(logged(&w, "send KILL 3"), "then killed");
     exited(&w, 3, 1, 9);
-    ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell, "and the cell is over");
+    ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell,
+       "and the cell is over");
     world_close(&w);
 }
 
@@ -119,12 +132,15 @@ static void deaths(void)
     begin_two(&w);
     exited(&w, 3, 1, 9);
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "rank 1 was killed by signal 9 (SIGKILL) (host here, pid 1003)"), "a death has its certificate");
+    ok(logged(&w, "rank 1 was killed by signal 9 (SIGKILL) (host here, pid 1003)"),
+       "a death has its certificate");
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cell, "the survivor's interrupt is no second error");
+    ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cell,
+       "the survivor's interrupt is no second error");
     buf_clear(&w.log);
     run(&w, "%%distribute\npass");
-    ok(logged(&w, "send START 4") && !strstr(w.log.p, "START 4 5"), "the next cell starts the missing rank alone");
+    ok(logged(&w, "send START 4") && !strstr(w.log.p, "START 4 5"),
+       "the next cell starts the missing rank alone");
     captured(&w, "{\"names\": []}");
     port(&w);
     ready(&w, 4);
@@ -164,7 +180,8 @@ static void lost_agents(void)
     world_open(&w, &clock);
     begin_two(&w);
     notebook_lost(w.nb, NODE_HERE, "the agent was killed");
-    ok(logged(&w, "revive") && logged(&w, "the agent was killed"), "an agent that is lost ends the cell and is started again");
+    ok(logged(&w, "revive") && logged(&w, "the agent was killed"),
+       "an agent that is lost ends the cell and is started again");
     pass(&w, 300 * NS_PER_MS);
     ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD, "its ranks are dead");
     world_close(&w);

@@ -31,12 +31,13 @@ static void facts(struct world *w, uint32_t worker, double off, const char *torc
     char text[512];
 
     clock_gettime(CLOCK_REALTIME, &t);
-    snprintf(text, sizeof text,
-             "{\"python\": \"3.11.7\", \"torch\": \"%s\", \"cellspan\": \"1\", \"clock\": %.3f, \"hostname\": \"h\", "
-             "\"addresses\": "
-             "[[\"eth0\", \"10.0.0.%u\"]], \"shm_size\": 1073741824, \"shm_free\": %d, \"driver\": null, \"nccl\": "
-             "null, \"gpus\": []}",
-             torch, (double)t.tv_sec + (double)t.tv_nsec / 1e9 + off, worker, shm);
+    snprintf(
+        text, sizeof text,
+        "{\"python\": \"3.11.7\", \"torch\": \"%s\", \"cellspan\": \"1\", \"clock\": %.3f, \"hostname\": \"h\", "
+        "\"addresses\": "
+        "[[\"eth0\", \"10.0.0.%u\"]], \"shm_size\": 1073741824, \"shm_free\": %d, \"driver\": null, \"nccl\": "
+        "null, \"gpus\": []}",
+        torch, (double)t.tv_sec + (double)t.tv_nsec / 1e9 + off, worker, shm);
     probed(w, worker, "ok", text);
 }
 
@@ -68,7 +69,8 @@ static bool asked(struct world *w, const char *what, const char *in_content)
 
     if (span_decode(&m, w->sent.p, w->sent.n, &err) < 0 || m.kind != SPAN_PROBE)
         return false;
-    found = slice_is(m.v[F_PROBE_WHAT].s, what) && (in_content[0] == '\0' || has(buf_slice(&w->sent), in_content));
+    found = slice_is(m.v[F_PROBE_WHAT].s, what) &&
+            (in_content[0] == '\0' || has(buf_slice(&w->sent), in_content));
     if (!found)
         diag("asked %.*s %.*s", SLICE_ARG(m.v[F_PROBE_WHAT].s), SLICE_ARG(m.v[F_PROBE_CONTENT].s));
     return found;
@@ -98,20 +100,26 @@ static void a_check_goes_step_by_step(void)
     ok(asked(&w, "connect", "[[0,\"127.0.0.1:4001\"]]"), "and connects to the other");
     probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}]}");
     probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}]}");
-    ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"), "then the pair is measured");
-    probed(&w, 2, "ok",
-           "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], "
-           "\"error\": \"\"}");
-    probed(&w, 3, "ok",
-           "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], "
-           "\"error\": \"\"}");
-    ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"), "by its slower end");
+    ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"),
+       "then the pair is measured");
+    probed(
+        &w, 2, "ok",
+        "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], "
+        "\"error\": \"\"}");
+    probed(
+        &w, 3, "ok",
+        "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], "
+        "\"error\": \"\"}");
+    ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"),
+       "by its slower end");
     ok(asked(&w, "check", "\"order\":[0,1]"), "then the world");
     both(&w, rows);
-    ok(logged(&w, "all_reduce  1048576     1000.0         1.500         2.250      0"), "as nccl-tests shows it");
+    ok(logged(&w, "all_reduce  1048576     1000.0         1.500         2.250      0"),
+       "as nccl-tests shows it");
     ok(asked(&w, "close", ""), "and all is closed");
     both(&w, "{}");
-    ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") && !w.nb->cell,
+    ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") &&
+           !w.nb->cell,
        "the check is over");
     world_close(&w);
 }
@@ -134,7 +142,8 @@ static void what_differs_is_named(void)
     facts(&w, 2, 86400, "2.5.1", 1 << 20);
     facts(&w, 3, 86400, "2.4.0", 1 << 20);
     ok(logged(&w, "torch differs: 2.5.1 on here, 2.4.0 on here"), "a version");
-    ok(logged(&w, "the clock of here is 24.0 hours ahead of the kernel's"), "a clock that is a day off");
+    ok(logged(&w, "the clock of here is 24.0 hours ahead of the kernel's"),
+       "a clock that is a day off");
     ok(logged(&w, "/dev/shm of here has 1.0 MiB left"), "a full /dev/shm");
     ok(asked(&w, "listen", ""), "none of it ends the check");
     world_close(&w);
@@ -156,8 +165,10 @@ static void networks_are_told_and_nccl_takes_equal_versions(void)
         probed(&w, 2, "ok", content);
         snprintf(content, sizeof content, text, k ? "2.23.4" : "2.23.5");
         probed(&w, 3, "ok", content);
-        ok(logged(&w, "eth0 25") && logged(&w, "mlx5_0: 400 Gb/sec (4X NDR)"), "links and InfiniBand are shown");
-        ok(logged(&w, "lets a process pin 64 KiB of memory"), "and a limit that NCCL would run into");
+        ok(logged(&w, "eth0 25") && logged(&w, "mlx5_0: 400 Gb/sec (4X NDR)"),
+           "links and InfiniBand are shown");
+        ok(logged(&w, "lets a process pin 64 KiB of memory"),
+           "and a limit that NCCL would run into");
         ok(k == !logged(&w, "NCCL can't be checked: not every rank has one of the same version"),
            "the last number of the version counts as well");
         world_close(&w);
@@ -170,17 +181,21 @@ static void a_dead_link_fails_the_check(void)
     struct world w;
 
     begin_check(&w, &clock, "%ranks check");
-    to_pairs(&w,
-             "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
+    to_pairs(
+        &w,
+        "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
     ok(asked(&w, "check", "\"closed\":[[0,1],[1,0]]"), "all are told which ways are closed");
-    both(&w,
-         "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
+    both(
+        &w,
+        "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
     ok(logged(&w, "closed: from rank 0 to rank 1: 127.0.0.1:4001: no answer") &&
            logged(&w, "dead: ranks 0 and 1 (here): no way"),
        "they are named");
     ok(asked(&w, "close", ""), "without neighbours the world is not measured");
     both(&w, "{}");
-    ok(logged(&w, "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") && !w.nb->cell,
+    ok(logged(&w,
+              "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") &&
+           !w.nb->cell,
        "and the cell fails");
     ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are as they were");
     world_close(&w);
@@ -192,9 +207,11 @@ static void a_rank_that_refuses_ends_it(void)
     struct world w;
 
     begin_check(&w, &clock, "%ranks check -r 0");
-    ok(times(&w, "send PROBE 2") == 1 && times(&w, "send PROBE") == 1, "one rank alone can be checked");
+    ok(times(&w, "send PROBE 2") == 1 && times(&w, "send PROBE") == 1,
+       "one rank alone can be checked");
     probed(&w, 2, "error", "{\"error\": \"this rank knows no probe\"}");
-    ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") && !w.nb->cell,
+    ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") &&
+           !w.nb->cell,
        "a refusal is told");
     world_close(&w);
 }
@@ -258,7 +275,8 @@ static void strangers_are_logged(void)
     log_open("check.t");
     begin_check(&w, &clock, "%ranks check");
     to_close(&w, "{\"strangers\": 2}");
-    ok(was_logged(path, "refused: 2 connections to rank 0 on here that did not know the check's token"),
+    ok(was_logged(path,
+                  "refused: 2 connections to rank 0 on here that did not know the check's token"),
        "who was turned away is told");
     world_close(&w);
     begin_check(&w, &clock, "%ranks check");

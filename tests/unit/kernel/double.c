@@ -6,7 +6,10 @@
 #include "kernel/jupyter/request.h"
 #include "tests/unit/tap.h"
 
-static uint64_t set_clock(void *arg) { return ((struct world *)arg)->now; }
+static uint64_t set_clock(void *arg)
+{
+    return ((struct world *)arg)->now;
+}
 
 /* Doubles allocate, too; a test of failing allocations does not mean theirs. */
 static void own(const struct world *w, bool on)
@@ -23,7 +26,8 @@ static void note(struct world *w, const char *text)
     own(w, false);
 }
 
-static void out_publish(void *arg, const struct request *parent, const char *type, const struct parcel *p)
+static void out_publish(void *arg, const struct request *parent, const char *type,
+                        const struct parcel *p)
 {
     struct world *w = arg;
 
@@ -62,7 +66,8 @@ static void out_ask(void *arg, const struct request *r, struct slice prompt, boo
     own(w, false);
 }
 
-static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m, struct err *err)
+static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m,
+                    struct err *err)
 {
     struct world *w = arg;
     struct buf who = BUF_INIT;
@@ -97,7 +102,8 @@ static void out_drain(void *arg)
         run(w, code);
 }
 
-static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m, struct err *err)
+static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m,
+                          struct err *err)
 {
     struct world *w = arg;
     int rc;
@@ -117,7 +123,8 @@ static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const stru
     return span_encode(m, &w->sent, err);
 }
 
-static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks, unsigned *number, struct err *err)
+static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
+                            unsigned *number, struct err *err)
 {
     struct world *w = arg;
 
@@ -165,8 +172,14 @@ static void note_blob(struct world *w, const char *what, uint64_t blob)
     own(w, false);
 }
 
-static void out_drop(void *arg, uint64_t blob) { note_blob(arg, "drop", blob); }
-static void out_cancel(void *arg, uint64_t blob) { note_blob(arg, "cancel", blob); }
+static void out_drop(void *arg, uint64_t blob)
+{
+    note_blob(arg, "drop", blob);
+}
+static void out_cancel(void *arg, uint64_t blob)
+{
+    note_blob(arg, "cancel", blob);
+}
 
 static int out_place(void *arg, uint32_t worker, unsigned node)
 {
@@ -179,22 +192,35 @@ static int out_place(void *arg, uint32_t worker, unsigned node)
     return 0;
 }
 
-static void out_shutdown(void *arg) { ((struct world *)arg)->ended = true; }
-static void out_owe(void *arg, uint32_t worker, size_t bytes) { (void)arg, (void)worker, (void)bytes; }
-static void out_forget(void *arg, uint32_t worker) { (void)arg, (void)worker; }
+static void out_shutdown(void *arg)
+{
+    ((struct world *)arg)->ended = true;
+}
+static void out_owe(void *arg, uint32_t worker, size_t bytes)
+{
+    (void)arg, (void)worker, (void)bytes;
+}
+static void out_forget(void *arg, uint32_t worker)
+{
+    (void)arg, (void)worker;
+}
 static int out_revive(void *arg, struct err *err)
 {
     note(arg, "revive");
     return ((struct world *)arg)->no_agent ? err_set(err, "no agent to be had") : 0;
 }
 
-static void out_wake(void *arg, uint64_t due) { ((struct world *)arg)->due = due; }
+static void out_wake(void *arg, uint64_t due)
+{
+    ((struct world *)arg)->due = due;
+}
 
 static const struct node_info *in_node(void *arg, unsigned node)
 {
     struct world *w = arg;
 
-    return node < WORLD_NODES && (node == NODE_HERE || node < w->first + w->nodes) ? &w->node[node] : NULL;
+    return node < WORLD_NODES && (node == NODE_HERE || node < w->first + w->nodes) ? &w->node[node]
+                                                                                   : NULL;
 }
 
 static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
@@ -209,18 +235,38 @@ static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
 void world_open(struct world *w, struct clock *clock)
 {
     const struct doors doors = {
-        .arg = w, .clock = clock, .publish = out_publish, .reply = out_reply, .status = out_status, .ask = out_ask,
-        .drain_shell = out_drain, .shutdown = out_shutdown, .send = out_send, .owe = out_owe, .forget = out_forget,
-        .revive = out_revive, .wake = out_wake, .node = in_node, .send_nodes = out_send_nodes, .place = out_place,
-        .drop = out_drop, .cancel = out_cancel, .engine_start = out_engine_start, .engine_find = in_engine_find,
+        .arg = w,
+        .clock = clock,
+        .publish = out_publish,
+        .reply = out_reply,
+        .status = out_status,
+        .ask = out_ask,
+        .drain_shell = out_drain,
+        .shutdown = out_shutdown,
+        .send = out_send,
+        .owe = out_owe,
+        .forget = out_forget,
+        .revive = out_revive,
+        .wake = out_wake,
+        .node = in_node,
+        .send_nodes = out_send_nodes,
+        .place = out_place,
+        .drop = out_drop,
+        .cancel = out_cancel,
+        .engine_start = out_engine_start,
+        .engine_find = in_engine_find,
         .engine_stop = out_engine_stop,
-        .engine_nodes = in_engine_nodes, .expected = in_expected,
+        .engine_nodes = in_engine_nodes,
+        .expected = in_expected,
     };
-    const struct notebook_config config = { .python = "python3", .python_version = "3.11.7", .run_id = "run" };
+    const struct notebook_config config = { .python = "python3",
+                                            .python_version = "3.11.7",
+                                            .run_id = "run" };
     struct err err = { "" };
 
     *w = (struct world){ .now = NS_PER_S, .first = 1 };
-    w->node[0] = (struct node_info){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
+    w->node[0] =
+        (struct node_info){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
         !(w->nb = notebook_create(&doors, &config, &err)))
@@ -258,7 +304,9 @@ void ask(struct world *w, const char *type, const char *content)
     zmq_msg_t part[7];
     struct request *r = NULL;
 
-    snprintf(header, sizeof header, "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.4\"}", number++, type);
+    snprintf(header, sizeof header,
+             "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.4\"}",
+             number++, type);
     for (size_t k = 0; k < 7; k++) {
         zmq_msg_init_size(&part[k], strlen(text[k]));
         memcpy(zmq_msg_data(&part[k]), text[k], strlen(text[k]));
@@ -322,7 +370,8 @@ void captured(struct world *w, const char *names)
 
 void port(struct world *w)
 {
-    say(w, SPAN_WORKER_NONE, (struct span){ .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20123 });
+    say(w, SPAN_WORKER_NONE,
+        (struct span){ .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20123 });
 }
 
 void ready(struct world *w, uint32_t worker)
@@ -339,7 +388,8 @@ void ready_as(struct world *w, uint32_t worker, const char *python)
     say(w, worker, m);
 }
 
-void done(struct world *w, uint32_t worker, const char *status, const char *content, const char *result)
+void done(struct world *w, uint32_t worker, const char *status, const char *content,
+          const char *result)
 {
     struct span m = { .kind = SPAN_DONE, .cell = w->nb->cell ? w->nb->cell->id : 0 };
 
@@ -371,11 +421,12 @@ void pass(struct world *w, uint64_t ns)
 
 void come(struct world *w, unsigned n)
 {
-    static const char *const names[WORLD_NODES] = { "here", "h1", "h2", "h3", "h4",  "h5",  "h6",
+    static const char *const names[WORLD_NODES] = { "here", "h1", "h2", "h3",  "h4",  "h5", "h6",
                                                     "h7",   "h8", "h9", "h10", "h11", "h12" };
-    static const char *const addresses[WORLD_NODES] = { "",         "10.0.0.1", "10.0.0.2", "10.0.0.3",  "10.0.0.4",
-                                                        "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8",  "10.0.0.9",
-                                                        "10.0.0.10", "10.0.0.11", "10.0.0.12" };
+    static const char *const addresses[WORLD_NODES] = {
+        "",         "10.0.0.1", "10.0.0.2", "10.0.0.3",  "10.0.0.4",  "10.0.0.5", "10.0.0.6",
+        "10.0.0.7", "10.0.0.8", "10.0.0.9", "10.0.0.10", "10.0.0.11", "10.0.0.12"
+    };
 
     for (unsigned k = w->first; k < w->first + n && k < WORLD_NODES; k++) {
         w->node[k].state = NODE_ASKED;
@@ -478,7 +529,9 @@ void open_two(struct world *w, struct clock *clock)
 
 void packed(struct world *w, uint64_t cell, const char *error)
 {
-    struct span m = { .kind = SPAN_PACKED, .cell = cell, .blob = w->blob, .blob_size = error[0] ? 0 : 100 };
+    struct span m = {
+        .kind = SPAN_PACKED, .cell = cell, .blob = w->blob, .blob_size = error[0] ? 0 : 100
+    };
 
     m.v[F_PACKED_ERROR].s = slice_text(error);
     say(w, SPAN_WORKER_HOME, m);

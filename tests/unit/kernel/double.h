@@ -1,11 +1,13 @@
-/* double.h - a notebook whose doors are all doubles: everything that leaves is written down as one line of the log. */
+/* double.h - a notebook whose doors are all doubles: everything that leaves is written down as one
+ * line of the log. */
 #ifndef TESTS_UNIT_KERNEL_DOUBLE_H
 #define TESTS_UNIT_KERNEL_DOUBLE_H
 
 #include "kernel/cell/room.h"
 
 #define WORLD_NODES 13u
-#define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}" /* what home answers of a cell that reads x */
+/* what home answers of a cell that reads x */
+#define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}"
 
 struct world {
     struct notebook *nb;
@@ -14,18 +16,20 @@ struct world {
     struct span last;     /* header of the last message that was sent to a worker */
     uint64_t now, due, blob;
     bool ended;
-    bool no_agent;           /* revive fails */
+    bool no_agent;                      /* revive fails */
     struct node_info node[WORLD_NODES]; /* [0]: this machine; others as up() and lost() say */
-    const char *gpus[WORLD_NODES];      /* what a node says of its GPUs, at once; NULL: that there are none */
-    bool silent;             /* nodes say nothing of their GPUs */
-    unsigned asked;          /* nodes, as bits, that were asked and are to answer */
+    /* what a node says of its GPUs, at once; NULL: that there are none */
+    const char *gpus[WORLD_NODES];
+    bool silent;                   /* nodes say nothing of their GPUs */
+    unsigned asked;                /* nodes, as bits, that were asked and are to answer */
     unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
-    uint64_t expected, had;  /* bytes of large variables on their way to every node, and those that are there */
-    bool no_engine;          /* engines can't be started */
-    enum span_kind stuck;    /* messages of this kind don't leave any more; 0: all do */
-    unsigned leave;          /* but for so many first */
-    const char *arrives;     /* code of a cell that arrives while the shell is drained; once */
-    void (*own)(bool on);    /* told when what allocates is the double itself; or NULL */
+    /* bytes of large variables on their way to every node, and those that are there */
+    uint64_t expected, had;
+    bool no_engine;       /* engines can't be started */
+    enum span_kind stuck; /* messages of this kind don't leave any more; 0: all do */
+    unsigned leave;       /* but for so many first */
+    const char *arrives;  /* code of a cell that arrives while the shell is drained; once */
+    void (*own)(bool on); /* told when what allocates is the double itself; or NULL */
 };
 
 /* clock is the world's, and lives as long. Two worlds at a time are fine. */
@@ -42,12 +46,14 @@ void captured(struct world *w, const char *names);
 void packed(struct world *w, uint64_t cell, const char *error);
 void port(struct world *w);
 void ready(struct world *w, uint32_t worker);
-void done(struct world *w, uint32_t worker, const char *status, const char *content, const char *result);
+void done(struct world *w, uint32_t worker, const char *status, const char *content,
+          const char *result);
 void replied(struct world *w, uint64_t cell, const char *status, const char *content);
 void called(struct world *w, uint64_t call, const char *text); /* home, in the midst of a cell */
 void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status);
 void pass(struct world *w, uint64_t ns);
-/* The last engine says that it has so many nodes, named h1, h2, ... by their numbers; that one of them is up, or gone. */
+/* The last engine says that it has so many nodes, named h1, h2, ... by their numbers; that one of
+ * them is up, or gone. */
 void come(struct world *w, unsigned n);
 void up(struct world *w, unsigned node);
 void all_up(struct world *w, unsigned n); /* come(), and up() for each */
@@ -60,7 +66,8 @@ void all_ready(struct world *w, uint32_t first, uint32_t last);
 void all_done(struct world *w, uint32_t first, uint32_t last);
 void all_exited(struct world *w, uint32_t first, uint32_t last);
 void next(struct world *w, const char *code); /* run(), with an empty log */
-void provide(struct world *w);                /* the cell that runs gets what it waits for besides ranks */
+/* the cell that runs gets what it waits for besides ranks */
+void provide(struct world *w);
 void home_open(struct world *w, struct clock *clock); /* world_open(), and home is ready */
 /* Two ranks, workers 2 and 3, in the midst of a cell. */
 void begin_two(struct world *w);

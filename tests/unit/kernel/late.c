@@ -30,8 +30,18 @@ static void late_and_twice(void)
     done(&w, 3, "ok", "", "");
     ok(is_over(&w, "\"status\":\"ok\""), "the cell ends as the first ones say");
     buf_clear(&w.log);
-    say(&w, 3, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 55, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
-    say(&w, 99, (struct span){ .kind = SPAN_DONE, .cell = old, .blob = 56, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+    say(&w, 3,
+        (struct span){ .kind = SPAN_DONE,
+                       .cell = old,
+                       .blob = 55,
+                       .blob_size = 10,
+                       .v[F_DONE_STATUS].s = { "ok", 2 } });
+    say(&w, 99,
+        (struct span){ .kind = SPAN_DONE,
+                       .cell = old,
+                       .blob = 56,
+                       .blob_size = 10,
+                       .v[F_DONE_STATUS].s = { "ok", 2 } });
     ok(times(&w, "drop ") == 2, "a value that comes too late is dropped, whoever sends it");
     replied(&w, old, "ok", "{}");
     exited(&w, 99, 0, 0);
@@ -69,7 +79,8 @@ static void too_long(void)
     memcpy(code, "%%distribute\n", 13);
     world_open_idle(&w, &clock);
     run(&w, code);
-    ok(!w.nb->cell && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1, "a cell that is too long to be sent fails");
+    ok(!w.nb->cell && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1,
+       "a cell that is too long to be sent fails");
     memcpy(code, "%%distribute --cwd /", 20);
     memcpy(code + 5000, "\npass", 6);
     buf_clear(&w.log);
@@ -78,7 +89,8 @@ static void too_long(void)
         captured(&w, "{\"names\": []}");
         port(&w);
     }
-    ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1, "so does one with a folder whose name is");
+    ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1,
+       "so does one with a folder whose name is");
     ok(w.nb->group->rank[0].state == RANK_IDLE, "and its ranks are idle");
     free(code);
     world_close(&w);
@@ -87,7 +99,8 @@ static void too_long(void)
 /* What can be sent to some ranks only. */
 static void half_way(void)
 {
-    static const char stopped[] = "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
+    static const char stopped[] =
+        "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
     struct clock clock;
     struct world w;
 
@@ -99,7 +112,8 @@ static void half_way(void)
     port(&w);
     ok(times(&w, "send RUN 2\n") == 1 && times(&w, "send INTERRUPT 2\n") == 1,
        "a rank that has got a cell is interrupted when the next can't be sent it");
-    ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY, "and waited for");
+    ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY,
+       "and waited for");
     ok(w.nb->group->rank[1].state == RANK_IDLE, "the other is not");
     done(&w, 2, "error", stopped, "");
     ok(is_over(&w, "the agent on h1 can't be reached") && times(&w, "publish error") == 1,
@@ -109,7 +123,8 @@ static void half_way(void)
     run(&w, "%%distribute\n1");
     captured(&w, "{\"names\": []}");
     port(&w);
-    ok(is_over(&w, "the agent on h1 can't be reached") && !times(&w, "send INTERRUPT"), "nobody is when nobody has it");
+    ok(is_over(&w, "the agent on h1 can't be reached") && !times(&w, "send INTERRUPT"),
+       "nobody is when nobody has it");
     buf_clear(&w.log);
     w.stuck = SPAN_FETCH;
     w.leave = 1;
@@ -137,7 +152,8 @@ static void stuck(void)
     pass(&w, 9 * NS_PER_S);
     ok(w.nb->cell != NULL, "who does not end is waited for");
     pass(&w, 2 * NS_PER_S);
-    ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"), "but not for ever");
+    ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"),
+       "but not for ever");
     exited(&w, 2, 1, 9);
     buf_clear(&w.log);
     run(&w, "%%distribute\npass");

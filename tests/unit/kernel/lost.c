@@ -19,14 +19,16 @@ static void lost_while_running(void)
     provide(&w);
     lost(&w, 2, "it was not heard of for 10 s");
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "rank 2 on h2 is gone: it was not heard of for 10 s (pid 1004)") && logged(&w, "on ranks 2-3 of 4"),
+    ok(logged(&w, "rank 2 on h2 is gone: it was not heard of for 10 s (pid 1004)") &&
+           logged(&w, "on ranks 2-3 of 4"),
        "the ranks of a machine that is lost are dead, with their host, named once");
     ok(logged(&w, "send INTERRUPT 2 3"), "and the others are interrupted");
     done(&w, 2, "error", INTERRUPTED, "");
     done(&w, 3, "error", INTERRUPTED, "");
     ok(is_over(&w, "RankDied"), "the cell is over");
     next(&w, "%%distribute\npass");
-    ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1") && !times(&w, "engine "), "the next one starts them where there is room");
+    ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1") && !times(&w, "engine "),
+       "the next one starts them where there is room");
     pass(&w, NS_PER_S);
     ok(logged(&w, "h2 is lost: ranks 2-3 start on h1"), "and says so");
     world_close(&w);
@@ -41,9 +43,13 @@ static void named_once(void)
     open_two(&w, &clock);
     run(&w, "%%distribute\npass");
     provide(&w);
-    lost(&w, 2, "h2: cellspan-agent ended with status 137: cellspan-agent on h2 was killed by signal 9 (Killed)");
+    lost(
+        &w, 2,
+        "h2: cellspan-agent ended with status 137: cellspan-agent on h2 was killed by signal 9 (Killed)");
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent ended with status 137: cellspan-agent was killed by signal 9 (Killed) (pid 1004)"),
+    ok(logged(
+           &w,
+           "rank 2 on h2 is gone: cellspan-agent ended with status 137: cellspan-agent was killed by signal 9 (Killed) (pid 1004)"),
        "an agent's last words don't name its machine again");
     world_close(&w);
     open_two(&w, &clock);
@@ -51,7 +57,8 @@ static void named_once(void)
     provide(&w);
     lost(&w, 2, "cellspan-agent on h21 said something");
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent on h21 said something (pid 1004)"), "another one's name stays");
+    ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent on h21 said something (pid 1004)"),
+       "another one's name stays");
     world_close(&w);
 }
 
@@ -69,7 +76,8 @@ static void lost_without_room(void)
     all_done(&w, 2, 3);
     lost(&w, 2, "it was not heard of for 10 s");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "rank 1 on h2 is gone") && logged(&w, "no cell was running on it"), "an idle machine's loss is told");
+    ok(logged(&w, "rank 1 on h2 is gone") && logged(&w, "no cell was running on it"),
+       "an idle machine's loss is told");
     next(&w, "%%distribute\npass");
     ok(logged(&w, "send KILL 2\n"), "without room for its ranks on the others");
     w.first = 3;
@@ -97,7 +105,8 @@ static void lost_while_starting(void)
     all_up(&w, 2);
     ready(&w, 2);
     lost(&w, 2, "it was powered off");
-    ok(is_over(&w, "RankNotStarted") && logged(&w, "it was powered off"), "a machine that is lost while its ranks start fails the cell");
+    ok(is_over(&w, "RankNotStarted") && logged(&w, "it was powered off"),
+       "a machine that is lost while its ranks start fails the cell");
     buf_clear(&w.log);
     w.silent = true;
     run(&w, ON_TWO);
@@ -110,7 +119,8 @@ static void lost_while_starting(void)
     lost(&w, 2, "it was powered off");
     w.silent = false;
     captured(&w, "{\"names\": []}");
-    ok(w.nb->cell && logged(&w, "send START 2 3 4 5"), "one that is lost before they start leaves them to the others");
+    ok(w.nb->cell && logged(&w, "send START 2 3 4 5"),
+       "one that is lost before they start leaves them to the others");
     world_close(&w);
 }
 
@@ -124,11 +134,13 @@ static void lost_all(void)
     provide(&w);
     engine(&w, ENGINE_FAILED, "Slurm ended job 7: TIMEOUT");
     pass(&w, 300 * NS_PER_MS);
-    ok(is_over(&w, "rank 0 on h1 is gone: Slurm ended job 7: TIMEOUT"), "an engine that ends takes all along, and says why");
+    ok(is_over(&w, "rank 0 on h1 is gone: Slurm ended job 7: TIMEOUT"),
+       "an engine that ends takes all along, and says why");
     buf_clear(&w.log);
     w.first = 3;
     run(&w, "%%distribute\npass");
-    ok(logged(&w, "engine ssh (h1,h2) 4") && !times(&w, "engine stop"), "the next cell starts it again");
+    ok(logged(&w, "engine ssh (h1,h2) 4") && !times(&w, "engine stop"),
+       "the next cell starts it again");
     w.node[3].name = w.node[4].name = "";
     all_up(&w, 2);
     provide(&w);
@@ -141,7 +153,8 @@ static void lost_all(void)
     lost(&w, 4, "x");
     w.first = 5;
     run(&w, "%%distribute\npass");
-    ok(in_order(&w, "engine stop 2", "engine ssh (h1,h2) 4"), "so it does when every machine is lost");
+    ok(in_order(&w, "engine stop 2", "engine ssh (h1,h2) 4"),
+       "so it does when every machine is lost");
     world_close(&w);
 }
 
@@ -177,7 +190,8 @@ static void cuts(void)
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"), "each machine is asked for its ends");
+    ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"),
+       "each machine is asked for its ends");
     said_ends(&w, 1, ONE TWO ONE TRACKER);
     ok(times(&w, "send SEVER") == 2, "all are waited for");
     said_ends(&w, 2, TWO ONE);
@@ -195,7 +209,8 @@ static void cuts(void)
     pass(&w, 1000 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 0, "a slow network has its time");
     pass(&w, 300 * NS_PER_MS);
-    ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER), "not for long: who has said nothing is told all");
+    ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER),
+       "not for long: who has said nothing is told all");
     said_ends(&w, 2, TWO ONE);
     ok(times(&w, "send SEVER") == 2, "and who comes late comes to nothing");
     world_close(&w);
@@ -233,22 +248,27 @@ static void begin_cut(struct world *w, struct clock *clock, const char *ends[3])
 /* Three machines with 1.5 MiB of connections, and a message holds 1 MiB. */
 static void cuts_many(void)
 {
-    char *one = many('a', 20000, ONE TWO), *two = many('b', 20000, TWO ONE), *full = many('c', 29126, ONE TWO);
-    const char *all[3] = { one, two, one }, *late[3] = { one, two, NULL }, *most[3] = { full, two, two };
+    char *one = many('a', 20000, ONE TWO), *two = many('b', 20000, TWO ONE),
+         *full = many('c', 29126, ONE TWO);
+    const char *all[3] = { one, two, one }, *late[3] = { one, two, NULL },
+               *most[3] = { full, two, two };
     struct clock clock;
     struct world w;
 
     begin_cut(&w, &clock, all);
-    ok(times(&w, "send SEVER") == 3 && !times(&w, "can be cut"), "three machines have many connections");
+    ok(times(&w, "send SEVER") == 3 && !times(&w, "can be cut"),
+       "three machines have many connections");
     ok(sent(&w, TWO ONE), "the one that matters is told");
     world_close(&w);
     begin_cut(&w, &clock, late);
     pass(&w, 2 * NS_PER_S);
-    ok(times(&w, "send SEVER") == 3 && logged(&w, "more connections between the machines than can be cut"),
+    ok(times(&w, "send SEVER") == 3 &&
+           logged(&w, "more connections between the machines than can be cut"),
        "one that has not said its own is told as many as there is room for, and the user that these are not all");
     world_close(&w);
     begin_cut(&w, &clock, most);
-    ok(times(&w, "send SEVER") == 3 && logged(&w, "more connections between the machines than can be cut"),
+    ok(times(&w, "send SEVER") == 3 &&
+           logged(&w, "more connections between the machines than can be cut"),
        "a machine that has more than it can say is told of, too");
     world_close(&w);
     free(one);

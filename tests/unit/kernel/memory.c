@@ -1,6 +1,7 @@
-/* Short of memory: a whole notebook's way is walked again and again, and each time another allocation fails. Whatever is lost,
- * nothing is freed twice or left over, and no cell stays unanswered. The interrupt at the end stands for the user, who ends what
- * waits for something that was lost. */
+/* Short of memory: a whole notebook's way is walked again and again, and each time another
+ * allocation fails. Whatever is lost, nothing is freed twice or left over, and no cell stays
+ * unanswered. The interrupt at the end stands for the user, who ends what waits for something that
+ * was lost. */
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -9,7 +10,7 @@
 #include "tests/unit/tap.h"
 
 #define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}"
-#define FAILURE "{\"ename\":\"E\",\"evalue\":\"why\",\"traceback\":[\"line\"]}"
+#define FAILURE    "{\"ename\":\"E\",\"evalue\":\"why\",\"traceback\":[\"line\"]}"
 
 static long kept = -1; /* of the countdown, while a double allocates */
 

@@ -10,7 +10,8 @@
 static const struct place_want any = { 0 };
 
 /* Places `world` ranks that were nowhere before, and writes their machines down: "0011". */
-static const char *placed(const struct place_node *node, size_t n, const struct place_want *want, unsigned world)
+static const char *placed(const struct place_node *node, size_t n, const struct place_want *want,
+                          unsigned world)
 {
     static char text[65];
     static struct err err;
@@ -30,7 +31,10 @@ static const char *placed(const struct place_node *node, size_t n, const struct 
 static void evenly(void)
 {
     const struct place_node two[] = { { .name = "h1", .cores = 2 }, { .name = "h2", .cores = 1 } };
-    const struct place_node many[] = { { .name = "a", .cores = 8 }, { .name = "b" }, { .name = "c" }, { .name = "d" },
+    const struct place_node many[] = { { .name = "a", .cores = 8 },
+                                       { .name = "b" },
+                                       { .name = "c" },
+                                       { .name = "d" },
                                        { .name = "e" } };
 
     is_text(placed(two, 2, &any, 4), "0011", "ranks come in blocks");
@@ -40,7 +44,8 @@ static void evenly(void)
     is_int(place_world(two, 1, &any), 2, "of the machine");
     is_int(place_world(many, 1, &any), 4, "four at most");
     is_int(place_world(many, 5, &any), 5, "but one for each machine");
-    is_text(placed(two, 0, &any, 1), "-n 1: there is no machine to run on", "without machines nothing is placed");
+    is_text(placed(two, 0, &any, 1), "-n 1: there is no machine to run on",
+            "without machines nothing is placed");
 }
 
 static void slots(void)
@@ -51,23 +56,31 @@ static void slots(void)
     is_text(placed(both, 2, &any, 4), "0111", "explicit slots are filled");
     is_text(placed(both, 2, &any, 2), "01", "in order");
     is_int(place_world(both, 2, &any), 4, "and are the world where nobody says");
-    is_text(placed(both, 2, &any, 5), "-n 5: there is room for 4 ranks (h1: 1, h2: 3); ask for more in --on, or give -n 4",
+    is_text(placed(both, 2, &any, 5),
+            "-n 5: there is room for 4 ranks (h1: 1, h2: 3); ask for more in --on, or give -n 4",
             "more than that is refused");
-    is_int(place_world(one, 2, &any), 3, "a machine without slots beside one that has them counts for one");
+    is_int(place_world(one, 2, &any), 3,
+           "a machine without slots beside one that has them counts for one");
     is_text(placed(one, 2, &any, 5), "00011", "and takes who is left");
     is_text(placed(one, 2, &any, 2), "01", "but is not left out");
 }
 
 static void gpus(void)
 {
-    const struct place_node two[] = { { .name = "h1", .gpus = 2, .gpus_all = 2 }, { .name = "h2", .gpus = 1, .gpus_all = 4 } };
-    const struct place_node mixed[] = { { .name = "h1" }, { .name = "h2", .gpus = 1, .gpus_all = 1 } };
+    const struct place_node two[] = { { .name = "h1", .gpus = 2, .gpus_all = 2 },
+                                      { .name = "h2", .gpus = 1, .gpus_all = 4 } };
+    const struct place_node mixed[] = { { .name = "h1" },
+                                        { .name = "h2", .gpus = 1, .gpus_all = 1 } };
     const struct place_node slot[] = { { .name = "h1", .slots = 2, .gpus = 1, .gpus_all = 1 } };
     const struct place_node taken[] = { { .name = "h1", .gpus_all = 1 } };
     const struct place_node broken[] = {
-        { .name = "h1", .held = "no driver" }, { .name = "h2", .held = "no driver" }, { .name = "h3", .held = "" }, { .name = "h4", .held = "reboot" },
+        { .name = "h1", .held = "no driver" },
+        { .name = "h2", .held = "no driver" },
+        { .name = "h3", .held = "" },
+        { .name = "h4", .held = "reboot" },
     };
-    const struct place_want none = { .no_gpu = true }, pairs = { .gpus = 2 }, share = { .share = true };
+    const struct place_want none = { .no_gpu = true }, pairs = { .gpus = 2 },
+                            share = { .share = true };
 
     is_text(placed(two, 2, &any, 3), "001", "one rank for each free GPU");
     is_int(place_world(two, 2, &any), 3, "as many as there are");
@@ -75,24 +88,33 @@ static void gpus(void)
     is_int(place_gpus(two, 2, &any), 1, "one by itself");
     is_int(place_gpus(two, 2, &none), 0, "none without");
     is_text(placed(two, 2, &none, 4), "0011", "without them all is even");
-    is_text(placed(two, 2, &any, 4),
-            "-n 4: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 4 ranks; --no-gpu runs without, --share lets them share",
-            "too few are counted");
-    is_text(placed(two, 2, &pairs, 2),
-            "-n 2: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 2 ranks with 2 each; --no-gpu runs without, --gpus K gives each fewer",
-            "also where each wants two");
+    is_text(
+        placed(two, 2, &any, 4),
+        "-n 4: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 4 ranks; --no-gpu runs without, --share lets them share",
+        "too few are counted");
+    is_text(
+        placed(two, 2, &pairs, 2),
+        "-n 2: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 2 ranks with 2 each; --no-gpu runs without, --gpus K gives each fewer",
+        "also where each wants two");
     is_text(placed(two, 2, &share, 6), "000111", "shared ones are enough for all");
     is_int(place_world(two, 2, &share), 6, "one for each where nobody says");
     is_text(placed(mixed, 2, &any, 1), "1", "who has none gets no rank");
-    is_text(placed(slot, 1, &any, 2), "-n 2: there is 1 GPU (h1: 1) for 2 ranks; --no-gpu runs without, --share lets them share",
-            "slots need GPUs too");
+    is_text(
+        placed(slot, 1, &any, 2),
+        "-n 2: there is 1 GPU (h1: 1) for 2 ranks; --no-gpu runs without, --share lets them share",
+        "slots need GPUs too");
     is_int(place_world(taken, 1, &any), 1, "a machine whose GPUs all are taken");
-    is_text(placed(taken, 1, &any, 1), "-n 1: there are 0 GPUs (h1: 0 free of 1) for 1 rank; --no-gpu runs without, --share lets them share",
-            "says so");
-    is_text(placed(broken, 4, &pairs, 1),
-            "--gpus 2: there is no GPU on h1, h2, h3, h4 (leave --gpus out to run without); h1: no driver; h4: reboot",
-            "why is told, once for each reason");
-    is_text(placed(mixed, 1, &pairs, 1), "--gpus 2: there is no GPU on h1 (leave --gpus out to run without)", "asked-for ones must be there");
+    is_text(
+        placed(taken, 1, &any, 1),
+        "-n 1: there are 0 GPUs (h1: 0 free of 1) for 1 rank; --no-gpu runs without, --share lets them share",
+        "says so");
+    is_text(
+        placed(broken, 4, &pairs, 1),
+        "--gpus 2: there is no GPU on h1, h2, h3, h4 (leave --gpus out to run without); h1: no driver; h4: reboot",
+        "why is told, once for each reason");
+    is_text(placed(mixed, 1, &pairs, 1),
+            "--gpus 2: there is no GPU on h1 (leave --gpus out to run without)",
+            "asked-for ones must be there");
 }
 
 static void growth(void)
@@ -107,12 +129,17 @@ static void growth(void)
     unsigned none[] = { PLACE_NOWHERE, PLACE_NOWHERE };
     const unsigned other[] = { 1, 1 };
 
-    ok(place_ranks(two, 2, &any, at, NULL, 4, 4, &err) == 0 && at[2] == 0 && at[3] == 1, "growth fills what is free");
-    ok(place_ranks(two, 2, &any, back, before, 4, 4, &err) == 0 && back[1] == 0 && back[3] == 1, "who died comes back where he was");
-    ok(place_ranks(full, 2, &any, idle, NULL, 2, 4, &err) == 0 && idle[0] == 0, "idle ranks beyond the world keep their places");
-    ok(place_ranks(two, 2, &any, none, other, 2, 2, &err) == 0 && none[0] == 0 && none[1] == 1, "a new world starts in order");
+    ok(place_ranks(two, 2, &any, at, NULL, 4, 4, &err) == 0 && at[2] == 0 && at[3] == 1,
+       "growth fills what is free");
+    ok(place_ranks(two, 2, &any, back, before, 4, 4, &err) == 0 && back[1] == 0 && back[3] == 1,
+       "who died comes back where he was");
+    ok(place_ranks(full, 2, &any, idle, NULL, 2, 4, &err) == 0 && idle[0] == 0,
+       "idle ranks beyond the world keep their places");
+    ok(place_ranks(two, 2, &any, none, other, 2, 2, &err) == 0 && none[0] == 0 && none[1] == 1,
+       "a new world starts in order");
     idle[0] = PLACE_NOWHERE;
-    ok(place_ranks(full, 1, &any, idle, NULL, 3, 4, &err) < 0 && strstr(err.text, "room for 2"), "no room is no room: %s", err.text);
+    ok(place_ranks(full, 1, &any, idle, NULL, 3, 4, &err) < 0 && strstr(err.text, "room for 2"),
+       "no room is no room: %s", err.text);
     ok(idle[0] == PLACE_NOWHERE, "and leaves all as it was");
 }
 

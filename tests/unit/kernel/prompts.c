@@ -15,7 +15,8 @@ static void asks(struct world *w, uint32_t worker, uint64_t id)
 
 static void takes_back(struct world *w, uint32_t worker, uint64_t id)
 {
-    say(w, worker, (struct span){ .kind = SPAN_INPUT, .v[F_INPUT_ID].u64 = id, .v[F_INPUT_OVER].u64 = 1 });
+    say(w, worker,
+        (struct span){ .kind = SPAN_INPUT, .v[F_INPUT_ID].u64 = id, .v[F_INPUT_OVER].u64 = 1 });
 }
 
 static void answer(struct world *w)
@@ -83,7 +84,8 @@ static void who_leaves_the_queue(void)
     ok(times(&w, "ask") == 1, "prompts are taken back by their numbers");
     takes_back(&w, 2, 1);
     pass(&w, HOLD);
-    ok(times(&w, "ask") == 2 && logged(&w, "ask [1]"), "the next is shown in place of one that is taken back");
+    ok(times(&w, "ask") == 2 && logged(&w, "ask [1]"),
+       "the next is shown in place of one that is taken back");
     answer(&w);
     ok(logged(&w, "send INPUT_REPLY 3") && sent(&w, "Ada"), "and gets the answer");
     pass(&w, HOLD);
@@ -105,12 +107,14 @@ static void an_interrupt_empties_it(void)
     buf_clear(&w.log);
     ask(&w, "interrupt_request", "{}");
     pass(&w, HOLD);
-    ok(logged(&w, "send INTERRUPT 2 3 4 5") && !times(&w, "ask"), "an interrupt ends all that wait");
+    ok(logged(&w, "send INTERRUPT 2 3 4 5") && !times(&w, "ask"),
+       "an interrupt ends all that wait");
     answer(&w);
     ok(!times(&w, "INPUT_REPLY"), "an answer comes too late");
     asks(&w, 3, 2);
     pass(&w, HOLD);
-    ok(logged(&w, "send INTERRUPT 3") && !times(&w, "ask"), "who asks all the same is interrupted again");
+    ok(logged(&w, "send INTERRUPT 3") && !times(&w, "ask"),
+       "who asks all the same is interrupted again");
     world_close(&w);
     begin_four(&w, &clock, ON_FOUR);
     asks(&w, 2, 1);
@@ -142,7 +146,8 @@ static void labels_and_home(void)
         m.v[F_INPUT_ID].u64 = 2;
         m.v[F_INPUT_PROMPT].s = slice_text("thread? ");
         say(&w, SPAN_WORKER_HOME, m);
-        ok(logged(&w, "ask home? ") && !times(&w, "ask thread? "), "of home's prompts, too, one is shown at a time");
+        ok(logged(&w, "ask home? ") && !times(&w, "ask thread? "),
+           "of home's prompts, too, one is shown at a time");
         answer(&w);
         ok(in_order(&w, "send INPUT_REPLY 1", "ask thread? "), "then the next");
         replied(&w, cell, "ok", "{}");

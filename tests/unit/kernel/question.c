@@ -32,7 +32,8 @@ static void idle_ranks_are_asked(void)
 
     home_open(&w, &clock);
     asks(&w, 1);
-    ok(logged(&w, "send TOLD 1") && sent(&w, "[]"), "where there are no ranks, home hears so at once");
+    ok(logged(&w, "send TOLD 1") && sent(&w, "[]"),
+       "where there are no ranks, home hears so at once");
     begin_two(&w);
     asks(&w, 1);
     ok(logged(&w, "send TOLD 1") && !times(&w, "PROBE"), "and where they run a cell");
@@ -44,7 +45,8 @@ static void idle_ranks_are_asked(void)
     answers(&w, 3, id - 1, "ok");
     ok(!times(&w, "TOLD"), "each is waited for, by the number of the question");
     answers(&w, 3, id, "error");
-    ok(logged(&w, "send TOLD 1") && sent(&w, "[[0,{\"names\":[\"x\"]}]]") && w.last.cell == 77, "home gets what they know");
+    ok(logged(&w, "send TOLD 1") && sent(&w, "[[0,{\"names\":[\"x\"]}]]") && w.last.cell == 77,
+       "home gets what they know");
     asks(&w, 0);
     ok(logged(&w, "send PROBE 2") && !times(&w, "PROBE 2 3"), "or rank 0 alone is");
     world_close(&w);
@@ -63,10 +65,13 @@ static void nobody_waits_for_long(void)
     pass(&w, 299 * NS_PER_MS);
     ok(!times(&w, "TOLD"), "an answer has a moment");
     pass(&w, NS_PER_MS);
-    ok(logged(&w, "send INTERRUPT 3") && !times(&w, "INTERRUPT 2") && sent(&w, "[[0,"), "and no more");
+    ok(logged(&w, "send INTERRUPT 3") && !times(&w, "INTERRUPT 2") && sent(&w, "[[0,"),
+       "and no more");
     asks(&w, 1);
     next(&w, "%%distribute\npass");
-    ok(in_order(&w, "send INTERRUPT 2 3", "send TOLD 1") && in_order(&w, "send TOLD 1", "send CAPTURE 1"), "a cell ends it");
+    ok(in_order(&w, "send INTERRUPT 2 3", "send TOLD 1") &&
+           in_order(&w, "send TOLD 1", "send CAPTURE 1"),
+       "a cell ends it");
     provide(&w);
     all_done(&w, 2, 3);
     asks(&w, 1);

@@ -1,13 +1,15 @@
-/* %ranks, the display under a cell that runs for a while, and %ranks where: what is asked, when, and what is shown. */
+/* %ranks, the display under a cell that runs for a while, and %ranks where: what is asked, when,
+ * and what is shown. */
 #include <stdlib.h>
 
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
-static const char gpus[] = "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 1073741824, \"total\": 85899345920, \"use\": 93, "
-                           "\"others\": 1}, {\"uuid\": \"GPU-bcdefghijklmnop\", \"used\": 0, \"total\": 85899345920, \"use\": null}], "
-                           "\"workers\": [{\"worker\": 2, \"memory\": 240123904, \"gpus\": [\"GPU-a\"]}, "
-                           "{\"worker\": 3, \"memory\": 1024, \"gpus\": [\"GPU-bcdefghijklmnop\"]}]}";
+static const char gpus[] =
+    "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 1073741824, \"total\": 85899345920, \"use\": 93, "
+    "\"others\": 1}, {\"uuid\": \"GPU-bcdefghijklmnop\", \"used\": 0, \"total\": 85899345920, \"use\": null}], "
+    "\"workers\": [{\"worker\": 2, \"memory\": 240123904, \"gpus\": [\"GPU-a\"]}, "
+    "{\"worker\": 3, \"memory\": 1024, \"gpus\": [\"GPU-bcdefghijklmnop\"]}]}";
 
 static void gauges(struct world *w, const char *text)
 {
@@ -33,12 +35,13 @@ static void end_two(struct world *w)
 
 /* ---- others on a GPU ---- */
 
-static const char crowded[] = "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 73014444032, \"total\": 85899345920, \"use\": 93, "
-                              "\"others\": [{\"pid\": 7, \"memory\": null, \"who\": \"bob's jax\"}, "
-                              "{\"pid\": 4711, \"memory\": 73014444032, \"who\": \"alice's python\"}]}, "
-                              "{\"uuid\": \"GPU-b\", \"index\": 1, \"others\": [{\"pid\": 8, \"memory\": 1048576, \"who\": null}]}], "
-                              "\"workers\": [{\"worker\": 2, \"memory\": 1, \"gpus\": [\"GPU-a\"]}, "
-                              "{\"worker\": 3, \"memory\": 1, \"gpus\": [\"GPU-b\"]}]}";
+static const char crowded[] =
+    "{\"gpus\": [{\"uuid\": \"GPU-a\", \"index\": 0, \"used\": 73014444032, \"total\": 85899345920, \"use\": 93, "
+    "\"others\": [{\"pid\": 7, \"memory\": null, \"who\": \"bob's jax\"}, "
+    "{\"pid\": 4711, \"memory\": 73014444032, \"who\": \"alice's python\"}]}, "
+    "{\"uuid\": \"GPU-b\", \"index\": 1, \"others\": [{\"pid\": 8, \"memory\": 1048576, \"who\": null}]}], "
+    "\"workers\": [{\"worker\": 2, \"memory\": 1, \"gpus\": [\"GPU-a\"]}, "
+    "{\"worker\": 3, \"memory\": 1, \"gpus\": [\"GPU-b\"]}]}";
 
 static void others_on_a_gpu_are_named(void)
 {
@@ -51,12 +54,16 @@ static void others_on_a_gpu_are_named(void)
     gauges(&w, crowded);
     buf_clear(&w.log);
     pass(&w, NS_PER_S);
-    ok(logged(&w, "display_data") && logged(&w, "alice's python 68 GiB, 1 more") && logged(&w, "pid 8 1.0 MiB"), "in the status under a cell");
+    ok(logged(&w, "display_data") && logged(&w, "alice's python 68 GiB, 1 more") &&
+           logged(&w, "pid 8 1.0 MiB"),
+       "in the status under a cell");
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks");
     gauges(&w, crowded);
-    ok(logged(&w, "others on it") && logged(&w, "alice's python 68 GiB, 1 more") && logged(&w, "pid 8 1.0 MiB"), "and in %%ranks");
+    ok(logged(&w, "others on it") && logged(&w, "alice's python 68 GiB, 1 more") &&
+           logged(&w, "pid 8 1.0 MiB"),
+       "and in %%ranks");
     world_close(&w);
 }
 
@@ -74,23 +81,32 @@ static void the_table_waits_for_nodes_but_not_long(void)
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks");
-    ok(times(&w, "send GAUGES node 0") == 1 && !strstr(w.log.p, "display_data"), "the node is asked, once");
+    ok(times(&w, "send GAUGES node 0") == 1 && !strstr(w.log.p, "display_data"),
+       "the node is asked, once");
     gauges(&w, gpus);
-    ok(logged(&w, "229 MiB") && logged(&w, "1.0 GiB of 80 GiB") && logged(&w, "93 %") && logged(&w, "others on it"),
+    ok(logged(&w, "229 MiB") && logged(&w, "1.0 GiB of 80 GiB") && logged(&w, "93 %") &&
+           logged(&w, "others on it"),
        "and what it said is shown");
-    ok(logged(&w, "GPU-bcdefghi ") && logged(&w, "text/html") && in_order(&w, "display_data", "execute_reply"), "text and HTML");
+    ok(logged(&w, "GPU-bcdefghi ") && logged(&w, "text/html") &&
+           in_order(&w, "display_data", "execute_reply"),
+       "text and HTML");
     buf_clear(&w.log);
     pass(&w, 20 * NS_PER_S);
     run(&w, "%ranks");
     pass(&w, NS_PER_S / 2);
     ok(!strstr(w.log.p, "display_data"), "one that does not answer is waited for");
     pass(&w, NS_PER_S / 2);
-    ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cell, "for a second, and has blanks then");
+    ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cell,
+       "for a second, and has blanks then");
     buf_clear(&w.log);
     gauges(&w, "[nonsense");
-    gauges(&w, "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
+    gauges(
+        &w,
+        "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
     run(&w, "%ranks");
-    gauges(&w, "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
+    gauges(
+        &w,
+        "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
     ok(logged(&w, "display_data"), "an odd answer does no harm");
     world_close(&w);
 }
@@ -106,7 +122,8 @@ static void the_table_forgets_a_larger_world(void)
     exited(&w, 3, 1, 9);
     run(&w, "%ranks");
     gauges(&w, gpus);
-    ok(logged(&w, "group default: 2 ranks") && logged(&w, "dead"), "a rank that died is shown as long as it is one of the world");
+    ok(logged(&w, "group default: 2 ranks") && logged(&w, "dead"),
+       "a rank that died is shown as long as it is one of the world");
     run(&w, "%%distribute --fresh -n 1\npass");
     captured(&w, "{\"names\": []}");
     exited(&w, 2, 1, 15);
@@ -115,7 +132,8 @@ static void the_table_forgets_a_larger_world(void)
     buf_clear(&w.log);
     run(&w, "%ranks");
     gauges(&w, gpus);
-    ok(logged(&w, "group default: 1 rank") && !strstr(w.log.p, "dead"), "and not when that was made afresh without it");
+    ok(logged(&w, "group default: 1 rank") && !strstr(w.log.p, "dead"),
+       "and not when that was made afresh without it");
     world_close(&w);
 }
 
@@ -129,13 +147,15 @@ static void an_interrupt_ends_the_wait(void)
     end_two(&w);
     run(&w, "%ranks");
     notebook_interrupt(w.nb);
-    ok(logged(&w, "%ranks was interrupted") && !w.nb->cell, "a table that is waited for can be interrupted");
+    ok(logged(&w, "%ranks was interrupted") && !w.nb->cell,
+       "a table that is waited for can be interrupted");
     pass(&w, 2 * NS_PER_S);
     gauges(&w, gpus);
     ok(!strstr(w.log.p, "display_data"), "and does not come later");
     run(&w, "%ranks restart");
     notebook_interrupt(w.nb);
-    ok(logged(&w, "ranks that have ended are started by the next cell"), "who was to end does so all the same, which is told");
+    ok(logged(&w, "ranks that have ended are started by the next cell"),
+       "who was to end does so all the same, which is told");
     world_close(&w);
 }
 
@@ -151,22 +171,28 @@ static void a_long_cell_shows_its_ranks(void)
     pass(&w, 1900 * NS_PER_MS);
     ok(!strstr(w.log.p, "display_data"), "a short cell shows nothing");
     pass(&w, 100 * NS_PER_MS);
-    ok(times(&w, "publish display_data") == 1 && logged(&w, "ranks 0-1 running 0:02 (here), as of 2") && logged(&w, "send GAUGES node 0"),
+    ok(times(&w, "publish display_data") == 1 &&
+           logged(&w, "ranks 0-1 running 0:02 (here), as of 2") && logged(&w, "send GAUGES node 0"),
        "after two seconds there is a status");
-    ok(logged(&w, "text/html") && !strstr(w.log.p, "text/plain"), "for pages alone: a terminal could not update it");
+    ok(logged(&w, "text/html") && !strstr(w.log.p, "text/plain"),
+       "for pages alone: a terminal could not update it");
     gauges(&w, gpus);
     ok(times(&w, "display_data") == 1, "news of the nodes wait for the next one");
     pass(&w, NS_PER_S);
-    ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %") && logged(&w, "text/plain"), "which replaces the first, a second later");
+    ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %") &&
+           logged(&w, "text/plain"),
+       "which replaces the first, a second later");
     pass(&w, NS_PER_S);
     ok(times(&w, "send GAUGES node 0") == 2, "nodes with GPUs are asked every other second");
     done(&w, 3, "ok", "", "");
-    ok(times(&w, "publish update_display_data") == 2, "what happens in between does not add messages");
+    ok(times(&w, "publish update_display_data") == 2,
+       "what happens in between does not add messages");
     pass(&w, NS_PER_S);
     ok(logged(&w, "1 running, 1 done"), "but is shown");
     buf_clear(&w.log);
     done(&w, 2, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
-    ok(logged(&w, "ranks 0-1 done in 0:05") && in_order(&w, "update_display_data", "execute_result"),
+    ok(logged(&w, "ranks 0-1 done in 0:05") &&
+           in_order(&w, "update_display_data", "execute_result"),
        "it ends in one line, above the result");
     pass(&w, 5 * NS_PER_S);
     ok(times(&w, "display_data") == 1 && w.due == NEVER, "and nothing follows");
@@ -187,11 +213,13 @@ static void a_cell_that_waits_for_variables_says_so(void)
        "how far its variables are, and no time: the cell does not run yet");
     w.had = UINT64_MAX;
     pass(&w, NS_PER_S);
-    ok(logged(&w, "ranks 0-1 receiving 64 MiB (here)"), "or that they come, where nobody says how far they are");
+    ok(logged(&w, "ranks 0-1 receiving 64 MiB (here)"),
+       "or that they come, where nobody says how far they are");
     done(&w, 3, "ok", "", "");
     w.expected = w.had = 0;
     pass(&w, NS_PER_S);
-    ok(logged(&w, "rank 0 running 0:04 (here), as of 2") && logged(&w, "\\nrank 1 done (here)"), "then it runs");
+    ok(logged(&w, "rank 0 running 0:04 (here), as of 2") && logged(&w, "\\nrank 1 done (here)"),
+       "then it runs");
     done(&w, 2, "ok", "", "");
     world_close(&w);
 }
@@ -207,13 +235,15 @@ static void without_gpus_nobody_is_asked_again(void)
     gauges(&w, "{\"gpus\": [], \"workers\": []}");
     for (unsigned k = 0; k < 30; k++)
         pass(&w, NS_PER_S);
-    ok(times(&w, "send GAUGES") == 1 && times(&w, "update_display_data") == 30, "a machine without GPUs is asked once");
+    ok(times(&w, "send GAUGES") == 1 && times(&w, "update_display_data") == 30,
+       "a machine without GPUs is asked once");
     world_close(&w);
 }
 
 static void a_failure_stays_in_the_status(void)
 {
-    static const char *const error = "{\"ename\":\"ValueError\",\"evalue\":\"v\",\"traceback\":[\"line\"]}";
+    static const char *const error =
+        "{\"ename\":\"ValueError\",\"evalue\":\"v\",\"traceback\":[\"line\"]}";
     struct clock clock;
     struct world w;
 
@@ -224,7 +254,9 @@ static void a_failure_stays_in_the_status(void)
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(logged(&w, ">rank 0 interrupted, rank 1 failed in 0:02</div>") && in_order(&w, "update_display_data", "execute_reply"), "one line still tells who failed");
+    ok(logged(&w, ">rank 0 interrupted, rank 1 failed in 0:02</div>") &&
+           in_order(&w, "update_display_data", "execute_reply"),
+       "one line still tells who failed");
     world_close(&w);
 }
 
@@ -256,15 +288,17 @@ static void what_switches_it_off(void)
 
 /* ---- where ---- */
 
-static const char in_reduce[] = "Thread 0x01 (most recent call first):\n  File \"/x/thread.py\", line 3 in wait\n\n"
-                                "Current thread 0x02 (most recent call first):\n"
-                                "  File \"/x/torch/c10d.py\", line 2810 in all_reduce\n"
-                                "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
-                                "  File \"/x/cellspan/_rank.py\", line 80 in _run\n";
-static const char in_script[] = "Current thread 0x02 (most recent call first):\n"
-                                "  File \"train.py\", line 7 in step\n  File \"train.py\", line 9 in <module>\n"
-                                "  File \"<frozen runpy>\", line 88 in _run_code\n"
-                                "  File \"/x/cellspan/_rank.py\", line 166 in _script\n";
+static const char in_reduce[] =
+    "Thread 0x01 (most recent call first):\n  File \"/x/thread.py\", line 3 in wait\n\n"
+    "Current thread 0x02 (most recent call first):\n"
+    "  File \"/x/torch/c10d.py\", line 2810 in all_reduce\n"
+    "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
+    "  File \"/x/cellspan/_rank.py\", line 80 in _run\n";
+static const char in_script[] =
+    "Current thread 0x02 (most recent call first):\n"
+    "  File \"train.py\", line 7 in step\n  File \"train.py\", line 9 in <module>\n"
+    "  File \"<frozen runpy>\", line 88 in _run_code\n"
+    "  File \"/x/cellspan/_rank.py\", line 166 in _script\n";
 
 static void where_is_answered_while_a_cell_runs(void)
 {
@@ -278,28 +312,39 @@ static void where_is_answered_while_a_cell_runs(void)
     buf_clear(&w.log);
     run(&w, "%ranks where");
     id = w.last.cell;
-    ok(in_order(&w, "busy", "\"code\":\"%ranks where\"") && logged(&w, "\"execution_count\":2") && logged(&w, "send STACKS 2 3"),
+    ok(in_order(&w, "busy", "\"code\":\"%ranks where\"") && logged(&w, "\"execution_count\":2") &&
+           logged(&w, "send STACKS 2 3"),
        "it does not wait in the queue");
     stack(&w, 2, w.nb->cell->id, in_reduce);
-    ok(!strstr(w.log.p, "publish stream"), "the answer to another question is not taken for its own");
+    ok(!strstr(w.log.p, "publish stream"),
+       "the answer to another question is not taken for its own");
     stack(&w, 2, id, in_reduce);
     stack(&w, 3, id, in_reduce);
-    ok(logged(&w, "[0-1] all_reduce (c10d.py:2810), called in line 5 of cell 1\\n") && logged(&w, "line 2810 in all_reduce\\n"),
+    ok(logged(&w, "[0-1] all_reduce (c10d.py:2810), called in line 5 of cell 1\\n") &&
+           logged(&w, "line 2810 in all_reduce\\n"),
        "equal stacks are told once");
-    ok(!strstr(w.log.p, "_rank.py") && !strstr(w.log.p, "thread.py"), "without what is not the user's");
-    ok(in_order(&w, "publish stream", "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") && logged(&w, "idle"), "and it ends");
+    ok(!strstr(w.log.p, "_rank.py") && !strstr(w.log.p, "thread.py"),
+       "without what is not the user's");
+    ok(in_order(&w, "publish stream",
+                "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") &&
+           logged(&w, "idle"),
+       "and it ends");
     ok(w.nb->cell && w.nb->queued == 1, "the cell goes on, and what waits still waits");
     buf_clear(&w.log);
     done(&w, 3, "ok", "", "");
     run(&w, "%ranks where -r 0-1");
     stack(&w, 2, w.last.cell, in_script);
-    ok(logged(&w, "[0] step (train.py:7)\\n") && logged(&w, "line 9 in <module>\\n[1] idle\\n") && !strstr(w.log.p, "runpy"),
+    ok(logged(&w, "[0] step (train.py:7)\\n") && logged(&w, "line 9 in <module>\\n[1] idle\\n") &&
+           !strstr(w.log.p, "runpy"),
        "ranks between cells, and scripts");
     buf_clear(&w.log);
     run(&w, "%ranks where -r 0");
-    stack(&w, 2, w.last.cell, "Current thread 0x02 (most recent call first):\n  File \"train.py\", line 7 in step\n"
-                              "\nNCCL says:\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\n");
-    ok(logged(&w, "[0] step (train.py:7)\\n      File \\\"train.py\\\", line 7 in step\\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\\n\""),
+    stack(&w, 2, w.last.cell,
+          "Current thread 0x02 (most recent call first):\n  File \"train.py\", line 7 in step\n"
+          "\nNCCL says:\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\n");
+    ok(logged(
+           &w,
+           "[0] step (train.py:7)\\n      File \\\"train.py\\\", line 7 in step\\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\\n\""),
        "what NCCL says stands below");
     buf_clear(&w.log);
     run(&w, "%ranks where -r 7");
@@ -307,7 +352,8 @@ static void where_is_answered_while_a_cell_runs(void)
     buf_clear(&w.log);
     run(&w, "%ranks where");
     pass(&w, 4 * NS_PER_S);
-    ok(logged(&w, "[0] no answer from its node (here)\\n[1] idle"), "who does not answer is not waited for");
+    ok(logged(&w, "[0] no answer from its node (here)\\n[1] idle"),
+       "who does not answer is not waited for");
     end_two(&w);
     ok(logged(&w, "send REQUEST 1"), "then the queue goes on");
     world_close(&w);
@@ -320,12 +366,14 @@ static void where_is_a_cell_when_nothing_runs(void)
 
     world_open(&w, &clock);
     run(&w, "%ranks where");
-    ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cell, "without ranks");
+    ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cell,
+       "without ranks");
     begin_two(&w);
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks where");
-    ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cell, "idle ranks are not asked");
+    ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cell,
+       "idle ranks are not asked");
     buf_clear(&w.log);
     run(&w, "x = 1");
     run(&w, "%ranks where -r 0");
@@ -368,7 +416,9 @@ static void who_is_waited_for_is_told_once(void)
     looks(&w, 60, in_torch, in_sleep);
     ok(!strstr(w.log.p, "waited"), "a minute must pass");
     looks(&w, 15, in_torch, in_sleep);
-    ok(logged(&w, "for 60 s rank 0 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, but rank 1 is in <module>, line 4 of cell 1"),
+    ok(logged(
+           &w,
+           "for 60 s rank 0 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, but rank 1 is in <module>, line 4 of cell 1"),
        "then the rank that is waited for is named");
     buf_clear(&w.log);
     looks(&w, 300, in_torch, in_sleep);
@@ -378,7 +428,9 @@ static void who_is_waited_for_is_told_once(void)
     begin_two(&w);
     done(&w, 2, "ok", "", "");
     looks(&w, 75, NULL, in_torch);
-    ok(logged(&w, "rank 1 waited in all_reduce") && logged(&w, "rank 0 is at the end of the cell already"), "also one that is done");
+    ok(logged(&w, "rank 1 waited in all_reduce") &&
+           logged(&w, "rank 0 is at the end of the cell already"),
+       "also one that is done");
     world_close(&w);
 }
 
@@ -392,8 +444,10 @@ static void all_at_one_place_are_told(void)
     looks(&w, 60, in_torch, in_torch);
     ok(!strstr(w.log.p, "waited"), "not before a minute");
     looks(&w, 150, in_torch, in_torch);
-    ok(logged(&w, "for 60 s ranks 0-1 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, and no rank of this cell is "
-                  "elsewhere (%ranks where shows all stacks)"),
+    ok(logged(
+           &w,
+           "for 60 s ranks 0-1 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, and no rank of this cell is "
+           "elsewhere (%ranks where shows all stacks)"),
        "ranks that all wait in one collective");
     end_two(&w);
     buf_clear(&w.log);
@@ -404,7 +458,8 @@ static void all_at_one_place_are_told(void)
         pass(&w, 15 * NS_PER_S);
         stack(&w, 2, w.last.cell, in_torch);
     }
-    ok(logged(&w, "for 60 s rank 0 waited in") && logged(&w, "elsewhere; rank 1 does not run this cell, whose world has 1 (%ranks"),
+    ok(logged(&w, "for 60 s rank 0 waited in") &&
+           logged(&w, "elsewhere; rank 1 does not run this cell, whose world has 1 (%ranks"),
        "and who is in another world");
     world_close(&w);
 }
@@ -412,12 +467,14 @@ static void all_at_one_place_are_told(void)
 /* The wait for a GPU has no frame of torch's. */
 static void nccl_tells_who_is_behind(void)
 {
-    static const char behind[] = "Current thread 0x02 (most recent call first):\n"
-                                 "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
-                                 "\nNCCL says:\nNCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 launched 60 AllReduce\n";
-    static const char equal[] = "Current thread 0x02 (most recent call first):\n"
-                                "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
-                                "\nNCCL says:\nNCCL: in each communicator all ranks have launched equally many operations\n";
+    static const char behind[] =
+        "Current thread 0x02 (most recent call first):\n"
+        "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
+        "\nNCCL says:\nNCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 launched 60 AllReduce\n";
+    static const char equal[] =
+        "Current thread 0x02 (most recent call first):\n"
+        "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n"
+        "\nNCCL says:\nNCCL: in each communicator all ranks have launched equally many operations\n";
     struct clock clock;
     struct world w;
 
@@ -426,8 +483,10 @@ static void nccl_tells_who_is_behind(void)
     looks(&w, 150, equal, in_sleep);
     ok(!strstr(w.log.p, "equally far"), "ranks that are equally far compute");
     looks(&w, 75, behind, in_sleep);
-    ok(logged(&w, "for 60 s no rank has moved, and not all are equally far: NCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 "
-                  "launched 60 AllReduce (%ranks where shows all stacks)"),
+    ok(logged(
+           &w,
+           "for 60 s no rank has moved, and not all are equally far: NCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 "
+           "launched 60 AllReduce (%ranks where shows all stacks)"),
        "what NCCL says is told");
     world_close(&w);
 }

@@ -1,5 +1,6 @@
-/* Everything that comes at the wrong moment: deaths in each state of a cell, interrupts before it runs and after, answers
- * that come late or twice, what can't be sent, and requests that arrive in the midst of an abort. */
+/* Everything that comes at the wrong moment: deaths in each state of a cell, interrupts before it
+ * runs and after, answers that come late or twice, what can't be sent, and requests that arrive in
+ * the midst of an abort. */
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -20,14 +21,18 @@ static void aborts(void)
     w.arrives = "%%distribute\nprint(2)";
     done(&w, 2, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 3, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(!w.nb->cell && times(&w, "send RUN") == 2, "a cell that arrives as a cell on ranks fails does not begin");
-    ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""), "it is aborted after the failure's reply");
-    ok(in_order(&w, "drain", "reply execute_reply") && times(&w, "drain") == 1, "but what is sent after that reply was seen is not");
+    ok(!w.nb->cell && times(&w, "send RUN") == 2,
+       "a cell that arrives as a cell on ranks fails does not begin");
+    ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""),
+       "it is aborted after the failure's reply");
+    ok(in_order(&w, "drain", "reply execute_reply") && times(&w, "drain") == 1,
+       "but what is sent after that reply was seen is not");
     buf_clear(&w.log);
     run(&w, "1/0");
     w.arrives = "2";
     replied(&w, w.nb->executing->cell, "error", "{\"status\":\"error\"}");
-    ok(!w.nb->executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"), "nor does one that arrives as home's fails");
+    ok(!w.nb->executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"),
+       "nor does one that arrives as home's fails");
     run(&w, "3");
     ok(times(&w, "send REQUEST") == 2, "what arrives later does");
     world_close(&w);
@@ -44,7 +49,8 @@ static void cells_in_a_row(void)
     run(&w, "%ranks --help");
     run(&w, "%ranks --help");
     replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(times(&w, "publish stream") == 3 && !w.nb->cell && !w.nb->ended, "cells that end at once follow on each other");
+    ok(times(&w, "publish stream") == 3 && !w.nb->cell && !w.nb->ended,
+       "cells that end at once follow on each other");
     world_close(&w);
 }
 
@@ -87,9 +93,11 @@ static void home_dies_late(void)
     value.v[F_DONE_STATUS].s = slice_text("ok");
     value.v[F_DONE_CONTENT].s = value.v[F_DONE_RESULT].s = value.v[F_DONE_NOTE].s = slice_text("");
     say(&w, 2, value);
-    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"), "its value is for the next home");
+    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"),
+       "its value is for the next home");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
-    ok(is_over(&w, "HomeNotStarted") && logged(&w, "cancel "), "and lost when that one does not come up either");
+    ok(is_over(&w, "HomeNotStarted") && logged(&w, "cancel "),
+       "and lost when that one does not come up either");
     world_close(&w);
 }
 
@@ -102,11 +110,13 @@ static void home_is_broken(void)
     exited(&w, SPAN_WORKER_HOME, 2, 0);
     ok(!times(&w, "START"), "a home that can't start is not started again by itself");
     run(&w, "%%distribute -n 1\npass");
-    ok(in_order(&w, "send START 1", "send CAPTURE 1"), "a cell on ranks that asks it something is another try");
+    ok(in_order(&w, "send START 1", "send CAPTURE 1"),
+       "a cell on ranks that asks it something is another try");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
     ok(is_over(&w, "HomeNotStarted"), "and fails when that fails");
     run(&w, "1");
-    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send REQUEST 1"), "so is a cell at home");
+    ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send REQUEST 1"),
+       "so is a cell at home");
     ready(&w, SPAN_WORKER_HOME);
     replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
     for (int k = 0; k < 10; k++) {
@@ -115,7 +125,8 @@ static void home_is_broken(void)
         if (w.nb->home == HOME_READY)
             exited(&w, SPAN_WORKER_HOME, 1, 11);
     }
-    ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home == HOME_BROKEN, "one that dies over and over as it starts is left");
+    ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home == HOME_BROKEN,
+       "one that dies over and over as it starts is left");
     run(&w, "1");
     ok(times(&w, "send START 1") == 3 + DEATHS_MAX, "until something is asked of it");
     world_close(&w);
@@ -131,15 +142,18 @@ static void agents_die(void)
     world_open(&w, &clock);
     for (int k = 0; k < 10; k++)
         notebook_lost(w.nb, NODE_HERE, "it fell over");
-    ok(times(&w, "revive") == DEATHS_MAX, "an agent that dies over and over is not started again and again");
+    ok(times(&w, "revive") == DEATHS_MAX,
+       "an agent that dies over and over is not started again and again");
     run(&w, "1");
-    ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"), "a cell is another try");
+    ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"),
+       "a cell is another try");
     w.no_agent = true;
     notebook_lost(w.nb, NODE_HERE, "it fell over");
     ok(is_over(&w, "AgentDied"), "and fails when it falls over again");
     buf_clear(&w.log);
     run(&w, "2");
-    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"), "when none can be started the cell says why");
+    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"),
+       "when none can be started the cell says why");
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
     ok(!times(&w, "send ") && is_over(&w, "no agent to be had"), "so does a cell on ranks");
@@ -201,10 +215,15 @@ static void rank_dies_at_the_end(void)
     captured(&w, "{\"names\": []}");
     port(&w);
     ready(&w, 2);
-    say(&w, 2, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = 9, .blob_size = 10,
-                              .v[F_DONE_STATUS].s = { "ok", 2 } });
+    say(&w, 2,
+        (struct span){ .kind = SPAN_DONE,
+                       .cell = w.nb->cell->id,
+                       .blob = 9,
+                       .blob_size = 10,
+                       .v[F_DONE_STATUS].s = { "ok", 2 } });
     exited(&w, 2, 1, 9);
-    ok(w.nb->cell && logged(&w, "no cell was running on it"), "a rank that dies while home takes the result does not fail the cell");
+    ok(w.nb->cell && logged(&w, "no cell was running on it"),
+       "a rank that dies while home takes the result does not fail the cell");
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
     ok(is_over(&w, "\"status\":\"ok\""), "which ends well");
     world_close(&w);
@@ -226,7 +245,8 @@ static void starts(void)
     ready(&w, 2);
     exited(&w, 2, 2, 0);
     exited(&w, 3, 2, 0);
-    ok(is_over(&w, "\"status\":\"ok\"") && w.nb->group->rank[0].state == RANK_NONE, "also when one came up meanwhile");
+    ok(is_over(&w, "\"status\":\"ok\"") && w.nb->group->rank[0].state == RANK_NONE,
+       "also when one came up meanwhile");
     run(&w, "%%distribute -n 2\npass");
     notebook_interrupt(w.nb);
     buf_clear(&w.log);
@@ -238,7 +258,8 @@ static void starts(void)
     pass(&w, START_LIMIT_NS - NS_PER_S);
     ok(w.nb->cell, "each that comes gives the others their time anew");
     pass(&w, 2 * NS_PER_S);
-    ok(is_over(&w, "rank 1 did not come up: no rank has for 120 s") && logged(&w, "send KILL 5"), "ranks that an earlier cell began to start have their time limit");
+    ok(is_over(&w, "rank 1 did not come up: no rank has for 120 s") && logged(&w, "send KILL 5"),
+       "ranks that an earlier cell began to start have their time limit");
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
     ok(logged(&w, "send START 6"), "and others take their places");
@@ -280,7 +301,8 @@ static void interrupts(void)
     ask(&w, "execute_request", "{\"code\":\"7\"}");
     w.nb->cell->stop_on_error = false;
     notebook_interrupt(w.nb);
-    ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"), "the cell after an interrupted one begins at once");
+    ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
+       "the cell after an interrupted one begins at once");
     buf_clear(&w.log);
     notebook_interrupt(w.nb);
     ok(times(&w, "send INTERRUPT 1") == 1, "an interrupt goes to home when home runs");
@@ -302,11 +324,18 @@ static void interrupted_values(void)
     captured(&w, "{\"names\": []}");
     notebook_interrupt(w.nb);
     for (uint32_t k = 2; k < 4; k++)
-        say(&w, k, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = k, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
-    ok(w.nb->cell->state == CELL_BINDING && times(&w, "send BIND 1") == 2, "values that came all the same go home");
+        say(&w, k,
+            (struct span){ .kind = SPAN_DONE,
+                           .cell = w.nb->cell->id,
+                           .blob = k,
+                           .blob_size = 10,
+                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+    ok(w.nb->cell->state == CELL_BINDING && times(&w, "send BIND 1") == 2,
+       "values that came all the same go home");
     buf_clear(&w.log);
     pass(&w, 60 * NS_PER_S);
-    ok(!times(&w, "SEVER") && !times(&w, "KILL") && w.due == NEVER, "nobody is cut or killed who came back from an interrupt");
+    ok(!times(&w, "SEVER") && !times(&w, "KILL") && w.due == NEVER,
+       "nobody is cut or killed who came back from an interrupt");
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
     ok(is_over(&w, "KeyboardInterrupt") && !times(&w, "FETCH"), "the next name is not pulled");
@@ -314,10 +343,17 @@ static void interrupted_values(void)
     run(&w, "%pull x");
     captured(&w, "{\"names\": []}");
     for (uint32_t k = 2; k < 4; k++)
-        say(&w, k, (struct span){ .kind = SPAN_DONE, .cell = w.nb->cell->id, .blob = k, .blob_size = 10, .v[F_DONE_STATUS].s = { "ok", 2 } });
+        say(&w, k,
+            (struct span){ .kind = SPAN_DONE,
+                           .cell = w.nb->cell->id,
+                           .blob = k,
+                           .blob_size = 10,
+                           .v[F_DONE_STATUS].s = { "ok", 2 } });
     notebook_interrupt(w.nb);
-    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends a cell whose values are on their way home");
-    ok(times(&w, "cancel 2") == 1 && times(&w, "cancel 3") == 1 && !times(&w, "drop"), "and they need not come");
+    ok(is_over(&w, "KeyboardInterrupt"),
+       "an interrupt ends a cell whose values are on their way home");
+    ok(times(&w, "cancel 2") == 1 && times(&w, "cancel 3") == 1 && !times(&w, "drop"),
+       "and they need not come");
     world_close(&w);
 }
 
@@ -335,9 +371,11 @@ static void calls(void)
     world_open_idle(&w, &clock);
     begin_call(&w);
     notebook_interrupt(w.nb);
-    ok(!w.nb->cell && times(&w, "send RETURN 1") == 1, "a call that is interrupted before it runs returns");
+    ok(!w.nb->cell && times(&w, "send RETURN 1") == 1,
+       "a call that is interrupted before it runs returns");
     ok(times(&w, "send INTERRUPT") == 1, "and home looks for nothing more on its account");
-    ok(logged(&w, "send START 4 5") && logged(&w, "send KILL 4 5"), "the ranks that its script was to have are ended");
+    ok(logged(&w, "send START 4 5") && logged(&w, "send KILL 4 5"),
+       "the ranks that its script was to have are ended");
     all_exited(&w, 4, 5);
     ok(w.nb->executing && !times(&w, "execute_reply"), "home's cell goes on");
     called(&w, w.nb->executing->cell, "%distribute 1");
@@ -345,11 +383,13 @@ static void calls(void)
     port(&w);
     all_ready(&w, 6, 7);
     notebook_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1, "one that runs is interrupted on the ranks");
+    ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
+       "one that runs is interrupted on the ranks");
     called(&w, w.nb->executing->cell, "%ranks");
     ok(times(&w, "send RETURN 1") == 2 && w.nb->cell, "another call meanwhile is refused");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(times(&w, "execute_reply") == 1 && w.nb->cell, "home's death ends home's cell, and the call when the ranks are back");
+    ok(times(&w, "execute_reply") == 1 && w.nb->cell,
+       "home's death ends home's cell, and the call when the ranks are back");
     done(&w, 6, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 7, "ok", "", "");
     ok(w.nb->cell, "a script is over when its processes have ended");
@@ -369,7 +409,8 @@ int main(void)
     home_dies_early("expands the line", "%%distribute -n {2}\nx", false);
     home_dies_early("looks for names", "%%distribute\nx", false);
     home_dies_early("packs them", "%%distribute\nx", true);
-    home_dies_early("looks for names before old ranks are stopped", "%%distribute --fresh\nx", false);
+    home_dies_early("looks for names before old ranks are stopped", "%%distribute --fresh\nx",
+                    false);
     home_dies_late();
     home_is_broken();
     agents_die();

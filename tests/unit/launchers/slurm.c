@@ -59,8 +59,8 @@ static void described(const struct slurm_options *o, char text[static 128])
 
     if (o->nodes)
         snprintf(nodes, sizeof nodes, "nodes=%u ", o->n_nodes);
-    snprintf(text, 128, "%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "", o->name ? "name " : "",
-             o->own_job ? "job " : "");
+    snprintf(text, 128, "%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "",
+             o->name ? "name " : "", o->own_job ? "job " : "");
 }
 
 static void options_are_read_or_refused(void)
@@ -94,19 +94,35 @@ struct step_case {
     const char *lacks;  /* none begins like this; NULL: unasked */
 };
 
-static char *agent[] = { (char *)(uintptr_t) "/x/cellspan-agent", (char *)(uintptr_t) "--connect", NULL };
+static char *agent[] = { (char *)(uintptr_t)"/x/cellspan-agent", (char *)(uintptr_t)"--connect",
+                         NULL };
 
 static const struct step_case step_cases[] = {
-    { { .ranks = 3 }, "", { "--nodes=1", "--cpus-per-task=3", "--job-name=cellspan" }, "--overlap" },
+    { { .ranks = 3 },
+      "",
+      { "--nodes=1", "--cpus-per-task=3", "--job-name=cellspan" },
+      "--overlap" },
     { { .ranks = 5 }, "--nodes=2", { "--cpus-per-task=3", "--nodes=2" }, "--nodes=1" },
     { { .ranks = 5 }, "-N2 -c 1", { "-c" }, "--cpus-per-task" },
     { { .ranks = 5 }, "-N 1-2", { "-N" }, "--cpus-per-task" },
     { { .ranks = 0 }, "-J mine", { "--nodes=1", "mine" }, "--job-name" },
     { { .ranks = 4 }, "--gpus=4", { "--gpus=4" }, "--nodes" },
-    { { .inside = true, .nodes = "4", .ranks = 8 }, "", { "--overlap", "--nodes=4" }, "--cpus-per-task" },
-    { { .inside = true, .nodes = "4", .gpus = 2 }, "", { "--gpus-per-node=2", "--gpu-bind=none" }, "--job-name" },
-    { { .inside = true, .nodes = "4", .gpus = 2 }, "--gres=gpu:1", { "--gres=gpu:1" }, "--gpus-per-node" },
-    { { .inside = true }, "--nodes=2", { "--nodes=2", "--ntasks-per-node=1", "--export=ALL" }, "--gpu" },
+    { { .inside = true, .nodes = "4", .ranks = 8 },
+      "",
+      { "--overlap", "--nodes=4" },
+      "--cpus-per-task" },
+    { { .inside = true, .nodes = "4", .gpus = 2 },
+      "",
+      { "--gpus-per-node=2", "--gpu-bind=none" },
+      "--job-name" },
+    { { .inside = true, .nodes = "4", .gpus = 2 },
+      "--gres=gpu:1",
+      { "--gres=gpu:1" },
+      "--gpus-per-node" },
+    { { .inside = true },
+      "--nodes=2",
+      { "--nodes=2", "--ntasks-per-node=1", "--export=ALL" },
+      "--gpu" },
 };
 
 static bool has_word(const struct words *w, const char *word, size_t n)
@@ -134,7 +150,8 @@ static void a_step_has_one_task_a_node_and_what_the_spec_leaves_open(void)
             good = has_word(&argv, c->has[k], strlen(c->has[k]) + 1);
         if (good && c->lacks)
             good = !has_word(&argv, c->lacks, strlen(c->lacks));
-        ok(good, "step %zu: -n %u %s <%s> %s", i, plan.ranks, plan.inside ? "within" : "of its own", c->spec, err.text);
+        ok(good, "step %zu: -n %u %s <%s> %s", i, plan.ranks, plan.inside ? "within" : "of its own",
+           c->spec, err.text);
         words_release(&spec);
         words_release(&argv);
     }
@@ -162,7 +179,9 @@ static void variables_that_srun_takes_for_options_are_hidden(void)
 {
     ok(step_hides("SLURM_NTASKS", false, false) && step_hides("SLURM_LABELIO", false, false),
        "those that change its tasks or streams");
-    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) && step_hides("SLURM_TRES_BIND", true, false) && !step_hides("SLURM_CPUS_PER_TASK", false, false),
+    ok(step_hides("SLURM_CPUS_PER_TASK", true, false) &&
+           step_hides("SLURM_TRES_BIND", true, false) &&
+           !step_hides("SLURM_CPUS_PER_TASK", false, false),
        "within a job, its tasks' shares");
     ok(!step_hides("SLURM_JOB_ID", true, false) && step_hides("SLURM_JOB_ID", true, true),
        "the job itself, only to leave it");
@@ -184,14 +203,15 @@ struct says_case {
 static const struct says_case says_cases[] = {
     { "srun: job 12 queued and waiting for resources", SAYS_QUEUED, 12, "", NULL },
     { "srun: job 12 has been allocated resources", SAYS_ALLOCATED, 12, "", NULL },
-    { "srun: error: n2: task 1: Exited with exit code 3", SAYS_TASKS, 0, "1", "Exited with exit code 3" },
+    { "srun: error: n2: task 1: Exited with exit code 3", SAYS_TASKS, 0, "1",
+      "Exited with exit code 3" },
     { "srun: error: n[1-2]: tasks 0-1,4: Killed", SAYS_TASKS, 0, "0-1,4", "Killed" },
     { "srun: error: Node failure on n2", SAYS_NODE, 0, "", "n2" },
     { "srun: cluster configuration lacks support for cpu binding", SAYS_NOISE, 0, "", NULL },
     { "srun: Force Terminated JobId=9", SAYS_TEXT, 9, "", NULL },
     { "srun: Job allocation 9 has been revoked", SAYS_TEXT, 9, "", NULL },
-    { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure", SAYS_UNSTARTED, 0, "",
-      "n2: Communication connection failure" },
+    { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure",
+      SAYS_UNSTARTED, 0, "", "n2: Communication connection failure" },
     { "srun: error: Task launch for StepId=9.0 failed on node n2", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task x: y", SAYS_TEXT, 0, "", NULL },
     { "srun: error: n2: task 1", SAYS_TEXT, 0, "", NULL },
@@ -210,18 +230,22 @@ static void what_srun_says_is_understood(void)
         struct says s;
         const bool read = says_read(&s, c->line) == 0 && ranks_format(&s.tasks, &tasks) == 0;
 
-        ok(read && s.kind == c->kind && s.job == c->job && strcmp(tasks.p ? tasks.p : "", c->tasks) == 0 &&
+        ok(read && s.kind == c->kind && s.job == c->job &&
+               strcmp(tasks.p ? tasks.p : "", c->tasks) == 0 &&
                (c->text ? s.text && strcmp(s.text, c->text) == 0 : true),
            "<%s>", c->line);
         buf_release(&tasks);
         says_release(&s);
     }
-    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") && !says_hopeless("Priority"),
+    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") &&
+           !says_hopeless("Priority"),
        "what waits in vain is known");
-    ok(says_meaning("PartitionConfig") && says_meaning("PartitionDown") && !says_meaning("Resources"),
+    ok(says_meaning("PartitionConfig") && says_meaning("PartitionDown") &&
+           !says_meaning("Resources"),
        "and what may: %s", says_meaning("PartitionConfig"));
     ok(says_meaning("ReqNodeNotAvail, UnavailableNodes:n1") &&
-           says_meaning("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"),
+           says_meaning(
+               "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"),
        "and that nodes are down");
 }
 
@@ -254,20 +278,34 @@ static void gpus_are_counted_that_every_node_has(void)
 {
     unsigned most;
 
-    is_int(gpus_per_node("JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1", &most), 2,
-           "one group of nodes");
-    is_int(gpus_per_node("x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 "
-                         "GRES=gpu:2(IDX:0-1)\n", &most),
-           2, "two groups");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)", &most),
-           1, "the least of those that are not alike");
+    is_int(
+        gpus_per_node(
+            "JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1",
+            &most),
+        2, "one group of nodes");
+    is_int(
+        gpus_per_node(
+            "x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 "
+            "GRES=gpu:2(IDX:0-1)\n",
+            &most),
+        2, "two groups");
+    is_int(
+        gpus_per_node(
+            "x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)",
+            &most),
+        1, "the least of those that are not alike");
     is_int(most, 2, "and the most");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=", &most), 0,
-           "one without");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2", &most), 0, "one that doesn't say");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3", &most), 3,
-           "of several types");
-    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8", &most), 8, "behind others");
+    is_int(
+        gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=",
+                      &most),
+        0, "one without");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2", &most),
+           0, "one that doesn't say");
+    is_int(gpus_per_node(
+               "x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3", &most),
+           3, "of several types");
+    is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8", &most), 8,
+           "behind others");
     is_int(gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999", &most), 0, "no nonsense");
     is_int(gpus_per_node("", &most), 0, "nothing");
 }
@@ -283,14 +321,17 @@ static void arguments_are_read_or_refused(void)
         { "x", "--agents", "1", "--", "c" },
         { "x", "command" },
     };
-    char *good[] = { (char *)(uintptr_t) "/y/x",   (char *)(uintptr_t) "--ranks",   (char *)(uintptr_t) "4",
-                     (char *)(uintptr_t) "--spec", (char *)(uintptr_t) "--nodes=2", (char *)(uintptr_t) "--",
-                     (char *)(uintptr_t) "c",      (char *)(uintptr_t) "--",        NULL };
+    char *good[] = {
+        (char *)(uintptr_t)"/y/x",   (char *)(uintptr_t)"--ranks",   (char *)(uintptr_t)"4",
+        (char *)(uintptr_t)"--spec", (char *)(uintptr_t)"--nodes=2", (char *)(uintptr_t)"--",
+        (char *)(uintptr_t)"c",      (char *)(uintptr_t)"--",        NULL
+    };
     struct launch_arguments a;
     struct err err = { "" };
 
-    ok(launch_arguments_read(&a, good, "", &err) == 0 && a.ranks == 4 && strcmp(a.spec, "--nodes=2") == 0 &&
-           strcmp(a.command[0], "c") == 0 && strcmp(a.command[1], "--") == 0,
+    ok(launch_arguments_read(&a, good, "", &err) == 0 && a.ranks == 4 &&
+           strcmp(a.spec, "--nodes=2") == 0 && strcmp(a.command[0], "c") == 0 &&
+           strcmp(a.command[1], "--") == 0,
        "as the kernel writes them");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *argv[7] = { NULL };
@@ -309,13 +350,16 @@ static void seconds_are_read_or_refused(void)
     uint64_t ns = 0;
 
     (void)unsetenv("CELLSPAN_TEST_TIMEOUT");
-    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(30000000000), "not set: the usual");
+    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(30000000000),
+       "not set: the usual");
     (void)setenv("CELLSPAN_TEST_TIMEOUT", "7", 1);
-    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(7000000000), "seven seconds");
+    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(7000000000),
+       "seven seconds");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err.text[0] = '\0';
         (void)setenv("CELLSPAN_TEST_TIMEOUT", bad[i], 1);
-        ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) < 0 && strstr(err.text, bad[i]), "%s is refused", bad[i]);
+        ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) < 0 && strstr(err.text, bad[i]),
+           "%s is refused", bad[i]);
     }
     (void)unsetenv("CELLSPAN_TEST_TIMEOUT");
 }

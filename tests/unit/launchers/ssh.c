@@ -21,7 +21,8 @@ static const struct hosts_case hosts_cases[] = {
     { "a@b@h1*1", "a@b@h1 h1 1;", NULL },
     { "10.0.0.1,fe80::1", "10.0.0.1 10.0.0.1 0;fe80::1 fe80::1 0;", NULL },
     { "h[1-3]", "h1 h1 0;h2 h2 0;h3 h3 0;", NULL },
-    { "me@g[08-10,2]-ib*4, x", "me@g08-ib g08-ib 4;me@g09-ib g09-ib 4;me@g10-ib g10-ib 4;me@g2-ib g2-ib 4;x x 0;", NULL },
+    { "me@g[08-10,2]-ib*4, x",
+      "me@g08-ib g08-ib 4;me@g09-ib g09-ib 4;me@g10-ib g10-ib 4;me@g2-ib g2-ib 4;x x 0;", NULL },
     { "r[1-2]n[1-2]", "r1n1 r1n1 0;r1n2 r1n2 0;r2n1 r2n1 0;r2n2 r2n2 0;", NULL },
     { "[fe80::1],h[1]", "[fe80::1] [fe80::1] 0;h1 h1 0;", NULL },
     { "h[1-2],h2", NULL, "h2 stands in the list twice" },
@@ -57,7 +58,8 @@ static char *described(const struct ssh_hosts *hosts)
     struct buf all = BUF_INIT;
 
     for (size_t i = 0; i < hosts->n; i++)
-        if (buf_addf(&all, "%s %s %u;", hosts->v[i].destination, hosts->v[i].name, hosts->v[i].slots) < 0)
+        if (buf_addf(&all, "%s %s %u;", hosts->v[i].destination, hosts->v[i].name,
+                     hosts->v[i].slots) < 0)
             break;
     return all.p ? buf_take(&all) : strdup("");
 }
@@ -74,7 +76,8 @@ static void host_lists_are_read_or_refused(void)
         if (c->want)
             ok(rc == 0 && strcmp(all, c->want) == 0, "<%s> is %s", c->spec, c->want);
         else
-            ok(rc < 0 && strstr(err.text, c->says) && hosts.n == 0, "<%s> is refused: %s", c->spec, err.text);
+            ok(rc < 0 && strstr(err.text, c->says) && hosts.n == 0, "<%s> is refused: %s", c->spec,
+               err.text);
         free(all);
         ssh_hosts_release(&hosts);
     }
@@ -102,11 +105,15 @@ static void too_many_ranks_are_refused_where_all_hosts_have_numbers(void)
     struct ssh_hosts all = SSH_HOSTS_INIT, some = SSH_HOSTS_INIT;
     struct err err = { "" };
 
-    ok(ssh_hosts_parse(&all, "h1*2,h2*4", &err) == 0 && ssh_hosts_parse(&some, "h1*2,h2", &err) == 0, "two lists");
-    ok(ssh_hosts_check(&all, 6, &err) == 0 && ssh_hosts_check(&all, 0, &err) == 0, "as many as they take are fine");
+    ok(ssh_hosts_parse(&all, "h1*2,h2*4", &err) == 0 &&
+           ssh_hosts_parse(&some, "h1*2,h2", &err) == 0,
+       "two lists");
+    ok(ssh_hosts_check(&all, 6, &err) == 0 && ssh_hosts_check(&all, 0, &err) == 0,
+       "as many as they take are fine");
     ok(ssh_hosts_check(&some, 60, &err) == 0, "a host without a number takes any");
-    ok(ssh_hosts_check(&all, 7, &err) < 0 && strstr(err.text, "-n 7") && strstr(err.text, "take 6 ranks"), "%s",
-       err.text);
+    ok(ssh_hosts_check(&all, 7, &err) < 0 && strstr(err.text, "-n 7") &&
+           strstr(err.text, "take 6 ranks"),
+       "%s", err.text);
     ssh_hosts_release(&all);
     ssh_hosts_release(&some);
 }
@@ -142,7 +149,11 @@ static const struct cause_case cause_cases[] = {
       "Connection to 10.0.0.9 port 22 timed out",
       { "does not answer", "firewall" },
       false },
-    { CAUSE_CONNECTING, EXIT(255), "ssh: connect to host h9 port 22: No route to host", { "can't be reached" }, false },
+    { CAUSE_CONNECTING,
+      EXIT(255),
+      "ssh: connect to host h9 port 22: No route to host",
+      { "can't be reached" },
+      false },
     { CAUSE_CONNECTING,
       EXIT(255),
       "banner\nroot@h9: Permission denied (publickey).",
@@ -188,7 +199,8 @@ static const struct cause_case cause_cases[] = {
     { CAUSE_CONNECTING,
       EXIT(1),
       "Could not chdir to home directory /nonexistent: No such file or directory",
-      { "the login works, but its shell ended with status 1 and ran nothing: This account", "`ssh me@h9 true` has to" },
+      { "the login works, but its shell ended with status 1 and ran nothing: This account",
+        "`ssh me@h9 true` has to" },
       false },
     { CAUSE_CONNECTING, EXIT(255), "", { "ended with status 255", "ssh -v me@h9 true" }, false },
     { CAUSE_CONNECTING, 9, "", { "killed by signal 9" }, false },
@@ -197,7 +209,11 @@ static const struct cause_case cause_cases[] = {
       "Timeout, server h9 not responding.",
       { "the connection broke: Timeout, server h9" },
       false },
-    { CAUSE_RUNNING, EXIT(1), "first\nlast words", { "cellspan-agent ended with status 1: last words" }, false },
+    { CAUSE_RUNNING,
+      EXIT(1),
+      "first\nlast words",
+      { "cellspan-agent ended with status 1: last words" },
+      false },
     { CAUSE_RUNNING, 9, "", { "the connection broke: ssh was killed by signal 9" }, false },
     { CAUSE_RUNNING, EXIT(137), "", { "cellspan-agent ended with status 137" }, false },
 };
@@ -206,15 +222,13 @@ static void causes_name_the_host_and_the_fix(void)
 {
     for (size_t i = 0; i < sizeof cause_cases / sizeof *cause_cases; i++) {
         const struct cause_case *c = &cause_cases[i];
-        const struct cause cause = {
-            .host = "h9",
-            .login = "me@h9",
-            .program = "cellspan-agent",
-            .said = c->said,
-            .heard = "This account is currently not available.",
-            .stage = c->stage,
-            .status = c->status
-        };
+        const struct cause cause = { .host = "h9",
+                                     .login = "me@h9",
+                                     .program = "cellspan-agent",
+                                     .said = c->said,
+                                     .heard = "This account is currently not available.",
+                                     .stage = c->stage,
+                                     .status = c->status };
         char text[CAUSE_TEXT_SIZE];
         bool all = true;
 
@@ -222,7 +236,8 @@ static void causes_name_the_host_and_the_fix(void)
         for (unsigned k = 0; k < 3 && c->says[k]; k++)
             all = all && strstr(text, c->says[k]);
         ok(all && strncmp(text, "h9: ", 4) == 0 && !strchr(text, '\n'), "%s", text);
-        ok(cause_is_passing(&cause) == c->passing, "it is tried again: %s", c->passing ? "yes" : "no");
+        ok(cause_is_passing(&cause) == c->passing, "it is tried again: %s",
+           c->passing ? "yes" : "no");
     }
 }
 
@@ -240,7 +255,10 @@ static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(v
     ok(strstr(text, "pip install cellspan") && strstr(text, "CELLSPAN_REMOTE_PREFIX"), "%s", text);
     cause.prefix = "/opt/none";
     cause_text(&cause, text);
-    ok(strstr(text, "h9: there is no /opt/none/libexec/cellspan/cellspan-agent, where CELLSPAN_REMOTE_PREFIX says"), "%s", text);
+    ok(strstr(
+           text,
+           "h9: there is no /opt/none/libexec/cellspan/cellspan-agent, where CELLSPAN_REMOTE_PREFIX says"),
+       "%s", text);
     cause = (struct cause){ .host = "h9",
                             .program = "cellspan-agent",
                             .said = "usage: x",
@@ -260,7 +278,9 @@ static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(v
 static void long_words_are_cut(void)
 {
     char said[5000], text[CAUSE_TEXT_SIZE];
-    struct cause cause = { .host = "h9", .program = "cellspan-agent", .said = said, .status = EXIT(255) };
+    struct cause cause = {
+        .host = "h9", .program = "cellspan-agent", .said = said, .status = EXIT(255)
+    };
 
     memset(said, 'x', sizeof said - 1);
     said[sizeof said - 1] = '\0';

@@ -56,7 +56,8 @@ static void splits_as_a_shell_does(void)
         if (c->want)
             ok(rc == 0 && strcmp(all, c->want) == 0, "<%s> is %s", c->text, c->want);
         else
-            ok(rc < 0 && strstr(err.text, c->says) && w.n == 0, "<%s> is refused: %s", c->text, err.text);
+            ok(rc < 0 && strstr(err.text, c->says) && w.n == 0, "<%s> is refused: %s", c->text,
+               err.text);
         free(all);
         words_release(&w);
     }
@@ -99,14 +100,16 @@ static char *shell_says(const char *line)
 
 static void a_shell_reads_back_what_was_quoted(void)
 {
-    static const char *const word[] = { "plain",          "", "two words", "it's", "\"$HOME\" `id` \\ !x", "new\nline",
-                                        "*?[a]~#;&|<>()", "ä" };
+    static const char *const word[] = {
+        "plain", "", "two words", "it's", "\"$HOME\" `id` \\ !x", "new\nline", "*?[a]~#;&|<>()", "ä"
+    };
 
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         struct buf line = BUF_INIT;
         char *said = NULL;
 
-        if (buf_add_text(&line, "n=$(printf \"\\nx\"); n=${n%x}; printf %s ") == 0 && words_quote(&line, word[i]) == 0)
+        if (buf_add_text(&line, "n=$(printf \"\\nx\"); n=${n%x}; printf %s ") == 0 &&
+            words_quote(&line, word[i]) == 0)
             said = shell_says(line.p);
         ok(said && strcmp(said, word[i]) == 0, "<%s> comes back", word[i]);
         ok(line.p && !strchr(line.p, '\n'), "and is one line");
@@ -118,7 +121,8 @@ static void a_shell_reads_back_what_was_quoted(void)
 /* The line, run by a shell with PATH set to an empty folder. */
 static char *script_says(const char *program, const char *prefix, const char *path)
 {
-    char *command[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "a b", (char *)(uintptr_t) "it's", NULL };
+    char *command[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)"a b",
+                        (char *)(uintptr_t)"it's", NULL };
     const struct script_spec spec = { .command = command, .prefix = prefix, .cwd = "/" };
     struct buf line = BUF_INIT;
     struct err err = { "" };
@@ -134,13 +138,15 @@ static void the_script_finds_the_agent(void)
 {
     char *said = script_says("/bin/echo", NULL, "/nowhere");
 
-    ok(said && strstr(said, SCRIPT_MARK SCRIPT_FOUND "/bin/echo\na b it's\n"), "at the same path as here");
+    ok(said && strstr(said, SCRIPT_MARK SCRIPT_FOUND "/bin/echo\na b it's\n"),
+       "at the same path as here");
     free(said);
     said = script_says("/nowhere/basename", NULL, "/nowhere:/usr/bin");
     ok(said && strstr(said, SCRIPT_MARK SCRIPT_FOUND "/usr/bin/basename\na b\n"), "on PATH");
     free(said);
     said = script_says("/bin/echo", "/nowhere/prefix", "/nowhere");
-    is_text(said ? said : "", SCRIPT_MARK SCRIPT_MISSING "\n", "not elsewhere than in the prefix that was told");
+    is_text(said ? said : "", SCRIPT_MARK SCRIPT_MISSING "\n",
+            "not elsewhere than in the prefix that was told");
     free(said);
     said = script_says("/nowhere/agent", NULL, "/nowhere");
     is_text(said ? said : "", SCRIPT_MARK SCRIPT_MISSING "\n", "or says that it is missing");
@@ -149,15 +155,18 @@ static void the_script_finds_the_agent(void)
 
 static void the_agent_gets_its_settings(void)
 {
-    static const struct script_setting set[] = { { "OMP_NUM_THREADS", "3" }, { "CELLSPAN_REMOTE_PYTHON", "it's\n$HOME" } };
-    char *command[] = { (char *)(uintptr_t) "/usr/bin/printenv", (char *)(uintptr_t) "OMP_NUM_THREADS",
-                        (char *)(uintptr_t) "CELLSPAN_REMOTE_PYTHON", NULL };
+    static const struct script_setting set[] = { { "OMP_NUM_THREADS", "3" },
+                                                 { "CELLSPAN_REMOTE_PYTHON", "it's\n$HOME" } };
+    char *command[] = { (char *)(uintptr_t)"/usr/bin/printenv",
+                        (char *)(uintptr_t)"OMP_NUM_THREADS",
+                        (char *)(uintptr_t)"CELLSPAN_REMOTE_PYTHON", NULL };
     const struct script_spec spec = { .command = command, .setting = set, .settings = 2 };
     struct buf line = BUF_INIT;
     struct err err = { "" };
     char *said = script_line(&line, &spec, &err) == 0 ? shell_says(line.p) : NULL;
 
-    ok(said && strstr(said, "\n3\nit's\n$HOME\n"), "variables of the environment, whatever is in them");
+    ok(said && strstr(said, "\n3\nit's\n$HOME\n"),
+       "variables of the environment, whatever is in them");
     ok(line.p && strchr(line.p, '\n') == line.p + line.n - 1, "and the script is one line");
     free(said);
     buf_release(&line);
@@ -173,7 +182,8 @@ static void the_prefix_comes_first(void)
         skip("no folder can be made in /tmp");
         return;
     }
-    if (buf_addf(&command, "mkdir -p %s/libexec/cellspan && cp /bin/echo %s/libexec/cellspan/", folder, folder) < 0 ||
+    if (buf_addf(&command, "mkdir -p %s/libexec/cellspan && cp /bin/echo %s/libexec/cellspan/",
+                 folder, folder) < 0 ||
         system(command.p) != 0)
         diag("no copy of echo");
     said = script_says("/bin/echo", folder, "/nowhere");

@@ -20,7 +20,8 @@ static const struct bad {
     const char *cell;
     const char *text;
 } bad[] = {
-    { "%%distribute --merge foo\n1", "--merge foo: unknown mode; did you mean fold? (fold, prefix, rank0, raw)" },
+    { "%%distribute --merge foo\n1",
+      "--merge foo: unknown mode; did you mean fold? (fold, prefix, rank0, raw)" },
     { "%%distribute --merge=xyz\n1", "--merge xyz: unknown mode (fold, prefix, rank0, raw)" },
     { "%%distribute --merge\n1", "--merge: needs a value (--merge MODE)" },
     { "%%distribute --merge --fresh\n1", "--merge: needs a value (--merge MODE)" },
@@ -28,14 +29,19 @@ static const struct bad {
     { "%%distribute -n -2\n1", "-n -2: a world needs at least one rank" },
     { "%%distribute -n abc\n1", "-n abc: not a number (give a count, or gpu)" },
     { "%%distribute -n 2.5\n1", "-n 2.5: not a number (give a count, or gpu)" },
-    { "%%distribute --nproc=gpus\n1", "--nproc gpus: not a number; did you mean gpu? (give a count, or gpu)" },
+    { "%%distribute --nproc=gpus\n1",
+      "--nproc gpus: not a number; did you mean gpu? (give a count, or gpu)" },
     { "%%distribute -n 65537\n1", "-n 65537: the largest world is 65536 ranks" },
-    { "%%distribute -n 99999999999999999999999\n1", "-n 99999999999999999999999: the largest world is 65536 ranks" },
+    { "%%distribute -n 99999999999999999999999\n1",
+      "-n 99999999999999999999999: the largest world is 65536 ranks" },
     { "%%distribute -n\n1", "-n: needs a value (-n N|gpu)" },
     { "%%distribute -n ''\n1", "-n : not a number (give a count, or gpu)" },
-    { "%%distribute -n 4 --ranks 7\n1", "-n 4 --ranks 7: there is no rank 7 in a world of 4 (ranks 0-3)" },
-    { "%%distribute -r 0,2-9 -n 4\n1", "-n 4 -r 0,2-9: there is no rank 4 in a world of 4 (ranks 0-3)" },
-    { "%%distribute -r -5 --nproc 4\n1", "--nproc 4 -r -5: there is no rank -5 in a world of 4 (ranks 0-3)" },
+    { "%%distribute -n 4 --ranks 7\n1",
+      "-n 4 --ranks 7: there is no rank 7 in a world of 4 (ranks 0-3)" },
+    { "%%distribute -r 0,2-9 -n 4\n1",
+      "-n 4 -r 0,2-9: there is no rank 4 in a world of 4 (ranks 0-3)" },
+    { "%%distribute -r -5 --nproc 4\n1",
+      "--nproc 4 -r -5: there is no rank -5 in a world of 4 (ranks 0-3)" },
     { "%%distribute -r ''\n1", "-r: a rank is missing" },
     { "%%distribute --capture a --no-capture\n1", "--capture and --no-capture exclude each other" },
     { "%%distribute --no-capture --capture=a\n1", "--no-capture and --capture exclude each other" },
@@ -45,14 +51,17 @@ static const struct bad {
     { "%%distribute --into for\n1", "--into for: a Python keyword, not a name" },
     { "%%distribute --into=\n1", "--into: a name is missing" },
     { "%%distribute --init=mpi\n1", "--init mpi: unknown backend (nccl, gloo)" },
-    { "%%distribute --init=glo\n1", "--init glo: unknown backend; did you mean gloo? (nccl, gloo)" },
+    { "%%distribute --init=glo\n1",
+      "--init glo: unknown backend; did you mean gloo? (nccl, gloo)" },
     { "%%distribute --env FOO\n1", "--env FOO: write NAME=VALUE" },
     { "%%distribute --env =1\n1", "--env =1: write NAME=VALUE" },
     { "%%distribute --cwd ''\n1", "--cwd: a folder is missing" },
-    { "%%distribute --timeout soon\n1", "--timeout soon: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
+    { "%%distribute --timeout soon\n1",
+      "--timeout soon: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
     { "%%distribute --timeout 0\n1", "--timeout 0: too short (at least 1 ms)" },
     { "%%distribute --grace 9000h\n1", "--grace 9000h: too long (at most 365 days)" },
-    { "%%distribute --timeout -1\n1", "--timeout -1: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
+    { "%%distribute --timeout -1\n1",
+      "--timeout -1: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
     { "%%distribute --fresh=1\n1", "--fresh: takes no value" },
     { "%%distribute --nprc 4\n1", "--nprc: unknown option; did you mean --nproc?" },
     { "%%distribute --gr=4\n1", "--gr: unknown option; did you mean --grace?" },
@@ -61,14 +70,16 @@ static const struct bad {
     { "%%distribute -x\n1", "-x: unknown option (%%distribute --help lists them)" },
     { "%%distribute -m mod\n1", "-m: only with %distribute" },
     { "%%distribute 4\n1", "4: unexpected word; did you mean -n 4?" },
-    { "%%distribute train.py\n1", "train.py: unexpected word; a script runs with one %: %distribute train.py" },
+    { "%%distribute train.py\n1",
+      "train.py: unexpected word; a script runs with one %: %distribute train.py" },
     { "%%distribute # four\n1", "#: a comment can't stand on the option line" },
     { "%%distribute --init foo\n1", "--init foo: unknown backend (nccl, gloo)" },
     { "%ranks logs --cell -1", "--cell -1: the number of a cell is from 1 to 1000000000" },
     { "%%distribute four\n1", "four: unexpected word (%%distribute takes options only)" },
     { "%%distribute --cwd 'a b\n1", "'a b: the quote is not closed" },
     { "%%distribute", "%%distribute: there is nothing to run (the code goes below this line)" },
-    { "%%distribute -n 2\n  \n\t\n", "%%distribute: there is nothing to run (the code goes below this line)" },
+    { "%%distribute -n 2\n  \n\t\n",
+      "%%distribute: there is nothing to run (the code goes below this line)" },
     { "%distribute",
       "%distribute: which script? (%distribute [options] script.py, or -m module; %%distribute runs the cell)" },
     { "%distribute -m", "-m: needs a value (-m MODULE)" },
@@ -81,23 +92,28 @@ static const struct bad {
     { "%push a --into b", "--into: unknown option (%push --help lists them)" },
     { "%pull a b --into c", "--into c: holds one variable, 2 are pulled" },
     { "%pull a --int c", "--int: unknown option; did you mean --into?" },
-    { "%ranks stpo", "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs)" },
+    { "%ranks stpo",
+      "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs)" },
     { "%ranks everything", "everything: unknown command (stop, restart, where, check, logs)" },
-    { "%ranks wehre", "wehre: unknown command; did you mean where? (stop, restart, where, check, logs)" },
+    { "%ranks wehre",
+      "wehre: unknown command; did you mean where? (stop, restart, where, check, logs)" },
     { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
     { "%ranks --timeout 3", "--timeout: only with %ranks check" },
     { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
     { "%%distribute --on ''\n1", "--on : the engine is missing (--on ENGINE[:SPEC])" },
     { "%%distribute --on :h1\n1", "--on :h1: the engine is missing (--on ENGINE[:SPEC])" },
     { "%%distribute -n 2 --nproc-per-node 2\n1", "-n and --nproc-per-node exclude each other" },
-    { "%%distribute --nproc_per_node x\n1", "--nproc-per-node x: not a number (give a count, or gpu)" },
+    { "%%distribute --nproc_per_node x\n1",
+      "--nproc-per-node x: not a number (give a count, or gpu)" },
     { "%%distribute --on ssh:\n1", "--on ssh:: nothing follows the colon (--on ENGINE[:SPEC])" },
     { "%%distribute --on SSH:h1\n1", "--on SSH:h1: no engine has that name; did you mean ssh?" },
-    { "%%distribute --on ../x:h1\n1", "--on ../x:h1: no engine has that name (a to z, 0 to 9 and -)" },
+    { "%%distribute --on ../x:h1\n1",
+      "--on ../x:h1: no engine has that name (a to z, 0 to 9 and -)" },
     { "%%distribute --gpus 0\n1", "--gpus 0: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus -1\n1", "--gpus -1: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus 65\n1", "--gpus 65: from 1 to 64 GPUs are possible" },
-    { "%%distribute --gpus two\n1", "--gpus two: not a number (give a count, own, or both as in 2,own)" },
+    { "%%distribute --gpus two\n1",
+      "--gpus two: not a number (give a count, own, or both as in 2,own)" },
     { "%%distribute --gpus 2,mine\n1", "--gpus 2,mine: not a number" },
     { "%%distribute --gpus 65,own\n1", "--gpus 65: from 1 to 64 GPUs are possible" },
     { "%%distribute --gpus 2 --no-gpu\n1", "--gpus and --no-gpu exclude each other" },
@@ -125,9 +141,12 @@ static void a_bad_rank_set_is_named(void)
     struct plan plan;
     struct err err;
 
-    is_int(parse("%%distribute --ranks 1,x\n1", &plan, &err), -1, "a rank set with a letter is refused");
-    ok(strstr(err.text, "--ranks 1,x: ") == err.text, "the text starts with option and value: %s", err.text);
-    is_int(parse("%%distribute -n 4 --ranks 3-1\n1", &plan, &err), -1, "a range that runs backwards is refused");
+    is_int(parse("%%distribute --ranks 1,x\n1", &plan, &err), -1,
+           "a rank set with a letter is refused");
+    ok(strstr(err.text, "--ranks 1,x: ") == err.text, "the text starts with option and value: %s",
+       err.text);
+    is_int(parse("%%distribute -n 4 --ranks 3-1\n1", &plan, &err), -1,
+           "a range that runs backwards is refused");
     ok(!strchr(err.text, '\n'), "on one line: %s", err.text);
 }
 
@@ -137,9 +156,10 @@ static void every_option_fills_its_field(void)
     struct err err;
 
     is_int(
-        parse("%%distribute -n 4 --ranks 1,3 --merge prefix --into loss --gather --capture a,b --capture c --init gloo "
-              "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh\nprint(1)\n",
-              &p, &err),
+        parse(
+            "%%distribute -n 4 --ranks 1,3 --merge prefix --into loss --gather --capture a,b --capture c --init gloo "
+            "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh\nprint(1)\n",
+            &p, &err),
         0, "all options at once parse: %s", err.text);
     is_int(p.kind, PLAN_DISTRIBUTE, "the kind is distribute");
     is_int(p.n, 4, "-n");
@@ -148,11 +168,12 @@ static void every_option_fills_its_field(void)
     ok(p.merge_set, "--merge was given");
     is_text(p.into, "loss", "--into");
     ok(p.gather && p.fresh && !p.no_capture, "flags");
-    ok(p.capture && !strcmp(p.capture[0], "a") && !strcmp(p.capture[1], "b") && !strcmp(p.capture[2], "c") &&
-           !p.capture[3],
+    ok(p.capture && !strcmp(p.capture[0], "a") && !strcmp(p.capture[1], "b") &&
+           !strcmp(p.capture[2], "c") && !p.capture[3],
        "--capture adds up");
     is_text(p.init, "gloo", "--init");
-    ok(p.env && !strcmp(p.env[0], "A=1") && !strcmp(p.env[1], "B=x y") && !p.env[2], "--env adds up, quotes are gone");
+    ok(p.env && !strcmp(p.env[0], "A=1") && !strcmp(p.env[1], "B=x y") && !p.env[2],
+       "--env adds up, quotes are gone");
     is_text(p.cwd, "/a b", "--cwd");
     ok(p.timeout_ns == 90 * UINT64_C(1000000000), "--timeout");
     ok(p.grace_ns == 500 * UINT64_C(1000000), "--grace");
@@ -166,14 +187,17 @@ static void others_spellings_are_taken(void)
     struct plan p;
     struct err err;
 
-    is_int(parse("%distribute --nproc_per_node=4 --no_gpu train.py", &p, &err), 0, "torchrun's: %s", err.text);
+    is_int(parse("%distribute --nproc_per_node=4 --no_gpu train.py", &p, &err), 0, "torchrun's: %s",
+           err.text);
     ok(p.per_node == 4 && p.n == PLAN_N_UNSET && p.no_gpu, "with underscores");
     plan_release(&p);
-    is_int(parse("%%distribute --nproc-per-node 2 --on ssh:h1, h2 ,h3 --gather\n1", &p, &err), 0, "and with dashes: %s", err.text);
+    is_int(parse("%%distribute --nproc-per-node 2 --on ssh:h1, h2 ,h3 --gather\n1", &p, &err), 0,
+           "and with dashes: %s", err.text);
     ok(p.per_node == 2 && p.gather, "per machine");
     is_text(p.on, "ssh:h1,h2,h3", "a list of hosts may have blanks behind its commas");
     plan_release(&p);
-    is_int(parse("%%distribute --on=ssh:h1, -n 2\n1", &p, &err), 0, "an option is no host: %s", err.text);
+    is_int(parse("%%distribute --on=ssh:h1, -n 2\n1", &p, &err), 0, "an option is no host: %s",
+           err.text);
     is_text(p.on, "ssh:h1,", "and the list is the engine's to judge");
     plan_release(&p);
 }
@@ -183,23 +207,27 @@ static void placement_is_kept(void)
     struct plan p;
     struct err err;
 
-    is_int(parse("%%distribute --on 'slurm:--nodes=2 --gres=gpu:4' --gpus 2 --share -n 4\n1", &p, &err), 0,
-           "placement parses: %s", err.text);
+    is_int(parse("%%distribute --on 'slurm:--nodes=2 --gres=gpu:4' --gpus 2 --share -n 4\n1", &p,
+                 &err),
+           0, "placement parses: %s", err.text);
     is_text(p.on, "slurm:--nodes=2 --gres=gpu:4", "--on with its spec");
     ok(p.gpus == 2 && p.share && !p.no_gpu && !p.own_gpus, "--gpus and --share");
     plan_release(&p);
-    is_int(parse("%%distribute --gpus 2,own\n1", &p, &err), 0, "GPUs that nobody else sees: %s", err.text);
+    is_int(parse("%%distribute --gpus 2,own\n1", &p, &err), 0, "GPUs that nobody else sees: %s",
+           err.text);
     ok(p.gpus == 2 && p.own_gpus, "two of them");
     plan_release(&p);
     is_int(parse("%%distribute --gpus own\n1", &p, &err), 0, "or one: %s", err.text);
     ok(p.gpus == 1 && p.own_gpus, "without a number");
     plan_release(&p);
-    is_int(parse("%distribute --on=my-engine --no-gpu train.py", &p, &err), 0, "an engine of others: %s", err.text);
+    is_int(parse("%distribute --on=my-engine --no-gpu train.py", &p, &err), 0,
+           "an engine of others: %s", err.text);
     is_text(p.on, "my-engine", "is taken by its name");
     ok(p.no_gpu && p.gpus == PLAN_GPUS_UNSET && !strcmp(p.argv[0], "train.py"), "--no-gpu");
     plan_release(&p);
     is_int(parse("%ranks check -r 0-1 --timeout 5", &p, &err), 0, "%%ranks check parses");
-    ok(p.ranks_do == PLAN_RANKS_CHECK && p.timeout_ns == 5 * UINT64_C(1000000000), "with its limit");
+    ok(p.ranks_do == PLAN_RANKS_CHECK && p.timeout_ns == 5 * UINT64_C(1000000000),
+       "with its limit");
     plan_release(&p);
     is_int(parse("%ranks where -r 1", &p, &err), 0, "%%ranks where parses");
     ok(p.ranks_do == PLAN_RANKS_WHERE, "as what it is");
@@ -212,8 +240,9 @@ static void defaults_are_unset(void)
     struct err err;
 
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
-    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into && !p.capture && !p.init &&
-           !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on && !p.gpus && !p.no_gpu && !p.share,
+    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into &&
+           !p.capture && !p.init && !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on &&
+           !p.gpus && !p.no_gpu && !p.share,
        "what is not given is unset");
     plan_release(&p);
 }
@@ -236,7 +265,8 @@ static void forms_of_one_option_mean_the_same(void)
     is_int(n_of("%%distribute --nproc 4\n1"), 4, "--nproc 4");
     is_int(n_of("%%distribute -n 2 -n 4\n1"), 4, "the last one counts");
     is_int(n_of("%%distribute\t-n\t4\r\n1"), 4, "tabs and a carriage return are blanks");
-    ok(n_of("%%distribute -np 3\n1") == 3 && n_of("%%distribute -np=5\n1") == 5, "-np, as mpirun has it");
+    ok(n_of("%%distribute -np 3\n1") == 3 && n_of("%%distribute -np=5\n1") == 5,
+       "-np, as mpirun has it");
     ok(n_of("%%distribute --nproc-per-node gpu\n1") == PLAN_N_GPU, "--nproc-per-node gpu");
     ok(n_of("%%distribute -n gpu\n1") == PLAN_N_GPU, "-n gpu");
     ok(n_of("%%distribute -ngpu\n1") == PLAN_N_GPU, "-ngpu");
@@ -299,12 +329,15 @@ static void names_of_push_and_pull(void)
     struct plan p;
     struct err err;
 
-    is_int(parse("%push a, b c -r 0-1", &p, &err), 0, "%%push takes names with blanks or commas between");
+    is_int(parse("%push a, b c -r 0-1", &p, &err), 0,
+           "%%push takes names with blanks or commas between");
     ok(p.kind == PLAN_PUSH && three_are(p.names, "a", "b", "c"), "all of them");
     is_text(p.ranks, "0-1", "and ranks");
     plan_release(&p);
-    is_int(parse("\n# why\n%pull verlust_\xc3\xa4 -r -1 --into x\n\n", &p, &err), 0, "%%pull: %s", err.text);
-    ok(p.kind == PLAN_PULL && !strcmp(p.names[0], "verlust_\xc3\xa4") && !p.names[1], "a Unicode name is a name");
+    is_int(parse("\n# why\n%pull verlust_\xc3\xa4 -r -1 --into x\n\n", &p, &err), 0, "%%pull: %s",
+           err.text);
+    ok(p.kind == PLAN_PULL && !strcmp(p.names[0], "verlust_\xc3\xa4") && !p.names[1],
+       "a Unicode name is a name");
     is_text(p.ranks, "-1", "a negative rank is a value, not an option");
     is_text(p.into, "x", "--into");
     plan_release(&p);
@@ -321,7 +354,8 @@ static void what_ranks_does(void)
     ok(parse("%ranks stop -r 1", &p, &err) == 0 && p.ranks_do == PLAN_RANKS_STOP, "%%ranks stop");
     is_text(p.ranks, "1", "of one rank");
     plan_release(&p);
-    ok(parse("%ranks -r 1 restart", &p, &err) == 0 && p.ranks_do == PLAN_RANKS_RESTART, "%%ranks restart");
+    ok(parse("%ranks -r 1 restart", &p, &err) == 0 && p.ranks_do == PLAN_RANKS_RESTART,
+       "%%ranks restart");
     plan_release(&p);
 }
 
@@ -346,12 +380,14 @@ static void help_reads_the_table(void)
 {
     char *help = plan_help("distribute");
 
-    ok(help && strstr(help, "-n, --nproc N|gpu") && strstr(help, "--init [nccl|gloo]") && strstr(help, "(fold)"),
+    ok(help && strstr(help, "-n, --nproc N|gpu") && strstr(help, "--init [nccl|gloo]") &&
+           strstr(help, "(fold)"),
        "the help of distribute has names, values and defaults");
     free(help);
     ok(plan_help("distributed") == NULL, "there is no help for what is no magic");
     help = plan_line_options("distribute");
-    ok(help && strstr(help, "--init [nccl|gloo]") && strstr(help, "-m  MODULE") && !strstr(help, "--into") && !strstr(help, "%"),
+    ok(help && strstr(help, "--init [nccl|gloo]") && strstr(help, "-m  MODULE") &&
+           !strstr(help, "--into") && !strstr(help, "%"),
        "the options of a line are those that stand with one %%, without a word on that");
     free(help);
 }
@@ -362,10 +398,12 @@ static void expanded_lines_are_what_counts(void)
     struct plan p;
     struct err err = { "" };
 
-    is_int(plan_parse(slice_text(cell), slice_text("-n 3"), &p, &err), 0, "the line as expanded is parsed");
+    is_int(plan_parse(slice_text(cell), slice_text("-n 3"), &p, &err), 0,
+           "the line as expanded is parsed");
     is_int(p.n, 3, "not the one in the cell");
     plan_release(&p);
-    is_int(plan_parse(slice_text(cell), slice_of("-n 3\0", 5), &p, &err), -1, "a NUL character is refused");
+    is_int(plan_parse(slice_text(cell), slice_of("-n 3\0", 5), &p, &err), -1,
+           "a NUL character is refused");
     plan_release(&p);
 }
 

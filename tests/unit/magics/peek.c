@@ -47,7 +47,8 @@ static void the_first_line_decides(void)
         struct slice line = { "", 0 };
         const int rc = plan_peek(slice_text(cells[i].text), &line);
 
-        is_int(rc, cells[i].line != NULL, "%s %s", cells[i].text, cells[i].line ? "is ours" : "is home's");
+        is_int(rc, cells[i].line != NULL, "%s %s", cells[i].text,
+               cells[i].line ? "is ours" : "is home's");
         if (rc && cells[i].line)
             ok(slice_is(line, cells[i].line), "its line");
     }
@@ -60,7 +61,8 @@ static void bodies_keep_their_line_numbers(void)
     struct plan p;
     struct err err = { "" };
 
-    ok(plan_peek(slice_text(cell), &line) == 1 && plan_parse(slice_text(cell), line, &p, &err) == 0, "the cell parses");
+    ok(plan_peek(slice_text(cell), &line) == 1 && plan_parse(slice_text(cell), line, &p, &err) == 0,
+       "the cell parses");
     is_text(p.body, "\n\n\n\nx = 1", "x = 1 is on line 5, as in the cell");
     plan_release(&p);
 }
@@ -95,7 +97,8 @@ static void tab_offers_what_fits(void)
     check("%tim|", NULL, 0);
     check("dist|", NULL, 0);
     check("%%distribute --me|", "[\"--merge\"]", 1);
-    check("%%distribute --n|\nx", "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\"]", 1);
+    check("%%distribute --n|\nx",
+          "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\"]", 1);
     check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge r|", "[\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge=p|", "[\"prefix\"]", 1);
@@ -111,7 +114,10 @@ static void tab_offers_what_fits(void)
     check("%%distribute -n 2\nxy|", NULL, 0);
     check("%distribute -n 2 tr|", NULL, 0);
     check("%distribute -n 2 train.py --|", NULL, 0);
-    check("%ranks |", "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]", 1);
+    check(
+        "%ranks |",
+        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]",
+        1);
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on ssh:h|\n1", "[]", 1);
@@ -127,13 +133,16 @@ static void offers_start_where_the_word_does(void)
     struct buf out = BUF_INIT;
     size_t start = 0;
 
-    is_int(plan_complete(slice_text("%%distribute --merge=p"), 22, 0, &out, &start), 1, "a value after = completes");
+    is_int(plan_complete(slice_text("%%distribute --merge=p"), 22, 0, &out, &start), 1,
+           "a value after = completes");
     is_int(start, 21, "from behind the =");
     buf_clear(&out);
-    is_int(plan_complete(slice_text("%%distribute -r 0,1"), 19, 3, &out, &start), 1, "a rank after a comma completes");
+    is_int(plan_complete(slice_text("%%distribute -r 0,1"), 19, 3, &out, &start), 1,
+           "a rank after a comma completes");
     is_int(start, 18, "from behind the comma");
     buf_clear(&out);
-    is_int(plan_complete(slice_text("%%distribute"), 99, 3, &out, &start), 0, "an offset beyond the cell is nowhere");
+    is_int(plan_complete(slice_text("%%distribute"), 99, 3, &out, &start), 0,
+           "an offset beyond the cell is nowhere");
     buf_release(&out);
 }
 

@@ -55,7 +55,8 @@ static void distances(void)
     is_int(suggest_distance("FOLD", "fold"), 0, "case does not count");
     is_int(suggest_distance("", "abc"), 3, "from nothing to a word");
     is_int(suggest_distance("abc", ""), 3, "and back");
-    ok(suggest_distance("a-word-that-is-longer-than-any-row-of-the-table", "b") <= SUGGEST_MAX, "long words are cut");
+    ok(suggest_distance("a-word-that-is-longer-than-any-row-of-the-table", "b") <= SUGGEST_MAX,
+       "long words are cut");
 }
 
 static void check_time(const char *text, int64_t ms)
@@ -102,7 +103,8 @@ static void tables_are_sound(void)
             if (!o->name)
                 continue;
             snprintf(word, sizeof word, "--%s", o->name);
-            ok(option_find(m, !(o->flags & OPTION_LINE), word, &attached) == o, "is found by its name");
+            ok(option_find(m, !(o->flags & OPTION_LINE), word, &attached) == o,
+               "is found by its name");
             if (o->excludes) {
                 snprintf(word, sizeof word, "--%s", o->excludes);
                 ok(option_find(m, true, word, &attached) != NULL, "what it excludes is there");

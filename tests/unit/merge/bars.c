@@ -65,7 +65,8 @@ static void the_start_of_a_line_belongs_to_its_bar(void)
     struct fixture f;
 
     fixture_init(&f, PLAN_PREFIX, 2);
-    ok(fixture_feed(&f, 0, 2, MERGE_WITHIN_LINE, "10%") == 0, "a first state comes without carriage return");
+    ok(fixture_feed(&f, 0, 2, MERGE_WITHIN_LINE, "10%") == 0,
+       "a first state comes without carriage return");
     fixture_bar(&f, 0, "\r20%");
     is_text(f.bars.p, "[0] 20%\n", "the next one takes its place");
     ok(fixture_feed(&f, 0, 2, MERGE_WITHIN_LINE, " more") == 0, "what goes on without one");
@@ -108,7 +109,8 @@ static void nested_bars_are_drawn_in_place(void)
             fixture_bar(&f, 1, i < 4 ? "\rinner\x1b[A" : "\r     \r\x1b[A");
             if (i < 4) {
                 fixture_wait(&f, 200);
-                is_text(f.bars.p, epoch ? "[1] outer 1\n[1] inner\n" : "[1] outer 0\n[1] inner\n", "both are drawn");
+                is_text(f.bars.p, epoch ? "[1] outer 1\n[1] inner\n" : "[1] outer 0\n[1] inner\n",
+                        "both are drawn");
             }
         }
     }
@@ -127,7 +129,8 @@ static void rows_above_nested_bars_are_lines(void)
 
     fixture_init(&f, PLAN_PREFIX, 2);
     fixture_bar(&f, 0, "\router 0\n\rinner\x1b[A");
-    ok(fixture_feed(&f, 0, 2, 0, "\rinner done\n") == 0, "the inner bar is left in the outer one's place");
+    ok(fixture_feed(&f, 0, 2, 0, "\rinner done\n") == 0,
+       "the inner bar is left in the outer one's place");
     fixture_bar(&f, 0, "\router 1");
     ok(fixture_feed(&f, 0, 2, 0, "\n\rinner again\x1b[A") == 0, "the next one");
     fixture_wait(&f, 200);
@@ -170,14 +173,19 @@ static void bars_with_positions_are_one_line_for_each_rank(void)
 
     fixture_init(&f, PLAN_FOLD, 4);
     for (unsigned state = 0; state < 3; state++) {
-        ok(fixture_feed(&f, 1, 2, 0, "\n") == 0 && fixture_feed(&f, 3, 2, 0, "\n\n\n") == 0, "down");
+        ok(fixture_feed(&f, 1, 2, 0, "\n") == 0 && fixture_feed(&f, 3, 2, 0, "\n\n\n") == 0,
+           "down");
         fixture_bar(&f, 1, state ? "\rone: 50%\x1b[A" : "\rone: 10%\x1b[A");
-        fixture_bar(&f, 3, state ? "\rthree: 50%\x1b[A\x1b[A\x1b[A" : "\rthree: 10%\x1b[A\x1b[A\x1b[A");
+        fixture_bar(&f, 3,
+                    state ? "\rthree: 50%\x1b[A\x1b[A\x1b[A" : "\rthree: 10%\x1b[A\x1b[A\x1b[A");
         fixture_wait(&f, 400);
-        is_text(f.bars.p, state ? "[1] one: 50%\n[3] three: 50%\n" : "[1] one: 10%\n[3] three: 10%\n", "a line for each");
+        is_text(f.bars.p,
+                state ? "[1] one: 50%\n[3] three: 50%\n" : "[1] one: 10%\n[3] three: 10%\n",
+                "a line for each");
     }
     is_text(f.got[1].p, "", "no empty lines");
-    ok(fixture_feed(&f, 1, 2, 0, "\rone: 100%\n") == 0, "tqdm leaves a bar that ended in the first row");
+    ok(fixture_feed(&f, 1, 2, 0, "\rone: 100%\n") == 0,
+       "tqdm leaves a bar that ended in the first row");
     fixture_wait(&f, 400);
     is_text(f.bars.p, "[1] one: 100%\n[3] three: 50%\n", "and it is the same bar");
     fixture_flush(&f);

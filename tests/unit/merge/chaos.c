@@ -1,4 +1,5 @@
-/* Memory may be out at any place: the call says so, and nothing leaks, crashes or stands half done. */
+/* Memory may be out at any place: the call says so, and nothing leaks, crashes or stands half
+ * done. */
 #include "tests/unit/chaos.h"
 #include "tests/unit/merge/fixture.h"
 
@@ -27,8 +28,8 @@ static bool scenario(struct fixture *f, struct err *err)
     bool failed = false;
 
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
-        failed |=
-            merge_lines(f->m, pieces[i].rank, pieces[i].stream, pieces[i].flags, slice_text(pieces[i].text), err) < 0;
+        failed |= merge_lines(f->m, pieces[i].rank, pieces[i].stream, pieces[i].flags,
+                              slice_text(pieces[i].text), err) < 0;
     f->now += 60 * NS_PER_MS;
     failed |= merge_tick(f->m, err) < 0;
     failed |= merge_rank_over(f->m, 2, err) < 0;
@@ -46,11 +47,12 @@ static bool merge_survives(enum plan_merge mode, long nth)
     bool failed;
 
     f.clock = (struct clock){ fixture_now, &f };
-    if (ranks_add_range(&world, 0, 2) < 0 || buf_reserve(&f.got[0], 4096) < 0 || buf_reserve(&f.got[1], 4096) < 0 ||
-        buf_reserve(&f.bars, 4096) < 0)
+    if (ranks_add_range(&world, 0, 2) < 0 || buf_reserve(&f.got[0], 4096) < 0 ||
+        buf_reserve(&f.got[1], 4096) < 0 || buf_reserve(&f.bars, 4096) < 0)
         abort();
     alloc_fail_at(nth);
-    f.m = merge_create(mode, &world, &f.clock, (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
+    f.m = merge_create(mode, &world, &f.clock,
+                       (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
     failed = !f.m || scenario(&f, &err);
     if (alloc_failed() && failed)
         ok(strstr(err.text, "out of memory") != NULL, "allocation %ld is missed in words", nth);

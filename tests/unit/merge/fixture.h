@@ -1,4 +1,5 @@
-/* fixture.h - a merge with a clock that the test sets, and everything that it put out as one text. */
+/* fixture.h - a merge with a clock that the test sets, and everything that it put out as one
+ * text. */
 #ifndef TESTS_UNIT_MERGE_FIXTURE_H
 #define TESTS_UNIT_MERGE_FIXTURE_H
 
@@ -53,9 +54,11 @@ static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigne
     f->clock = (struct clock){ fixture_now, f };
     if (ranks_add_range(&world, 0, n - 1) < 0)
         abort();
-    f->m = merge_create(mode, &world, &f->clock, (struct merge_out){ fixture_text, fixture_progress, f }, &err);
+    f->m = merge_create(mode, &world, &f->clock,
+                        (struct merge_out){ fixture_text, fixture_progress, f }, &err);
     ranks_release(&world);
-    if (!f->m || buf_add_text(&f->got[0], "") < 0 || buf_add_text(&f->got[1], "") < 0 || buf_add_text(&f->bars, "") < 0)
+    if (!f->m || buf_add_text(&f->got[0], "") < 0 || buf_add_text(&f->got[1], "") < 0 ||
+        buf_add_text(&f->bars, "") < 0)
         abort();
 }
 
@@ -67,7 +70,8 @@ static inline void fixture_release(struct fixture *f)
     buf_release(&f->bars);
 }
 
-static inline int fixture_feed(struct fixture *f, unsigned rank, unsigned stream, unsigned flags, const char *text)
+static inline int fixture_feed(struct fixture *f, unsigned rank, unsigned stream, unsigned flags,
+                               const char *text)
 {
     struct err err = { "" };
 
@@ -76,7 +80,8 @@ static inline int fixture_feed(struct fixture *f, unsigned rank, unsigned stream
 
 static inline void fixture_print(struct fixture *f, unsigned rank, const char *text)
 {
-    if (fixture_feed(f, rank, 1, text[0] && text[strlen(text) - 1] == '\n' ? 0 : MERGE_WITHIN_LINE, text) < 0)
+    if (fixture_feed(f, rank, 1, text[0] && text[strlen(text) - 1] == '\n' ? 0 : MERGE_WITHIN_LINE,
+                     text) < 0)
         ok(false, "rank %u prints", rank);
 }
 

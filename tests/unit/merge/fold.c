@@ -41,7 +41,8 @@ static void order_within_a_rank_is_kept(void)
     fixture_print(&f, 0, "a\nb\n");
     fixture_print(&f, 1, "b\na\n");
     fixture_flush(&f);
-    fixture_is(&f, "[0] a\n[0-1] b\n[1] a\n", "a line joins no twin that stands before the rank's last one");
+    fixture_is(&f, "[0] a\n[0-1] b\n[1] a\n",
+               "a line joins no twin that stands before the rank's last one");
     fixture_print(&f, 0, "x\nx\nx\n");
     fixture_print(&f, 1, "x\nx\n");
     fixture_flush(&f);
@@ -73,7 +74,8 @@ static void the_living_are_waited_for(void)
     fixture_print(&f, 2, "late\n");
     fixture_wait(&f, 100);
     fixture_is(&f, "[2] late\n", "what it still prints is shown");
-    ok(merge_rank_over(f.m, 0, &err) == 0 && merge_rank_over(f.m, 1, &err) == 0 && merge_rank_over(f.m, 1, &err) == 0,
+    ok(merge_rank_over(f.m, 0, &err) == 0 && merge_rank_over(f.m, 1, &err) == 0 &&
+           merge_rank_over(f.m, 1, &err) == 0,
        "all are over, one twice");
     fixture_print(&f, 0, "b\n");
     fixture_is(&f, "[0] b\n", "then nothing waits");
@@ -94,7 +96,8 @@ static void runs_of_one_rank_stay_together(void)
             fixture_wait(&f, 1);
         }
     fixture_wait(&f, 100);
-    fixture_is(&f, "[0] a0\n[0] a1\n[0] a2\n[1] b0\n[1] b1\n[1] b2\n", "lines that came line by line are grouped");
+    fixture_is(&f, "[0] a0\n[0] a1\n[0] a2\n[1] b0\n[1] b1\n[1] b2\n",
+               "lines that came line by line are grouped");
     fixture_release(&f);
 }
 
@@ -110,7 +113,8 @@ static void tracebacks_differ_in_one_line(void)
         fixture_print(&f, r, text);
     }
     fixture_wait(&f, 100);
-    fixture_is(&f, "[0-1] Traceback\n[0-1]   at x\n[0] rank 0\n[1] rank 1\n", "what is equal is shown once");
+    fixture_is(&f, "[0-1] Traceback\n[0-1]   at x\n[0] rank 0\n[1] rank 1\n",
+               "what is equal is shown once");
     fixture_release(&f);
 }
 
@@ -124,7 +128,8 @@ static void equal_lines_meet_behind_different_ones(void)
     fixture_print(&f, 0, "loss 0.3\nepoch 1\n");
     fixture_wait(&f, 40);
     fixture_print(&f, 1, "loss 0.4\nepoch 1\n");
-    fixture_is(&f, "[2] loss 0.2\n[0] loss 0.3\n[1] loss 0.4\n[0-2] epoch 1\n", "what follows on different lines folds, too");
+    fixture_is(&f, "[2] loss 0.2\n[0] loss 0.3\n[1] loss 0.4\n[0-2] epoch 1\n",
+               "what follows on different lines folds, too");
     fixture_print(&f, 0, "a\nx\n");
     fixture_wait(&f, 60);
     fixture_print(&f, 1, "b\nx\n");
@@ -155,14 +160,16 @@ static void memory_is_bounded(void)
 
     fixture_init(&f, PLAN_FOLD, 2);
     for (k = 0; k < 100000; k++) {
-        snprintf(line, sizeof line, "line %u of the one rank that prints, and nobody else does\n", k);
+        snprintf(line, sizeof line, "line %u of the one rank that prints, and nobody else does\n",
+                 k);
         fixture_print(&f, 0, line);
         if (merge_waiting(f.m) > most)
             most = merge_waiting(f.m);
     }
     ok(most <= (size_t)4 << 20, "at most 4 MiB wait (%zu)", most);
     fixture_flush(&f);
-    ok(strstr(f.got[0].p, "[0] line 0 of") == f.got[0].p && strstr(f.got[0].p, "line 99999 of"), "from first to last");
+    ok(strstr(f.got[0].p, "[0] line 0 of") == f.got[0].p && strstr(f.got[0].p, "line 99999 of"),
+       "from first to last");
     fixture_release(&f);
 }
 
@@ -208,7 +215,8 @@ static void what_out_says_is_handed_through(void)
     f.rc = -1;
     is_int(merge_lines(f.m, 1, 1, 0, slice_text("a\n"), &err), -1, "a failing out fails the call");
     is_text(err.text, "", "and has the words for it");
-    is_int(merge_lines(f.m, 999, 1, 0, slice_text("a\n"), &err), -1, "a rank that can't be is refused");
+    is_int(merge_lines(f.m, 999, 1, 0, slice_text("a\n"), &err), -1,
+           "a rank that can't be is refused");
     ok(strstr(err.text, "rank 999") != NULL, "by name: %s", err.text);
     fixture_release(&f);
 }

@@ -3,9 +3,9 @@
 #include "kernel/merge/screen.h"
 #include "tests/unit/merge/fixture.h"
 
-#define TOP "┏━━━┓\n"
+#define TOP       "┏━━━┓\n"
 #define ROW(text) "\x1b[1m│\x1b[0m " text " │\n"
-#define END "└───┘\n"
+#define END       "└───┘\n"
 
 static void equal_tables_are_one(void)
 {
@@ -14,7 +14,8 @@ static void equal_tables_are_one(void)
     fixture_init(&f, PLAN_FOLD, 3);
     for (unsigned r = 0; r < 3; r++)
         fixture_print(&f, r, "a\n" TOP ROW("x") END "b\n");
-    fixture_is(&f, "[0-2] a\n[0-2] ┏━━━┓\n[0-2] \x1b[1m│\x1b[0m x │\n[0-2] └───┘\n[0-2] b\n", "each row has the label");
+    fixture_is(&f, "[0-2] a\n[0-2] ┏━━━┓\n[0-2] \x1b[1m│\x1b[0m x │\n[0-2] └───┘\n[0-2] b\n",
+               "each row has the label");
     is_int(merge_waiting(f.m), 0, "and nothing waits");
     fixture_release(&f);
 }
@@ -27,7 +28,8 @@ static void unlike_tables_are_whole(void)
     fixture_print(&f, 0, "title\n" TOP "│ 0 │\n" END);
     fixture_print(&f, 1, "title\n" TOP "│ 1 │\n" END);
     fixture_wait(&f, 120);
-    fixture_is(&f, "[0-1] title\n[0] ┏━━━┓\n[0] │ 0 │\n[0] └───┘\n[1] ┏━━━┓\n[1] │ 1 │\n[1] └───┘\n",
+    fixture_is(&f,
+               "[0-1] title\n[0] ┏━━━┓\n[0] │ 0 │\n[0] └───┘\n[1] ┏━━━┓\n[1] │ 1 │\n[1] └───┘\n",
                "no row is folded into another's");
     fixture_print(&f, 0, "+---+\n| 0 |\n+---+\nend\n");
     fixture_print(&f, 1, "+---+\n| 1 |\n+---+\nend\n");
@@ -121,7 +123,8 @@ static void rows(void)
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         is_int(frame_row(slice_text(all[i].text), false), all[i].alone, "row %zu", i);
-        is_int(frame_row(slice_text(all[i].text), true), all[i].within, "row %zu, within a frame", i);
+        is_int(frame_row(slice_text(all[i].text), true), all[i].within, "row %zu, within a frame",
+               i);
     }
 }
 

@@ -62,12 +62,13 @@ static void a_lone_rank_that_is_not_0(void)
     f.clock = (struct clock){ fixture_now, &f };
     if (ranks_add(&world, 5) < 0)
         abort();
-    f.m = merge_create(PLAN_RANK0, &world, &f.clock, (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
+    f.m = merge_create(PLAN_RANK0, &world, &f.clock,
+                       (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
     fixture_print(&f, 5, "a\n");
     fixture_is(&f, "a\n", "rank 5 alone is shown with --merge rank0, too");
     ranks_clear(&world);
-    ok(!merge_create(PLAN_FOLD, &world, &f.clock, (struct merge_out){ 0 }, &err) && err.text[0], "no ranks: %s",
-       err.text);
+    ok(!merge_create(PLAN_FOLD, &world, &f.clock, (struct merge_out){ 0 }, &err) && err.text[0],
+       "no ranks: %s", err.text);
     ranks_release(&world);
     fixture_release(&f);
 }
@@ -80,7 +81,8 @@ static void pieces_of_a_line_become_whole(void)
     fixture_print(&f, 0, "hel");
     fixture_print(&f, 1, "hello\n");
     fixture_print(&f, 0, "lo\n");
-    fixture_is(&f, "[0-1] hello\n", "a line in pieces folds like any other when its end comes soon");
+    fixture_is(&f, "[0-1] hello\n",
+               "a line in pieces folds like any other when its end comes soon");
     fixture_release(&f);
 }
 
@@ -96,7 +98,8 @@ static void an_unfinished_line_is_shown_and_goes_on(void)
     fixture_print(&f, 0, " ...");
     fixture_is(&f, " ...", "and goes on without a second label");
     fixture_print(&f, 1, "mine\n");
-    fixture_is(&f, "\n[1] mine\n", "another rank's line breaks it, instead of standing in its middle");
+    fixture_is(&f, "\n[1] mine\n",
+               "another rank's line breaks it, instead of standing in its middle");
     fixture_print(&f, 0, " done\n");
     fixture_is(&f, "[0]  done\n", "its rest is labelled again");
     fixture_release(&f);
@@ -150,7 +153,8 @@ static void a_long_line_holds_others_back(void)
     fixture_print(&f, 0, "\n");
     n = strlen("[0] ") + 200000 + 1;
     is_int(f.got[0].n, n + strlen("[1] mine\n"), "two pieces and a line are shown");
-    ok(!strcmp(f.got[0].p + n, "[1] mine\n") && f.got[0].p[n - 1] == '\n', "the other rank's line behind the long one");
+    ok(!strcmp(f.got[0].p + n, "[1] mine\n") && f.got[0].p[n - 1] == '\n',
+       "the other rank's line behind the long one");
     buf_clear(&f.got[0]);
     fixture_print(&f, 0, piece);
     fixture_print(&f, 1, "mine\n");
@@ -191,7 +195,8 @@ static void a_rank_is_flushed_before_its_display(void)
     fixture_print(&f, 0, "a\nb");
     fixture_print(&f, 1, "c\n");
     ok(merge_flush_rank(f.m, 0, &err) == 0, "rank 0 is flushed");
-    fixture_is(&f, "[0] a\n[0] b\n[1] c\n", "with the line that has no end yet, and with what stands before it");
+    fixture_is(&f, "[0] a\n[0] b\n[1] c\n",
+               "with the line that has no end yet, and with what stands before it");
     fixture_print(&f, 1, "d\n");
     ok(merge_flush_rank(f.m, 0, &err) == 0, "again, with nothing of it waiting");
     fixture_is(&f, "", "others' lines go on waiting for their twins");

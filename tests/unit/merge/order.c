@@ -1,5 +1,5 @@
-/* Whatever the schedule: nothing is lost, nothing is torn, and every rank's text keeps its order. Schedules come from a
- * small generator, so that each run tries the same. */
+/* Whatever the schedule: nothing is lost, nothing is torn, and every rank's text keeps its order.
+ * Schedules come from a small generator, so that each run tries the same. */
 #include "tests/unit/merge/fixture.h"
 
 #define RANKS 5u
@@ -27,7 +27,8 @@ static void add(struct buf *b, const char *p, size_t n)
 static void some_text(struct world *w, struct buf *out)
 {
     static const char *const words[] = {
-        "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x", "┌", "│", "└"
+        "epoch", "loss \xc3\xa4", "\xe2\x82\xac", "", "\xf0\x9f\x98\x80", "]", "[1] x", "┌", "│",
+        "└"
     };
 
     for (uint32_t k = next(w, 4); k > 0; k--) {

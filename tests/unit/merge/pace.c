@@ -118,7 +118,8 @@ static void streams_stay_apart_and_in_order(void)
         add(&s, 1, "o\n");
     }
     wait_ms(&s, 100);
-    is_text(s.order.p, "1212121", "many quick changes cost a few messages, the first ones in order");
+    is_text(s.order.p, "1212121",
+            "many quick changes cost a few messages, the first ones in order");
     is_int(s.got[0].n + s.got[1].n, 201, "nothing is lost");
     sink_release(&s);
 }
@@ -177,7 +178,8 @@ static void no_more_than_20_a_second(void)
     is_int(pace_waiting(s.p), 0, "in the end all has left");
     ok(s.got[0].n + s.got[1].n == fed, "and arrived");
     ok(most_in_a_second(&s) <= 20, "at most 20 in any second (%u)", most_in_a_second(&s));
-    ok(s.largest < MIB && s.largest > MIB / 2, "messages are large, but not over 1 MiB (%zu)", s.largest);
+    ok(s.largest < MIB && s.largest > MIB / 2, "messages are large, but not over 1 MiB (%zu)",
+       s.largest);
     buf_release(&block);
     sink_release(&s);
 }
@@ -196,7 +198,8 @@ static void the_end_of_a_busy_cell_keeps_to_the_rate(void)
     for (unsigned change = 0; change < 6; change++)
         add(&s, 1 + change % 2, "line\n");
     ok(pace_flush(s.p, &err) == 0, "the end of it is flushed");
-    ok(most_in_a_second(&s) <= 22, "what waits at the end are two messages more, not one for each change: %u",
+    ok(most_in_a_second(&s) <= 22,
+       "what waits at the end are two messages more, not one for each change: %u",
        most_in_a_second(&s));
     is_int(s.got[0].n, 41 * 3 * 5, "nothing is lost");
     is_int(s.got[1].n, 41 * 3 * 5, "of either stream");
@@ -215,7 +218,8 @@ static void cuts_are_at_characters(void)
         if (buf_add_text(&block, "\xe2\x82\xac\x01") < 0) /* \u0001 in JSON: six bytes */
             abort();
     ok(pace_add(s.p, 1, buf_slice(&block), &err) == 0, "3 MiB without a newline are taken");
-    ok(s.sends > 1 && s.largest * 9 / 4 <= MIB, "what JSON makes longer is cut earlier (%zu)", s.largest);
+    ok(s.sends > 1 && s.largest * 9 / 4 <= MIB, "what JSON makes longer is cut earlier (%zu)",
+       s.largest);
     ok(pace_flush(s.p, &err) == 0, "the rest is flushed");
     whole = s.got[0].n == block.n && memcmp(s.got[0].p, block.p, block.n) == 0;
     ok(whole, "nothing is lost or replaced");
@@ -252,7 +256,8 @@ static void a_flush_ignores_the_gap(void)
     add(&s, 1, "a");
     add(&s, 2, "b");
     add(&s, 1, "c");
-    ok(pace_flush(s.p, &err) == 0 && pace_flush(s.p, &err) == 0, "a flush, and one with nothing to do");
+    ok(pace_flush(s.p, &err) == 0 && pace_flush(s.p, &err) == 0,
+       "a flush, and one with nothing to do");
     is_text(s.order.p, "121", "in the order in which text came");
     s.rc = -1;
     wait_ms(&s, 100);

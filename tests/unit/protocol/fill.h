@@ -8,7 +8,9 @@ static struct slice fill_items[3] = { { "one", 3 }, { "", 0 }, { "\xff\x00z", 3 
 
 static inline struct span span_filled(const struct span_info *info)
 {
-    struct span m = { .kind = info->kind, .worker = 7, .cell = 0x0102030405060708, .blob = 9, .blob_size = 10 };
+    struct span m = {
+        .kind = info->kind, .worker = 7, .cell = 0x0102030405060708, .blob = 9, .blob_size = 10
+    };
 
     for (unsigned i = 0; i < info->n; i++) {
         if (info->field[i].type == SPAN_U64)
@@ -23,7 +25,8 @@ static inline struct span span_filled(const struct span_info *info)
     return m;
 }
 
-static inline bool value_equal(enum span_type type, const union span_value *a, const union span_value *b)
+static inline bool value_equal(enum span_type type, const union span_value *a,
+                               const union span_value *b)
 {
     if (type == SPAN_U64)
         return a->u64 == b->u64;
@@ -41,8 +44,8 @@ static inline bool span_equal(const struct span *a, const struct span *b)
 {
     const struct span_info *info = span_info((unsigned)a->kind);
 
-    if (a->kind != b->kind || a->worker != b->worker || a->cell != b->cell || a->blob != b->blob
-        || a->blob_size != b->blob_size)
+    if (a->kind != b->kind || a->worker != b->worker || a->cell != b->cell || a->blob != b->blob ||
+        a->blob_size != b->blob_size)
         return false;
     for (unsigned i = 0; i < info->n; i++)
         if (!value_equal(info->field[i].type, &a->v[i], &b->v[i]))

@@ -1,4 +1,5 @@
-/* jupyter.c - Jupyter's frames: who is refused, and that nothing is parsed before it was verified. */
+/* jupyter.c - Jupyter's frames: who is refused, and that nothing is parsed before it was
+ * verified. */
 #include "protocol/jupyter.h"
 
 #include <stdio.h>
@@ -8,11 +9,12 @@
 #include "tests/unit/tap.h"
 
 #define KEY "a0436f6c-1916-498b-8eb9-e81ab9368e84"
-#define HEADER                                                                                                         \
-    "{\"msg_id\":\"m-1\",\"msg_type\":\"kernel_info_request\",\"session\":\"s\",\"username\":\"u\","                 \
+#define HEADER                                                                                       \
+    "{\"msg_id\":\"m-1\",\"msg_type\":\"kernel_info_request\",\"session\":\"s\",\"username\":\"u\"," \
     "\"date\":\"2026-01-02T03:04:05.678901Z\",\"version\":\"5.4\"}"
-#define SIGNATURE "8499602287770ccb28c9bbb37656f708eaab1f8527ec1947703011c227d990aa" /* by Python's hmac */
-#define FRAMES 8
+/* by Python's hmac */
+#define SIGNATURE "8499602287770ccb28c9bbb37656f708eaab1f8527ec1947703011c227d990aa"
+#define FRAMES    8
 
 static struct jupyter_session session_of(const char *key)
 {
@@ -27,7 +29,9 @@ static struct jupyter_session session_of(const char *key)
 /* client, delimiter, signature, four parts, one buffer */
 static void good_frames(struct slice frame[FRAMES])
 {
-    static const char *const text[FRAMES] = { "client", JUPYTER_DELIMITER, SIGNATURE, HEADER, "{}", "{}", "{}", "buf" };
+    static const char *const text[FRAMES] = {
+        "client", JUPYTER_DELIMITER, SIGNATURE, HEADER, "{}", "{}", "{}", "buf"
+    };
 
     for (size_t i = 0; i < FRAMES; i++)
         frame[i] = slice_text(text[i]);
@@ -46,8 +50,8 @@ static enum jupyter_fault fault_with(const char *key, const struct slice *frame,
     return fault;
 }
 
-static void signed_by_us(struct jupyter_session *s, const char *header, const char *content, struct slice frame[6],
-                         char signature[HMAC_TEXT_SIZE])
+static void signed_by_us(struct jupyter_session *s, const char *header, const char *content,
+                         struct slice frame[6], char signature[HMAC_TEXT_SIZE])
 {
     frame[0] = slice_text(JUPYTER_DELIMITER);
     frame[2] = slice_text(header);
@@ -75,13 +79,17 @@ static void a_good_message_is_read(void)
     struct slice frame[FRAMES];
 
     good_frames(frame);
-    is_int(jupyter_decode(&s, frame, FRAMES, &m), JUPYTER_FINE, "a message signed by Python's hmac is accepted");
+    is_int(jupyter_decode(&s, frame, FRAMES, &m), JUPYTER_FINE,
+           "a message signed by Python's hmac is accepted");
     is_text(m.type, "kernel_info_request", "its type is read");
     is_text(m.id, "m-1", "its id is read");
-    ok(m.identities == 1 && slice_is(m.identity[0], "client"), "what stands before the delimiter leads back");
-    ok(m.buffers == 1 && slice_is(m.buffer[0], "buf"), "what stands behind the content are buffers");
+    ok(m.identities == 1 && slice_is(m.identity[0], "client"),
+       "what stands before the delimiter leads back");
+    ok(m.buffers == 1 && slice_is(m.buffer[0], "buf"),
+       "what stands behind the content are buffers");
     jupyter_message_release(&m);
-    is_int(jupyter_decode(&s, frame, FRAMES, &m), JUPYTER_REPLAYED, "the same signature a second time is refused");
+    is_int(jupyter_decode(&s, frame, FRAMES, &m), JUPYTER_REPLAYED,
+           "the same signature a second time is refused");
     jupyter_session_release(&s);
 }
 
@@ -92,7 +100,8 @@ static void changed_frames_are_refused(void)
     for (size_t i = 3; i < 7; i++) {
         good_frames(frame);
         frame[i] = slice_text("{ }");
-        is_int(fault_with(KEY, frame, FRAMES), JUPYTER_FORGED, "a change in frame %zu is a wrong signature", i);
+        is_int(fault_with(KEY, frame, FRAMES), JUPYTER_FORGED,
+               "a change in frame %zu is a wrong signature", i);
     }
     good_frames(frame);
     frame[2] = slice_text("8499602287770CCB28c9bbb37656f708eaab1f8527ec1947703011c227d990aa");
@@ -103,7 +112,8 @@ static void changed_frames_are_refused(void)
     is_int(fault_with(KEY, frame, FRAMES), JUPYTER_UNSIGNED, "no signature is refused");
     is_int(fault_with("another key", frame, FRAMES), JUPYTER_UNSIGNED, "also with another key");
     good_frames(frame);
-    is_int(fault_with("another key", frame, FRAMES), JUPYTER_FORGED, "another key's signature is wrong");
+    is_int(fault_with("another key", frame, FRAMES), JUPYTER_FORGED,
+           "another key's signature is wrong");
     is_int(fault_with("", frame, FRAMES), JUPYTER_FINE, "with an empty key nothing is checked");
     frame[2] = slice_text("");
     is_int(fault_with("", frame, FRAMES), JUPYTER_FINE, "with an empty key nothing need be signed");
@@ -142,7 +152,8 @@ static void masses_are_refused(void)
         abort();
     for (size_t i = 0; i <= JUPYTER_FRAMES_MAX; i++)
         many[i] = slice_text("x");
-    is_int(fault_with(KEY, many, JUPYTER_FRAMES_MAX + 1), JUPYTER_TOO_MANY, "too many frames are refused");
+    is_int(fault_with(KEY, many, JUPYTER_FRAMES_MAX + 1), JUPYTER_TOO_MANY,
+           "too many frames are refused");
     memset(large, ' ', JUPYTER_HEADER_MAX + 1);
     good_frames(frame);
     frame[3] = slice_of(large, JUPYTER_HEADER_MAX + 1);
@@ -167,19 +178,26 @@ static void json_is_checked_once_verified(void)
     if (rc < 0)
         abort();
     is_int(fault_of_content(HEADER, "{\"code\":\"1\"}"), JUPYTER_FINE, "an object is accepted");
-    is_int(fault_of_content(HEADER, deep.p), JUPYTER_NOT_JSON, "a hundred thousand brackets are refused");
-    is_int(fault_of_content(HEADER, "{\"a\":\"[[[[ \\\" [[[\"}"), JUPYTER_FINE, "brackets in texts are no depth");
+    is_int(fault_of_content(HEADER, deep.p), JUPYTER_NOT_JSON,
+           "a hundred thousand brackets are refused");
+    is_int(fault_of_content(HEADER, "{\"a\":\"[[[[ \\\" [[[\"}"), JUPYTER_FINE,
+           "brackets in texts are no depth");
     is_int(fault_of_content(HEADER, "[]"), JUPYTER_NOT_JSON, "an array is no content");
     is_int(fault_of_content(HEADER, ""), JUPYTER_NOT_JSON, "nothing is no content");
-    is_int(fault_of_content(HEADER, "{} {}"), JUPYTER_NOT_JSON, "what follows the object is refused");
-    is_int(fault_of_content(HEADER, "{\"a\":\"\xff\"}"), JUPYTER_NOT_JSON, "what is not UTF-8 is refused");
+    is_int(fault_of_content(HEADER, "{} {}"), JUPYTER_NOT_JSON,
+           "what follows the object is refused");
+    is_int(fault_of_content(HEADER, "{\"a\":\"\xff\"}"), JUPYTER_NOT_JSON,
+           "what is not UTF-8 is refused");
     is_int(fault_of_content(HEADER, "{\"a\":\"\\u0000\"}"), JUPYTER_FINE, "code may hold a NUL");
-    is_int(fault_of_content(HEADER, "{\"a\":100000000000000000000}"), JUPYTER_FINE, "JavaScript's large numbers are read");
+    is_int(fault_of_content(HEADER, "{\"a\":100000000000000000000}"), JUPYTER_FINE,
+           "JavaScript's large numbers are read");
     is_int(fault_of_content("{}", "{}"), JUPYTER_NO_HEADER, "a header without a type is refused");
-    is_int(fault_of_content("{\"msg_type\":\"a\"}", "{}"), JUPYTER_NO_HEADER, "a header without an id is refused");
-    is_int(fault_of_content("{\"msg_type\":1,\"msg_id\":\"a\"}", "{}"), JUPYTER_NO_HEADER, "a type is a text");
-    is_int(fault_of_content("{\"msg_type\":\"a\\u0000b\",\"msg_id\":\"a\"}", "{}"), JUPYTER_NO_HEADER,
-           "a type with a NUL is refused");
+    is_int(fault_of_content("{\"msg_type\":\"a\"}", "{}"), JUPYTER_NO_HEADER,
+           "a header without an id is refused");
+    is_int(fault_of_content("{\"msg_type\":1,\"msg_id\":\"a\"}", "{}"), JUPYTER_NO_HEADER,
+           "a type is a text");
+    is_int(fault_of_content("{\"msg_type\":\"a\\u0000b\",\"msg_id\":\"a\"}", "{}"),
+           JUPYTER_NO_HEADER, "a type with a NUL is refused");
     buf_release(&deep);
 }
 
@@ -192,18 +210,24 @@ static void what_is_written_can_be_read(void)
     char first[256];
 
     is_int(jupyter_encode(&s, "stream", "2026-01-02T03:04:05Z", slice_text(""), slice_text(""),
-                          slice_text("{\"name\":\"stdout\",\"text\":\"a\"}"), out, &err), 0, "a message is written");
-    ok(slice_is(out[JUPYTER_OUT_PARENT], "{}"), "without a parent, parent_header is {}, never null");
+                          slice_text("{\"name\":\"stdout\",\"text\":\"a\"}"), out, &err),
+           0, "a message is written");
+    ok(slice_is(out[JUPYTER_OUT_PARENT], "{}"),
+       "without a parent, parent_header is {}, never null");
     ok(slice_is(out[JUPYTER_OUT_METADATA], "{}"), "without metadata it is {}");
-    is_int(jupyter_decode(&reader, out, JUPYTER_OUT_FRAMES, &m), JUPYTER_FINE, "its reader accepts it");
+    is_int(jupyter_decode(&reader, out, JUPYTER_OUT_FRAMES, &m), JUPYTER_FINE,
+           "its reader accepts it");
     is_text(m.type, "stream", "with its type");
-    is_text(json_string_value(json_object_get(m.header, "version")), JUPYTER_VERSION, "and the protocol's version");
-    is_text(json_string_value(json_object_get(m.header, "username")), "us\"er", "and the user's name, quoted");
+    is_text(json_string_value(json_object_get(m.header, "version")), JUPYTER_VERSION,
+            "and the protocol's version");
+    is_text(json_string_value(json_object_get(m.header, "username")), "us\"er",
+            "and the user's name, quoted");
     snprintf(first, sizeof first, "%s", m.id);
     jupyter_message_release(&m);
 
-    is_int(jupyter_encode(&s, "a\"b\\\n", "2026-01-02T03:04:05Z", slice_text(HEADER), slice_text("{\"m\":1}"),
-                          slice_text("{}"), out, &err), 0, "a type of any text is written");
+    is_int(jupyter_encode(&s, "a\"b\\\n", "2026-01-02T03:04:05Z", slice_text(HEADER),
+                          slice_text("{\"m\":1}"), slice_text("{}"), out, &err),
+           0, "a type of any text is written");
     is_int(jupyter_decode(&reader, out, JUPYTER_OUT_FRAMES, &m), JUPYTER_FINE, "and can be read");
     is_text(m.type, "a\"b\\\n", "as it was");
     ok(strcmp(m.id, first) != 0, "no two messages have one id");
@@ -215,14 +239,16 @@ static void what_is_written_can_be_read(void)
 
 static void signatures_are_those_of_the_standard(void)
 {
-    struct slice part[3] = { slice_text("what do ya "), slice_text("want "), slice_text("for nothing?") };
+    struct slice part[3] = { slice_text("what do ya "), slice_text("want "),
+                             slice_text("for nothing?") };
     char text[HMAC_TEXT_SIZE], key[101], c[201];
     struct hmac h;
     struct err err = { "" };
 
     is_int(hmac_init(&h, slice_text("Jefe"), &err), 0, "a short key is taken");
     hmac_sign(&h, part, 3, text);
-    is_text(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", "RFC 4231, test case 2, in three parts");
+    is_text(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            "RFC 4231, test case 2, in three parts");
     hmac_release(&h);
 
     memset(key, 'k', 100);
@@ -232,7 +258,8 @@ static void signatures_are_those_of_the_standard(void)
     part[1] = slice_text(c);
     is_int(hmac_init(&h, slice_text(key), &err), 0, "a key longer than a block is taken");
     hmac_sign(&h, part, 2, text);
-    is_text(text, "fc2d48b82a4bfb5d00c04496a3cca5c024f4fcd73ed0c6fed97ba80c87a03bd6", "as Python signs with it");
+    is_text(text, "fc2d48b82a4bfb5d00c04496a3cca5c024f4fcd73ed0c6fed97ba80c87a03bd6",
+            "as Python signs with it");
     hmac_release(&h);
 }
 
@@ -276,7 +303,8 @@ static void failing_allocations_leave_nothing(void)
         if (fault == JUPYTER_FINE)
             jupyter_message_release(&m);
         else
-            refused = refused && (fault == JUPYTER_NO_MEMORY || fault == JUPYTER_NOT_JSON || fault == JUPYTER_NO_HEADER);
+            refused = refused && (fault == JUPYTER_NO_MEMORY || fault == JUPYTER_NOT_JSON ||
+                                  fault == JUPYTER_NO_HEADER);
         jupyter_session_release(&s);
         if (!struck)
             break;

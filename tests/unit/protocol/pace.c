@@ -6,7 +6,8 @@
 #define MIB ((uint64_t)SPAN_CHUNK_MAX)
 #define MS  UINT64_C(1000000)
 
-/* Sends what may be sent, and answers it chunk by chunk, each `each_ns` after the one before, for `chunks` of them. */
+/* Sends what may be sent, and answers it chunk by chunk, each `each_ns` after the one before, for
+ * `chunks` of them. */
 static void go(struct pace *p, uint64_t *now_ns, uint64_t each_ns, unsigned chunks)
 {
     while (chunks-- > 0) {
@@ -48,7 +49,8 @@ static void a_slow_way(void)
     go(&p, &now, 840 * MS, 20);
     is_int(p.window, MIB, "never less");
     go(&p, &now, 84 * MS, 40);
-    ok(p.window >= 2 * MIB && p.window <= 4 * MIB, "a hundred, as many as they carry in half a second");
+    ok(p.window >= 2 * MIB && p.window <= 4 * MIB,
+       "a hundred, as many as they carry in half a second");
     go(&p, &now, 8 * MS, 40);
     is_int(p.window, SPAN_CHUNK_WINDOW, "and when it is quick again, all");
     go(&p, &now, 3000 * MS, 1);

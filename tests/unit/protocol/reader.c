@@ -17,14 +17,16 @@ static void what_is_written_is_read(void)
     writer_u64(&w, 0xfedcba9876543210);
     writer_bytes(&w, slice_text("end"));
     ok(writer_end(&w) == 0 && b.n == 18, "numbers and bytes take what they need");
-    ok(memcmp(b.p, "\x12\x56\x34\xde\xbc\x9a\x78\x10\x32\x54\x76\x98\xba\xdc\xfe", 15) == 0, "the lowest byte comes first");
+    ok(memcmp(b.p, "\x12\x56\x34\xde\xbc\x9a\x78\x10\x32\x54\x76\x98\xba\xdc\xfe", 15) == 0,
+       "the lowest byte comes first");
     r = reader_of(b.p, b.n);
     is_int(reader_u8(&r), 0x12, "a byte");
     is_int(reader_u16(&r), 0x3456, "two");
     is_int(reader_u32(&r), 0x789abcde, "four");
     ok(reader_u64(&r) == 0xfedcba9876543210, "eight");
     is_int(reader_left(&r), 3, "three are left");
-    ok(slice_is(reader_take(&r, 3), "end") && !r.bad && reader_left(&r) == 0, "and are what they were");
+    ok(slice_is(reader_take(&r, 3), "end") && !r.bad && reader_left(&r) == 0,
+       "and are what they were");
     buf_release(&b);
 }
 
@@ -34,7 +36,8 @@ static void reading_too_far_gives_nothing_ever_after(void)
     struct reader none = reader_of(NULL, 0);
 
     ok(reader_u32(&r) == 0 && r.bad, "a number that is not all there is zero");
-    ok(reader_u8(&r) == 0 && reader_left(&r) == 0 && reader_take(&r, 1).n == 0, "nothing is read after that");
+    ok(reader_u8(&r) == 0 && reader_left(&r) == 0 && reader_take(&r, 1).n == 0,
+       "nothing is read after that");
     ok(reader_take(&none, 0).n == 0 && !none.bad, "nothing can be read from nothing");
     r = reader_of("\x01", 1);
     ok(reader_take(&r, SIZE_MAX).n == 0 && r.bad, "a size that would wrap is too far");

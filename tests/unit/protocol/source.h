@@ -45,7 +45,8 @@ static inline int hex_digit(int c)
     return isdigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Bytes of a text of hexadecimal pairs, blanks, and comments from # to the end of the line. -1: it is something else. */
+/* Bytes of a text of hexadecimal pairs, blanks, and comments from # to the end of the line. -1: it
+ * is something else. */
 static inline int hex_read(const char *text, struct buf *out)
 {
     while (*text) {

@@ -1,4 +1,5 @@
-/* Tests of protocol/span.h: what is well-formed comes through unchanged, all else is refused and leaves nothing behind. */
+/* Tests of protocol/span.h: what is well-formed comes through unchanged, all else is refused and
+ * leaves nothing behind. */
 #include "protocol/span.h"
 
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static void every_kind_comes_through(void)
 
         if (!ok(span_encode(&m, &b, &err) == 0, "%s is encoded (%s)", info->name, err.text))
             continue;
-        if (ok(span_decode(&back, b.p, b.n, &err) == 0, "%s is decoded (%s)", info->name, err.text)) {
+        if (ok(span_decode(&back, b.p, b.n, &err) == 0, "%s is decoded (%s)", info->name,
+               err.text)) {
             ok(span_equal(&m, &back), "%s is what it was", info->name);
             span_release(&back);
         }
@@ -79,7 +81,8 @@ static void every_prefix_and_every_surplus_is_refused(void)
 
             good = !decodes(b.p, n, &why) && why.text[0];
         }
-        good = good && buf_add(&b, "\0", 1) == 0 && !decodes(b.p, b.n, &err) && strstr(err.text, "1 bytes too many");
+        good = good && buf_add(&b, "\0", 1) == 0 && !decodes(b.p, b.n, &err) &&
+               strstr(err.text, "1 bytes too many");
         ok(good, "%s: no part of it is a message, nor is it with a byte more", info->name);
         buf_release(&b);
     }
@@ -107,7 +110,8 @@ static void any_byte_may_be_anything(void)
         }
         buf_release(&b);
     }
-    ok(tried > 10000, "%lu messages with a byte changed are decoded or refused, nothing else", tried);
+    ok(tried > 10000, "%lu messages with a byte changed are decoded or refused, nothing else",
+       tried);
 }
 
 /* The bytes of a message whose field `at` is said to have `size` bytes: it ends there. */
@@ -143,9 +147,10 @@ static void a_field_over_its_limit_is_refused(void)
                 m.v[i].list = (struct span_list){ &big, 1 };
             else
                 m.v[i].s = big;
-            ok(span_encode(&m, &b, &err) < 0 && b.n == 0 && strstr(err.text, f->name), "%s.%s: %s", info->name, f->name,
-               err.text);
-            ok(lying(info, i, (uint32_t)f->max + 1, &b) == 0 && !decodes(b.p, b.n, &back) && back.text[0],
+            ok(span_encode(&m, &b, &err) < 0 && b.n == 0 && strstr(err.text, f->name), "%s.%s: %s",
+               info->name, f->name, err.text);
+            ok(lying(info, i, (uint32_t)f->max + 1, &b) == 0 && !decodes(b.p, b.n, &back) &&
+                   back.text[0],
                "and as it comes in: %s", back.text);
             buf_release(&b);
         }
@@ -168,7 +173,8 @@ static void a_list_is_limited_as_a_whole(void)
     m.v[F_REPLY_BUFFERS].list = (struct span_list){ many, SPAN_ITEMS_MAX + 1 };
     ok(span_encode(&m, &b, &err2) < 0, "too many items: %s", err2.text);
     m.v[F_REPLY_BUFFERS].list.n = SPAN_ITEMS_MAX;
-    if (ok(span_encode(&m, &b, NULL) == 0 && span_decode(&back, b.p, b.n, NULL) == 0, "as many as there may be")) {
+    if (ok(span_encode(&m, &b, NULL) == 0 && span_decode(&back, b.p, b.n, NULL) == 0,
+           "as many as there may be")) {
         is_int(back.v[F_REPLY_BUFFERS].list.n, SPAN_ITEMS_MAX, "come through");
         span_release(&back);
     }
@@ -201,7 +207,8 @@ static void a_list_that_comes_in_is_limited_as_a_whole(void)
         for (unsigned i = 0; i < 4; i++)
             p[size_at + i] = (uint8_t)(half >> 8 * i & 0xff);
     }
-    ok(span_decode(&m, p, n, &err) < 0 && strstr(err.text, "more than"), "a list over its limit is refused: %s", err.text);
+    ok(span_decode(&m, p, n, &err) < 0 && strstr(err.text, "more than"),
+       "a list over its limit is refused: %s", err.text);
     free(p);
 }
 
@@ -216,7 +223,8 @@ static void what_is_not_utf8_is_refused(void)
     m.v[F_REFUSE_TEXT].s = slice_text("cafe");
     if (span_encode(&m, &b, NULL) == 0) {
         b.p[b.n - 1] = '\xe9';
-        ok(!decodes(b.p, b.n, &back) && strstr(back.text, "UTF-8"), "it is not taken: %s", back.text);
+        ok(!decodes(b.p, b.n, &back) && strstr(back.text, "UTF-8"), "it is not taken: %s",
+           back.text);
     }
     buf_release(&b);
 }
@@ -228,13 +236,16 @@ static void other_versions_and_kinds_are_refused_in_words(void)
     struct err newer = { "" }, older = { "" }, kind = { "" }, zero = { "" }, none = { "" };
     const struct span bad = { .kind = (enum span_kind)200 };
 
-    ok(span_encode(&bad, &b, &none) < 0, "a kind that is not in the table can't be sent: %s", none.text);
+    ok(span_encode(&bad, &b, &none) < 0, "a kind that is not in the table can't be sent: %s",
+       none.text);
     if (span_encode(&m, &b, NULL) < 0)
         return;
     b.p[0] = SPAN_VERSION + 1;
-    ok(!decodes(b.p, b.n, &newer) && strstr(newer.text, "the receiving side is older"), "%s", newer.text);
+    ok(!decodes(b.p, b.n, &newer) && strstr(newer.text, "the receiving side is older"), "%s",
+       newer.text);
     b.p[0] = SPAN_VERSION - 1;
-    ok(!decodes(b.p, b.n, &older) && strstr(older.text, "the sending side is older"), "%s", older.text);
+    ok(!decodes(b.p, b.n, &older) && strstr(older.text, "the sending side is older"), "%s",
+       older.text);
     b.p[0] = SPAN_VERSION;
     b.p[2] = 1;
     ok(!decodes(b.p, b.n, &zero), "%s", zero.text);
@@ -262,7 +273,8 @@ static void any_failed_allocation_is_survived(void)
         alloc_fail_at(nth);
         rc = span_encode(&m, &b, &err);
         alloc_fail_at(-1);
-        ok(rc == 0 || (b.n == 0 && strstr(err.text, "memory")), "encode, allocation %ld: %s", nth, err.text);
+        ok(rc == 0 || (b.n == 0 && strstr(err.text, "memory")), "encode, allocation %ld: %s", nth,
+           err.text);
     }
     rc = -1;
     for (long nth = 0; rc < 0 && nth < 10; nth++) {
@@ -299,22 +311,27 @@ static void what_leaves_room_is_what_it_would_have_been(void)
 {
     const struct span_info *chunk = span_info_named("CHUNK"), *beat = span_info_named("BEAT");
     struct span m = span_filled(chunk), no_bytes = span_filled(beat);
-    struct err err = { "" }, long_err = { "" }, number_err = { "" }, memory_err = { "" }, kind_err = { "" };
+    struct err err = { "" }, long_err = { "" }, number_err = { "" }, memory_err = { "" },
+               kind_err = { "" };
     struct buf whole = BUF_INIT, b = BUF_INIT;
     char *room;
 
     ok(span_encode(&m, &whole, NULL) == 0 && buf_add_text(&b, "before") == 0, "a CHUNK, whole");
     room = span_encode_room(&m, m.v[F_CHUNK_DATA].s.n, &b, &err);
-    ok(room && room + m.v[F_CHUNK_DATA].s.n == b.p + b.n && *(b.p + b.n) == '\0', "and with room, at the end (%s)", err.text);
+    ok(room && room + m.v[F_CHUNK_DATA].s.n == b.p + b.n && *(b.p + b.n) == '\0',
+       "and with room, at the end (%s)", err.text);
     if (room)
         memcpy(room, m.v[F_CHUNK_DATA].s.p, m.v[F_CHUNK_DATA].s.n);
     ok(b.n == 6 + whole.n && memcmp(b.p + 6, whole.p, whole.n) == 0, "are the same bytes");
-    ok(!span_encode_room(&m, SPAN_CHUNK_MAX + 1, &b, &long_err) && b.n == 6 + whole.n, "%s", long_err.text);
-    ok(!span_encode_room(&no_bytes, 1, &b, &number_err) && b.n == 6 + whole.n, "%s", number_err.text);
+    ok(!span_encode_room(&m, SPAN_CHUNK_MAX + 1, &b, &long_err) && b.n == 6 + whole.n, "%s",
+       long_err.text);
+    ok(!span_encode_room(&no_bytes, 1, &b, &number_err) && b.n == 6 + whole.n, "%s",
+       number_err.text);
     buf_release(&whole);
     alloc_fail_at(0);
-    ok(!span_encode_room(&m, 1, &whole, &memory_err) && whole.n == 0 && strstr(memory_err.text, "memory"), "%s",
-       memory_err.text);
+    ok(!span_encode_room(&m, 1, &whole, &memory_err) && whole.n == 0 &&
+           strstr(memory_err.text, "memory"),
+       "%s", memory_err.text);
     alloc_fail_at(-1);
     m.kind = 255;
     ok(!span_encode_room(&m, 1, &whole, &kind_err) && whole.n == 0, "%s", kind_err.text);
@@ -331,11 +348,14 @@ static void headers_can_be_read_and_stamped(void)
     if (span_encode(&m, &b, NULL) < 0)
         return;
     span_stamp(b.p, 0x01020304);
-    ok(span_peek(&head, b.p, b.n, NULL) == 0 && head.worker == 0x01020304, "a stamp overwrites the sender");
-    ok(head.cell == m.cell && head.kind == m.kind && head.blob == 9 && head.blob_size == 10, "and nothing else");
+    ok(span_peek(&head, b.p, b.n, NULL) == 0 && head.worker == 0x01020304,
+       "a stamp overwrites the sender");
+    ok(head.cell == m.cell && head.kind == m.kind && head.blob == 9 && head.blob_size == 10,
+       "and nothing else");
     ok(span_peek(&head, b.p, SPAN_HEADER_SIZE - 1, NULL) < 0, "half a header is none");
     ok(span_peek(&head, NULL, 0, NULL) < 0, "nothing is none");
-    ok(span_describe(&m, &line) == 0 && strstr(line.p, "DONE worker=7") && !strstr(line.p, "a field"),
+    ok(span_describe(&m, &line) == 0 && strstr(line.p, "DONE worker=7") &&
+           !strstr(line.p, "a field"),
        "the log gets sizes, not contents: %s", line.p);
     buf_release(&b);
     buf_release(&line);

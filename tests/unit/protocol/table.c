@@ -8,7 +8,8 @@
 
 static const char *const type_words[] = { "u64", "str", "bytes", "list" };
 
-/* The row as README.md writes it, but for its direction: "| 9 | STACK |" and " text str 262144 |". */
+/* The row as README.md writes it, but for its direction: "| 9 | STACK |" and " text str 262144
+ * |". */
 static int write_row(const struct span_info *info, struct buf *start, struct buf *fields)
 {
     if (buf_addf(start, "| %u | %s |", (unsigned)info->kind, info->name) < 0)
@@ -16,8 +17,8 @@ static int write_row(const struct span_info *info, struct buf *start, struct buf
     for (unsigned i = 0; i < info->n; i++) {
         const struct span_field *f = &info->field[i];
 
-        if (buf_addf(fields, "%s %s %s", i ? "," : "", f->name, type_words[f->type]) < 0
-            || (f->type != SPAN_U64 && buf_addf(fields, " %zu", f->max) < 0))
+        if (buf_addf(fields, "%s %s %s", i ? "," : "", f->name, type_words[f->type]) < 0 ||
+            (f->type != SPAN_U64 && buf_addf(fields, " %zu", f->max) < 0))
             return -1;
     }
     return buf_add_text(fields, " |");

@@ -1,5 +1,5 @@
-/* protocol/vectors/span-*.hex: each says in its second line what it is ("is: " and a line as for the log), or why it is
- * refused ("refused: " and a part of the error). */
+/* protocol/vectors/span-*.hex: each says in its second line what it is ("is: " and a line as for
+ * the log), or why it is refused ("refused: " and a part of the error). */
 #include <glob.h>
 #include <stdlib.h>
 
@@ -29,7 +29,8 @@ static void check_refused(const char *name, const struct buf *bytes, const char 
     struct err err = { "" };
     struct span m;
 
-    ok(span_decode(&m, bytes->p, bytes->n, &err) < 0 && strstr(err.text, why), "%s is refused: %s", name, err.text);
+    ok(span_decode(&m, bytes->p, bytes->n, &err) < 0 && strstr(err.text, why), "%s is refused: %s",
+       name, err.text);
 }
 
 static void check(const char *path)

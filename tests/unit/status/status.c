@@ -7,9 +7,19 @@
 #include "tests/unit/tap.h"
 
 static const struct status_rank rows[] = {
-    { .rank = 0, .state = "running", .node = "node0", .pid = 4711, .memory = UINT64_C(229) << 20, .in_cell_ns = 72 * NS_PER_S,
+    { .rank = 0,
+      .state = "running",
+      .node = "node0",
+      .pid = 4711,
+      .memory = UINT64_C(229) << 20,
+      .in_cell_ns = 72 * NS_PER_S,
       .cells = 3 },
-    { .rank = 1, .state = "waiting", .node = "node0", .pid = 4712, .memory = UINT64_C(1536) << 20, .cells = 12 },
+    { .rank = 1,
+      .state = "waiting",
+      .node = "node0",
+      .pid = 4712,
+      .memory = UINT64_C(1536) << 20,
+      .cells = 12 },
     { .rank = 10, .state = "dead" },
 };
 
@@ -42,9 +52,13 @@ static void a_group_without_ranks_is_one_line(void)
 
 static void html_is_escaped(void)
 {
-    const struct status_rank odd = {
-        .state = "<b>", .node = "a&b\"'", .pid = 1, .memory = 1, .in_cell_ns = 3661 * NS_PER_S, .gpu = "H100\n0", .cells = 1
-    };
+    const struct status_rank odd = { .state = "<b>",
+                                     .node = "a&b\"'",
+                                     .pid = 1,
+                                     .memory = 1,
+                                     .in_cell_ns = 3661 * NS_PER_S,
+                                     .gpu = "H100\n0",
+                                     .cells = 1 };
     struct buf out = BUF_INIT;
 
     is_int(status_html(&odd, 1, "<script>", &out), 0, "odd names are written");
@@ -74,9 +88,22 @@ static void long_names_are_cut_at_characters(void)
 static void gpus_have_columns(void)
 {
     const struct status_rank with[] = {
-        { .rank = 0, .state = "idle", .node = "h1", .pid = 7, .gpu = "0", .gpu_used = UINT64_C(12) << 30,
-          .gpu_total = UINT64_C(80) << 30, .gpu_use = 93, .gpu_others = 2 },
-        { .rank = 1, .state = "idle", .node = "h2", .pid = 8, .gpu = "1", .gpu_use = -1, .gpu_others = -1 },
+        { .rank = 0,
+          .state = "idle",
+          .node = "h1",
+          .pid = 7,
+          .gpu = "0",
+          .gpu_used = UINT64_C(12) << 30,
+          .gpu_total = UINT64_C(80) << 30,
+          .gpu_use = 93,
+          .gpu_others = 2 },
+        { .rank = 1,
+          .state = "idle",
+          .node = "h2",
+          .pid = 8,
+          .gpu = "1",
+          .gpu_use = -1,
+          .gpu_others = -1 },
     };
     struct buf out = BUF_INIT;
 
@@ -112,26 +139,40 @@ static void ranks_in_one_state_share_a_line(void)
 
     check_cell(&s, "ranks 0-3 running 0:12 (vm)\n", "all alike are one line");
     s.as_of = "2026-11-21 14:03:07";
-    check_cell(&s, "ranks 0-3 running 0:12 (vm), as of 2026-11-21 14:03:07\n", "with the time of day when that was so");
+    check_cell(&s, "ranks 0-3 running 0:12 (vm), as of 2026-11-21 14:03:07\n",
+               "with the time of day when that was so");
     four[2].state = "done";
     four[2].in_cell_ns = 0;
     four[3].node = "<h2>";
-    check_cell(&s, "ranks 0-1,3 running 0:12 (vm, <h2>), as of 2026-11-21 14:03:07\nrank 2 done (vm)\n", "a line for each state, with its nodes");
-    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "(vm, &lt;h2&gt;)") && strstr(html.p, "\nrank 2 done (vm)</div>"), "and as HTML");
+    check_cell(&s,
+               "ranks 0-1,3 running 0:12 (vm, <h2>), as of 2026-11-21 14:03:07\nrank 2 done (vm)\n",
+               "a line for each state, with its nodes");
+    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "(vm, &lt;h2&gt;)") &&
+           strstr(html.p, "\nrank 2 done (vm)</div>"),
+       "and as HTML");
     four[2].state = "failed";
     s.over = true;
-    check_cell(&s, "ranks 0-1,3 running, rank 2 failed in 0:12", "at the end one line is left, also of a failure");
+    check_cell(&s, "ranks 0-1,3 running, rank 2 failed in 0:12",
+               "at the end one line is left, also of a failure");
     buf_release(&html);
 }
 
 static void ranks_with_gpus_have_a_table(void)
 {
     const struct status_rank two[] = {
-        { .rank = 0, .state = "running", .node = "h1", .in_cell_ns = 12 * NS_PER_S, .gpu = "0", .gpu_used = UINT64_C(1) << 30,
-          .gpu_total = UINT64_C(80) << 30, .gpu_use = 5 },
+        { .rank = 0,
+          .state = "running",
+          .node = "h1",
+          .in_cell_ns = 12 * NS_PER_S,
+          .gpu = "0",
+          .gpu_used = UINT64_C(1) << 30,
+          .gpu_total = UINT64_C(80) << 30,
+          .gpu_use = 5 },
         { .rank = 1, .state = "done", .node = "h2" },
     };
-    struct status_cell s = { .rows = two, .n = 2, .elapsed_ns = 12 * NS_PER_S, .as_of = "2026-11-21 14:03:07" };
+    struct status_cell s = {
+        .rows = two, .n = 2, .elapsed_ns = 12 * NS_PER_S, .as_of = "2026-11-21 14:03:07"
+    };
     struct buf html = BUF_INIT;
 
     check_cell(&s,
@@ -140,11 +181,16 @@ static void ranks_with_gpus_have_a_table(void)
                "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
                "   1  done          h2\n",
                "with state, node and GPU");
-    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, "<td style=\"text-align:left\">running 0:12</td>"), "and as HTML");
+    ok(status_cell_html(&s, &html) == 0 &&
+           strstr(html.p, "<td style=\"text-align:left\">running 0:12</td>"),
+       "and as HTML");
     s.over = true;
     check_cell(&s, "rank 0 running, rank 1 done in 0:12", "and one line at the end");
     buf_clear(&html);
-    ok(status_cell_html(&s, &html) == 0 && strstr(html.p, ">rank 0 running, rank 1 done in 0:12</div>") && !strstr(html.p, "<table>"), "in HTML, too");
+    ok(status_cell_html(&s, &html) == 0 &&
+           strstr(html.p, ">rank 0 running, rank 1 done in 0:12</div>") &&
+           !strstr(html.p, "<table>"),
+       "in HTML, too");
     buf_release(&html);
 }
 
@@ -157,27 +203,47 @@ static void many_ranks_share_lines(void)
 
     for (unsigned k = 0; k < 8192; k++) {
         snprintf(node[k], sizeof node[k], "h%u", k / 100);
-        many[k] = (struct status_rank){ .rank = k, .state = k < 8000 ? "running" : k == 8191 ? "<failed>" : "done", .node = node[k],
-                                        .in_cell_ns = k < 8000 ? 9 * NS_PER_S : 0, .gpu_use = -1 };
+        many[k] = (struct status_rank){ .rank = k,
+                                        .state = k < 8000    ? "running"
+                                                 : k == 8191 ? "<failed>"
+                                                             : "done",
+                                        .node = node[k],
+                                        .in_cell_ns = k < 8000 ? 9 * NS_PER_S : 0,
+                                        .gpu_use = -1 };
     }
-    check_cell(&s,
-               "ranks 0-7999 running 0:09 (h0, h1, h2, \xe2\x80\xa6)\nranks 8000-8190 done (h80, h81)\nrank 8191 <failed> (h81)\n",
-               "one line for each state, which names few nodes");
+    check_cell(
+        &s,
+        "ranks 0-7999 running 0:09 (h0, h1, h2, \xe2\x80\xa6)\nranks 8000-8190 done (h80, h81)\nrank 8191 <failed> (h81)\n",
+        "one line for each state, which names few nodes");
     for (unsigned k = 0; k < 8000; k += 2)
         many[k].state = "waiting", many[k].in_cell_ns = 0;
     s.over = true;
-    check_cell(&s, "4000 ranks waiting, 4000 ranks running, ranks 8000-8190 done, rank 8191 <failed> in 0:09", "nor many numbers");
+    check_cell(
+        &s,
+        "4000 ranks waiting, 4000 ranks running, ranks 8000-8190 done, rank 8191 <failed> in 0:09",
+        "nor many numbers");
     s.over = false;
     for (unsigned k = 0; k < 40; k++)
-        many[k] = (struct status_rank){ .rank = k, .state = "running", .node = "h", .in_cell_ns = 9 * NS_PER_S, .gpu = "0",
-                                        .gpu_total = UINT64_C(80) << 30, .gpu_used = UINT64_C(1) << (30 + k % 3), .gpu_use = (int)k };
+        many[k] = (struct status_rank){ .rank = k,
+                                        .state = "running",
+                                        .node = "h",
+                                        .in_cell_ns = 9 * NS_PER_S,
+                                        .gpu = "0",
+                                        .gpu_total = UINT64_C(80) << 30,
+                                        .gpu_used = UINT64_C(1) << (30 + k % 3),
+                                        .gpu_use = (int)k };
     s.n = 40;
-    check_cell(&s, "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n", "GPUs by the least and the most");
+    check_cell(
+        &s, "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %\n",
+        "GPUs by the least and the most");
     many[3].gpu_others = 2;
-    check_cell(&s, "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %, others on that of 1 rank\n",
-               "and whether others are on them");
+    check_cell(
+        &s,
+        "ranks 0-39 running 0:09 (h)\ngpu memory 1.0 GiB to 4.0 GiB of 80 GiB, use 0 to 39 %, others on that of 1 rank\n",
+        "and whether others are on them");
     s.n = 8192;
-    ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "rank 8191 &lt;failed&gt;"), "small, and escaped");
+    ok(status_cell_html(&s, &out) == 0 && out.n < 1000 && strstr(out.p, "rank 8191 &lt;failed&gt;"),
+       "small, and escaped");
     buf_release(&out);
 }
 

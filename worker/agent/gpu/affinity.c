@@ -32,10 +32,13 @@ static int cpus_init(struct cpus *c, struct err *err)
 /* What of `mine` is in the list, into near. 0: neither none nor all of it. */
 static int choose(const struct cpus *mine, const struct ranks *list, struct cpus *near)
 {
-    for (long cpu = ranks_next(list, 0); cpu >= 0 && cpu < CPUS_MAX; cpu = ranks_next(list, (unsigned)cpu + 1))
+    for (long cpu = ranks_next(list, 0); cpu >= 0 && cpu < CPUS_MAX;
+         cpu = ranks_next(list, (unsigned)cpu + 1))
         if (CPU_ISSET_S((size_t)cpu, mine->size, mine->set))
             CPU_SET_S((size_t)cpu, near->size, near->set);
-    return CPU_COUNT_S(near->size, near->set) > 0 && !CPU_EQUAL_S(mine->size, mine->set, near->set) ? 0 : -1;
+    return CPU_COUNT_S(near->size, near->set) > 0 && !CPU_EQUAL_S(mine->size, mine->set, near->set)
+               ? 0
+               : -1;
 }
 
 /* How many threads were bound just now. */

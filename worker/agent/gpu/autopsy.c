@@ -66,12 +66,13 @@ static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct sea
 static void question(struct gpu_desk *d, struct autopsy *a, const char *what, uint32_t worker,
                      const struct gpu_worker *others, size_t n)
 {
-    json_t *workers = desk_workers(d, others, n), *uuids = seat_uuids(desk_seat(d, worker)), *ask = NULL;
+    json_t *workers = desk_workers(d, others, n), *uuids = seat_uuids(desk_seat(d, worker)),
+           *ask = NULL;
     struct err err = { "" };
 
     if (workers && uuids) {
-        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", what, "worker", (json_int_t)worker, "gpus", uuids, "workers",
-                        workers);
+        ask = json_pack("{s:s, s:I, s:o, s:o}", "ask", what, "worker", (json_int_t)worker, "gpus",
+                        uuids, "workers", workers);
     } else {
         json_decref(workers);
         json_decref(uuids);
@@ -80,8 +81,8 @@ static void question(struct gpu_desk *d, struct autopsy *a, const char *what, ui
         answered(a, NULL, err.text);
 }
 
-static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool oom, const struct gpu_worker *others,
-                    size_t n, gpu_text_f f, void *arg)
+static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool oom,
+                    const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
     const struct seat *s = desk_seat(d, worker);
     struct autopsy *a = s ? autopsy_create(d, s) : NULL;
@@ -95,13 +96,14 @@ static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool 
     question(d, a, what, worker, others, n);
 }
 
-void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said, const struct gpu_worker *others, size_t n,
-                 gpu_text_f f, void *arg)
+void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said,
+                 const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
     examine(d, "since", worker, words_say_oom(said), others, n, f, arg);
 }
 
-void gpu_full(struct gpu_desk *d, uint32_t worker, const struct gpu_worker *all, size_t n, gpu_text_f f, void *arg)
+void gpu_full(struct gpu_desk *d, uint32_t worker, const struct gpu_worker *all, size_t n,
+              gpu_text_f f, void *arg)
 {
     examine(d, "read", worker, true, all, n, f, arg);
 }

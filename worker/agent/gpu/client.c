@@ -1,5 +1,5 @@
-/* client.c - see client.h. Answers come in the order of the questions; a question whose time is over keeps its place.
- */
+/* client.c - see client.h. Answers come in the order of the questions; a question whose time is
+ * over keeps its place. */
 #include "worker/agent/gpu/client.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 #define WAITING_MAX 64u
 #define ANSWER_MAX  (4u << 20) /* bytes */
 #define READ_SIZE   16384
-#define PATIENT_NS  (10 * NS_PER_S) /* who has this much time may wait behind a question that is late */
+/* who has this much time may wait behind a question that is late */
+#define PATIENT_NS (10 * NS_PER_S)
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -160,8 +161,8 @@ static int start(struct client *c, struct err *err)
 
     if (!path)
         return -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || fd_cloexec(pair[0]) < 0 || fd_cloexec(pair[1]) < 0 ||
-        fd_nonblock(pair[0], true) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || fd_cloexec(pair[0]) < 0 ||
+        fd_cloexec(pair[1]) < 0 || fd_nonblock(pair[0], true) < 0) {
         (void)err_set(err, "socketpair: %s", strerror(errno));
     } else {
         spec.argv = argv;
@@ -200,9 +201,10 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
     if (!text || buf_addf(&line, "%s\n", text) < 0) {
         (void)err_set(err, "out of memory");
     } else if (send(c->fd, line.p, line.n, MSG_NOSIGNAL) != (ssize_t)line.n) {
-        (void)err_set(err, "the process that asks the GPU driver takes no questions: %s", strerror(errno));
-        (void)shutdown(c->fd,
-                       SHUT_RDWR); /* half a question may be in it: its end is noticed, and another one started */
+        (void)err_set(err, "the process that asks the GPU driver takes no questions: %s",
+                      strerror(errno));
+        /* half a question may be in it: its end is noticed, and another one started */
+        (void)shutdown(c->fd, SHUT_RDWR);
     } else {
         rc = 0;
     }
@@ -211,7 +213,8 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
     return rc;
 }
 
-static int send_question(struct client *c, const json_t *question, uint64_t limit_ns, struct err *err)
+static int send_question(struct client *c, const json_t *question, uint64_t limit_ns,
+                         struct err *err)
 {
     if (c->closed)
         return err_set(err, "the agent ends");
@@ -222,7 +225,8 @@ static int send_question(struct client *c, const json_t *question, uint64_t limi
     return send_line(c, question, err);
 }
 
-int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f, void *arg, struct err *err)
+int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f, void *arg,
+               struct err *err)
 {
     struct question *q = question ? calloc(1, sizeof *q) : NULL;
     int rc = -1;

@@ -73,7 +73,8 @@ static int add_threads(struct crowd *c, struct member m, struct err *err)
 int crowd_fill(struct crowd *c, const json_t *workers, struct err *err)
 {
     for (size_t i = 0; i < json_array_size(workers); i++)
-        if (add(c, (long)json_integer_value(json_object_get(json_array_get(workers, i), "pid")), i, err) < 0)
+        if (add(c, (long)json_integer_value(json_object_get(json_array_get(workers, i), "pid")), i,
+                err) < 0)
             return -1;
     for (size_t i = 0; i < c->n; i++) /* grows meanwhile */
         if (add_threads(c, c->v[i], err) < 0)

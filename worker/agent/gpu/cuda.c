@@ -8,7 +8,9 @@
 
 #define LIBRARY "libcuda.so.1"
 
-_Static_assert(sizeof(CUuuid) == 16 && sizeof(CUdevice) == sizeof(int) && sizeof(CUresult) == sizeof(int), "cuda.h");
+_Static_assert(sizeof(CUuuid) == 16 && sizeof(CUdevice) == sizeof(int) &&
+                   sizeof(CUresult) == sizeof(int),
+               "cuda.h");
 
 #define NEEDS(member, ...) LIBRARY_NEEDS(struct cuda, member, __VA_ARGS__)
 #define LIKES(member, ...) LIBRARY_LIKES(struct cuda, member, __VA_ARGS__)
@@ -19,7 +21,8 @@ static const struct library_row rows[] = {
     NEEDS(driver_version, "cuDriverGetVersion"),
     NEEDS(count, "cuDeviceGetCount"),
     NEEDS(by_index, "cuDeviceGet"),
-    NEEDS(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"), /* _v2: that of a MIG instance, not of the GPU it is on */
+    /* _v2: that of a MIG instance, not of the GPU it is on */
+    NEEDS(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"),
     NEEDS(name, "cuDeviceGetName"),
     NEEDS(memory, "cuDeviceTotalMem_v2"),
     LIKES(pci, "cuDeviceGetPCIBusId"),
@@ -52,7 +55,8 @@ int cuda_open(struct cuda *c, bool *absent, struct err *err)
     if ((result = c->init(0)) == CUDA_SUCCESS)
         return 0;
     *absent = result == CUDA_ERROR_NO_DEVICE;
-    (void)err_set(err, "the CUDA driver can't be initialised: %s (error %d)", cuda_words(c, result), (int)result);
+    (void)err_set(err, "the CUDA driver can't be initialised: %s (error %d)", cuda_words(c, result),
+                  (int)result);
 fail:
     library_close(c->library);
     memset(c, 0, sizeof *c);

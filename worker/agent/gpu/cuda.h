@@ -1,5 +1,6 @@
-/* cuda.h - the CUDA driver (libcuda.so.1), loaded when a program runs, for nodes whose driver brings no NVML. Only
- * what names devices is used: no context is ever made, so no GPU memory is taken. */
+/* cuda.h - the CUDA driver (libcuda.so.1), loaded when a program runs, for nodes whose driver
+ * brings no NVML. Only what names devices is used: no context is ever made, so no GPU memory is
+ * taken. */
 #ifndef WORKER_AGENT_GPU_CUDA_H
 #define WORKER_AGENT_GPU_CUDA_H
 
@@ -33,7 +34,8 @@ struct cuda {
     CUresult (*pci)(char *bus_id, int size, CUdevice device); /* NULL where the driver lacks it */
 };
 
-/* Loads it ($CELLSPAN_CUDA_LIBRARY, else libcuda.so.1) and calls cuInit. *absent: no library, or it sees no device. */
+/* Loads it ($CELLSPAN_CUDA_LIBRARY, else libcuda.so.1) and calls cuInit. *absent: no library, or it
+ * sees no device. */
 MUST_USE int cuda_open(struct cuda *c, bool *absent, struct err *err);
 void cuda_close(struct cuda *c); /* fine for one that is not open */
 const char *cuda_words(const struct cuda *c, CUresult result);

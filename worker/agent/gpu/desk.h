@@ -9,16 +9,16 @@
 struct hold {
     char uuid[GPU_TEXT];
     char visible[GPU_TEXT]; /* as CUDA_VISIBLE_DEVICES names it */
-    int fd;    /* the lease */
-    bool lost; /* somebody else has it too, and that was told */
+    int fd;                 /* the lease */
+    bool lost;              /* somebody else has it too, and that was told */
 };
 
 struct seat {
     struct seat *next;
     uint32_t worker;
     bool share;
-    bool lent;  /* its leases are another seat's, held once more: they are looked after there */
-    bool own;   /* its worker sees no other GPUs */
+    bool lent; /* its leases are another seat's, held once more: they are looked after there */
+    bool own;  /* its worker sees no other GPUs */
     unsigned n;
     struct hold hold[];
 };

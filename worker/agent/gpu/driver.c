@@ -1,4 +1,5 @@
-/* driver.c - see driver.h. NVML is preferred: it names MIG instances, needs no context, and tells what a GPU does. */
+/* driver.c - see driver.h. NVML is preferred: it names MIG instances, needs no context, and tells
+ * what a GPU does. */
 #include "config.h"
 #include "worker/agent/gpu/driver.h"
 
@@ -102,7 +103,8 @@ static int numa_of(const struct nvml *n, struct nvml_device *device, const char 
     unsigned long nodes[NODE_WORDS] = { 0 };
     const int told = numa_of_sysfs(pci);
 
-    if (told >= 0 || !n->memory_affinity || n->memory_affinity(device, NODE_WORDS, nodes, NVML_SCOPE_NODE) != NVML_OK)
+    if (told >= 0 || !n->memory_affinity ||
+        n->memory_affinity(device, NODE_WORDS, nodes, NVML_SCOPE_NODE) != NVML_OK)
         return told;
     for (unsigned i = 0; i < NODE_WORDS * BITS; i++)
         if (nodes[i / BITS] >> i % BITS & 1)
@@ -163,12 +165,13 @@ static bool is_mig(const struct nvml *n, struct nvml_device *device)
 {
     unsigned now = 0, later;
 
-    return n->mig_mode && n->mig_max && n->mig_by_index && n->mig_mode(device, &now, &later) == NVML_OK &&
-           now == NVML_MIG_ENABLED;
+    return n->mig_mode && n->mig_max && n->mig_by_index &&
+           n->mig_mode(device, &now, &later) == NVML_OK && now == NVML_MIG_ENABLED;
 }
 
 /* A GPU in MIG mode can't be used itself: its instances stand for it. */
-static int add_instances(struct driver *d, struct nvml_device *device, const struct gpu *whole, struct err *err)
+static int add_instances(struct driver *d, struct nvml_device *device, const struct gpu *whole,
+                         struct err *err)
 {
     const struct nvml *n = &d->nvml;
     unsigned max = 0;
@@ -231,7 +234,8 @@ static int find_by_nvml(struct driver *d, struct err *err)
         if (add_one(d, i, err) < 0)
             return -1;
     if (d->gpus.n == 0)
-        snprintf(d->gpus.why, sizeof d->gpus.why, "driver %s sees no GPU that can be used here", d->gpus.driver);
+        snprintf(d->gpus.why, sizeof d->gpus.why, "driver %s sees no GPU that can be used here",
+                 d->gpus.driver);
     return 0;
 }
 
@@ -243,13 +247,15 @@ static void write_uuid(const CUuuid *id, bool mig, char out[static GPU_TEXT])
 
     for (unsigned i = 0; i < 16; i++)
         snprintf(hex + 2 * i, 3, "%02x", (unsigned)(unsigned char)id->bytes[i]);
-    snprintf(out, GPU_TEXT, "%s-%.8s-%.4s-%.4s-%.4s-%.12s", mig ? "MIG" : "GPU", hex, hex + 8, hex + 12, hex + 16,
-             hex + 20);
+    snprintf(out, GPU_TEXT, "%s-%.8s-%.4s-%.4s-%.4s-%.12s", mig ? "MIG" : "GPU", hex, hex + 8,
+             hex + 12, hex + 16, hex + 20);
 }
 
 static int add_cuda(struct driver *d, const struct cuda *c, unsigned index, struct err *err)
 {
-    struct gpu one = { .index = index, .instance = -1, .gi = -1, .ci = -1, .numa = -1, .name = "a GPU" };
+    struct gpu one = {
+        .index = index, .instance = -1, .gi = -1, .ci = -1, .numa = -1, .name = "a GPU"
+    };
     CUuuid id;
     CUdevice device;
     char bus_id[sizeof one.pci];
@@ -280,11 +286,13 @@ static int find_by_cuda(struct driver *d, struct err *err)
 
     if (cuda_open(&c, &absent, &why) < 0) {
         if (!absent)
-            snprintf(d->gpus.why, sizeof d->gpus.why, "%.*s", (int)sizeof d->gpus.why - 1, why.text);
+            snprintf(d->gpus.why, sizeof d->gpus.why, "%.*s", (int)sizeof d->gpus.why - 1,
+                     why.text);
         return 0;
     }
     if (c.driver_version(&version) == CUDA_SUCCESS)
-        snprintf(d->gpus.driver, sizeof d->gpus.driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        snprintf(d->gpus.driver, sizeof d->gpus.driver, "CUDA %d.%d", version / 1000,
+                 version % 1000 / 10);
     if (c.count(&count) != CUDA_SUCCESS)
         count = 0;
     for (int i = 0; rc == 0 && i < count; i++)

@@ -1,6 +1,6 @@
-/* driver.h - what the driver's libraries say: which GPUs there are, what they do now, and what went wrong on them. Its
- * calls may take seconds, or for ever when a GPU is broken: only the process cellspan-gpus makes them; see README.md.
- */
+/* driver.h - what the driver's libraries say: which GPUs there are, what they do now, and what went
+ * wrong on them. Its calls may take seconds, or for ever when a GPU is broken: only the process
+ * cellspan-gpus makes them; see README.md. */
 #ifndef WORKER_AGENT_GPU_DRIVER_H
 #define WORKER_AGENT_GPU_DRIVER_H
 
@@ -54,21 +54,22 @@ struct driver {
 void driver_init(struct driver *d);
 void driver_release(struct driver *d);
 
-/* Finds the GPUs anew. visible: CUDA_VISIBLE_DEVICES, NULL when unset. Having none is no failure: d->gpus.why says why.
- */
+/* Finds the GPUs anew. visible: CUDA_VISIBLE_DEVICES, NULL when unset. Having none is no failure:
+ * d->gpus.why says why. */
 MUST_USE int driver_find(struct driver *d, const char *visible, struct err *err);
 
 /* ---- readings.c ---- */
-/* [{"uuid", "index", "used", "total", "use", "lost", "corrected", "uncorrected", "ours": [{"worker", "pid", "memory",
- * "who"}], "others": [{"pid", "memory", "who"}]}] of the GPUs of `only` (an array of UUIDs; NULL: all of the list);
- * bytes and percent; what can't be told is null. workers: [{"worker", "pid", "who"}], and `crowd` made from it. NULL:
- * memory is out. */
-json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers, const struct crowd *crowd);
+/* [{"uuid", "index", "used", "total", "use", "lost", "corrected", "uncorrected", "ours":
+ * [{"worker", "pid", "memory", "who"}], "others": [{"pid", "memory", "who"}]}] of the GPUs of
+ * `only` (an array of UUIDs; NULL: all of the list); bytes and percent; what can't be told is null.
+ * workers: [{"worker", "pid", "who"}], and `crowd` made from it. NULL: memory is out. */
+json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers,
+                    const struct crowd *crowd);
 
 /* ---- events.c ---- */
 MUST_USE int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err);
-/* What happened since the mark, which is removed: {"xids": [{"uuid", "xid", "times"}], "ecc": [{"uuid", "corrected",
- * "uncorrected"}]}, only what is not 0. NULL: memory is out. */
+/* What happened since the mark, which is removed: {"xids": [{"uuid", "xid", "times"}], "ecc":
+ * [{"uuid", "corrected", "uncorrected"}]}, only what is not 0. NULL: memory is out. */
 json_t *driver_since(struct driver *d, unsigned worker);
 
 /* For the above. */

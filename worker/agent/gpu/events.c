@@ -1,6 +1,6 @@
-/* events.c - Xids and ECC errors since a worker got its GPUs; see driver.h. The driver keeps events for us from the
- * first mark on; they are fetched when a mark is made and when a death is looked into, so nothing has to wait for them.
- */
+/* events.c - Xids and ECC errors since a worker got its GPUs; see driver.h. The driver keeps events
+ * for us from the first mark on; they are fetched when a mark is made and when a death is looked
+ * into, so nothing has to wait for them. */
 #include "worker/agent/gpu/driver.h"
 
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static void register_all(struct driver *d)
             continue;
         if (d->nvml.event_types && d->nvml.event_types(d->found[i].device, &can) != NVML_OK)
             can = NVML_EVENT_XID;
-        if ((can & wanted) && d->nvml.event_register(d->found[i].device, can & wanted, d->events) != NVML_OK)
+        if ((can & wanted) &&
+            d->nvml.event_register(d->found[i].device, can & wanted, d->events) != NVML_OK)
             log_info("gpu", "%s tells no events", d->found[i].uuid);
     }
 }
@@ -34,7 +35,8 @@ static void register_parents(struct driver *d)
     for (size_t i = 0; i < d->n_found; i++) {
         struct nvml_device *parent = NULL;
 
-        if (!d->found[i].parent[0] || (i && strcmp(d->found[i].parent, d->found[i - 1].parent) == 0))
+        if (!d->found[i].parent[0] ||
+            (i && strcmp(d->found[i].parent, d->found[i - 1].parent) == 0))
             continue;
         if (!d->nvml.mig_parent || d->nvml.mig_parent(d->found[i].device, &parent) != NVML_OK ||
             d->nvml.event_register(parent, NVML_EVENT_XID, d->events) != NVML_OK)
@@ -46,7 +48,8 @@ static void open_events(struct driver *d)
 {
     const struct nvml *n = &d->nvml;
 
-    if (d->events || !d->open || !n->event_set || !n->event_register || !n->event_wait || !n->event_free)
+    if (d->events || !d->open || !n->event_set || !n->event_register || !n->event_wait ||
+        !n->event_free)
         return;
     if (n->event_set(&d->events) != NVML_OK) {
         d->events = NULL;
@@ -60,9 +63,12 @@ static void keep(struct driver *d, const struct nvml_event *e)
 {
     struct event *to = &d->event[d->n_events % DRIVER_EVENTS];
 
-    *to = (struct event){ .type = e->type, .data = e->data, .gi = e->gpu_instance, .number = d->n_events + 1 };
+    *to = (struct event){
+        .type = e->type, .data = e->data, .gi = e->gpu_instance, .number = d->n_events + 1
+    };
     if (!e->device || d->nvml.uuid(e->device, to->uuid, sizeof to->uuid) != NVML_OK)
-        for (size_t i = 0; i < d->n_found; i++) /* one that fell off the bus tells nothing any more, but we know it */
+        /* one that fell off the bus tells nothing any more, but we know it */
+        for (size_t i = 0; i < d->n_found; i++)
             if (d->found[i].device == e->device)
                 memcpy(to->uuid, d->found[i].uuid, sizeof to->uuid);
     d->n_events++;
@@ -81,7 +87,8 @@ static void drain(struct driver *d)
 
 /* ---- marks ---- */
 
-/* Drops what the worker had, and the oldest where there is no room for n more: who was never asked about. */
+/* Drops what the worker had, and the oldest where there is no room for n more: who was never asked
+ * about. */
 static void make_room(struct driver *d, unsigned worker, size_t n)
 {
     size_t kept = 0, surplus = d->n_marks + n > DRIVER_MARKS ? d->n_marks + n - DRIVER_MARKS : 0;
@@ -128,7 +135,8 @@ static bool concerns(const struct event *e, const struct mark *m, const struct f
         return false;
     if (!f->parent[0])
         return strcmp(e->uuid, m->uuid) == 0;
-    return strcmp(e->uuid, f->parent) == 0 && (e->gi == UINT32_MAX || f->gi < 0 || (int)e->gi == f->gi);
+    return strcmp(e->uuid, f->parent) == 0 &&
+           (e->gi == UINT32_MAX || f->gi < 0 || (int)e->gi == f->gi);
 }
 
 /* Counts the Xid in the list, which has an object for each. */
@@ -139,12 +147,16 @@ static int count_xid(json_t *list, const char *uuid, uint64_t xid)
 
         if ((uint64_t)json_integer_value(json_object_get(o, "xid")) == xid &&
             strcmp(json_string_value(json_object_get(o, "uuid")), uuid) == 0)
-            return json_object_set_new(o, "times", json_integer(json_integer_value(json_object_get(o, "times")) + 1));
+            return json_object_set_new(o, "times",
+                                       json_integer(
+                                           json_integer_value(json_object_get(o, "times")) + 1));
     }
-    return json_array_append_new(list, json_pack("{s:s, s:I, s:i}", "uuid", uuid, "xid", (json_int_t)xid, "times", 1));
+    return json_array_append_new(list, json_pack("{s:s, s:I, s:i}", "uuid", uuid, "xid",
+                                                 (json_int_t)xid, "times", 1));
 }
 
-static int add_xids(const struct driver *d, const struct mark *m, const struct found *f, json_t *list)
+static int add_xids(const struct driver *d, const struct mark *m, const struct found *f,
+                    json_t *list)
 {
     const uint64_t oldest = d->n_events > DRIVER_EVENTS ? d->n_events - DRIVER_EVENTS : 0;
 
@@ -162,15 +174,17 @@ static int64_t more_than(int64_t before, int64_t now)
     return before >= 0 && now > before ? now - before : 0;
 }
 
-static int add_ecc(const struct driver *d, const struct mark *m, const struct found *f, json_t *list)
+static int add_ecc(const struct driver *d, const struct mark *m, const struct found *f,
+                   json_t *list)
 {
     const int64_t corrected = more_than(m->corrected, driver_ecc(d, f, NVML_ECC_CORRECTED));
     const int64_t uncorrected = more_than(m->uncorrected, driver_ecc(d, f, NVML_ECC_UNCORRECTED));
 
     if (!corrected && !uncorrected)
         return 0;
-    return json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "uuid", m->uuid, "corrected", (json_int_t)corrected,
-                                                 "uncorrected", (json_int_t)uncorrected));
+    return json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "uuid", m->uuid, "corrected",
+                                                 (json_int_t)corrected, "uncorrected",
+                                                 (json_int_t)uncorrected));
 }
 
 json_t *driver_since(struct driver *d, unsigned worker)

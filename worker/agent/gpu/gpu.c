@@ -1,4 +1,5 @@
-/* gpu.c - see gpu.h: what there is, and how it does. take.c gives it out, autopsy.c says what went wrong. */
+/* gpu.c - see gpu.h: what there is, and how it does. take.c gives it out, autopsy.c says what went
+ * wrong. */
 #include "worker/agent/gpu/gpu.h"
 
 #include <stdio.h>
@@ -54,7 +55,8 @@ bool gpu_likely(const struct gpu_desk *d)
 {
     if (d->known)
         return d->gpus.all > 0;
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CELLSPAN_NVML_LIBRARY");
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 ||
+           getenv("CELLSPAN_NVML_LIBRARY");
 }
 
 /* ---- the list ---- */
@@ -108,7 +110,8 @@ static json_t *leased_by(struct gpu_desk *d, const char *uuid)
     char holder[LEASE_HOLDER];
     struct err err = { "" };
 
-    if (desk_uses(d, uuid) || desk_folder(d, &err) < 0 || !lease_holder(d->folder, uuid, false, holder))
+    if (desk_uses(d, uuid) || desk_folder(d, &err) < 0 ||
+        !lease_holder(d->folder, uuid, false, holder))
         return json_null();
     return json_string(holder);
 }
@@ -205,9 +208,11 @@ json_t *desk_workers(const struct gpu_desk *d, const struct gpu_worker *worker, 
     json_t *list = json_array();
 
     for (size_t i = 0; list && i < n && i < GPU_GAUGE_MAX; i++)
-        if (json_array_append_new(list, json_pack("{s:I, s:I, s:s, s:o}", "worker", (json_int_t)worker[i].worker, "pid",
-                                                  (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
-                                                  seat_uuids(desk_seat(d, worker[i].worker)))) < 0) {
+        if (json_array_append_new(list,
+                                  json_pack("{s:I, s:I, s:s, s:o}", "worker",
+                                            (json_int_t)worker[i].worker, "pid",
+                                            (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
+                                            seat_uuids(desk_seat(d, worker[i].worker)))) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -225,7 +230,8 @@ static void gauged(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-void gpu_gauges(struct gpu_desk *d, const struct gpu_worker *worker, size_t n, gpu_json_f f, void *arg)
+void gpu_gauges(struct gpu_desk *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+                void *arg)
 {
     struct waiter *w = waiter_create(d, arg);
     json_t *workers = w ? desk_workers(d, worker, n) : NULL;

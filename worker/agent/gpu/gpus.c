@@ -47,7 +47,8 @@ const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL])
 
     if (one->instance >= 0)
         snprintf(number, sizeof number, " MIG %d", one->instance);
-    snprintf(out, GPU_LABEL, "GPU %u%s (%.*s…, %s)", one->index, number, short_length(one->uuid), one->uuid, one->name);
+    snprintf(out, GPU_LABEL, "GPU %u%s (%.*s…, %s)", one->index, number, short_length(one->uuid),
+             one->uuid, one->name);
     return out;
 }
 
@@ -55,10 +56,11 @@ const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL])
 
 static json_t *to_json(const struct gpu *one)
 {
-    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i}", "uuid", one->uuid, "name", one->name,
-                     "index", (int)one->index, "memory", (json_int_t)one->memory, "numa",
-                     one->numa < 0 ? json_null() : json_integer(one->numa), "mig", one->instance >= 0, "pci", one->pci,
-                     "cpus", one->cpus, "parent", one->parent, "instance", one->instance);
+    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i}", "uuid", one->uuid,
+                     "name", one->name, "index", (int)one->index, "memory", (json_int_t)one->memory,
+                     "numa", one->numa < 0 ? json_null() : json_integer(one->numa), "mig",
+                     one->instance >= 0, "pci", one->pci, "cpus", one->cpus, "parent", one->parent,
+                     "instance", one->instance);
 }
 
 json_t *gpus_to_json(const struct gpus *g)
@@ -72,8 +74,8 @@ json_t *gpus_to_json(const struct gpus *g)
         }
     if (!list)
         return NULL;
-    return json_pack("{s:o, s:i, s:b, s:s, s:s?}", "gpus", list, "all", (int)g->all, "numbered", g->numbered, "driver",
-                     g->driver, "why", g->why[0] ? g->why : NULL);
+    return json_pack("{s:o, s:i, s:b, s:s, s:s?}", "gpus", list, "all", (int)g->all, "numbered",
+                     g->numbered, "driver", g->driver, "why", g->why[0] ? g->why : NULL);
 }
 
 static void copy_text(char *to, size_t size, const json_t *object, const char *name)

@@ -1,4 +1,5 @@
-/* headers.c - compares nvml.h of this room with NVIDIA's own, where configure found that. No code. */
+/* headers.c - compares nvml.h of this room with NVIDIA's own, where configure found that. No
+ * code. */
 #include "config.h"
 
 #include <stddef.h>
@@ -10,15 +11,17 @@
 
 #ifdef HAVE_NVML_H
 /* A member: at the same place, and as long. */
-#define ALIKE(theirs, member, ours, own)                                                                               \
-    _Static_assert(offsetof(theirs, member) == offsetof(struct ours, own) &&                                           \
-                       sizeof(((theirs *)0)->member) == sizeof(((struct ours *)0)->own),                               \
+#define ALIKE(theirs, member, ours, own)                                                           \
+    _Static_assert(offsetof(theirs, member) == offsetof(struct ours, own) &&                       \
+                       sizeof(((theirs *)0)->member) == sizeof(((struct ours *)0)->own),           \
                    #theirs "." #member)
 #define AS_LONG(theirs, ours) _Static_assert(sizeof(theirs) == sizeof(struct ours), #theirs)
-#define EQUAL(theirs, ours)   _Static_assert((unsigned long long)(theirs) == (unsigned long long)(ours), #theirs)
+#define EQUAL(theirs, ours)                                                                        \
+    _Static_assert((unsigned long long)(theirs) == (unsigned long long)(ours), #theirs)
 /* The call's arguments, by its header: struct nvml calls it with as many, of the same kinds. */
-#define IS(call, ...)                                                                                                  \
-    _Static_assert(_Generic(&call, nvmlReturn_t(*)(__VA_ARGS__) : 1, default : 0), #call " takes other arguments")
+#define IS(call, ...)                                                                              \
+    _Static_assert(_Generic(&call, nvmlReturn_t (*)(__VA_ARGS__): 1, default: 0),                  \
+                   #call " takes other arguments")
 
 AS_LONG(nvmlMemory_t, nvml_memory);
 ALIKE(nvmlMemory_t, total, nvml_memory, total);
@@ -95,7 +98,8 @@ IS(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t, unsigned, nvmlDevice_t *);
 IS(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, nvmlDevice_t, nvmlDevice_t *);
 IS(nvmlDeviceGetGpuInstanceId, nvmlDevice_t, unsigned *);
 IS(nvmlDeviceGetComputeInstanceId, nvmlDevice_t, unsigned *);
-IS(nvmlDeviceGetTotalEccErrors, nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t, unsigned long long *);
+IS(nvmlDeviceGetTotalEccErrors, nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t,
+   unsigned long long *);
 IS(nvmlEventSetCreate, nvmlEventSet_t *);
 IS(nvmlDeviceGetSupportedEventTypes, nvmlDevice_t, unsigned long long *);
 IS(nvmlDeviceRegisterEvents, nvmlDevice_t, unsigned long long, nvmlEventSet_t);

@@ -6,7 +6,8 @@
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/lease.h"
 
-#define KEEP_NS NS_PER_S /* for as long two notebooks may have the same GPU when a lock file is removed */
+/* for as long two notebooks may have the same GPU when a lock file is removed */
+#define KEEP_NS NS_PER_S
 
 const char *desk_notebook(void)
 {
@@ -19,7 +20,8 @@ static void keep_one(struct gpu_desk *d, const struct seat *s, struct hold *h)
 {
     struct err err = { "" };
 
-    if (desk_folder(d, &err) >= 0 && lease_keep(d->folder, h->uuid, s->share, desk_notebook(), &h->fd, &err) == 0) {
+    if (desk_folder(d, &err) >= 0 &&
+        lease_keep(d->folder, h->uuid, s->share, desk_notebook(), &h->fd, &err) == 0) {
         h->lost = false;
         return;
     }
@@ -46,6 +48,7 @@ void desk_keep(struct gpu_desk *d)
 {
     struct err err = { "" };
 
-    if (d->seat && !d->keeper && !(d->keeper = loop_timer(d->loop, KEEP_NS, KEEP_NS, keep, d, &err)))
+    if (d->seat && !d->keeper &&
+        !(d->keeper = loop_timer(d->loop, KEEP_NS, KEEP_NS, keep, d, &err)))
         log_warn("gpu", "leases are not looked after: %s", err.text);
 }

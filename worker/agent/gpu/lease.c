@@ -1,9 +1,10 @@
-/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be looked at without
- * being taken, so that looking never makes somebody else's attempt fail. Elsewhere, and where the system has none,
- * flock().
+/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be
+ * looked at without being taken, so that looking never makes somebody else's attempt fail.
+ * Elsewhere, and where the system has none, flock().
  *
- * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may write what a file
- * says, so it is shown cleaned, and only the lock counts; links, and files with a second name, are not touched. */
+ * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may
+ * write what a file says, so it is shown cleaned, and only the lock counts; links, and files with a
+ * second name, are not touched. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -31,7 +32,8 @@
 
 /* ---- the folder ---- */
 
-/* Others may have made it: it must be a folder, not a link to one, and nobody may remove what others put there. */
+/* Others may have made it: it must be a folder, not a link to one, and nobody may remove what
+ * others put there. */
 static int check_folder(int fd, const char *path, struct err *err)
 {
     struct stat s;
@@ -39,16 +41,19 @@ static int check_folder(int fd, const char *path, struct err *err)
     if (fstat(fd, &s) < 0)
         return err_set(err, "%s: %s", path, strerror(errno));
     if ((s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
-        return err_set(err,
-                       "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share",
-                       path, path);
+        return err_set(
+            err,
+            "%s, where GPUs are leased, is open to all but not sticky: run chmod 1777 %s, or use --share",
+            path, path);
     return 0;
 }
 
-/* One that is there already stays as it is: it may be a folder of the user's that was named by mistake. */
+/* One that is there already stays as it is: it may be a folder of the user's that was named by
+ * mistake. */
 static int open_folder(const char *path, struct err *err)
 {
-    const mode_t mask = umask(0); /* other users come at any moment, and must find it open to them */
+    /* other users come at any moment, and must find it open to them */
+    const mode_t mask = umask(0);
     int fd = mkdir(path, FOLDER_MODE);
 
     (void)umask(mask);
@@ -73,7 +78,8 @@ int lease_folder(struct err *err)
 
     if (told && told[0])
         return open_folder(told, err);
-    /* All must come to the same answer, whatever they may write: so it does not depend on who asks. */
+    /* All must come to the same answer, whatever they may write: so it does not depend on who
+     * asks. */
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
         return open_folder("/dev/shm/" NAME, err);
     return open_folder("/tmp/" NAME, err);
@@ -135,7 +141,8 @@ static bool is_name(const char *uuid)
     return n > 0 && n < 128;
 }
 
-/* First without O_CREAT: in a sticky folder, Linux refuses it for files of others (fs.protected_regular). */
+/* First without O_CREAT: in a sticky folder, Linux refuses it for files of others
+ * (fs.protected_regular). */
 static int open_file(int folder, const char *uuid, bool make)
 {
     const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -172,8 +179,8 @@ static bool is_named(int folder, const char *uuid, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* Who we are, for people. The local file is read, not the system's directory asked: that may be a server which does not
- * answer, and the agent's loop would wait for it. */
+/* Who we are, for people. The local file is read, not the system's directory asked: that may be a
+ * server which does not answer, and the agent's loop would wait for it. */
 static void name_user(char out[static USER_SIZE])
 {
     const char *login = getenv("LOGNAME");
@@ -205,20 +212,23 @@ static void write_holder(int fd, const char *what)
     name_user(user);
     if (localtime_r(&now, &tm))
         (void)strftime(when, sizeof when, "%H:%M", &tm);
-    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "", what, (long)getpid(),
-                 when);
+    n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "",
+                 what, (long)getpid(), when);
     /* What it says is for people; on a full file system it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
 }
 
-static enum lease_result take_once(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+static enum lease_result take_once(int folder, const char *uuid, bool share, const char *what,
+                                   int *fd, struct err *err)
 {
     int locked;
 
     if ((*fd = open_file(folder, uuid, true)) < 0 || !is_plain(*fd)) {
-        (void)err_set(err, "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
-                      uuid, *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
+        (void)err_set(
+            err,
+            "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
+            uuid, *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
         lease_give(fd);
         return LEASE_FAILED;
     }
@@ -235,7 +245,8 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
     return locked < 0 ? LEASE_FAILED : LEASE_HELD;
 }
 
-enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd, struct err *err)
+enum lease_result lease_take(int folder, const char *uuid, bool share, const char *what, int *fd,
+                             struct err *err)
 {
     *fd = -1;
     if (!is_name(uuid)) {
@@ -249,10 +260,11 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
             return result;
         lease_give(fd);
     }
-    (void)err_set(err,
-                  "the lock file of %s is removed as soon as it is there; set CELLSPAN_GPU_LEASES to another folder "
-                  "for all users, or use --share",
-                  uuid);
+    (void)err_set(
+        err,
+        "the lock file of %s is removed as soon as it is there; set CELLSPAN_GPU_LEASES to another folder "
+        "for all users, or use --share",
+        uuid);
     return LEASE_FAILED;
 }
 

@@ -1,6 +1,6 @@
-/* cellspan-gpus - asks the GPU driver what an agent wants to know, in a process of its own: a driver that hangs, or
- * kills its caller, takes nothing else with it. Started by cellspan-agent with a socket as stdin; by hand it prints
- * what it finds. */
+/* cellspan-gpus - asks the GPU driver what an agent wants to know, in a process of its own: a
+ * driver that hangs, or kills its caller, takes nothing else with it. Started by cellspan-agent
+ * with a socket as stdin; by hand it prints what it finds. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,10 @@
 
 static int usage(FILE *to, int status)
 {
-    fputs("usage: cellspan-gpus\n"
-          "Prints the GPUs of this machine that cellspan can use, as JSON (CUDA_VISIBLE_DEVICES says which).\n",
-          to);
+    fputs(
+        "usage: cellspan-gpus\n"
+        "Prints the GPUs of this machine that cellspan can use, as JSON (CUDA_VISIBLE_DEVICES says which).\n",
+        to);
     return status;
 }
 

@@ -1,5 +1,6 @@
-/* mask.c - CUDA_VISIBLE_DEVICES by CUDA's rules: numbers, or beginnings of "GPU-…" or "MIG-…" names, one kind in a
- * list; it stops at the first that is none, and one that comes twice makes it empty. */
+/* mask.c - CUDA_VISIBLE_DEVICES by CUDA's rules: numbers, or beginnings of "GPU-…" or "MIG-…"
+ * names, one kind in a list; it stops at the first that is none, and one that comes twice makes it
+ * empty. */
 #include "worker/agent/gpu/gpus.h"
 
 #include <ctype.h>
@@ -81,7 +82,8 @@ static size_t count_named(const struct gpus *g, const char *token)
     return n;
 }
 
-static int add_named(const struct gpus *g, const char *token, struct gpus *out, bool *twice, struct err *err)
+static int add_named(const struct gpus *g, const char *token, struct gpus *out, bool *twice,
+                     struct err *err)
 {
     for (size_t i = 0; i < g->n; i++) {
         if (!is_named(&g->v[i], token))
@@ -100,8 +102,8 @@ static char kind_of(const char *token)
     return begins(token, "GPU-") ? 'G' : begins(token, "MIG-") ? 'M' : '0';
 }
 
-static int choose(const struct gpus *g, const char *visible, struct gpus *out, char stopped[static TOKEN],
-                  struct err *err)
+static int choose(const struct gpus *g, const char *visible, struct gpus *out,
+                  char stopped[static TOKEN], struct err *err)
 {
     char token[TOKEN], kind = '\0';
     bool twice = false;
@@ -128,10 +130,12 @@ static int choose(const struct gpus *g, const char *visible, struct gpus *out, c
 static void say_why(struct gpus *g, const char *visible, const char *stopped)
 {
     if (stopped[0])
-        snprintf(g->why, sizeof g->why, "CUDA_VISIBLE_DEVICES=%.100s leaves none of %u GPUs (at %.100s)", visible,
-                 g->all, stopped);
+        snprintf(g->why, sizeof g->why,
+                 "CUDA_VISIBLE_DEVICES=%.100s leaves none of %u GPUs (at %.100s)", visible, g->all,
+                 stopped);
     else
-        snprintf(g->why, sizeof g->why, "CUDA_VISIBLE_DEVICES is empty: none of %u GPUs is to be used", g->all);
+        snprintf(g->why, sizeof g->why,
+                 "CUDA_VISIBLE_DEVICES is empty: none of %u GPUs is to be used", g->all);
 }
 
 int gpus_mask(struct gpus *g, const char *visible, struct err *err)

@@ -14,7 +14,8 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
 _Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t");
 _Static_assert(sizeof(struct nvml_process_v1) == 16, "nvmlProcessInfo_v1_t");
 _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
-_Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36, "nvmlPciInfo_t");
+_Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36,
+               "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 24 + sizeof(void *), "nvmlEventData_t");
 
 #define NEEDS(member, ...) LIBRARY_NEEDS(struct nvml, member, __VA_ARGS__)
@@ -32,7 +33,8 @@ static const struct library_row rows[] = {
     NEEDS(memory, "nvmlDeviceGetMemoryInfo"),
     LIKES(memory_v2, "nvmlDeviceGetMemoryInfo_v2"),
     LIKES(utilization, "nvmlDeviceGetUtilizationRates"),
-    LIKES(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    LIKES(processes, "nvmlDeviceGetComputeRunningProcesses_v3",
+          "nvmlDeviceGetComputeRunningProcesses_v2"),
     LIKES(processes_v1, "nvmlDeviceGetComputeRunningProcesses"),
     LIKES(pci, "nvmlDeviceGetPciInfo_v3"),
     LIKES(memory_affinity, "nvmlDeviceGetMemoryAffinity"),
@@ -47,7 +49,8 @@ static const struct library_row rows[] = {
     LIKES(event_set, "nvmlEventSetCreate"),
     LIKES(event_types, "nvmlDeviceGetSupportedEventTypes"),
     LIKES(event_register, "nvmlDeviceRegisterEvents"),
-    LIKES(event_wait, "nvmlEventSetWait_v2"), /* its event is longer than the one of the call without _v2 */
+    /* its event is longer than the one of the call without _v2 */
+    LIKES(event_wait, "nvmlEventSetWait_v2"),
     LIKES(event_free, "nvmlEventSetFree"),
 };
 
@@ -61,18 +64,21 @@ const char *nvml_words(const struct nvml *n, int result)
 static int explain(const struct nvml *n, int result, struct err *err)
 {
     if (result == NVML_DRIVER_NOT_LOADED)
-        return err_set(err,
-                       "no driver: NVIDIA's library is there, but its kernel module is not loaded (modprobe nvidia; "
-                       "in a container: start it with --gpus all)");
+        return err_set(
+            err,
+            "no driver: NVIDIA's library is there, but its kernel module is not loaded (modprobe nvidia; "
+            "in a container: start it with --gpus all)");
     if (result == NVML_VERSION_MISMATCH)
-        return err_set(err,
-                       "the NVIDIA driver was updated while it was loaded (%s): reboot this node, or load its kernel "
-                       "module anew",
-                       nvml_words(n, result));
+        return err_set(
+            err,
+            "the NVIDIA driver was updated while it was loaded (%s): reboot this node, or load its kernel "
+            "module anew",
+            nvml_words(n, result));
     if (result == NVML_NO_PERMISSION)
-        return err_set(err, "NVML: no permission to use the GPUs: look at who may open /dev/nvidia*");
-    return err_set(err, "NVML can't be initialised: %s (error %d); does nvidia-smi work here?", nvml_words(n, result),
-                   result);
+        return err_set(err,
+                       "NVML: no permission to use the GPUs: look at who may open /dev/nvidia*");
+    return err_set(err, "NVML can't be initialised: %s (error %d); does nvidia-smi work here?",
+                   nvml_words(n, result), result);
 }
 
 int nvml_open(struct nvml *n, bool *absent, struct err *err)

@@ -1,6 +1,6 @@
-/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded when a program runs. Its header comes with the
- * toolkit, not with the driver, so what is used of it is declared here; the layouts are those of every NVML since R450.
- */
+/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded when a program runs. Its header
+ * comes with the toolkit, not with the driver, so what is used of it is declared here; the layouts
+ * are those of every NVML since R450. */
 #ifndef WORKER_AGENT_GPU_NVML_H
 #define WORKER_AGENT_GPU_NVML_H
 
@@ -96,7 +96,8 @@ struct nvml {
     int (*processes)(struct nvml_device *device, unsigned *n, struct nvml_process *process);
     int (*processes_v1)(struct nvml_device *device, unsigned *n, struct nvml_process_v1 *process);
     int (*pci)(struct nvml_device *device, struct nvml_pci *pci);
-    int (*memory_affinity)(struct nvml_device *device, unsigned n, unsigned long *nodes, unsigned scope);
+    int (*memory_affinity)(struct nvml_device *device, unsigned n, unsigned long *nodes,
+                           unsigned scope);
     int (*cpu_affinity)(struct nvml_device *device, unsigned n, unsigned long *cpus);
     int (*mig_mode)(struct nvml_device *device, unsigned *now, unsigned *later);
     int (*mig_max)(struct nvml_device *device, unsigned *count);
@@ -107,13 +108,15 @@ struct nvml {
     int (*ecc)(struct nvml_device *device, int type, int counter, unsigned long long *count);
     int (*event_set)(struct nvml_event_set **set);
     int (*event_types)(struct nvml_device *device, unsigned long long *types);
-    int (*event_register)(struct nvml_device *device, unsigned long long types, struct nvml_event_set *set);
+    int (*event_register)(struct nvml_device *device, unsigned long long types,
+                          struct nvml_event_set *set);
     int (*event_wait)(struct nvml_event_set *set, struct nvml_event *event, unsigned ms);
     int (*event_free)(struct nvml_event_set *set);
 };
 
-/* Loads it ($CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1) and initialises it, which may take seconds. *absent: there
- * is no library, or no driver: a node without GPUs. -1: *err says why, for users. */
+/* Loads it ($CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1) and initialises it, which may take
+ * seconds. *absent: there is no library, or no driver: a node without GPUs. -1: *err says why, for
+ * users. */
 MUST_USE int nvml_open(struct nvml *n, bool *absent, struct err *err);
 void nvml_close(struct nvml *n); /* fine for one that is not open */
 const char *nvml_words(const struct nvml *n, int result);

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 
-/* Of the GPUs that were found last; the agent asks for a list before anything else, but another process may have died.
- */
+/* Of the GPUs that were found last; the agent asks for a list before anything else, but another
+ * process may have died. */
 static int find_once(struct driver *d, const char *visible, struct err *err)
 {
     return d->gpus.n || d->open ? 0 : driver_find(d, visible, err);
@@ -28,7 +28,8 @@ static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
     for (size_t i = 0; list && i < json_array_size(workers); i++) {
         const json_t *w = json_array_get(workers, i);
 
-        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker", json_object_get(w, "worker"), "memory",
+        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker",
+                                                  json_object_get(w, "worker"), "memory",
                                                   (json_int_t)crowd_memory(crowd, i), "gpus",
                                                   json_object_get(w, "gpus"))) < 0) {
             json_decref(list);
@@ -44,8 +45,9 @@ static json_t *answer_read(struct driver *d, const json_t *workers, struct err *
     json_t *said = NULL;
 
     if (crowd_fill(&crowd, workers, err) == 0)
-        said = json_pack("{s:o, s:o, s:s?}", "gpus", driver_read(d, NULL, workers, &crowd), "workers",
-                         read_workers(workers, &crowd), "why", d->gpus.why[0] ? d->gpus.why : NULL);
+        said = json_pack("{s:o, s:o, s:s?}", "gpus", driver_read(d, NULL, workers, &crowd),
+                         "workers", read_workers(workers, &crowd), "why",
+                         d->gpus.why[0] ? d->gpus.why : NULL);
     crowd_release(&crowd);
     return said;
 }
@@ -57,7 +59,8 @@ static json_t *answer_since(struct driver *d, unsigned worker, const json_t *ask
     json_t *said = driver_since(d, worker);
 
     if (said && crowd_fill(&crowd, workers, err) == 0 &&
-        json_object_set_new(said, "gpus", driver_read(d, json_object_get(ask, "gpus"), workers, &crowd)) == 0) {
+        json_object_set_new(said, "gpus",
+                            driver_read(d, json_object_get(ask, "gpus"), workers, &crowd)) == 0) {
         crowd_release(&crowd);
         return said;
     }
@@ -126,7 +129,8 @@ static int answer_lines(struct driver *d, int fd, struct buf *in)
     while (rc == 0 && in->n && (end = memchr(in->p, '\n', in->n))) {
         struct buf out = BUF_INIT;
 
-        if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), slice_of(in->p, (size_t)(end - in->p)), &out) < 0 ||
+        if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), slice_of(in->p, (size_t)(end - in->p)),
+                         &out) < 0 ||
             write_all(fd, buf_slice(&out)) < 0)
             rc = -1;
         buf_drop(in, (size_t)(end - in->p) + 1);

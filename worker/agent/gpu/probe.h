@@ -1,10 +1,13 @@
-/* probe.h - the process that asks the driver on the agent's behalf: one line of JSON in, one out, in that order.
+/* probe.h - the process that asks the driver on the agent's behalf: one line of JSON in, one out,
+ * in that order.
  *
  *   {"ask": "list"}                              {"gpus": […], "all", "driver", "why"}; see gpus.h
- *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory", "gpus"}], "why"}:
+ *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory",
+ *                                                "gpus"}], "why"}:
  * GAUGES
  *   {"ask": "mark", "worker": 5, "gpus": [uuid]} {}
- *   {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}   {"xids": […], "ecc": […], "gpus": […]}
+ *   {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}   {"xids": […], "ecc": […],
+ *                                                                   "gpus": […]}
  *
  * workers: [{"worker", "pid", "who", "gpus": [uuid]}]. The lists of answers are those of driver.h.
  * What fails is answered by {"error": text}. */
@@ -16,8 +19,10 @@
 
 #define PROBE_LINE_MAX 1048576u
 
-/* Answers one line (without its newline), with a newline. visible: CUDA_VISIBLE_DEVICES. -1: memory is out. */
-MUST_USE int probe_answer(struct driver *d, const char *visible, struct slice line, struct buf *out);
+/* Answers one line (without its newline), with a newline. visible: CUDA_VISIBLE_DEVICES. -1: memory
+ * is out. */
+MUST_USE int probe_answer(struct driver *d, const char *visible, struct slice line,
+                          struct buf *out);
 /* Serves the socket until it ends; the exit status. */
 int probe_serve(int fd);
 

@@ -12,7 +12,8 @@ int64_t driver_ecc(const struct driver *d, const struct found *f, int type)
 {
     unsigned long long count;
 
-    if (!f->device || !d->nvml.ecc || d->nvml.ecc(f->device, type, NVML_ECC_VOLATILE, &count) != NVML_OK)
+    if (!f->device || !d->nvml.ecc ||
+        d->nvml.ecc(f->device, type, NVML_ECC_VOLATILE, &count) != NVML_OK)
         return -1;
     return count > INT64_MAX ? INT64_MAX : (int64_t)count;
 }
@@ -24,8 +25,10 @@ static json_t *number(int64_t n)
 
 /* ---- memory ---- */
 
-/* The result: NVML_GPU_IS_LOST is news. The newer call leaves out what the driver keeps for itself. */
-static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t *used, int64_t *total)
+/* The result: NVML_GPU_IS_LOST is news. The newer call leaves out what the driver keeps for
+ * itself. */
+static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t *used,
+                       int64_t *total)
 {
     struct nvml_memory_v2 v2 = { .version = NVML_MEMORY_V2 };
     struct nvml_memory v1;
@@ -46,7 +49,8 @@ static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t
 /* ---- processes ---- */
 
 /* An older driver's entries are shorter: they are spread out in place, the last one first. */
-static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *count, struct nvml_process *p)
+static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *count,
+                   struct nvml_process *p)
 {
     const unsigned room = *count;
     const int result = n->processes_v1(device, count, (struct nvml_process_v1 *)(void *)p);
@@ -61,14 +65,16 @@ static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *c
 }
 
 /* How many there are, in *out (free()); or -1. */
-static long ask_processes(const struct nvml *n, struct nvml_device *device, struct nvml_process **out)
+static long ask_processes(const struct nvml *n, struct nvml_device *device,
+                          struct nvml_process **out)
 {
     unsigned room = SLACK;
 
     if (!n->processes && !n->processes_v1)
         return -1;
     for (int i = 0; i < TRIES && room <= PROCESSES_MAX; i++) {
-        /* Some drivers of 2023 wrote 8 bytes more an entry than this call's version has: there is room for them. */
+        /* Some drivers of 2023 wrote 8 bytes more an entry than this call's version has: there is
+         * room for them. */
         struct nvml_process *const p = calloc(room, sizeof *p + 8);
         unsigned count = room;
         int result;
@@ -90,7 +96,8 @@ static long ask_processes(const struct nvml *n, struct nvml_device *device, stru
 
 static json_t *ours_to_json(const json_t *worker, const struct nvml_process *p)
 {
-    return json_pack("{s:O, s:i, s:o, s:O*}", "worker", json_object_get(worker, "worker"), "pid", (int)p->pid, "memory",
+    return json_pack("{s:O, s:i, s:o, s:O*}", "worker", json_object_get(worker, "worker"), "pid",
+                     (int)p->pid, "memory",
                      number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who",
                      json_object_get(worker, "who"));
 }
@@ -116,7 +123,8 @@ static int read_processes(const struct nvml *n, struct nvml_device *device, cons
     for (long i = 0; rc == 0 && i < count; i++) {
         const struct member *m = crowd_find(crowd, (long)p[i].pid);
 
-        rc = m ? json_array_append_new(ours, ours_to_json(json_array_get(workers, m->worker), &p[i]))
+        rc = m ? json_array_append_new(ours,
+                                       ours_to_json(json_array_get(workers, m->worker), &p[i]))
                : json_array_append_new(others, other_to_json(&p[i]));
     }
     free(p);
@@ -142,14 +150,16 @@ static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const
         result = read_memory(&d->nvml, f->device, &used, &total);
         use = read_use(&d->nvml, f->device);
     }
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o}", "uuid", gpu->uuid, "index", (int)gpu->index, "used",
-                     number(used), "total", number(total), "use", number(use), "lost",
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o}", "uuid", gpu->uuid, "index",
+                     (int)gpu->index, "used", number(used), "total", number(total), "use",
+                     number(use), "lost",
                      result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED, "corrected",
                      number(f ? driver_ecc(d, f, NVML_ECC_CORRECTED) : -1), "uncorrected",
                      number(f ? driver_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
 }
 
-static json_t *read_one(const struct driver *d, const struct gpu *gpu, const json_t *workers, const struct crowd *crowd)
+static json_t *read_one(const struct driver *d, const struct gpu *gpu, const json_t *workers,
+                        const struct crowd *crowd)
 {
     const struct found *f = driver_device(d, gpu->uuid);
     json_t *one = read_numbers(d, gpu, f), *ours = json_array(), *others = json_array();
@@ -157,7 +167,8 @@ static json_t *read_one(const struct driver *d, const struct gpu *gpu, const jso
 
     if (good && f && f->device)
         good = read_processes(&d->nvml, f->device, workers, crowd, ours, others, &told) == 0;
-    good = good && json_object_set(one, "ours", ours) == 0 && json_object_set(one, "others", others) == 0 &&
+    good = good && json_object_set(one, "ours", ours) == 0 &&
+           json_object_set(one, "others", others) == 0 &&
            json_object_set_new(one, "told", json_boolean(told)) == 0;
     json_decref(ours);
     json_decref(others);
@@ -178,7 +189,8 @@ static bool is_wanted(const struct gpu *gpu, const json_t *only)
     return !only;
 }
 
-json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers, const struct crowd *crowd)
+json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers,
+                    const struct crowd *crowd)
 {
     json_t *list = json_array();
 

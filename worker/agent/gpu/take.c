@@ -82,8 +82,8 @@ static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, str
     return 0;
 }
 
-int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n, struct buf *visible,
-                struct buf *own)
+int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n,
+                struct buf *visible, struct buf *own)
 {
     const struct seat *mine = desk_seat(d, worker);
     unsigned at = 0;
@@ -95,7 +95,8 @@ int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate,
     for (size_t i = 0; i < n; i++) {
         const struct seat *s = desk_seat(d, mate[i]);
 
-        if (s && (s == mine || !is_alone(d, s)) && add_seat(s, &at, visible, s == mine ? own : NULL) < 0)
+        if (s && (s == mine || !is_alone(d, s)) &&
+            add_seat(s, &at, visible, s == mine ? own : NULL) < 0)
             return -1;
     }
     return 0;
@@ -121,7 +122,8 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
 /* ---- one worker ---- */
 
 /* Numbers, for libraries take what stands there for numbers; instances have none. */
-static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one, char out[static GPU_TEXT])
+static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one,
+                          char out[static GPU_TEXT])
 {
     if (d->gpus.numbered && one->instance < 0)
         snprintf(out, GPU_TEXT, "%u", one->index);
@@ -130,7 +132,8 @@ static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one, char 
 }
 
 /* Takes one more GPU for s, if it is free. */
-static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share, struct err *err)
+static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share,
+                             struct err *err)
 {
     struct hold *h = &s->hold[s->n];
     enum lease_result result;
@@ -154,7 +157,8 @@ static bool seat_has(const struct seat *s, const char *uuid)
     return false;
 }
 
-/* How little a GPU is to be shared: free ones first, then those that fewest of ours have, then what others hold. */
+/* How little a GPU is to be shared: free ones first, then those that fewest of ours have, then what
+ * others hold. */
 static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
 {
     char holder[LEASE_HOLDER];
@@ -200,11 +204,14 @@ static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct
     return 0;
 }
 
-/* *at: the first GPU that was not tried yet; what another worker of ours did not get, this one doesn't either. */
-static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at, struct err *err)
+/* *at: the first GPU that was not tried yet; what another worker of ours did not get, this one
+ * doesn't either. */
+static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at,
+                      struct err *err)
 {
     while (s->n < each) {
-        if (*at >= d->gpus.n || (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
+        if (*at >= d->gpus.n ||
+            (fits(&d->gpus.v[*at], each) && add(d, s, &d->gpus.v[*at], false, err) == LEASE_FAILED))
             return -1;
         ++*at;
     }
@@ -219,7 +226,8 @@ static unsigned count_free(struct gpu_desk *d)
     unsigned n = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++)
-        n += !desk_uses(d, d->gpus.v[i].uuid) && !lease_holder(d->folder, d->gpus.v[i].uuid, false, holder);
+        n += !desk_uses(d, d->gpus.v[i].uuid) &&
+             !lease_holder(d->folder, d->gpus.v[i].uuid, false, holder);
     return n;
 }
 
@@ -283,8 +291,9 @@ static int check(struct gpu_desk *d, size_t ranks, unsigned each, bool share, st
     if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
         return d->gpus.n && desk_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
     if ((instance = unfit(d, share ? each : each * ranks, each)))
-        return err_set(err, "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1", each,
-                       instance->name);
+        return err_set(err,
+                       "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1",
+                       each, instance->name);
     return desk_folder(d, err) < 0 ? -1 : 0;
 }
 
@@ -294,14 +303,16 @@ static void mark(struct gpu_desk *d, const struct seat *s)
 {
     struct err err = { "" };
     json_t *uuids = seat_uuids(s);
-    json_t *ask =
-        uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker", (json_int_t)s->worker, "gpus", uuids) : NULL;
+    json_t *ask = uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker",
+                                    (json_int_t)s->worker, "gpus", uuids)
+                        : NULL;
 
     if (client_ask(d->client, ask, MARK_NS, NULL, NULL, &err) < 0)
         log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);
 }
 
-static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, bool share, struct err *err)
+static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, bool share,
+                                struct err *err)
 {
     struct seat *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
 
@@ -326,7 +337,8 @@ int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err)
     for (unsigned i = 0; s && i < from->n; i++) {
         s->hold[i] = from->hold[i];
         if ((s->hold[i].fd = fcntl(from->hold[i].fd, F_DUPFD_CLOEXEC, 3)) < 0) {
-            (void)err_set(err, "the lease of %s can't be held twice: %s", from->hold[i].uuid, strerror(errno));
+            (void)err_set(err, "the lease of %s can't be held twice: %s", from->hold[i].uuid,
+                          strerror(errno));
             gpu_give(d, worker);
             return -1;
         }
@@ -337,14 +349,16 @@ int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err)
     return s ? 0 : -1;
 }
 
-int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share, struct err *err)
+int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share,
+             struct err *err)
 {
     size_t at = 0, done;
 
     if (each == 0 || n == 0)
         return 0;
     if (n > GPUS_MAX * 64u || each > GPUS_MAX)
-        return err_set(err, "--gpus %u for %zu ranks: a node has at most %u GPUs", each, n, GPUS_MAX);
+        return err_set(err, "--gpus %u for %zu ranks: a node has at most %u GPUs", each, n,
+                       GPUS_MAX);
     if (check(d, n, each, share, err) < 0)
         return -1;
     for (done = 0; done < n; done++) {

@@ -4,18 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNLISTED_MAX (INT64_C(1) << 30) /* bytes that a GPU may have in use with no process on it: the driver's own */
+/* bytes that a GPU may have in use with no process on it: the driver's own */
+#define UNLISTED_MAX (INT64_C(1) << 30)
 
 struct xid {
     unsigned number;
     const char *words;
 };
 
-/* Those that jobs run into, from NVIDIA's list of Xid errors, with what a user can do about them. */
+/* Those that jobs run into, from NVIDIA's list of Xid errors, with what a user can do about
+ * them. */
 static const struct xid xids[] = {
     { 8, "the GPU stopped processing" },
-    { 13, "a kernel did what it must not do (an illegal address or instruction): most likely a bug of the program" },
-    { 31, "a kernel touched memory that is not its own (GPU memory page fault): most likely a bug of the program" },
+    { 13,
+      "a kernel did what it must not do (an illegal address or instruction): most likely a bug of the program" },
+    { 31,
+      "a kernel touched memory that is not its own (GPU memory page fault): most likely a bug of the program" },
     { 32, "the driver was sent a corrupted command stream: PCIe, or the program" },
     { 38, "the driver's firmware failed" },
     { 43, "the GPU stopped processing for this program; other programs go on" },
@@ -28,10 +32,12 @@ static const struct xid xids[] = {
     { 68, "the video decoder failed" },
     { 69, "a kernel failed in the graphics engine" },
     { 74, "NVLink error: a link to another GPU failed" },
-    { 79, "GPU has fallen off the bus: it is gone until this node is restarted (heat, power or PCIe)" },
+    { 79,
+      "GPU has fallen off the bus: it is gone until this node is restarted (heat, power or PCIe)" },
     { 92, "many corrected ECC errors: the memory wears out" },
     { 94, "ECC error that could be contained: only this program is concerned" },
-    { 95, "ECC error that could not be contained: every program on this GPU fails; it needs a reset" },
+    { 95,
+      "ECC error that could not be contained: every program on this GPU fails; it needs a reset" },
     { 109, "the GPU did not switch between programs in time" },
     { 119, "the GPU's firmware (GSP) does not answer: it needs a reset" },
     { 120, "the GPU's firmware (GSP) failed: it needs a reset" },
@@ -122,17 +128,19 @@ static int add_xid(struct facts *f, const json_t *o)
         snprintf(often, sizeof often, " (%lld times)", (long long)times);
     if (begin_fact(f) < 0)
         return -1;
-    return buf_addf(f->out, "Xid %llu%s%s%s", (unsigned long long)number, words ? ": " : "", words ? words : "", often);
+    return buf_addf(f->out, "Xid %llu%s%s%s", (unsigned long long)number, words ? ": " : "",
+                    words ? words : "", often);
 }
 
 static int add_ecc(struct facts *f, const json_t *o)
 {
-    const int64_t bad = number_of(o, "uncorrected"), mended = number_of(o, "corrected"), n = bad > 0 ? bad : mended;
+    const int64_t bad = number_of(o, "uncorrected"), mended = number_of(o, "corrected"),
+                  n = bad > 0 ? bad : mended;
 
     if (begin_fact(f) < 0)
         return -1;
-    return buf_addf(f->out, "%lld %s ECC memory error%s", (long long)n, bad > 0 ? "uncorrected" : "corrected",
-                    n == 1 ? "" : "s");
+    return buf_addf(f->out, "%lld %s ECC memory error%s", (long long)n,
+                    bad > 0 ? "uncorrected" : "corrected", n == 1 ? "" : "s");
 }
 
 static int add_process(struct facts *f, const json_t *o)
@@ -141,9 +149,10 @@ static int add_process(struct facts *f, const json_t *o)
     const int64_t memory = number_of(o, "memory");
     char text[32];
 
-    return buf_addf(f->out, ", %s by %s%spid %lld%s", memory < 0 ? "some" : bytes_words((uint64_t)memory, text),
-                    who && who[0] ? who : "", who && who[0] ? " (" : "", (long long)number_of(o, "pid"),
-                    who && who[0] ? ")" : "");
+    return buf_addf(f->out, ", %s by %s%spid %lld%s",
+                    memory < 0 ? "some" : bytes_words((uint64_t)memory, text),
+                    who && who[0] ? who : "", who && who[0] ? " (" : "",
+                    (long long)number_of(o, "pid"), who && who[0] ? ")" : "");
 }
 
 static int add_oom(struct facts *f, const json_t *o)
@@ -156,7 +165,8 @@ static int add_oom(struct facts *f, const json_t *o)
     if (begin_fact(f) < 0 || buf_add_text(f->out, "its memory ran out") < 0)
         return -1;
     if (used >= 0 && total >= 0 &&
-        buf_addf(f->out, "; now in use: %s of %s", bytes_words((uint64_t)used, a), bytes_words((uint64_t)total, b)) < 0)
+        buf_addf(f->out, "; now in use: %s of %s", bytes_words((uint64_t)used, a),
+                 bytes_words((uint64_t)total, b)) < 0)
         return -1;
     for (size_t k = 0; k < 2; k++) {
         const json_t *list = json_object_get(o, lists[k]);
@@ -176,7 +186,8 @@ static int add_oom(struct facts *f, const json_t *o)
 static int add_state(struct facts *f, const json_t *o, bool oom)
 {
     if (json_is_true(json_object_get(o, "lost")) &&
-        (begin_fact(f) < 0 || buf_add_text(f->out, "the driver says that it is lost, or needs a reset") < 0))
+        (begin_fact(f) < 0 ||
+         buf_add_text(f->out, "the driver says that it is lost, or needs a reset") < 0))
         return -1;
     return oom ? add_oom(f, o) : 0;
 }
@@ -195,7 +206,9 @@ int words_add_gpu(const struct gpu *one, const json_t *since, bool oom, struct b
         for (size_t i = 0; i < json_array_size(list); i++) {
             const json_t *o = json_array_get(list, i);
 
-            if (is_of(o, one) && (k == 0 ? add_xid(&f, o) : k == 1 ? add_ecc(&f, o) : add_state(&f, o, oom)) < 0)
+            if (is_of(o, one) && (k == 0   ? add_xid(&f, o)
+                                  : k == 1 ? add_ecc(&f, o)
+                                           : add_state(&f, o, oom)) < 0)
                 return -1;
         }
     }
@@ -214,10 +227,14 @@ int words_add_shortage(const struct words_shortage *s, struct buf *out)
     const unsigned wanted = s->ranks * s->each;
 
     if (s->all == 0)
-        return buf_addf(out, "%u GPU%s asked for (%u rank%s with %u each), and this node has none: %s", wanted,
-                        plural(wanted), s->ranks, plural(s->ranks), s->each, s->why[0] ? s->why : "no GPU was found");
-    return buf_addf(out, "%u GPU%s asked for (%u rank%s with %u each); this node has %u, of which %u %s free", wanted,
-                    plural(wanted), s->ranks, plural(s->ranks), s->each, s->all, s->free, s->free == 1 ? "is" : "are");
+        return buf_addf(out,
+                        "%u GPU%s asked for (%u rank%s with %u each), and this node has none: %s",
+                        wanted, plural(wanted), s->ranks, plural(s->ranks), s->each,
+                        s->why[0] ? s->why : "no GPU was found");
+    return buf_addf(
+        out, "%u GPU%s asked for (%u rank%s with %u each); this node has %u, of which %u %s free",
+        wanted, plural(wanted), s->ranks, plural(s->ranks), s->each, s->all, s->free,
+        s->free == 1 ? "is" : "are");
 }
 
 int words_add_remedies(const struct words_shortage *s, struct buf *out)
@@ -225,11 +242,15 @@ int words_add_remedies(const struct words_shortage *s, struct buf *out)
     if (s->all == 0)
         return buf_add_text(out, "; use --no-gpu to run without");
     if (s->ranks * s->each <= s->all)
-        return buf_add_text(out,
-                            "; use fewer ranks, --gpus with a smaller number, --share to use GPUs that others hold, or "
-                            "--no-gpu to run without");
+        return buf_add_text(
+            out,
+            "; use fewer ranks, --gpus with a smaller number, --share to use GPUs that others hold, or "
+            "--no-gpu to run without");
     if (s->each > s->all)
         return buf_addf(out, "; use --gpus %u or fewer, or --no-gpu to run without", s->all);
-    return buf_addf(out, "; use at most %u rank%s%s, --share to put several ranks on a GPU, or --no-gpu to run without",
-                    s->all / s->each, plural(s->all / s->each), s->each > 1 ? ", --gpus with a smaller number" : "");
+    return buf_addf(
+        out,
+        "; use at most %u rank%s%s, --share to put several ranks on a GPU, or --no-gpu to run without",
+        s->all / s->each, plural(s->all / s->each),
+        s->each > 1 ? ", --gpus with a smaller number" : "");
 }

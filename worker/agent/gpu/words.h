@@ -18,9 +18,9 @@ const char *bytes_words(uint64_t bytes, char out[static 32]);
 /* Do a worker's last lines say that memory ran out on its GPU? */
 bool words_say_oom(struct slice text);
 
-/* Appends "GPU 1 (GPU-8f2c…, NVIDIA A100)", and, when `since` (what a probe answered; NULL: nothing) has something to
- * tell of it,
- * ": Xid 79: GPU has fallen off the bus; …". oom: its worker said that memory ran out there. -1: memory is out. */
+/* Appends "GPU 1 (GPU-8f2c…, NVIDIA A100)", and, when `since` (what a probe answered; NULL:
+ * nothing) has something to tell of it, ": Xid 79: GPU has fallen off the bus; …". oom: its worker
+ * said that memory ran out there. -1: memory is out. */
 MUST_USE int words_add_gpu(const struct gpu *one, const json_t *since, bool oom, struct buf *out);
 
 struct words_shortage {

@@ -32,7 +32,8 @@ static int add(struct admit *a, unsigned run, unsigned n)
     return 0;
 }
 
-static enum admit_verdict ask(const struct admit *a, const struct keys *k, unsigned *run, unsigned *index)
+static enum admit_verdict ask(const struct admit *a, const struct keys *k, unsigned *run,
+                              unsigned *index)
 {
     return admit_ask(a, k->public, run, index);
 }
@@ -91,8 +92,8 @@ static void runs_end(void)
     ok(add(&a, 1, 100) == 0 && add(&a, 2, 100) == 0 && add(&a, 3, 100) == 0, "three runs");
     admit_end(&a, 2);
     for (unsigned i = 0; i < 100; i++)
-        wrong +=
-            verdict(&a, 1, i) != ADMIT_YES || verdict(&a, 2, i) != ADMIT_STRANGER || verdict(&a, 3, i) != ADMIT_YES;
+        wrong += verdict(&a, 1, i) != ADMIT_YES || verdict(&a, 2, i) != ADMIT_STRANGER ||
+                 verdict(&a, 3, i) != ADMIT_YES;
     is_int(wrong, 0, "one ends: its keys are strangers', the others' are not");
     admit_end(&a, 2);
     admit_end(&a, 1);
@@ -101,7 +102,8 @@ static void runs_end(void)
     alloc_fail_at(-1);
     is_int(verdict(&a, 3, 50), ADMIT_USED, "without memory the keys are at least used up");
     a.pending = 1;
-    is_int(verdict(&a, 7, 0), ADMIT_LATER, "while a run has not said its size, strangers may be early");
+    is_int(verdict(&a, 7, 0), ADMIT_LATER,
+           "while a run has not said its size, strangers may be early");
     is_int(verdict(&a, 3, 50), ADMIT_USED, "used is used all the same");
     admit_release(&a);
 }
@@ -109,7 +111,8 @@ static void runs_end(void)
 static void words_name_every_verdict(void)
 {
     for (unsigned v = 0; v < ADMIT_N; v++)
-        ok(admit_words((enum admit_verdict)v) && *admit_words((enum admit_verdict)v), "verdict %u has words", v);
+        ok(admit_words((enum admit_verdict)v) && *admit_words((enum admit_verdict)v),
+           "verdict %u has words", v);
 }
 
 static void without_memory_nobody(void)

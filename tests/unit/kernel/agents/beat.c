@@ -30,13 +30,15 @@ static void the_timeout_is_read(void)
     }
 }
 
-/* Looks whenever the beat wants it, from `now` on; the node hears each beat and, until `until`, answers at once. */
+/* Looks whenever the beat wants it, from `now` on; the node hears each beat and, until `until`,
+ * answers at once. */
 struct course {
     uint64_t now, lost_ns;
     unsigned beats;
 };
 
-static struct course follow(struct beat *b, struct pulse *p, uint64_t now, uint64_t until, uint64_t end)
+static struct course follow(struct beat *b, struct pulse *p, uint64_t now, uint64_t until,
+                            uint64_t end)
 {
     struct course c = { now, 0, 0 };
 
@@ -72,8 +74,8 @@ static void silence_is_loss(void)
         ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S,
            "%s s: lost within the timeout and a second (%.2f s)", timeouts[k],
            (double)(c.lost_ns - silent) / (double)NS_PER_S);
-        ok(c.beats >= (unsigned)(silent / (t / 5)), "%s s: a beat at least each fifth of it (%u)", timeouts[k],
-           c.beats);
+        ok(c.beats >= (unsigned)(silent / (t / 5)), "%s s: a beat at least each fifth of it (%u)",
+           timeouts[k], c.beats);
     }
 }
 
@@ -105,12 +107,14 @@ static void who_slept_blames_nobody(void)
     c = follow(&b, &p, c.now + hour, 0, c.now + hour + 30 * NS_PER_S);
     ok(c.lost_ns && c.lost_ns - c.now < NS_PER_S, "who does not come back after the next one is");
     beat_start(&b, 0);
-    ok(beat_look(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS, "a busy moment is no sleep");
+    ok(beat_look(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS,
+       "a busy moment is no sleep");
     ok(beat_look(&b, b.due_ns + 5 * NS_PER_S) >= BEAT_SLEPT_NS, "five seconds are");
     is_int((long long)beat_look(&b, b.due_ns - 1), 0, "who is in time is not late");
 }
 
-/* Looks that come half a second late, one after the other: so much of each wait is nobody's silence. */
+/* Looks that come half a second late, one after the other: so much of each wait is nobody's
+ * silence. */
 static void who_is_too_busy_blames_nobody(void)
 {
     const uint64_t late = 500 * NS_PER_MS;
@@ -125,7 +129,8 @@ static void who_is_too_busy_blames_nobody(void)
         pulse_forgive(&p, beat_look(&b, now), now);
         lost = pulse_is_lost(&b, &p, now) ? now : 0;
     }
-    ok(lost >= 25 * NS_PER_S && lost < 35 * NS_PER_S, "a machine that is late counts the time in which it listened: %.1f s",
+    ok(lost >= 25 * NS_PER_S && lost < 35 * NS_PER_S,
+       "a machine that is late counts the time in which it listened: %.1f s",
        (double)lost / (double)NS_PER_S);
     pulse_start(&p, now);
     pulse_forgive(&p, NS_PER_S, now);
@@ -137,7 +142,8 @@ static void clocks_may_disagree(void)
     struct beat b = beat_of("10");
     const struct pulse later = { .heard = 50 * NS_PER_S, .sent = 50 * NS_PER_S };
 
-    ok(!pulse_is_lost(&b, &later, 49 * NS_PER_S), "what was heard after the look began is not ages ago");
+    ok(!pulse_is_lost(&b, &later, 49 * NS_PER_S),
+       "what was heard after the look began is not ages ago");
 }
 
 static void trees_are_balanced(void)
@@ -156,7 +162,9 @@ static void trees_are_balanced(void)
         if (++children[parent] > most)
             most = children[parent];
     }
-    is_int(wrong, 0, "the first 32 have none, every other one has a parent of lower index, who counts it in order");
+    is_int(
+        wrong, 0,
+        "the first 32 have none, every other one has a parent of lower index, who counts it in order");
     is_int(most, TREE_FAN, "nobody has more than 32 children");
     is_int(children[0], TREE_FAN, "node 0 has 32 in a large run");
     is_int(tree_parent(33), 1, "33 is below 1");

@@ -1,5 +1,5 @@
-/* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of messages and
- * failures. */
+/* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of
+ * messages and failures. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,8 @@
 #define LENT   (2 * SPAN_CHUNK_WINDOW)
 #define ENOUGH 1000000u
 
-static bool all_have(const struct yard *y, unsigned first, unsigned last, uint64_t blob, uint64_t size)
+static bool all_have(const struct yard *y, unsigned first, unsigned last, uint64_t blob,
+                     uint64_t size)
 {
     while (first <= last) {
         if (y->node[first].alive && !yard_has(y, first, blob, size))
@@ -59,7 +60,8 @@ static void small_ones_go_in_one_stream(void)
     is_int(yard_run(&y, ENOUGH), 0, "who has it gets nothing more");
     cargo_drop(y.cargo, 7);
     yard_run(&y, ENOUGH);
-    ok(yard_forgot(&y, 7, SMALL) && y.drops == 1 && y.node[0].blobs.n == 0 && y.node[49].blobs.n == 0,
+    ok(yard_forgot(&y, 7, SMALL) && y.drops == 1 && y.node[0].blobs.n == 0 &&
+           y.node[49].blobs.n == 0,
        "and is dropped everywhere by one message");
     yard_release(&y);
 }
@@ -73,8 +75,10 @@ static void one_node_gets_it_by_way_of_the_kernel(void)
     yard_need(&y, 9, LONGER, 0, 0);
     yard_run(&y, ENOUGH);
     ok(yard_has(&y, 0, 9, LONGER), "a result comes home");
-    ok(y.queue[YARD_K][0].most < SPAN_CHUNK_WINDOW + 65536 && y.queue[2][YARD_K].most < SPAN_CHUNK_WINDOW + 65536,
-       "the kernel holds a window of it at most (%zu and %zu bytes)", y.queue[YARD_K][0].most, y.queue[2][YARD_K].most);
+    ok(y.queue[YARD_K][0].most < SPAN_CHUNK_WINDOW + 65536 &&
+           y.queue[2][YARD_K].most < SPAN_CHUNK_WINDOW + 65536,
+       "the kernel holds a window of it at most (%zu and %zu bytes)", y.queue[YARD_K][0].most,
+       y.queue[2][YARD_K].most);
     is_int(y.peer_chunks, 0, "no link was made for it");
     yard_release(&y);
 }
@@ -119,7 +123,8 @@ static void how_far_it_is(void)
     yard_put(&y, 0, 1, LONGER);
     yard_need(&y, 1, LONGER, 1, 3);
     ok(cargo_expected(y.cargo, 1, &had) == LONGER && had == 0, "a large one is expected");
-    ok(cargo_expected(y.cargo, 0, &had) == 0 && cargo_expected(y.cargo, 77, &had) == 0, "where it is to go");
+    ok(cargo_expected(y.cargo, 0, &had) == 0 && cargo_expected(y.cargo, 77, &had) == 0,
+       "where it is to go");
     while (cargo_expected(y.cargo, 1, &had) && had < LONGER / 2)
         if (!yard_run(&y, 1))
             break;
@@ -128,9 +133,11 @@ static void how_far_it_is(void)
        "and is soon there at the end of the chain");
     yard_put(&y, 2, 3, BIG);
     yard_need(&y, 3, BIG, 3, 3);
-    ok(cargo_expected(y.cargo, 3, &had) == LONGER + BIG && had == UINT64_MAX, "of what passes by other ways nobody knows");
+    ok(cargo_expected(y.cargo, 3, &had) == LONGER + BIG && had == UINT64_MAX,
+       "of what passes by other ways nobody knows");
     yard_run(&y, ENOUGH);
-    ok(cargo_expected(y.cargo, 1, &had) == 0 && cargo_expected(y.cargo, 3, &had) == 0 && had == 0, "at the end nothing is");
+    ok(cargo_expected(y.cargo, 1, &had) == 0 && cargo_expected(y.cargo, 3, &had) == 0 && had == 0,
+       "at the end nothing is");
     yard_release(&y);
 }
 
@@ -164,9 +171,11 @@ static void somebody_dies(unsigned dead, unsigned after)
     yard_kill(&y, dead);
     yard_run(&y, ENOUGH);
     if (dead)
-        ok(all_have(&y, 1, 4, 1, LONGER), "node %u dies after %u messages: the others get it", dead, after);
+        ok(all_have(&y, 1, 4, 1, LONGER), "node %u dies after %u messages: the others get it", dead,
+           after);
     else
-        ok(nobody_waits(&y, 1) && (all_have(&y, 1, 4, 1, LONGER) || yard_forgot(&y, 1, LONGER) || after > 100),
+        ok(nobody_waits(&y, 1) &&
+               (all_have(&y, 1, 4, 1, LONGER) || yard_forgot(&y, 1, LONGER) || after > 100),
            "the source dies after %u messages: nobody waits", after);
     cargo_drop(y.cargo, 1);
     yard_run(&y, ENOUGH);
@@ -190,12 +199,14 @@ static void no_room_on_a_node(void)
     yard_put(&y, 0, 1, BIG);
     yard_need(&y, 1, BIG, 1, 4);
     yard_run(&y, ENOUGH);
-    ok(yard_has(&y, 1, 1, BIG) && all_have(&y, 3, 4, 1, BIG), "the nodes behind it get it all the same");
+    ok(yard_has(&y, 1, 1, BIG) && all_have(&y, 3, 4, 1, BIG),
+       "the nodes behind it get it all the same");
     ok(y.node[2].failed == 1 && !yard_waits(&y, 2, 1), "what waits there is let go");
-    is_text(y.node[2].why,
-            "node has no room for 4 MiB: 1 MiB are free (memory); free memory there, send less, or choose a node "
-            "with more",
-            "with a reason");
+    is_text(
+        y.node[2].why,
+        "node has no room for 4 MiB: 1 MiB are free (memory); free memory there, send less, or choose a node "
+        "with more",
+        "with a reason");
     cargo_drop(y.cargo, 1);
     yard_run(&y, ENOUGH);
     ok(yard_forgot(&y, 1, BIG) && y.node[4].blobs.n == 0, "and the blob is dropped where it is");
@@ -211,7 +222,8 @@ static void a_blob_that_its_holder_lost(void)
     blobs_drop(&y.node[1].blobs, 1);
     yard_need(&y, 1, SMALL, 0, 2);
     yard_run(&y, ENOUGH);
-    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && yard_forgot(&y, 1, SMALL), "nobody waits for what is nowhere");
+    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && yard_forgot(&y, 1, SMALL),
+       "nobody waits for what is nowhere");
     yard_need(&y, 1, SMALL, 2, 2);
     is_int(yard_run(&y, ENOUGH), 0, "and what nobody has is not asked for");
     yard_release(&y);
@@ -229,7 +241,8 @@ static void drop_while_it_is_on_its_way(void)
     is_int(y.drops, 0, "DROP waits until those that expect it have it");
     yard_run(&y, ENOUGH);
     ok(y.node[3].settled == 1 && y.node[3].failed == 0, "who waits for it gets it");
-    ok(yard_forgot(&y, 1, BIG) && y.drops == 1 && y.node[3].blobs.n == 0, "then it is dropped everywhere");
+    ok(yard_forgot(&y, 1, BIG) && y.drops == 1 && y.node[3].blobs.n == 0,
+       "then it is dropped everywhere");
     yard_release(&y);
 }
 
@@ -246,7 +259,8 @@ static void nobody_waits_for_what_cannot_be_told(void)
     cargo_stop(y.cargo);
     ok(!y.busy && yard_forgot(&y, 1, LONGER), "the kernel stops it");
     yard_run(&y, ENOUGH);
-    ok(nobody_waits(&y, 1) && y.node[3].failed == 1 && y.lent.n_takers == 0, "those that waited are told");
+    ok(nobody_waits(&y, 1) && y.node[3].failed == 1 && y.lent.n_takers == 0,
+       "those that waited are told");
     yard_need(&y, 2, SMALL, 1, 3);
     yard_run(&y, ENOUGH);
     ok(all_have(&y, 1, 3, 2, SMALL), "and another one comes");
@@ -267,7 +281,8 @@ static void cancelled_while_it_is_on_its_way(void)
     ok(!y.busy && yard_forgot(&y, 1, LONGER), "it is forgotten at once");
     y.k_chunks = 0;
     yard_run(&y, ENOUGH);
-    ok(!yard_waits(&y, 1, 1) && !yard_waits(&y, 2, 1) && !yard_waits(&y, 3, 1), "and nobody waits any more");
+    ok(!yard_waits(&y, 1, 1) && !yard_waits(&y, 2, 1) && !yard_waits(&y, 3, 1),
+       "and nobody waits any more");
     is_int(y.k_chunks, 0, "for what does not come");
     ok(y.node[0].blobs.n == 0 && y.node[1].blobs.n == 0, "nor has it");
     cargo_cancel(y.cargo, 1);
@@ -311,7 +326,8 @@ static void a_link_goes_dead(bool silently)
         yard_cut(&y, 1, 2);
     yard_run(&y, ENOUGH);
     if (silently) {
-        ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1), "what is lost on a link is not noticed by anybody at first");
+        ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1),
+           "what is lost on a link is not noticed by anybody at first");
         carrier_check(y.node[1].carrier, 10 * NS_PER_S);
         is_int(yard_run(&y, ENOUGH), 0, "nor before its time");
         y.now_ns += 11 * NS_PER_S;
@@ -323,7 +339,8 @@ static void a_link_goes_dead(bool silently)
     yard_release(&y);
 }
 
-/* Nodes die, links end, memory is short, in any order: whoever is left has it or knows that it won't come. */
+/* Nodes die, links end, memory is short, in any order: whoever is left has it or knows that it
+ * won't come. */
 static bool mishaps(uint64_t seed)
 {
     const uint64_t size = seed % 3 ? BIG : SMALL;
@@ -339,7 +356,8 @@ static bool mishaps(uint64_t seed)
     }
     yard_need(&y, 1, size, 2, 6);
     for (unsigned i = 0; i < 6; i++) {
-        const unsigned who = 1 + (unsigned)(seed * (i + 3) % 8), other = 1 + (unsigned)(seed * (i + 5) / 3 % 8);
+        const unsigned who = 1 + (unsigned)(seed * (i + 3) % 8),
+                       other = 1 + (unsigned)(seed * (i + 5) / 3 % 8);
 
         yard_run(&y, (unsigned)(seed * (i + 7) % 60));
         if (i % 3 == 2 && y.node[who].alive)
@@ -360,7 +378,8 @@ static bool mishaps(uint64_t seed)
     yard_run(&y, ENOUGH);
     good = good && yard_forgot(&y, 1, size) && !y.busy && !y.wrong;
     for (unsigned i = 0; i < 9; i++)
-        good = good && (!y.node[i].alive || (y.node[i].blobs.n == 0 && carrier_is_idle(y.node[i].carrier)));
+        good = good &&
+               (!y.node[i].alive || (y.node[i].blobs.n == 0 && carrier_is_idle(y.node[i].carrier)));
     yard_release(&y);
     return good;
 }
@@ -372,8 +391,9 @@ static void any_mishap(void)
 
     for (uint64_t seed = 1; seed <= 150 && !bad; seed++)
         bad = mishaps(seed * 7919) ? 0 : seed;
-    is_int(bad, 0,
-           "150 rounds of mishaps: whoever is left has it, or knows that it won't come, and nothing is left over");
+    is_int(
+        bad, 0,
+        "150 rounds of mishaps: whoever is left has it, or knows that it won't come, and nothing is left over");
     is_int(open_descriptors(), files, "no descriptor is left");
 }
 
@@ -393,7 +413,8 @@ static void what_is_no_business_of_cargo(void)
     yard_put(&y, 1, 5, SMALL);
     yard_need(&y, 5, SMALL, 2, 2);
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = SMALL, .v[F_CHUNK_TO].u64 = 2 };
-    ok(cargo_message(y.cargo, 0, &m) && y.k_chunks == 0, "nor does one of a node that is not its giver");
+    ok(cargo_message(y.cargo, 0, &m) && y.k_chunks == 0,
+       "nor does one of a node that is not its giver");
     yard_release(&y);
 }
 
@@ -401,7 +422,8 @@ static void lend(int socket, uint64_t blob, uint64_t size, int fd, size_t packet
 {
     const uint64_t words[2] = { blob, size };
 
-    ok(descriptor_send(socket, words, packet, fd) == 0, "the agent lends %llu bytes", (unsigned long long)size);
+    ok(descriptor_send(socket, words, packet, fd) == 0, "the agent lends %llu bytes",
+       (unsigned long long)size);
 }
 
 static void what_was_not_lent(void)
@@ -413,11 +435,13 @@ static void what_was_not_lent(void)
     struct err err = { "" };
 
     ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob");
-    ok(lent_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not lent"), "nothing was lent: %s", err.text);
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not lent"),
+       "nothing was lent: %s", err.text);
     lend(socket[1], 5, 10, fd, 9);
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
     lend(socket[1], 5, 11, fd, 16);
-    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a blob that is shorter than its holder says");
+    ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0,
+       "a blob that is shorter than its holder says");
     ok(blob_write(soft, "only these", 10, 0, NULL) == 0, "one that is not sealed");
     lend(socket[1], 5, 10, soft, 16);
     ok(lent_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "could still be cut short");
@@ -442,7 +466,8 @@ static bool next_is(struct lent *t, uint64_t to, uint64_t offset)
     struct span m = { .kind = 0 };
 
     return lent_next(t, &m, 0) && m.kind == SPAN_CHUNK && m.v[F_CHUNK_TO].u64 == to &&
-           m.v[F_CHUNK_OFFSET].u64 == offset && m.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX && m.v[F_CHUNK_DATA].s.p[3] == 'z';
+           m.v[F_CHUNK_OFFSET].u64 == offset && m.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX &&
+           m.v[F_CHUNK_DATA].s.p[3] == 'z';
 }
 
 static bool takes(struct lent *t, uint64_t to, uint64_t bytes)
@@ -477,8 +502,8 @@ static void what_was_lent(void)
     for (uint64_t at = 0; at < 2 * mib; at += mib)
         in_turns = in_turns && next_is(&t, 2, at) && next_is(&t, 3, at);
     ok(in_turns && !lent_next(&t, &m, 0), "in turns, and no more than its pace allows each");
-    ok(takes(&t, 3, mib) && next_is(&t, 3, 2 * mib) && next_is(&t, 3, 3 * mib) && next_is(&t, 3, 4 * mib) &&
-           !lent_next(&t, &m, 0),
+    ok(takes(&t, 3, mib) && next_is(&t, 3, 2 * mib) && next_is(&t, 3, 3 * mib) &&
+           next_is(&t, 3, 4 * mib) && !lent_next(&t, &m, 0),
        "who has taken some gets more");
     ok(takes(&t, 2, size - mib) && next_is(&t, 2, size - mib) && !lent_next(&t, &m, 0),
        "what somebody has from elsewhere is not sent");
@@ -486,7 +511,8 @@ static void what_was_lent(void)
     ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_takers == 1, "who has all gets no more");
     lend(socket[1], 5, size, fd, 16);
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
-    ok(lent_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0), "lent once more it begins anew");
+    ok(lent_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0),
+       "lent once more it begins anew");
     lent_drop(&t, 5);
     ok(t.n == 0 && t.n_takers == 0 && !lent_next(&t, &m, 0), "dropped it goes to nobody");
     lent_release(&t);
@@ -499,7 +525,8 @@ static void endpoints(void)
 {
     struct buf out = BUF_INIT;
 
-    ok(lane_endpoints(slice_text("eth0=10.0.0.1,,ib0=fd00::1,10.2.0.1"), 77, &out) == 0, "HELLO's addresses");
+    ok(lane_endpoints(slice_text("eth0=10.0.0.1,,ib0=fd00::1,10.2.0.1"), 77, &out) == 0,
+       "HELLO's addresses");
     is_text(out.p, "tcp://10.0.0.1:77,tcp://[fd00::1]:77,tcp://10.2.0.1:77", "become endpoints");
     buf_release(&out);
 }

@@ -47,7 +47,8 @@ static bool refused_since(struct stage *s, unsigned before)
 /* Two agents of one run, up. */
 static unsigned two(struct stage *s, struct peer peer[2])
 {
-    const unsigned engine = stage_engine(s, "echo nodes 2; echo node 1 h2 4"), first = stage_first(s, engine);
+    const unsigned engine = stage_engine(s, "echo nodes 2; echo node 1 h2 4"),
+                   first = stage_first(s, engine);
 
     for (unsigned k = 0; k < 2; k++) {
         peer_open(s, &peer[k], k, PEER_CURVE);
@@ -70,7 +71,8 @@ static void agents_are_welcome(struct stage *s)
     ok(s->up[1] == 1 && s->up[2] == 1 && s->nodes_said == 1, "both are up, each said once");
     agents_engine_nodes(s->agents, engine, &first, &n);
     ok(first == 1 && n == 2, "their numbers");
-    ok(info->state == NODE_UP && info->pid == 4711 && info->cores == 3 && info->index == 0 && info->engine == engine,
+    ok(info->state == NODE_UP && info->pid == 4711 && info->cores == 3 && info->index == 0 &&
+           info->engine == engine,
        "what HELLO said is known");
     is_text(info->address, "127.0.0.1", "its address is the first of its list");
     is_text(info->name, "peer", "its own name where the engine gives none");
@@ -80,16 +82,20 @@ static void agents_are_welcome(struct stage *s)
     ok(peer_gets(s, &peer[1], SPAN_WELCOME) && peer[1].last.v[F_WELCOME_NUMBER].u64 == 2 &&
            peer[1].last.v[F_WELCOME_TIMEOUT_MS].u64 == 60000,
        "WELCOME has the number and the timeout");
-    ok(agents_place(s->agents, 5, 2) == 0 && agents_place(s->agents, 6, 2) == 0, "two workers are placed");
-    ok(agents_send(s->agents, (const uint32_t[]){ 6, 5 }, 2, &stacks, &err) == 0 && peer_gets(s, &peer[1], SPAN_STACKS),
+    ok(agents_place(s->agents, 5, 2) == 0 && agents_place(s->agents, 6, 2) == 0,
+       "two workers are placed");
+    ok(agents_send(s->agents, (const uint32_t[]){ 6, 5 }, 2, &stacks, &err) == 0 &&
+           peer_gets(s, &peer[1], SPAN_STACKS),
        "a message for them %s", err.text);
     is_text(peer_route(&peer[1], text, sizeof text), "2:6,5", "arrives where they are");
     peer_say(&peer[1], 2, 5, &ready);
-    ok(stage_until(s, &s->messages, 1) && s->from_node == 2 && s->from_worker == 5 && s->kind == SPAN_READY,
+    ok(stage_until(s, &s->messages, 1) && s->from_node == 2 && s->from_worker == 5 &&
+           s->kind == SPAN_READY,
        "and the answer");
     peer_close(&peer[0]);
     ok(stage_until(s, &s->lost[1], 1), "a connection that ends is a lost node: %s", s->why[1]);
-    ok(agents_send(s->agents, (const uint32_t[]){ 5 }, 1, &stacks, &err) == 0, "the other one goes on");
+    ok(agents_send(s->agents, (const uint32_t[]){ 5 }, 1, &stacks, &err) == 0,
+       "the other one goes on");
     agents_engine_stop(s->agents, engine);
     ok(peer_gets(s, &peer[1], SPAN_QUIT), "an engine that is stopped has its agents told to quit");
     stage_pass(s, 600);
@@ -112,7 +118,8 @@ static void only_for_themselves(struct stage *s)
     peer_say(&peer[0], NODE_HERE, 1, &m);
     peer_say(&peer[0], first + 1, 0, &m);
     peer_say(&peer[0], first, 10, &m);
-    ok(stage_until(s, &s->messages, before + 1) && s->from_worker == 10, "an agent speaks for its own workers");
+    ok(stage_until(s, &s->messages, before + 1) && s->from_worker == 10,
+       "an agent speaks for its own workers");
     stage_pass(s, 50);
     is_int(s->messages, before + 1, "and for nobody else's, nor for other agents");
     count = refusals();
@@ -139,11 +146,13 @@ static void only_for_themselves(struct stage *s)
 /* Bytes to the port from somebody who knows nothing of ZeroMQ. */
 static int raw(const struct stage *s, const void *bytes, size_t n)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)router_port(s->agents->wire)) };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)router_port(s->agents->wire)) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0 || write(fd, bytes, n) != (ssize_t)n)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0 ||
+        write(fd, bytes, n) != (ssize_t)n)
         abort();
     return fd;
 }
@@ -177,8 +186,12 @@ static void strangers_stay_outside(struct stage *s)
     ok(refused_since(s, count), "the run's third agent, which there is not, is refused");
     peer_close(&other);
     count = refusals();
-    for (unsigned k = 0; refusals() == count && k < 100; k++) { /* the end of one is seen when the next one comes */
-        fd = raw(s, "GET / HTTP/1.1\r\nHost: here, and so on until a greeting would be over ....\r\n\r\n", 77);
+    /* the end of one is seen when the next one comes */
+    for (unsigned k = 0; refusals() == count && k < 100; k++) {
+        fd = raw(
+            s,
+            "GET / HTTP/1.1\r\nHost: here, and so on until a greeting would be over ....\r\n\r\n",
+            77);
         stage_pass(s, 50);
         close(fd);
     }
@@ -214,7 +227,8 @@ static void two_at_once_are_one(struct stage *s)
     peer_open(s, &b, 0, PEER_CURVE);
     stage_pass(s, 300);
     peer_hello(&a);
-    ok(stage_until(s, &s->up[first], 1), "of two connections with one key the first that says HELLO is the agent");
+    ok(stage_until(s, &s->up[first], 1),
+       "of two connections with one key the first that says HELLO is the agent");
     n = refusals();
     peer_hello(&b);
     ok(refused_since(s, n), "the other one is nobody");
@@ -232,8 +246,8 @@ static void two_at_once_are_one(struct stage *s)
 static void early_agents_try_again(struct stage *s)
 {
     struct peer peer;
-    const unsigned engine =
-        stage_engine(s, "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done; echo nodes 1");
+    const unsigned engine = stage_engine(
+        s, "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done; echo nodes 1");
     const unsigned node = (unsigned)s->agents->links.n, count = logged(admit_words(ADMIT_STRANGER));
     char path[128];
     int fd;
@@ -243,7 +257,8 @@ static void early_agents_try_again(struct stage *s)
     stage_pass(s, 300);
     snprintf(path, sizeof path, "%s/go", s->folder);
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    ok(stage_until(s, &s->up[node], 1), "an agent that dials before its engine says how many there are comes in");
+    ok(stage_until(s, &s->up[node], 1),
+       "an agent that dials before its engine says how many there are comes in");
     is_int(logged(admit_words(ADMIT_STRANGER)), count, "and is not taken for a stranger");
     close(fd);
     agents_engine_stop(s->agents, engine);
@@ -266,7 +281,9 @@ static void far_too_early_is_refused(struct stage *s)
 
 static void other_versions_are_told(struct stage *s)
 {
-    const struct span m = { .kind = SPAN_HELLO, .v[F_HELLO_VERSION].u64 = 3, .v[F_HELLO_PID].u64 = 1 };
+    const struct span m = { .kind = SPAN_HELLO,
+                            .v[F_HELLO_VERSION].u64 = 3,
+                            .v[F_HELLO_PID].u64 = 1 };
     const unsigned engine = stage_engine(s, "echo nodes 2"), node = stage_first(s, engine);
     struct buf message = BUF_INIT, bundle = BUF_INIT;
     struct err err = { "" };
@@ -274,11 +291,12 @@ static void other_versions_are_told(struct stage *s)
     zmq_msg_t got;
 
     peer_open(s, &peer, 0, PEER_CURVE);
-    if (span_encode_as(3, &m, &message, &err) < 0 || bundle_add(&bundle, ROUTE_KERNEL, 0, buf_slice(&message)) < 0)
+    if (span_encode_as(3, &m, &message, &err) < 0 ||
+        bundle_add(&bundle, ROUTE_KERNEL, 0, buf_slice(&message)) < 0)
         abort();
     zmq_send(peer.socket, bundle.p, bundle.n, 0);
-    ok(stage_until(s, &s->lost[node], 1) && strstr(s->why[node], "where the notebook runs"), "a newer agent: %s",
-       s->why[node]);
+    ok(stage_until(s, &s->lost[node], 1) && strstr(s->why[node], "where the notebook runs"),
+       "a newer agent: %s", s->why[node]);
     zmq_msg_init(&got);
     ok(zmq_msg_recv(&got, peer.socket, 0) == 8 && zmq_msg_recv(&got, peer.socket, 0) > 32 &&
            memcmp(zmq_msg_data(&got), "\3\3", 2) == 0,
@@ -310,12 +328,14 @@ static void silence_is_noticed(struct stage *s)
         ok(peer_gets(s, &peer[1], SPAN_BEAT), "a beat");
         peer_say(&peer[1], first + 1, 0, &peer[1].last);
     }
-    ok(s->lost[first] == 1 && strstr(s->why[first], "for 5 s"), "who does not answer is lost: %s", s->why[first]);
+    ok(s->lost[first] == 1 && strstr(s->why[first], "for 5 s"), "who does not answer is lost: %s",
+       s->why[first]);
     is_int(s->lost[first + 1], 0, "who answers is not");
     n = refusals();
     peer_say(&peer[0], first, 0, &ready);
     peer_say(&peer[0], first, 0, &ready);
-    ok(peer_gets(s, &peer[0], SPAN_REFUSE), "who wakes up afterwards is told that nobody waits for it");
+    ok(peer_gets(s, &peer[0], SPAN_REFUSE),
+       "who wakes up afterwards is told that nobody waits for it");
     is_int(refusals(), n, "and is no stranger");
     is_int(s->lost[first], 1, "nor lost again");
     agents_engine_stop(s->agents, engine);
@@ -329,7 +349,8 @@ int main(void)
     struct stage s;
     int fd = mkstemp(log_path);
 
-    if (fd < 0 || snprintf(setting, sizeof setting, "debug:%s", log_path) < 0 || setenv("CELLSPAN_LOG", setting, 1) < 0)
+    if (fd < 0 || snprintf(setting, sizeof setting, "debug:%s", log_path) < 0 ||
+        setenv("CELLSPAN_LOG", setting, 1) < 0)
         abort();
     close(fd);
     log_open("door");

@@ -1,5 +1,5 @@
-/* From a list of workers to one route for each connection: order, waiting, trees, the dead; and any allocation may
- * fail. */
+/* From a list of workers to one route for each connection: order, waiting, trees, the dead; and any
+ * allocation may fail. */
 #include <stdlib.h>
 
 #include "kernel/agents/fan.h"
@@ -53,15 +53,20 @@ static void a_list_becomes_routes(void)
     char text[256];
 
     world_open(&w);
-    ok(fan_workers(&w.fan, list, 7, &w.body) == 0 && w.fan.n_top == 4, "seven workers on four nodes: four connections");
-    is_text(route_of(&w, 0, text, sizeof text), "1:2,3,4", "a node's workers in the order of the list");
+    ok(fan_workers(&w.fan, list, 7, &w.body) == 0 && w.fan.n_top == 4,
+       "seven workers on four nodes: four connections");
+    is_text(route_of(&w, 0, text, sizeof text), "1:2,3,4",
+            "a node's workers in the order of the list");
     is_text(route_of(&w, 1, text, sizeof text), "2:6,7", "the second node's");
     is_text(route_of(&w, 2, text, sizeof text), "0:1", "home is on node 0");
     is_text(route_of(&w, 3, text, sizeof text), "3:99", "whatever its number");
-    ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1, "the next message has its own routes");
+    ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1,
+       "the next message has its own routes");
     is_text(route_of(&w, 0, text, sizeof text), "1:2,3", "and nothing of the last one");
-    ok(fan_nodes(&w.fan, (const unsigned[]){ 5, 7, 5 }, 3, &w.body) == 0 && w.fan.n_top == 2, "agents, each once");
-    is_text(route_of(&w, 1, text, sizeof text), "7:", "a section without workers is the agent's own");
+    ok(fan_nodes(&w.fan, (const unsigned[]){ 5, 7, 5 }, 3, &w.body) == 0 && w.fan.n_top == 2,
+       "agents, each once");
+    is_text(route_of(&w, 1, text, sizeof text),
+            "7:", "a section without workers is the agent's own");
     world_close(&w);
 }
 
@@ -81,18 +86,24 @@ static void a_tree_has_one_route_a_connection(void)
     ok(fan_workers(&w.fan, list, 40, &w.body) == 0, "forty workers in a tree");
     is_int(w.fan.n_top, 2, "leave by two connections");
     is_int(w.fan.n_touched, 10, "to ten nodes");
-    ok(strstr(route_of(&w, 0, text, sizeof text), "3:10,11,12,13"), "a child's section is in its parent's route");
-    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 1, "a grandchild alone");
-    is_text(route_of(&w, 0, text, sizeof text), "11:42", "its own section, to the connection above");
+    ok(strstr(route_of(&w, 0, text, sizeof text), "3:10,11,12,13"),
+       "a child's section is in its parent's route");
+    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 1,
+       "a grandchild alone");
+    is_text(route_of(&w, 0, text, sizeof text), "11:42",
+            "its own section, to the connection above");
     ok(w.fan.top[0] == w.links.node[1], "which is that of its grandparent");
-    ok(link_is_under(w.links.node[11], w.links.node[1]) && !link_is_under(w.links.node[1], w.links.node[11]) &&
+    ok(link_is_under(w.links.node[11], w.links.node[1]) &&
+           !link_is_under(w.links.node[1], w.links.node[11]) &&
            !link_is_under(w.links.node[11], w.links.node[2]),
        "who is under whom");
     link_lost(w.links.node[1]);
-    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 && w.links.node[11]->first,
+    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
+           w.links.node[11]->first,
        "nothing leaves by way of one that was lost a moment ago");
     link_lost(w.links.node[1]);
-    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 && w.links.node[11]->first,
+    ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
+           w.links.node[11]->first,
        "once the grandparent is lost, nothing leaves by it");
     w.links.node[3]->move = MOVE_DIALING;
     ok(!link_is_under(w.links.node[3], w.links.node[1]), "while it dials it speaks for itself");
@@ -116,7 +127,8 @@ static void who_can_not_take_it_has_it_wait(void)
     is_int(zmq_msg_size(&letter->body), 100, "with its body");
     letter_free(letter);
     letter = link_take(w.links.node[1]);
-    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2", "the second after it");
+    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2",
+            "the second after it");
     letter_free(letter);
     ok(link_take(w.links.node[1]) == NULL, "no more");
     letter_free(NULL);
@@ -131,14 +143,18 @@ static void the_dead_get_nothing(void)
 
     world_open(&w);
     link_lost(w.links.node[1]);
-    ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1 && w.fan.gone == 1, "the others get it");
+    ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1 && w.fan.gone == 1,
+       "the others get it");
     is_int(fan_list(&w.fan, list, 3, nodes), 2, "nor are they listed");
-    ok(fan_workers(&w.fan, list, 1, &w.body) == 0 && w.fan.n_touched == 0 && w.fan.gone == 1, "there is nobody left");
+    ok(fan_workers(&w.fan, list, 1, &w.body) == 0 && w.fan.n_touched == 0 && w.fan.gone == 1,
+       "there is nobody left");
     links_forget(&w.links, 6);
-    ok(fan_workers(&w.fan, list + 1, 1, &w.body) == 0 && w.fan.gone == 1, "who is forgotten is nowhere");
+    ok(fan_workers(&w.fan, list + 1, 1, &w.body) == 0 && w.fan.gone == 1,
+       "who is forgotten is nowhere");
     is_int(links_where(&w.links, 6), LINK_NOWHERE, "indeed");
     link_lost(w.links.node[0]);
-    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.links.node[0]->first, "home's waits: it is started again");
+    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.links.node[0]->first,
+       "home's waits: it is started again");
     world_close(&w);
 }
 
@@ -152,7 +168,8 @@ static void addresses_are_read(void)
     ok(link_addresses(l, slice_text("eth0=10.0.0.2,ib0=10.1.0.2")) == 0, "a list");
     is_text(l->info.address, "10.0.0.2", "the first is the node's");
     ok(link_addresses(l, slice_text("")) == 0 && *l->info.address == '\0', "none");
-    ok(link_addresses(l, slice_text("fd00::1")) == 0 && strcmp(l->info.address, "fd00::1") == 0, "without a name");
+    ok(link_addresses(l, slice_text("fd00::1")) == 0 && strcmp(l->info.address, "fd00::1") == 0,
+       "without a name");
     world_close(&w);
 }
 
@@ -192,7 +209,8 @@ static void any_allocation_may_fail(void)
             nth = 1000; /* a mark was left */
         world_close(&w);
     }
-    ok(rc == 0 && nth < 500, "%ld allocations failed in turn: said, and the next message is sent", nth);
+    ok(rc == 0 && nth < 500, "%ld allocations failed in turn: said, and the next message is sent",
+       nth);
 }
 
 int main(void)

@@ -69,7 +69,8 @@ static void many_blobs_are_found(void)
     ok(good && !loads_get(&t, 1000) && t.n == 500, "each of five hundred");
     for (unsigned i = 0; i < 100; i++)
         good = good && load_add(loads_get(&t, 37), i * 7 % 101) != NULL;
-    ok(good && load_at(loads_get(&t, 37), 7) && !load_at(loads_get(&t, 37), 200), "each of a hundred places");
+    ok(good && load_at(loads_get(&t, 37), 7) && !load_at(loads_get(&t, 37), 200),
+       "each of a hundred places");
     load_remove(loads_get(&t, 37), load_at(loads_get(&t, 37), 7));
     ok(!load_at(loads_get(&t, 37), 7) && load_at(loads_get(&t, 37), 14), "one is taken away");
     loads_remove(&t, loads_get(&t, 37));

@@ -1,4 +1,5 @@
-/* Whose words name a loss: a connection's end says less than an engine, which may need a moment to see why it ended. */
+/* Whose words name a loss: a connection's end says less than an engine, which may need a moment to
+ * see why it ended. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,7 +12,8 @@
 #define CLOSED  "its agent has ended, or was cut off: the connection was closed"
 #define WAITING "echo nodes 2; read word <$CELLSPAN_LIBEXECDIR/word; echo '" REASON "' >&2; exit 1"
 
-/* The engine waits for a line of it. Its descriptor: open for reading too, so that nobody waits for the other side. */
+/* The engine waits for a line of it. Its descriptor: open for reading too, so that nobody waits for
+ * the other side. */
 static int make_word(const struct stage *s)
 {
     char path[128];
@@ -28,7 +30,8 @@ static const struct link *link_of(const struct stage *s, unsigned node)
     return links_get(&s->agents->links, node);
 }
 
-/* The agent's connection ends while the engine runs, and the kernel sees it; from then on time stands still. */
+/* The agent's connection ends while the engine runs, and the kernel sees it; from then on time
+ * stands still. */
 static unsigned cut_off(struct stage *s, struct peer peer[2], const char *shell)
 {
     const unsigned engine = stage_engine(s, shell), first = stage_first(s, engine);
@@ -38,7 +41,8 @@ static unsigned cut_off(struct stage *s, struct peer peer[2], const char *shell)
     peer_close(&peer[0]);
     for (unsigned k = 0; link_of(s, first)->fd >= 0 && k < 12000; k++)
         stage_pass(s, 5);
-    ok(link_of(s, first)->fd < 0 && !runs_get(s->agents, engine)->over, "one's connection ends before its engine");
+    ok(link_of(s, first)->fd < 0 && !runs_get(s->agents, engine)->over,
+       "one's connection ends before its engine");
     return first;
 }
 
@@ -63,7 +67,8 @@ static void an_engine_may_take_its_time(void)
     stage_skip(&s, 1000); /* less than is left of what it may take */
     is_int(s.lost[first], 1, "who has ended is waited for no longer");
     is_text(s.why[first], REASON, "the loss has its words");
-    ok(s.lost[first + 1] == 1 && strcmp(s.why[first + 1], REASON) == 0, "so has that of whoever was still connected");
+    ok(s.lost[first + 1] == 1 && strcmp(s.why[first + 1], REASON) == 0,
+       "so has that of whoever was still connected");
     is_int(s.failed, 0, "all were up: it is no failure to start");
     peer_close(&peer[1]);
     close(word);

@@ -17,10 +17,13 @@ static void everybody_ends(struct stage *s, struct peer *peer, unsigned engine)
 /* Until the child dials. */
 static void begin_move(struct stage *s, struct peer *peer, unsigned first, unsigned index)
 {
-    struct span opened = { .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = first + index, .v[F_OPENED_PORT].u64 = 4711 };
+    struct span opened = { .kind = SPAN_OPENED,
+                           .v[F_OPENED_NODE].u64 = first + index,
+                           .v[F_OPENED_PORT].u64 = 4711 };
     struct peer *parent = &peer[tree_parent(index)];
 
-    ok(peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == first + index, "a parent opens");
+    ok(peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == first + index,
+       "a parent opens");
     peer_say(parent, first + tree_parent(index), 0, &opened);
     ok(peer_gets(s, &peer[index], SPAN_DIAL), "a child dials");
 }
@@ -41,7 +44,8 @@ static void what_comes_to_nothing_is_taken_back(struct stage *s)
     begin_move(s, peer, first, 32);
     dialed.v[F_DIALED_ERROR].s = slice_text("no route to host");
     peer_say(&peer[32], first + 32, 0, &dialed);
-    ok(takes_back(s, &peer[0], first + 32), "a parent that was not reached expects its child no more");
+    ok(takes_back(s, &peer[0], first + 32),
+       "a parent that was not reached expects its child no more");
     is_int(s->n_lost, 0, "the child stays where it is");
     begin_move(s, peer, first, 33);
     peer_close(&peer[33]);
@@ -65,9 +69,10 @@ static void who_moves_may_die(struct stage *s)
         stage_pass(s, 50);
     }
     is_int(s->n_lost, 2, "two that are silent are lost");
-    ok(s->order[0] == first + 32 && s->order[1] == first + 33, "first the one that is silent for longer, and dials");
-    ok(strstr(s->why[first + 32], "nothing was heard") && strstr(s->why[first + 32], "for 5 s"), "in time: %s",
-       s->why[first + 32]);
+    ok(s->order[0] == first + 32 && s->order[1] == first + 33,
+       "first the one that is silent for longer, and dials");
+    ok(strstr(s->why[first + 32], "nothing was heard") && strstr(s->why[first + 32], "for 5 s"),
+       "in time: %s", s->why[first + 32]);
     everybody_ends(s, peer, engine);
 }
 
@@ -88,8 +93,10 @@ static unsigned relay_one(struct stage *s, struct peer *peer, unsigned *engine)
     return first;
 }
 
-/* Beats of all but these two, and of parent and child for so many of the passes. Until somebody is lost. */
-static void beats(struct stage *s, struct peer *peer, unsigned first, unsigned parent, unsigned child)
+/* Beats of all but these two, and of parent and child for so many of the passes. Until somebody is
+ * lost. */
+static void beats(struct stage *s, struct peer *peer, unsigned first, unsigned parent,
+                  unsigned child)
 {
     const struct span beat = { .kind = SPAN_BEAT };
     const unsigned before = s->n_lost;
@@ -113,8 +120,10 @@ static void a_child_is_silent_where_its_parent_is_not(struct stage *s)
     const unsigned first = relay_one(s, peer, &engine);
 
     beats(s, peer, first, 2000, 20);
-    ok(s->n_lost == lost + 1 && s->lost[first + 32], "one that is silent behind a parent that speaks is lost alone");
-    ok(strstr(s->why[first + 32], "nothing was heard from it"), "for its own silence: %s", s->why[first + 32]);
+    ok(s->n_lost == lost + 1 && s->lost[first + 32],
+       "one that is silent behind a parent that speaks is lost alone");
+    ok(strstr(s->why[first + 32], "nothing was heard from it"), "for its own silence: %s",
+       s->why[first + 32]);
     everybody_ends(s, peer, engine);
 }
 
@@ -127,7 +136,8 @@ static void a_child_behind_a_silent_parent_is_not_to_blame(struct stage *s)
     beats(s, peer, first, 20, 1);
     ok(s->n_lost == lost + 2 && s->order[lost] == first && s->order[lost + 1] == first + 32,
        "with a parent that says nothing, it is the parent that is lost first, though the child was silent for longer");
-    ok(strstr(s->why[first], "nothing was heard from it") && strstr(s->why[first + 32], "it was reached by way of"),
+    ok(strstr(s->why[first], "nothing was heard from it") &&
+           strstr(s->why[first + 32], "it was reached by way of"),
        "and each has its own reason: %s", s->why[first + 32]);
     everybody_ends(s, peer, engine);
 }
@@ -140,7 +150,8 @@ static void who_moves_may_be_cut_off(struct stage *s)
     ok(peers_up(s, peer, MANY, first), "34 agents are up");
     begin_move(s, peer, first, 32);
     peer_close(&peer[32]);
-    ok(stage_until(s, &s->lost[first + 32], 1) && strstr(s->why[first + 32], "the connection was closed"),
+    ok(stage_until(s, &s->lost[first + 32], 1) &&
+           strstr(s->why[first + 32], "the connection was closed"),
        "the end of a connection tells also while it moves: %s", s->why[first + 32]);
     everybody_ends(s, peer, engine);
 }

@@ -18,12 +18,14 @@ static void lines_are_understood(void)
     s = parse("node 3 h4");
     ok(s.kind == SAID_NODE && s.n == 3 && slice_is(s.text, "h4") && s.slots == 0, "node 3 h4");
     s = parse("node 0 gpu-1.example.org 8");
-    ok(s.kind == SAID_NODE && slice_is(s.text, "gpu-1.example.org") && s.slots == 8, "a node with slots");
+    ok(s.kind == SAID_NODE && slice_is(s.text, "gpu-1.example.org") && s.slots == 8,
+       "a node with slots");
     s = parse("say job 17 waits: Resources \r");
     ok(s.kind == SAID_SAY && slice_is(s.text, "job 17 waits: Resources"),
        "say keeps the text, without blanks around it");
     s = parse("failed 2 h3: no route to host");
-    ok(s.kind == SAID_FAILED && s.n == 2 && slice_is(s.text, "h3: no route to host"), "failed keeps its text");
+    ok(s.kind == SAID_FAILED && s.n == 2 && slice_is(s.text, "h3: no route to host"),
+       "failed keeps its text");
     s = parse("failed 2");
     ok(s.kind == SAID_FAILED && s.text.n == 0, "failed without a reason is failed");
     s = parse("  nodes\t4 ");
@@ -84,8 +86,9 @@ static void torn_reads_make_whole_lines(void)
 
         rc |= said_lines_add(&l, slice_text(text + cut), hear, &h);
         said_lines_end(&l, hear, &h);
-        ok(rc == 0 && h.n == 4 && strcmp(h.text[0], "nodes 2") == 0 && strcmp(h.text[1], "node 0 a") == 0 &&
-               h.size[2] == 0 && strcmp(h.text[3], "say hi") == 0,
+        ok(rc == 0 && h.n == 4 && strcmp(h.text[0], "nodes 2") == 0 &&
+               strcmp(h.text[1], "node 0 a") == 0 && h.size[2] == 0 &&
+               strcmp(h.text[3], "say hi") == 0,
            "cut at %zu", cut);
         said_lines_release(&l);
     }
@@ -118,7 +121,8 @@ static void the_last_lines_are_kept(void)
         rc |= said_tail_add(&tail, slice_text(line));
     }
     rc |= said_tail_show(&tail, &shown);
-    ok(rc == 0 && strncmp(shown.p, "line 60\n", 8) == 0 && strcmp(shown.p + shown.n - 7, "line 99") == 0,
+    ok(rc == 0 && strncmp(shown.p, "line 60\n", 8) == 0 &&
+           strcmp(shown.p + shown.n - 7, "line 99") == 0,
        "of 100 lines the last 40");
     buf_clear(&shown);
     for (int k = 0; k < 1000; k++)

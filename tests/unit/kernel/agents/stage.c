@@ -95,7 +95,11 @@ void stage_open(struct stage *s)
     const struct agents_config config = {
         .folder = s->folder,
         .python = "python",
-        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .engine = on_engine, .arg = s },
+        .handler = { .message = on_message,
+                     .up = on_up,
+                     .lost = on_lost,
+                     .engine = on_engine,
+                     .arg = s },
     };
     struct err err = { "" };
 
@@ -278,9 +282,11 @@ void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span 
     struct buf message = BUF_INIT, bundle = BUF_INIT;
     struct err err = { "" };
 
-    if (span_encode(m, &message, &err) < 0 || bundle_add(&bundle, node, worker, buf_slice(&message)) < 0)
+    if (span_encode(m, &message, &err) < 0 ||
+        bundle_add(&bundle, node, worker, buf_slice(&message)) < 0)
         abort();
-    if (zmq_send(p->socket, bundle.p, bundle.n, ZMQ_DONTWAIT) < 0 && errno != EAGAIN) /* that: it is refused already */
+    /* that: it is refused already */
+    if (zmq_send(p->socket, bundle.p, bundle.n, ZMQ_DONTWAIT) < 0 && errno != EAGAIN)
         abort();
     buf_release(&message);
     buf_release(&bundle);
@@ -288,7 +294,9 @@ void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span 
 
 void peer_hello(struct peer *p)
 {
-    struct span m = { .kind = SPAN_HELLO, .v[F_HELLO_VERSION].u64 = SPAN_VERSION, .v[F_HELLO_PID].u64 = 4711 };
+    struct span m = { .kind = SPAN_HELLO,
+                      .v[F_HELLO_VERSION].u64 = SPAN_VERSION,
+                      .v[F_HELLO_PID].u64 = 4711 };
 
     m.v[F_HELLO_CORES].u64 = 3;
     m.v[F_HELLO_NODE].s = slice_text("peer");
@@ -303,7 +311,8 @@ static bool take(struct peer *p)
     drop_last(p);
     zmq_msg_init(&p->route);
     zmq_msg_init(&p->body);
-    if (zmq_msg_recv(&p->route, p->socket, ZMQ_DONTWAIT) < 0 || zmq_msg_recv(&p->body, p->socket, ZMQ_DONTWAIT) < 0 ||
+    if (zmq_msg_recv(&p->route, p->socket, ZMQ_DONTWAIT) < 0 ||
+        zmq_msg_recv(&p->body, p->socket, ZMQ_DONTWAIT) < 0 ||
         span_decode(&p->last, zmq_msg_data(&p->body), zmq_msg_size(&p->body), &err) < 0) {
         zmq_msg_close(&p->route);
         zmq_msg_close(&p->body);

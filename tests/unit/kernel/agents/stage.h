@@ -1,5 +1,5 @@
-/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine that does as told, and
- * peers that play agents on real sockets with CURVE. */
+/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine
+ * that does as told, and peers that play agents on real sockets with CURVE. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 #define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 
@@ -23,8 +23,9 @@ struct stage {
     enum span_kind kind;
     bool pumped;
     struct clock clock;
-    bool is_still;               /* time stands still, at still_ns */
-    uint64_t still_ns, ahead_ns; /* ahead_ns: of the system's clock, modulo 2^64, when it does not */
+    bool is_still; /* time stands still, at still_ns */
+    /* ahead_ns: of the system's clock, modulo 2^64, when it does not */
+    uint64_t still_ns, ahead_ns;
 };
 
 enum peer_key { PEER_CURVE, PEER_WRONG, PEER_NULL };
@@ -36,20 +37,22 @@ struct peer {
     bool has;
 };
 
-/* Once, before the first stage: random numbers, orphans that become ours, and patience with silence. */
+/* Once, before the first stage: random numbers, orphans that become ours, and patience with
+ * silence. */
 void stage_ready(void);
 void stage_open(struct stage *s);
 void stage_close(struct stage *s);
 /* Runs the loop until the count is at least `want`, or 10 s have passed. */
 bool stage_until(struct stage *s, const unsigned *count, unsigned want);
 void stage_pass(struct stage *s, unsigned ms);
-/* From now on the kernel's time stands still until stage_close, but for stage_skip. What sockets and processes do is
- * served all the same. */
+/* From now on the kernel's time stands still until stage_close, but for stage_skip. What sockets
+ * and processes do is served all the same. */
 void stage_still(struct stage *s);
-/* So much of the kernel's time passes at once, in steps that are too small for it to think that the machine slept. */
+/* So much of the kernel's time passes at once, in steps that are too small for it to think that the
+ * machine slept. */
 void stage_skip(struct stage *s, unsigned ms);
-/* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its secret is in
- * s->secret. */
+/* An engine that runs this line of shell, and then waits for the end of its stdin. Its number; its
+ * secret is in s->secret. */
 unsigned stage_engine(struct stage *s, const char *shell);
 
 /* The number of its first node, once it has said how many there are. */
@@ -59,7 +62,8 @@ void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key ke
 void peer_close(struct peer *p);
 void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m);
 void peer_hello(struct peer *p);
-/* n agents of the last run, from index 0, open and say HELLO; all are up, as nodes from `first`: false after 10 s. */
+/* n agents of the last run, from index 0, open and say HELLO; all are up, as nodes from `first`:
+ * false after 10 s. */
 bool peers_up(struct stage *s, struct peer *peer, unsigned n, unsigned first);
 /* Runs the loop until the peer gets a message of that kind: false after 10 s. */
 bool peer_gets(struct stage *s, struct peer *p, enum span_kind kind);

@@ -16,7 +16,8 @@ static inline const char *route_words(struct slice route, char *out, size_t size
     while (route_next(&route, &s)) {
         n += (size_t)snprintf(out + n, size - n, "%s%u:", n ? " " : "", s.node);
         for (size_t k = 0; k < s.workers.n / 4; k++)
-            n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "", route_worker(s.workers, k));
+            n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "",
+                                  route_worker(s.workers, k));
     }
     return out;
 }

@@ -154,7 +154,9 @@ static uint64_t now_ns(void *arg)
 
 static void on_open(struct yard *y, unsigned node, const struct span *m)
 {
-    struct span answer = { .kind = SPAN_OPENED, .v[F_OPENED_NODE] = m->v[F_OPEN_NODE], .v[F_OPENED_PORT].u64 = 4321 };
+    struct span answer = { .kind = SPAN_OPENED,
+                           .v[F_OPENED_NODE] = m->v[F_OPEN_NODE],
+                           .v[F_OPENED_PORT].u64 = 4321 };
 
     if (y->node[node].refuses_open)
         answer.v[F_OPENED_ERROR].s = slice_text("no port");
@@ -311,9 +313,10 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
     struct err err = { "" };
 
     if (lent && lent_begin(&y->lent, y->lending[0], m, &err) < 0)
-        *m = (struct span){
-            .kind = SPAN_HELD, .blob = m->blob, .blob_size = m->blob_size, .v[F_HELD_ERROR].s = slice_text(err.text)
-        };
+        *m = (struct span){ .kind = SPAN_HELD,
+                            .blob = m->blob,
+                            .blob_size = m->blob_size,
+                            .v[F_HELD_ERROR].s = slice_text(err.text) };
     if (m->kind != SPAN_CHUNK || !lent)
         (void)cargo_message(y->cargo, from, m);
     for (struct span more; lent_next(&y->lent, &more, y->now_ns); y->lent_chunks++)

@@ -1,6 +1,6 @@
-/* yard.h - a kernel's cargo and the carriers of a few nodes, with the links between them played: messages are queued
- * per link, in order, and delivered one at a time from a link that is chosen at random. Links and nodes fail when the
- * test says so. */
+/* yard.h - a kernel's cargo and the carriers of a few nodes, with the links between them played:
+ * messages are queued per link, in order, and delivered one at a time from a link that is chosen at
+ * random. Links and nodes fail when the test says so. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_YARD_H
 #define TESTS_UNIT_KERNEL_AGENTS_YARD_H
 
@@ -35,9 +35,10 @@ struct yard_node {
     struct blobs blobs;
     struct carrier *carrier;
     uint64_t space;
-    unsigned settled, failed;                 /* how often the carrier said so */
-    char why[256];                            /* the last failure */
-    bool refuses_open, refuses_dial, is_mute; /* mute: what goes out over links to other nodes is lost */
+    unsigned settled, failed; /* how often the carrier said so */
+    char why[256];            /* the last failure */
+    /* mute: what goes out over links to other nodes is lost */
+    bool refuses_open, refuses_dial, is_mute;
 };
 
 struct yard {
@@ -48,19 +49,19 @@ struct yard {
     bool linked[YARD_NODES][YARD_NODES];
     uint64_t now_ns;
     uint64_t random;
-    /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between nodes, SHIPs, DROPs
-     */
+    /* counted: CHUNKs that the kernel sent (messages, not receivers), that went over links between
+     * nodes, SHIPs, DROPs */
     unsigned k_chunks, peer_chunks, ships, drops;
-    unsigned k_messages; /* of the kernel's, of any kind */
-    struct lent lent; /* by node 0, when it lends */
-    int lending[2];   /* the kernel's end, and node 0's */
+    unsigned k_messages;  /* of the kernel's, of any kind */
+    struct lent lent;     /* by node 0, when it lends */
+    int lending[2];       /* the kernel's end, and node 0's */
     unsigned lent_chunks; /* CHUNKs whose bytes the kernel read */
-    bool busy, wrong; /* as the kernel's door was told; it was told what it knew */
+    bool busy, wrong;     /* as the kernel's door was told; it was told what it knew */
     struct clock clock;
 };
 
-/* n nodes that are alive, 0 among them. seed: of the order in which messages come; with an odd one node 0 lends the
- * kernel its blobs. */
+/* n nodes that are alive, 0 among them. seed: of the order in which messages come; with an odd one
+ * node 0 lends the kernel its blobs. */
 void yard_init(struct yard *y, unsigned n, uint64_t seed);
 void yard_release(struct yard *y);
 /* A worker of the node has sent a blob of this size; its bytes follow from its number. */
@@ -70,7 +71,8 @@ void yard_need(struct yard *y, uint64_t blob, uint64_t size, unsigned first,
 /* Delivers at most `most` messages. How many there were. */
 unsigned yard_run(struct yard *y, unsigned most);
 void yard_kill(struct yard *y, unsigned node);
-void yard_cut(struct yard *y, unsigned a, unsigned b); /* their link ends, and what was on it is lost */
+/* their link ends, and what was on it is lost */
+void yard_cut(struct yard *y, unsigned a, unsigned b);
 /* Does it hold all of it, and the right bytes? */
 bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size);
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob);

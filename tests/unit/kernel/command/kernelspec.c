@@ -71,7 +71,8 @@ static void what_is_written_is_a_kernelspec(const char *dir)
     struct err err = { "" };
     json_t *root;
 
-    ok(kernelspec_write(dir, &spec, &err) == 0, "a spec is written where there was no folder: %s", err.text);
+    ok(kernelspec_write(dir, &spec, &err) == 0, "a spec is written where there was no folder: %s",
+       err.text);
     root = load(dir);
     is_int(json_array_size(json_object_get(root, "argv")), 7, "its argv has seven words");
     is_text(argument(root, 0), "/bin/\"k\"", "first the kernel, whatever characters its path has");
@@ -84,10 +85,12 @@ static void what_is_written_is_a_kernelspec(const char *dir)
     spec.package = "/lib/p";
     ok(kernelspec_write(dir, &spec, &err) == 0, "a spec is replaced");
     root = load(dir);
-    is_text(text_at(json_object_get(root, "env"), "CELLSPAN_PYTHONPATH"), "/lib/p", "a package that moved is named");
+    is_text(text_at(json_object_get(root, "env"), "CELLSPAN_PYTHONPATH"), "/lib/p",
+            "a package that moved is named");
     json_decref(root);
     spec.display_name = "\xff";
-    ok(kernelspec_write(dir, &spec, &err) < 0 && *err.text, "a display name that is not UTF-8 is refused: %s", err.text);
+    ok(kernelspec_write(dir, &spec, &err) < 0 && *err.text,
+       "a display name that is not UTF-8 is refused: %s", err.text);
 }
 
 static void what_cant_be_written_is_said(const char *dir)

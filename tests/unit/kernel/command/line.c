@@ -1,4 +1,5 @@
-/* line.c - words on an option line come back as they were, also through home's expansion of `{name}` and `$name`. */
+/* line.c - words on an option line come back as they were, also through home's expansion of
+ * `{name}` and `$name`. */
 #include "kernel/command/line.h"
 
 #include "tests/unit/tap.h"
@@ -19,9 +20,9 @@ static const struct row rows[] = {
     { { "{\"a\": 1}" }, "%m \"{{\\\"a\\\": 1}}\"" },
     { { "$HOME" }, "%m \"$$HOME\"" },
     { { "a$", "$$b", "$ 5" }, "%m \"a$\" \"$$$b\" \"$ 5\"" },
-    { { "it's $x" }, "%m \"it's $$x\"" },   /* no quote follows: it would be expanded */
-    { { "$x isn't" }, "%m \"$x isn't\"" },  /* one quote follows: IPython leaves it alone */
-    { { "}" }, "%m \"}\"" },                /* nothing in the line asks for expansion */
+    { { "it's $x" }, "%m \"it's $$x\"" },  /* no quote follows: it would be expanded */
+    { { "$x isn't" }, "%m \"$x isn't\"" }, /* one quote follows: IPython leaves it alone */
+    { { "}" }, "%m \"}\"" },               /* nothing in the line asks for expansion */
     { { "}", "$x" }, "%m \"}}\" \"$$x\"" },
     { { "#", "x?" }, "%m \"#\" \"x?\"" },
     { { "two\nlines" }, NULL },

@@ -1,5 +1,5 @@
-/* Tests of worker/link/packet.h: what one end sends the other gets; what is not a packet closes the link, and no
- * descriptor stays open. */
+/* Tests of worker/link/packet.h: what one end sends the other gets; what is not a packet closes the
+ * link, and no descriptor stays open. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -55,8 +55,8 @@ static void comes_through(size_t n, bool with_blob, const char *what)
     if (ok(packet_recv(fd[1], &p, &err) == PACKET_GOT, "and received (%s)", err.text)) {
         ok(slice_equal(slice_of(p.p, p.n), buf_slice(&b)), "as the same bytes");
         if (with_blob)
-            ok(blob_read(p.blob_fd, bytes, 6, 0, NULL) == 0 && memcmp(bytes, "abcdef", 6) == 0
-                   && fcntl(p.blob_fd, F_GETFD) == FD_CLOEXEC,
+            ok(blob_read(p.blob_fd, bytes, 6, 0, NULL) == 0 && memcmp(bytes, "abcdef", 6) == 0 &&
+                   fcntl(p.blob_fd, F_GETFD) == FD_CLOEXEC,
                "with its blob, close-on-exec");
         else
             ok(p.blob_fd == -1, "without a blob");
@@ -75,7 +75,8 @@ static void messages_come_through(void)
 {
     comes_through(0, false, "a small message");
     comes_through(10, true, "a small one with a blob");
-    comes_through(PACKET_INLINE_MAX - 1 - SPAN_HEADER_SIZE - 20, false, "the longest that fits a packet");
+    comes_through(PACKET_INLINE_MAX - 1 - SPAN_HEADER_SIZE - 20, false,
+                  "the longest that fits a packet");
     comes_through(PACKET_INLINE_MAX - SPAN_HEADER_SIZE - 20, false, "one byte more");
     comes_through(1000000, true, "a large one with a blob");
 }
@@ -91,7 +92,8 @@ static void a_small_socket_buffer_is_gone_around(void)
     if (packet_pair(fd, NULL) < 0)
         return;
     if (setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0)
-        ok(packet_send(fd[0], b.p, b.n, -1, &err) == 0 && packet_recv(fd[1], &p, &err) == PACKET_GOT && p.n == b.n,
+        ok(packet_send(fd[0], b.p, b.n, -1, &err) == 0 &&
+               packet_recv(fd[1], &p, &err) == PACKET_GOT && p.n == b.n,
            "a packet that is longer than the socket takes goes in a memory file (%s)", err.text);
     packet_release(&p);
     fd_close(&fd[0]);
@@ -148,11 +150,13 @@ static void a_sender_keeps_to_the_rules(void)
     ok(packet_send(fd[0], plain.p, plain.n, blob, &err[0]) < 0, "%s", err[0].text);
     ok(packet_send(fd[0], with.p, with.n, -1, &err[1]) < 0, "%s", err[1].text);
     ok(packet_send(fd[0], with.p, with.n, blob, &err[2]) < 0, "%s", err[2].text);
-    ok(blob_write(open_blob, "abcdef", 6, 0, NULL) == 0 && packet_send(fd[0], with.p, with.n, open_blob, &err[3]) < 0, "%s",
-       err[3].text);
+    ok(blob_write(open_blob, "abcdef", 6, 0, NULL) == 0 &&
+           packet_send(fd[0], with.p, with.n, open_blob, &err[3]) < 0,
+       "%s", err[3].text);
     ok(packet_send(fd[0], "abc", 3, -1, &err[4]) < 0, "%s", err[4].text);
     ok(packet_send(fd[0], plain.p, PACKET_MESSAGE_MAX + 1, -1, &err[5]) < 0, "%s", err[5].text);
-    ok(packet_send(fd[0], number.p, number.n, -1, NULL) == 0, "a blob of size 0 is only a number: nothing rides along");
+    ok(packet_send(fd[0], number.p, number.n, -1, NULL) == 0,
+       "a blob of size 0 is only a number: nothing rides along");
     fd_close(&fd[0]);
     fd_close(&fd[1]);
     fd_close(&blob);
@@ -243,13 +247,18 @@ static void wrong_descriptors_are_refused(void)
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     struct rude many = { .fds = 12 };
 
-    if (buf_add(&packet, "", 1) < 0 || buf_add_slice(&packet, buf_slice(&plain)) < 0 || buf_add(&packet_with, "", 1) < 0
-        || buf_add_slice(&packet_with, buf_slice(&with)) < 0 || blob_write(soft, "abcdef", 6, 0, NULL) < 0)
+    if (buf_add(&packet, "", 1) < 0 || buf_add_slice(&packet, buf_slice(&plain)) < 0 ||
+        buf_add(&packet_with, "", 1) < 0 || buf_add_slice(&packet_with, buf_slice(&with)) < 0 ||
+        blob_write(soft, "abcdef", 6, 0, NULL) < 0)
         return;
-    is_refused(&(struct rude){ packet.p, packet.n, { blob }, 1 }, "a descriptor that the header does not have");
-    is_refused(&(struct rude){ packet_with.p, packet_with.n, { 0 }, 0 }, "a blob that did not come");
-    is_refused(&(struct rude){ packet_with.p, packet_with.n, { blob, blob }, 2 }, "one descriptor too many");
-    is_refused(&(struct rude){ packet_with.p, packet_with.n, { shorter }, 1 }, "a blob of another size");
+    is_refused(&(struct rude){ packet.p, packet.n, { blob }, 1 },
+               "a descriptor that the header does not have");
+    is_refused(&(struct rude){ packet_with.p, packet_with.n, { 0 }, 0 },
+               "a blob that did not come");
+    is_refused(&(struct rude){ packet_with.p, packet_with.n, { blob, blob }, 2 },
+               "one descriptor too many");
+    is_refused(&(struct rude){ packet_with.p, packet_with.n, { shorter }, 1 },
+               "a blob of another size");
     is_refused(&(struct rude){ packet_with.p, packet_with.n, { null }, 1 }, "a device for a blob");
 #ifdef MFD_ALLOW_SEALING
     is_refused(&(struct rude){ packet_with.p, packet_with.n, { soft }, 1 }, "a blob without seals");
@@ -279,7 +288,8 @@ static void an_empty_packet_leaves_no_descriptor(void)
 
     if (packet_pair(fd, NULL) < 0)
         return;
-    ok(send_rude(fd[0], &(struct rude){ "", 0, { blob, blob }, 2 }), "there is a packet of nothing but descriptors");
+    ok(send_rude(fd[0], &(struct rude){ "", 0, { blob, blob }, 2 }),
+       "there is a packet of nothing but descriptors");
     is_int(packet_recv(fd[1], &p, &err), PACKET_END, "it ends the link");
     fd_close(&fd[0]);
     fd_close(&fd[1]);
@@ -297,12 +307,15 @@ static void lying_memory_files_are_refused(void)
     char said[9];
 
     say_size(said, plain.n + 1);
-    is_refused(&(struct rude){ said, 9, { file }, 1 }, "a memory file that is shorter than it says");
+    is_refused(&(struct rude){ said, 9, { file }, 1 },
+               "a memory file that is shorter than it says");
     say_size(said, plain.n - 1);
     is_refused(&(struct rude){ said, 9, { file }, 1 }, "one that is longer");
     say_size(said, plain.n);
-    is_refused(&(struct rude){ said, 9, { file, file }, 2 }, "one with a blob that its header does not have");
-    is_refused(&(struct rude){ said, 9, { file, file, file }, 3 }, "one with two descriptors too many");
+    is_refused(&(struct rude){ said, 9, { file, file }, 2 },
+               "one with a blob that its header does not have");
+    is_refused(&(struct rude){ said, 9, { file, file, file }, 3 },
+               "one with two descriptors too many");
     say_size(said, 5);
     is_refused(&(struct rude){ said, 9, { noise }, 1 }, "noise in a memory file");
     say_size(said, 0);
