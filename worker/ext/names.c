@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MEMBERS  16   /* of a container, by which it is known again */
-#define TEXT_MAX 4096 /* characters or bytes of a text that may be kept */
+#define SMALL_MAX 256  /* members of a container that is kept for as long as a mark */
+#define TEXT_MAX  4096 /* characters or bytes of a text that is */
+#define MEMBERS   16   /* by which another container is known again */
+#define DEPTH     2    /* and theirs */
 
 static bool is_digit(Py_UCS4 c)
 {
@@ -52,43 +54,17 @@ static bool next_name(PyObject *names, Py_ssize_t *at, PyObject **name, PyObject
     return false;
 }
 
-static uint64_t mix(uint64_t hash, const void *p)
-{
-    return (hash ^ (uint64_t)(uintptr_t)p) * UINT64_C(0x100000001b3);
-}
+/* ---- which object it is ---- */
 
-/* What tells a value from another one that stands at the same place later: of a container its
- * length and its first members, of a text all of it. Its hash can't fail, and is computed once for
- * each text. */
-static uint64_t face_of(PyObject *value)
-{
-    uint64_t hash = mix(mix(UINT64_C(0xcbf29ce484222325), value), Py_TYPE(value));
-    PyObject *key, *member;
-    Py_ssize_t at = 0;
-
-    if (PyDict_Check(value)) {
-        hash = mix(hash, (void *)(uintptr_t)PyDict_Size(value));
-        for (int k = 0; k < MEMBERS && PyDict_Next(value, &at, &key, &member); k++)
-            hash = mix(mix(hash, key), member);
-    } else if (PyList_Check(value)) {
-        hash = mix(hash, (void *)(uintptr_t)PyList_Size(value));
-        for (; at < MEMBERS && at < PyList_Size(value); at++)
-            hash = mix(hash, PyList_GetItem(value, at));
-    } else if (PyTuple_Check(value)) {
-        hash = mix(hash, (void *)(uintptr_t)PyTuple_Size(value));
-        for (; at < MEMBERS && at < PyTuple_Size(value); at++)
-            hash = mix(hash, PyTuple_GetItem(value, at));
-    } else if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) {
-        hash = mix(hash, (void *)(uintptr_t)PyObject_Hash(value));
-    }
-    return hash;
-}
-
-static bool is_large_text(PyObject *value)
+/* Numbers and short texts: they take next to no memory, and keep nothing else alive. */
+static bool is_plain(PyObject *value)
 {
     if (PyUnicode_CheckExact(value))
-        return PyUnicode_GetLength(value) > TEXT_MAX;
-    return PyBytes_CheckExact(value) && PyBytes_Size(value) > TEXT_MAX;
+        return PyUnicode_GetLength(value) <= TEXT_MAX;
+    if (PyBytes_CheckExact(value))
+        return PyBytes_Size(value) <= TEXT_MAX;
+    return value == Py_None || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+           PyBool_Check(value) || PyComplex_CheckExact(value);
 }
 
 static bool is_container(PyObject *value)
@@ -96,87 +72,202 @@ static bool is_container(PyObject *value)
     return PyDict_Check(value) || PyList_Check(value) || PyTuple_Check(value);
 }
 
-/* Numbers, short texts and the like: nothing else can stand where they do while they are kept, and
- * they keep nothing alive. */
+/* The next member of a container, and of a dict its key, else NULL. False: there is none. */
+static bool next_member(PyObject *of, Py_ssize_t *at, PyObject **key, PyObject **member)
+{
+    *key = NULL;
+    if (PyDict_Check(of))
+        return PyDict_Next(of, at, key, member);
+    if (*at >= (PyList_Check(of) ? PyList_Size(of) : PyTuple_Size(of)))
+        return false;
+    *member = PyList_Check(of) ? PyList_GetItem(of, *at) : PyTuple_GetItem(of, *at);
+    ++*at;
+    return true;
+}
+
+/* A container of few plain values. */
 static bool is_small(PyObject *value)
 {
-    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) && !is_large_text(value) &&
-           !PyByteArray_Check(value);
+    PyObject *key, *member;
+    Py_ssize_t at = 0, n = 0;
+
+    if (!is_container(value))
+        return false;
+    while (next_member(value, &at, &key, &member)) {
+        if (++n > SMALL_MAX || !is_plain(member) || (key && !is_plain(key)))
+            return false;
+    }
+    return true;
 }
 
-/* A weak reference where there can be one, else a number. Values of which there is none, and that
- * are small, go into kept. NULL with an exception. */
-static PyObject *mark_of(PyObject *value, PyObject *kept)
+static PyObject *own(PyObject *object)
 {
-    PyObject *mark = NULL;
-
-    if (!is_container(value) && !is_large_text(value) && !PyLong_CheckExact(value) &&
-        !PyUnicode_CheckExact(value) && !PyFloat_CheckExact(value)) {
-        mark = PyWeakref_NewRef(value, NULL);
-        if (mark || !PyErr_ExceptionMatches(PyExc_TypeError))
-            return mark;
-        PyErr_Clear();
-    }
-    if (is_small(value) && PyList_Append(kept, value) < 0)
-        return NULL;
-    return PyLong_FromUnsignedLongLong(face_of(value));
+    Py_INCREF(object);
+    return object;
 }
 
-/* Whether the mark is of this value; -1 with an exception. */
-static int is_marked(PyObject *mark, PyObject *value)
+static Py_ssize_t size_of(PyObject *container)
 {
-    PyObject *was;
-    unsigned long long number;
+    if (PyDict_Check(container))
+        return PyDict_Size(container);
+    return PyList_Check(container) ? PyList_Size(container) : PyTuple_Size(container);
+}
 
-    if (PyWeakref_CheckRef(mark)) {
-        was = PyObject_CallObject(mark, NULL);
-        Py_XDECREF(was); /* the value, if it is the one that is looked at, lives on */
-        return !was ? -1 : was == value && value != Py_None;
+static PyObject *mark_of(PyObject *value, int depth);
+
+/* Appends the mark of a member, where there is one. */
+static int add_mark(PyObject *list, PyObject *member, int depth)
+{
+    PyObject *mark = member ? mark_of(member, depth) : NULL;
+    const int rc = mark ? PyList_Append(list, mark) : member ? -1 : 0;
+
+    Py_XDECREF(mark);
+    return rc;
+}
+
+/* [address, size, marks of the first members and keys]: a list of ours, which is no user's. */
+static PyObject *mark_of_container(PyObject *value, int depth)
+{
+    PyObject *mark = Py_BuildValue("[Nn]", PyLong_FromVoidPtr(value), size_of(value));
+    PyObject *key, *member;
+    Py_ssize_t at = 0;
+
+    for (int k = 0; mark && depth && k < MEMBERS && next_member(value, &at, &key, &member); k++) {
+        if (add_mark(mark, key, depth - 1) < 0 || add_mark(mark, member, depth - 1) < 0)
+            Py_CLEAR(mark);
     }
-    number = PyLong_AsUnsignedLongLong(mark);
-    if (number == (unsigned long long)-1 && PyErr_Occurred())
+    return mark;
+}
+
+/* What tells a value from another one that stands at the same place later. A plain value is its own
+ * mark: nothing else can stand where it does while it is kept. NULL with an exception. */
+static PyObject *mark_of(PyObject *value, int depth)
+{
+    PyObject *mark;
+
+    if (is_plain(value))
+        return own(value);
+    if (is_container(value))
+        return mark_of_container(value, depth);
+    if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) /* a long one; it can't fail */
+        return Py_BuildValue("(Nn)", PyLong_FromVoidPtr(value), (Py_ssize_t)PyObject_Hash(value));
+    mark = PyWeakref_NewRef(value, NULL);
+    if (mark || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return mark;
+    PyErr_Clear();
+    /* NumPy's numbers, for instance: what the collector does not know keeps nothing else alive */
+    if (!(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) && !PyByteArray_Check(value))
+        return own(value);
+    return PyLong_FromVoidPtr(value);
+}
+
+static int is_marked(PyObject *mark, PyObject *value, int depth);
+
+/* Is the member's mark the next one? */
+static int is_next(PyObject *mark, Py_ssize_t *at, PyObject *member, int depth)
+{
+    if (!member)
+        return 1;
+    return *at < PyList_Size(mark) ? is_marked(PyList_GetItem(mark, (*at)++), member, depth) : 0;
+}
+
+static int is_marked_container(PyObject *mark, PyObject *value, int depth)
+{
+    const void *address = PyLong_AsVoidPtr(PyList_GetItem(mark, 0));
+    PyObject *key, *member;
+    Py_ssize_t at = 0, next = 2;
+    int same = address == value && PyLong_AsSsize_t(PyList_GetItem(mark, 1)) == size_of(value);
+
+    for (int k = 0; same > 0 && depth && k < MEMBERS && next_member(value, &at, &key, &member);
+         k++) {
+        if ((same = is_next(mark, &next, key, depth - 1)) > 0)
+            same = is_next(mark, &next, member, depth - 1);
+    }
+    return same;
+}
+
+/* Is it the mark of this value? -1 with an exception. */
+static int is_marked(PyObject *mark, PyObject *value, int depth)
+{
+    PyObject *other;
+    int rc;
+
+    if (mark == value)
+        return 1;
+    if (PyWeakref_CheckRef(mark) && !PyWeakref_CheckRef(value)) {
+        other = PyObject_CallObject(mark, NULL);
+        Py_XDECREF(other); /* if it is the value, that lives on */
+        return !other ? -1 : other == value;
+    }
+    if (is_container(value))
+        return PyList_CheckExact(mark) ? is_marked_container(mark, value, depth) : 0;
+    if (is_plain(value) || !(PyLong_CheckExact(mark) || PyTuple_CheckExact(mark)))
+        return 0;
+    if (!(other = mark_of(value, depth)))
         return -1;
-    return number == face_of(value);
+    rc = PyObject_RichCompareBool(mark, other, Py_EQ);
+    Py_DECREF(other);
+    return rc;
 }
 
-static PyObject *marks(PyObject *module, PyObject *args)
+/* Notes which object it is. A small container is kept, so that a change in place is none. */
+static int note(PyObject *name, PyObject *value, PyObject *marks, PyObject *kept)
 {
-    PyObject *names, *name, *value, *found, *kept = NULL;
+    PyObject *mark;
+    int rc;
+
+    if (is_plain(value) || is_small(value))
+        return PyDict_SetItem(kept, name, value);
+    if (!(mark = mark_of(value, DEPTH)))
+        return -1;
+    rc = PyDict_SetItem(marks, name, mark);
+    Py_DECREF(mark);
+    return rc;
+}
+
+static int is_as_before(PyObject *name, PyObject *value, PyObject *marks, PyObject *kept)
+{
+    PyObject *was = PyDict_GetItemWithError(kept, name), *mark; /* borrowed, both */
+
+    if (was || PyErr_Occurred())
+        return was ? was == value : -1;
+    mark = PyDict_GetItemWithError(marks, name);
+    return mark ? is_marked(mark, value, DEPTH) : PyErr_Occurred() ? -1 : 0;
+}
+
+/* ---- what Python calls ---- */
+
+static PyObject *marks_(PyObject *module, PyObject *args)
+{
+    PyObject *names, *name, *value, *marks = PyDict_New(), *kept = PyDict_New();
     Py_ssize_t at = 0;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &names) || !(found = PyDict_New()))
-        return NULL;
-    if (!(kept = PyList_New(0)))
+    if (!marks || !kept || !PyArg_ParseTuple(args, "O!", &PyDict_Type, &names))
         goto fail;
     while (next_name(names, &at, &name, &value)) {
-        PyObject *mark = mark_of(value, kept);
-        const int rc = mark ? PyDict_SetItem(found, name, mark) : -1;
-
-        Py_XDECREF(mark);
-        if (rc < 0)
+        if (note(name, value, marks, kept) < 0)
             goto fail;
     }
-    return Py_BuildValue("(NN)", found, kept);
+    return Py_BuildValue("(NN)", marks, kept);
 fail:
-    Py_DECREF(found);
+    Py_XDECREF(marks);
     Py_XDECREF(kept);
     return NULL;
 }
 
 static PyObject *rebound(PyObject *module, PyObject *args)
 {
-    PyObject *names, *before, *kept, *name, *value, *found;
+    PyObject *names, *marks, *kept, *name, *value, *found;
     Py_ssize_t at = 0;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!(O!O!)", &PyDict_Type, &names, &PyDict_Type, &before,
-                          &PyList_Type, &kept) ||
+    if (!PyArg_ParseTuple(args, "O!(O!O!)", &PyDict_Type, &names, &PyDict_Type, &marks,
+                          &PyDict_Type, &kept) ||
         !(found = PyList_New(0)))
         return NULL;
     while (next_name(names, &at, &name, &value)) {
-        PyObject *mark = PyDict_GetItemWithError(before, name); /* borrowed */
-        const int same = mark ? is_marked(mark, value) : PyErr_Occurred() ? -1 : 0;
+        const int same = is_as_before(name, value, marks, kept);
 
         if (same < 0 || (!same && PyList_Append(found, name) < 0)) {
             Py_DECREF(found);
@@ -187,7 +278,7 @@ static PyObject *rebound(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    { "marks", marks, METH_VARARGS,
+    { "marks", marks_, METH_VARARGS,
       "marks(namespace) -> what rebound() takes: which object each of the user's names has. It keeps nothing large alive." },
     { "rebound", rebound, METH_VARARGS,
       "rebound(namespace, marks) -> the names that are new, or have another object than then." },

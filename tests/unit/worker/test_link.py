@@ -244,7 +244,7 @@ def test_a_fork_has_no_link():
 def test_a_namespace_tells_what_was_bound():
     names = {"a": 1, "b": [], "_i1": "x", "_7": 2, "__x__": 0, "_oh": {}, "_w": 5, 3: 4, "": 5, "c": None, "é": "f"}
     before = link.marks(names)
-    assert sorted(before[0]) == ["_w", "a", "b", "c", "é"]
+    assert sorted([*before[0], *before[1]]) == ["_w", "a", "b", "c", "é"]
     assert link.rebound(names, before) == []
     names["b"] = [1]
     names["new"] = names["_i2"] = names["_iii"] = 3
@@ -254,8 +254,8 @@ def test_a_namespace_tells_what_was_bound():
     assert sorted(link.rebound(names, before)) == ["_w", "a", "b", "new"]
     with pytest.raises(TypeError):
         link.rebound(names, None)
-    with pytest.raises(OverflowError):
-        link.rebound({"a": 1}, ({"a": 2**70}, []))
+    with pytest.raises(TypeError):
+        link.rebound({"a": 1}, ({}, []))
 
 
 class Plain:
@@ -263,7 +263,7 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda k: [k, k], lambda k: {"k": k}, lambda k: (k, k), lambda k: "x" * 9000 + str(k), lambda k: k + 0.5, lambda k: 10**9 + k, lambda k: Plain(), lambda k: numpy.float64(k), lambda k: numpy.float32(k)]
+    "make", [lambda k: [k, k], lambda k: [[k], 0], lambda k: [Plain()], lambda k: {"k": k}, lambda k: (k, k), lambda k: "x" * 9000 + str(k), lambda k: k + 0.5, lambda k: 10**9 + k, lambda k: Plain(), lambda k: numpy.float64(k), lambda k: numpy.float32(k)]
 )
 def test_another_object_at_the_same_place_is_another(make):
     """What was there before is freed as soon as the name gets another value, and memory is used again."""
@@ -274,6 +274,15 @@ def test_another_object_at_the_same_place_is_another(make):
             names["n"] = None
             names["n"] = make(1000 * k + again)
         assert link.rebound(names, before) == ["n"], (k, id(names["n"]) == old)
+
+
+def test_a_change_in_place_binds_nothing():
+    names = {"l": [1], "d": {"a": 1}, "b": bytearray(3)}
+    before = link.marks(names)
+    names["l"].append(Plain())
+    names["d"]["b"] = [2]
+    names["b"][0] = 1
+    assert link.rebound(names, before) == []
 
 
 def test_what_a_name_had_is_freed_with_it():
