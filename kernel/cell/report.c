@@ -28,13 +28,15 @@ static bool is_ours(struct slice line, bool *below)
     return false;
 }
 
-static void add_lines(json_t *to, const char *head, struct slice text)
+static bool starts(struct slice text, const char *with)
+{
+    return text.n >= strlen(with) && memcmp(text.p, with, strlen(with)) == 0;
+}
+
+static void add_lines(json_t *to, struct slice text)
 {
     bool below = false;
 
-    if (text.n == 0)
-        return;
-    json_array_append_new(to, json_string(head));
     while (text.n) {
         const struct slice line = slice_line(&text);
 
@@ -43,9 +45,59 @@ static void add_lines(json_t *to, const char *head, struct slice text)
     }
 }
 
-static bool starts(struct slice text, const char *with)
+static bool thread_begins(struct slice text)
 {
-    return text.n >= strlen(with) && memcmp(text.p, with, strlen(with)) == 0;
+    return starts(text, "Thread 0x") || starts(text, "Current thread 0x");
+}
+
+/* Cuts one thread off *text: its head, its frames and the empty lines behind them. */
+static struct slice cut_thread(struct slice *text)
+{
+    const struct slice from = *text;
+
+    slice_line(text);
+    while (starts(*text, "  "))
+        slice_line(text);
+    while (starts(*text, "\n"))
+        slice_line(text);
+    return slice_of(from.p, from.n - text->n);
+}
+
+static bool waits_for_aborts(struct slice thread)
+{
+    struct slice line;
+    char frame[512];
+
+    slice_line(&thread);
+    line = slice_line(&thread);
+    snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
+    return strstr(frame, "/cellspan/aborts.py\"") != NULL;
+}
+
+/* faulthandler lists the threads from the youngest to the main one. The one that crashed comes
+ * first here; the thread that every worker has for aborts is left out. */
+static void add_stack(json_t *to, struct slice text)
+{
+    struct slice head = text, all, rest;
+
+    while (text.n && !thread_begins(text))
+        slice_line(&text);
+    head.n -= text.n;
+    all = rest = text;
+    add_lines(to, head);
+    while (thread_begins(rest)) {
+        const struct slice thread = cut_thread(&rest);
+
+        if (starts(thread, "Current"))
+            add_lines(to, thread);
+    }
+    while (thread_begins(all)) {
+        const struct slice thread = cut_thread(&all);
+
+        if (!starts(thread, "Current") && !waits_for_aborts(thread))
+            add_lines(to, thread);
+    }
+    add_lines(to, rest);
 }
 
 /* What follows on the name of who ended: the agent's own words where it has some. */
@@ -90,8 +142,12 @@ static json_t *death(const char *ename, const char *who, const char *where, cons
         buf_add_slice(&same, buf_slice(&text)) == 0 &&
         (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
-        add_lines(traceback, "Its last lines on stderr:", m->v[F_EXITED_STDERR].s);
-        add_lines(traceback, "Where it was:", m->v[F_EXITED_STACK].s);
+        if (m->v[F_EXITED_STDERR].s.n)
+            json_array_append_new(traceback, json_string("Its last lines on stderr:"));
+        add_lines(traceback, m->v[F_EXITED_STDERR].s);
+        if (m->v[F_EXITED_STACK].s.n)
+            json_array_append_new(traceback, json_string("Where it was:"));
+        add_stack(traceback, m->v[F_EXITED_STACK].s);
         error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p,
                           "traceback", traceback, "how", same.p + strlen(who) + 1, "exit_status",
                           exit_status(m));

@@ -46,6 +46,33 @@ static void home_dies(void)
     world_close(&w);
 }
 
+static void the_thread_that_crashed_comes_first(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "crash()");
+    crashed(&w, SPAN_WORKER_HOME,
+            "Fatal Python error: Segmentation fault\n\n"
+            "Thread 0x3 (most recent call first):\n"
+            "  File \"/lib/cellspan/aborts.py\", line 33 in _wait\n"
+            "  File \"/lib/threading.py\", line 9 in run\n\n"
+            "Thread 0x2 (most recent call first):\n  File \"/home/me/load.py\", line 5 in load\n\n"
+            "Current thread 0x1 (most recent call first):\n"
+            "  File \"<ipython-input-1-a>\", line 1 in <module>\n"
+            "  File \"/lib/cellspan/home.py\", line 7 in run\n\n"
+            "C stack (most recent call first):\n/lib/libc.so.6(abort)\n");
+    ok(in_order(&w, "Segmentation fault", "Current thread 0x1"), "what happened comes first");
+    ok(in_order(&w, "Current thread 0x1", "load.py"),
+       "then the thread that crashed, then the user's others");
+    ok(in_order(&w, "load.py", "libc.so.6"), "then the C stack");
+    ok(!logged(&w, "aborts.py") && !logged(&w, "threading.py") && !logged(&w, "home.py"),
+       "what is cellspan's own is left out");
+    world_close(&w);
+}
+
 static void a_cell_on_ranks(void)
 {
     struct clock clock;
@@ -217,6 +244,7 @@ int main(void)
         abort();
     home_cells();
     home_dies();
+    the_thread_that_crashed_comes_first();
     a_cell_on_ranks();
     usage_errors();
     failures();

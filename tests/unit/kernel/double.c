@@ -400,16 +400,28 @@ void done(struct world *w, uint32_t worker, const char *status, const char *cont
     say(w, worker, m);
 }
 
-void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status)
+static void ended(struct world *w, uint32_t worker, uint64_t code, uint64_t status,
+                  const char *stack)
 {
     struct span m = { .kind = SPAN_EXITED };
 
     m.v[F_EXITED_PID].u64 = 1000 + worker;
     m.v[F_EXITED_CODE].u64 = code;
     m.v[F_EXITED_STATUS].u64 = status;
-    m.v[F_EXITED_CAUSE].s = m.v[F_EXITED_STACK].s = slice_text("");
+    m.v[F_EXITED_CAUSE].s = slice_text("");
+    m.v[F_EXITED_STACK].s = slice_text(stack);
     m.v[F_EXITED_STDERR].s = slice_text("last words\n");
     say(w, worker, m);
+}
+
+void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status)
+{
+    ended(w, worker, code, status, "");
+}
+
+void crashed(struct world *w, uint32_t worker, const char *stack)
+{
+    ended(w, worker, 1, 11, stack);
 }
 
 void pass(struct world *w, uint64_t ns)

@@ -51,6 +51,7 @@ void done(struct world *w, uint32_t worker, const char *status, const char *cont
 void replied(struct world *w, uint64_t cell, const char *status, const char *content);
 void called(struct world *w, uint64_t call, const char *text); /* home, in the midst of a cell */
 void exited(struct world *w, uint32_t worker, uint64_t code, uint64_t status);
+void crashed(struct world *w, uint32_t worker, const char *stack); /* by SIGSEGV */
 void pass(struct world *w, uint64_t ns);
 /* The last engine says that it has so many nodes, named h1, h2, ... by their numbers; that one of
  * them is up, or gone. */
