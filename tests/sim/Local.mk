@@ -4,7 +4,7 @@ tests_sim_cellspan_sim_SOURCES = tests/sim/main.c tests/sim/part.h \
 	tests/sim/agent.h tests/sim/agent.c tests/sim/driver.h tests/sim/driver.c tests/sim/engine.c \
 	tests/sim/figures.c tests/sim/home.c tests/sim/host.h tests/sim/host.c tests/sim/options.c \
 	tests/sim/rank.h tests/sim/rank.c tests/sim/scenes.h tests/sim/scenes.c tests/sim/script.h tests/sim/script.c \
-	tests/sim/usage.h tests/sim/usage.c kernel/command/client.h kernel/command/client.c
+	tests/sim/usage.h tests/sim/usage.c cli/client.h cli/client.c
 tests_sim_cellspan_sim_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_sim_cellspan_sim_LDADD = kernel/agents/libagents.a worker/agent/libuplink.a kernel/jupyter/libfront.a \
 	protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
-#include "kernel/command/client.h"
+#include "cli/client.h"
 #include "tests/sim/usage.h"
 
 #define KEY_BYTES 32u

@@ -34,7 +34,7 @@ rows() {
         cut -d'|' -f2 | grep -oE -e '--[a-z-]+' | sort -u
 }
 
-read_there=$(words '"CELLSPAN_[A-Z_]*[A-Z]' base protocol magics kernel worker launchers | tr -d '"' | sort -u)
+read_there=$(words '"CELLSPAN_[A-Z_]*[A-Z]' base protocol magics kernel worker launchers cli | tr -d '"' | sort -u)
 same "every variable that is read is in docs/limits.md, and no other" "$read_there" \
     "$(grep -oE 'CELLSPAN_[A-Z_]*[A-Z]' docs/limits.md | sort -u)"
 

@@ -20,15 +20,16 @@ never() {
 
 sockets='zmq\.h|sys/socket\.h|sys/un\.h|netinet/|poll\.h|sys/poll\.h|sys/epoll\.h'
 
-never "base" "(protocol|magics|kernel|worker|launchers)/" "base uses no other room"
-never "protocol" "(magics|kernel|worker|launchers)/" "protocol uses only base"
-never "magics" "(protocol|kernel|worker|launchers)/" "magics uses only base"
-never "worker launchers" "(kernel|magics)/" "nothing outside the kernel includes it"
-never "kernel" "worker/" "the kernel includes nothing of the workers"
-never "kernel/merge kernel/status" "kernel/(jupyter|agents|cell|group|command)/" "merge and status don't know who calls them"
+never "base" "(protocol|magics|kernel|worker|launchers|cli)/" "base uses no other room"
+never "protocol" "(magics|kernel|worker|launchers|cli)/" "protocol uses only base"
+never "magics" "(protocol|kernel|worker|launchers|cli)/" "magics uses only base"
+never "worker launchers" "(kernel|magics|cli)/" "workers and launchers include nothing of the kernel"
+never "cli" "(kernel/[^j]|worker/|launchers/)" "of the kernel, the command includes only its Jupyter side"
+never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the workers, the launchers and the command"
+never "kernel/merge kernel/status" "kernel/(jupyter|agents|cell|group)/" "merge and status don't know who calls them"
 never "protocol magics kernel/merge kernel/status kernel/group kernel/cell" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
-never "base protocol magics kernel worker/agent worker/link launchers" "Python\.h" "only the extension knows Python"
+never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
 
 n=$((n + 1))

@@ -1,0 +1,68 @@
+# The `cellspan` command.
+bin_PROGRAMS += cellspan
+noinst_LIBRARIES += cli/libcli.a
+
+cli_libcli_a_SOURCES = \
+	cli/interpreter.h cli/interpreter.c \
+	cli/kernelspec.h cli/kernelspec.c \
+	cli/logo.h cli/logo.c \
+	cli/option.h cli/option.c \
+	cli/package.h cli/package.c
+
+cellspan_SOURCES = \
+	cli/client.h cli/client.c \
+	cli/complete.h cli/complete.c \
+	cli/install.h cli/install.c \
+	cli/job.h cli/job.c \
+	cli/line.h cli/line.c \
+	cli/input.h cli/input.c \
+	cli/run.h cli/run.c \
+	cli/torchrun.h cli/torchrun.c \
+	cli/show.h cli/show.c \
+	cli/main.c
+cellspan_LDADD = cli/libcli.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
+	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+
+# Where each of the shells looks for completions of what is installed in the same prefix.
+bash_completiondir = $(datadir)/bash-completion/completions
+zsh_completiondir = $(datadir)/zsh/site-functions
+fish_completiondir = $(datadir)/fish/vendor_completions.d
+dist_zsh_completion_DATA = cli/shells/_cellspan
+dist_fish_completion_DATA = cli/shells/cellspan.fish
+EXTRA_DIST += cli/shells/cellspan.bash
+install-data-hook:
+	$(MKDIR_P) "$(DESTDIR)$(bash_completiondir)"
+	$(INSTALL_DATA) $(srcdir)/cli/shells/cellspan.bash "$(DESTDIR)$(bash_completiondir)/cellspan"
+uninstall-hook:
+	rm -f "$(DESTDIR)$(bash_completiondir)/cellspan"
+
+# The logos' bytes as C wants them.
+EXTRA_DIST += \
+	cli/logos/logo-32x32.png \
+	cli/logos/logo-64x64.png \
+	cli/logos/logo-svg.svg
+LOGO_BYTES = cli/logo-32x32.inc cli/logo-64x64.inc cli/logo-svg.inc
+CLEANFILES += $(LOGO_BYTES)
+logo_bytes = $(AM_V_GEN)$(MKDIR_P) cli && od -An -v -tx1
+logo_to_c = | $(SED) 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' >$@-t && mv $@-t $@
+cli/logo-32x32.inc: cli/logos/logo-32x32.png
+	$(logo_bytes) $(srcdir)/cli/logos/logo-32x32.png $(logo_to_c)
+cli/logo-64x64.inc: cli/logos/logo-64x64.png
+	$(logo_bytes) $(srcdir)/cli/logos/logo-64x64.png $(logo_to_c)
+cli/logo-svg.inc: cli/logos/logo-svg.svg
+	$(logo_bytes) $(srcdir)/cli/logos/logo-svg.svg $(logo_to_c)
+cli/logo.$(OBJEXT): $(LOGO_BYTES)
+
+check_PROGRAMS += \
+	tests/unit/cli/kernelspec.t \
+	tests/unit/cli/line.t \
+	tests/unit/cli/option.t
+tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
+tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a magics/libmagics.a base/libbase.a \
+	$(JANSSON_LIBS)
+tests_unit_cli_line_t_SOURCES = tests/unit/cli/line.c cli/line.c
+tests_unit_cli_line_t_LDADD = base/libbase.a
+tests_unit_cli_option_t_SOURCES = tests/unit/cli/option.c
+tests_unit_cli_option_t_LDADD = cli/libcli.a magics/libmagics.a base/libbase.a
+tap_scripts += tests/unit/cli/install.sh
+EXTRA_DIST += tests/unit/cli/install.sh

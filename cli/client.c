@@ -1,0 +1,164 @@
+/* client.c - three sockets over the same codec and inboxes as the kernel's. */
+#include "cli/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "base/random.h"
+#include "kernel/jupyter/inbox.h"
+#include "kernel/jupyter/outbound.h"
+
+#define FRAMES_PER_TURN 256u
+#define LINGER_MS       500
+#define RECONNECT_MS    5 /* the kernel binds a few milliseconds after we connect */
+
+struct channel_state {
+    struct client *client;
+    enum client_channel channel;
+    void *socket;
+    struct inbox inbox;
+    struct watch *watch;
+};
+
+struct client {
+    char id[UUID_TEXT_SIZE];
+    client_message_f f;
+    void *arg;
+    void *context;
+    struct jupyter_session session;
+    bool session_ready;
+    struct refusals refusals;
+    struct channel_state channel[CLIENT_CHANNELS];
+    char *asked; /* owned: msg_id of the last request on shell */
+};
+
+static bool is_ours(const struct client *c, const struct request *m)
+{
+    json_t *parent = jupyter_object(request_parent(m));
+    const char *id = json_string_value(json_object_get(parent, "msg_id"));
+    const bool ours = id && c->asked && strcmp(id, c->asked) == 0;
+
+    json_decref(parent);
+    return ours;
+}
+
+static void readable(struct loop *loop, void *arg)
+{
+    struct channel_state *s = arg;
+    unsigned budget = FRAMES_PER_TURN;
+    struct request *m;
+
+    (void)loop;
+    while ((m = inbox_next(&s->inbox, &budget))) {
+        s->client->f(s->client->arg, s->channel, m, is_ours(s->client, m));
+        request_unref(m);
+    }
+}
+
+static int channel_open(struct client *c, struct loop *loop, enum client_channel channel,
+                        const struct connection *to, struct err *err)
+{
+    static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB,
+                                                     PORT_STDIN };
+    static const char *const name[CLIENT_CHANNELS] = { "shell", "control", "iopub", "stdin" };
+    const int unbounded = 0, reconnect_ms = RECONNECT_MS, linger_ms = LINGER_MS;
+    struct channel_state *s = &c->channel[channel];
+    char endpoint[CONNECTION_ENDPOINT_SIZE];
+
+    s->client = c;
+    s->channel = channel;
+    if (connection_endpoint(to, port[channel], endpoint, err) < 0)
+        return -1;
+    /* one routing id for all channels: questions find us by it */
+    if (!(s->socket = zmq_socket(c->context, channel == CLIENT_IOPUB ? ZMQ_SUB : ZMQ_DEALER)) ||
+        zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 ||
+        zmq_setsockopt(s->socket, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof reconnect_ms) < 0 ||
+        zmq_setsockopt(s->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) < 0 ||
+        zmq_setsockopt(s->socket, ZMQ_RCVHWM, &unbounded, sizeof unbounded) < 0 ||
+        (channel == CLIENT_IOPUB && zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, "", 0) < 0) ||
+        zmq_connect(s->socket, endpoint) < 0)
+        return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
+    inbox_init(&s->inbox, CHANNEL_SHELL, name[channel], s->socket, &c->session, &c->refusals);
+    return (s->watch = loop_zmq(loop, s->socket, readable, s, err)) ? 0 : -1;
+}
+
+struct client *client_create(struct loop *loop, const struct connection *to, client_message_f f,
+                             void *arg, struct err *err)
+{
+    struct client *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return err_null(err, "out of memory");
+    c->f = f;
+    c->arg = arg;
+    random_uuid(c->id);
+    if (jupyter_session_init(&c->session, c->id, "cellspan", slice_of(to->key, to->key_size), err) <
+        0)
+        goto undo;
+    c->session_ready = true;
+    if (!(c->context = zmq_ctx_new())) {
+        err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
+        goto undo;
+    }
+    for (unsigned i = 0; i < CLIENT_CHANNELS; i++)
+        if (channel_open(c, loop, (enum client_channel)i, to, err) < 0)
+            goto undo;
+    return c;
+undo:
+    client_destroy(c);
+    return NULL;
+}
+
+void client_destroy(struct client *c)
+{
+    if (!c)
+        return;
+    for (unsigned i = 0; i < CLIENT_CHANNELS; i++) {
+        watch_stop(c->channel[i].watch);
+        inbox_release(&c->channel[i].inbox);
+        if (c->channel[i].socket)
+            zmq_close(c->channel[i].socket);
+    }
+    if (c->context)
+        while (zmq_ctx_term(c->context) < 0 && errno == EINTR)
+            ;
+    if (c->session_ready)
+        jupyter_session_release(&c->session);
+    free(c->asked);
+    free(c);
+}
+
+/* The header was just written by us: its msg_id is where we put it. */
+static int asked_set(struct client *c, struct slice header)
+{
+    json_t *object = jupyter_object(header);
+    const char *id = json_string_value(json_object_get(object, "msg_id"));
+
+    free(c->asked);
+    c->asked = id ? strdup(id) : NULL;
+    json_decref(object);
+    return c->asked ? 0 : -1;
+}
+
+int client_send(struct client *c, enum client_channel channel, const char *type,
+                struct slice content, struct err *err)
+{
+    struct slice frame[JUPYTER_OUT_FRAMES];
+    struct outbound *o;
+    char date[32];
+    int rc;
+
+    clock_iso8601(date);
+    if (jupyter_encode(&c->session, type, date, slice_text(""), slice_text(""), content, frame,
+                       err) < 0)
+        return -1;
+    if (channel == CLIENT_SHELL && asked_set(c, frame[JUPYTER_OUT_HEADER]) < 0)
+        return err_set(err, "out of memory");
+    if (!(o = outbound_create(frame, JUPYTER_OUT_FRAMES, err)))
+        return -1;
+    rc = outbound_send(o, c->channel[channel].socket);
+    outbound_destroy(o);
+    return rc == 0 ? 0 : err_set(err, "%s can't be sent: %s", type, zmq_strerror(errno));
+}

@@ -1,0 +1,26 @@
+/* client.h - the other end of Jupyter's protocol: asks one kernel, and hands on what it says. */
+#ifndef CLI_CLIENT_H
+#define CLI_CLIENT_H
+
+#include "base/loop/loop.h"
+#include "base/slice.h"
+#include "kernel/jupyter/connection.h"
+#include "kernel/jupyter/request.h"
+
+struct client;
+
+enum client_channel { CLIENT_SHELL, CLIENT_CONTROL, CLIENT_IOPUB, CLIENT_STDIN, CLIENT_CHANNELS };
+
+/* A verified message (borrowed). ours: it belongs to the last request that was sent on shell. */
+typedef void (*client_message_f)(void *arg, enum client_channel channel, struct request *m,
+                                 bool ours);
+
+/* Connects; the kernel may bind later. */
+struct client *client_create(struct loop *loop, const struct connection *c, client_message_f f,
+                             void *arg, struct err *err);
+void client_destroy(struct client *c); /* NULL is fine; what was sent has half a second to leave */
+/* On any but CLIENT_IOPUB; content is a JSON object as text. */
+MUST_USE int client_send(struct client *c, enum client_channel channel, const char *type,
+                         struct slice content, struct err *err);
+
+#endif

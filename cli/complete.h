@@ -1,0 +1,20 @@
+/* complete.h - what Tab offers in a shell: from the tables that the commands themselves are parsed
+ * by. */
+#ifndef CLI_COMPLETE_H
+#define CLI_COMPLETE_H
+
+#include "cli/option.h"
+
+/* A subcommand, as far as completion knows it. rows NULL: its options are those of %distribute,
+ * then comes a script. */
+struct complete_command {
+    const char *name, *help;
+    const struct option_row *rows;
+};
+
+/* word: those behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand
+ * there, a line each: the word, a tab, and what it is; ":files" or ":folders" where that is the
+ * shell's to know. */
+void complete_print(const struct complete_command *commands, size_t n, char *const *word);
+
+#endif

@@ -1,0 +1,163 @@
+#include "cli/install.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/runtime.h"
+#include "cli/interpreter.h"
+#include "cli/kernelspec.h"
+#include "cli/option.h"
+#include "cli/package.h"
+
+struct install {
+    bool user;
+    bool sys_prefix;
+    const char *prefix;
+    const char *python;
+    const char *name;
+    const char *display_name;
+    bool help;
+};
+
+const struct option_row install_rows[] = {
+    { "user", NULL, "for this user (default)", offsetof(struct install, user) },
+    { "sys-prefix", NULL, "for the chosen Python's environment (its sys.prefix)",
+      offsetof(struct install, sys_prefix) },
+    { "prefix", "DIR", "below DIR, in DIR/share/jupyter/kernels",
+      offsetof(struct install, prefix) },
+    { "python", "PATH", "the notebook's Python, 3.9 or newer (default: the active environment's)",
+      offsetof(struct install, python) },
+    { "name", "NAME", "the kernel's name (cellspan)", offsetof(struct install, name) },
+    { "display-name", "TEXT", "what launchers show (Python (cellspan))",
+      offsetof(struct install, display_name) },
+    { "help", NULL, "this text", offsetof(struct install, help) },
+    { NULL, NULL, NULL, 0 },
+};
+
+const struct option_row uninstall_rows[] = {
+    { "user", NULL, "this user's (default)", offsetof(struct install, user) },
+    { "sys-prefix", NULL, "that of the chosen Python's environment (its sys.prefix)",
+      offsetof(struct install, sys_prefix) },
+    { "prefix", "DIR", "that below DIR, in DIR/share/jupyter/kernels",
+      offsetof(struct install, prefix) },
+    { "python", "PATH", "whose environment --sys-prefix means (default: the active environment's)",
+      offsetof(struct install, python) },
+    { "name", "NAME", "the kernel's name (cellspan)", offsetof(struct install, name) },
+    { "help", NULL, "this text", offsetof(struct install, help) },
+    { NULL, NULL, NULL, 0 },
+};
+
+static void show_uninstall_help(void)
+{
+    puts(
+        "usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
+        "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
+    option_help(uninstall_rows);
+}
+
+static void show_help(void)
+{
+    puts(
+        "usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
+        "                        [--display-name TEXT]\n\n"
+        "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
+    option_help(install_rows);
+}
+
+static int check(struct install *o, struct err *err)
+{
+    if (o->user + o->sys_prefix + (o->prefix != NULL) > 1)
+        return err_set(err, "--user, --sys-prefix and --prefix exclude each other");
+    if (o->prefix && !*o->prefix)
+        return err_set(err, "--prefix needs a value: --prefix DIR");
+    if (!o->name)
+        o->name = "cellspan";
+    if (!o->display_name)
+        o->display_name = "Python (cellspan)";
+    return kernelspec_check_name(o->name, err);
+}
+
+/* Writes the spec for an interpreter that was found good. */
+static int install_for(const struct install *o, const struct interpreter *python, struct err *err)
+{
+    char *kernel = runtime_find("cellspan-kernel", err);
+    char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err)
+                       : NULL;
+    char *package = kernel ? package_moved(kernel) : NULL;
+    const struct kernelspec spec = { kernel, python->path, python->version, o->display_name,
+                                     package };
+    int rc = dir ? kernelspec_write(dir, &spec, err) : -1;
+
+    if (!rc)
+        printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir,
+               python->path, python->version);
+    free(package);
+    free(dir);
+    free(kernel);
+    return rc;
+}
+
+int command_install(int argc, char **argv)
+{
+    struct install o = { 0 };
+    struct interpreter python;
+    struct err err = { "" };
+    int rc = 2;
+
+    if (option_parse(install_rows, argc, argv, &o, &err))
+        goto out;
+    if (o.help) {
+        show_help();
+        return 0;
+    }
+    if (check(&o, &err))
+        goto out;
+    rc = 1;
+    if (interpreter_find(&python, o.python, &err))
+        goto out;
+    rc = install_for(&o, &python, &err) ? 1 : 0;
+    interpreter_release(&python);
+out:
+    if (rc)
+        fprintf(stderr, "cellspan install: %s\n", err.text);
+    return rc;
+}
+
+static int uninstall_from(const struct install *o, const char *prefix, struct err *err)
+{
+    char *dir = kernelspec_dir(prefix, o->name, err);
+    const int rc = dir ? kernelspec_remove(dir, err) : -1;
+
+    if (!rc)
+        printf("%s is removed\n", dir);
+    free(dir);
+    return rc;
+}
+
+int command_uninstall(int argc, char **argv)
+{
+    struct install o = { 0 };
+    struct interpreter python = { 0 };
+    struct err err = { "" };
+    int rc = 2;
+
+    if (option_parse(uninstall_rows, argc, argv, &o, &err))
+        goto out;
+    if (o.help) {
+        show_uninstall_help();
+        return 0;
+    }
+    if (check(&o, &err))
+        goto out;
+    rc = 1;
+    if (o.sys_prefix && interpreter_find(&python, o.python, &err))
+        goto out;
+    rc = uninstall_from(&o, o.sys_prefix ? python.prefix : o.prefix, &err) ? 1 : 0;
+    if (o.sys_prefix)
+        interpreter_release(&python);
+out:
+    if (rc)
+        fprintf(stderr, "cellspan uninstall: %s\n", err.text);
+    return rc;
+}

@@ -1,0 +1,245 @@
+#include "cli/interpreter.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/process.h"
+
+/* What the interpreter says about itself, one JSON object. The text has to run on every Python
+ * there ever was, so that an old one is told apart from a broken one. Each module stands with its
+ * distribution and the oldest that will do. */
+static const char probe[] =
+    "import json, os, sys\n"
+    "needs = [('IPython', 'ipython', 8), ('comm', 'comm', 0), ('cloudpickle', 'cloudpickle', 2),\n"
+    "         ('matplotlib_inline', 'matplotlib-inline', 0)]\n"
+    "said = {'version': '.'.join(map(str, sys.version_info[:3])), 'prefix': sys.prefix,\n"
+    "        'executable': sys.executable or '', 'old': sys.version_info < (3, 9), 'lacks': [], 'managed': False}\n"
+    "if not said['old']:\n"
+    "    import importlib.util, sysconfig\n"
+    "    from importlib.metadata import version\n"
+    "    for module, name, least in needs:\n"
+    "        try:\n"
+    "            good = importlib.util.find_spec(module) and int(version(name).split('.')[0]) >= least\n"
+    "        except Exception:\n"
+    "            good = False\n"
+    "        if not good:\n"
+    "            said['lacks'].append('\"%s>=%d\"' % (name, least) if least else name)\n"
+    "    mark = os.path.join(sysconfig.get_path('stdlib'), 'EXTERNALLY-MANAGED')\n"
+    "    said['managed'] = sys.prefix == sys.base_prefix and os.path.exists(mark)\n"
+    "sys.stdout.write(json.dumps(said))\n";
+
+#define SAID_MAX 65536u /* bytes; a probe that says more is no Python of ours */
+
+void interpreter_release(struct interpreter *p)
+{
+    free(p->path);
+    free(p->version);
+    free(p->prefix);
+    *p = (struct interpreter){ NULL, NULL, NULL };
+}
+
+/* "DIR/NAME" if that can be executed, else NULL; the caller's. */
+static char *program_in(const char *dir, size_t n, const char *name)
+{
+    struct buf path = BUF_INIT;
+
+    if (buf_add(&path, dir, n) || buf_addf(&path, "/%s", name) || access(path.p, X_OK)) {
+        buf_release(&path);
+        return NULL;
+    }
+    return buf_take(&path);
+}
+
+static char *program_on_path(const char *name)
+{
+    const char *dirs = getenv("PATH");
+    char *found = NULL;
+
+    for (size_t n; dirs && !found; dirs = dirs[n] ? dirs + n + 1 : NULL) {
+        n = strcspn(dirs, ":");
+        if (n)
+            found = program_in(dirs, n, name);
+    }
+    return found;
+}
+
+static char *program_beside_us(const char *name)
+{
+    char self[4096];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash;
+
+    if (n <= 0)
+        return NULL;
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    return slash ? program_in(self, (size_t)(slash - self), name) : NULL;
+}
+
+/* The Python of the environment that the variable names. */
+static char *python_of_environment(const char *variable)
+{
+    const char *dir = getenv(variable);
+
+    return dir && *dir ? program_in(dir, strlen(dir), "bin/python") : NULL;
+}
+
+static char *default_python(void)
+{
+    char *found = python_of_environment("VIRTUAL_ENV");
+
+    if (!found)
+        found = python_of_environment("CONDA_PREFIX");
+    if (!found)
+        found = program_beside_us("python3");
+    if (!found)
+        found = program_on_path("python3");
+    return found || access(CELLSPAN_PYTHON, X_OK) ? found : strdup(CELLSPAN_PYTHON);
+}
+
+/* Makes a path that the user wrote absolute and keeps its links: a venv's python is a link, and
+ * only its name says which venv it belongs to. */
+static char *absolute(const char *path)
+{
+    char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
+    char *found;
+
+    if (*path == '/')
+        return strdup(path);
+    if (!cwd)
+        return NULL;
+    while (!strncmp(path, "./", 2))
+        path += 2;
+    found = program_in(cwd, strlen(cwd), path);
+    free(cwd);
+    return found;
+}
+
+/* Reads all that comes from fd; -1 when that is too much or fails. Closes fd. */
+static int read_all(int fd, struct buf *said)
+{
+    ssize_t n;
+
+    do {
+        if (said->n > SAID_MAX || buf_reserve(said, 4096)) {
+            n = -1;
+            break;
+        }
+        n = read(fd, said->p + said->n, 4096);
+        if (n > 0)
+            said->n += (size_t)n;
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    fd_close(&fd);
+    return n ? -1 : 0;
+}
+
+/* Runs the probe, from / so that no file of the user's folder is taken for a module. */
+static json_t *ask(const char *python, struct err *err)
+{
+    const char *argv[] = { python, "-c", probe, NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf said = BUF_INIT;
+    json_t *answer = NULL;
+    int out[2], status = 0;
+    pid_t pid;
+
+    if (fd_pipe(out))
+        return err_null(err, "no pipe: %s", strerror(errno));
+    spec.argv = argv;
+    spec.cwd = "/";
+    spec.out = out[1];
+    pid = process_start(&spec, err);
+    fd_close(&out[1]);
+    if (pid < 0) {
+        fd_close(&out[0]);
+        return NULL;
+    }
+    if (!read_all(out[0], &said))
+        answer = json_loadb(said.p, said.n, 0, NULL);
+    buf_release(&said);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return answer ? answer
+                  : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
+                             WIFSIGNALED(status) ? "signal" : "exit code",
+                             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Says what is missing and the command that installs it; a Python that the system manages gets a
+ * venv instead. */
+static int refuse(const char *python, json_t *lacks, bool managed, struct err *err)
+{
+    struct buf names = BUF_INIT;
+    json_t *name;
+    size_t i;
+
+    json_array_foreach(lacks, i,
+                       name) if (buf_addf(&names, "%s%s", i ? " " : "", json_string_value(name)))
+    {
+        buf_release(&names);
+        return err_set(err, "out of memory");
+    }
+    if (managed)
+        err_set(err,
+                "%s lacks %s, and its packages are the system's. Make an environment:\n"
+                "  %s -m venv ~/cellspan-env && ~/cellspan-env/bin/python -m pip install %s\n"
+                "and choose it: --python ~/cellspan-env/bin/python",
+                python, names.p, python, names.p);
+    else
+        err_set(err, "%s lacks %s. Install what is missing:\n  %s -m pip install %s", python,
+                names.p, python, names.p);
+    buf_release(&names);
+    return -1;
+}
+
+/* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and
+ * stays. */
+static int judge(struct interpreter *p, json_t *answer, bool named, struct err *err)
+{
+    const char *version = NULL, *prefix = NULL, *executable = NULL;
+    int old = 0, managed = 0;
+    json_t *lacks = NULL;
+
+    if (json_unpack(answer, "{s:s, s:s, s:s, s:b, s:b, s:o}", "version", &version, "prefix",
+                    &prefix, "executable", &executable, "old", &old, "managed", &managed, "lacks",
+                    &lacks))
+        return err_set(err, "%s does not work as a Python: its answer is not understood", p->path);
+    if (old)
+        return err_set(err, "%s is Python %s; 3.9 or newer is needed: --python PATH", p->path,
+                       version);
+    if (json_array_size(lacks))
+        return refuse(p->path, lacks, managed, err);
+    if (!named && *executable == '/') {
+        free(p->path);
+        p->path = strdup(executable); /* the interpreter behind a shim */
+    }
+    p->version = strdup(version);
+    p->prefix = strdup(prefix);
+    return p->path && p->version && p->prefix ? 0 : err_set(err, "out of memory");
+}
+
+int interpreter_find(struct interpreter *p, const char *asked, struct err *err)
+{
+    const bool named = asked && strchr(asked, '/');
+    json_t *answer;
+    int rc;
+
+    *p = (struct interpreter){ NULL, NULL, NULL };
+    p->path = named ? absolute(asked) : asked ? program_on_path(asked) : default_python();
+    if (!p->path && asked)
+        return err_set(err, "--python %s: there is no such program", asked);
+    if (!p->path)
+        return err_set(err, "there is no python3 on PATH: --python PATH says where it is");
+    answer = ask(p->path, err);
+    rc = answer ? judge(p, answer, named, err) : -1;
+    json_decref(answer);
+    if (rc)
+        interpreter_release(p);
+    return rc;
+}

@@ -1,0 +1,378 @@
+/* job.c - the life of `cellspan run`:
+ *
+ *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->
+ *   shutdown_request -> it ends
+ *
+ * The kernel is told our pid: it ends when we do, however that happens. It has a session of its
+ * own, so that Ctrl-C comes to us alone: the first two become interrupt_requests (the second makes
+ * the kernel kill what hangs), the third ends all. */
+#include "cli/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/loop/loop.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "base/runtime.h"
+#include "cli/client.h"
+#include "cli/input.h"
+#include "cli/package.h"
+#include "cli/show.h"
+
+#define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
+#define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
+#define KEY_BYTES   32u
+#define INTERRUPTED 130
+
+struct job {
+    struct loop *loop;
+    struct slice code;
+    struct connection connection;
+    char *dir, *file; /* owned */
+    int lock;         /* of dir */
+    struct client *client;
+    struct show *show;
+    struct input *input;
+    struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
+    struct watch *limit;
+    pid_t kernel; /* 0: none */
+    bool asked, replied, idle, leaving;
+    bool passed_on; /* a signal was, to the script */
+    unsigned interrupts;
+    int status; /* what we exit with; -1: not known yet */
+    struct err err;
+};
+
+static void kernel_kill(struct job *j)
+{
+    if (j->kernel > 0)
+        process_kill_group(j->kernel, SIGKILL);
+}
+
+static void fail(struct job *j, const struct err *why)
+{
+    err_set(&j->err, "%s", why->text);
+    kernel_kill(j);
+    loop_stop(j->loop);
+}
+
+/* Everything was said: the kernel may go. */
+static void leave(struct job *j)
+{
+    struct err err = { "" };
+
+    if (j->leaving)
+        return;
+    j->leaving = true;
+    show_finish(j->show);
+    loop_timer_again(j->limit, SHUTDOWN_NS);
+    if (client_send(j->client, CLIENT_CONTROL, "shutdown_request",
+                    slice_text("{\"restart\":false}"), &err) < 0)
+        kernel_kill(j);
+}
+
+static void ask(struct job *j)
+{
+    struct buf content = BUF_INIT;
+    struct err err = { "" };
+
+    unlink(j->file); /* it was read; should we be killed, no key stays behind */
+    j->asked = true;
+    loop_timer_off(j->limit);
+    if (buf_add_text(&content, "{\"code\":") < 0 || jupyter_quote(&content, j->code) < 0 ||
+        buf_add_text(&content,
+                     ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
+                     "\"allow_stdin\":true,\"cellspan_stdin\":true,\"stop_on_error\":true}") < 0)
+        err_set(&err, "out of memory");
+    else if (client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err) ==
+             0)
+        err.text[0] = '\0';
+    buf_release(&content);
+    if (err.text[0])
+        fail(j, &err);
+}
+
+/* A rank's own exit status: as the reply says it, or that of sys.exit(n). 1: there is none. */
+static int own_status(const json_t *content, const char *ename)
+{
+    const json_t *own = json_object_get(content, "exit_status");
+    const char *evalue = json_string_value(json_object_get(content, "evalue"));
+    json_int_t n = json_integer_value(own);
+
+    if (!own && ename && evalue && strcmp(ename, "SystemExit") == 0)
+        n = strtol(evalue, NULL, 10);
+    return n > 0 && n < 256 ? (int)n : 1;
+}
+
+static void reply_take(struct job *j, const json_t *content)
+{
+    const char *status = json_string_value(json_object_get(content, "status"));
+    const char *ename = json_string_value(json_object_get(content, "ename"));
+
+    j->replied = true;
+    if (j->status >= 0)
+        return;
+    if (status && strcmp(status, "ok") == 0)
+        j->status = 0;
+    else if (j->interrupts || (ename && strcmp(ename, "KeyboardInterrupt") == 0))
+        j->status = INTERRUPTED;
+    else
+        j->status = own_status(content, ename);
+}
+
+static void ended_by(struct job *j, int signo)
+{
+    j->status = 128 + signo;
+    if (j->asked)
+        leave(j);
+    else
+        kernel_kill(j);
+}
+
+/* A line for who asked, or the end of our input, as a client's Ctrl-D is. */
+static void line_read(void *arg, struct slice line, bool over)
+{
+    struct job *j = arg;
+    struct buf content = BUF_INIT;
+    struct err err = { "" };
+    int rc = -1;
+
+    if (buf_add_text(&content, "{\"value\":") < 0 ||
+        jupyter_quote(&content, over ? slice_text("\004") : line) < 0 ||
+        buf_add_text(&content, "}") < 0)
+        err_set(&err, "out of memory");
+    else
+        rc = client_send(j->client, CLIENT_STDIN, "input_reply", buf_slice(&content), &err);
+    buf_release(&content);
+    if (rc < 0)
+        fail(j, &err);
+}
+
+static void asked_for(struct job *j, const json_t *content)
+{
+    show_prompt(j->show, content);
+    input_ask(j->input);
+}
+
+static void message(void *arg, enum client_channel channel, struct request *m, bool ours)
+{
+    struct job *j = arg;
+    const char *type = request_type(m);
+    const json_t *content = request_content(m);
+    const char *state = json_string_value(json_object_get(content, "execution_state"));
+
+    if (channel == CLIENT_IOPUB && !j->asked && strcmp(type, "iopub_welcome") == 0)
+        ask(j);
+    if (!ours || j->leaving)
+        return;
+    if (channel == CLIENT_SHELL && strcmp(type, "execute_reply") == 0)
+        reply_take(j, content);
+    else if (channel == CLIENT_STDIN && strcmp(type, "input_request") == 0)
+        asked_for(j, content);
+    else if (channel == CLIENT_IOPUB && strcmp(type, "status") == 0)
+        j->idle = j->idle || (state && strcmp(state, "idle") == 0);
+    else if (channel == CLIENT_IOPUB)
+        show_message(j->show, type, content);
+    /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
+    if (show_broken(j->show))
+        ended_by(j, SIGPIPE);
+    if (j->replied && j->idle)
+        leave(j);
+}
+
+static void late(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    struct err err = { "" };
+
+    (void)loop;
+    if (j->leaving) {
+        kernel_kill(j); /* SIGCHLD ends the loop */
+        return;
+    }
+    err_set(&err, "the kernel was started, but does not answer");
+    fail(j, &err);
+}
+
+static void child_ended(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    int status;
+
+    if (j->kernel <= 0 || waitpid(j->kernel, &status, WNOHANG) != j->kernel)
+        return;
+    j->kernel = 0;
+    if (!j->leaving && WIFSIGNALED(status))
+        err_set(&j->err, "the kernel was ended by signal %d (%s)", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+    else if (!j->leaving)
+        err_set(&j->err, "the kernel ended by itself (exit status %d)", WEXITSTATUS(status));
+    loop_stop(loop);
+}
+
+static void interrupted(struct loop *loop, void *arg)
+{
+    struct job *j = arg;
+    struct err err = { "" };
+
+    (void)loop;
+    j->interrupts++;
+    if (j->interrupts > 2 || !j->asked || j->leaving) {
+        j->status = INTERRUPTED;
+        j->leaving = true;
+        kernel_kill(j);
+    } else if (client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text("{}"), &err) <
+               0) {
+        fail(j, &err);
+    }
+}
+
+/* The script may end by it as it likes; a second one ends it. */
+static void pass_on(struct job *j, int signo)
+{
+    struct err err = { "" };
+    char content[48];
+
+    snprintf(content, sizeof content, "{\"cellspan_signal\":%d}", signo);
+    if (!j->asked || j->leaving || j->passed_on ||
+        client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), &err) <
+            0) {
+        ended_by(j, signo);
+        return;
+    }
+    j->passed_on = true;
+    j->status = 128 + signo;
+}
+
+static void terminated(struct loop *loop, void *arg)
+{
+    (void)loop;
+    pass_on(arg, SIGTERM);
+}
+
+static void hung_up(struct loop *loop, void *arg)
+{
+    (void)loop;
+    pass_on(arg, SIGHUP);
+}
+
+/* ---- starting ---- */
+
+static int connection_make(struct job *j, struct err *err)
+{
+    unsigned char key[KEY_BYTES];
+    struct connection *c = &j->connection;
+
+    c->ipc = true;
+    c->key_size = 2 * KEY_BYTES;
+    for (unsigned port = 0; port < PORTS; port++)
+        c->port[port] = port + 1;
+    if (!(j->dir = runtime_dir_create(&j->lock, err)) ||
+        !(c->ip = runtime_path(j->dir, "jupyter", err)) ||
+        !(j->file = runtime_path(j->dir, "connection.json", err)))
+        return -1;
+    if (!(c->key = malloc(2 * KEY_BYTES + 1)) || !(c->file = strdup(j->file)))
+        return err_set(err, "out of memory");
+    random_bytes(key, sizeof key);
+    for (unsigned i = 0; i < KEY_BYTES; i++)
+        snprintf(c->key + 2 * i, 3, "%02x", key[i]);
+    return connection_write(c, j->file, err);
+}
+
+static int kernel_start(struct job *j, const struct interpreter *python, struct err *err)
+{
+    char *kernel = runtime_find("cellspan-kernel", err);
+    char pid[32];
+    const char *argv[] = { kernel,          "--python", python->path, "--python-version",
+                           python->version, "-f",       j->file,      NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    char *package;
+
+    if (!kernel)
+        return -1;
+    package = package_moved(kernel);
+    if (package)
+        setenv("CELLSPAN_PYTHONPATH", package, 0);
+    free(package);
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    setenv("JPY_PARENT_PID", pid, 1);
+    spec.argv = argv;
+    spec.session = true;
+    j->kernel = process_start(&spec, err);
+    free(kernel);
+    if (j->kernel > 0)
+        return 0;
+    j->kernel = 0;
+    return -1;
+}
+
+static int job_start(struct job *j, const struct interpreter *python, struct err *err)
+{
+    static const struct {
+        int signo;
+        loop_f f;
+    } on[] = { { SIGCHLD, child_ended },
+               { SIGINT, interrupted },
+               { SIGTERM, terminated },
+               { SIGHUP, hung_up } };
+
+    if (!(j->show = show_create()))
+        return err_set(err, "out of memory");
+    if (!(j->loop = loop_create(&clock_system, err)) || connection_make(j, err) < 0)
+        return -1;
+    if (!(j->input = input_create(j->loop, line_read, j)))
+        return err_set(err, "out of memory");
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++)
+        if (!(j->signals[i] = loop_signal(j->loop, on[i].signo, on[i].f, j, err)))
+            return -1;
+    if (!(j->limit = loop_timer(j->loop, START_NS, 0, late, j, err)) ||
+        kernel_start(j, python, err) < 0)
+        return -1;
+    return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
+}
+
+static void job_end(struct job *j)
+{
+    struct err err = { "" };
+
+    client_destroy(j->client);
+    input_destroy(j->input);
+    if (j->kernel > 0) {
+        kernel_kill(j);
+        while (waitpid(j->kernel, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    loop_destroy(j->loop); /* its watches too */
+    show_destroy(j->show);
+    if (runtime_dir_remove(j->dir, &err) < 0)
+        fprintf(stderr, "cellspan run: %s\n", err.text);
+    connection_release(&j->connection);
+    fd_close(&j->lock);
+    free(j->dir);
+    free(j->file);
+}
+
+int job_run(const struct interpreter *python, struct slice code, struct err *err)
+{
+    struct job j = { .code = code, .status = -1, .lock = -1 };
+    int status = -1;
+
+    if (job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {
+        status = j.status;
+        if (j.err.text[0])
+            err_set(err, "%s", j.err.text);
+        else if (status < 0)
+            err_set(err, "the kernel ended before the cell did");
+    }
+    if (j.err.text[0] && status <= 0)
+        status = -1;
+    job_end(&j);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* job.h - one cell on a kernel of its own: started, asked, shown, ended. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "cli/interpreter.h"
+
+/* Runs code as a cell on a fresh kernel whose home is `python`, and ends that kernel. Returns the
+ * exit status of command_run(), or -1: there was no kernel to ask. */
+int job_run(const struct interpreter *python, struct slice code, struct err *err);
+
+#endif

@@ -1,0 +1,81 @@
+/* line.c - quoting.
+ *
+ * Home expands a line that holds a brace or a dollar with IPython's DollarFormatter. Doubled braces
+ * become single ones. A dollar before a word becomes the word's value, and two become one dollar,
+ * but only where an even number of single quotes follows in the same piece; the pieces end at
+ * braces. Elsewhere dollars stay as they are. */
+#include "cli/line.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static bool plain(const char *word)
+{
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+    return *word && strspn(word, safe) == strlen(word);
+}
+
+static int word_quote(struct buf *out, const char *word)
+{
+    if (plain(word))
+        return buf_add_text(out, word);
+    if (buf_add(out, "\"", 1) < 0)
+        return -1;
+    for (; *word; word++)
+        if (((*word == '"' || *word == '\\') && buf_add(out, "\\", 1) < 0) ||
+            buf_add(out, word, 1) < 0)
+            return -1;
+    return buf_add(out, "\"", 1);
+}
+
+static bool of_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '.' || (unsigned char)c >= 0x80;
+}
+
+/* Is the number of single quotes from here to the next brace even? */
+static bool even_quotes(const char *at)
+{
+    bool even = true;
+
+    for (; *at && *at != '{' && *at != '}'; at++)
+        if (*at == '\'')
+            even = !even;
+    return even;
+}
+
+static int guard(struct buf *out, const char *line)
+{
+    const bool expands = strpbrk(line, "{$") != NULL;
+
+    for (; *line; line++) {
+        const bool twice = *line == '{' || *line == '}' ||
+                           (*line == '$' && of_word(line[1]) && even_quotes(line));
+
+        if (buf_add(out, line, 1) < 0 || (expands && twice && buf_add(out, line, 1) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+int line_write(struct buf *out, const char *magic, char *const *word, size_t n, struct err *err)
+{
+    struct buf line = BUF_INIT;
+    int rc = buf_addf(&line, "%%%s", magic);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (strpbrk(word[i], "\r\n")) {
+            buf_release(&line);
+            return err_set(err, "argument %zu holds a line break, which can't be passed on", i + 1);
+        }
+        if ((rc = buf_add(&line, " ", 1)) == 0)
+            rc = word_quote(&line, word[i]);
+    }
+    if (rc == 0)
+        rc = guard(out, line.p);
+    buf_release(&line);
+    return rc < 0 ? err_set(err, "out of memory") : 0;
+}

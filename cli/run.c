@@ -1,0 +1,230 @@
+/* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the
+ * magic's affair; here it is only looked through for --python and --help, and parsed once so that a
+ * mistake is told before anything starts. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "cli/interpreter.h"
+#include "cli/job.h"
+#include "cli/line.h"
+#include "cli/torchrun.h"
+#include "magics/option.h"
+
+#define USAGE_ERROR 2
+#define SET_MAX     16u
+
+static char env_option[] = "--env";
+
+struct run {
+    const char *python; /* borrowed from argv; NULL: the default one */
+    bool help;
+    char **word; /* what goes on the option line; owned array of borrowed words */
+    size_t n;
+    char *set[SET_MAX]; /* owned, n_set of them: words that are not argv's */
+    size_t n_set;
+    const char *script; /* the first that is no option; "" when there is none */
+};
+
+/* How many words from argv[i] belong to this option: itself and, where the table says so, its
+ * value. */
+static int option_words(char **argv, int i)
+{
+    const char *attached = NULL;
+    const struct option *o = option_find(&magic_distribute, false, argv[i], &attached);
+    int n = 1;
+
+    if (o && !attached && o->kind != OPTION_MODULE && option_takes(o, argv[i + 1]) && argv[i + 1])
+        attached = argv[i + n++];
+    for (; attached && option_goes_on(o, attached, argv[i + n]); n++)
+        attached = argv[i + n];
+    return n;
+}
+
+static bool needs_cell(const char *word)
+{
+    const char *attached;
+    const struct option *o = option_find(&magic_distribute, false, word, &attached);
+
+    return o && !option_fits(o, false);
+}
+
+static bool is_module(const char *word)
+{
+    return strncmp(word, "-m", 2) == 0;
+}
+
+/* torchrun's word for what -n leaves out. How many words they are; 0: it is no such option. */
+static int is_auto(char **argv, int i)
+{
+    static const char *const names[] = { "-n", "--nproc", "--nproc-per-node", "--nproc_per_node" };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const size_t n = strlen(names[k]);
+
+        if (strcmp(argv[i], names[k]) == 0 && argv[i + 1] && strcmp(argv[i + 1], "auto") == 0)
+            return 2;
+        if (strncmp(argv[i], names[k], n) == 0 && strcmp(argv[i] + n, "=auto") == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* 1: it was an option of torchrun's, and *i stands behind it; 0: it was none; -1: refused. */
+static int take_torchruns(struct run *r, char **argv, int *i, struct err *err)
+{
+    char *set = NULL;
+    const int words = is_auto(argv, *i), rc = words ? 1 : torchrun_option(argv, i, &set, err);
+
+    *i += words;
+    if (!set)
+        return rc;
+    if (r->n_set == SET_MAX) {
+        free(set);
+        return err_set(err, "too many options set the environment");
+    }
+    r->set[r->n_set++] = set;
+    r->word[r->n++] = env_option;
+    r->word[r->n++] = set;
+    return rc;
+}
+
+/* Takes out --python and --help from before the script; everything else stays for the magic. */
+static int look_through(struct run *r, int argc, char **argv, struct err *err)
+{
+    static const char python[] = "--python";
+    int i = 1, rc;
+
+    if (!(r->word = calloc(2 * (size_t)argc + 1, sizeof *r->word)))
+        return err_set(err, "out of memory");
+    while (i < argc && argv[i][0] == '-' && !is_module(argv[i]) && strcmp(argv[i], "--") != 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            r->help = true;
+            return 0;
+        }
+        if (strncmp(argv[i], python, sizeof python - 1) == 0 &&
+            (argv[i][sizeof python - 1] == '=' || !argv[i][sizeof python - 1])) {
+            r->python = argv[i][sizeof python - 1] ? argv[i] + sizeof python
+                        : i + 1 < argc             ? argv[++i]
+                                                   : "";
+            i++;
+            if (!*r->python)
+                return err_set(err, "--python: needs a value (--python PATH)");
+            continue;
+        }
+        if ((rc = take_torchruns(r, argv, &i, err)) < 0)
+            return -1;
+        if (rc)
+            continue;
+        if (needs_cell(argv[i]))
+            return err_set(err, "%.*s: only in a notebook, on top of a cell",
+                           (int)strcspn(argv[i], "="), argv[i]);
+        for (int more = option_words(argv, i); more > 0; more--)
+            r->word[r->n++] = argv[i++];
+    }
+    if (i < argc && strcmp(argv[i], "--") == 0)
+        r->word[r->n++] = argv[i++];
+    r->script = i < argc ? argv[i] : "";
+    while (i < argc)
+        r->word[r->n++] = argv[i++];
+    return 0;
+}
+
+static void show_help(void)
+{
+    char *options = plan_line_options("distribute");
+
+    puts(
+        "usage: cellspan run [options] script.py [args...]\n"
+        "       cellspan run [options] -m module [args...]\n\n"
+        "Runs a script, or a module, on many ranks at once, with the environment that torchrun would set, and merges what "
+        "they print.\n\n"
+        "      --python PATH         the ranks' Python (the active environment's)");
+    if (options)
+        fputs(options, stdout);
+    free(options);
+}
+
+/* The parser is the notebook's, and calls what it parses by the magic's name. */
+static void in_own_words(struct err *err)
+{
+    static const char theirs[] = "%distribute", ours[] = "cellspan run";
+    char *at = strstr(err->text, theirs);
+    char rest[sizeof err->text];
+
+    if (!at || (at > err->text && at[-1] == '%'))
+        return;
+    snprintf(rest, sizeof rest, "%s", at + sizeof theirs - 1);
+    snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s", ours, rest);
+}
+
+/* The line is what will be sent; parsing it here costs microseconds and answers at once. script:
+ * the first word that is no option, as it was given. */
+static int check(struct slice line, const char *script, struct err *err)
+{
+    struct plan plan;
+    struct slice options;
+    int rc = 0;
+
+    if (plan_peek(line, &options) != 1)
+        return err_set(err, "these arguments can't be passed on");
+    if (!*script)
+        return err_set(err,
+                       "which script? (cellspan run [options] script.py [args...], or -m module)");
+    if (plan_parse(line, options, &plan, err) < 0) {
+        in_own_words(err);
+        return -1;
+    }
+    if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 &&
+        access(script, R_OK) < 0)
+        rc = err_set(err, "%s: %s", script, strerror(errno));
+    plan_release(&plan);
+    return rc;
+}
+
+static int run(const struct run *r, struct slice line, struct err *err)
+{
+    struct interpreter python;
+    int status;
+
+    if (interpreter_find(&python, r->python, err) < 0)
+        return 1;
+    signal(SIGPIPE, SIG_IGN); /* seen where it is written: what was started is to be ended */
+    status = job_run(&python, line, err);
+    interpreter_release(&python);
+    return status < 0 ? 1 : status;
+}
+
+int command_run(int argc, char **argv)
+{
+    struct run r = { 0 };
+    struct buf line = BUF_INIT;
+    struct err err = { "" };
+    int status = USAGE_ERROR;
+
+    log_open("run");
+    if (random_open(&err) == 0 && look_through(&r, argc, argv, &err) == 0) {
+        if (r.help) {
+            show_help();
+            status = 0;
+        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 &&
+                   check(buf_slice(&line), r.script, &err) == 0) {
+            status = run(&r, buf_slice(&line), &err);
+        }
+    }
+    if (err.text[0])
+        fprintf(stderr, "cellspan run: %s\n", err.text);
+    buf_release(&line);
+    for (size_t k = 0; k < r.n_set; k++)
+        free(r.set[k]);
+    free(r.word);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* show.c - streams leave as they come. A display with an id is a picture that is drawn again and
+ * again: its last state is shown at the end. */
+#include "cli/show.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+#define PICTURES_MAX 256u
+
+struct picture {
+    char *id; /* owned */
+    struct buf text;
+};
+
+struct show {
+    struct picture picture[PICTURES_MAX];
+    size_t n;
+    bool broken;
+};
+
+struct show *show_create(void)
+{
+    return calloc(1, sizeof(struct show));
+}
+
+void show_destroy(struct show *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        free(s->picture[i].id);
+        buf_release(&s->picture[i].text);
+    }
+    free(s);
+}
+
+/* Waits for a slow reader, so that it slows the ranks. */
+static void write_all(struct show *s, int fd, const char *p, size_t n)
+{
+    while (n > 0 && !s->broken) {
+        const ssize_t done = write(fd, p, n);
+
+        if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            struct pollfd wait = { fd, POLLOUT, 0 };
+
+            poll(&wait, 1, 100);
+        } else if (done < 0 && errno != EINTR) {
+            s->broken = errno == EPIPE;
+            return;
+        } else if (done > 0) {
+            p += done;
+            n -= (size_t)done;
+        }
+    }
+}
+
+static void stream(struct show *s, const json_t *content)
+{
+    const char *name = json_string_value(json_object_get(content, "name"));
+    const json_t *text = json_object_get(content, "text");
+
+    if (name && json_is_string(text))
+        write_all(s, strcmp(name, "stderr") == 0 ? 2 : 1, json_string_value(text),
+                  json_string_length(text));
+}
+
+static void print_line(struct show *s, int fd, struct slice text)
+{
+    write_all(s, fd, text.p, text.n);
+    if (text.n && text.p[text.n - 1] != '\n')
+        write_all(s, fd, "\n", 1);
+}
+
+static int add_string(struct buf *text, const json_t *value)
+{
+    return json_is_string(value)
+               ? buf_add(text, json_string_value(value), json_string_length(value))
+               : 0;
+}
+
+/* A bundle's values may be lists of lines. The text is empty where there is none; the caller's to
+ * release. */
+static struct buf plain_text(const json_t *content)
+{
+    const json_t *value = json_object_get(json_object_get(content, "data"), "text/plain");
+    struct buf text = BUF_INIT;
+    const json_t *line;
+    size_t i;
+    int rc = add_string(&text, value);
+
+    json_array_foreach(value, i, line) if (rc == 0) rc = add_string(&text, line);
+    return text;
+}
+
+static struct picture *picture_find(struct show *s, const char *id)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->picture[i].id, id) == 0)
+            return &s->picture[i];
+    if (s->n == PICTURES_MAX || !(s->picture[s->n].id = strdup(id)))
+        return NULL;
+    return &s->picture[s->n++];
+}
+
+static void display(struct show *s, const json_t *content, bool update)
+{
+    const char *id = json_string_value(
+        json_object_get(json_object_get(content, "transient"), "display_id"));
+    struct picture *p = id ? picture_find(s, id) : NULL;
+    struct buf text = plain_text(content);
+
+    if (p) {
+        buf_release(&p->text);
+        p->text = text;
+        return;
+    }
+    if (text.n && !update)
+        print_line(s, 1, buf_slice(&text));
+    buf_release(&text);
+}
+
+/* Escape sequences of colours: what is no terminal has no use for them. */
+static void without_colours(struct buf *text)
+{
+    size_t to = 0;
+
+    for (size_t at = 0; at < text->n;) {
+        if (text->p[at] == '\033' && at + 1 < text->n && text->p[at + 1] == '[') {
+            for (at += 2; at < text->n && (text->p[at] < '@' || text->p[at] > '~'); at++)
+                ;
+            at += at < text->n;
+        } else {
+            text->p[to++] = text->p[at++];
+        }
+    }
+    text->n = to;
+}
+
+static void error(struct show *s, const json_t *content)
+{
+    const json_t *line, *traceback = json_object_get(content, "traceback");
+    const char *ename = json_string_value(json_object_get(content, "ename"));
+    const char *evalue = json_string_value(json_object_get(content, "evalue"));
+    struct buf text = BUF_INIT;
+    size_t i;
+    int rc = 0;
+
+    json_array_foreach(traceback, i, line) if (rc == 0 && (rc = add_string(&text, line)) == 0)
+        rc = buf_add(&text, "\n", 1);
+    if (text.n == 0 && rc == 0)
+        rc = buf_addf(&text, "%s: %s\n", ename ? ename : "error", evalue ? evalue : "");
+    if (rc == 0) {
+        if (!isatty(2))
+            without_colours(&text);
+        write_all(s, 2, text.p, text.n);
+    }
+    buf_release(&text);
+}
+
+void show_message(struct show *s, const char *type, const json_t *content)
+{
+    if (strcmp(type, "stream") == 0)
+        stream(s, content);
+    else if (strcmp(type, "error") == 0)
+        error(s, content);
+    else if (strcmp(type, "display_data") == 0 || strcmp(type, "execute_result") == 0)
+        display(s, content, false);
+    else if (strcmp(type, "update_display_data") == 0)
+        display(s, content, true);
+}
+
+void show_prompt(struct show *s, const json_t *content)
+{
+    const char *prompt = json_string_value(json_object_get(content, "prompt"));
+
+    if (prompt)
+        write_all(s, 1, prompt, strlen(prompt));
+}
+
+/* What became of the ranks is no output of theirs. */
+static bool is_status(const struct picture *p)
+{
+    static const char status[] = "cellspan-status-";
+
+    return strncmp(p->id, status, sizeof status - 1) == 0;
+}
+
+void show_finish(struct show *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->picture[i].text.n)
+            print_line(s, is_status(&s->picture[i]) ? 2 : 1, buf_slice(&s->picture[i].text));
+}
+
+bool show_broken(const struct show *s)
+{
+    return s->broken;
+}

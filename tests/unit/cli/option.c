@@ -1,0 +1,75 @@
+/* Tests of cli/option.h. */
+#include "cli/option.h"
+#include "tests/unit/tap.h"
+
+struct options {
+    const char *prefix;
+    const char *python;
+    bool user;
+};
+
+static const struct option_row rows[] = {
+    { "prefix", "DIR", "where", offsetof(struct options, prefix) },
+    { "python", "PATH", "which", offsetof(struct options, python) },
+    { "user", NULL, "who", offsetof(struct options, user) },
+    { NULL, NULL, NULL, 0 },
+};
+
+#define PARSE(o, err, ...) parse((o), (err), (char *[]){ "install", __VA_ARGS__, NULL })
+
+static int parse(struct options *o, struct err *err, char **argv)
+{
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    *o = (struct options){ NULL, NULL, false };
+    *err = (struct err){ "" };
+    return option_parse(rows, argc, argv, o, err);
+}
+
+static void values_and_switches_are_taken(void)
+{
+    struct options o;
+    struct err err;
+
+    ok(PARSE(&o, &err, "--prefix", "/a", "--python=b", "--user") == 0,
+       "values stand in the next word or after '='");
+    is_text(o.prefix, "/a", "the next word is the value");
+    is_text(o.python, "b", "so is what follows '='");
+    ok(o.user, "a switch is set");
+    ok(PARSE(&o, &err, "--python=") == 0 && o.python && !*o.python, "an empty value is a value");
+    ok(PARSE(&o, &err, "--us") == 0 && o.user,
+       "a beginning that only one option has is that option");
+    ok(PARSE(&o, &err, "--prefix", "a", "--prefix", "b") == 0, "an option may be repeated");
+    is_text(o.prefix, "b", "and the last one counts");
+}
+
+static void mistakes_name_the_token(void)
+{
+    struct options o;
+    struct err err;
+
+    ok(PARSE(&o, &err, "--p", "x") < 0, "a beginning that two options have is refused");
+    is_text(err.text, "--p could be one of 2 options; write it out", "and says so");
+    ok(PARSE(&o, &err, "--pyhton=x") < 0, "a misspelt option is refused");
+    is_text(err.text, "there is no option --pyhton; did you mean --python?",
+            "with the nearest one");
+    ok(PARSE(&o, &err, "--zzzzzzzz") < 0, "so is one that is near to none");
+    is_text(err.text, "there is no option --zzzzzzzz; --help lists them",
+            "with the way to all of them");
+    ok(PARSE(&o, &err, "--prefix") < 0, "a value that is missing is missed");
+    is_text(err.text, "--prefix needs a value: --prefix DIR", "in words");
+    ok(PARSE(&o, &err, "--user=1") < 0, "a switch takes no value");
+    ok(PARSE(&o, &err, "--") < 0 && PARSE(&o, &err, "--=x") < 0,
+       "an option without a name is refused");
+    ok(PARSE(&o, &err, "word") < 0 && PARSE(&o, &err, "") < 0 && PARSE(&o, &err, "-x") < 0,
+       "so is a plain word");
+}
+
+int main(void)
+{
+    values_and_switches_are_taken();
+    mistakes_name_the_token();
+    return plan_done();
+}
