@@ -8,18 +8,18 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/arguments.h launchers/arguments.c \
 	launchers/words.h launchers/words.c \
 	launchers/report.h launchers/report.c \
-	launchers/pour.h launchers/pour.c \
+	launchers/child_lines.h launchers/child_lines.c \
 	launchers/script.h launchers/script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
 	launchers/slurm/options.h launchers/slurm/options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
-	launchers/slurm/says.h launchers/slurm/says.c \
+	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
 	launchers/slurm/gpus.h launchers/slurm/gpus.c
 
 cellspan_launch_ssh_SOURCES = launchers/ssh/link.h launchers/ssh/link.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-cellspan_launch_slurm_SOURCES = launchers/slurm/ask.h launchers/slurm/ask.c launchers/slurm/job.h launchers/slurm/job.c \
+cellspan_launch_slurm_SOURCES = launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 EXTRA_DIST += launchers/README.md

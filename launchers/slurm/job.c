@@ -13,7 +13,7 @@
 #include "base/process.h"
 #include "launchers/report.h"
 #include "launchers/script.h"
-#include "launchers/slurm/says.h"
+#include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 
 #define FIRST_LOOK_NS (NS_PER_S / 2)
@@ -221,7 +221,7 @@ static void node_failed(struct job *j, const char *node)
 }
 
 /* srun's own words can overtake what the tasks say. */
-static void note_ends(struct job *j, const struct says *s, const char *line)
+static void note_ends(struct job *j, const struct srun_output *s, const char *line)
 {
     for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0;
          i = ranks_next(&s->tasks, (unsigned)i + 1))
@@ -232,29 +232,29 @@ static void note_ends(struct job *j, const struct says *s, const char *line)
 
 static void note_early(struct job *j)
 {
-    struct says s;
+    struct srun_output s;
     char *end;
 
     for (char *line = j->early.p; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        if (says_read(&s, line) < 0)
+        if (srun_output_read(&s, line) < 0)
             continue;
         note_ends(j, &s, line);
-        says_release(&s);
+        srun_output_release(&s);
     }
     buf_release(&j->early);
 }
 
-static void note(struct job *j, unsigned task, const struct says *s, const char *line)
+static void note(struct job *j, unsigned task, const struct srun_output *s, const char *line)
 {
-    if (s->kind == SAYS_UNSTARTED)
+    if (s->kind == SRUN_UNSTARTED)
         not_started(j, s->text);
     note_why(j, line);
-    if (s->kind == SAYS_TEXT)
+    if (s->kind == SRUN_TEXT)
         note_words(j, task, line);
-    else if (s->kind == SAYS_TASKS)
+    else if (s->kind == SRUN_TASKS)
         note_ends(j, s, line);
-    else if (s->kind == SAYS_NODE)
+    else if (s->kind == SRUN_NODE)
         node_failed(j, s->text);
 }
 
@@ -262,17 +262,17 @@ static void err_line(void *arg, const char *labelled)
 {
     struct job *j = arg;
     unsigned task;
-    const char *line = says_unlabel(labelled, &task);
-    struct says s;
+    const char *line = srun_output_unlabel(labelled, &task);
+    struct srun_output s;
 
-    if (says_read(&s, line) < 0)
+    if (srun_output_read(&s, line) < 0)
         return;
     job_known(j, s.job);
     if (!j->told) /* what ends from then on was told to, though srun calls that an error */
         note(j, task, &s, line);
-    if (s.kind != SAYS_NOISE && s.kind != SAYS_QUEUED && s.kind != SAYS_ALLOCATED)
+    if (s.kind != SRUN_NOISE && s.kind != SRUN_QUEUED && s.kind != SRUN_ALLOCATED)
         fprintf(stderr, "%s\n", line);
-    says_release(&s);
+    srun_output_release(&s);
 }
 
 static bool make_tasks(struct job *j, unsigned n)
@@ -313,7 +313,7 @@ static void task_up(struct job *j, const char *words)
 static void out_line(void *arg, const char *labelled)
 {
     unsigned number;
-    const char *line = says_unlabel(labelled, &number);
+    const char *line = srun_output_unlabel(labelled, &number);
     const size_t mark = strlen(SCRIPT_MARK), task = strlen(SCRIPT_MARK STEP_TASK);
 
     if (strncmp(line, SCRIPT_MARK STEP_TASK, task) == 0)
@@ -328,7 +328,7 @@ static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
     (void)loop;
     (void)events;
-    if (pour_read(&j->out_lines, fd, out_line, j))
+    if (child_lines_read(&j->out_lines, fd, out_line, j))
         return;
     watch_stop(j->out_watch);
     j->out_watch = NULL;
@@ -341,7 +341,7 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
     (void)loop;
     (void)events;
-    if (pour_read(&j->err_lines, fd, err_line, j))
+    if (child_lines_read(&j->err_lines, fd, err_line, j))
         return;
     watch_stop(j->err_watch);
     j->err_watch = NULL;
@@ -352,7 +352,7 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 static void say_queue(struct job *j, const char *state, const char *reason, const char *start)
 {
-    const char *meaning = says_meaning(reason);
+    const char *meaning = slurm_reason_meaning(reason);
     const bool dated = isdigit((unsigned char)*start);
 
     if (strcmp(state, "PENDING") == 0)
@@ -381,7 +381,7 @@ static void queue_answered(void *arg, const char *line)
             replace(&j->state, copy);
             *reason++ = '\0';
             say_queue(j, copy, reason, start);
-            if (strcmp(copy, "PENDING") == 0 && says_hopeless(reason)) {
+            if (strcmp(copy, "PENDING") == 0 && slurm_reason_hopeless(reason)) {
                 fprintf(stderr,
                         "cellspan-launch-slurm: job %lu can't start as it was asked for: %s\n",
                         j->id, reason);
@@ -405,7 +405,8 @@ static void look(struct loop *loop, void *arg)
     };
 
     snprintf(id, sizeof id, "%lu", j->id);
-    if (j->pid > 0 && !ask_busy(&j->ask) && !ask_start(&j->ask, loop, argv, queue_answered, j))
+    if (j->pid > 0 && !slurm_command_busy(&j->command) &&
+        !slurm_command_start(&j->command, loop, argv, queue_answered, j))
         set_timer(j, &j->look, PAUSE_MAX_NS, look);
 }
 
@@ -473,8 +474,8 @@ static void ask_fate(struct loop *loop, void *arg)
                                  id,       "--format",   "%T|%r",        NULL };
 
     snprintf(id, sizeof id, "%lu", j->id);
-    ask_release(&j->ask); /* a question from before doesn't matter any more */
-    if (!ask_start(&j->ask, loop, argv, fate_answered, j))
+    slurm_command_release(&j->command); /* a question from before doesn't matter any more */
+    if (!slurm_command_start(&j->command, loop, argv, fate_answered, j))
         conclude(j, "");
 }
 
@@ -486,8 +487,8 @@ void job_ended(struct job *j, int status)
         out_ready(j->loop, j->out, LOOP_READ, j);
     while (j->errs >= 0 && fd_waiting(j->errs))
         err_ready(j->loop, j->errs, LOOP_READ, j);
-    pour_end(&j->out_lines, out_line, j);
-    pour_end(&j->err_lines, err_line, j);
+    child_lines_end(&j->out_lines, out_line, j);
+    child_lines_end(&j->err_lines, err_line, j);
     watch_stop(j->look);
     watch_stop(j->late);
     watch_stop(j->flush);
@@ -509,8 +510,8 @@ static void press(struct loop *loop, void *arg)
     j->signo = j->signo ? SIGKILL : SIGTERM;
     if (j->own && j->id) {
         snprintf(id, sizeof id, "%lu", j->id);
-        ask_release(&j->ask);
-        (void)ask_start(&j->ask, loop, argv, NULL, NULL);
+        slurm_command_release(&j->command);
+        (void)slurm_command_start(&j->command, loop, argv, NULL, NULL);
     }
     if (j->pid > 0)
         (void)kill(j->pid, j->signo);
@@ -594,7 +595,7 @@ void job_release(struct job *j)
     free(j->state);
     free(j->why);
     buf_release(&j->early);
-    pour_release(&j->out_lines);
-    pour_release(&j->err_lines);
-    ask_release(&j->ask);
+    child_lines_release(&j->out_lines);
+    child_lines_release(&j->err_lines);
+    slurm_command_release(&j->command);
 }

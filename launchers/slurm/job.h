@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/loop/loop.h"
-#include "launchers/pour.h"
-#include "launchers/slurm/ask.h"
+#include "launchers/child_lines.h"
+#include "launchers/slurm/slurm_command.h"
 #include "launchers/words.h"
 
 struct task {
@@ -42,8 +42,8 @@ struct job {
     char *state;      /* the last that was said of the queue */
     char *why;        /* the last line in which Slurm says that it ended the job */
     struct buf early; /* lines on ends of tasks that came before any task said who it is */
-    struct pour out_lines, err_lines;
-    struct ask ask;
+    struct child_lines out_lines, err_lines;
+    struct slurm_command command;
     struct watch *out_watch, *err_watch, *look, *late, *flush, *press;
 };
 

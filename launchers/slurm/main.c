@@ -186,7 +186,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
 
 int main(int argc, char **argv)
 {
-    struct job j = { .in = -1, .out = -1, .errs = -1, .ask = ASK_INIT };
+    struct job j = { .in = -1, .out = -1, .errs = -1, .command = SLURM_COMMAND_INIT };
     struct words srun = WORDS_INIT;
     struct launch_arguments a;
     struct err err = { "" };

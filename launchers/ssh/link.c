@@ -57,8 +57,8 @@ void link_release(struct link *l)
     close_out(&l->err_watch, &l->errs);
     watch_stop(l->timer);
     forget_said(l);
-    pour_release(&l->out_lines);
-    pour_release(&l->err_lines);
+    child_lines_release(&l->out_lines);
+    child_lines_release(&l->err_lines);
     free(l->found);
     free(l->version);
     free(l->heard);
@@ -196,7 +196,7 @@ static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
     (void)loop;
     (void)events;
-    if (!pour_read(&l->out_lines, fd, out_line, l))
+    if (!child_lines_read(&l->out_lines, fd, out_line, l))
         close_out(&l->out_watch, &l->out);
 }
 
@@ -206,7 +206,7 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
     (void)loop;
     (void)events;
-    if (!pour_read(&l->err_lines, fd, err_line, l))
+    if (!child_lines_read(&l->err_lines, fd, err_line, l))
         close_out(&l->err_watch, &l->errs);
 }
 
@@ -388,8 +388,8 @@ void link_ended(struct link *l, int status)
         out_ready(l->plan->loop, l->out, LOOP_READ, l);
     while (l->errs >= 0 && fd_waiting(l->errs))
         err_ready(l->plan->loop, l->errs, LOOP_READ, l);
-    pour_end(&l->out_lines, out_line, l);
-    pour_end(&l->err_lines, err_line, l);
+    child_lines_end(&l->out_lines, out_line, l);
+    child_lines_end(&l->err_lines, err_line, l);
     close_all(l);
     if (l->told || (l->found && status == 0))
         over(l);

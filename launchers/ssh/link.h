@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/loop/loop.h"
-#include "launchers/pour.h"
+#include "launchers/child_lines.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"
@@ -55,7 +55,7 @@ struct link {
     char *heard;           /* the last line of stdout before the shell was there */
     char *said[16];        /* the last lines of stderr, the latest last */
     struct buf send;       /* what stdin is still to get */
-    struct pour out_lines, err_lines;
+    struct child_lines out_lines, err_lines;
     struct watch *out_watch, *err_watch, *in_watch, *timer;
 };
 

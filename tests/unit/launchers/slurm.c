@@ -1,11 +1,11 @@
-/* Tests of launchers/slurm: options.h, step.h, says.h, gpus.h; and of launchers/arguments.h. */
+/* Tests of launchers/slurm and of launchers/arguments.h. */
 #include "launchers/slurm/options.h"
 
 #include <stdlib.h>
 
 #include "launchers/arguments.h"
 #include "launchers/slurm/gpus.h"
-#include "launchers/slurm/says.h"
+#include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
@@ -194,32 +194,32 @@ static void variables_that_srun_takes_for_options_are_hidden(void)
 
 struct says_case {
     const char *line;
-    enum says_kind kind;
+    enum srun_output_kind kind;
     unsigned long job;
     const char *tasks;
     const char *text;
 };
 
 static const struct says_case says_cases[] = {
-    { "srun: job 12 queued and waiting for resources", SAYS_QUEUED, 12, "", NULL },
-    { "srun: job 12 has been allocated resources", SAYS_ALLOCATED, 12, "", NULL },
-    { "srun: error: n2: task 1: Exited with exit code 3", SAYS_TASKS, 0, "1",
+    { "srun: job 12 queued and waiting for resources", SRUN_QUEUED, 12, "", NULL },
+    { "srun: job 12 has been allocated resources", SRUN_ALLOCATED, 12, "", NULL },
+    { "srun: error: n2: task 1: Exited with exit code 3", SRUN_TASKS, 0, "1",
       "Exited with exit code 3" },
-    { "srun: error: n[1-2]: tasks 0-1,4: Killed", SAYS_TASKS, 0, "0-1,4", "Killed" },
-    { "srun: error: Node failure on n2", SAYS_NODE, 0, "", "n2" },
-    { "srun: cluster configuration lacks support for cpu binding", SAYS_NOISE, 0, "", NULL },
-    { "srun: Force Terminated JobId=9", SAYS_TEXT, 9, "", NULL },
-    { "srun: Job allocation 9 has been revoked", SAYS_TEXT, 9, "", NULL },
+    { "srun: error: n[1-2]: tasks 0-1,4: Killed", SRUN_TASKS, 0, "0-1,4", "Killed" },
+    { "srun: error: Node failure on n2", SRUN_NODE, 0, "", "n2" },
+    { "srun: cluster configuration lacks support for cpu binding", SRUN_NOISE, 0, "", NULL },
+    { "srun: Force Terminated JobId=9", SRUN_TEXT, 9, "", NULL },
+    { "srun: Job allocation 9 has been revoked", SRUN_TEXT, 9, "", NULL },
     { "srun: error: Task launch for StepId=9.0 failed on node n2: Communication connection failure",
-      SAYS_UNSTARTED, 0, "", "n2: Communication connection failure" },
-    { "srun: error: Task launch for StepId=9.0 failed on node n2", SAYS_TEXT, 0, "", NULL },
-    { "srun: error: n2: task x: y", SAYS_TEXT, 0, "", NULL },
-    { "srun: error: n2: task 1", SAYS_TEXT, 0, "", NULL },
-    { "srun: error: n2: task 99999999999: Killed", SAYS_TASKS, 0, "", "Killed" },
-    { "my job 7 queued and waiting for resources", SAYS_TEXT, 0, "", NULL },
-    { "srun: lua: limits are those of job 7", SAYS_TEXT, 0, "", NULL },
-    { "JobId=7", SAYS_TEXT, 0, "", NULL },
-    { "", SAYS_TEXT, 0, "", NULL },
+      SRUN_UNSTARTED, 0, "", "n2: Communication connection failure" },
+    { "srun: error: Task launch for StepId=9.0 failed on node n2", SRUN_TEXT, 0, "", NULL },
+    { "srun: error: n2: task x: y", SRUN_TEXT, 0, "", NULL },
+    { "srun: error: n2: task 1", SRUN_TEXT, 0, "", NULL },
+    { "srun: error: n2: task 99999999999: Killed", SRUN_TASKS, 0, "", "Killed" },
+    { "my job 7 queued and waiting for resources", SRUN_TEXT, 0, "", NULL },
+    { "srun: lua: limits are those of job 7", SRUN_TEXT, 0, "", NULL },
+    { "JobId=7", SRUN_TEXT, 0, "", NULL },
+    { "", SRUN_TEXT, 0, "", NULL },
 };
 
 static void what_srun_says_is_understood(void)
@@ -227,24 +227,24 @@ static void what_srun_says_is_understood(void)
     for (size_t i = 0; i < sizeof says_cases / sizeof *says_cases; i++) {
         const struct says_case *c = &says_cases[i];
         struct buf tasks = BUF_INIT;
-        struct says s;
-        const bool read = says_read(&s, c->line) == 0 && ranks_format(&s.tasks, &tasks) == 0;
+        struct srun_output s;
+        const bool read = srun_output_read(&s, c->line) == 0 && ranks_format(&s.tasks, &tasks) == 0;
 
         ok(read && s.kind == c->kind && s.job == c->job &&
                strcmp(tasks.p ? tasks.p : "", c->tasks) == 0 &&
                (c->text ? s.text && strcmp(s.text, c->text) == 0 : true),
            "<%s>", c->line);
         buf_release(&tasks);
-        says_release(&s);
+        srun_output_release(&s);
     }
-    ok(says_hopeless("PartitionNodeLimit") && !says_hopeless("Resources") &&
-           !says_hopeless("Priority"),
+    ok(slurm_reason_hopeless("PartitionNodeLimit") && !slurm_reason_hopeless("Resources") &&
+           !slurm_reason_hopeless("Priority"),
        "what waits in vain is known");
-    ok(says_meaning("PartitionConfig") && says_meaning("PartitionDown") &&
-           !says_meaning("Resources"),
-       "and what may: %s", says_meaning("PartitionConfig"));
-    ok(says_meaning("ReqNodeNotAvail, UnavailableNodes:n1") &&
-           says_meaning(
+    ok(slurm_reason_meaning("PartitionConfig") && slurm_reason_meaning("PartitionDown") &&
+           !slurm_reason_meaning("Resources"),
+       "and what may: %s", slurm_reason_meaning("PartitionConfig"));
+    ok(slurm_reason_meaning("ReqNodeNotAvail, UnavailableNodes:n1") &&
+           slurm_reason_meaning(
                "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"),
        "and that nodes are down");
 }
@@ -258,17 +258,17 @@ static void lines_of_tasks_are_told_from_sruns(void)
         { "0: hello", "hello", 0 },
         { "  17: 3: hello", "3: hello", 17 },
         { "4: ", "", 4 },
-        { "srun: job 12 queued", "srun: job 12 queued", SAYS_NOBODY },
-        { "4", "4", SAYS_NOBODY },
-        { "4:5", "4:5", SAYS_NOBODY },
-        { "9999999999: x", "9999999999: x", SAYS_NOBODY },
-        { " : x", " : x", SAYS_NOBODY },
-        { "", "", SAYS_NOBODY },
+        { "srun: job 12 queued", "srun: job 12 queued", SRUN_NOBODY },
+        { "4", "4", SRUN_NOBODY },
+        { "4:5", "4:5", SRUN_NOBODY },
+        { "9999999999: x", "9999999999: x", SRUN_NOBODY },
+        { " : x", " : x", SRUN_NOBODY },
+        { "", "", SRUN_NOBODY },
     };
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         unsigned task = 0;
-        const char *rest = says_unlabel(lines[i].line, &task);
+        const char *rest = srun_output_unlabel(lines[i].line, &task);
 
         ok(strcmp(rest, lines[i].rest) == 0 && task == lines[i].task, "<%s>", lines[i].line);
     }

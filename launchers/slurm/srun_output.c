@@ -1,5 +1,5 @@
-/* says.c - see says.h. */
-#include "launchers/slurm/says.h"
+/* srun_output.c - see srun_output.h. */
+#include "launchers/slurm/srun_output.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -7,19 +7,19 @@
 
 #define SRUN "srun: "
 
-const char *says_unlabel(const char *line, unsigned *task)
+const char *srun_output_unlabel(const char *line, unsigned *task)
 {
     const char *digits = line + strspn(line, " ");
     const size_t n = strspn(digits, "0123456789");
 
-    *task = SAYS_NOBODY;
+    *task = SRUN_NOBODY;
     if (n == 0 || n > 9 || strncmp(digits + n, ": ", 2) != 0)
         return line;
     *task = (unsigned)strtoul(digits, NULL, 10);
     return digits + n + 2;
 }
 
-void says_release(struct says *s)
+void srun_output_release(struct srun_output *s)
 {
     ranks_release(&s->tasks);
 }
@@ -59,7 +59,7 @@ static int read_tasks(struct ranks *tasks, const char *list, const char **end)
 }
 
 /* "srun: error: n2: task 1: Exited with exit code 3", "srun: error: n[1-2]: tasks 0-1: Killed" */
-static int read_ended(struct says *s, const char *line)
+static int read_ended(struct srun_output *s, const char *line)
 {
     const char *at = strstr(line, ": task"), *end;
 
@@ -75,39 +75,39 @@ static int read_ended(struct says *s, const char *line)
         ranks_clear(&s->tasks);
         return 0;
     }
-    s->kind = SAYS_TASKS;
+    s->kind = SRUN_TASKS;
     s->text = end + 2;
     return 0;
 }
 
-int says_read(struct says *s, const char *line)
+int srun_output_read(struct srun_output *s, const char *line)
 {
     static const char node[] = "Node failure on ", launch[] = "Task launch for ",
                       failed[] = " failed on node ";
     const char *at;
 
-    *s = (struct says){ .kind = SAYS_TEXT, .tasks = RANKS_INIT };
+    *s = (struct srun_output){ .kind = SRUN_TEXT, .tasks = RANKS_INIT };
     if (strncmp(line, SRUN, strlen(SRUN)) != 0)
         return 0;
     s->job = find_job(line + strlen(SRUN));
     if (strstr(line, "queued and waiting for resources"))
-        s->kind = SAYS_QUEUED;
+        s->kind = SRUN_QUEUED;
     else if (strstr(line, "has been allocated resources"))
-        s->kind = SAYS_ALLOCATED;
+        s->kind = SRUN_ALLOCATED;
     else if (strstr(line, "lacks support for cpu binding"))
-        s->kind = SAYS_NOISE;
+        s->kind = SRUN_NOISE;
     else if ((at = strstr(line, node))) {
-        s->kind = SAYS_NODE;
+        s->kind = SRUN_NODE;
         s->text = at + strlen(node);
     } else if (strstr(line, launch) && (at = strstr(line, failed)) && strstr(at, ": ")) {
-        s->kind = SAYS_UNSTARTED;
+        s->kind = SRUN_UNSTARTED;
         s->text = at + strlen(failed);
     } else
         return read_ended(s, line);
     return 0;
 }
 
-bool says_hopeless(const char *reason)
+bool slurm_reason_hopeless(const char *reason)
 {
     static const char *const hopeless[] = {
         "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed",
@@ -121,7 +121,7 @@ bool says_hopeless(const char *reason)
 }
 
 /* Slurm keeps such jobs, for partitions are changed and opened: it is no reason to give up. */
-const char *says_meaning(const char *reason)
+const char *slurm_reason_meaning(const char *reason)
 {
     static const struct {
         const char *reason, *words; /* how the reason begins */

@@ -1,0 +1,95 @@
+/* slurm_command.c - see slurm_command.h. */
+#include "launchers/slurm/slurm_command.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/process.h"
+
+#define PATIENCE_NS (10 * NS_PER_S)
+
+static void close_all(struct slurm_command *c)
+{
+    watch_stop(c->watch);
+    watch_stop(c->timer);
+    c->watch = c->timer = NULL;
+    fd_close(&c->out);
+    child_lines_release(&c->lines);
+    c->pid = 0;
+}
+
+void slurm_command_release(struct slurm_command *c)
+{
+    close_all(c);
+    free(c->line);
+    c->line = NULL;
+}
+
+static void finish(struct slurm_command *c)
+{
+    char *line = c->line;
+
+    c->line = NULL;
+    close_all(c); /* before the call, which may ask again */
+    if (c->f)
+        c->f(c->arg, line ? line : "");
+    free(line);
+}
+
+static void keep_first(void *arg, const char *line)
+{
+    struct slurm_command *c = arg;
+
+    if (!c->line)
+        c->line = strdup(line);
+}
+
+static void readable(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct slurm_command *c = arg;
+
+    (void)loop;
+    (void)events;
+    if (child_lines_read(&c->lines, fd, keep_first, c))
+        return;
+    child_lines_end(&c->lines, keep_first, c);
+    finish(c);
+}
+
+static void too_late(struct loop *loop, void *arg)
+{
+    struct slurm_command *c = arg;
+
+    (void)loop;
+    (void)kill(c->pid, SIGKILL);
+    finish(c);
+}
+
+bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
+                         slurm_command_f f, void *arg)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct err err = { "" };
+    int out[2];
+
+    if (fd_pipe(out) < 0)
+        return false;
+    c->f = f;
+    c->arg = arg;
+    c->out = out[0];
+    spec.argv = argv;
+    spec.out = out[1];
+    spec.errs = out[1]; /* what it says of an error is no answer, and no line for the user */
+    spec.die_with_parent = f != NULL;
+    c->pid = process_start(&spec, &err);
+    fd_close(&out[1]);
+    if (c->pid > 0 && fd_nonblock(c->out, true) == 0 &&
+        (c->watch = loop_fd(loop, c->out, LOOP_READ, readable, c, &err)) &&
+        (c->timer = loop_timer(loop, PATIENCE_NS, 0, too_late, c, &err)))
+        return true;
+    if (c->pid > 0)
+        (void)kill(c->pid, SIGKILL);
+    close_all(c);
+    return false;
+}

@@ -1,0 +1,37 @@
+/* slurm_command.h - a question to one of Slurm's commands: the first line that it prints. */
+#ifndef LAUNCHERS_SLURM_SLURM_COMMAND_H
+#define LAUNCHERS_SLURM_SLURM_COMMAND_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/loop/loop.h"
+#include "launchers/child_lines.h"
+
+/* "" when there was none; once for each question */
+typedef void (*slurm_command_f)(void *arg, const char *line);
+
+struct slurm_command {
+    pid_t pid; /* 0: no question is out */
+    int out;
+    char *line; /* the first; owned */
+    struct child_lines lines;
+    struct watch *watch, *timer;
+    slurm_command_f f;
+    void *arg;
+};
+
+#define SLURM_COMMAND_INIT { .out = -1, .lines = CHILD_LINES_INIT }
+
+void slurm_command_release(struct slurm_command *c);
+static inline bool slurm_command_busy(const struct slurm_command *c)
+{
+    return c->pid > 0 || c->watch;
+}
+/* Runs the command (argv[0] on PATH); f is called when it has closed its stdout, or after 10 s. f
+ * NULL: an order, which is carried out also when we end before it. False: it couldn't be started,
+ * and f won't be called. Whoever reaps children may ignore this one. */
+bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
+                         slurm_command_f f, void *arg);
+
+#endif
