@@ -24,7 +24,7 @@ import pytest
 from client import Notebook, by_rank
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-PAGES = {"docs/tutorial.md": 12, "docs/guide.md": 15, "docs/failures.md": 15, "README.md": 3}  # and the fewest blocks that one has
+PAGES = {"docs/tutorial.md": 12, "docs/guide.md": 15, "docs/machines.md": 2, "docs/failures.md": 15, "README.md": 3}  # and the fewest blocks that one has
 INTERRUPTED = re.compile(r"^# \(interrupted after [\d.]+ s\)\n")
 MEANWHILE = re.compile(r"^# \(asked meanwhile: (.*)\)\n")
 LABELLED = re.compile(r"^\[[\d,-]+\] ?.*\n?", re.M)
