@@ -6,6 +6,7 @@ base_libbase_a_SOURCES = \
 	base/buf.h base/buf.c \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
+	base/suggest.h base/suggest.c \
 	base/ranks.h base/ranks.c \
 	base/library.h base/library.c \
 	base/links.h base/links.c \

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli/complete.h"
 #include "cli/install.h"
 #include "cli/run.h"
-#include "magics/suggest.h"
 
 struct subcommand {
     const char *name;

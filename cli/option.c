@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "magics/suggest.h"
+#include "base/suggest.h"
 
 /* The row whose name starts with the n bytes; a whole name wins. NULL: none, or *many of them. */
 static const struct option_row *row_find(const struct option_row *rows, const char *name, size_t n,

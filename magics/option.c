@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "magics/suggest.h"
+#include "base/suggest.h"
 
 bool option_fits(const struct option *o, bool cell)
 {

@@ -1,6 +1,6 @@
 /* ranks.c - %ranks: the table of the ranks, and what may be done to them. */
 #include "magics/option.h"
-#include "magics/suggest.h"
+#include "base/suggest.h"
 
 static const struct option options[] = {
     OPTION_ROW_RANKS("only these"),

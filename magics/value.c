@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/ranks.h"
-#include "magics/suggest.h"
+#include "base/suggest.h"
 
 #define WORDS_MAX 16u
 

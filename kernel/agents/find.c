@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/runtime.h"
-#include "magics/suggest.h"
+#include "base/suggest.h"
 
 #define PREFIX    "cellspan-launch-"
 #define NAMES_MAX 64u

@@ -1,6 +1,6 @@
 /* Words, durations, nearest words, and the tables that all of them are read from. */
 #include "magics/option.h"
-#include "magics/suggest.h"
+#include "base/suggest.h"
 #include "tests/unit/tap.h"
 
 static void check_split(const char *line, const char *want)

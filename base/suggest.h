@@ -1,6 +1,6 @@
 /* suggest.h - the valid word that somebody probably meant. */
-#ifndef MAGICS_SUGGEST_H
-#define MAGICS_SUGGEST_H
+#ifndef BASE_SUGGEST_H
+#define BASE_SUGGEST_H
 
 #include <stddef.h>
 
