@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
 	base/suggest.h base/suggest.c \
+	base/cmdline.h base/cmdline.c \
 	base/ranks.h base/ranks.c \
 	base/library.h base/library.c \
 	base/links.h base/links.c \
@@ -28,12 +29,15 @@ CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 check_PROGRAMS += \
 	tests/unit/base/buf.t \
+	tests/unit/base/cmdline.t \
 	tests/unit/base/ranks.t \
 	tests/unit/base/rows.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
 tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a
+tests_unit_base_cmdline_t_SOURCES = tests/unit/base/cmdline.c
+tests_unit_base_cmdline_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
 tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a

@@ -6,7 +6,6 @@ cli_libcli_a_SOURCES = \
 	cli/interpreter.h cli/interpreter.c \
 	cli/kernelspec.h cli/kernelspec.c \
 	cli/logo.h cli/logo.c \
-	cli/option.h cli/option.c \
 	cli/package.h cli/package.c
 
 cellspan_SOURCES = \
@@ -55,14 +54,10 @@ cli/logo.$(OBJEXT): $(LOGO_BYTES)
 
 check_PROGRAMS += \
 	tests/unit/cli/kernelspec.t \
-	tests/unit/cli/line.t \
-	tests/unit/cli/option.t
+	tests/unit/cli/line.t
 tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
-tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a magics/libmagics.a base/libbase.a \
-	$(JANSSON_LIBS)
+tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_line_t_SOURCES = tests/unit/cli/line.c cli/line.c
 tests_unit_cli_line_t_LDADD = base/libbase.a
-tests_unit_cli_option_t_SOURCES = tests/unit/cli/option.c
-tests_unit_cli_option_t_LDADD = cli/libcli.a magics/libmagics.a base/libbase.a
 tap_scripts += tests/unit/cli/install.sh
 EXTRA_DIST += tests/unit/cli/install.sh

@@ -25,17 +25,17 @@ static size_t count(char *const *word)
 
 /* ---- install, uninstall ---- */
 
-static const struct option_row *row_of(const struct option_row *rows, const char *word)
+static const struct cmdline_row *row_of(const struct cmdline_row *rows, const char *word)
 {
-    for (const struct option_row *row = rows; row->name; row++)
+    for (const struct cmdline_row *row = rows; row->name; row++)
         if (strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0)
             return row;
     return NULL;
 }
 
-static void complete_rows(const struct option_row *rows, char *const *word, size_t n)
+static void complete_rows(const struct cmdline_row *rows, char *const *word, size_t n)
 {
-    const struct option_row *before = n > 1 ? row_of(rows, word[n - 2]) : NULL;
+    const struct cmdline_row *before = n > 1 ? row_of(rows, word[n - 2]) : NULL;
     const char *const typed = word[n - 1];
 
     if (before && before->value) {
@@ -45,7 +45,7 @@ static void complete_rows(const struct option_row *rows, char *const *word, size
             puts(":files");
         return;
     }
-    for (const struct option_row *row = rows; row->name; row++)
+    for (const struct cmdline_row *row = rows; row->name; row++)
         offer(typed, "--", row->name, row->help);
 }
 

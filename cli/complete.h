@@ -3,13 +3,13 @@
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
 
-#include "cli/option.h"
+#include "base/cmdline.h"
 
 /* A subcommand, as far as completion knows it. rows NULL: its options are those of %distribute,
  * then comes a script. */
 struct complete_command {
     const char *name, *help;
-    const struct option_row *rows;
+    const struct cmdline_row *rows;
 };
 
 /* word: those behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand

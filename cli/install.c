@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cmdline.h"
 #include "base/runtime.h"
 #include "cli/interpreter.h"
 #include "cli/kernelspec.h"
-#include "cli/option.h"
 #include "cli/package.h"
 
 struct install {
@@ -20,7 +20,7 @@ struct install {
     bool help;
 };
 
-const struct option_row install_rows[] = {
+const struct cmdline_row install_rows[] = {
     { "user", NULL, "for this user (default)", offsetof(struct install, user) },
     { "sys-prefix", NULL, "for the chosen Python's environment (its sys.prefix)",
       offsetof(struct install, sys_prefix) },
@@ -35,7 +35,7 @@ const struct option_row install_rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
-const struct option_row uninstall_rows[] = {
+const struct cmdline_row uninstall_rows[] = {
     { "user", NULL, "this user's (default)", offsetof(struct install, user) },
     { "sys-prefix", NULL, "that of the chosen Python's environment (its sys.prefix)",
       offsetof(struct install, sys_prefix) },
@@ -53,7 +53,7 @@ static void show_uninstall_help(void)
     puts(
         "usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
         "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
-    option_help(uninstall_rows);
+    cmdline_help(uninstall_rows);
 }
 
 static void show_help(void)
@@ -62,7 +62,7 @@ static void show_help(void)
         "usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
         "                        [--display-name TEXT]\n\n"
         "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
-    option_help(install_rows);
+    cmdline_help(install_rows);
 }
 
 static int check(struct install *o, struct err *err)
@@ -105,7 +105,7 @@ int command_install(int argc, char **argv)
     struct err err = { "" };
     int rc = 2;
 
-    if (option_parse(install_rows, argc, argv, &o, &err))
+    if (cmdline_parse(install_rows, argc, argv, &o, &err))
         goto out;
     if (o.help) {
         show_help();
@@ -142,7 +142,7 @@ int command_uninstall(int argc, char **argv)
     struct err err = { "" };
     int rc = 2;
 
-    if (option_parse(uninstall_rows, argc, argv, &o, &err))
+    if (cmdline_parse(uninstall_rows, argc, argv, &o, &err))
         goto out;
     if (o.help) {
         show_uninstall_help();

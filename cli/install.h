@@ -3,9 +3,9 @@
 #ifndef CLI_INSTALL_H
 #define CLI_INSTALL_H
 
-#include "cli/option.h"
+#include "base/cmdline.h"
 
-extern const struct option_row install_rows[], uninstall_rows[];
+extern const struct cmdline_row install_rows[], uninstall_rows[];
 
 /* argv[0] is the subcommand's name. Returns the exit status: 1 it failed, 2 the options are
  * wrong. */

@@ -12,7 +12,7 @@ struct subcommand {
     const char *name;
     int (*main)(int argc, char **argv); /* argv[0] is the name */
     const char *help;
-    const struct option_row *rows; /* NULL: it takes others */
+    const struct cmdline_row *rows; /* NULL: it takes others */
 };
 
 static const struct subcommand subcommands[] = {

@@ -1,6 +1,5 @@
-/* Words, durations, nearest words, and the tables that all of them are read from. */
+/* Words, durations, and the tables that all of them are read from. */
 #include "magics/option.h"
-#include "base/suggest.h"
 #include "tests/unit/tap.h"
 
 static void check_split(const char *line, const char *want)
@@ -45,18 +44,6 @@ static void shown_words_are_short_and_on_one_line(void)
     token_shown(shown, word);
     is_int((strlen(shown) - 3) % 2, 0, "and no character with it");
     is_text(token_shown(shown, "a\nb\x1b"), "a?b?", "control characters are not shown");
-}
-
-static void distances(void)
-{
-    is_int(suggest_distance("nproc", "nproc"), 0, "equal words are not apart");
-    is_int(suggest_distance("nprc", "nproc"), 1, "one letter is missing");
-    is_int(suggest_distance("stpo", "stop"), 1, "two letters are swapped");
-    is_int(suggest_distance("FOLD", "fold"), 0, "case does not count");
-    is_int(suggest_distance("", "abc"), 3, "from nothing to a word");
-    is_int(suggest_distance("abc", ""), 3, "and back");
-    ok(suggest_distance("a-word-that-is-longer-than-any-row-of-the-table", "b") <= SUGGEST_MAX,
-       "long words are cut");
 }
 
 static void check_time(const char *text, int64_t ms)
@@ -118,7 +105,6 @@ int main(void)
 {
     words_split_as_in_a_shell();
     shown_words_are_short_and_on_one_line();
-    distances();
     durations();
     tables_are_sound();
     return plan_done();

@@ -1,5 +1,6 @@
-/* Tests of cli/option.h. */
-#include "cli/option.h"
+/* Tests of base/cmdline.h and base/suggest.h. */
+#include "base/cmdline.h"
+#include "base/suggest.h"
 #include "tests/unit/tap.h"
 
 struct options {
@@ -8,7 +9,7 @@ struct options {
     bool user;
 };
 
-static const struct option_row rows[] = {
+static const struct cmdline_row rows[] = {
     { "prefix", "DIR", "where", offsetof(struct options, prefix) },
     { "python", "PATH", "which", offsetof(struct options, python) },
     { "user", NULL, "who", offsetof(struct options, user) },
@@ -25,7 +26,7 @@ static int parse(struct options *o, struct err *err, char **argv)
         argc++;
     *o = (struct options){ NULL, NULL, false };
     *err = (struct err){ "" };
-    return option_parse(rows, argc, argv, o, err);
+    return cmdline_parse(rows, argc, argv, o, err);
 }
 
 static void values_and_switches_are_taken(void)
@@ -67,8 +68,21 @@ static void mistakes_name_the_token(void)
        "so is a plain word");
 }
 
+static void distances(void)
+{
+    is_int(suggest_distance("nproc", "nproc"), 0, "equal words are not apart");
+    is_int(suggest_distance("nprc", "nproc"), 1, "one letter is missing");
+    is_int(suggest_distance("stpo", "stop"), 1, "two letters are swapped");
+    is_int(suggest_distance("FOLD", "fold"), 0, "case does not count");
+    is_int(suggest_distance("", "abc"), 3, "from nothing to a word");
+    is_int(suggest_distance("abc", ""), 3, "and back");
+    ok(suggest_distance("a-word-that-is-longer-than-any-row-of-the-table", "b") <= SUGGEST_MAX,
+       "long words are cut");
+}
+
 int main(void)
 {
+    distances();
     values_and_switches_are_taken();
     mistakes_name_the_token();
     return plan_done();

@@ -1,4 +1,4 @@
-#include "cli/option.h"
+#include "base/cmdline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,13 +6,13 @@
 #include "base/suggest.h"
 
 /* The row whose name starts with the n bytes; a whole name wins. NULL: none, or *many of them. */
-static const struct option_row *row_find(const struct option_row *rows, const char *name, size_t n,
-                                         unsigned *many)
+static const struct cmdline_row *row_find(const struct cmdline_row *rows, const char *name,
+                                          size_t n, unsigned *many)
 {
-    const struct option_row *found = NULL;
+    const struct cmdline_row *found = NULL;
 
     *many = 0;
-    for (const struct option_row *row = rows; row->name; row++) {
+    for (const struct cmdline_row *row = rows; row->name; row++) {
         if (strncmp(row->name, name, n))
             continue;
         if (!row->name[n]) {
@@ -28,7 +28,7 @@ static const struct option_row *row_find(const struct option_row *rows, const ch
 #define ROWS_MAX 16u
 
 /* name: n bytes of the token. */
-static int unknown(const struct option_row *rows, const char *name, size_t n, unsigned many,
+static int unknown(const struct cmdline_row *rows, const char *name, size_t n, unsigned many,
                    struct err *err)
 {
     const char *names[ROWS_MAX];
@@ -38,7 +38,7 @@ static int unknown(const struct option_row *rows, const char *name, size_t n, un
 
     if (many)
         return err_set(err, "--%.*s could be one of %u options; write it out", (int)n, name, many);
-    for (const struct option_row *row = rows; row->name && count < ROWS_MAX; row++)
+    for (const struct cmdline_row *row = rows; row->name && count < ROWS_MAX; row++)
         names[count++] = row->name;
     snprintf(asked, sizeof asked, "%.*s", (int)n, name);
     nearest = suggest_nearest(asked, names, count);
@@ -48,14 +48,14 @@ static int unknown(const struct option_row *rows, const char *name, size_t n, un
 }
 
 /* Takes argv[*at], and the argument after it where the option has a value of its own. */
-static int take(const struct option_row *rows, int argc, char **argv, int *at, void *into,
+static int take(const struct cmdline_row *rows, int argc, char **argv, int *at, void *into,
                 struct err *err)
 {
     const char *token = strcmp(argv[*at], "-h") ? argv[*at] : "--help";
     const char *equals = strchr(token, '=');
     const size_t n = equals ? (size_t)(equals - token) - 2 : strlen(token) - 2;
     unsigned many;
-    const struct option_row *row = n ? row_find(rows, token + 2, n, &many) : NULL;
+    const struct cmdline_row *row = n ? row_find(rows, token + 2, n, &many) : NULL;
 
     if (!n)
         return err_set(err, "%s: an option's name is missing", token);
@@ -73,7 +73,8 @@ static int take(const struct option_row *rows, int argc, char **argv, int *at, v
     return 0;
 }
 
-int option_parse(const struct option_row *rows, int argc, char **argv, void *into, struct err *err)
+int cmdline_parse(const struct cmdline_row *rows, int argc, char **argv, void *into,
+                  struct err *err)
 {
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) && strcmp(argv[i], "-h"))
@@ -84,11 +85,11 @@ int option_parse(const struct option_row *rows, int argc, char **argv, void *int
     return 0;
 }
 
-void option_help(const struct option_row *rows)
+void cmdline_help(const struct cmdline_row *rows)
 {
     char left[64];
 
-    for (const struct option_row *row = rows; row->name; row++) {
+    for (const struct cmdline_row *row = rows; row->name; row++) {
         snprintf(left, sizeof left, "--%s%s%s", row->name, row->value ? " " : "",
                  row->value ? row->value : "");
         printf("  %-22s %s\n", left, row->help);
