@@ -31,7 +31,8 @@ check_PROGRAMS += \
 	tests/unit/base/buf.t \
 	tests/unit/base/cmdline.t \
 	tests/unit/base/ranks.t \
-	tests/unit/base/rows.t
+	tests/unit/base/rows.t \
+	tests/unit/base/utf8.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
 tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
@@ -44,6 +45,9 @@ tests_unit_base_ranks_t_LDADD = base/libbase.a
 tests_unit_base_rows_t_SOURCES = tests/unit/base/rows.c
 tests_unit_base_rows_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_rows_t_LDADD = base/libbase.a
+tests_unit_base_utf8_t_SOURCES = tests/unit/base/utf8.c
+tests_unit_base_utf8_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_utf8_t_LDADD = base/libbase.a
 
 check_PROGRAMS += \
 	tests/unit/base/blob.t \

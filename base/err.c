@@ -6,24 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cut text must not end inside a UTF-8 sequence: it goes into JSON. */
-static void trim_torn_character(char *text)
-{
-    size_t n = strlen(text);
-    size_t back = 0;
-    unsigned char lead;
-
-    while (back < 3 && back < n && ((unsigned char)text[n - 1 - back] & 0xc0u) == 0x80u)
-        back++;
-    if (back == n)
-        return;
-    lead = (unsigned char)text[n - 1 - back];
-    if ((lead >= 0xc0u && back < 1) || (lead >= 0xe0u && back < 2) || (lead >= 0xf0u && back < 3))
-        text[n - 1 - back] = '\0';
-}
+#include "base/utf8.h"
 
 static PRINTF_LIKE(2, 0) void set(struct err *err, const char *format, va_list args)
 {
+    const size_t most = sizeof err->text - 1;
     const int saved = errno;
     int n;
 
@@ -32,8 +19,8 @@ static PRINTF_LIKE(2, 0) void set(struct err *err, const char *format, va_list a
     n = vsnprintf(err->text, sizeof err->text, format, args);
     if (n < 0 || !err->text[0])
         strcpy(err->text, "failed, and the reason could not be written");
-    else if ((size_t)n >= sizeof err->text)
-        trim_torn_character(err->text);
+    else if ((size_t)n > most) /* cut, but not in a character: it goes into JSON */
+        err->text[most - utf8_torn_tail(slice_of(err->text, most))] = '\0';
     errno = saved;
 }
 

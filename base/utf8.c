@@ -3,6 +3,14 @@
 
 #include <stdint.h>
 
+#define REPLACED "\xef\xbf\xbd" /* U+FFFD */
+
+/* Is this byte the second, third or fourth of a character? */
+static bool continues(char c)
+{
+    return ((uint8_t)c & 0xc0) == 0x80;
+}
+
 /* What the second byte may be after `lead`, and how long the sequence is; 0: no sequence starts
  * so. */
 static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
@@ -78,7 +86,7 @@ int utf8_add_clean(struct buf *out, struct slice s)
 
         if (good < n)
             bad = character(p + good, n - good, &whole);
-        if (buf_add(out, p, good) < 0 || (bad > 0 && buf_add_text(out, "\xef\xbf\xbd") < 0)) {
+        if (buf_add(out, p, good) < 0 || (bad > 0 && buf_add_text(out, REPLACED) < 0)) {
             out->n = start;
             if (out->p)
                 out->p[start] = '\0';
@@ -89,6 +97,8 @@ int utf8_add_clean(struct buf *out, struct slice s)
     }
     return 0;
 }
+
+/* ---- cutting and counting ---- */
 
 size_t utf8_torn_tail(struct slice s)
 {
@@ -108,11 +118,93 @@ size_t utf8_torn_tail(struct slice s)
     return 0;
 }
 
+size_t utf8_cut(struct slice s, size_t n)
+{
+    if (n >= s.n)
+        return s.n;
+    while (n > 0 && continues(s.p[n]))
+        n--;
+    return n;
+}
+
 size_t utf8_width(struct slice s)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s.n; i++)
-        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+        n += !continues(s.p[i]);
     return n;
+}
+
+size_t utf8_offset(struct slice s, size_t characters)
+{
+    size_t at = 0;
+
+    while (at < s.n && (continues(s.p[at]) || characters-- > 0))
+        at++;
+    return at;
+}
+
+/* ---- a stream ---- */
+
+/* Completes the character that was cut, or replaces it when another byte follows than it needs.
+ * What was taken leaves *bytes. The caller has reserved the room, so that adding can't fail. */
+static int finish_cut(struct utf8_stream *u, struct slice *bytes, struct buf *out)
+{
+    bool whole = false;
+    unsigned n;
+
+    while (bytes->n > 0 && !whole) {
+        u->cut[u->n] = (uint8_t)bytes->p[0];
+        if (character(u->cut, u->n + 1, &whole) <= u->n) {
+            u->n = 0; /* this byte is not of it */
+            return buf_add_text(out, REPLACED);
+        }
+        u->n++;
+        *bytes = slice_of(bytes->p + 1, bytes->n - 1);
+    }
+    if (!whole)
+        return 0;
+    n = u->n;
+    u->n = 0;
+    return buf_add(out, u->cut, n);
+}
+
+int utf8_stream_add(struct utf8_stream *u, struct slice bytes, struct buf *out)
+{
+    size_t torn;
+
+    if (!u->n && utf8_is_valid(bytes))
+        return buf_add_slice(out, bytes);
+    if (bytes.n > SIZE_MAX / 4 || buf_reserve(out, 3 * bytes.n + 8) < 0)
+        return -1;
+    if (u->n && finish_cut(u, &bytes, out) < 0)
+        return -1;
+    if (bytes.n == 0)
+        return 0;
+    torn = utf8_torn_tail(bytes);
+    bytes.n -= torn;
+    memcpy(u->cut, bytes.p + bytes.n, torn);
+    u->n = (unsigned)torn;
+    return utf8_add_clean(out, bytes);
+}
+
+int utf8_stream_pass(struct utf8_stream *u, struct slice bytes, struct buf *room, struct slice *out)
+{
+    *out = bytes;
+    if (!u->n && utf8_is_valid(bytes))
+        return 0;
+    buf_clear(room);
+    if (utf8_stream_add(u, bytes, room) < 0)
+        return -1;
+    *out = buf_slice(room);
+    return 0;
+}
+
+int utf8_stream_end(struct utf8_stream *u, struct buf *out)
+{
+    if (u->n && buf_add_text(out, REPLACED) < 0)
+        return -1;
+    u->n = 0;
+    return 0;
 }

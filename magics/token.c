@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 struct splitter {
     struct slice line;
@@ -151,8 +152,7 @@ const char *token_shown(char out[static TOKEN_SHOWN], const char *word)
     for (; word[n] && n < TOKEN_SHOWN - sizeof more; n++)
         out[n] = (unsigned char)word[n] < 0x20 || word[n] == 0x7f ? '?' : word[n];
     if (word[n]) {
-        while (n > 0 && ((unsigned char)word[n] & 0xc0) == 0x80) /* no half character */
-            n--;
+        n = utf8_cut(slice_text(word), n);
         memcpy(out + n, more, sizeof more);
         return out;
     }

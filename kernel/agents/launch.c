@@ -47,9 +47,7 @@ static struct slice clean_line(struct slice line, struct buf *clean)
 {
     if (utf8_is_valid(line) || utf8_add_clean(clean, line) < 0)
         return line;
-    line = slice_of(clean->p, clean->n < SAID_LINE_MAX ? clean->n : SAID_LINE_MAX);
-    line.n -= utf8_torn_tail(line);
-    return line;
+    return slice_of(clean->p, utf8_cut(buf_slice(clean), SAID_LINE_MAX));
 }
 
 static void take_line(void *arg, struct slice line)

@@ -43,30 +43,15 @@ void info_ready(struct notebook *nb, const struct span *ready)
     nb->python_version = text;
 }
 
-/* Clients count code points, C counts bytes. */
-static size_t bytes_of(struct slice text, size_t points)
-{
-    size_t at = 0;
-
-    while (at < text.n && (points > 0 || ((unsigned char)text.p[at] & 0xc0) == 0x80)) {
-        if (((unsigned char)text.p[at] & 0xc0) != 0x80) {
-            if (points == 0)
-                break;
-            points--;
-        }
-        at++;
-    }
-    return at;
-}
-
-/* The request's code, and the byte offset of its cursor (the end where none is given). */
+/* The request's code, and the byte offset of its cursor (the end where none is given). Clients
+ * count characters, C counts bytes. */
 static struct slice code_of(const struct request *r, size_t *at)
 {
     const struct slice code = text_slice(request_content(r), "code");
     const json_t *cursor = json_object_get(request_content(r), "cursor_pos");
 
     *at = json_is_integer(cursor) && json_integer_value(cursor) >= 0
-              ? bytes_of(code, (size_t)json_integer_value(cursor))
+              ? utf8_offset(code, (size_t)json_integer_value(cursor))
               : code.n;
     return code;
 }

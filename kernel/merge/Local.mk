@@ -11,7 +11,6 @@ kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/show.h kernel/merge/show.c \
 	kernel/merge/label.h kernel/merge/label.c \
 	kernel/merge/bars.h kernel/merge/bars.c \
-	kernel/merge/utf8.h kernel/merge/utf8.c \
 	kernel/merge/pace.h kernel/merge/pace.c \
 	kernel/merge/page.h kernel/merge/page.c \
 	kernel/merge/gap.h kernel/merge/gap.c
@@ -22,7 +21,6 @@ check_PROGRAMS += \
 	tests/unit/merge/bars.t \
 	tests/unit/merge/order.t \
 	tests/unit/merge/frame.t \
-	tests/unit/merge/utf8.t \
 	tests/unit/merge/pace.t
 merge_test_libs = kernel/merge/libmerge.a base/libbase.a
 tests_unit_merge_fold_t_SOURCES = tests/unit/merge/fold.c tests/unit/merge/fixture.h
@@ -35,8 +33,6 @@ tests_unit_merge_order_t_SOURCES = tests/unit/merge/order.c tests/unit/merge/fix
 tests_unit_merge_order_t_LDADD = $(merge_test_libs)
 tests_unit_merge_frame_t_SOURCES = tests/unit/merge/frame.c tests/unit/merge/fixture.h
 tests_unit_merge_frame_t_LDADD = $(merge_test_libs)
-tests_unit_merge_utf8_t_SOURCES = tests/unit/merge/utf8.c
-tests_unit_merge_utf8_t_LDADD = $(merge_test_libs)
 tests_unit_merge_pace_t_SOURCES = tests/unit/merge/pace.c
 tests_unit_merge_pace_t_LDADD = $(merge_test_libs)
 check_PROGRAMS += tests/unit/merge/chaos.t

@@ -424,7 +424,8 @@ static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct 
 {
     struct slice text;
 
-    if (utf8_pass(&s->utf8, data, &m->room, &text) < 0 || screen_strip(text, &m->bare, &text) < 0)
+    if (utf8_stream_pass(&s->utf8, data, &m->room, &text) < 0 ||
+        screen_strip(text, &m->bare, &text) < 0)
         return -1;
     if (s->bar || flags & MERGE_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
         return bar_lines(m, s, flags, text, now);
@@ -489,7 +490,7 @@ static int finish_source(struct merge *m, struct source *s, bool over, uint64_t 
     int rc = 0;
 
     if (s->utf8.n) {
-        rc = utf8_end(&s->utf8, &rest);
+        rc = utf8_stream_end(&s->utf8, &rest);
         if (rc == 0)
             rc = s->bar ? source_overwrite(s, buf_slice(&rest))
                         : partial_add(m, s, buf_slice(&rest), now);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "kernel/merge/utf8.h"
+#include "base/utf8.h"
 
 #define GAP_NS       (100 * NS_PER_MS)
 #define WINDOW_NS    NS_PER_S
@@ -18,7 +18,7 @@
 #define AROUND_MAX 4096u
 
 struct side {
-    struct utf8 utf8;
+    struct utf8_stream utf8;
     struct buf text;
     size_t at; /* what stands before it has left */
 };
@@ -200,7 +200,7 @@ int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *er
     const unsigned which = stream == 2;
     struct side *s = &p->sides[which];
     const size_t before = s->text.n;
-    const int rc = utf8_add(&s->utf8, bytes, &s->text);
+    const int rc = utf8_stream_add(&s->utf8, bytes, &s->text);
 
     note(p, which, s->text.n - before);
     return rc < 0 ? err_set(err, "out of memory") : pace_tick(p, err);
@@ -229,7 +229,7 @@ int pace_flush(struct pace *p, struct err *err)
 
     for (unsigned k = 0; k < 2; k++) {
         const size_t before = p->sides[k].text.n;
-        const int rc = utf8_end(&p->sides[k].utf8, &p->sides[k].text);
+        const int rc = utf8_stream_end(&p->sides[k].utf8, &p->sides[k].text);
 
         note(p, k, p->sides[k].text.n - before);
         if (rc < 0)

@@ -14,7 +14,7 @@ int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice 
 {
     struct slice text;
 
-    if (utf8_pass(&s->utf8[stream - 1], data, room, &text) < 0)
+    if (utf8_stream_pass(&s->utf8[stream - 1], data, room, &text) < 0)
         return -1;
     return text_out(show, stream, text);
 }
@@ -23,7 +23,7 @@ int sole_end(struct sole *s, struct show *show, struct buf *room)
 {
     for (unsigned k = 0; k < 2; k++) {
         buf_clear(room);
-        if (utf8_end(&s->utf8[k], room) < 0 || text_out(show, k + 1, buf_slice(room)) < 0)
+        if (utf8_stream_end(&s->utf8[k], room) < 0 || text_out(show, k + 1, buf_slice(room)) < 0)
             return -1;
     }
     return 0;

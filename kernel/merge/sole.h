@@ -3,15 +3,15 @@
 #ifndef KERNEL_MERGE_SOLE_H
 #define KERNEL_MERGE_SOLE_H
 
+#include "base/utf8.h"
 #include "kernel/merge/show.h"
-#include "kernel/merge/utf8.h"
 
 struct sole {
     long rank; /* or -1: all are shown */
     /* it draws on a screen, which is applied like the drawings of many: its text goes through no
      * more */
     bool drawn;
-    struct utf8 utf8[2]; /* by stream */
+    struct utf8_stream utf8[2]; /* by stream */
 };
 
 static inline bool sole_passes(const struct sole *s)

@@ -3,14 +3,14 @@
 #define KERNEL_MERGE_SOURCE_H
 
 #include "base/clock.h"
-#include "kernel/merge/utf8.h"
+#include "base/utf8.h"
 
 #define SOURCE_ROWS 512u /* as many rows of nested bars are drawn anew; older ones are lines */
 
 struct source {
     unsigned rank;
     unsigned stream;
-    struct utf8 utf8;
+    struct utf8_stream utf8;
     struct buf partial; /* the end of the text, that waits for its newline */
     /* before it: rows of a frame that wait for its last one; no newline behind the last */
     struct buf frame;

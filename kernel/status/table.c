@@ -12,9 +12,7 @@ void write_text(char out[static TABLE_CELL], const char *text)
 
     for (; text && text[n] && n < TABLE_CELL - 1; n++)
         out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? ' ' : text[n];
-    while (text && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) /* cut no character */
-        n--;
-    out[n] = '\0';
+    out[utf8_cut(slice_text(text), n)] = '\0';
 }
 
 static void rank_of(const struct status_rank *r, char *out)

@@ -1,7 +1,7 @@
 /* lines.c - see lines.h. */
 #include "worker/agent/lines.h"
 
-#include <string.h>
+#include "base/utf8.h"
 
 #define LINES_KEEP 16384u /* bytes of room that stay for the next line */
 
@@ -74,11 +74,7 @@ static int put_states(struct lines *l, uint64_t now_ns)
 /* A cut keeps characters whole where the bytes are UTF-8. */
 static size_t cut_size(const struct buf *held)
 {
-    size_t n = LINES_MAX;
-
-    for (size_t back = 0; back < 3 && ((unsigned char)held->p[n] & 0xc0) == 0x80; back++)
-        n--;
-    return n;
+    return LINES_MAX - utf8_torn_tail(slice_of(held->p, LINES_MAX));
 }
 
 static int put_long(struct lines *l)

@@ -52,8 +52,7 @@ int tail_clean(struct slice data, size_t max, struct buf *out)
     if (utf8_add_clean(out, data) < 0)
         return -1;
     if (out->n - start > max) {
-        out->n = start + max;
-        out->n -= utf8_torn_tail(slice_of(out->p + start, max));
+        out->n = start + utf8_cut(slice_of(out->p + start, out->n - start), max);
         out->p[out->n] = '\0';
     }
     return 0;

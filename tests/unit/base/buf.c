@@ -1,4 +1,4 @@
-/* Tests of base/buf.h, base/err.h, base/slice.h and base/utf8.h. */
+/* Tests of base/buf.h, base/err.h and base/slice.h. */
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "tests/unit/chaos.h"
@@ -41,8 +41,6 @@ static void a_failed_addition_changes_nothing(void)
     ok(buf_add(&b, long_text, sizeof long_text) < 0, "adding fails when memory is out");
     alloc_fail_at(0);
     ok(buf_addf(&b, "%.*s", (int)sizeof long_text, long_text) < 0, "formatting too");
-    alloc_fail_at(0);
-    ok(utf8_add_clean(&b, slice_of(long_text, sizeof long_text)) < 0, "and cleaning");
     alloc_fail_at(-1);
     is_text(b.p, "before", "the text is as it was");
     buf_release(&b);
@@ -85,56 +83,6 @@ static void the_first_error_is_kept(void)
     }
 }
 
-struct utf8_case {
-    const char *bytes;
-    bool valid;
-    const char *clean;
-};
-
-static const struct utf8_case utf8_cases[] = {
-    { "plain text, longer than eight", true, NULL },
-    { "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", true, NULL },
-    { "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf", true, NULL },
-    { "a\xff"
-      "b",
-      false,
-      "a\xef\xbf\xbd"
-      "b" },
-    { "\xc0\xaf", false, "\xef\xbf\xbd\xef\xbf\xbd" },
-    { "\xed\xa0\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
-    { "\xf4\x90\x80\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
-    { "\xe2\x82", false, "\xef\xbf\xbd" },
-    { "12345678\xf0\x9f\x98x", false, "12345678\xef\xbf\xbdx" },
-    { "\xe0\x80\x80", false, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
-};
-
-static void text_is_checked_and_cleaned(void)
-{
-    for (size_t i = 0; i < sizeof utf8_cases / sizeof utf8_cases[0]; i++) {
-        const struct utf8_case *c = &utf8_cases[i];
-        struct buf out = BUF_INIT;
-
-        is_int(utf8_is_valid(slice_text(c->bytes)), c->valid, "case %zu is UTF-8, or is not", i);
-        if (utf8_add_clean(&out, slice_text(c->bytes)) == 0)
-            is_text(out.p, c->valid ? c->bytes : c->clean, "and is cleaned as Unicode recommends");
-        buf_release(&out);
-    }
-}
-
-static void a_torn_character_is_found(void)
-{
-    is_int(utf8_torn_tail(slice_text("")), 0, "nothing is torn in nothing");
-    is_int(utf8_width(slice_text("a\xc3\xa9\xe2\x82\xac")), 3, "characters are counted, not bytes");
-    is_int(utf8_torn_tail(slice_text("ab\xe2\x82\xac")), 0, "a whole character is not torn");
-    is_int(utf8_torn_tail(slice_text("ab\xe2\x82")), 2, "two bytes of three are");
-    is_int(utf8_torn_tail(slice_text("ab\xf0\x9f\x98")), 3, "three of four are");
-    is_int(utf8_torn_tail(slice_text("\xc3")), 1, "one of two is");
-    is_int(utf8_torn_tail(slice_text("a\xff")), 0,
-           "what never becomes a character is not waited for");
-    is_int(utf8_torn_tail(slice_text("\x80\x80\x80")), 0, "nor what has no start");
-    is_int(utf8_torn_tail(slice_text("\xed\xa0")), 0, "nor half a surrogate");
-}
-
 static void lines_are_cut_off(void)
 {
     struct slice text = slice_text("one\n\nthree"), line = slice_line(&text);
@@ -155,7 +103,5 @@ int main(void)
     a_failed_addition_changes_nothing();
     growing_costs_few_allocations();
     the_first_error_is_kept();
-    text_is_checked_and_cleaned();
-    a_torn_character_is_found();
     return plan_done();
 }

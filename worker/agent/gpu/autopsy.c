@@ -22,8 +22,7 @@ struct autopsy {
 static void tell(const struct autopsy *a, struct buf *text)
 {
     if (text->n >= GPU_TEXT_MAX) {
-        text->n = GPU_TEXT_MAX - 1;
-        text->n -= utf8_torn_tail(buf_slice(text));
+        text->n = utf8_cut(buf_slice(text), GPU_TEXT_MAX - 1);
         text->p[text->n] = '\0';
     }
     a->to.f(a->to.arg, text->n ? text->p : "");
