@@ -6,6 +6,8 @@ base_libbase_a_SOURCES = \
 	base/buf.h base/buf.c \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
+	base/child_lines.h base/child_lines.c \
+	base/tail.h base/tail.c \
 	base/suggest.h base/suggest.c \
 	base/cmdline.h base/cmdline.c \
 	base/ranks.h base/ranks.c \

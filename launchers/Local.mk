@@ -8,7 +8,6 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/arguments.h launchers/arguments.c \
 	launchers/words.h launchers/words.c \
 	launchers/report.h launchers/report.c \
-	launchers/child_lines.h launchers/child_lines.c \
 	launchers/script.h launchers/script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/loop/loop.h"
-#include "launchers/child_lines.h"
+#include "base/child_lines.h"
 #include "launchers/slurm/slurm_command.h"
 #include "launchers/words.h"
 

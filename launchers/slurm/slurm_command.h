@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "base/loop/loop.h"
-#include "launchers/child_lines.h"
+#include "base/child_lines.h"
 
 /* "" when there was none; once for each question */
 typedef void (*slurm_command_f)(void *arg, const char *line);

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/loop/loop.h"
-#include "launchers/child_lines.h"
+#include "base/child_lines.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"

@@ -46,7 +46,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/spool.h worker/agent/spool.c \
 	worker/agent/stacks.h worker/agent/stacks.c \
 	worker/agent/start.h worker/agent/start.c \
-	worker/agent/tail.h worker/agent/tail.c \
 	worker/agent/warm.h worker/agent/warm.c \
 	worker/agent/worker.h worker/agent/worker.c \
 	worker/agent/zygote.h worker/agent/zygote.c

@@ -11,7 +11,7 @@
 #include "worker/agent/credit.h"
 #include "worker/agent/lines.h"
 #include "worker/agent/outbox.h"
-#include "worker/agent/tail.h"
+#include "base/tail.h"
 
 #define WORKER_STACK_MAX 262144u /* bytes of stacks that are kept: EXITED's and STACK's limit */
 

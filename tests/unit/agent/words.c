@@ -8,7 +8,7 @@
 #include "worker/agent/env.h"
 #include "worker/agent/oom.h"
 #include "worker/agent/sever.h"
-#include "worker/agent/tail.h"
+#include "base/tail.h"
 
 static void clean(const char *data, size_t n, const char *want, const char *name)
 {

@@ -1,5 +1,5 @@
 /* tail.c - see tail.h. */
-#include "worker/agent/tail.h"
+#include "base/tail.h"
 
 #include "base/utf8.h"
 

@@ -1,6 +1,6 @@
 /* tail.h - the last lines of a stream, for error texts. Pure. */
-#ifndef WORKER_AGENT_TAIL_H
-#define WORKER_AGENT_TAIL_H
+#ifndef BASE_TAIL_H
+#define BASE_TAIL_H
 
 #include "base/buf.h"
 

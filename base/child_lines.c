@@ -1,5 +1,5 @@
 /* child_lines.c - see child_lines.h. */
-#include "launchers/child_lines.h"
+#include "base/child_lines.h"
 
 #include <errno.h>
 #include <string.h>

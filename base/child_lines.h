@@ -1,6 +1,6 @@
 /* child_lines.h - what a child writes, as lines: complete ones, cut where one is too long. */
-#ifndef LAUNCHERS_CHILD_LINES_H
-#define LAUNCHERS_CHILD_LINES_H
+#ifndef BASE_CHILD_LINES_H
+#define BASE_CHILD_LINES_H
 
 #include <stdbool.h>
 
