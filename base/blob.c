@@ -1,5 +1,5 @@
-/* blob.c - see blob.h. Where there are no memfds, an unlinked file under $TMPDIR stands in: it has
- * no seals, but it can be written and read like one, which POSIX shared memory can't everywhere. */
+/* blob.c - see blob.h. Where there are no memfds, it uses an unlinked file under $TMPDIR. That has
+ * no seals, but it can be written and read like a memfd; POSIX shared memory can't everywhere. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -28,8 +28,8 @@
 #endif
 
 #ifdef HAVE_SEALS
-/* Linux 6.3 and later want to hear that nothing in it will be executed; earlier ones refuse the
- * word. */
+/* Linux 6.3 and later expect MFD_NOEXEC_SEAL: nothing in it will be executed. Earlier ones don't
+ * know that flag. */
 static int memory_file(const char *name)
 {
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -62,7 +62,7 @@ int blob_create(const char *name, struct err *err)
 {
     int fd = memory_file(name);
 
-    /* a memfd is made for all to open, who can reach it by /proc */
+    /* a new memfd has mode 0777: whoever can reach it through /proc could open it */
     if (fd >= 0 && fchmod(fd, 0600) == 0)
         return fd;
     (void)err_set(err, "can't make a memory file: %s", strerror(errno));
@@ -171,7 +171,7 @@ int blob_map(int fd, size_t n, struct slice *bytes, struct err *err)
         return err_set(err, "can't look at a memory file: %s", strerror(errno));
     if (st.st_size < 0 || n > (uint64_t)st.st_size)
         return too_short(err, n, 0);
-    /* MAP_SHARED of a sealed file is refused before Linux 6.7, though it be only to be read. */
+    /* Before Linux 6.7, MAP_SHARED of a sealed file is refused even for reading. */
     map = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return err_set(err, "a memory file can't be mapped: %s", strerror(errno));

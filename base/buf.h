@@ -1,4 +1,4 @@
-/* buf.h - bytes that grow. A failed call leaves the buffer as it was. */
+/* buf.h - a growing buffer of bytes. A failed call leaves it unchanged. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -9,7 +9,7 @@
 #include "base/slice.h"
 
 struct buf {
-    char *p; /* owned; one NUL stands after the n bytes (not counted) once anything was added */
+    char *p; /* owned; once anything was added, a NUL (not counted) follows the n bytes */
     size_t n;
     size_t cap;
 };
@@ -35,8 +35,8 @@ MUST_USE int buf_add_slice(struct buf *b, struct slice s);
 MUST_USE int buf_add_text(struct buf *b, const char *text);
 MUST_USE int buf_addf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
 void buf_drop(struct buf *b, size_t n); /* removes the first n bytes (at most all) */
-/* The bytes, NUL-terminated, now the caller's (free()); the buffer is empty after. NULL: memory is
- * out. */
+/* Hands the NUL-terminated bytes to the caller, who must free() them, and leaves the buffer empty.
+ * NULL: memory is out. */
 char *buf_take(struct buf *b);
 
 #endif

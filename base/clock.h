@@ -1,4 +1,4 @@
-/* clock.h - the one seam through which time is read, so that tests can set it. */
+/* clock.h - the only way in which the program reads time, so that tests can set it. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -8,7 +8,7 @@
 #define NS_PER_S  UINT64_C(1000000000)
 
 struct clock {
-    uint64_t (*now_ns)(void *arg); /* monotonic, never goes back */
+    uint64_t (*now_ns)(void *arg); /* monotonic */
     void *arg;
 };
 
@@ -19,7 +19,7 @@ static inline uint64_t clock_now(const struct clock *c)
     return c->now_ns(c->arg);
 }
 
-/* Of two moments. */
+/* The earlier of two times. */
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -27,7 +27,7 @@ static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
-/* Now on this machine, for readers: "2026-11-21 11:00:00", NUL-terminated; empty where that is not
+/* The local time for users to read: "2026-11-21 11:00:00", NUL-terminated; empty if it is not
  * known. */
 void clock_local(char out[static 32]);
 

@@ -5,7 +5,7 @@
 
 #include "base/suggest.h"
 
-/* The row whose name starts with the n bytes; a whole name wins. NULL: none, or *many of them. */
+/* The row whose name starts with the n bytes; a full match wins. NULL: no row, or *many rows. */
 static const struct cmdline_row *row_find(const struct cmdline_row *rows, const char *name,
                                           size_t n, unsigned *many)
 {
@@ -27,7 +27,7 @@ static const struct cmdline_row *row_find(const struct cmdline_row *rows, const 
 
 #define ROWS_MAX 16u
 
-/* name: n bytes of the token. */
+/* name: n bytes of the argument. */
 static int unknown(const struct cmdline_row *rows, const char *name, size_t n, unsigned many,
                    struct err *err)
 {
@@ -47,7 +47,7 @@ static int unknown(const struct cmdline_row *rows, const char *name, size_t n, u
     return err_set(err, "there is no option --%.*s; --help lists them", (int)n, name);
 }
 
-/* Takes argv[*at], and the argument after it where the option has a value of its own. */
+/* Reads argv[*at], and the next argument if it is the option's value. */
 static int take(const struct cmdline_row *rows, int argc, char **argv, int *at, void *into,
                 struct err *err)
 {

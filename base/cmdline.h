@@ -1,5 +1,5 @@
-/* cmdline.h - the options of a subcommand as rows of a table; parser and --help read the same
- * rows. */
+/* cmdline.h - parses the options of a command line by a table. --help is printed from the same
+ * table. */
 #ifndef BASE_CMDLINE_H
 #define BASE_CMDLINE_H
 
@@ -10,15 +10,14 @@
 
 struct cmdline_row {
     const char *name;  /* "prefix", without the dashes; NULL ends the table */
-    const char *value; /* what stands for the value in the help; NULL: a switch */
+    const char *value; /* the value's name in the help; NULL: a switch */
     const char *help;
     /* where in the struct: a const char * for a value (borrowed from argv), a bool for a switch */
     size_t at;
 };
 
-/* Fills *into from argv[1..]; "--name value", "--name=value" and unambiguous beginnings as
- * getopt_long takes them. -1: the err names the token and the nearest option. There are no
- * operands. */
+/* Fills *into from argv[1..]. Accepts "--name value", "--name=value" and unambiguous abbreviations,
+ * as getopt_long does, but no operands. -1: *err names the argument and the nearest option. */
 MUST_USE int cmdline_parse(const struct cmdline_row *rows, int argc, char **argv, void *into,
                            struct err *err);
 /* Prints the rows as --help shows them. */

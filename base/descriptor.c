@@ -67,8 +67,8 @@ int descriptor_send(int to, const void *p, size_t n, int fd)
     return sent < 0 ? -1 : 0;
 }
 
-/* The first of those that came; the control buffer has room for one more than is wanted, which is
- * closed. */
+/* The first descriptor that came. The control buffer may have room for another one, because of
+ * alignment; that one is closed. */
 static int first_of(struct msghdr *h)
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(h);

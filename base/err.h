@@ -1,4 +1,4 @@
-/* err.h - why a call failed, in words for the user: what was asked, what is there, what to do. */
+/* err.h - why a call failed, as a text for the user: what was asked, what is there, what to do. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
@@ -6,11 +6,11 @@
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
 struct err {
-    char text[1024]; /* "" while nothing failed; cut, never overrun, when the words are longer */
+    char text[1024]; /* "" if nothing failed; a longer text is cut off */
 };
 
-/* Keeps the first text that is set. Always returns -1, so that failing is one line. err may be
- * NULL. */
+/* Sets the text, unless one is set already: the first is kept. Always returns -1, so that a caller
+ * can fail in one line. err may be NULL. */
 int err_set(struct err *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The same, returning NULL for calls that give a pointer. */

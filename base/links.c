@@ -1,3 +1,4 @@
+/* links.c - see links.h. */
 #include "base/links.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@ unsigned links_rounds(unsigned n)
     return n < 2 ? 0 : n % 2 ? n : n - 1;
 }
 
-/* A round-robin tournament: the last seat stays, the others move on by one each round. With an odd
- * number of ranks the last seat is empty, and who sits opposite rests. */
+/* The circle method of a round-robin tournament: one seat stays, the others move on by one in each
+ * round. With an odd number of ranks one seat is empty, and the rank opposite it pauses. */
 size_t links_round(unsigned n, unsigned round, struct link_pair *out)
 {
     const unsigned seats = n + n % 2, moving = seats - 1;
@@ -81,7 +82,7 @@ static bool holds(const struct link_figure *f, long rank)
     return (long)f->pair.a == rank || (long)f->pair.b == rank;
 }
 
-/* Is the rank in all bad pairs? */
+/* Is the rank in all pairs that are not good? */
 static bool explains(const struct link_figure *figure, size_t n, long rank)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,5 @@
-/* links.h - pairs of ranks: in which order to measure them, and which of them is slow or dead. */
+/* links.h - measuring the network between pairs of ranks: the order of the pairs, and which of them
+ * are slow or dead. */
 #ifndef BASE_LINKS_H
 #define BASE_LINKS_H
 
@@ -9,10 +10,10 @@ struct link_pair {
     unsigned a, b; /* a < b */
 };
 
-/* Every pair of n ranks stands in one of links_rounds(n) rounds, no rank twice in a round: those of
- * a round can be measured at the same time. */
+/* All pairs of n ranks are divided into links_rounds(n) rounds. In a round no rank appears twice,
+ * so the pairs of a round can be measured at the same time. */
 unsigned links_rounds(unsigned n);
-/* Fills in the pairs of one round (0 …); `out` has room for n / 2. How many there are. */
+/* Writes the pairs of one round (0 …) to `out`, which has room for n / 2. Returns how many. */
 size_t links_round(unsigned n, unsigned round, struct link_pair *out);
 
 enum link_state {
@@ -20,7 +21,7 @@ enum link_state {
     /* less than half the median bandwidth, or a latency over three times the median and 0.2 ms
      * above it */
     LINK_SLOW,
-    LINK_DEAD, /* it failed, or what arrived was wrong */
+    LINK_DEAD, /* it failed, or wrong data arrived */
 };
 
 struct link_figure {
@@ -36,8 +37,8 @@ struct link_medians {
 
 /* 0, or -1 when memory is out. */
 int links_judge(struct link_figure *figure, size_t n, struct link_medians *medians);
-/* The rank that is in every pair that is not good, where there are at least two such pairs and good
- * ones as well; -1: no such rank. So one bad network card is named once. */
+/* The one rank that is in every bad pair, so that a bad network card is named once. -1: no such
+ * rank, fewer than two bad pairs, or no good pair. */
 long links_culprit(const struct link_figure *figure, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
-/* log.c - see log.h. A line is built whole and written by one write(2) to a descriptor opened
- * O_APPEND, so that lines of several processes in one file are not torn. The open log is the
- * process's, like its stderr: the only variables with the process's lifetime in here. */
+/* log.c - see log.h. A complete line is written by one write(2) to a descriptor opened with
+ * O_APPEND, so that several processes can write to one file without mixing their lines. The log is
+ * global to the process, like its stderr. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct {
 
 static const char *const level_name[] = { "error", "warn", "info", "debug" };
 
-/* n bytes of text name a level. */
+/* Reads the level that the first n bytes of text name. -1: none. */
 static int level_from(const char *text, size_t n, enum log_level *level)
 {
     for (unsigned i = 0; i < sizeof level_name / sizeof level_name[0]; i++)
@@ -88,7 +88,7 @@ static size_t escape(char *out, size_t room, const char *text)
     return n;
 }
 
-/* A log that blocks or is closed must not hurt the process: what can't be written is lost. */
+/* Ignores errors: a log that can't be written must not harm the process. */
 static void write_line(const char *p, size_t n)
 {
     ssize_t k;

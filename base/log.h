@@ -1,6 +1,6 @@
-/* log.h - quiet by default, one switch away: CELLSPAN_LOG=LEVEL[:FILE], LEVEL
- * error|warn|info|debug. Every line says room, subject and time; control characters in what is
- * logged are escaped. Secrets and the content of users' messages are never passed here. */
+/* log.h - the log. CELLSPAN_LOG=LEVEL[:FILE] turns it on; LEVEL is error, warn, info or debug. Each
+ * line has time, process, level and the part of the program (`room`). Control characters are
+ * escaped. Never log secrets or the content of users' messages. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -8,8 +8,8 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* `process` names the process in each line ("kernel", "agent"). Without CELLSPAN_LOG: LOG_ERROR to
- * stderr. */
+/* `process` ("kernel", "agent") appears in each line. Without CELLSPAN_LOG, only LOG_ERROR is
+ * logged, to stderr. */
 void log_open(const char *process);
 void log_at(enum log_level level, const char *room, const char *format, ...) PRINTF_LIKE(3, 4);
 

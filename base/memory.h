@@ -1,5 +1,5 @@
-/* memory.h - what a burst took goes back to the system: holes between what lives on, glibc keeps by
- * itself. And secrets that are overwritten before their memory is anybody's. */
+/* memory.h - giving freed memory back to the system, which glibc does not always do by itself, and
+ * wiping secrets before their memory is freed. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -10,7 +10,7 @@
 #include <malloc.h>
 #endif
 
-/* Also where a compiler sees that nobody reads it any more. */
+/* Overwrites with zeros. The compiler may not optimise this away, unlike memset(). */
 static inline void memory_wipe(void *p, size_t n)
 {
     volatile unsigned char *byte = p;
@@ -26,8 +26,8 @@ static inline void memory_return(void)
 #endif
 }
 
-/* From now on freed blocks of up to 8 MiB stay with malloc: while many large ones come and go,
- * giving their pages back and taking them anew costs more time than what is done with them. */
+/* From now on malloc keeps freed blocks of up to 8 MiB. While many large blocks are allocated and
+ * freed, returning their pages and getting new ones would take more time than the work itself. */
 static inline void memory_keep(void)
 {
 #ifdef __GLIBC__
@@ -37,8 +37,8 @@ static inline void memory_keep(void)
 #endif
 }
 
-/* Freed blocks of `large` bytes and more go back to the system at once again, and so does what was
- * kept. */
+/* Ends memory_keep(): returns what was kept, and from now on each freed block of `large` bytes or
+ * more goes back to the system at once. */
 static inline void memory_keep_no_more(int large)
 {
 #ifdef __GLIBC__

@@ -14,7 +14,7 @@
 #include <netinet/tcp.h>
 #endif
 
-/* 0: it is closed. */
+/* 0: fd is closed, or not a socket. */
 static uint64_t inode_of(int fd)
 {
     struct stat st;
@@ -41,16 +41,16 @@ static uint32_t segments_of(int fd)
 #define TCP_RTO_MAX_MS 44 /* since 6.15 */
 #endif
 #define PAUSE_MS   3000
-#define GIVE_UP_MS 924000 /* what it is without the limit; with it, that would be 39 s */
+#define GIVE_UP_MS 924000 /* the system's default; with PAUSE_MS it would be 39 s */
 
 static void set(int fd, int option, int value)
 {
     (void)setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value);
 }
 
-/* What is lost again and again is sent after 0.2 s, 0.4 s, 0.8 s and so on: with 30 % of packets
- * lost each way one exchange in 200 is silent for a minute, and a large message is hundreds of
- * them. With pauses of 3 s at most it is one in millions. */
+/* By default TCP retransmits a segment after 0.2 s, 0.4 s, 0.8 s and so on. If 30 % of packets are
+ * lost in each direction, one exchange in 200 is silent for a minute, and a large message needs
+ * hundreds of exchanges. With pauses of at most 3 s it is one in millions. */
 static void keep_pace(int fd)
 {
     int before;

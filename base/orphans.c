@@ -1,4 +1,4 @@
-/* orphans.c - see orphans.h. Linux's /proc; elsewhere there are no adopted orphans either. */
+/* orphans.c - see orphans.h. Reads Linux's /proc. Other systems don't let us adopt orphans. */
 #include "base/orphans.h"
 
 #include <dirent.h>

@@ -1,15 +1,15 @@
-/* orphans.h - our children, as the system lists them: also those that came to us when their parents
- * ended. */
+/* orphans.h - lists and kills our child processes, including orphans that we have adopted. */
 #ifndef BASE_ORPHANS_H
 #define BASE_ORPHANS_H
 
 #include <sys/types.h>
 
-/* The parent of a process; 0: there is no such process; -1: this system doesn't tell. */
+/* The parent of a process; 0: there is no such process; -1: this system does not tell. */
 pid_t orphans_parent(pid_t pid);
-/* SIGKILL to every child of ours but `spare` (0: none), with its process group if it leads one. */
+/* Sends SIGKILL to each of our children except `spare` (0: none), and to its process group if it
+ * leads one. */
 void orphans_kill(pid_t spare);
-/* The same, but for all of n. */
+/* The same, with n children to spare. */
 void orphans_kill_but(const pid_t *spare, size_t n);
 
 #endif

@@ -1,10 +1,10 @@
-/* path.h - names of files, as text. */
+/* path.h - file names as text. */
 #ifndef BASE_PATH_H
 #define BASE_PATH_H
 
 #include <string.h>
 
-/* What stands behind the last slash; all of it without one. Borrowed from path. */
+/* What follows the last slash; without a slash, the whole path. Borrowed from path. */
 static inline const char *path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

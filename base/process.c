@@ -1,6 +1,6 @@
-/* process.c - see process.h. The child between fork and exec calls async-signal-safe functions
- * only; what fails there comes back through a close-on-exec pipe whose silent end means that exec
- * has happened. */
+/* process.c - see process.h. Between fork and exec the child calls only async-signal-safe
+ * functions. It reports a failure through a close-on-exec pipe; if the pipe ends without a report,
+ * exec has succeeded. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -132,14 +132,13 @@ static int default_signals(void)
 
     for (int signo = 1; signo < NSIG; signo++)
         if (signo != SIGKILL && signo != SIGSTOP)
-            /* those that the C library keeps for itself refuse; right so */
+            /* fails for signals that the C library reserves, which is fine */
             (void)signal(signo, SIG_DFL);
     (void)sigemptyset(&none);
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* All sources are above 2 here (see raise_low), so that no dup2 overwrites one that is still to
- * come. */
+/* All sources are above 2 (see raise_low), so that no dup2 overwrites one that is still needed. */
 static int place_standard(const int from[3])
 {
     for (int to = 0; to < 3; to++)
@@ -161,7 +160,7 @@ static int keep_open(const int *fd, unsigned n)
 
 struct start {
     const struct process_spec *spec;
-    int from[3]; /* copies above 2; -1: leave as it is */
+    int from[3]; /* copies, numbered above 2, for 0, 1, 2; -1: leave that one unchanged */
     int report;  /* close-on-exec */
     pid_t parent;
 };
@@ -199,7 +198,7 @@ static void child_run(const struct start *s)
     child_fail(s, STEP_EXEC);
 }
 
-/* Copies above 2 of what becomes 0, 1, 2. */
+/* Duplicates what becomes 0, 1, 2 to numbers above 2. */
 static int raise_low(struct start *s, const struct process_spec *spec)
 {
     const int want[3] = { spec->in, spec->out, spec->errs };
@@ -240,7 +239,7 @@ static int await_exec(int report, pid_t pid, const struct process_spec *spec, st
                    strerror(f.error));
 }
 
-/* The mask is full over the fork, so that no handler of ours runs in the child. */
+/* Blocks all signals during the fork, so that none of our handlers runs in the child. */
 static pid_t fork_masked(const struct start *s, int report_read)
 {
     sigset_t all, old;

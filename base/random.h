@@ -1,5 +1,5 @@
-/* random.h - the one seam for randomness and unique names. libsodium and libuuid stand behind
- * it. */
+/* random.h - random numbers and unique names, by libsodium and libuuid. Nothing else in the program
+ * makes random numbers. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
@@ -10,7 +10,7 @@
 
 #define UUID_TEXT_SIZE 37 /* 36 characters and the NUL */
 
-/* To be called once in main, before anything else here. */
+/* Call it once in main, before the other functions here. */
 MUST_USE int random_open(struct err *err);
 void random_bytes(void *p, size_t n);
 uint64_t random_u64(void);

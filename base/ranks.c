@@ -1,4 +1,4 @@
-/* ranks.c - see ranks.h. One bit a rank; words that were never needed are not there. */
+/* ranks.c - see ranks.h. One bit for each rank; the array is as long as the highest one needs. */
 #include "base/ranks.h"
 
 #include <stdlib.h>
@@ -117,7 +117,7 @@ long ranks_next(const struct ranks *r, unsigned from)
     return -1;
 }
 
-/* Reads "3" or "-1" at *p and moves *p behind it; the number is checked against size. */
+/* Reads "3" or "-1" at *p and moves *p past it. 0; -1: not a number; 1: out of range. */
 static int parse_number(const char **p, const char *end, unsigned size, unsigned *rank)
 {
     const bool from_end = *p < end && **p == '-';
@@ -129,7 +129,7 @@ static int parse_number(const char **p, const char *end, unsigned size, unsigned
         return -1;
     for (; *p < end && **p >= '0' && **p <= '9'; (*p)++)
         if ((n = n * 10 + (unsigned)(**p - '0')) > RANKS_MAX)
-            n = RANKS_MAX; /* too large anyhow; keeps n from wrapping */
+            n = RANKS_MAX; /* too large in any case; n must not wrap */
     if (from_end) {
         if (n == 0 || n > size)
             return 1;
@@ -237,7 +237,7 @@ int ranks_format(const struct ranks *r, struct buf *out)
         while (ranks_has(r, (unsigned)last + 1))
             last++;
         if (format_run(out, out->n > start, first, last) < 0) {
-            out->n = start; /* a failed call leaves no trace */
+            out->n = start;
             if (out->p)
                 out->p[start] = '\0';
             return -1;

@@ -1,5 +1,5 @@
-/* rows.h - arrays of structs that grow, some of them sorted by a number in each: search, insert,
- * remove. */
+/* rows.h - growing arrays of structs: insert and remove rows, and search in arrays that are sorted
+ * by a number in each row. */
 #ifndef BASE_ROWS_H
 #define BASE_ROWS_H
 
@@ -9,7 +9,7 @@
 /* The number that row i of `rows` is sorted by. */
 typedef uint64_t (*rows_number_f)(const void *rows, size_t i);
 
-/* Where among n sorted rows the one with that number stands, or belongs; the first of several. */
+/* The index of the first row with that number among n sorted rows, or where it would belong. */
 static inline size_t rows_place(const void *rows, size_t n, rows_number_f number, uint64_t wanted)
 {
     size_t low = 0, high = n;
@@ -25,12 +25,11 @@ static inline size_t rows_place(const void *rows, size_t n, rows_number_f number
     return low;
 }
 
-/* Opens a gap of one row of `size` bytes at `at` (*n: behind all), whose bytes are the caller's to
- * set; *n is one more. *room is how many rows the allocation holds; when that is full it doubles,
- * from `first`. Returns the array, which may have moved, or NULL: memory is out and nothing has
- * changed. */
+/* Inserts one uninitialised row of `size` bytes at index `at` (*n appends) and increments *n. *room
+ * is how many rows are allocated; it starts with `first` and doubles when full. Returns the array,
+ * which may have moved. NULL: memory is out and nothing has changed. */
 void *rows_insert(void *rows, size_t *n, size_t *room, size_t size, size_t at, size_t first);
-/* Closes the gap that row `at` leaves. */
+/* Removes row `at`; later rows move up. */
 void rows_remove(void *rows, size_t *n, size_t size, size_t at);
 
 #endif

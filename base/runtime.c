@@ -22,7 +22,7 @@
 #include "base/random.h"
 
 #define SOCKET_PATH_MAX 103u /* sun_path holds 108 bytes on Linux, 104 on macOS; one is the NUL */
-#define SOCKET_NAME_MAX 24u  /* what is kept free for names in the directory */
+#define SOCKET_NAME_MAX 24u  /* bytes reserved for file names in the folder */
 #define DEPTH_MAX       64u
 #define PLACES          3u
 
@@ -38,7 +38,7 @@ static void close_lock(int *lock)
     *lock = -1;
 }
 
-/* false: it has been swept already, in the moment in which nobody held it. */
+/* Creates and locks the lock file. false: another process has swept the folder before that. */
 static bool lock_new(const char *dir, int *lock)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -139,7 +139,7 @@ static int remove_entry(int at, const char *name, unsigned depth)
     return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -1 : rc;
 }
 
-/* Takes `dir`. Goes on after a failure, so that as little as possible is left. */
+/* Closes `dir`. Continues after a failure, so that as little as possible is left. */
 static int remove_entries(int dir, unsigned depth)
 {
     const struct dirent *entry;
@@ -175,7 +175,7 @@ int runtime_dir_remove(const char *dir, struct err *err)
 
 /* ---- sweeping ---- */
 
-/* cellspan-PID-RANDOM: nothing else in such a place is ours to remove. */
+/* Is it cellspan-PID-RANDOM? We must not remove anything else there. */
 static bool is_runtime_dir(const char *name)
 {
     static const char start[] = "cellspan-";
@@ -196,8 +196,8 @@ static bool is_mine(int fd)
            (st.st_mode & 077) == 0;
 }
 
-/* One without a lock is empty, or just being made: then rmdir fails, or its maker takes another
- * name. */
+/* A folder without a lock is empty or just being made. If it is being made, either our rmdir fails
+ * or its maker tries another name. */
 static void sweep(int place, const char *name)
 {
     int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
@@ -256,7 +256,7 @@ char *runtime_path(const char *dir, const char *name, struct err *err)
 
 /* ---- our programs ---- */
 
-/* Appends the path of the running executable; nothing when that can't be told. */
+/* Appends the path of the running executable; nothing if it can't be found out. */
 static int add_self(struct buf *out)
 {
     char path[4096];
@@ -278,8 +278,8 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* 1: *found is the path, the caller's; 0: not there; -1: memory is out. `tried` collects where it
- * was looked for. */
+/* 1: *found is the path, owned by the caller; 0: not there; -1: memory is out. Appends the folder
+ * to `tried` if it is not there. */
 static int look_in(struct slice dir, const char *program, char **found, struct buf *tried)
 {
     struct buf path = BUF_INIT;
@@ -296,7 +296,7 @@ static int look_in(struct slice dir, const char *program, char **found, struct b
     return buf_addf(tried, "%s%.*s", tried->n ? ", " : "", SLICE_ARG(dir)) < 0 ? -1 : 0;
 }
 
-/* Leaves the folder of the running executable; nothing when that can't be told. */
+/* Sets *out to the folder of the running executable; empty if it can't be found out. */
 static int add_own_folder(struct buf *out)
 {
     const char *slash;

@@ -1,4 +1,4 @@
-/* slice.h - bytes that somebody else owns. A slice is never freed and need not end in a NUL. */
+/* slice.h - a pointer to borrowed bytes and their number. A slice need not end in a NUL. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
@@ -32,8 +32,8 @@ static inline bool slice_is(struct slice a, const char *text)
     return slice_equal(a, slice_text(text));
 }
 
-/* Cuts the first line off *text, which begins behind its newline then; the last line may have
- * none. */
+/* Removes the first line and its newline from *text, and returns it without the newline. The last
+ * line may have no newline. */
 static inline struct slice slice_line(struct slice *text)
 {
     const char *end = text->n ? (const char *)memchr(text->p, '\n', text->n) : NULL;

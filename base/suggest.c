@@ -18,7 +18,7 @@ static size_t length(const char *word)
     return strnlen(word, SUGGEST_MAX);
 }
 
-/* Three rows of the usual table: swaps look two rows back. */
+/* Keeps three rows of the Damerau-Levenshtein table: swaps look two rows back. */
 unsigned suggest_distance(const char *a, const char *b)
 {
     unsigned rows[3][SUGGEST_MAX + 1];
@@ -45,8 +45,7 @@ unsigned suggest_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
-/* Half of the letters may be wrong; what only was not typed to its end is nearer than anything
- * misspelt. */
+/* At most half of the letters may be wrong. An unfinished word is nearer than any misspelt one. */
 const char *suggest_nearest(const char *word, const char *const *valid, size_t n)
 {
     const char *nearest = NULL;

@@ -1,15 +1,15 @@
-/* suggest.h - the valid word that somebody probably meant. */
+/* suggest.h - finds the valid word that a user probably meant. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
 
 #include <stddef.h>
 
-/* How many letters must be inserted, dropped, changed or swapped with their neighbour; the case of
- * ASCII letters does not count. Only the first SUGGEST_MAX letters are looked at. */
+/* The edit distance: how many letters must be inserted, dropped, changed or swapped with their
+ * neighbour. Ignores the case of ASCII letters. Compares only the first SUGGEST_MAX letters. */
 #define SUGGEST_MAX 32u
 unsigned suggest_distance(const char *a, const char *b);
 
-/* The nearest of n valid words, borrowed, or NULL when none is near. */
+/* The nearest of n valid words, borrowed; NULL if none is near. */
 const char *suggest_nearest(const char *word, const char *const *valid, size_t n);
 
 #endif

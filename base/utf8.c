@@ -1,4 +1,4 @@
-/* utf8.c - see utf8.h. The table of well-formed sequences is Unicode's 3-7. */
+/* utf8.c - see utf8.h. Follows table 3-7 of the Unicode standard, well-formed sequences. */
 #include "base/utf8.h"
 
 #include <stdint.h>
@@ -11,8 +11,8 @@ static bool continues(char c)
     return ((uint8_t)c & 0xc0) == 0x80;
 }
 
-/* What the second byte may be after `lead`, and how long the sequence is; 0: no sequence starts
- * so. */
+/* The length of a sequence that starts with `lead` (0: none does), and the range of its second
+ * byte. */
 static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
 {
     *low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
@@ -24,8 +24,8 @@ static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
     return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-/* How many of the n > 0 bytes at p are as they must be; *whole says whether they make a character.
- * At least 1 when not whole: the part that one U+FFFD stands for. */
+/* How many of the n > 0 bytes at p belong to the first character; *whole: is it complete and valid?
+ * If not, one U+FFFD replaces these bytes, at least 1. */
 static size_t character(const uint8_t *p, size_t n, bool *whole)
 {
     uint8_t low, high;
@@ -42,8 +42,8 @@ static size_t character(const uint8_t *p, size_t n, bool *whole)
     return got;
 }
 
-/* The length of the valid text at the start. Runs of ASCII, the most of what there is, go eight
- * bytes at a time. */
+/* The length of the valid text at the start. Checks eight bytes at a time while they are ASCII, as
+ * most text is. */
 static size_t valid_prefix(const uint8_t *p, size_t n)
 {
     size_t at = 0;
@@ -147,8 +147,8 @@ size_t utf8_offset(struct slice s, size_t characters)
 
 /* ---- a stream ---- */
 
-/* Completes the character that was cut, or replaces it when another byte follows than it needs.
- * What was taken leaves *bytes. The caller has reserved the room, so that adding can't fail. */
+/* Completes the incomplete character from the start of *bytes, or replaces it if the next byte does
+ * not belong to it. Removes what it used from *bytes. The caller has reserved the room in *out. */
 static int finish_cut(struct utf8_stream *u, struct slice *bytes, struct buf *out)
 {
     bool whole = false;

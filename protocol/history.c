@@ -1,5 +1,5 @@
-/* history.c - sets of signatures. They are an HMAC's output, hence uniform: their own bytes are the
- * hash. Only verified signatures get here, so nobody without the key can choose them to collide. */
+/* history.c - hash sets of signatures. A signature is the output of an HMAC, so its own bytes serve
+ * as the hash. Only verified signatures get here: nobody without the key can cause collisions. */
 #include "protocol/history.h"
 
 #include <sodium.h>
@@ -21,8 +21,7 @@ void history_release(struct history *h)
     memset(h, 0, sizeof *h);
 }
 
-/* The slot that holds the key or, where it is not there, the free one for it. There is always a
- * free one. */
+/* The slot that holds the key, or else the free slot where it belongs. A set is never full. */
 static unsigned char *set_find(const struct history_set *s, const unsigned char *key)
 {
     static const unsigned char nothing[HISTORY_KEY];
@@ -74,7 +73,7 @@ int history_seen(struct history *h, struct slice signature)
     if (signature.n < sizeof key * 2 ||
         sodium_hex2bin(key, sizeof key, signature.p, sizeof key * 2, NULL, &n, NULL) < 0 ||
         n != sizeof key)
-        return 1; /* nothing that was ever signed looks so */
+        return 1; /* not a signature at all: refuse it as well */
     if (set_has(&h->young, key) || set_has(&h->old, key))
         return 1;
     if (h->young.used >= h->limit / 2) {

@@ -1,7 +1,6 @@
-/* history.h - which signatures were seen, so that a message that is sent a second time is refused.
- * Pure. Two generations: when the young one is full the old one is forgotten, so that between
- * `limit / 2` and `limit` of the latest signatures are known and memory stays bounded (and small
- * while few messages came). */
+/* history.h - remembers the signatures of messages, so that a replayed message can be refused.
+ * Pure. There are two sets: when the young one is full it replaces the old one, which is freed. So
+ * between `limit / 2` and `limit` of the latest signatures are known, and memory is bounded. */
 #ifndef PROTOCOL_HISTORY_H
 #define PROTOCOL_HISTORY_H
 
@@ -13,7 +12,7 @@
 #define HISTORY_KEY 16u /* bytes of a signature that are kept: 128 bits of an HMAC */
 
 struct history_set {
-    /* owned; all zero: free. Open addressing, at most half full */
+    /* owned; an all-zero slot is free. Open addressing, at most half full */
     unsigned char (*slot)[HISTORY_KEY];
     size_t slots; /* a power of two, or 0 */
     size_t used;

@@ -1,5 +1,5 @@
-/* hmac.c - HMAC-SHA256 by libsodium, which takes keys of any length through init, update and final
- * only. */
+/* hmac.c - HMAC-SHA256 by libsodium. Its one-call function takes only keys of 32 bytes; init,
+ * update and final take any length. */
 #include "protocol/hmac.h"
 
 int hmac_init(struct hmac *h, struct slice key, struct err *err)

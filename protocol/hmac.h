@@ -13,17 +13,17 @@
 #define HMAC_TEXT_SIZE 65u /* 64 lower-case digits and a NUL */
 
 struct hmac {
-    crypto_auth_hmacsha256_state keyed; /* has taken in the key: copied for each message */
+    crypto_auth_hmacsha256_state keyed; /* the state after the key; copied for each message */
     bool signs;                         /* false: the key is empty, nothing is signed or checked */
 };
 
-/* A key of any length, copied (hashed). -1: libsodium does not start. */
+/* The key may have any length and need not outlive the call. -1: libsodium does not start. */
 MUST_USE int hmac_init(struct hmac *h, struct slice key, struct err *err);
 void hmac_release(struct hmac *h); /* wipes the key */
 
-/* The signature of the n parts one after the other; "" when the key is empty. */
+/* Writes the signature of the n concatenated parts; "" when the key is empty. */
 void hmac_sign(const struct hmac *h, const struct slice *part, size_t n, char text[HMAC_TEXT_SIZE]);
-/* In constant time. Always true when the key is empty. */
+/* Is the signature right? Compares in constant time. Always true when the key is empty. */
 bool hmac_check(const struct hmac *h, const struct slice *part, size_t n, struct slice signature);
 
 #endif

@@ -1,5 +1,5 @@
-/* jupyter.c - the codec. Order matters in jupyter_decode: counts, sizes, signature, history, and
- * only then JSON, so that nobody without the key reaches a parser. */
+/* jupyter.c - see jupyter.h. The order of checks in jupyter_decode matters: counts, sizes,
+ * signature, history, and only then JSON. So nobody without the key reaches the parser. */
 #include "protocol/jupyter.h"
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ void jupyter_session_release(struct jupyter_session *s)
     memset(s, 0, sizeof *s);
 }
 
-/* Jansson recurses once for each bracket: the depth is bounded before it is asked. */
+/* Jansson recurses once for each bracket, so the depth is checked before Jansson parses. */
 static bool depth_fits(struct slice text)
 {
     bool quoted = false;
@@ -85,8 +85,8 @@ json_t *jupyter_object(struct slice text)
     if (!depth_fits(text))
         return NULL;
     value = json_loadb(text.p, text.n, JSON_ALLOW_NUL, &error);
-    /* JavaScript writes 1e20 as an integer, which no 64 bits hold; such a message is rare, and then
-     * all are reals. */
+    /* JavaScript writes 1e20 as an integer, too large for 64 bits. Then read all numbers as reals;
+     * such a message is rare. */
     if (!value && json_error_code(&error) == json_error_numeric_overflow)
         value = json_loadb(text.p, text.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (json_is_object(value))
@@ -195,8 +195,7 @@ void jupyter_message_release(struct jupyter_message *m)
     memset(m, 0, sizeof *m);
 }
 
-/* What stands for a byte that JSON does not take as it is. Returns its length; 0: the byte stands
- * for itself. */
+/* Writes the escape sequence of a byte and returns its length; 0: the byte needs no escape. */
 static size_t escape(unsigned char c, char out[6])
 {
     static const char hex[] = "0123456789abcdef";
@@ -225,12 +224,12 @@ int jupyter_quote(struct buf *out, struct slice text)
         return -1;
     for (size_t i = 0; i < text.n; i++) {
         const unsigned char c = (unsigned char)text.p[i];
-        char instead[6];
+        char escaped[6];
         size_t n;
 
-        if ((c >= 0x20 && c != '"' && c != '\\') || (n = escape(c, instead)) == 0)
+        if ((c >= 0x20 && c != '"' && c != '\\') || (n = escape(c, escaped)) == 0)
             continue;
-        if (buf_add(out, text.p + from, i - from) < 0 || buf_add(out, instead, n) < 0)
+        if (buf_add(out, text.p + from, i - from) < 0 || buf_add(out, escaped, n) < 0)
             goto undo;
         from = i + 1;
     }

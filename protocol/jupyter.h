@@ -1,10 +1,10 @@
-/* jupyter.h - Jupyter's messages (messaging protocol 5.4): frames <-> structs. Pure: touches only
+/* jupyter.h - encodes and decodes Jupyter's messages (messaging protocol 5.4). Pure: touches only
  * the bytes it is given.
  *
  *   frames = *identity "<IDS|MSG>" signature header parent_header metadata content *buffer
  *
- * The signature is checked over the raw bytes before any JSON is read. Both ends are here: a kernel
- * and a client differ in nothing but the types of their messages. */
+ * The signature is checked over the raw bytes before any JSON is parsed. The same functions serve a
+ * kernel and a client, which differ only in the types of their messages. */
 #ifndef PROTOCOL_JUPYTER_H
 #define PROTOCOL_JUPYTER_H
 
@@ -19,14 +19,14 @@
 
 #define JUPYTER_VERSION   "5.4"
 #define JUPYTER_DELIMITER "<IDS|MSG>"
-#define JUPYTER_SCHEME    "hmac-sha256" /* the only signature_scheme that is known */
+#define JUPYTER_SCHEME    "hmac-sha256" /* the only signature_scheme that we support */
 
 #define JUPYTER_FRAMES_MAX   4096u       /* frames of one message */
 #define JUPYTER_HEADER_MAX   (64u << 10) /* bytes; header and parent_header each */
 #define JUPYTER_METADATA_MAX (16u << 20)
 #define JUPYTER_CONTENT_MAX  (64u << 20)
 #define JUPYTER_BUFFERS_MAX  (256u << 20) /* all buffers together */
-#define JUPYTER_DEPTH_MAX    512u         /* brackets within brackets */
+#define JUPYTER_DEPTH_MAX    512u         /* nesting of arrays and objects */
 #define JUPYTER_SEEN_MAX     65536u       /* signatures remembered */
 
 enum jupyter_part {
@@ -52,30 +52,30 @@ enum jupyter_fault {
     JUPYTER_FAULTS /* how many there are */
 };
 
-/* "has a wrong signature", to follow "a message "; also for JUPYTER_FINE. */
+/* A text that completes "a message …", such as "has a wrong signature"; also for JUPYTER_FINE. */
 const char *jupyter_fault_text(enum jupyter_fault fault);
 
-/* Who signs, and what was seen: one for each process that speaks. */
+/* State of one end of a connection: the key, the signatures seen, the headers' fixed parts. */
 struct jupyter_session {
     struct hmac key;
     struct history seen;
-    char *id;          /* owned; as it stands in the headers */
+    char *id;          /* owned; the session id in the headers */
     struct buf who;    /* `,"session":"…","username":"…"` */
     struct buf header; /* of the message that was encoded last */
     char signature[HMAC_TEXT_SIZE];
     uint64_t count; /* messages encoded: makes msg_id unique, together with the id */
 };
 
-/* id: a fresh UUID. On failure nothing is to be released. */
+/* id: a new UUID. On failure nothing needs to be released. */
 MUST_USE int jupyter_session_init(struct jupyter_session *s, const char *id, const char *username,
                                   struct slice key, struct err *err);
 void jupyter_session_release(struct jupyter_session *s);
 
-/* Everything borrows from the frames but the two JSON objects. */
+/* A decoded message. All pointers borrow from the frames, except the two JSON objects. */
 struct jupyter_message {
     const struct slice *identity;
     size_t identities;
-    /* as they came; parent_header and metadata may be any bytes */
+    /* the raw bytes; parent_header and metadata are not parsed and may be any bytes */
     struct slice part[JUPYTER_PARTS];
     const struct slice *buffer;
     size_t buffers;
@@ -85,7 +85,7 @@ struct jupyter_message {
     const char *id;
 };
 
-/* On any other answer than JUPYTER_FINE nothing is to be released, and *m must not be read. */
+/* If the result is not JUPYTER_FINE, release nothing and don't read *m. */
 MUST_USE enum jupyter_fault jupyter_decode(struct jupyter_session *s, const struct slice *frame,
                                            size_t n, struct jupyter_message *m);
 void jupyter_message_release(struct jupyter_message *m);
@@ -100,10 +100,10 @@ enum {
     JUPYTER_OUT_FRAMES
 };
 
-/* The frames from the delimiter to the content, in order; identities go before, buffers behind.
- * They borrow from the arguments and, until the next call, from s. parent: the parent's header as
- * it came; empty: "{}" (never null). metadata: a JSON object as text; empty: "{}". date: ISO 8601.
- * type may hold any UTF-8. */
+/* Makes the frames from the delimiter to the content, in order. The caller sends identities before
+ * them and buffers after them. They borrow from the arguments, and from s until the next call.
+ * parent: the raw header of the parent; empty stands for "{}". metadata: a JSON object as text;
+ * empty stands for "{}". date: ISO 8601. type may hold any UTF-8. */
 MUST_USE int jupyter_encode(struct jupyter_session *s, const char *type, const char *date,
                             struct slice parent, struct slice metadata, struct slice content,
                             struct slice out[JUPYTER_OUT_FRAMES], struct err *err);
@@ -111,7 +111,7 @@ MUST_USE int jupyter_encode(struct jupyter_session *s, const char *type, const c
 /* Appends text as a JSON string, quotes included. text is UTF-8. -1: memory is out. */
 MUST_USE int jupyter_quote(struct buf *out, struct slice text);
 
-/* JSON text within the limits of depth -> an object, owned by the caller. NULL: it is not. */
+/* Parses a JSON object, which the caller owns. NULL: not an object, or nested too deeply. */
 json_t *jupyter_object(struct slice text);
 
 #endif

@@ -1,6 +1,6 @@
 /* keys.h - the CURVE keys (ZeroMQ RFC 26) of the kernel and of its agents, and the secret that an
- * engine hands to the agents of one run. libsodium makes them. Every struct here holds secrets:
- * keys_wipe() and secret_wipe() when done. */
+ * engine passes to the agents of one run. libsodium makes them. Every struct here holds secrets:
+ * call keys_wipe() or secret_wipe() when done. */
 #ifndef PROTOCOL_KEYS_H
 #define PROTOCOL_KEYS_H
 
@@ -17,23 +17,23 @@ struct keys {
     unsigned char public[KEY_SIZE], secret[KEY_SIZE];
 };
 
-/* What the agents of one run share: from it agent i makes its own keys, and the kernel knows the
- * public half of each. */
+/* What the agents of one run share. Agent i derives its own key pair from it. The kernel does the
+ * same, so it knows each agent's public key. */
 struct secret {
     unsigned char kernel[KEY_SIZE]; /* the kernel's public key */
     unsigned char seed[KEY_SIZE];
 };
 
-void keys_create(struct keys *k); /* anew, at random */
+void keys_create(struct keys *k); /* a new random pair */
 void keys_wipe(struct keys *k);
-/* Agent `index` of the run that has this seed. */
+/* The key pair of agent `index` of the run that has this seed. */
 void keys_derive(struct keys *k, const struct secret *s, uint32_t index);
 
 void secret_create(struct secret *s, const struct keys *kernel);
 void secret_wipe(struct secret *s);
-/* "2:" and both in hexadecimal. */
+/* "2:KERNEL:SEED", both in hexadecimal. */
 void secret_format(const struct secret *s, char out[static SECRET_TEXT_SIZE]);
-/* -1: it is none. The err never shows it. */
+/* -1: the text is not a secret. The text of *err never contains it. */
 MUST_USE int secret_parse(struct secret *s, struct slice text, struct err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include "protocol/span.h"
 
 #define LEAST ((uint64_t)SPAN_CHUNK_MAX)
-#define FIRST (2 * LEAST) /* one is written while the other travels */
+#define FIRST (2 * LEAST) /* one chunk is written while the other is on the network */
 
 void pace_begin(struct pace *p, uint64_t from)
 {

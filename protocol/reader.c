@@ -1,4 +1,4 @@
-/* reader.c - see reader.h. Bytes, not casts: nothing in a message is aligned. */
+/* reader.c - see reader.h. Reads byte by byte, because numbers in a message are not aligned. */
 #include "protocol/reader.h"
 
 struct reader reader_of(const void *p, size_t n)

@@ -1,6 +1,6 @@
-/* reader.h - takes little-endian numbers and bytes off a message, and can't overrun: once something
- * is missing the reader is bad, and every later read gives zero. One look at `bad`, at the end, is
- * enough. */
+/* reader.h - reads little-endian numbers and bytes from a message and can't overrun. If bytes are
+ * missing, the reader becomes bad and every later read gives zero. So it is enough to check `bad`
+ * once, at the end. */
 #ifndef PROTOCOL_READER_H
 #define PROTOCOL_READER_H
 

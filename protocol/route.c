@@ -16,7 +16,7 @@ int route_add(struct buf *out, uint32_t node, const uint32_t *workers, size_t n)
     return writer_end(&w);
 }
 
-/* What reader r has taken off from the start of *s. */
+/* Cuts from the start of *s what reader r has read of it, and returns that. */
 static struct slice cut(struct slice *s, const struct reader *r)
 {
     const struct slice taken = slice_of(s->p, s->n - reader_left(r));

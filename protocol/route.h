@@ -1,6 +1,6 @@
-/* route.h - the frames around messages between kernel and agents: whom a message is for on its way
- * down, and many messages in one on their way up. README.md, "Envelopes", is the specification.
- * Pure. */
+/* route.h - the envelopes of messages between kernel and agents. Down: a route lists the workers
+ * that a message is for. Up: a bundle holds many messages. README.md, "Envelopes", is the
+ * specification. Pure. */
 #ifndef PROTOCOL_ROUTE_H
 #define PROTOCOL_ROUTE_H
 
@@ -12,7 +12,7 @@
 #include "base/slice.h"
 
 #define ROUTE_NODES_MAX 65535u /* a node's number is at most this */
-/* where a node's number may stand: the kernel, or a node that has none yet */
+/* in place of a node's number: the kernel, or a node that has no number yet */
 #define ROUTE_KERNEL 0xffffffffu
 
 /* ---- down: route = *section; section = node:u32 n:u32 n*worker:u32 ---- */
@@ -20,13 +20,13 @@
 struct route_section {
     uint32_t node;
     struct slice workers; /* *u32, borrowed; empty: for the node's agent itself */
-    struct slice whole;   /* the section's own bytes, to be copied into another route */
+    struct slice whole;   /* the section as bytes, for copying into another route */
 };
 
 /* workers: *u32 as in a section. -1: memory is out, and *out is as it was. */
 MUST_USE int route_add(struct buf *out, uint32_t node, const uint32_t *workers, size_t n);
-/* Takes the first section off *route. false: there is none left, or what is left is torn (*route is
- * then not empty). */
+/* Removes the first section from *route. false: none is left, or the rest is incomplete (then
+ * *route is not empty). */
 bool route_next(struct slice *route, struct route_section *section);
 uint32_t route_worker(struct slice workers, size_t i); /* the i-th u32; 0 beyond the end */
 
@@ -35,7 +35,7 @@ uint32_t route_worker(struct slice workers, size_t i); /* the i-th u32; 0 beyond
 struct bundle_entry {
     uint32_t node, worker;
     struct slice message; /* borrowed */
-    struct slice whole;   /* the entry's own bytes, to be passed on */
+    struct slice whole;   /* the entry as bytes, for passing on */
 };
 
 MUST_USE int bundle_add(struct buf *out, uint32_t node, uint32_t worker, struct slice message);

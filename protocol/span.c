@@ -50,7 +50,7 @@ static int check_field(const struct span_info *info, unsigned i, const union spa
                                 : check_text(info, f, v->s, err);
 }
 
-/* Bytes that the first of the fields take; they are within their limits, so that nothing wraps. */
+/* Bytes that the first `count` fields take. The sum can't wrap: each is within its limit. */
 static size_t fields_size(const struct span_info *info, const struct span *m, unsigned count)
 {
     size_t n = 0;
@@ -104,8 +104,8 @@ static void put_header(struct writer *w, unsigned version, const struct span *m)
     writer_u64(w, m->blob_size);
 }
 
-/* The header and the first n fields, with room for `more` bytes behind them. -1: one is not as it
- * should be. */
+/* Writes the header and the first n fields, and reserves `more` bytes after them. -1: a field is
+ * not valid. */
 static int put(struct writer *w, unsigned version, const struct span *m, unsigned n, size_t more,
                struct err *err)
 {
@@ -213,7 +213,7 @@ static int get_text(struct slice *s, const struct span_info *info, const struct 
     return 0;
 }
 
-/* Each item takes four bytes at least, which bounds what a lying count can make us allocate. */
+/* Each item takes at least four bytes, so a false count can't make us allocate much. */
 static int get_list(struct span_list *list, const struct span_info *info,
                     const struct span_field *f, struct reader *r, struct err *err)
 {

@@ -1,7 +1,7 @@
-/* span.h - cellspan's own messages, between kernel, agents and workers: structs <-> bytes.
- * README.md is the specification. Pure: touches only the bytes it is given. One table of kinds and
- * fields (span_table.c) drives encode, decode, the names that Python sees, the log's dump, the
- * fuzzer's dictionary and the test against README.md. */
+/* span.h - encodes and decodes cellspan's own messages, between kernel, agents and workers.
+ * README.md is the specification. Pure: touches only the bytes it is given. Encoding, decoding, the
+ * names in Python, the log, the fuzzer's dictionary and the test against README.md all use one
+ * table of kinds and fields (span_table.c). */
 #ifndef PROTOCOL_SPAN_H
 #define PROTOCOL_SPAN_H
 
@@ -15,9 +15,9 @@
 #define SPAN_FIELDS_MAX  10u
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX   65536u /* of a list */
-/* bytes of a blob in one CHUNK; smaller ones wake more threads for as many bytes */
+/* bytes of a blob in one CHUNK; smaller chunks would wake threads more often */
 #define SPAN_CHUNK_MAX (1u << 20)
-/* bytes of a blob that may be on the way to one taker unanswered */
+/* bytes of a blob that may be unacknowledged by one receiver */
 #define SPAN_CHUNK_WINDOW (UINT64_C(8) << 20)
 #define SPAN_WORKER_NONE  0u /* the agent itself */
 /* the notebook's own interpreter; ranks are numbered from 2 by the kernel */
@@ -92,7 +92,7 @@ enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };
 struct span_field {
     const char *name;
     enum span_type type;
-    size_t max; /* the most bytes it may hold; of a list: of all its items together */
+    size_t max; /* bytes; for a list: of all its items together */
 };
 
 struct span_info {
@@ -116,9 +116,9 @@ union span_value {
 
 struct span {
     enum span_kind kind;
-    uint32_t worker;    /* who sent it, or the only one it is for */
+    uint32_t worker;    /* the sender, or the only receiver */
     uint64_t cell;      /* the request that it belongs to; 0: none */
-    uint64_t blob;      /* the large bytes that travel beside it; 0: none */
+    uint64_t blob;      /* number of the blob that goes with it; 0: none */
     uint64_t blob_size; /* bytes */
     /* in the table's order; see the F_ enumerators in span_fields.h */
     union span_value v[SPAN_FIELDS_MAX];
@@ -129,33 +129,33 @@ const struct span_info *span_info_at(unsigned index);      /* every row in turn;
 const struct span_info *span_info_named(const char *name); /* NULL: no such name */
 
 /* Appends the message. -1: a field is longer than its max, a string is not UTF-8 (see
- * utf8_add_clean), or memory is out; *out is then as it was. */
+ * utf8_add_clean), or memory is out; then *out is unchanged. */
 MUST_USE int span_encode(const struct span *m, struct buf *out, struct err *err);
-/* As if the last field had n bytes, which the caller writes to where it returns, at the end of
- * *out: so they need not be anywhere else before. For kinds whose last field is bytes; what m has
- * there is not looked at. NULL: as -1 above. */
+/* Encodes m with a last field of n uninitialised bytes, at the end of *out, and returns where they
+ * are. The caller fills them in: this saves a copy. Only for kinds whose last field is bytes; m's
+ * own last field is ignored. NULL: as -1 above. */
 char *span_encode_room(const struct span *m, size_t n, struct buf *out, struct err *err);
 
 /* Strings, bytes and list items borrow from p. span_release frees the lists' arrays. On failure
- * nothing is to be released. Refuses another version (in words that say which side is older),
+ * nothing needs to be released. Refuses another version (the error says which side is older),
  * unknown kinds, lengths over max, trailing bytes, and strings that are not UTF-8. */
 MUST_USE int span_decode(struct span *m, const void *p, size_t n, struct err *err);
 void span_release(struct span *m);
 
-/* The version that the bytes claim to have, whatever follows; 0: there are none. HELLO and REFUSE
- * have the same form in every version, so that two sides that differ can say so to one another:
- * span_encode_as writes them as that version's. */
+/* The version that the message states, without checking the rest; 0: it is empty. HELLO and REFUSE
+ * have the same form in every version, so that two sides of different versions can refuse each
+ * other: span_encode_as writes them with that version's number. */
 unsigned span_version(const void *p, size_t n);
 MUST_USE int span_encode_as(unsigned version, const struct span *m, struct buf *out,
                             struct err *err);
 
-/* Only the header, for routers: kind, worker, cell, blob. */
+/* Decodes only the header: kind, worker, cell, blob. For those that only pass messages on. */
 MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err);
-/* One line for the log: kind, numbers, and the sizes of the rest; never what users wrote. */
+/* Appends one line for the log: kind, numbers, sizes of the other fields; never users' content. */
 MUST_USE int span_describe(const struct span *m, struct buf *out);
 
-/* Overwrites the sender in encoded bytes (n >= SPAN_HEADER_SIZE), so that a worker can't speak for
- * another. */
+/* Overwrites the sender in an encoded message (at least SPAN_HEADER_SIZE bytes), so that a worker
+ * can't pose as another. */
 void span_stamp(void *p, uint32_t worker);
 
 #endif

@@ -1,5 +1,5 @@
-/* span_fields.h - which element of span.v is which field: F_<KIND>_<FIELD>, in the order of
- * README.md's table. A unit test compares them with span_table.c by name. */
+/* span_fields.h - the index of each field in span.v: F_<KIND>_<FIELD>, in the order of README.md's
+ * table. A unit test compares the names with span_table.c. */
 #ifndef PROTOCOL_SPAN_FIELDS_H
 #define PROTOCOL_SPAN_FIELDS_H
 

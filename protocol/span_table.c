@@ -1,5 +1,5 @@
-/* span_table.c - the kinds, their fields, and the most that each may hold: README.md's table, row
- * for row. */
+/* span_table.c - README.md's table of kinds, row for row: the fields of each kind and the most
+ * bytes that each may hold. */
 #include "protocol/span.h"
 
 #define KIB 1024u

@@ -1,6 +1,6 @@
-/* writer.h - adds little-endian numbers and bytes to a message; the reader's counterpart. Once
- * memory is out the writer is bad and adds nothing more; writer_end says so, and leaves the buffer
- * as it was at the start. */
+/* writer.h - appends little-endian numbers and bytes to a message; the reader's counterpart. When
+ * memory is out, the writer becomes bad and appends nothing more. Then writer_end returns -1 and
+ * restores the buffer to what it was at the start. */
 #ifndef PROTOCOL_WRITER_H
 #define PROTOCOL_WRITER_H
 
@@ -16,9 +16,9 @@ struct writer {
 };
 
 struct writer writer_of(struct buf *out);
-void writer_reserve(struct writer *w, size_t n); /* for n more bytes; only saves time */
+void writer_reserve(struct writer *w, size_t n); /* optional: allocates for n more bytes at once */
 void writer_bytes(struct writer *w, struct slice s);
-/* n bytes that the caller writes later, to where the buffer then has them; they are not set. */
+/* Appends n uninitialised bytes, which the caller fills in later at their place in the buffer. */
 void writer_room(struct writer *w, size_t n);
 void writer_u8(struct writer *w, uint8_t v);
 void writer_u16(struct writer *w, uint16_t v);

@@ -1,12 +1,12 @@
 /* loop.c - see loop.h.
  *
- * A turn: sleep in poll(2) until something is there or a timer is due; then signals, then
- * descriptors and ZeroMQ sockets in the order in which their watches were made, then the timers
- * that are due, earliest first; then what loop_later put off; then the watches that were stopped
- * are freed. Whatever a callback adds is seen in the next turn.
+ * A turn sleeps in poll(2) until something happens or a timer is due. Then it serves signals, then
+ * descriptors and ZeroMQ sockets in the order in which their watches were made, then the due
+ * timers, earliest first, then the functions of loop_later. Finally it frees stopped watches. A
+ * watch that a callback adds is served from the next turn on.
  *
- * All watches stand in one array. It is gone through a few times a turn, as poll(2) itself does
- * with its own. */
+ * All watches are in one array, which each turn scans a few times. poll(2) scans its own array,
+ * too. */
 #include "base/loop/loop.h"
 
 #include <errno.h>
@@ -26,10 +26,10 @@ struct watch {
     struct loop *loop;
     enum kind kind;
     bool stopped; /* to be freed when the turn is over */
-    int fd;       /* of KIND_SIGNAL: the one that wakes; of KIND_ZMQ: ZeroMQ's own */
+    int fd;       /* KIND_SIGNAL: the pipe of wake.c; KIND_ZMQ: from ZMQ_FD */
     unsigned events;
-    bool told;  /* KIND_FD: the hang-up was reported while paused; once is enough */
-    bool ready; /* KIND_ZMQ: there are messages, as far as we know */
+    bool told;  /* KIND_FD: the hang-up was reported while events was 0; don't report it again */
+    bool ready; /* KIND_ZMQ: there were messages before poll(2) */
     void *socket;
     int signo;
     bool armed;
@@ -94,7 +94,7 @@ static void sweep(struct loop *loop)
     loop->any_stopped = false;
 }
 
-/* Calls what was put off until now; what those put off waits for the next turn. */
+/* Calls the functions of loop_later. What they add themselves waits for the next turn. */
 static void run_later(struct loop *loop)
 {
     struct later *later = loop->later;
@@ -150,7 +150,7 @@ void loop_free(struct loop *loop, void *p)
 
 /* ---- watches ---- */
 
-/* Room for one more, in both arrays, so that running the loop never allocates. */
+/* Makes room for one more in both arrays, so that a turn never needs to allocate. */
 static int reserve(struct loop *loop)
 {
     const size_t cap = loop->cap ? loop->cap * 2 : 16;
@@ -276,8 +276,8 @@ struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, str
 
 /* ---- one turn ---- */
 
-/* Asking is also what makes ZeroMQ look at its commands, without which its descriptor tells nothing
- * more. */
+/* ZMQ_EVENTS also makes ZeroMQ process its internal commands. Otherwise its descriptor would not
+ * signal again. */
 static bool zmq_has_messages(void *socket)
 {
     int events = 0;
@@ -312,7 +312,7 @@ static int sleep_ms(const struct loop *loop, uint64_t due_ns)
         return -1;
     if (due_ns <= now)
         return 0;
-    ms = (due_ns - now - 1) / NS_PER_MS + 1; /* rounded up: waking early would be waking twice */
+    ms = (due_ns - now - 1) / NS_PER_MS + 1; /* rounded up, so that we don't wake up too early */
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
@@ -352,8 +352,8 @@ static void serve_signals(struct loop *loop, size_t n)
     }
 }
 
-/* After a hang-up reading gives the end and writing an error, at once: say so to who waits for
- * either. */
+/* After a hang-up, a read returns the end and a write an error, both at once. So a hang-up counts
+ * as all events that the watch asked for. */
 static void serve_fd(struct loop *loop, struct watch *w, short revents)
 {
     const bool hangup = (revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
@@ -399,8 +399,8 @@ static struct watch *earliest(struct loop *loop, uint64_t now_ns)
     return first;
 }
 
-/* A timer that was late for more than its period skips what it missed: no burst after the machine
- * slept. */
+/* A timer that is late by more than its period skips the missed calls, so that there is no burst
+ * after the machine slept. */
 static void rearm(struct watch *w, uint64_t now_ns)
 {
     w->set_in = w->loop->turn;

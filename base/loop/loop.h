@@ -1,6 +1,6 @@
-/* loop.h - the event loop: one per process, built in main, passed down. poll(2) underneath, so that
- * it runs wherever POSIX does. Callbacks do a bounded amount of work and return; a watch may be
- * stopped from any callback, its own included (it is freed when the turn is over). A turn serves
+/* loop.h - the event loop: one for each process, created in main and passed down. It uses poll(2),
+ * which every POSIX system has. A callback must do a bounded amount of work and return. A watch may
+ * be stopped from any callback, even its own; it is freed at the end of the turn. A turn serves
  * signals, then descriptors and sockets in the order in which their watches were made, then timers,
  * earliest first. */
 #ifndef BASE_LOOP_H
@@ -28,12 +28,12 @@ MUST_USE int loop_run(struct loop *loop, struct err *err);
 void loop_stop(struct loop *loop);
 const struct clock *loop_clock(const struct loop *loop);
 
-/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. A hang-up comes
- * together with those of them that were asked for: read to the end, or write and see the error, and
- * stop the watch. */
+/* fd is borrowed and must outlive the watch. events: LOOP_READ and/or LOOP_WRITE. On a hang-up f
+ * gets LOOP_HANGUP and all events that it asked for. It must read to the end, or write and get the
+ * error, and then stop the watch. */
 struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg,
                       struct err *err);
-void loop_fd_events(struct watch *w, unsigned events); /* 0 pauses all but a hang-up, told once */
+void loop_fd_events(struct watch *w, unsigned events); /* 0: only a hang-up is reported, once */
 
 /* f is called while the ZeroMQ socket (borrowed) has messages to read. ZeroMQ's descriptor is
  * edge-triggered; the loop asks ZMQ_EVENTS before it sleeps and after it wakes, so f may read a
@@ -44,17 +44,17 @@ struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, str
  * watch_stop). */
 struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
                          void *arg, struct err *err);
-void loop_timer_again(struct watch *w, uint64_t after_ns); /* set anew, also after it fired */
-/* keeps the watch for loop_timer_again */
+void loop_timer_again(struct watch *w, uint64_t after_ns); /* sets it again, also after it fired */
+/* keeps the watch, for a later loop_timer_again */
 void loop_timer_off(struct watch *w);
 
 /* f runs in the loop, not in the signal handler. One watch per signal number. */
 struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, struct err *err);
 
-/* Calls f once, after this turn's callbacks: for frees of what callers up the stack may still
- * touch. */
+/* Calls f once, after this turn's callbacks. Use it to free what callers up the stack may still
+ * use. */
 MUST_USE int loop_later(struct loop *loop, loop_f f, void *arg);
-/* The same with free(p). Without memory to note that, it stays allocated. */
+/* The same with free(p). If memory is out, p is leaked. */
 void loop_free(struct loop *loop, void *p);
 
 void watch_stop(struct watch *w); /* NULL is fine */

@@ -1,5 +1,5 @@
-/* wake.c - see wake.h. The handler notes the number in a table and writes one byte; the pipe may be
- * full without loss, for the byte only wakes, the table tells. */
+/* wake.c - see wake.h. The handler marks the signal in a table and writes one byte to a pipe. The
+ * byte only wakes up poll(2), so nothing is lost if the pipe is full. */
 #include "base/loop/wake.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void handle(int signo)
 
     came[signo] = 1;
     if (fd >= 0 && write(fd, "", 1) < 0)
-        errno = saved; /* full: a wake-up is on its way anyhow */
+        errno = saved; /* full: poll(2) wakes up anyway */
     errno = saved;
 }
 

@@ -1,5 +1,5 @@
-/* wake.h - signals as something that poll(2) sees. For loop.c only. A signal handler has no
- * argument, so this is the one place with state of the process's own; the process has one loop. */
+/* wake.h - makes signals visible to poll(2). For loop.c only. A signal handler has no argument, so
+ * this module has global state; a process has one loop. */
 #ifndef BASE_LOOP_WAKE_H
 #define BASE_LOOP_WAKE_H
 
@@ -8,9 +8,9 @@
 #include "base/err.h"
 
 /* Catches signo from now on. Returns the descriptor (borrowed) that becomes readable when a caught
- * signal came. */
+ * signal comes. */
 int wake_catch(int signo, struct err *err);
-/* the action is as it was before; the last one closes the descriptor */
+/* restores the signal's action; the last release closes the descriptor */
 void wake_release(int signo);
 void wake_drain(void);     /* to be called before wake_take, when the descriptor was readable */
 bool wake_take(int signo); /* came since the last call? */

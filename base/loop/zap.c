@@ -1,4 +1,5 @@
-/* zap.c - see zap.h. A ROUTER, so that a question can wait while others are answered. */
+/* zap.c - see zap.h. The socket is a ROUTER, so that a question can wait while others are
+ * answered. */
 #include "base/loop/zap.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #define RFC_VERSION        "1.0"
 #define QUESTIONS_PER_TURN 256
 
-/* Frames of a question; the first two lead back to who asked. */
+/* Frames of a question; the first two are the way back to the sender. */
 enum { ROUTE, EMPTY, VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, FRAMES };
 
 struct zap {
@@ -25,7 +26,7 @@ static struct slice text_of(const struct zap_field *f)
     return slice_of(f->byte, f->n);
 }
 
-/* What is too long reads as empty, and makes the question a bad one. 0: no frame is there. */
+/* Reads one frame. If it is too long, it reads as empty and *good becomes false. 0: no frame. */
 static int frame_read(void *socket, struct zap_field *f, bool *good)
 {
     const int n = zmq_recv(socket, f->byte, sizeof f->byte, ZMQ_DONTWAIT);
@@ -38,8 +39,8 @@ static int frame_read(void *socket, struct zap_field *f, bool *good)
     return 1;
 }
 
-/* The question's frames, and their number; those beyond FRAMES are only counted. 0: there is
- * none. */
+/* Reads the frames of a question and returns their number; those beyond FRAMES are only counted. 0:
+ * there is no question. */
 static unsigned frames_read(void *socket, struct zap_field frame[FRAMES], bool *good)
 {
     int more = 1;
@@ -81,7 +82,7 @@ static void zap_ready(struct loop *loop, void *arg)
         z->f(z, &q, z->arg);
 }
 
-/* Who asked may be gone: then the frames go nowhere. */
+/* If the sender of the question is gone, ZeroMQ drops the frames. */
 void zap_answer(struct zap *z, const struct zap_question *q, enum zap_status status,
                 const char *user)
 {
