@@ -10,9 +10,9 @@
 #include "kernel/agents/said.h"
 #include "protocol/keys.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/agent/address.h"
-#include "worker/agent/secret.h"
-#include "worker/agent/sever.h"
+#include "worker/agent/net/address.h"
+#include "worker/agent/net/secret.h"
+#include "worker/agent/disconnect.h"
 
 const char fuzz_corpus[] = "tests/fuzz/seeds/words-*.hex";
 const unsigned fuzz_prefixes = 0;
@@ -102,15 +102,15 @@ static void read_addresses(struct slice list)
 /* A line of /proc/net/tcp, and the rest as ENDS. */
 static void read_sockets(struct slice text)
 {
-    struct sever_row row;
+    struct tcp_row row;
     char line[512];
 
     snprintf(line, sizeof line, "%.*s", SLICE_ARG(text));
-    if (sever_parse(line, &row) < 0)
+    if (disconnect_parse(line, &row) < 0)
         return;
     demand(row.inode != 0);
-    (void)sever_is_listed(&row, text);
-    (void)sever_is_between(&row, &row, 1);
+    (void)disconnect_is_listed(&row, text);
+    (void)disconnect_is_between(&row, &row, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

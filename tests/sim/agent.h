@@ -8,7 +8,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/sim/rank.h"
-#include "worker/agent/uplink.h"
+#include "worker/agent/net/uplink.h"
 
 #define SIM_RANKS_MAX 64u /* of one agent */
 

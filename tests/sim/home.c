@@ -9,7 +9,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/sim/part.h"
-#include "worker/agent/uplink.h"
+#include "worker/agent/net/uplink.h"
 
 #define FINE    "{\"status\":\"ok\",\"user_expressions\":{},\"payload\":[]}"
 #define NOTHING "{\"gpus\":[],\"workers\":[],\"driver\":\"\",\"why\":\"this machine is simulated\"}"

@@ -1,6 +1,6 @@
 /* part.h - the parts that the one program cellspan-sim plays, by the name under which it is called.
  * The kernel that it drives is the real one, and so are the lines between kernel and agents
- * (worker/agent/uplink.h); the agents' ranks are made up.
+ * (worker/agent/net/uplink.h); the agents' ranks are made up.
  *
  *   driver.c   the client: starts the kernel and sends it cells       options.c  cellspan-sim
  *   scenes.c   what is tested with it      figures.c  what is measured      usage.c  a process's

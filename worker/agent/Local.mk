@@ -1,67 +1,69 @@
-# Lines to the kernel and to other agents: for whoever plays an agent.
-noinst_LIBRARIES += worker/agent/libuplink.a
-worker_agent_libuplink_a_SOURCES = \
-	worker/agent/address.h worker/agent/address.c \
-	worker/agent/admit.h worker/agent/admit.c \
-	worker/agent/call.h worker/agent/call.c \
-	worker/agent/callers.c \
-	worker/agent/dial.h worker/agent/dial.c \
-	worker/agent/gather.h worker/agent/gather.c \
-	worker/agent/knock.h worker/agent/knock.c \
-	worker/agent/peer.h worker/agent/peers.h worker/agent/peers.c \
-	worker/agent/silence.h worker/agent/silence.c \
-	worker/agent/socket.h worker/agent/socket.c \
-	worker/agent/tree.h worker/agent/tree.c \
-	worker/agent/uplink.h worker/agent/uplink.c
+# The line to the kernel and to other agents: for whoever plays an agent.
+noinst_LIBRARIES += worker/agent/net/libnet.a
+worker_agent_net_libnet_a_SOURCES = \
+	worker/agent/net/address.h worker/agent/net/address.c \
+	worker/agent/net/child_nodes.h worker/agent/net/child_nodes.c \
+	worker/agent/net/dial.h worker/agent/net/dial.c \
+	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
+	worker/agent/net/peer.h \
+	worker/agent/net/peer_accept.c \
+	worker/agent/net/peer_dial.h worker/agent/net/peer_dial.c \
+	worker/agent/net/peer_zap.h worker/agent/net/peer_zap.c \
+	worker/agent/net/peers.h worker/agent/net/peers.c \
+	worker/agent/net/silence.h worker/agent/net/silence.c \
+	worker/agent/net/socket.h worker/agent/net/socket.c \
+	worker/agent/net/tcp_probe.h worker/agent/net/tcp_probe.c \
+	worker/agent/net/uplink.h worker/agent/net/uplink.c
 
 noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
-	worker/agent/blobs.h worker/agent/blobs.c \
-	worker/agent/carrier.h worker/agent/carrier.c \
-	worker/agent/cause.h worker/agent/cause.c \
-	worker/agent/credit.h worker/agent/credit.c \
-	worker/agent/env.h worker/agent/env.c \
-	worker/agent/ferry.h worker/agent/ferry.c \
-	worker/agent/full.h worker/agent/full.c \
-	worker/agent/gauge.h worker/agent/gauge.c \
-	worker/agent/haul.h worker/agent/haul.c \
-	worker/agent/instead.h worker/agent/instead.c \
-	worker/agent/guard.h worker/agent/guard.c \
-	worker/agent/join.h worker/agent/join.c \
-	worker/agent/lines.h worker/agent/lines.c \
-	worker/agent/look.h worker/agent/look.c \
-	worker/agent/nccl.h worker/agent/nccl.c worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
-	worker/agent/oom.h worker/agent/oom.c \
-	worker/agent/outbox.h worker/agent/outbox.c \
-	worker/agent/pipes.h worker/agent/pipes.c \
-	worker/agent/place.h worker/agent/place.c \
-	worker/agent/port.h worker/agent/port.c \
+	worker/agent/disconnect.h worker/agent/disconnect.c \
+	worker/agent/gpu_oom.h worker/agent/gpu_oom.c \
+	worker/agent/node_usage.h worker/agent/node_usage.c \
+	worker/agent/prestart.h worker/agent/prestart.c \
 	worker/agent/reap.h worker/agent/reap.c \
 	worker/agent/relay.h worker/agent/relay.c \
-	worker/agent/secret.h worker/agent/secret.c \
-	worker/agent/sever.h worker/agent/sever.c \
-	worker/agent/space.h worker/agent/space.c \
 	worker/agent/spawn.h worker/agent/spawn.c \
-	worker/agent/spool.h worker/agent/spool.c \
-	worker/agent/stacks.h worker/agent/stacks.c \
+	worker/agent/stand_in.h worker/agent/stand_in.c \
 	worker/agent/start.h worker/agent/start.c \
-	worker/agent/warm.h worker/agent/warm.c \
-	worker/agent/worker.h worker/agent/worker.c \
-	worker/agent/zygote.h worker/agent/zygote.c
+	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
+	worker/agent/blobs/memory_limit.h worker/agent/blobs/memory_limit.c \
+	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \
+	worker/agent/blobs/transfer_table.h worker/agent/blobs/transfer_table.c \
+	worker/agent/blobs/transfers.h worker/agent/blobs/transfers.c \
+	worker/agent/net/join.h worker/agent/net/join.c \
+	worker/agent/net/port.h worker/agent/net/port.c \
+	worker/agent/net/secret.h worker/agent/net/secret.c \
+	worker/agent/output/lines.h worker/agent/output/lines.c \
+	worker/agent/output/pipes.h worker/agent/output/pipes.c \
+	worker/agent/output/spool.h worker/agent/output/spool.c \
+	worker/agent/output/worker_credit.h worker/agent/output/worker_credit.c \
+	worker/agent/processes/death_cause.h worker/agent/processes/death_cause.c \
+	worker/agent/processes/env.h worker/agent/processes/env.c \
+	worker/agent/processes/guard.h worker/agent/processes/guard.c \
+	worker/agent/processes/nccl_status.h worker/agent/processes/nccl_status.c \
+	worker/agent/processes/oom.h worker/agent/processes/oom.c \
+	worker/agent/processes/outbox.h worker/agent/processes/outbox.c \
+	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \
+	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
+	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
+	worker/agent/processes/worker.h worker/agent/processes/worker.c \
+	worker/agent/processes/zygote.h worker/agent/processes/zygote.c \
+	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c
 
 pkglibexec_PROGRAMS += cellspan-agent
 cellspan_agent_SOURCES = worker/agent/main.c
-cellspan_agent_LDADD = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+cellspan_agent_LDADD = worker/agent/libagent.a worker/agent/net/libnet.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += worker/agent/README.md
 
 # home.t and ranks.t run real agents; the program itself plays the Python (tests/unit/agent/fake.h).
-AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/libuplink.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
+AGENT_TEST_LIBS = worker/agent/libagent.a worker/agent/net/libnet.a worker/agent/gpu/libgpu.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 AGENT_TEST_DOUBLES = tests/unit/agent/must.h tests/unit/agent/double.h tests/unit/agent/double.c tests/unit/agent/fake.h tests/unit/agent/fake.c
 check_PROGRAMS += \
-	tests/unit/agent/cargo.t \
+	tests/unit/agent/blobs.t \
 	tests/unit/agent/home.t \
 	tests/unit/agent/join.t \
 	tests/unit/agent/lines.t \
@@ -71,9 +73,9 @@ check_PROGRAMS += \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
-tests_unit_agent_cargo_t_SOURCES = tests/unit/agent/cargo.c $(AGENT_TEST_DOUBLES) tests/unit/agent/lan.h tests/unit/agent/lan.c
-tests_unit_agent_cargo_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_unit_agent_cargo_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_blobs_t_SOURCES = tests/unit/agent/blobs.c $(AGENT_TEST_DOUBLES) tests/unit/agent/lan.h tests/unit/agent/lan.c
+tests_unit_agent_blobs_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_blobs_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_home_t_SOURCES = tests/unit/agent/home.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_home_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_home_t_LDADD = $(AGENT_TEST_LIBS)

@@ -10,17 +10,17 @@
 
 #include "base/log.h"
 #include "protocol/span_fields.h"
-#include "worker/agent/ferry.h"
-#include "worker/agent/gauge.h"
-#include "worker/agent/port.h"
+#include "worker/agent/blobs/transfer_io.h"
+#include "worker/agent/node_usage.h"
+#include "worker/agent/net/port.h"
 #include "worker/agent/relay.h"
-#include "worker/agent/sever.h"
+#include "worker/agent/disconnect.h"
 #include "worker/agent/spawn.h"
-#include "worker/agent/stacks.h"
+#include "worker/agent/processes/stacks.h"
 #include "worker/agent/start.h"
-#include "worker/agent/uplink.h"
-#include "worker/agent/warm.h"
-#include "worker/agent/worker.h"
+#include "worker/agent/net/uplink.h"
+#include "worker/agent/prestart.h"
+#include "worker/agent/processes/worker.h"
 
 #define SIGNAL_MAX 63u
 #define LOGS_SIZE  262144u /* bytes of one answer to LOGS, about */
@@ -48,23 +48,23 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     memset(a, 0, sizeof *a);
     a->args = *args;
     a->loop = loop;
-    a->looks.loop = loop;
+    a->probes.loop = loop;
     a->package = spawn_package();
-    a->window = CREDIT_FIRST;
+    a->window = WORKER_CREDIT_FIRST;
     oom_init(&a->oom);
     open_spool(a);
     if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))
         return -1;
-    if (!(a->ferry = ferry_create(a, err)))
+    if (!(a->transfers = transfer_io_create(a, err)))
         return -1;
     return reap_start(a, err);
 }
 
 void agent_release(struct agent *a)
 {
-    looks_end(&a->looks);
+    path_probes_end(&a->probes);
     while (a->worker) {
         struct worker *w = a->worker;
 
@@ -73,8 +73,8 @@ void agent_release(struct agent *a)
     }
     uplink_close(a->uplink);
     a->uplink = NULL;
-    ferry_destroy(a->ferry);
-    a->ferry = NULL;
+    transfer_io_destroy(a->transfers);
+    a->transfers = NULL;
     gpu_close(a->gpus);
     a->gpus = NULL;
     blobs_release(&a->blobs);
@@ -169,9 +169,9 @@ char *agent_text(struct slice s)
 
 static void on_welcome(struct agent *a, const struct span *m)
 {
-    a->window = m->v[F_WELCOME_WINDOW].u64 ? m->v[F_WELCOME_WINDOW].u64 : CREDIT_FIRST;
+    a->window = m->v[F_WELCOME_WINDOW].u64 ? m->v[F_WELCOME_WINDOW].u64 : WORKER_CREDIT_FIRST;
     for (struct worker *w = a->worker; w; w = w->next) {
-        credit_window(&w->credit, a->window);
+        worker_credit_window(&w->credit, a->window);
         worker_watch(w);
     }
 }
@@ -181,8 +181,8 @@ static void on_drop(struct agent *a, const struct span *m)
     const struct slice numbers = m->v[F_DROP_BLOBS].s;
 
     for (size_t i = 0; i < numbers.n / 8; i++)
-        ferry_drop(a->ferry, (uint64_t)agent_u32(numbers, 2 * i) |
-                                 (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
+        transfer_io_drop(a->transfers, (uint64_t)agent_u32(numbers, 2 * i) |
+                                           (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
 }
 
 static void on_port(struct agent *a, const struct span *m)
@@ -241,7 +241,7 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
 
     for (size_t at = 0; (w = agent_next(a, workers, &at));)
         if (m->kind == SPAN_CREDIT) {
-            credit_give(&w->credit, m->v[F_CREDIT_BYTES].u64);
+            worker_credit_give(&w->credit, m->v[F_CREDIT_BYTES].u64);
             worker_watch(w);
         } else if (m->kind == SPAN_STACKS) {
             stacks_ask(w, m->cell);
@@ -268,7 +268,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
         on_workers(a, m, workers);
         break;
     case SPAN_SEVER:
-        sever_workers(a, m, workers);
+        disconnect_workers(a, m, workers);
         break;
     case SPAN_DROP:
         on_drop(a, m);
@@ -277,13 +277,13 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
         on_port(a, m);
         break;
     case SPAN_WARM:
-        warm_zygote(a, m);
+        prestart_zygote(a, m);
         break;
     case SPAN_GPUS:
-        gauge_gpus(a, m);
+        node_usage_gpus(a, m);
         break;
     case SPAN_GAUGES:
-        gauge_all(a, m);
+        node_usage_all(a, m);
         break;
     case SPAN_LOGS:
         on_logs(a, m);
@@ -292,7 +292,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
     case SPAN_SHIP:
     case SPAN_CHUNK:
     case SPAN_TAKEN:
-        ferry_message(a->ferry, m);
+        transfer_io_message(a->transfers, m);
         break;
     case SPAN_QUIT:
         agent_stop(a, "the kernel says so");

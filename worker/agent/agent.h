@@ -6,18 +6,18 @@
 
 #include "base/loop/loop.h"
 #include "protocol/span.h"
-#include "worker/agent/blobs.h"
-#include "worker/agent/look.h"
-#include "worker/agent/oom.h"
+#include "worker/agent/blobs/blobs.h"
+#include "worker/agent/processes/path_probe.h"
+#include "worker/agent/processes/oom.h"
 #include "worker/agent/reap.h"
-#include "worker/agent/spool.h"
+#include "worker/agent/output/spool.h"
 
 #define AGENT_READ_SIZE 65536u /* bytes of a pipe that are read in one turn */
 
 struct worker;
 struct uplink;
 struct gpu_desk;
-struct ferry;
+struct transfer_io;
 
 struct agent_args {
     const char *connect; /* the kernel's endpoints, separated by commas */
@@ -33,12 +33,12 @@ struct agent {
     struct uplink *uplink; /* NULL until the agent dials */
     struct worker *worker; /* all of them, zygotes too: a list */
     struct blobs blobs;
-    struct ferry *ferry; /* blobs from and to other nodes */
+    struct transfer_io *transfers; /* blobs from and to other nodes */
     struct oom oom;
     struct strays strays;
     struct gpu_desk *gpus;
-    struct spool spool; /* what workers printed lately */
-    struct looks looks; /* for programs and folders of other machines' notebooks */
+    struct spool spool;        /* what workers printed lately */
+    struct path_probes probes; /* for programs and folders of other machines' notebooks */
     /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
     char *package;
     uint64_t window;    /* bytes, from WELCOME */

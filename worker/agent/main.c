@@ -17,18 +17,18 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/guard.h"
-#include "worker/agent/join.h"
-#include "worker/agent/secret.h"
+#include "worker/agent/processes/guard.h"
+#include "worker/agent/net/join.h"
+#include "worker/agent/net/secret.h"
 #include "worker/agent/spawn.h"
-#include "worker/agent/worker.h"
+#include "worker/agent/processes/worker.h"
 
 #define LARGE           131072 /* bytes */
 #define PARENT_LOOK_NS  (2 * NS_PER_S)
 #define HANDED_LIMIT_MS 30000 /* until the engine has written the secret to our stdin */
 #define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
 
-struct house {
+struct program {
     struct agent agent;
     struct join join;
     pid_t parent; /* whose end is ours */
@@ -115,14 +115,14 @@ static void told_to_end(struct loop *loop, void *arg)
 
 static void look_at_parent(struct loop *loop, void *arg)
 {
-    struct house *h = arg;
+    struct program *h = arg;
 
     (void)loop;
     if (getppid() != h->parent)
         agent_stop(&h->agent, "the parent process is gone");
 }
 
-static int watch_for_the_end(struct house *h, struct loop *loop, struct err *err)
+static int watch_for_the_end(struct program *h, struct loop *loop, struct err *err)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
 
@@ -151,7 +151,7 @@ static void name_node(struct agent_args *args, char name[static NAME_SIZE])
 }
 
 /* What the engine hands over: the keys come from it, and nothing else is kept. */
-static int take_secret(struct house *h, const char *connect, struct err *err)
+static int take_secret(struct program *h, const char *connect, struct err *err)
 {
     struct handed handed = { .index = 0 };
     int rc = secret_from_environment(&handed, err);
@@ -165,7 +165,7 @@ static int take_secret(struct house *h, const char *connect, struct err *err)
 }
 
 /* Home is executed before anything is dialled: it takes the longest to come up. */
-static int start(struct house *h, struct err *err)
+static int start(struct program *h, struct err *err)
 {
     struct agent *a = &h->agent;
     struct err home = { "" };
@@ -198,7 +198,7 @@ static char *folder_of(const char *endpoint)
 }
 
 /* Without one the node still works: its ranks look for a place of their own. */
-static void open_folder(struct house *h, const char *connect)
+static void open_folder(struct program *h, const char *connect)
 {
     struct err err = { "" };
 
@@ -212,7 +212,7 @@ static void open_folder(struct house *h, const char *connect)
         log_warn("agent", "%s", err.text);
 }
 
-static void release_folder(struct house *h)
+static void release_folder(struct program *h)
 {
     fd_close(&h->lock);
     free(h->folder);
@@ -220,7 +220,7 @@ static void release_folder(struct house *h)
 }
 
 /* The kernel removes its own, unless it was killed: then nobody else is there to do it. */
-static void close_folder(struct house *h)
+static void close_folder(struct program *h)
 {
     const bool mine = join_is_remote(h->agent.args.connect) || getppid() != h->parent;
     struct err err = { "" };
@@ -230,7 +230,7 @@ static void close_folder(struct house *h)
     release_folder(h);
 }
 
-static int run(struct house *h, const struct agent_args *args, struct err *err)
+static int run(struct program *h, const struct agent_args *args, struct err *err)
 {
     struct loop *loop = loop_create(&clock_system, err);
     int rc = -1;
@@ -250,7 +250,7 @@ static int run(struct house *h, const struct agent_args *args, struct err *err)
 
 int main(int argc, char **argv)
 {
-    struct house h = { .parent = getppid(), .lock = -1 };
+    struct program h = { .parent = getppid(), .lock = -1 };
     struct agent_args args;
     char name[NAME_SIZE] = "";
     struct err err = { "" };

@@ -15,13 +15,13 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/join.h"
-#include "worker/agent/gauge.h"
-#include "worker/agent/pipes.h"
+#include "worker/agent/net/join.h"
+#include "worker/agent/node_usage.h"
+#include "worker/agent/output/pipes.h"
 #include "worker/agent/relay.h"
-#include "worker/agent/stacks.h"
-#include "worker/agent/worker.h"
-#include "worker/agent/zygote.h"
+#include "worker/agent/processes/stacks.h"
+#include "worker/agent/processes/worker.h"
+#include "worker/agent/processes/zygote.h"
 
 #define LAST_LINES 20u
 /* until a socket's end counts as the death of a process that nobody knows */
@@ -48,7 +48,7 @@ static bool sent_by_us(const struct worker *w, const struct death *d)
 
 static int add_cause(struct worker *w, const struct death *d, struct slice said, struct buf *out)
 {
-    struct cause c = {
+    struct death_cause c = {
         .who = w->role == WORKER_ZYGOTE ? "the process that ranks are forked from" : NULL,
         .python = w->python,
         .node = join_is_remote(w->agent->args.connect) ? w->agent->args.node : NULL,
@@ -64,7 +64,7 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
 
     if (d->known && d->code == DEATH_KILLED && d->status == SIGKILL)
         c.oom = oom_check(&w->agent->oom);
-    return cause_text(&c, out);
+    return death_cause_text(&c, out);
 }
 
 /* What EXITED says, while the driver is asked about a dead worker's GPUs. */
@@ -113,7 +113,7 @@ static void gpus_told(void *arg, const char *text)
 static void publish(struct worker *w, struct obituary *o)
 {
     struct obituary *kept = gpu_has(w->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
-    struct crew crew;
+    struct node_workers crew;
 
     if (!kept) {
         send_exited(o, "");
@@ -121,10 +121,10 @@ static void publish(struct worker *w, struct obituary *o)
         return;
     }
     *kept = *o;
-    if (crew_init(&crew, w->agent, w->id) < 0)
+    if (node_workers_init(&crew, w->agent, w->id) < 0)
         log_error("reap", "out of memory: who shares the GPU is not told");
     gpu_autopsy(w->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n, gpus_told, kept);
-    crew_release(&crew);
+    node_workers_release(&crew);
 }
 
 /* `zygote`: for a rank that was not forked any more: who should have, and what became of it. */

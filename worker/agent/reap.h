@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "worker/agent/cause.h"
+#include "worker/agent/processes/death_cause.h"
 
 #define STRAYS_MAX 64u
 

@@ -9,13 +9,13 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/full.h"
-#include "worker/agent/ferry.h"
-#include "worker/agent/instead.h"
-#include "worker/agent/pipes.h"
+#include "worker/agent/gpu_oom.h"
+#include "worker/agent/blobs/transfer_io.h"
+#include "worker/agent/stand_in.h"
+#include "worker/agent/output/pipes.h"
 #include "worker/agent/reap.h"
-#include "worker/agent/uplink.h"
-#include "worker/agent/worker.h"
+#include "worker/agent/net/uplink.h"
+#include "worker/agent/processes/worker.h"
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64
@@ -73,11 +73,11 @@ static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
 
 static void post_waiting(struct worker *w)
 {
-    const struct letter *l;
+    const struct outbox_message *waiting;
     struct err err = { "" };
 
-    while ((l = outbox_first(&w->outbox)) && w->link_fd >= 0) {
-        const int rc = packet_send(w->link_fd, l->p, l->n, l->blob_fd, &err);
+    while ((waiting = outbox_first(&w->outbox)) && w->link_fd >= 0) {
+        const int rc = packet_send(w->link_fd, waiting->p, waiting->n, waiting->blob_fd, &err);
 
         if (rc == 1)
             break;
@@ -97,7 +97,7 @@ static void post_without(struct worker *w, const struct span *head, struct slice
     struct err err = { "" };
 
     log_warn("relay", "blob %llu is not here: %s", (unsigned long long)head->blob, why);
-    if (instead_of_blob(msg, why, &now, &err) < 0)
+    if (stand_in_for_blob(msg, why, &now, &err) < 0)
         worker_broke(w, "it could not be told that what was sent to it is not here (%s): %s", why,
                      err.text);
     else
@@ -105,7 +105,8 @@ static void post_without(struct worker *w, const struct span *head, struct slice
     buf_release(&now);
 }
 
-static void let_go(struct worker *w, struct letter *l, const struct blob *b, const char *error)
+static void let_go(struct worker *w, struct outbox_message *waiting, const struct blob *b,
+                   const char *error)
 {
     const int fd = b ? fcntl(b->fd, F_DUPFD_CLOEXEC, 3) : -1;
     struct buf now = BUF_INIT;
@@ -114,24 +115,24 @@ static void let_go(struct worker *w, struct letter *l, const struct blob *b, con
     if (fd < 0 && !error)
         error = "there was no descriptor left for its bytes";
     if (fd >= 0)
-        letter_ready(l, fd);
-    else if (instead_of_blob(slice_of(l->p, l->n), error, &now, &err) < 0 ||
-             outbox_replace(&w->outbox, l, buf_slice(&now)) < 0) {
-        instead_patch(l->p);
-        letter_ready(l, -1);
+        outbox_ready(waiting, fd);
+    else if (stand_in_for_blob(slice_of(waiting->p, waiting->n), error, &now, &err) < 0 ||
+             outbox_replace(&w->outbox, waiting, buf_slice(&now)) < 0) {
+        stand_in_patch(waiting->p);
+        outbox_ready(waiting, -1);
     }
     buf_release(&now);
 }
 
 void relay_settle(struct agent *a, uint64_t blob, const char *error)
 {
-    struct letter *l;
+    struct outbox_message *waiting;
 
     for (struct worker *w = a->worker; w; w = w->next) {
         if (!outbox_waiting(&w->outbox, blob))
             continue;
-        while ((l = outbox_waiting(&w->outbox, blob)))
-            let_go(w, l, error ? NULL : blobs_get(&a->blobs, blob), error);
+        while ((waiting = outbox_waiting(&w->outbox, blob)))
+            let_go(w, waiting, error ? NULL : blobs_get(&a->blobs, blob), error);
         post_waiting(w);
     }
 }
@@ -155,14 +156,14 @@ static bool is_awaited(const struct agent *a, uint64_t blob)
 /* What the cell was to get: what is still on its way, and only for it, need not come. */
 static void forget_binds(struct worker *w, uint64_t cell)
 {
-    struct letter *l;
+    struct outbox_message *waiting;
 
-    while ((l = outbox_find(&w->outbox, SPAN_BIND, cell))) {
-        const uint64_t blob = l->waits;
+    while ((waiting = outbox_find(&w->outbox, SPAN_BIND, cell))) {
+        const uint64_t blob = waiting->waits;
 
-        outbox_remove(&w->outbox, l);
+        outbox_remove(&w->outbox, waiting);
         if (blob && !is_awaited(w->agent, blob))
-            ferry_unwanted(w->agent->ferry, blob);
+            transfer_io_unwanted(w->agent->transfers, blob);
     }
 }
 
@@ -170,19 +171,19 @@ static void forget_binds(struct worker *w, uint64_t cell)
  * lost. */
 static bool interrupt_waiting(struct worker *w, const struct span *head)
 {
-    struct letter *run = outbox_find(&w->outbox, SPAN_RUN, head->cell),
-                  *l = run ? run : outbox_find(&w->outbox, SPAN_FETCH, head->cell);
+    struct outbox_message *run = outbox_find(&w->outbox, SPAN_RUN, head->cell),
+                          *waiting = run ? run : outbox_find(&w->outbox, SPAN_FETCH, head->cell);
     const bool unbound = outbox_find(&w->outbox, SPAN_BIND, head->cell) != NULL;
     struct buf done = BUF_INIT;
     struct err err = { "" };
     bool answered;
 
-    if (!l)
+    if (!waiting)
         return false;
-    answered = instead_of_cell(w->id, head->cell, unbound, &done, &err) == 0 &&
+    answered = stand_in_for_cell(w->id, head->cell, unbound, &done, &err) == 0 &&
                uplink_send(w->agent->uplink, w->id, buf_slice(&done), &err) == 0;
     if (answered) {
-        outbox_remove(&w->outbox, l);
+        outbox_remove(&w->outbox, waiting);
         forget_binds(w, head->cell);
     } else {
         log_error("relay", "%s", err.text);
@@ -207,10 +208,10 @@ void relay_down(struct worker *w, const struct span *head, struct slice msg)
         begin_cell(w, head);
     if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
         return;
-    if (rides && !b && ferry_expects(w->agent->ferry, head->blob))
+    if (rides && !b && transfer_io_expects(w->agent->transfers, head->blob))
         wait_for_blob(w, head, msg);
     else if (rides && (!b || b->size != head->blob_size))
-        post_without(w, head, msg, ferry_why(w->agent->ferry, head->blob));
+        post_without(w, head, msg, transfer_io_why(w->agent->transfers, head->blob));
     else
         post(w, is_urgent(head->kind), msg, b ? b->fd : -1);
 }
@@ -291,7 +292,7 @@ static bool is_after_text(enum span_kind kind)
 
 static void pass_up(struct worker *w, const struct span *head, struct slice msg)
 {
-    const int64_t counts = head->kind == SPAN_PUBLISH ? credit_of_publish(msg) : 0;
+    const int64_t counts = head->kind == SPAN_PUBLISH ? worker_credit_of_publish(msg) : 0;
     struct err err = { "" };
 
     if (counts < 0) {
@@ -301,11 +302,11 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
     if (is_after_text(head->kind))
         pipes_drain(w);
     pipes_flush(w);
-    if (head->kind == SPAN_DONE && full_takes(w, msg))
+    if (head->kind == SPAN_DONE && gpu_oom_takes(w, msg))
         return;
     if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
         worker_broke(w, "what it said is lost: %s", err.text);
-    credit_take(&w->credit, (uint64_t)counts);
+    worker_credit_take(&w->credit, (uint64_t)counts);
 }
 
 static void take(struct worker *w, struct packet *p)
@@ -353,7 +354,7 @@ static int read_one(struct worker *w)
 int relay_read(struct worker *w)
 {
     for (int i = 0; i < PACKETS_PER_TURN; i++) {
-        if (credit_is_out(&w->credit) && !w->ending)
+        if (worker_credit_is_out(&w->credit) && !w->ending)
             return -1;
         if (read_one(w) != 1)
             return 0;

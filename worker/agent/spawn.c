@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "base/runtime.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/env.h"
+#include "worker/agent/processes/env.h"
 
 #ifndef CELLSPAN_PYTHONDIR
 #define CELLSPAN_PYTHONDIR ""
@@ -29,7 +29,7 @@ char *spawn_package(void)
     return runtime_near("../../lib/cellspan/python");
 }
 
-static pid_t execute(const struct worker *w, const char *cwd, const struct ends *ends,
+static pid_t execute(const struct worker *w, const char *cwd, const struct worker_ends *ends,
                      const struct env *env, struct err *err)
 {
     char link[16];
@@ -56,7 +56,7 @@ struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id,
                             const char *cwd, struct slice json, struct err *err)
 {
     struct env env = ENV_INIT;
-    struct ends ends;
+    struct worker_ends ends;
     struct worker *w = worker_create(a, role, id, python, &ends, err);
     pid_t pid = -1;
 
@@ -66,7 +66,7 @@ struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id,
         env_for_worker(&env, a->package, a->args.folder, ends.stack, err) == 0)
         pid = execute(w, cwd, &ends, &env, err);
     env_release(&env);
-    ends_close(&ends);
+    worker_ends_close(&ends);
     if (pid < 0) {
         worker_retire(w);
         return NULL;

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
-#include "worker/agent/worker.h"
+#include "worker/agent/processes/worker.h"
 
 /* env: a JSON object of strings that is added to ours; may be empty. cwd: NULL or "": ours. NULL:
  * *err says why. */

@@ -11,13 +11,13 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/join.h"
-#include "worker/agent/nccl.h"
-#include "worker/agent/place.h"
+#include "worker/agent/net/join.h"
+#include "worker/agent/processes/nccl_status.h"
+#include "worker/agent/processes/python_paths.h"
 #include "worker/agent/spawn.h"
-#include "worker/agent/warm.h"
-#include "worker/agent/worker.h"
-#include "worker/agent/zygote.h"
+#include "worker/agent/prestart.h"
+#include "worker/agent/processes/worker.h"
+#include "worker/agent/processes/zygote.h"
 
 enum { ROLE_HOME, ROLE_RANK, ROLE_SCRIPT };
 
@@ -26,13 +26,13 @@ struct starting {
     struct agent *agent;
     struct buf msg; /* the message, for when its Python and the GPUs are known */
     char *python;   /* as START names it, or as this machine has it */
-    struct place place;
+    struct python_paths paths;
     bool no_folder; /* the cwd is not here */
     size_t n;
     struct awaited {
         uint32_t worker;
         uint32_t rank;
-        struct ends ends; /* all -1: it could not be made */
+        struct worker_ends ends; /* all -1: it could not be made */
     } v[];
 };
 
@@ -58,9 +58,9 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
 static void starting_destroy(struct starting *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        ends_close(&s->v[i].ends);
+        worker_ends_close(&s->v[i].ends);
     buf_release(&s->msg);
-    place_release(&s->place);
+    python_paths_release(&s->paths);
     free(s->python);
     free(s);
 }
@@ -78,7 +78,7 @@ static struct starting *starting_create(struct agent *a, const struct span *m, c
         return err_null(err, "out of memory");
     s->agent = a;
     s->msg = (struct buf)BUF_INIT;
-    s->place = (struct place)PLACE_INIT;
+    s->paths = (struct python_paths)PYTHON_PATHS_INIT;
     if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0)
         return s;
     starting_destroy(s);
@@ -94,7 +94,7 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
         struct worker *w;
 
         *to = (struct awaited){ agent_u32(workers, i), agent_u32(m->v[F_START_RANKS].s, i),
-                                ENDS_INIT };
+                                WORKER_ENDS_INIT };
         if (agent_worker(s->agent, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
         } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends,
@@ -150,7 +150,7 @@ static int order_rank(struct worker *z, struct worker *w, struct awaited *it, co
     const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8),
                               (uint8_t)(it->rank >> 16), (uint8_t)(it->rank >> 24) };
     struct span one = *m;
-    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_address(z->agent));
+    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_status_address(z->agent));
     int rc;
 
     if (!env)
@@ -380,7 +380,8 @@ static void looked(void *arg, int found, bool folder, const char *why)
 
     if (why)
         (void)err_set(&err, "%s: %s", node, why);
-    else if ((python = place_found(&s->place, found, node, &err)) && settle_python(s, python) < 0)
+    else if ((python = python_paths_found(&s->paths, found, node, &err)) &&
+             settle_python(s, python) < 0)
         (void)err_set(&err, "out of memory");
     s->no_folder = !folder;
     if (err.text[0])
@@ -402,7 +403,7 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
     make_workers(s, m, workers);
     if (!join_is_remote(a->args.connect))
         go_on(s);
-    else if (warm_look(a, python, cwd, &s->place, looked, s, &err) < 0)
+    else if (prestart_look(a, python, cwd, &s->paths, looked, s, &err) < 0)
         start_over(s, err.text);
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/tap.h"
-#include "worker/agent/lines.h"
+#include "worker/agent/output/lines.h"
 
 static int put(void *arg, struct slice data, unsigned flags)
 {

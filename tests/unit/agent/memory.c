@@ -8,10 +8,10 @@
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/carrier.h"
-#include "worker/agent/ferry.h"
+#include "worker/agent/blobs/transfers.h"
+#include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/relay.h"
-#include "worker/agent/worker.h"
+#include "worker/agent/processes/worker.h"
 
 #define MANY 200 /* allocations; none of this takes so many */
 
@@ -20,7 +20,7 @@
 struct desk {
     struct agent agent;
     struct worker *worker;
-    struct ends ends;
+    struct worker_ends ends;
 };
 
 static void desk_open(struct desk *d)
@@ -30,7 +30,7 @@ static void desk_open(struct desk *d)
     memset(d, 0, sizeof *d);
     d->agent.window = 1000;
     if (!(d->agent.loop = loop_create(&clock_system, &err)) ||
-        !(d->agent.ferry = ferry_create(&d->agent, &err)) ||
+        !(d->agent.transfers = transfer_io_create(&d->agent, &err)) ||
         !(d->worker = worker_create(&d->agent, WORKER_RANK, 2, "python3", &d->ends, &err)))
         abort();
 }
@@ -39,8 +39,8 @@ static void desk_close(struct desk *d)
 {
     d->agent.worker = NULL;
     worker_destroy(d->worker);
-    ends_close(&d->ends);
-    ferry_destroy(d->agent.ferry);
+    worker_ends_close(&d->ends);
+    transfer_io_destroy(d->agent.transfers);
     loop_destroy(d->agent.loop);
 }
 
@@ -112,7 +112,7 @@ static int t_send(void *arg, uint32_t link, struct buf *msg)
     struct teller *t = arg;
 
     buf_release(msg);
-    t->sent += link == CARRIER_KERNEL;
+    t->sent += link == TRANSFERS_KERNEL;
     return 0;
 }
 
@@ -129,13 +129,13 @@ static void t_broken(void *arg, const char *why)
 }
 
 /* Each message that asks for an answer gets one, or ends the agent. */
-static bool answers(struct carrier *c, struct teller *t, const struct span *m, long nth,
+static bool answers(struct transfers *c, struct teller *t, const struct span *m, long nth,
                     bool *failed)
 {
     const unsigned before = t->sent + t->broken;
 
     alloc_fail_at(nth);
-    carrier_message(c, CARRIER_KERNEL, m);
+    transfers_message(c, TRANSFERS_KERNEL, m);
     *failed = *failed || alloc_failed();
     alloc_fail_at(-1);
     return t->sent + t->broken > before;
@@ -155,15 +155,15 @@ static bool carries(unsigned in, long nth, bool *failed)
                          .v[F_SHIP_THROUGH].u64 = 1 };
     const struct span *const all[] = { &expect, &chunk, &ship };
     struct teller t = { 0, 0, 0 };
-    const struct carrier_doors doors = { .send = t_send,
-                                         .settled = t_settled,
-                                         .broken = t_broken,
-                                         .clock = &clock_system,
-                                         .node = "h2",
-                                         .arg = &t };
+    const struct transfers_ops ops = { .send = t_send,
+                                       .settled = t_settled,
+                                       .broken = t_broken,
+                                       .clock = &clock_system,
+                                       .node = "h2",
+                                       .arg = &t };
     struct blobs blobs = { 0 };
     struct err err = { "" };
-    struct carrier *c = carrier_create(&blobs, &doors, &err);
+    struct transfers *c = transfers_create(&blobs, &ops, &err);
     bool good = c != NULL, not_here = false;
 
     chunk.v[F_CHUNK_DATA].s = slice_text("data");
@@ -171,14 +171,14 @@ static bool carries(unsigned in, long nth, bool *failed)
     for (unsigned i = 0; good && i <= in && !t.broken; i++)
         if (all[i]->kind == SPAN_SHIP) { /* its answer are chunks */
             alloc_fail_at(i == in ? nth : -1);
-            carrier_message(c, CARRIER_KERNEL, all[i]);
+            transfers_message(c, TRANSFERS_KERNEL, all[i]);
             *failed = i == in && alloc_failed();
             alloc_fail_at(-1);
-            good = t.broken || (carrier_work(c), t.sent > 2);
+            good = t.broken || (transfers_work(c), t.sent > 2);
         } else {
             good = answers(c, &t, all[i], i == in ? nth : -1, i == in ? failed : &not_here);
         }
-    carrier_destroy(c);
+    transfers_destroy(c);
     blobs_release(&blobs);
     return good;
 }

@@ -13,13 +13,13 @@
 #include "protocol/route.h"
 #include "tests/unit/agent/hung.h"
 #include "tests/unit/tap.h"
-#include "worker/agent/address.h"
-#include "worker/agent/dial.h"
-#include "worker/agent/look.h"
-#include "worker/agent/place.h"
-#include "worker/agent/secret.h"
-#include "worker/agent/silence.h"
-#include "worker/agent/tree.h"
+#include "worker/agent/net/address.h"
+#include "worker/agent/net/dial.h"
+#include "worker/agent/processes/path_probe.h"
+#include "worker/agent/processes/python_paths.h"
+#include "worker/agent/net/secret.h"
+#include "worker/agent/net/silence.h"
+#include "worker/agent/net/child_nodes.h"
 
 static void silence_is_counted(void)
 {
@@ -60,19 +60,21 @@ static void a_host_that_slept_counts_anew(void)
 
 static void the_tree_knows_who_is_where(void)
 {
-    struct tree t = TREE_INIT;
+    struct child_nodes t = CHILD_NODES_INIT;
 
-    is_int(tree_get(&t, 7), TREE_NONE, "nobody is under nobody");
-    ok(tree_put(&t, 7, 7) == 0 && tree_put(&t, 40, 7) == 0 && tree_put(&t, 3, 3) == 0,
+    is_int(child_nodes_get(&t, 7), CHILD_NODES_NONE, "nobody is under nobody");
+    ok(child_nodes_put(&t, 7, 7) == 0 && child_nodes_put(&t, 40, 7) == 0 &&
+           child_nodes_put(&t, 3, 3) == 0,
        "two children, and one below");
-    is_int(tree_get(&t, 40), 7, "a node is under its child");
-    is_int(tree_get(&t, 41), TREE_NONE, "others are not");
-    is_int(tree_get(&t, 4000000000u), TREE_NONE, "nor what is no node");
-    ok(tree_put(&t, ROUTE_NODES_MAX + 1, 3) < 0, "a number that no node has is refused");
-    tree_drop(&t, 7);
-    ok(tree_get(&t, 40) == TREE_NONE && tree_get(&t, 7) == TREE_NONE && tree_get(&t, 3) == 3,
+    is_int(child_nodes_get(&t, 40), 7, "a node is under its child");
+    is_int(child_nodes_get(&t, 41), CHILD_NODES_NONE, "others are not");
+    is_int(child_nodes_get(&t, 4000000000u), CHILD_NODES_NONE, "nor what is no node");
+    ok(child_nodes_put(&t, ROUTE_NODES_MAX + 1, 3) < 0, "a number that no node has is refused");
+    child_nodes_drop(&t, 7);
+    ok(child_nodes_get(&t, 40) == CHILD_NODES_NONE && child_nodes_get(&t, 7) == CHILD_NODES_NONE &&
+           child_nodes_get(&t, 3) == 3,
        "a child goes with all that is under it");
-    tree_release(&t);
+    child_nodes_release(&t);
 }
 
 static void endpoints_are_taken_apart(void)
@@ -211,13 +213,14 @@ static void on_found(void *arg, int found, bool folder, const char *why)
     loop_stop(s->loop);
 }
 
-static struct sought seek(const struct look_for *what)
+static struct sought seek(const struct path_probe_for *what)
 {
     struct err err = { "" };
     struct sought s = { .loop = loop_create(&clock_system, &err), .found = -2 };
-    struct looks looks = { s.loop, NULL };
+    struct path_probes looks = { s.loop, NULL };
 
-    if (!s.loop || look_start(&looks, what, on_found, &s, &err) < 0 || loop_run(s.loop, &err) < 0)
+    if (!s.loop || path_probe_start(&looks, what, on_found, &s, &err) < 0 ||
+        loop_run(s.loop, &err) < 0)
         abort();
     ok(s.over && !looks.first, "it comes back");
     loop_destroy(s.loop);
@@ -229,23 +232,23 @@ static struct sought seek(const struct look_for *what)
 static const char *python_of(const char *wanted, const char *told, const char *path,
                              char out[static PATH_MAX], struct err *err)
 {
-    struct look_for what = { .folder = "", .limit_ns = 10 * NS_PER_S };
+    struct path_probe_for what = { .folder = "", .limit_ns = 10 * NS_PER_S };
     const char *found;
-    struct place p;
+    struct python_paths p;
 
-    if (place_list(&p, wanted, told, path, err) < 0)
+    if (python_paths_list(&p, wanted, told, path, err) < 0)
         abort();
     what.program = p.program;
     what.n = p.n;
-    found = place_found(&p, seek(&what).found, "h2", err);
+    found = python_paths_found(&p, seek(&what).found, "h2", err);
     snprintf(out, PATH_MAX, "%s", found ? found : "");
-    place_release(&p);
+    python_paths_release(&p);
     return found ? out : NULL;
 }
 
 static void folders_are_looked_for(const char *folder, const char *file)
 {
-    struct look_for what = { .folder = folder, .limit_ns = 10 * NS_PER_S };
+    struct path_probe_for what = { .folder = folder, .limit_ns = 10 * NS_PER_S };
 
     ok(seek(&what).folder, "a folder");
     what.folder = file;
@@ -260,9 +263,9 @@ static void pythons_are_looked_for(void)
          version[32];
     struct err err = { "" };
 
-    ok(place_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 &&
-           !place_version("/usr/bin/python3", version) &&
-           place_version("/usr/lib/python3.9/site-packages", version) &&
+    ok(python_paths_version("/opt/x/python3.12", version) && strcmp(version, "python3.12") == 0 &&
+           !python_paths_version("/usr/bin/python3", version) &&
+           python_paths_version("/usr/lib/python3.9/site-packages", version) &&
            strcmp(version, "python3.9") == 0,
        "versions in paths");
     if (!mkdtemp(folder))
@@ -294,7 +297,7 @@ static void a_file_system_that_hangs_is_named(void)
 {
     char hung[HUNG_SIZE], path[HUNG_SIZE + 16], sh[] = "/bin/sh";
     char *programs[] = { path, sh };
-    struct look_for what = { programs, 2, "", 300 * NS_PER_MS };
+    struct path_probe_for what = { programs, 2, "", 300 * NS_PER_MS };
     struct sought s;
     int fd;
 

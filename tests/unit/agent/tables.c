@@ -6,11 +6,11 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/tap.h"
-#include "worker/agent/blobs.h"
-#include "worker/agent/credit.h"
-#include "worker/agent/instead.h"
-#include "worker/agent/outbox.h"
-#include "worker/agent/space.h"
+#include "worker/agent/blobs/blobs.h"
+#include "worker/agent/output/worker_credit.h"
+#include "worker/agent/stand_in.h"
+#include "worker/agent/processes/outbox.h"
+#include "worker/agent/blobs/memory_limit.h"
 
 static bool is_open(int fd)
 {
@@ -68,7 +68,7 @@ static void blobs_are_found_by_number(void)
     blobs_release(&b);
 }
 
-static void letters_wait_for_blobs(void)
+static void messages_wait_for_blobs(void)
 {
     const struct span run = { .kind = SPAN_RUN, .cell = 4 };
     struct buf msg = BUF_INIT;
@@ -79,7 +79,7 @@ static void letters_wait_for_blobs(void)
     outbox_init(&o);
     ok(outbox_add_waiting(&o, slice_text("first"), 7) == 0 &&
            outbox_add(&o, false, slice_text("second"), -1) == 0,
-       "a letter waits for blob 7");
+       "a message waits for blob 7");
     ok(!outbox_first(&o) && !outbox_is_empty(&o), "and the one behind it, too");
     ok(outbox_add(&o, true, slice_text("urgent"), -1) == 0 &&
            slice_equal(slice_text("urgent"), slice_of(outbox_first(&o)->p, 6)),
@@ -92,7 +92,7 @@ static void letters_wait_for_blobs(void)
     ok(outbox_first(&o)->p[0] == 's', "the next follows");
     outbox_pop(&o);
     ok(outbox_add_waiting(&o, slice_text("third"), 8) == 0, "one more");
-    letter_ready(outbox_waiting(&o, 8), fd);
+    outbox_ready(outbox_waiting(&o, 8), fd);
     ok(outbox_first(&o)->blob_fd == fd, "leaves with its blob");
     ok(span_encode(&run, &msg, &err) == 0 && outbox_add(&o, false, buf_slice(&msg), -1) == 0 &&
            outbox_find(&o, SPAN_RUN, 4) && !outbox_find(&o, SPAN_RUN, 5) &&
@@ -112,12 +112,12 @@ static void what_is_said_in_the_place_of_a_blob(void)
     struct err err = { "" };
 
     ok(span_encode(&m, &msg, &err) == 0 &&
-           instead_of_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
+           stand_in_for_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
            span_decode(&m, now.p, now.n, &err) == 0,
        "a BIND without its blob");
     ok(m.blob == 5 && m.blob_size == 0 && m.cell == 9 && slice_is(m.v[F_BIND_NAMES].s, "no room"),
        "says why");
-    instead_patch(msg.p);
+    stand_in_patch(msg.p);
     ok(span_decode(&m, msg.p, msg.n, &err) == 0 && m.blob == 5 && m.blob_size == 0,
        "without memory only that there is none");
     buf_clear(&msg);
@@ -126,7 +126,7 @@ static void what_is_said_in_the_place_of_a_blob(void)
         .kind = SPAN_RETURN, .blob = 5, .blob_size = 100, .v[F_RETURN_STATUS].s = slice_text("ok")
     };
     ok(span_encode(&m, &msg, &err) == 0 &&
-           instead_of_blob(buf_slice(&msg), "no \"room\"", &now, &err) == 0 &&
+           stand_in_for_blob(buf_slice(&msg), "no \"room\"", &now, &err) == 0 &&
            span_decode(&m, now.p, now.n, &err) == 0 && slice_is(m.v[F_RETURN_STATUS].s, "error") &&
            memmem(m.v[F_RETURN_CONTENT].s.p, m.v[F_RETURN_CONTENT].s.n, "no \\\"room\\\"", 11),
        "a RETURN becomes an error");
@@ -140,33 +140,33 @@ static void memory_that_is_left(void)
         "MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   24183000 kB\nBuffers: x\n";
     const char *why = NULL;
 
-    ok(space_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024,
+    ok(memory_limit_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024,
        "the machine's");
-    ok(space_meminfo(slice_text(text), "Mem") == UINT64_MAX &&
-           space_meminfo(slice_text(text), "Buffers") == UINT64_MAX &&
-           space_meminfo(slice_text(""), "MemFree") == UINT64_MAX,
+    ok(memory_limit_meminfo(slice_text(text), "Mem") == UINT64_MAX &&
+           memory_limit_meminfo(slice_text(text), "Buffers") == UINT64_MAX &&
+           memory_limit_meminfo(slice_text(""), "MemFree") == UINT64_MAX,
        "only where it is told");
-    ok(space_number(slice_text("max\n")) == UINT64_MAX &&
-           space_number(slice_text("734003200\n")) == 734003200 &&
-           space_number(slice_text("99999999999999999999999")) > UINT64_MAX / 20,
+    ok(memory_limit_number(slice_text("max\n")) == UINT64_MAX &&
+           memory_limit_number(slice_text("734003200\n")) == 734003200 &&
+           memory_limit_number(slice_text("99999999999999999999999")) > UINT64_MAX / 20,
        "a control group's");
-    ok(space_free(&why) > 0 && why, "here: %s", why);
+    ok(memory_limit_free(&why) > 0 && why, "here: %s", why);
 }
 
 static void credit_is_bounded(void)
 {
-    struct credit c = CREDIT_INIT;
+    struct worker_credit c = WORKER_CREDIT_INIT;
 
-    credit_window(&c, 1000);
+    worker_credit_window(&c, 1000);
     is_int(c.left, 1000, "the window is what is left at first");
-    credit_take(&c, 1500);
-    ok(credit_is_out(&c), "a message may go over it");
-    credit_give(&c, 500);
-    ok(credit_is_out(&c), "0 is out");
-    credit_give(&c, UINT64_MAX);
+    worker_credit_take(&c, 1500);
+    ok(worker_credit_is_out(&c), "a message may go over it");
+    worker_credit_give(&c, 500);
+    ok(worker_credit_is_out(&c), "0 is out");
+    worker_credit_give(&c, UINT64_MAX);
     is_int(c.left, 1000, "more than the window is never given");
-    credit_take(&c, 300);
-    credit_window(&c, 2000);
+    worker_credit_take(&c, 300);
+    worker_credit_window(&c, 2000);
     is_int(c.left, 1700, "a larger window keeps what is on the way");
 }
 
@@ -183,10 +183,10 @@ static void publish_counts_its_payload(void)
     m.v[F_PUBLISH_METADATA].s = slice_text("{}");
     m.v[F_PUBLISH_BUFFERS].list = (struct span_list){ buffers, 2 };
     ok(span_encode(&m, &msg, &err) == 0, "a PUBLISH");
-    is_int(credit_of_publish(buf_slice(&msg)), 8 + 2 + 5 + 3,
+    is_int(worker_credit_of_publish(buf_slice(&msg)), 8 + 2 + 5 + 3,
            "content, metadata and buffers count");
     for (size_t n = 0; n < msg.n; n++)
-        torn = torn && credit_of_publish(slice_of(msg.p, n)) < 0;
+        torn = torn && worker_credit_of_publish(slice_of(msg.p, n)) < 0;
     ok(torn, "every shorter one is torn");
     buf_release(&msg);
 }
@@ -194,7 +194,7 @@ static void publish_counts_its_payload(void)
 int main(void)
 {
     urgent_messages_go_first();
-    letters_wait_for_blobs();
+    messages_wait_for_blobs();
     what_is_said_in_the_place_of_a_blob();
     memory_that_is_left();
     blobs_are_found_by_number();

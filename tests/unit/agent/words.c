@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "tests/unit/tap.h"
-#include "worker/agent/cause.h"
-#include "worker/agent/env.h"
-#include "worker/agent/oom.h"
-#include "worker/agent/sever.h"
+#include "worker/agent/processes/death_cause.h"
+#include "worker/agent/processes/env.h"
+#include "worker/agent/processes/oom.h"
+#include "worker/agent/disconnect.h"
 #include "base/tail.h"
 
 static void clean(const char *data, size_t n, const char *want, const char *name)
@@ -54,78 +54,82 @@ static void last_lines_are_kept(void)
     buf_release(&out);
 }
 
-static void cause_is(struct cause c, const char *want, const char *name)
+static void cause_is(struct death_cause c, const char *want, const char *name)
 {
     struct buf out = BUF_INIT;
 
     c.python = "py";
-    ok(cause_text(&c, &out) == 0, "memory");
+    ok(death_cause_text(&c, &out) == 0, "memory");
     is_text(out.n ? out.p : "", want, "%s", name);
     buf_release(&out);
 }
 
 static void causes_are_named(void)
 {
-    cause_is((struct cause){ .ready = true, .known = true, .code = DEATH_EXITED, .status = 1 }, "",
-             "an exit needs no cause");
-    cause_is((struct cause){ .ready = true,
-                             .known = true,
-                             .code = DEATH_KILLED,
-                             .status = SIGSEGV },
+    cause_is((struct death_cause){ .ready = true,
+                                   .known = true,
+                                   .code = DEATH_EXITED,
+                                   .status = 1 },
+             "", "an exit needs no cause");
+    cause_is((struct death_cause){ .ready = true,
+                                   .known = true,
+                                   .code = DEATH_KILLED,
+                                   .status = SIGSEGV },
              "", "nor does a crash");
-    cause_is((struct cause){ .ready = true,
-                             .known = true,
-                             .code = DEATH_KILLED,
-                             .status = SIGKILL,
-                             .oom = OOM_CGROUP },
+    cause_is((struct death_cause){ .ready = true,
+                                   .known = true,
+                                   .code = DEATH_KILLED,
+                                   .status = SIGKILL,
+                                   .oom = OOM_CGROUP },
              "killed by the cgroup's out-of-memory killer", "the cgroup's OOM killer");
-    cause_is((struct cause){ .ready = true,
-                             .known = true,
-                             .code = DEATH_KILLED,
-                             .status = SIGKILL },
+    cause_is((struct death_cause){ .ready = true,
+                                   .known = true,
+                                   .code = DEATH_KILLED,
+                                   .status = SIGKILL },
              "killed by SIGKILL from outside (perhaps the out-of-memory killer)",
              "somebody else's SIGKILL");
-    cause_is((struct cause){ .ready = true,
-                             .known = true,
-                             .code = DEATH_KILLED,
-                             .status = SIGKILL,
-                             .ours = true },
+    cause_is((struct death_cause){ .ready = true,
+                                   .known = true,
+                                   .code = DEATH_KILLED,
+                                   .status = SIGKILL,
+                                   .ours = true },
              "", "our own SIGKILL");
     cause_is(
-        (struct cause){ .known = true,
-                        .code = DEATH_EXITED,
-                        .status = 1,
-                        .said = slice_text("No module named 'IPython'") },
+        (struct death_cause){ .known = true,
+                              .code = DEATH_EXITED,
+                              .status = 1,
+                              .said = slice_text("No module named 'IPython'") },
         "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
         "a python without IPython");
     cause_is(
-        (struct cause){ .known = true,
-                        .code = DEATH_EXITED,
-                        .status = 1,
-                        .node = "h2",
-                        .said = slice_text("py has no cloudpickle: x") },
+        (struct death_cause){ .known = true,
+                              .code = DEATH_EXITED,
+                              .status = 1,
+                              .node = "h2",
+                              .said = slice_text("py has no cloudpickle: x") },
         "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
         "one on another host");
     cause_is(
-        (struct cause){ .known = true,
-                        .code = DEATH_EXITED,
-                        .status = 1,
-                        .node = "h2",
-                        .said = slice_text("No module named 'cellspan'") },
+        (struct death_cause){ .known = true,
+                              .code = DEATH_EXITED,
+                              .status = 1,
+                              .node = "h2",
+                              .said = slice_text("No module named 'cellspan'") },
         "py exited with status 1 before it was ready: no cellspan for py on h2: `py -m pip install cellspan` there, or set "
         "CELLSPAN_REMOTE_PYTHON to a Python that has it",
         "cellspan is missing there");
     cause_is(
-        (struct cause){ .known = true,
-                        .code = DEATH_EXITED,
-                        .status = 1,
-                        .node = "h2",
-                        .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
+        (struct death_cause){
+            .known = true,
+            .code = DEATH_EXITED,
+            .status = 1,
+            .node = "h2",
+            .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
         "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
         "there anew",
         "or was built elsewhere");
-    cause_is((struct cause){ .ready = true, .broke = "it lied" }, "ended by the agent: it lied",
-             "what we ended ourselves");
+    cause_is((struct death_cause){ .ready = true, .broke = "it lied" },
+             "ended by the agent: it lied", "what we ended ourselves");
 }
 
 static void counters_are_read(void)
@@ -144,33 +148,33 @@ static void counters_are_read(void)
 
 static void connections_are_matched(void)
 {
-    struct sever_row row[3];
+    struct tcp_row row[3];
     struct buf ends = BUF_INIT;
 
-    ok(sever_parse(
+    ok(disconnect_parse(
            "  0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 111 1 0 20 4 30 10 -1",
            &row[0]) == 0 &&
            row[0].inode == 111,
        "an established connection");
-    ok(sever_parse(
+    ok(disconnect_parse(
            "  1: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 "
            "00:00000000 00000000  0  0 222 1 0 20 4 30 10 -1",
            &row[1]) == 0,
        "and its other end, as IPv6 shows it");
-    ok(sever_parse(
+    ok(disconnect_parse(
            "  2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 333 1",
            &row[2]) < 0,
        "a listening socket is none");
     row[0].owner = 2;
     row[1].owner = 3;
-    ok(sever_is_between(&row[0], row, 2), "two workers' ends belong together");
+    ok(disconnect_is_between(&row[0], row, 2), "two workers' ends belong together");
     row[1].owner = 2;
-    ok(!sever_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
-    ok(sever_write(&row[1], &ends) == 0 && ends.n == 36 &&
-           sever_is_listed(&row[0], buf_slice(&ends)),
+    ok(!disconnect_is_between(&row[0], row, 2), "a worker's connection to itself is left alone");
+    ok(disconnect_write(&row[1], &ends) == 0 && ends.n == 36 &&
+           disconnect_is_listed(&row[0], buf_slice(&ends)),
        "the other node's end is found the other way round");
-    ok(!sever_is_listed(&row[1], buf_slice(&ends)) &&
-           !sever_is_listed(&row[0], slice_of(ends.p, 35)),
+    ok(!disconnect_is_listed(&row[1], buf_slice(&ends)) &&
+           !disconnect_is_listed(&row[0], slice_of(ends.p, 35)),
        "its own is not, nor a torn one");
     is_int(((unsigned char)ends.p[16] << 8) + (unsigned char)ends.p[17], row[1].local.port,
            "ports are big-endian");

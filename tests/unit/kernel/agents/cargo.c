@@ -85,7 +85,7 @@ static void one_node_gets_it_by_way_of_the_kernel(void)
 
 static void large_ones_go_along_a_chain(void)
 {
-    const unsigned chunks = (LONGER + CARRIER_CHUNK - 1) / CARRIER_CHUNK;
+    const unsigned chunks = (LONGER + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK;
     struct yard y;
 
     yard_init(&y, 5, 3);
@@ -101,7 +101,7 @@ static void large_ones_go_along_a_chain(void)
     y.k_chunks = 0;
     yard_need(&y, 2, BIG, 1, 4);
     yard_run(&y, ENOUGH);
-    ok(all_have(&y, 0, 4, 2, BIG) && y.k_chunks == (BIG + CARRIER_CHUNK - 1) / CARRIER_CHUNK,
+    ok(all_have(&y, 0, 4, 2, BIG) && y.k_chunks == (BIG + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK,
        "the links are used again");
     yard_put(&y, 2, 3, BIG);
     y.k_chunks = 0;
@@ -328,10 +328,10 @@ static void a_link_goes_dead(bool silently)
     if (silently) {
         ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1),
            "what is lost on a link is not noticed by anybody at first");
-        carrier_check(y.node[1].carrier, 10 * NS_PER_S);
+        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
         is_int(yard_run(&y, ENOUGH), 0, "nor before its time");
         y.now_ns += 11 * NS_PER_S;
-        carrier_check(y.node[1].carrier, 10 * NS_PER_S);
+        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
         yard_run(&y, ENOUGH);
     }
     ok(all_have(&y, 1, 3, 1, LONGER), "a link that %s is replaced by way of the kernel",
@@ -378,8 +378,8 @@ static bool mishaps(uint64_t seed)
     yard_run(&y, ENOUGH);
     good = good && yard_forgot(&y, 1, size) && !y.busy && !y.wrong;
     for (unsigned i = 0; i < 9; i++)
-        good = good &&
-               (!y.node[i].alive || (y.node[i].blobs.n == 0 && carrier_is_idle(y.node[i].carrier)));
+        good = good && (!y.node[i].alive ||
+                        (y.node[i].blobs.n == 0 && transfers_is_idle(y.node[i].carrier)));
     yard_release(&y);
     return good;
 }

@@ -100,15 +100,15 @@ static void k_busy(void *arg, bool on)
 
 static int a_send(void *arg, uint32_t link, struct buf *bytes)
 {
-    const struct slice msg = slice_of(bytes->p + CARRIER_ROOM, bytes->n - CARRIER_ROOM);
+    const struct slice msg = slice_of(bytes->p + TRANSFERS_ROOM, bytes->n - TRANSFERS_ROOM);
     const struct yard_node *n = arg;
     struct yard *y = n->yard;
-    const bool linked = link == CARRIER_KERNEL || (link < y->n && y->linked[n->number][link]);
+    const bool linked = link == TRANSFERS_KERNEL || (link < y->n && y->linked[n->number][link]);
 
-    if (link != CARRIER_KERNEL && linked)
+    if (link != TRANSFERS_KERNEL && linked)
         y->peer_chunks += (unsigned char)msg.p[1] == SPAN_CHUNK;
-    if (linked && (link == CARRIER_KERNEL || !n->is_mute))
-        queue_add(&y->queue[n->number][link == CARRIER_KERNEL ? YARD_K : link], msg);
+    if (linked && (link == TRANSFERS_KERNEL || !n->is_mute))
+        queue_add(&y->queue[n->number][link == TRANSFERS_KERNEL ? YARD_K : link], msg);
     buf_release(bytes);
     return linked ? 0 : -1;
 }
@@ -183,7 +183,7 @@ static void on_drop(struct yard_node *n, struct slice numbers)
 
         for (unsigned k = 0; k < 8; k++)
             blob |= (uint64_t)(unsigned char)numbers.p[i + k] << (8 * k);
-        carrier_drop(n->carrier, blob);
+        transfers_drop(n->carrier, blob);
         blobs_drop(&n->blobs, blob);
     }
 }
@@ -201,7 +201,7 @@ static void node_takes(struct yard *y, unsigned from, unsigned node, const struc
         on_drop(&y->node[node], m->v[F_DROP_BLOBS].s);
         break;
     default:
-        carrier_message(y->node[node].carrier, from == YARD_K ? CARRIER_KERNEL : from, m);
+        transfers_message(y->node[node].carrier, from == YARD_K ? TRANSFERS_KERNEL : from, m);
         break;
     }
 }
@@ -224,12 +224,12 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
             y->queue[a][b].last = &y->queue[a][b].first;
     y->cargo = cargo_create(&k, NULL);
     for (unsigned i = 0; i < n; i++) {
-        const struct carrier_doors a = {
+        const struct transfers_ops a = {
             .send = a_send,
-            .lend = i == 0 && seed % 2 ? a_lend : NULL,
+            .share_fd = i == 0 && seed % 2 ? a_lend : NULL,
             .settled = a_settled,
             .broken = a_broken,
-            .space = a_space,
+            .free_memory = a_space,
             .clock = &y->clock,
             .node = "node",
             .arg = &y->node[i],
@@ -239,14 +239,14 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
         y->node[i].number = i;
         y->node[i].alive = true;
         y->node[i].space = UINT64_MAX;
-        y->node[i].carrier = carrier_create(&y->node[i].blobs, &a, NULL);
+        y->node[i].carrier = transfers_create(&y->node[i].blobs, &a, NULL);
     }
 }
 
 void yard_release(struct yard *y)
 {
     for (unsigned i = 0; i < y->n; i++) {
-        carrier_destroy(y->node[i].carrier);
+        transfers_destroy(y->node[i].carrier);
         blobs_release(&y->node[i].blobs);
     }
     for (unsigned a = 0; a <= YARD_NODES; a++)
@@ -368,7 +368,7 @@ unsigned yard_run(struct yard *y, unsigned most)
 
         for (unsigned i = 0; i < y->n; i++)
             if (y->node[i].alive)
-                more = carrier_work(y->node[i].carrier) || more;
+                more = transfers_work(y->node[i].carrier) || more;
         if (!deliver_any(y) && !more)
             break;
         n++;
@@ -384,9 +384,9 @@ void yard_cut(struct yard *y, unsigned a, unsigned b)
         return;
     y->linked[a][b] = y->linked[b][a] = false;
     if (y->node[a].alive)
-        carrier_unlinked(y->node[a].carrier, b, "the link has ended");
+        transfers_unlinked(y->node[a].carrier, b, "the link has ended");
     if (y->node[b].alive)
-        carrier_unlinked(y->node[b].carrier, a, "the link has ended");
+        transfers_unlinked(y->node[b].carrier, a, "the link has ended");
 }
 
 void yard_kill(struct yard *y, unsigned node)
@@ -417,5 +417,5 @@ bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size)
 
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob)
 {
-    return carrier_expects(y->node[node].carrier, blob);
+    return transfers_expects(y->node[node].carrier, blob);
 }

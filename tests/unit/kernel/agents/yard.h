@@ -10,7 +10,7 @@
 
 #include "kernel/agents/cargo.h"
 #include "kernel/agents/lent.h"
-#include "worker/agent/carrier.h"
+#include "worker/agent/blobs/transfers.h"
 
 #define YARD_NODES 64u
 #define YARD_K     YARD_NODES /* the kernel's place among the ends of links */
@@ -33,7 +33,7 @@ struct yard_node {
     unsigned number;
     bool alive;
     struct blobs blobs;
-    struct carrier *carrier;
+    struct transfers *carrier;
     uint64_t space;
     unsigned settled, failed; /* how often the carrier said so */
     char why[256];            /* the last failure */

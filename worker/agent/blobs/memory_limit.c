@@ -1,0 +1,110 @@
+/* memory_limit.c - see memory_limit.h. */
+#include "worker/agent/blobs/memory_limit.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/process.h"
+#include "worker/agent/processes/oom.h"
+
+#define RESERVE  (UINT64_C(64) << 20) /* bytes that are left to others */
+#define NO_LIMIT (UINT64_C(1) << 60)  /* what cgroup v1 shows where there is none is above this */
+
+uint64_t memory_limit_number(struct slice text)
+{
+    uint64_t value = 0;
+    size_t i = 0;
+
+    for (; i < text.n && text.p[i] >= '0' && text.p[i] <= '9'; i++)
+        value = value > UINT64_MAX / 16 ? value : value * 10 + (uint64_t)(text.p[i] - '0');
+    return i == 0 ? UINT64_MAX : value;
+}
+
+uint64_t memory_limit_meminfo(struct slice text, const char *word)
+{
+    const size_t n = strlen(word);
+
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+        size_t at = n + 1;
+        uint64_t kib;
+
+        if (line.n <= n || memcmp(line.p, word, n) != 0 || line.p[n] != ':')
+            continue;
+        while (at < line.n && line.p[at] == ' ')
+            at++;
+        kib = memory_limit_number(slice_of(line.p + at, line.n - at));
+        return kib == UINT64_MAX ? kib : kib * 1024;
+    }
+    return UINT64_MAX;
+}
+
+/* Of a file in a control group's folder. */
+static uint64_t group_number(const char *folder, const char *name)
+{
+    char path[OOM_PATH_MAX + 64], text[64];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return memory_limit_number(file_start(path, text, sizeof text));
+}
+
+/* The word of a control group's memory.stat, in bytes; 0: not there. */
+static uint64_t group_stat(const char *folder, const char *word)
+{
+    char path[OOM_PATH_MAX + 64], text[8192];
+
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    return oom_parse(file_start(path, text, sizeof text), word);
+}
+
+/* Pages of files that nobody uses count, but are given up at once. */
+static uint64_t group_free(const char *folder, bool v2)
+{
+    const uint64_t limit = group_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+    const uint64_t used = group_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes");
+    const uint64_t idle = group_stat(folder, v2 ? "inactive_file" : "total_inactive_file");
+    const uint64_t held = idle < used ? used - idle : 0;
+
+    if (limit >= NO_LIMIT || used == UINT64_MAX)
+        return UINT64_MAX;
+    return held < limit ? limit - held : 0;
+}
+
+/* The tightest of the groups that we are in. */
+static uint64_t groups_free(void)
+{
+    char text[4096], folder[OOM_PATH_MAX];
+    bool v2;
+    const struct slice path = oom_cgroup(file_start("/proc/self/cgroup", text, sizeof text), &v2);
+    const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const size_t top = strlen(root);
+    uint64_t least = group_free(root, v2); /* in a container the root of the mount is ours */
+    char *slash;
+
+    if (snprintf(folder, sizeof folder, "%s%.*s", root, SLICE_ARG(path)) >= (int)sizeof folder)
+        return least;
+    while (strlen(folder) > top) {
+        const uint64_t here = group_free(folder, v2);
+
+        least = here < least ? here : least;
+        if (!(slash = strrchr(folder, '/')))
+            break;
+        *slash = '\0';
+    }
+    return least;
+}
+
+uint64_t memory_limit_free(const char **why)
+{
+    char text[4096];
+    const uint64_t machine = memory_limit_meminfo(file_start("/proc/meminfo", text, sizeof text),
+                                                  "MemAvailable");
+    const uint64_t group = groups_free();
+    const uint64_t least = group < machine ? group : machine;
+
+    *why = group < machine ? "the memory limit of its control group" : "memory";
+    if (least == UINT64_MAX)
+        return least;
+    return least > RESERVE ? least - RESERVE : 0;
+}

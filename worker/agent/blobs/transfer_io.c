@@ -1,0 +1,229 @@
+/* transfer_io.c - see transfer_io.h. */
+#include "worker/agent/blobs/transfer_io.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "protocol/writer.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/blobs/transfers.h"
+#include "worker/agent/net/join.h"
+#include "worker/agent/relay.h"
+#include "worker/agent/blobs/memory_limit.h"
+#include "worker/agent/net/uplink.h"
+
+#define CHECK_NS NS_PER_S
+/* a receiver that has answered nothing for so long is cut off, and gets it by another way */
+#define SILENT_NS (10 * NS_PER_S)
+
+#define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
+#define REFUSALS    8u
+
+_Static_assert(TRANSFERS_ROOM == UPLINK_ROOM,
+               "the transfers leaves room for what the uplink writes");
+
+/* What came to nothing, for the messages that come after it. */
+struct refusal {
+    uint64_t blob;
+    char why[320];
+};
+
+struct transfer_io {
+    struct agent *agent; /* borrowed */
+    struct transfers *transfers;
+    struct watch *work, *check;
+    struct refusal refused[REFUSALS]; /* the latest */
+    unsigned refusals;
+    bool busy; /* `check` runs, and malloc keeps what chunks took */
+};
+
+static int send_on(void *arg, uint32_t link, struct buf *msg)
+{
+    struct transfer_io *f = arg;
+    struct err err = { "" };
+    int rc;
+
+    if (!f->agent->uplink) {
+        buf_release(msg);
+        return -1;
+    }
+    rc = link == TRANSFERS_KERNEL ? uplink_give(f->agent->uplink, msg, &err)
+                                  : uplink_give_peer(f->agent->uplink, link, msg, &err);
+    if (rc < 0)
+        log_warn("transfers", "%s", err.text);
+    return rc;
+}
+
+/* By the socket that is our stdin. */
+static int share_fd(void *arg, uint64_t blob, uint64_t size, int fd)
+{
+    struct buf packet = BUF_INIT;
+    struct writer w = writer_of(&packet);
+    int rc;
+
+    (void)arg;
+    writer_u64(&w, blob);
+    writer_u64(&w, size);
+    rc = writer_end(&w) < 0 ? -1 : descriptor_send(STDIN_FILENO, packet.p, packet.n, fd);
+    buf_release(&packet);
+    return rc;
+}
+
+static void settled(void *arg, uint64_t blob, const char *error)
+{
+    struct transfer_io *f = arg;
+
+    if (error) {
+        struct refusal *r = &f->refused[f->refusals++ % REFUSALS];
+
+        r->blob = blob;
+        snprintf(r->why, sizeof r->why, "%s", error);
+    }
+    relay_settle(f->agent, blob, error);
+}
+
+static void broken(void *arg, const char *why)
+{
+    struct transfer_io *f = arg;
+
+    agent_fail(f->agent, why);
+}
+
+static uint64_t free_memory(void *arg, const char **why)
+{
+    (void)arg;
+    return memory_limit_free(why);
+}
+
+/* ---- turns ---- */
+
+/* Something has changed: what there is to do is done after this turn's messages. While blobs move,
+ * malloc keeps the pages of chunks. */
+static void stir(struct transfer_io *f)
+{
+    loop_timer_again(f->work, 0);
+    if (f->busy || transfers_is_idle(f->transfers))
+        return;
+    f->busy = true;
+    memory_keep();
+    loop_timer_again(f->check, CHECK_NS);
+}
+
+static void work(struct loop *loop, void *arg)
+{
+    struct transfer_io *f = arg;
+
+    (void)loop;
+    if (transfers_work(f->transfers))
+        loop_timer_again(f->work, 0); /* beats and other messages go first */
+}
+
+static void check(struct loop *loop, void *arg)
+{
+    struct transfer_io *f = arg;
+
+    (void)loop;
+    transfers_check(f->transfers, SILENT_NS);
+    if (!transfers_is_idle(f->transfers)) {
+        loop_timer_again(f->check, CHECK_NS);
+        return;
+    }
+    f->busy = false;
+    memory_keep_no_more(AGENT_LARGE);
+}
+
+/* ---- messages ---- */
+
+void transfer_io_message(struct transfer_io *f, const struct span *m)
+{
+    transfers_message(f->transfers, TRANSFERS_KERNEL, m);
+    stir(f);
+}
+
+void transfer_io_peer(void *agent, uint32_t node, struct slice msg)
+{
+    struct transfer_io *f = ((struct agent *)agent)->transfers;
+    struct err err = { "" };
+    struct span m;
+
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_warn("transfers", "from node %u: %s", node, err.text);
+        return;
+    }
+    transfers_message(f->transfers, node, &m);
+    span_release(&m);
+    stir(f);
+}
+
+void transfer_io_unlinked(void *agent, uint32_t node, const char *why)
+{
+    transfers_unlinked(((struct agent *)agent)->transfers->transfers, node, why);
+}
+
+void transfer_io_drop(struct transfer_io *f, uint64_t blob)
+{
+    transfers_drop(f->transfers, blob);
+    blobs_drop(&f->agent->blobs, blob);
+}
+
+void transfer_io_unwanted(struct transfer_io *f, uint64_t blob)
+{
+    transfers_unwanted(f->transfers, blob);
+}
+
+const char *transfer_io_why(const struct transfer_io *f, uint64_t blob)
+{
+    for (unsigned i = 0; i < REFUSALS; i++)
+        if (f->refused[i].blob == blob)
+            return f->refused[i].why;
+    return "the node that had its bytes is gone";
+}
+
+bool transfer_io_expects(const struct transfer_io *f, uint64_t blob)
+{
+    return transfers_expects(f->transfers, blob);
+}
+
+/* ---- the whole ---- */
+
+struct transfer_io *transfer_io_create(struct agent *a, struct err *err)
+{
+    struct transfer_io *f = calloc(1, sizeof *f);
+    struct transfers_ops ops = {
+        .send = send_on,
+        .share_fd = descriptor_is_end(STDIN_FILENO) && !join_is_remote(a->args.connect) ? share_fd
+                                                                                        : NULL,
+        .settled = settled,
+        .broken = broken,
+        .free_memory = free_memory,
+        .clock = loop_clock(a->loop),
+        .node = a->args.node,
+        .arg = f,
+    };
+
+    if (!f)
+        return err_null(err, "out of memory");
+    f->agent = a;
+    if ((f->transfers = transfers_create(&a->blobs, &ops, err)) &&
+        (f->work = loop_timer(a->loop, 0, 0, work, f, err)) &&
+        (f->check = loop_timer(a->loop, CHECK_NS, 0, check, f, err))) {
+        loop_timer_off(f->check);
+        return f;
+    }
+    transfer_io_destroy(f);
+    return NULL;
+}
+
+void transfer_io_destroy(struct transfer_io *f)
+{
+    if (!f)
+        return;
+    watch_stop(f->work);
+    watch_stop(f->check);
+    transfers_destroy(f->transfers);
+    free(f);
+}

@@ -1,0 +1,280 @@
+/* disconnect.c - see disconnect.h. Linux's /proc; elsewhere nothing is found, and the worker is
+ * killed after its grace. */
+#include "worker/agent/disconnect.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/relay.h"
+#include "worker/agent/processes/worker.h"
+
+#define ESTABLISHED 1u
+#define INODES_MAX  (65536u / 8u) /* CUT's limit */
+#define ENDS_MAX    1048576u      /* bytes; ENDS' limit */
+
+struct socket_of {
+    uint64_t inode;
+    unsigned owner; /* the worker's number */
+};
+
+struct tcp_table {
+    struct socket_of *socket; /* by inode, once sorted */
+    size_t n_sockets, cap_sockets;
+    struct tcp_row *row;
+    size_t n_rows, cap_rows;
+};
+
+/* ---- pure ---- */
+
+/* The kernel prints an address as 32-bit words in the host's order. */
+static int parse_end(const char *text, struct tcp_end *end)
+{
+    const char *colon = strchr(text, ':');
+    const size_t digits = colon ? (size_t)(colon - text) : 0;
+    char word[9] = "";
+
+    if (digits != 8 && digits != 32)
+        return -1;
+    memset(end, 0, sizeof *end);
+    if (digits == 8)
+        end->address[10] = end->address[11] = 0xff;
+    for (size_t i = 0; i < digits / 8; i++) {
+        uint32_t value;
+
+        memcpy(word, text + 8 * i, 8);
+        value = (uint32_t)strtoul(word, NULL, 16);
+        memcpy(end->address + 16 - digits / 2 + 4 * i, &value, 4);
+    }
+    end->port = (uint16_t)strtoul(colon + 1, NULL, 16);
+    return 0;
+}
+
+int disconnect_parse(const char *line, struct tcp_row *row)
+{
+    char local[64], peer[64];
+    unsigned state;
+    unsigned long long inode;
+
+    if (sscanf(line, " %*d: %63s %63s %x %*s %*s %*s %*u %*u %llu", local, peer, &state, &inode) !=
+        4)
+        return -1;
+    if (state != ESTABLISHED || inode == 0)
+        return -1;
+    row->inode = inode;
+    row->owner = DISCONNECT_NOBODY;
+    return parse_end(local, &row->local) < 0 || parse_end(peer, &row->peer) < 0 ? -1 : 0;
+}
+
+static bool same(const struct tcp_end *a, const struct tcp_end *b)
+{
+    return a->port == b->port && memcmp(a->address, b->address, sizeof a->address) == 0;
+}
+
+bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i].owner != row->owner && same(&all[i].local, &row->peer) &&
+            same(&all[i].peer, &row->local))
+            return true;
+    return false;
+}
+
+/* An end as ENDS has it. */
+static void write_end(const struct tcp_end *end, uint8_t *p)
+{
+    memcpy(p, end->address, sizeof end->address);
+    p[16] = (uint8_t)(end->port >> 8);
+    p[17] = (uint8_t)end->port;
+}
+
+int disconnect_write(const struct tcp_row *row, struct buf *out)
+{
+    uint8_t p[DISCONNECT_END_SIZE];
+
+    write_end(&row->local, p);
+    write_end(&row->peer, p + DISCONNECT_END_SIZE / 2);
+    return buf_add(out, p, sizeof p);
+}
+
+bool disconnect_is_listed(const struct tcp_row *row, struct slice ends)
+{
+    const struct tcp_row turned = { .local = row->peer, .peer = row->local };
+    uint8_t p[DISCONNECT_END_SIZE];
+
+    write_end(&turned.local, p);
+    write_end(&turned.peer, p + DISCONNECT_END_SIZE / 2);
+    for (size_t at = 0; at + sizeof p <= ends.n; at += sizeof p)
+        if (memcmp(ends.p + at, p, sizeof p) == 0)
+            return true;
+    return false;
+}
+
+/* ---- reading /proc ---- */
+
+static void *grown(void *p, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return p;
+    p = realloc(p, (*cap + 64) * 2 * size);
+    if (p)
+        *cap = (*cap + 64) * 2;
+    return p;
+}
+
+static int add_socket(struct tcp_table *s, uint64_t inode, unsigned owner)
+{
+    struct socket_of *p = grown(s->socket, s->n_sockets, &s->cap_sockets, sizeof *p);
+
+    if (!p)
+        return -1;
+    s->socket = p;
+    p[s->n_sockets++] = (struct socket_of){ inode, owner };
+    return 0;
+}
+
+static int find_sockets(struct tcp_table *s, const struct worker *w)
+{
+    char path[320], text[64];
+    struct dirent *entry;
+    DIR *dir;
+    int rc = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)w->pid);
+    if (w->pid <= 0 || !(dir = opendir(path)))
+        return 0;
+    while (rc == 0 && (entry = readdir(dir))) {
+        unsigned long long inode;
+        ssize_t n;
+
+        snprintf(path, sizeof path, "/proc/%ld/fd/%s", (long)w->pid, entry->d_name);
+        if ((n = readlink(path, text, sizeof text - 1)) <= 0)
+            continue;
+        text[n] = '\0';
+        if (sscanf(text, "socket:[%llu]", &inode) == 1)
+            rc = add_socket(s, inode, w->id);
+    }
+    closedir(dir);
+    return rc;
+}
+
+static int by_inode(const void *a, const void *b)
+{
+    const uint64_t x = ((const struct socket_of *)a)->inode,
+                   y = ((const struct socket_of *)b)->inode;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Keeps the connections that belong to one of the workers. A socket that several hold (forked)
+ * counts as the first's. */
+static int find_rows(struct tcp_table *s, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char line[512];
+    int rc = 0;
+
+    while (f && rc == 0 && fgets(line, sizeof line, f)) {
+        struct tcp_row row, *p;
+        const struct socket_of *of;
+
+        if (disconnect_parse(line, &row) < 0)
+            continue;
+        of = bsearch(&(struct socket_of){ row.inode, 0 }, s->socket, s->n_sockets, sizeof *of,
+                     by_inode);
+        if (!of)
+            continue;
+        if (!(p = grown(s->row, s->n_rows, &s->cap_rows, sizeof *p))) {
+            rc = -1;
+            break;
+        }
+        row.owner = of->owner;
+        s->row = p;
+        p[s->n_rows++] = row;
+    }
+    if (f)
+        fclose(f);
+    return rc;
+}
+
+/* ---- telling ---- */
+
+static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
+{
+    struct span m = { .kind = SPAN_CUT, .worker = w->id };
+    struct buf inodes = BUF_INIT;
+
+    for (size_t i = 0; i < s->n_rows && inodes.n / 8 < INODES_MAX; i++) {
+        uint8_t p[8];
+
+        if (s->row[i].owner != w->id || (!disconnect_is_between(&s->row[i], s->row, s->n_rows) &&
+                                         !disconnect_is_listed(&s->row[i], ends)))
+            continue;
+        for (int byte = 0; byte < 8; byte++)
+            p[byte] = (uint8_t)(s->row[i].inode >> (8 * byte));
+        if (buf_add(&inodes, p, sizeof p) < 0)
+            break;
+    }
+    m.v[F_CUT_INODES].s = buf_slice(&inodes);
+    m.v[F_CUT_ABORT].u64 = 1;
+    relay_tell(w, &m);
+    buf_release(&inodes);
+}
+
+/* Those between workers of this node are nothing for others. */
+static void tell_ends(struct agent *a, const struct tcp_table *s, uint64_t cell)
+{
+    struct span m = { .kind = SPAN_ENDS, .cell = cell };
+    struct buf ends = BUF_INIT;
+
+    for (size_t i = 0; i < s->n_rows; i++) {
+        if (disconnect_is_between(&s->row[i], s->row, s->n_rows))
+            continue;
+        if (ends.n + DISCONNECT_END_SIZE > ENDS_MAX || disconnect_write(&s->row[i], &ends) < 0) {
+            log_error("sever", "there are %zu connections, more than can be said: some stay",
+                      s->n_rows);
+            break;
+        }
+    }
+    m.v[F_ENDS_ENDS].s = buf_slice(&ends);
+    agent_send(a, &m);
+    buf_release(&ends);
+}
+
+static void find_all(struct tcp_table *s, const struct agent *a, struct slice workers)
+{
+    const struct worker *w;
+    size_t at = 0;
+    int rc = 0;
+
+    while (rc == 0 && (w = agent_next(a, workers, &at)))
+        rc = find_sockets(s, w);
+    if (rc == 0 && s->n_sockets) {
+        qsort(s->socket, s->n_sockets, sizeof *s->socket, by_inode);
+        if ((rc = find_rows(s, "/proc/net/tcp")) == 0)
+            rc = find_rows(s, "/proc/net/tcp6");
+    }
+    if (rc < 0)
+        log_error("sever", "out of memory: some connections stay");
+}
+
+void disconnect_workers(struct agent *a, const struct span *m, struct slice workers)
+{
+    struct tcp_table s = { .n_rows = 0 };
+    struct worker *w;
+    size_t at = 0;
+
+    find_all(&s, a, workers);
+    if (m->v[F_SEVER_ASK].u64 == 1)
+        tell_ends(a, &s, m->cell);
+    else
+        while ((w = agent_next(a, workers, &at)))
+            cut(w, &s, m->v[F_SEVER_ENDS].s);
+    free(s.socket);
+    free(s.row);
+}

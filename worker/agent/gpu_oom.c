@@ -1,0 +1,100 @@
+/* gpu_oom.c - see gpu_oom.h. */
+#include "worker/agent/gpu_oom.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/node_usage.h"
+#include "worker/agent/gpu/words.h"
+#include "worker/agent/net/uplink.h"
+#include "worker/agent/processes/worker.h"
+
+struct held_done {
+    struct agent *agent;
+    uint32_t id;
+    struct buf msg;
+};
+
+/* Does the cell's error say that GPU memory ran out? */
+static bool complains(struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+    bool does;
+
+    if (span_decode(&m, msg.p, msg.n, &err) < 0)
+        return false;
+    does = slice_is(m.v[F_DONE_STATUS].s, "error") && words_say_oom(m.v[F_DONE_CONTENT].s);
+    span_release(&m);
+    return does;
+}
+
+/* The error with a line more in its traceback; its text stays, so that ranks that failed alike are
+ * shown as one. The text is the caller's (free()). NULL: it is not as we know it. */
+static char *add_line(struct slice content, const char *line)
+{
+    json_t *error = json_loadb(content.p, content.n, JSON_ALLOW_NUL, NULL);
+    json_t *traceback = json_object_get(error, "traceback");
+    char *text = NULL;
+
+    if (json_is_array(traceback) && json_array_append_new(traceback, json_string(line)) == 0)
+        text = json_dumps(error, JSON_COMPACT);
+    json_decref(error);
+    return text;
+}
+
+static void send_with(struct held_done *h, const char *line)
+{
+    struct err err = { "" };
+    struct span m;
+    char *content;
+
+    if (span_decode(&m, h->msg.p, h->msg.n, &err) < 0)
+        return;
+    content = line[0] ? add_line(m.v[F_DONE_CONTENT].s, line) : NULL;
+    m.worker = h->id;
+    if (content)
+        m.v[F_DONE_CONTENT].s = slice_text(content);
+    agent_send(h->agent, &m);
+    free(content);
+    span_release(&m);
+}
+
+static void told(void *arg, const char *text)
+{
+    struct held_done *h = arg;
+
+    send_with(h, text);
+    buf_release(&h->msg);
+    free(h);
+}
+
+static struct held_done *held_create(struct worker *w, struct slice msg)
+{
+    struct held_done *h = calloc(1, sizeof *h);
+
+    if (!h)
+        return NULL;
+    *h = (struct held_done){ w->agent, w->id, BUF_INIT };
+    if (buf_add_slice(&h->msg, msg) == 0)
+        return h;
+    free(h);
+    return NULL;
+}
+
+bool gpu_oom_takes(struct worker *w, struct slice msg)
+{
+    struct held_done *h;
+    struct node_workers crew;
+
+    if (!gpu_has(w->agent->gpus, w->id) || !complains(msg) || !(h = held_create(w, msg)))
+        return false;
+    if (node_workers_init(&crew, w->agent, 0) < 0)
+        log_error("agent", "out of memory: who fills the GPU is not told");
+    gpu_full(w->agent->gpus, w->id, crew.v, crew.n, told, h);
+    node_workers_release(&crew);
+    return true;
+}

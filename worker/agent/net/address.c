@@ -1,0 +1,164 @@
+/* address.c - see address.h. */
+#include "worker/agent/net/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOST_MAX 256u
+
+static int split(struct slice endpoint, char host[static HOST_MAX], char port[static 8])
+{
+    static const char scheme[] = "tcp://";
+    struct slice rest = endpoint;
+    size_t colon;
+
+    if (rest.n <= sizeof scheme - 1 || memcmp(rest.p, scheme, sizeof scheme - 1) != 0)
+        return -1;
+    rest = slice_of(rest.p + sizeof scheme - 1, rest.n - (sizeof scheme - 1));
+    for (colon = rest.n; colon > 0 && rest.p[colon - 1] != ':';)
+        colon--;
+    if (colon < 2 || rest.n - colon == 0 || rest.n - colon > 5)
+        return -1;
+    memcpy(port, rest.p + colon, rest.n - colon);
+    port[rest.n - colon] = '\0';
+    rest.n = colon - 1;
+    if (rest.n >= 2 && rest.p[0] == '[' && rest.p[rest.n - 1] == ']')
+        rest = slice_of(rest.p + 1, rest.n - 2);
+    if (rest.n == 0 || rest.n >= HOST_MAX)
+        return -1;
+    memcpy(host, rest.p, rest.n);
+    host[rest.n] = '\0';
+    return 0;
+}
+
+int address_parse(struct slice endpoint, struct address *a, struct err *err)
+{
+    const struct addrinfo want = { .ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
+    struct addrinfo *found;
+    char host[HOST_MAX], port[8];
+    int rc;
+
+    if (split(endpoint, host, port) < 0)
+        return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted",
+                       SLICE_ARG(endpoint));
+    if ((rc = getaddrinfo(host, port, &want, &found)) == EAI_NONAME)
+        return err_set(err, "%.*s: no address: names are not looked up", SLICE_ARG(endpoint));
+    if (rc != 0)
+        return err_set(err, "%.*s: %s", SLICE_ARG(endpoint), gai_strerror(rc));
+    memset(a, 0, sizeof *a);
+    memcpy(&a->socket, found->ai_addr, found->ai_addrlen);
+    a->size = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+void address_text(const struct address *a, char out[static ADDRESS_TEXT_SIZE])
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->socket;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->socket;
+    const char *text = NULL;
+
+    if (a->socket.ss_family == AF_INET)
+        text = inet_ntop(AF_INET, &v4->sin_addr, out, ADDRESS_TEXT_SIZE);
+    else if (a->socket.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        text = inet_ntop(AF_INET, v6->sin6_addr.s6_addr + 12, out, ADDRESS_TEXT_SIZE);
+    else if (a->socket.ss_family == AF_INET6)
+        text = inet_ntop(AF_INET6, &v6->sin6_addr, out, ADDRESS_TEXT_SIZE);
+    if (!text)
+        out[0] = '\0';
+}
+
+/* ---- interfaces ---- */
+
+/* An address that others may be told: link-local ones mean nothing without an interface of
+ * theirs. */
+static bool take(const struct ifaddrs *i, int family, struct address *a)
+{
+    if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
+        return false;
+    memset(a, 0, sizeof *a);
+    a->size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    memcpy(&a->socket, i->ifa_addr, a->size);
+    return family == AF_INET ||
+           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)&a->socket)->sin6_addr);
+}
+
+static int add(struct buf *out, size_t begin, const char *ifname, const char *ip)
+{
+    return buf_addf(out, "%s%s=%s", out->n > begin ? "," : "", ifname, ip);
+}
+
+static int add_first(struct ifaddrs *all, const char *ip, bool *loops, size_t begin,
+                     struct buf *out)
+{
+    struct address a;
+    char text[ADDRESS_TEXT_SIZE];
+
+    for (const struct ifaddrs *i = all; i && ip[0]; i = i->ifa_next) {
+        if (!i->ifa_addr || !take(i, i->ifa_addr->sa_family == AF_INET ? AF_INET : AF_INET6, &a))
+            continue;
+        address_text(&a, text);
+        if (strcmp(text, ip) != 0)
+            continue;
+        *loops = (i->ifa_flags & IFF_LOOPBACK) != 0;
+        return add(out, begin, i->ifa_name, ip);
+    }
+    return 0;
+}
+
+static int add_others(struct ifaddrs *all, int family, const char *first, bool loops, size_t begin,
+                      struct buf *out)
+{
+    struct address a;
+    char text[ADDRESS_TEXT_SIZE];
+    int rc = 0;
+
+    for (const struct ifaddrs *i = all; i && rc == 0; i = i->ifa_next) {
+        if (!take(i, family, &a) || (!loops && (i->ifa_flags & IFF_LOOPBACK)))
+            continue;
+        address_text(&a, text);
+        if (text[0] && strcmp(text, first) != 0)
+            rc = add(out, begin, i->ifa_name, text);
+    }
+    return rc;
+}
+
+int address_list(const struct address *first, struct buf *out)
+{
+    const size_t begin = out->n;
+    char ip[ADDRESS_TEXT_SIZE] = "";
+    struct ifaddrs *all;
+    bool loops = false;
+    int rc;
+
+    if (first)
+        address_text(first, ip);
+    if (getifaddrs(&all) < 0)
+        return 0; /* nothing is known, then */
+    rc = add_first(all, ip, &loops, begin, out);
+    if (rc == 0)
+        rc = add_others(all, AF_INET, ip, loops, begin, out);
+    if (rc == 0)
+        rc = add_others(all, AF_INET6, ip, loops, begin, out);
+    freeifaddrs(all);
+    return rc;
+}
+
+void address_first(struct slice list, struct slice *ifname, struct slice *ip)
+{
+    const char *comma = list.n ? memchr(list.p, ',', list.n) : NULL;
+    const size_t n = comma ? (size_t)(comma - list.p) : list.n;
+    const char *equals = n ? memchr(list.p, '=', n) : NULL;
+
+    *ifname = *ip = slice_text("");
+    if (!equals)
+        return;
+    *ifname = slice_of(list.p, (size_t)(equals - list.p));
+    *ip = slice_of(equals + 1, n - ifname->n - 1);
+}

@@ -1,0 +1,223 @@
+/* frame_batch.c - see frame_batch.h. What is on its way is bounded by the workers' credit, so no
+ * high-water mark drops any of it. */
+#include "worker/agent/net/frame_batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "protocol/route.h"
+#include "protocol/span.h"
+#include "worker/agent/net/socket.h"
+
+#define BUNDLE_MAX 262144u /* bytes of gathered entries at which they leave within the turn */
+#define ENTRY_HEAD FRAME_BATCH_ROOM
+
+struct frame_batch {
+    struct loop *loop;
+    void *socket; /* borrowed; NULL: what comes waits */
+    uint32_t node;
+    struct buf wait; /* entries */
+    bool due;        /* they leave when the turn is over */
+    bool destroyed;  /* by its owner, before the turn was over */
+};
+
+struct frame_batch *frame_batch_create(struct loop *loop, struct err *err)
+{
+    struct frame_batch *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return err_null(err, "out of memory");
+    b->loop = loop;
+    b->node = ROUTE_KERNEL;
+    return b;
+}
+
+static void release(struct frame_batch *b)
+{
+    buf_release(&b->wait);
+    free(b);
+}
+
+void frame_batch_destroy(struct frame_batch *b)
+{
+    if (!b)
+        return;
+    frame_batch_flush(b);
+    b->socket = NULL;
+    b->destroyed = true;
+    if (!b->due)
+        release(b);
+}
+
+uint32_t frame_batch_node(const struct frame_batch *b)
+{
+    return b->node;
+}
+
+/* ---- sending ---- */
+
+static int send_frame(struct frame_batch *b, zmq_msg_t *m, struct err *err)
+{
+    if (zmq_msg_send(m, b->socket, ZMQ_DONTWAIT) >= 0)
+        return 0;
+    (void)err_set(err, "can't send to the kernel: %s", zmq_strerror(zmq_errno()));
+    zmq_msg_close(m);
+    return -1;
+}
+
+static bool may_leave(const struct frame_batch *b)
+{
+    return b->socket && b->node != ROUTE_KERNEL;
+}
+
+void frame_batch_flush(struct frame_batch *b)
+{
+    struct err err = { "" };
+    zmq_msg_t m;
+
+    if (!may_leave(b) || b->wait.n == 0)
+        return;
+    if (zmq_msg_init_size(&m, b->wait.n) < 0) {
+        log_error("uplink", "out of memory for a bundle of %zu bytes", b->wait.n);
+        return;
+    }
+    memcpy(zmq_msg_data(&m), b->wait.p, b->wait.n);
+    if (send_frame(b, &m, &err) < 0)
+        log_error("uplink", "%s", err.text);
+    if (b->wait.cap > 2 * BUNDLE_MAX)
+        buf_release(&b->wait);
+    else
+        buf_clear(&b->wait);
+}
+
+static void turn_is_over(struct loop *loop, void *arg)
+{
+    struct frame_batch *b = arg;
+
+    (void)loop;
+    b->due = false;
+    if (b->destroyed)
+        release(b);
+    else
+        frame_batch_flush(b);
+}
+
+/* Something waits now. */
+static void leave_soon(struct frame_batch *b)
+{
+    if (!may_leave(b))
+        return;
+    if (b->wait.n >= BUNDLE_MAX)
+        frame_batch_flush(b);
+    else if (!b->due && !(b->due = loop_later(b->loop, turn_is_over, b) == 0))
+        frame_batch_flush(b);
+}
+
+void frame_batch_socket(struct frame_batch *b, void *socket)
+{
+    b->socket = socket;
+    frame_batch_flush(b);
+}
+
+/* ---- entries ---- */
+
+static void write_u32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+void frame_batch_number(struct frame_batch *b, uint32_t node)
+{
+    struct slice rest = buf_slice(&b->wait);
+    struct bundle_entry e;
+
+    b->node = node;
+    while (bundle_next(&rest, &e))
+        if (e.node == ROUTE_KERNEL)
+            write_u32((uint8_t *)b->wait.p + (e.whole.p - b->wait.p), node);
+    frame_batch_flush(b);
+}
+
+/* p: a message of n bytes behind ENTRY_HEAD others. */
+static void write_head(const struct frame_batch *b, uint8_t *p, uint32_t worker, size_t n)
+{
+    write_u32(p, b->node);
+    write_u32(p + 4, worker);
+    write_u32(p + 8, (uint32_t)n);
+    if (n >= SPAN_HEADER_SIZE)
+        span_stamp(p + ENTRY_HEAD, worker);
+}
+
+/* One copy, from the message into the frame. */
+static int send_alone(struct frame_batch *b, uint32_t worker, struct slice msg, struct err *err)
+{
+    zmq_msg_t m;
+    uint8_t *p;
+
+    if (msg.n > UINT32_MAX || zmq_msg_init_size(&m, ENTRY_HEAD + msg.n) < 0)
+        return err_set(err, "out of memory for a message of %zu bytes", msg.n);
+    p = zmq_msg_data(&m);
+    memcpy(p + ENTRY_HEAD, msg.p, msg.n);
+    write_head(b, p, worker, msg.n);
+    return send_frame(b, &m, err);
+}
+
+int frame_batch_add(struct frame_batch *b, uint32_t worker, struct slice msg, struct err *err)
+{
+    if (msg.n > FRAME_BATCH_ALONE && may_leave(b)) {
+        frame_batch_flush(b);
+        return send_alone(b, worker, msg, err);
+    }
+    if (bundle_add(&b->wait, b->node, worker, msg) < 0)
+        return err_set(err, "out of memory for a message of %zu bytes", msg.n);
+    if (msg.n >= SPAN_HEADER_SIZE)
+        span_stamp(b->wait.p + b->wait.n - msg.n, worker);
+    leave_soon(b);
+    return 0;
+}
+
+int frame_batch_give(struct frame_batch *b, uint32_t worker, struct buf *msg, struct err *err)
+{
+    const struct slice inside = slice_of(msg->p + FRAME_BATCH_ROOM, msg->n - FRAME_BATCH_ROOM);
+    zmq_msg_t m;
+    int rc;
+
+    if (inside.n <= FRAME_BATCH_ALONE || inside.n > UINT32_MAX || !may_leave(b)) {
+        rc = frame_batch_add(b, worker, inside, err);
+        buf_release(msg);
+        return rc;
+    }
+    frame_batch_flush(b);
+    write_head(b, (uint8_t *)msg->p, worker, inside.n);
+    return socket_frame(&m, msg, 0, err) < 0 ? -1 : send_frame(b, &m, err);
+}
+
+int frame_batch_pass(struct frame_batch *b, struct slice whole, struct err *err)
+{
+    if (buf_add_slice(&b->wait, whole) < 0)
+        return err_set(err, "out of memory for an entry of %zu bytes", whole.n);
+    leave_soon(b);
+    return 0;
+}
+
+int frame_batch_pass_all(struct frame_batch *b, zmq_msg_t *frame, struct err *err)
+{
+    const struct slice all = slice_of(zmq_msg_data(frame), zmq_msg_size(frame));
+    int rc;
+
+    if (all.n > FRAME_BATCH_ALONE && may_leave(b)) {
+        frame_batch_flush(b);
+        return send_frame(b, frame, err);
+    }
+    rc = frame_batch_pass(b, all, err);
+    zmq_msg_close(frame);
+    return rc;
+}
+
+int frame_batch_send_now(struct frame_batch *b, struct slice msg, struct err *err)
+{
+    return b->socket ? send_alone(b, SPAN_WORKER_NONE, msg, err)
+                     : err_set(err, "there is no link to the kernel");
+}

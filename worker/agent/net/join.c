@@ -1,0 +1,250 @@
+/* join.c - see join.h. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#include <sched.h>
+#endif
+#include "worker/agent/net/join.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/net/dial.h"
+#include "worker/agent/blobs/transfer_io.h"
+#include "worker/agent/net/uplink.h"
+
+#define LIMIT_S       30.0
+#define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
+#define NEVER_NS      (UINT64_MAX / 2)
+#define LIMIT_MAX_S   86400.0
+#define ADDRESSES_MAX 4096u /* HELLO's limit */
+
+bool join_is_remote(const char *connect)
+{
+    return strncmp(connect, "ipc://", 6) != 0;
+}
+
+void join_init(struct join *j, struct agent *agent)
+{
+    memset(j, 0, sizeof *j);
+    j->agent = agent;
+}
+
+void join_keys(struct join *j, const struct secret *s, uint32_t index)
+{
+    keys_derive(&j->keys, s, index);
+    memcpy(j->kernel, s->kernel, KEY_SIZE);
+    j->has_keys = true;
+}
+
+/* One line that the engine's last words, and so the cell, can show. */
+static void give_up(struct join *j, const char *why)
+{
+    j->agent->status = JOIN_STATUS_UNREACHED;
+    fprintf(stderr, "cellspan-agent on %s %s\n", j->agent->args.node, why);
+    agent_stop(j->agent, "the kernel does not answer");
+}
+
+static int read_limit(uint64_t *limit_ns, struct err *err)
+{
+    const char *text = getenv("CELLSPAN_DIAL_TIMEOUT");
+    double seconds = LIMIT_S;
+    char *end = NULL;
+
+    if (text && text[0]) {
+        errno = 0;
+        seconds = strtod(text, &end);
+        if (errno || *end || !(seconds > 0 && seconds <= LIMIT_MAX_S))
+            return err_set(
+                err,
+                "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f",
+                text, LIMIT_MAX_S);
+    }
+    *limit_ns = (uint64_t)(seconds * (double)NS_PER_S);
+    return 0;
+}
+
+/* ---- HELLO ---- */
+
+/* Those that we may use: an engine may have pinned us to a few. */
+static long count_cores(void)
+{
+#ifdef __linux__
+    cpu_set_t mine;
+
+    if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 0)
+        return CPU_COUNT(&mine);
+#endif
+    return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void say_hello(struct agent *a, struct slice addresses)
+{
+    struct span m = { .kind = SPAN_HELLO };
+    const long cores = count_cores();
+
+    m.v[F_HELLO_VERSION].u64 = SPAN_VERSION;
+    m.v[F_HELLO_NODE].s = slice_text(a->args.node);
+    m.v[F_HELLO_PID].u64 = (uint64_t)getpid();
+    m.v[F_HELLO_CORES].u64 = cores > 0 ? (uint64_t)cores : 1;
+    m.v[F_HELLO_ADDRESSES].s = addresses;
+    m.v[F_HELLO_SOFTWARE].s = slice_text("cellspan " CELLSPAN_VERSION);
+    agent_send(a, &m);
+}
+
+/* A list that is too long loses its last ones, whole. */
+static struct slice cut(struct slice list)
+{
+    if (list.n <= ADDRESSES_MAX)
+        return list;
+    for (list.n = ADDRESSES_MAX; list.n > 0 && list.p[list.n] != ','; list.n--)
+        ;
+    return list;
+}
+
+/* Ranks that talk to those of other nodes use the interface by which this node reached the
+ * kernel. */
+static void tell_ranks(struct slice addresses)
+{
+    struct slice ifname, ip;
+    char text[64];
+
+    address_first(addresses, &ifname, &ip);
+    if (ifname.n == 0 || ifname.n >= sizeof text)
+        return;
+    memcpy(text, ifname.p, ifname.n);
+    text[ifname.n] = '\0';
+    (void)setenv("CELLSPAN_IFNAME", text, 1);
+}
+
+/* ---- the line ---- */
+
+static void on_message(void *arg, struct slice workers, struct slice msg)
+{
+    struct agent *a = arg;
+
+    if (!a->finishing)
+        agent_dispatch(a, workers, msg);
+}
+
+static void on_lost(void *arg, const char *why)
+{
+    struct agent *a = arg;
+
+    fprintf(stderr, "cellspan-agent on %s ends with its ranks: %s\n", a->args.node, why);
+    a->status = 1;
+    agent_stop(a, "kernel unreachable");
+}
+
+/* socket: the one that reached the kernel; NULL: the endpoint is dialed. */
+static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
+{
+    struct uplink_config c = {
+        .endpoint = endpoint,
+        .socket = socket,
+        .context = j->context,
+        .keys = j->has_keys ? &j->keys : NULL,
+        .kernel = j->kernel,
+        .handler = { on_message, transfer_io_peer, transfer_io_unlinked, on_lost, j->agent },
+    };
+
+    if (!(j->agent->uplink = uplink_open(j->agent->loop, &c, err)))
+        return -1;
+    keys_wipe(&j->keys);
+    return 0;
+}
+
+static void no_welcome(struct loop *loop, void *arg)
+{
+    struct join *j = arg;
+    char why[DIAL_ENDPOINT_SIZE + 128];
+
+    (void)loop;
+    if (!j->agent->uplink || uplink_is_welcome(j->agent->uplink))
+        return;
+    snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again",
+             j->endpoint);
+    give_up(j, why);
+}
+
+static void unreached(struct join *j, const char *why)
+{
+    struct buf text = BUF_INIT;
+
+    if (buf_addf(
+            &text,
+            "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs",
+            why) < 0)
+        give_up(j, "can't reach the kernel, and memory is out");
+    else
+        give_up(j, text.p);
+    buf_release(&text);
+}
+
+static void reached(void *arg, const struct dial_found *found, const char *why)
+{
+    struct join *j = arg;
+    struct buf text = BUF_INIT;
+    struct err err = { "" };
+
+    if (!found) {
+        unreached(j, why);
+        return;
+    }
+    if (open_line(j, found->endpoint, found->socket, &err) < 0 ||
+        !(j->endpoint = strdup(found->endpoint))) {
+        give_up(j, err.text[0] ? err.text : "is out of memory");
+        return;
+    }
+    if (address_list(found->own.size ? &found->own : NULL, &text) < 0)
+        log_error("agent", "out of memory: the kernel hears of no addresses");
+    tell_ranks(buf_slice(&text));
+    say_hello(j->agent, cut(buf_slice(&text)));
+    buf_release(&text);
+    loop_timer_again(j->limit, j->limit_ns);
+}
+
+static int dial(struct join *j, struct err *err)
+{
+    const struct dial_to to = { slice_text(j->agent->args.connect), j->context, &j->keys, j->kernel,
+                                j->limit_ns };
+
+    return (j->dial = dial_start(j->agent->loop, &to, reached, j, err)) ? 0 : -1;
+}
+
+int join_start(struct join *j, struct err *err)
+{
+    struct agent *a = j->agent;
+
+    if (!j->has_keys) {
+        if (open_line(j, a->args.connect, NULL, err) < 0)
+            return -1;
+        say_hello(a, slice_text(""));
+        return 0;
+    }
+    if (read_limit(&j->limit_ns, err) < 0)
+        return -1;
+    if (!(j->context = zmq_ctx_new()) || zmq_ctx_set(j->context, ZMQ_IO_THREADS, IO_THREADS) < 0)
+        return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    if (!(j->limit = loop_timer(a->loop, NEVER_NS, 0, no_welcome, j, err)))
+        return -1;
+    return dial(j, err);
+}
+
+void join_release(struct join *j)
+{
+    dial_stop(j->dial);
+    watch_stop(j->limit);
+    if (j->context)
+        zmq_ctx_term(j->context);
+    keys_wipe(&j->keys);
+    free(j->endpoint);
+    j->endpoint = NULL;
+    j->context = NULL;
+}

@@ -1,0 +1,111 @@
+/* peer_zap.c - see peer_zap.h. */
+#include "worker/agent/net/peer_zap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "base/log.h"
+#include "base/loop/zap.h"
+
+#define NEWS_PER_TURN 256
+#define FAILURES      (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+
+struct peer_zap {
+    struct loop *loop;
+    void *context;
+    struct zap *zap;
+    peer_zap_f f;
+    void *arg;
+    unsigned long refused, failed; /* for their keys; before they had said any */
+    void *listener, *monitor;      /* the former is borrowed */
+    struct watch *news;
+};
+
+static void asked(struct zap *zap, const struct zap_question *q, void *arg)
+{
+    struct peer_zap *a = arg;
+    char name[PEER_ZAP_NAME_SIZE] = "";
+    const unsigned char *const key = zap_key(q);
+    const bool good = key && a->f(a->arg, key, name);
+
+    if (!good && a->refused++ == 0)
+        log_warn("peers",
+                 "a connection with a key that is not expected was refused; more are not logged");
+    zap_answer(zap, q, good ? ZAP_YES : ZAP_NO, good ? name : "");
+}
+
+struct peer_zap *peer_zap_open(struct loop *loop, void *context, peer_zap_f f, void *arg,
+                               struct err *err)
+{
+    struct peer_zap *a = calloc(1, sizeof *a);
+
+    if (!a)
+        return err_null(err, "out of memory");
+    a->loop = loop;
+    a->context = context;
+    a->f = f;
+    a->arg = arg;
+    if ((a->zap = zap_open(loop, context, asked, a, err)))
+        return a;
+    free(a);
+    return NULL;
+}
+
+/* ---- who does not get as far as to show a key ---- */
+
+static bool news_skip(void *monitor)
+{
+    char frame[512];
+    int more = 1;
+    size_t size = sizeof more;
+
+    while (more)
+        if (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) < 0 ||
+            zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &size) < 0)
+            return false;
+    return true;
+}
+
+static void admit_news(struct loop *loop, void *arg)
+{
+    struct peer_zap *a = arg;
+
+    (void)loop;
+    for (int i = 0; i < NEWS_PER_TURN && news_skip(a->monitor); i++)
+        if (a->failed++ == 0)
+            log_warn(
+                "peers",
+                "a connection that does not speak as agents do was refused; more are not logged");
+}
+
+int peer_zap_watch(struct peer_zap *a, void *listener, struct err *err)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "inproc://strangers-%p", listener);
+    if (zmq_socket_monitor(listener, name, FAILURES) < 0)
+        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
+    a->listener = listener;
+    if (!(a->monitor = zmq_socket(a->context, ZMQ_PAIR)) || zmq_connect(a->monitor, name) < 0)
+        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
+    return (a->news = loop_zmq(a->loop, a->monitor, admit_news, a, err)) ? 0 : -1;
+}
+
+void peer_zap_close(struct peer_zap *a)
+{
+    if (!a)
+        return;
+    if (a->refused + a->failed > 0)
+        log_info("peers",
+                 "refused in all: %lu connections for their key, %lu before they had shown one",
+                 a->refused, a->failed);
+    if (a->listener)
+        (void)zmq_socket_monitor(a->listener, NULL, 0);
+    watch_stop(a->news);
+    if (a->monitor)
+        zmq_close(a->monitor);
+    zap_close(a->zap);
+    free(a);
+}

@@ -1,0 +1,58 @@
+/* port.c - see port.h. Ports are drawn at random, so that two agents on one host hardly ever name
+ * the same. */
+#include "worker/agent/net/port.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+#define TRIES 200
+
+/* 0: it could be bound and listened on; else the errno. */
+static int try_bind(int family, const struct sockaddr *address, socklen_t size)
+{
+    const int fd = socket(family, SOCK_STREAM, 0);
+    const int one = 1;
+    int why = 0;
+
+    if (fd < 0)
+        return errno;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, address, size) < 0 || listen(fd, 1) < 0)
+        why = errno;
+    close(fd);
+    return why;
+}
+
+/* All interfaces: IPv6 with IPv4 where there is IPv6, as well as IPv4 alone. */
+static int try_port(uint16_t port)
+{
+    const struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+                                      .sin6_port = htons(port),
+                                      .sin6_addr = IN6ADDR_ANY_INIT };
+    const struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
+    const int why = try_bind(AF_INET6, (const struct sockaddr *)&six, sizeof six);
+
+    if (why && why != EAFNOSUPPORT && why != EADDRNOTAVAIL)
+        return why;
+    return try_bind(AF_INET, (const struct sockaddr *)&four, sizeof four);
+}
+
+int port_find(struct err *err)
+{
+    int why = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        const int port = PORT_FIRST + (int)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
+
+        if ((why = try_port((uint16_t)port)) == 0)
+            return port;
+    }
+    return err_set(err, "no free TCP port between %d and %d was found in %d tries: %s", PORT_FIRST,
+                   PORT_LAST, TRIES, strerror(why));
+}

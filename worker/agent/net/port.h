@@ -1,0 +1,13 @@
+/* port.h - a TCP port that nobody uses, for a rendezvous. */
+#ifndef WORKER_AGENT_NET_PORT_H
+#define WORKER_AGENT_NET_PORT_H
+
+#include "base/err.h"
+
+#define PORT_FIRST 20000 /* below the range that Linux gives to outgoing connections */
+#define PORT_LAST  29999
+
+/* Binds, as torch's TCPStore will, and closes again: free at this moment. -1: *err says why. */
+int port_find(struct err *err);
+
+#endif

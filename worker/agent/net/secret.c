@@ -1,0 +1,157 @@
+/* secret.c - see secret.h. */
+#include "worker/agent/net/secret.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECRET     "CELLSPAN_SECRET"
+#define AGENT      "CELLSPAN_AGENT"
+#define DIGITS_MAX 9u
+
+static int take_index(struct handed *h, struct slice text, struct err *err)
+{
+    uint32_t index = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.n > DIGITS_MAX || text.p[i] < '0' || text.p[i] > '9')
+            return err_set(err, AGENT
+                           " is not a number: the engine must give each agent its own, from 0");
+        index = index * 10 + (uint32_t)(text.p[i] - '0');
+    }
+    if (text.n == 0)
+        return err_set(err,
+                       AGENT " is empty: the engine must give each agent its own number, from 0");
+    h->index = index;
+    h->has_index = true;
+    return 0;
+}
+
+static int take_secret(struct handed *h, struct slice text, struct err *err)
+{
+    if (secret_parse(&h->secret, text, err) < 0)
+        return -1;
+    h->has_secret = true;
+    return 0;
+}
+
+static bool begins(struct slice line, const char *name, struct slice *value)
+{
+    const size_t n = strlen(name);
+
+    if (line.n <= n || memcmp(line.p, name, n) != 0 || line.p[n] != '=')
+        return false;
+    *value = slice_of(line.p + n + 1, line.n - n - 1);
+    return true;
+}
+
+int secret_take_line(struct handed *h, struct slice line, struct err *err)
+{
+    struct slice value;
+
+    if (line.n > 0 && line.p[line.n - 1] == '\r')
+        line.n--;
+    if (begins(line, SECRET, &value))
+        return take_secret(h, value, err);
+    if (begins(line, AGENT, &value))
+        return take_index(h, value, err);
+    return err_set(err, "stdin does not begin with the lines " AGENT "=… and " SECRET
+                        "=…: the engine must write them there, "
+                        "or set both in the agent's environment");
+}
+
+/* ---- the environment ---- */
+
+/* The value is overwritten where the system put it, which is what /proc/self/environ shows. */
+static int take_from_environment(struct handed *h, const char *name,
+                                 int (*take)(struct handed *, struct slice, struct err *),
+                                 struct err *err)
+{
+    char *value = getenv(name);
+    int rc;
+
+    if (!value)
+        return 0;
+    rc = take(h, slice_text(value), err);
+    sodium_memzero(value, strlen(value));
+    (void)unsetenv(name);
+    return rc;
+}
+
+int secret_from_environment(struct handed *h, struct err *err)
+{
+    const int secret = take_from_environment(h, SECRET, take_secret, err);
+    const int index = take_from_environment(h, AGENT, take_index, err);
+
+    return secret < 0 || index < 0 ? -1 : 0;
+}
+
+/* ---- stdin ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* One byte; never more, for what follows the lines is not ours to take. */
+static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
+{
+    for (;;) {
+        struct pollfd p = { fd, POLLIN, 0 };
+        const int64_t left = until_ms - now_ms();
+        const int rc = left > 0 ? poll(&p, 1, (int)left) : 0;
+        ssize_t n;
+
+        if (rc == 0)
+            return err_set(err, "the engine handed over no " AGENT " and " SECRET
+                                ", neither in the environment nor on stdin");
+        if (rc < 0 && errno == EINTR)
+            continue;
+        n = read(fd, c, 1);
+        if (n == 1)
+            return 0;
+        if (n == 0)
+            return err_set(err, "stdin ended before " AGENT " and " SECRET
+                                " were there: they are the engine's to hand over");
+        if (errno != EINTR && errno != EAGAIN)
+            return err_set(err, "can't read " AGENT " and " SECRET " from stdin: %s",
+                           strerror(errno));
+    }
+}
+
+static int read_line(struct handed *h, int fd, int64_t until_ms, struct err *err)
+{
+    char line[SECRET_LINE_MAX];
+    size_t n = 0;
+    int rc = 0;
+
+    while ((rc = read_byte(fd, until_ms, &line[n], err)) == 0 && line[n] != '\n')
+        if (++n == sizeof line) {
+            rc = err_set(err,
+                         "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET
+                         "=… belongs",
+                         SECRET_LINE_MAX);
+            break;
+        }
+    if (rc == 0)
+        rc = secret_take_line(h, slice_of(line, n), err);
+    sodium_memzero(line, sizeof line);
+    return rc;
+}
+
+int secret_from_stdin(struct handed *h, int fd, int limit_ms, struct err *err)
+{
+    const int64_t until_ms = now_ms() + limit_ms;
+
+    while (!h->has_secret || !h->has_index)
+        if (read_line(h, fd, until_ms, err) < 0)
+            return -1;
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* socket.c - see socket.h. */
+#include "worker/agent/net/socket.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define LINGER_MS    500
+#define AGAIN_MS     50
+#define AGAIN_MAX_MS 1000
+#define HANDSHAKE_MS 10000                /* who is not through by then is cut off */
+#define FRAME_MAX    (INT64_C(320) << 20) /* a message has at most 300 MiB; a bundle little more */
+#define DOMAIN       "cellspan.peers"
+
+static bool set_int(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static bool set_all(void *socket)
+{
+    const int64_t most = FRAME_MAX;
+
+    return set_int(socket, ZMQ_SNDHWM, 0) && set_int(socket, ZMQ_RCVHWM, 0) &&
+           set_int(socket, ZMQ_LINGER, LINGER_MS) && set_int(socket, ZMQ_IPV6, 1) &&
+           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
+}
+
+static bool set_curve(void *socket, const struct keys *own)
+{
+    return zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, own->public, KEY_SIZE) == 0 &&
+           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own->secret, KEY_SIZE) == 0;
+}
+
+void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
+                    struct err *err)
+{
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    bool good = socket && set_all(socket) && set_int(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) &&
+                set_int(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS);
+
+    if (good && own)
+        good = set_curve(socket, own) &&
+               zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE) == 0;
+    if (good)
+        return socket;
+    (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    if (socket)
+        zmq_close(socket);
+    return NULL;
+}
+
+/* Not every machine has IPv6. */
+static bool bind_any(void *socket, unsigned *port)
+{
+    char endpoint[128] = "";
+    size_t size = sizeof endpoint;
+    const char *colon;
+
+    if (zmq_bind(socket, "tcp://[::]:*") < 0 &&
+        (!set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
+        return false;
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 ||
+        !(colon = strrchr(endpoint, ':')))
+        return false;
+    *port = (unsigned)strtoul(colon + 1, NULL, 10);
+    return *port != 0;
+}
+
+void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err)
+{
+    void *socket = zmq_socket(context, ZMQ_ROUTER);
+
+    if (socket && set_all(socket) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+        set_int(socket, ZMQ_CURVE_SERVER, 1) && set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+        set_curve(socket, own) &&
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, sizeof DOMAIN - 1) == 0 &&
+        bind_any(socket, port))
+        return socket;
+    (void)err_set(err, "can't open a tcp port for other agents: %s", zmq_strerror(zmq_errno()));
+    if (socket)
+        zmq_close(socket);
+    return NULL;
+}
+
+static void frame_free(void *p, void *whole)
+{
+    (void)p;
+    free(whole);
+}
+
+int socket_frame(zmq_msg_t *m, struct buf *bytes, size_t skip, struct err *err)
+{
+    const size_t n = bytes->n - skip;
+    char *whole = buf_take(bytes);
+
+    if (whole && zmq_msg_init_data(m, whole + skip, n, frame_free, whole) == 0)
+        return 0;
+    free(whole);
+    buf_release(bytes);
+    return err_set(err, "out of memory for a message of %zu bytes", n);
+}
+
+void socket_skip(void *socket)
+{
+    int more = 1;
+    size_t size = sizeof more;
+    zmq_msg_t rest;
+
+    while (zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
+        zmq_msg_init(&rest);
+        more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0;
+        zmq_msg_close(&rest);
+        if (!more)
+            return;
+    }
+}

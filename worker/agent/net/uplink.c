@@ -1,0 +1,408 @@
+/* uplink.c - see uplink.h. */
+#include "worker/agent/net/uplink.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "base/log.h"
+#include "base/meter.h"
+#include "protocol/route.h"
+#include "protocol/span.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/net/frame_batch.h"
+#include "worker/agent/net/peers.h"
+#include "worker/agent/net/silence.h"
+#include "worker/agent/net/socket.h"
+
+#define MESSAGES_PER_TURN 32
+#define BEATS             4u /* unasked, within the timeout; the kernel asks for five */
+
+_Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
+               "a message that is given has room for what stands before it in a bundle");
+
+struct uplink_socket {
+    void *socket;
+    struct watch *watch;
+};
+
+struct uplink {
+    struct loop *loop;
+    void *context;
+    bool own_context;
+    struct keys keys;
+    bool has_keys;
+    struct uplink_socket line; /* to the kernel, or to the parent */
+    struct uplink_socket
+        parent; /* the one to come: what goes up waits until something comes down there */
+    struct frame_batch *batch;
+    struct peers *peers;
+    struct silence silence;
+    struct meter meter; /* what comes on the line */
+    uint64_t beat_ns;   /* when the last BEAT was said */
+    struct watch *look;
+    bool greeted; /* the first route has come */
+    struct uplink_handler handler;
+};
+
+static void line_close(struct uplink_socket *l)
+{
+    watch_stop(l->watch);
+    if (l->socket)
+        zmq_close(l->socket);
+    *l = (struct uplink_socket){ NULL, NULL };
+}
+
+/* ---- the agent's own words ---- */
+
+static void say(void *arg, const struct span *m)
+{
+    struct uplink *u = arg;
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(m, &msg, &err) < 0 ||
+        frame_batch_add(u->batch, SPAN_WORKER_NONE, buf_slice(&msg), &err) < 0)
+        log_error("uplink", "%s", err.text);
+    buf_release(&msg);
+}
+
+/* ---- silence ---- */
+
+static void say_beat(struct uplink *u, const struct span *beat)
+{
+    u->beat_ns = clock_now(loop_clock(u->loop));
+    say(u, beat);
+}
+
+/* While a parent is dialed the kernel does not ask for beats, and over a slow link its question
+ * waits behind what comes; but it wants to know that we are there. */
+static void beat_unasked(struct uplink *u, uint64_t now)
+{
+    const struct span beat = { .kind = SPAN_BEAT };
+    const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
+
+    if (moving || comes)
+        silence_heard(&u->silence, now);
+    if (moving || (comes && now - u->beat_ns >= u->silence.timeout_ns / BEATS))
+        say_beat(u, &beat);
+}
+
+static void look(struct loop *loop, void *arg)
+{
+    const uint64_t now = clock_now(loop_clock(loop));
+    struct uplink *u = arg;
+    char why[96];
+
+    beat_unasked(u, now);
+    if (!silence_is_over(&u->silence, now))
+        return;
+    watch_stop(u->look);
+    u->look = NULL;
+    snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
+             (double)u->silence.timeout_ns / (double)NS_PER_S);
+    if (u->handler.lost)
+        u->handler.lost(u->handler.arg, why);
+}
+
+/* This machine's own agent hears by its stdin when the kernel ends. */
+static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
+{
+    struct err err = { "" };
+
+    if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
+        return;
+    silence_begin(&u->silence, timeout_ms * NS_PER_MS, clock_now(loop_clock(u->loop)));
+    watch_stop(u->look);
+    if (!(u->look = loop_timer(u->loop, silence_wait(&u->silence), silence_wait(&u->silence), look,
+                               u, &err)))
+        log_error("uplink", "%s", err.text);
+}
+
+/* ---- down ---- */
+
+/* Takes the two frames of a message. 1: got; 0: nothing there, or nonsense, which is dropped. */
+static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
+{
+    *empty = zmq_msg_recv(route, socket, ZMQ_DONTWAIT) < 0;
+    if (*empty)
+        return 0;
+    if (!zmq_msg_more(route)) {
+        log_warn("uplink", "one frame where a message has two: dropped");
+        return 0;
+    }
+    if (zmq_msg_recv(msg, socket, ZMQ_DONTWAIT) < 0)
+        return 0;
+    if (!zmq_msg_more(msg))
+        return 1;
+    log_warn("uplink", "more than two frames: dropped");
+    socket_skip(socket);
+    return 0;
+}
+
+/* The first message: WELCOME has our number, REFUSE needs none. */
+static void greet(struct uplink *u, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    u->greeted = true;
+    if (span_decode(&m, msg.p, msg.n, &err) < 0)
+        return; /* whoever gets it says what is wrong with it */
+    if (m.kind == SPAN_WELCOME) {
+        peers_number(u->peers, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+        frame_batch_number(u->batch, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
+        listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64);
+    }
+    span_release(&m);
+}
+
+static bool is_ours(unsigned kind)
+{
+    return kind == SPAN_BEAT || kind == SPAN_OPEN || kind == SPAN_DIAL;
+}
+
+/* The agent's part of the message, by its kind. */
+static void take(struct uplink *u, struct slice workers, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    if (workers.n > 0 || span_peek(&m, msg.p, msg.n, &err) < 0 || !is_ours(m.kind)) {
+        u->handler.message(u->handler.arg, workers, msg);
+        return;
+    }
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_error("uplink", "from the kernel: %s", err.text);
+        return;
+    }
+    if (m.kind == SPAN_BEAT)
+        say_beat(u, &m);
+    else if (m.kind == SPAN_OPEN)
+        peers_open(u->peers, &m);
+    else
+        peers_dial(u->peers, &m);
+    span_release(&m);
+}
+
+static bool is_whole(struct slice route)
+{
+    struct route_section s;
+
+    while (route_next(&route, &s))
+        ;
+    return route.n == 0;
+}
+
+/* Those below get it first: they wait longer for it. */
+static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
+{
+    const struct slice msg = slice_of(zmq_msg_data(frame), zmq_msg_size(frame));
+    const bool first = !u->greeted;
+    struct route_section s;
+
+    if (!is_whole(route)) {
+        log_warn("uplink", "a torn route: dropped");
+        return;
+    }
+    if (first)
+        greet(u, msg);
+    peers_down(u->peers, route, frame_batch_node(u->batch), frame);
+    while (route_next(&route, &s))
+        if (first || s.node == frame_batch_node(u->batch)) {
+            take(u, s.workers, msg);
+            return;
+        }
+}
+
+/* true: there may be more. */
+static bool take_one(struct uplink *u, void *socket)
+{
+    zmq_msg_t route, msg;
+    bool empty;
+
+    zmq_msg_init(&route);
+    zmq_msg_init(&msg);
+    if (receive(socket, &route, &msg, &empty) == 1)
+        deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)), &msg);
+    if (!empty)
+        meter_watch(&u->meter, zmq_msg_get(&route, ZMQ_SRCFD));
+    zmq_msg_close(&route);
+    zmq_msg_close(&msg);
+    if (!empty)
+        silence_heard(&u->silence, clock_now(loop_clock(u->loop)));
+    return !empty;
+}
+
+static void line_ready(struct loop *loop, void *arg)
+{
+    struct uplink *u = arg;
+
+    (void)loop;
+    for (int i = 0; i < MESSAGES_PER_TURN && u->line.socket; i++)
+        if (!take_one(u, u->line.socket))
+            return;
+}
+
+/* ---- a parent ---- */
+
+/* The kernel has had our last word on the old line, and sends by way of the parent: what waits goes
+ * there. */
+static void parent_ready(struct loop *loop, void *arg)
+{
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    watch_stop(u->parent.watch);
+    u->parent.watch = loop_zmq(u->loop, u->parent.socket, line_ready, u, &err);
+    if (!u->parent.watch)
+        log_error("uplink", "%s", err.text);
+    line_ready(loop, u); /* whatever came on the old line came before */
+    line_close(&u->line);
+    u->line = u->parent;
+    u->parent = (struct uplink_socket){ NULL, NULL };
+    frame_batch_socket(u->batch, u->line.socket);
+    line_ready(loop, u);
+}
+
+static void on_parent(void *arg, uint32_t node, void *socket)
+{
+    struct span m = { .kind = SPAN_DIALED };
+    struct uplink *u = arg;
+    struct err err = { "" };
+    struct watch *watch = u->parent.socket ? err_null(&err, "a parent has been dialed already")
+                                           : loop_zmq(u->loop, socket, parent_ready, u, &err);
+
+    m.v[F_DIALED_NODE].u64 = node;
+    m.v[F_DIALED_ERROR].s = slice_text(err.text);
+    say(u, &m);
+    if (!watch) {
+        zmq_close(socket);
+        return;
+    }
+    frame_batch_flush(u->batch);
+    frame_batch_socket(u->batch, NULL);
+    u->parent = (struct uplink_socket){ socket, watch };
+}
+
+/* ---- children and peers ---- */
+
+static void on_entry(void *arg, struct slice whole)
+{
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    if (frame_batch_pass(u->batch, whole, &err) < 0)
+        log_error("uplink", "%s", err.text);
+}
+
+static void on_bundle(void *arg, zmq_msg_t *frame)
+{
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    if (frame_batch_pass_all(u->batch, frame, &err) < 0)
+        log_error("uplink", "%s", err.text);
+}
+
+static void on_blobs(void *arg, uint32_t node, struct slice msg)
+{
+    const struct uplink *u = arg;
+
+    if (u->handler.blobs)
+        u->handler.blobs(u->handler.arg, node, msg);
+}
+
+static void on_unlinked(void *arg, uint32_t node, const char *why)
+{
+    const struct uplink *u = arg;
+
+    if (u->handler.unlinked)
+        u->handler.unlinked(u->handler.arg, node, why);
+}
+
+/* ---- the whole ---- */
+
+static int dial(struct uplink *u, const struct uplink_config *c, struct err *err)
+{
+    if (!c->socket && !(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL,
+                                                       c->kernel, err)))
+        return -1;
+    if (!c->socket && zmq_connect(u->line.socket, c->endpoint) < 0)
+        return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
+    frame_batch_socket(u->batch, u->line.socket);
+    return (u->line.watch = loop_zmq(u->loop, u->line.socket, line_ready, u, err)) ? 0 : -1;
+}
+
+struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config, struct err *err)
+{
+    struct uplink *u = calloc(1, sizeof *u);
+    const struct peers_ops ops = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
+
+    if (!u) {
+        if (config->socket)
+            zmq_close(config->socket);
+        return err_null(err, "out of memory");
+    }
+    u->loop = loop;
+    u->meter = (struct meter)METER_INIT;
+    u->line.socket = config->socket;
+    u->handler = config->handler;
+    u->own_context = !config->context;
+    u->context = config->context ? config->context : zmq_ctx_new();
+    if ((u->has_keys = config->keys != NULL))
+        u->keys = *config->keys;
+    if (!u->context)
+        (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    else if ((u->batch = frame_batch_create(loop, err)) &&
+             (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &ops,
+                                      err)) &&
+             dial(u, config, err) == 0)
+        return u;
+    uplink_close(u);
+    return NULL;
+}
+
+void uplink_close(struct uplink *u)
+{
+    if (!u)
+        return;
+    watch_stop(u->look);
+    if (u->batch && u->parent.socket)
+        /* the kernel may not have got DIALED, but nothing better is left */
+        frame_batch_socket(u->batch, u->parent.socket);
+    frame_batch_destroy(u->batch);
+    line_close(&u->parent);
+    line_close(&u->line);
+    peers_destroy(u->peers);
+    if (u->context && u->own_context)
+        zmq_ctx_term(u->context);
+    keys_wipe(&u->keys);
+    free(u);
+}
+
+bool uplink_is_welcome(const struct uplink *u)
+{
+    return u->greeted;
+}
+
+int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err *err)
+{
+    struct span head;
+
+    if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 &&
+        head.kind == SPAN_HELLO)
+        return frame_batch_send_now(u->batch, msg, err);
+    return frame_batch_add(u->batch, worker, msg, err);
+}
+
+int uplink_give(struct uplink *u, struct buf *msg, struct err *err)
+{
+    return frame_batch_give(u->batch, SPAN_WORKER_NONE, msg, err);
+}
+
+int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err)
+{
+    return peers_give(u->peers, node, msg, UPLINK_ROOM, err);
+}

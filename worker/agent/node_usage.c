@@ -1,0 +1,96 @@
+/* node_usage.c - see node_usage.h. */
+#include "worker/agent/node_usage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/processes/worker.h"
+
+/* ---- who is there ---- */
+
+void node_workers_release(struct node_workers *c)
+{
+    free(c->v);
+    free(c->who);
+    memset(c, 0, sizeof *c);
+}
+
+int node_workers_init(struct node_workers *c, const struct agent *a, uint32_t without)
+{
+    size_t room = 1;
+
+    for (const struct worker *w = a->worker; w; w = w->next)
+        room++;
+    memset(c, 0, sizeof *c);
+    c->v = calloc(room, sizeof *c->v);
+    c->who = calloc(room, sizeof *c->who);
+    if (!c->v || !c->who) {
+        node_workers_release(c);
+        return -1;
+    }
+    for (const struct worker *w = a->worker; w; w = w->next) {
+        if (w->role == WORKER_ZYGOTE || w->pid <= 0 || w->id == without)
+            continue;
+        if (w->role == WORKER_HOME)
+            snprintf(c->who[c->n], sizeof *c->who, "home");
+        else
+            snprintf(c->who[c->n], sizeof *c->who, "rank %u", w->rank);
+        c->v[c->n] = (struct gpu_worker){ w->id, (long)w->pid, c->who[c->n] };
+        c->n++;
+    }
+    return 0;
+}
+
+/* ---- answers ---- */
+
+struct usage_request {
+    struct agent *agent;
+    enum span_kind kind;
+    uint64_t cell;
+};
+
+static void answer(void *arg, struct slice json)
+{
+    struct usage_request *q = arg;
+    struct span m = { .kind = q->kind, .cell = q->cell };
+
+    m.v[q->kind == SPAN_GPUS ? (int)F_GPUS_GPUS : (int)F_GAUGES_GAUGES].s = json;
+    agent_send(q->agent, &m);
+    free(q);
+}
+
+static struct usage_request *asked_create(struct agent *a, const struct span *m)
+{
+    struct usage_request *q = malloc(sizeof *q);
+
+    if (q)
+        *q = (struct usage_request){ a, m->kind, m->cell };
+    else
+        log_error("agent", "out of memory: %s is not answered", span_info(m->kind)->name);
+    return q;
+}
+
+void node_usage_gpus(struct agent *a, const struct span *m)
+{
+    struct usage_request *q = asked_create(a, m);
+
+    if (q)
+        gpu_list(a->gpus, answer, q);
+}
+
+void node_usage_all(struct agent *a, const struct span *m)
+{
+    struct usage_request *q = asked_create(a, m);
+    struct node_workers crew;
+
+    if (!q)
+        return;
+    if (node_workers_init(&crew, a, 0) < 0)
+        log_error("agent", "out of memory: gauges without workers");
+    gpu_gauges(a->gpus, crew.v, crew.n, answer, q);
+    node_workers_release(&crew);
+}

@@ -1,0 +1,51 @@
+/* lines.h - the bytes of one stream in, whole lines out. Pure: time is a number that the caller
+ * gives.
+ *
+ * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a
+ * while; a progress bar (states of one line, each ended or begun by a carriage return, or ended by
+ * a step up) leaves at most once in LINES_PROGRESS_NS; what is longer than LINES_MAX leaves in
+ * pieces. No byte is lost or changes its place. */
+#ifndef WORKER_AGENT_OUTPUT_LINES_H
+#define WORKER_AGENT_OUTPUT_LINES_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+/* an unfinished line waits so long for more: longer than a busy machine takes to go on */
+#define LINES_HOLD_NS     (400 * NS_PER_MS)
+#define LINES_WAIT_NS     NS_PER_S /* and so long in all, when dots keep coming */
+#define LINES_PROGRESS_NS (100 * NS_PER_MS)
+#define LINES_MAX         262144u /* bytes of an unfinished line that are held */
+
+#define LINES_WITHIN   1u /* the flags of LINES in protocol/README.md */
+#define LINES_PROGRESS 2u
+
+/* data is borrowed for the call and never empty. -1 is handed through. */
+typedef int (*lines_out_f)(void *arg, struct slice data, unsigned flags);
+
+struct lines {
+    struct buf held;      /* an unfinished line, or what is left of it */
+    size_t states;        /* how many of the held bytes are whole states of a progress bar */
+    uint64_t since_ns;    /* when the first of the held bytes came */
+    uint64_t touched_ns;  /* when the last did */
+    uint64_t progress_ns; /* when states left last; 0: never */
+    lines_out_f out;
+    void *arg;
+};
+
+#define LINES_INIT(f, a) { BUF_INIT, 0, 0, 0, 0, (f), (a) }
+
+void lines_release(struct lines *l);
+/* Takes bytes as they were read. -1: memory is out, or out() failed; what was not put out is then
+ * still held. */
+MUST_USE int lines_feed(struct lines *l, struct slice data, uint64_t now_ns);
+/* Puts out what has waited long enough. */
+MUST_USE int lines_tick(struct lines *l, uint64_t now_ns);
+/* More is there, and nobody has read it yet (the client is slow): what is held waits anew. */
+void lines_wait(struct lines *l, uint64_t now_ns);
+/* Puts out everything: a message of the worker follows, or nothing ever does. */
+MUST_USE int lines_flush(struct lines *l);
+/* When lines_tick is wanted; UINT64_MAX: nothing waits. */
+uint64_t lines_due_ns(const struct lines *l);
+
+#endif

@@ -1,0 +1,85 @@
+/* prestart.c - see prestart.h. */
+#include "worker/agent/prestart.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/net/join.h"
+#include "worker/agent/processes/zygote.h"
+
+/* for a file system to say what is there: half of what the kernel gives ranks to come */
+#define LOOK_NS (60 * NS_PER_S)
+
+int prestart_look(struct agent *a, const char *python, const char *cwd, struct python_paths *paths,
+                  path_probe_f f, void *arg, struct err *err)
+{
+    struct path_probe_for what = { .folder = cwd, .limit_ns = LOOK_NS };
+
+    if (python_paths_list(paths, python, getenv("CELLSPAN_REMOTE_PYTHON"), getenv("PATH"), err) < 0)
+        return -1;
+    what.program = paths->program;
+    what.n = paths->n;
+    return path_probe_start(&a->probes, &what, f, arg, err);
+}
+
+struct warming {
+    struct agent *agent;
+    struct python_paths paths;
+};
+
+static void warming_destroy(struct warming *w)
+{
+    python_paths_release(&w->paths);
+    free(w);
+}
+
+static void warm(struct agent *a, const char *python)
+{
+    struct err err = { "" };
+
+    if (!zygote_get(a, python, &err))
+        log_warn("agent", "WARM: %s", err.text);
+}
+
+static void looked(void *arg, int found, bool folder, const char *why)
+{
+    struct warming *w = arg;
+    struct err err = { "" };
+    const char *python = why ? NULL
+                             : python_paths_found(&w->paths, found, w->agent->args.node, &err);
+
+    (void)folder;
+    if (!python)
+        log_warn("agent", "WARM: %s", why ? why : err.text);
+    else if (!w->agent->finishing)
+        warm(w->agent, python);
+    warming_destroy(w);
+}
+
+static int warm_there(struct agent *a, const char *python, struct err *err)
+{
+    struct warming *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return err_set(err, "out of memory");
+    w->agent = a;
+    w->paths = (struct python_paths)PYTHON_PATHS_INIT;
+    if (prestart_look(a, python, "", &w->paths, looked, w, err) == 0)
+        return 0;
+    warming_destroy(w);
+    return -1;
+}
+
+void prestart_zygote(struct agent *a, const struct span *m)
+{
+    char *python = agent_text(m->v[F_WARM_PYTHON].s);
+    struct err err = { "" };
+
+    if (python && !join_is_remote(a->args.connect))
+        warm(a, python);
+    else if (python && warm_there(a, python, &err) < 0)
+        log_warn("agent", "WARM: %s", err.text);
+    free(python);
+}

@@ -1,0 +1,113 @@
+/* death_cause.c - see death_cause.h. */
+#include "worker/agent/processes/death_cause.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool says(struct slice text, const char *what)
+{
+    const size_t n = strlen(what);
+
+    for (size_t i = 0; i + n <= text.n; i++)
+        if (memcmp(text.p + i, what, n) == 0)
+            return true;
+    return false;
+}
+
+static int add_end(const struct death_cause *c, struct buf *out)
+{
+    if (!c->known)
+        return buf_add_text(out, "ended");
+    if (c->code == DEATH_KILLED)
+        return buf_addf(out, "was killed by signal %d (%s)", c->status, strsignal(c->status));
+    return buf_addf(out, "exited with status %d", c->status);
+}
+
+static int add_no_package(const struct death_cause *c, struct buf *out)
+{
+    if (c->node)
+        return buf_addf(
+            out,
+            ": no cellspan for %s on %s: `%s -m pip install cellspan` there, or set CELLSPAN_REMOTE_PYTHON to a "
+            "Python that has it",
+            c->python, c->node, c->python);
+    return buf_addf(out,
+                    ": %s does not find cellspan's Python package; install cellspan again, or set "
+                    "CELLSPAN_PYTHONPATH to the folder that holds it",
+                    c->python);
+}
+
+/* The dynamic linker's words for an extension that was built for another system. */
+static bool is_foreign(struct slice said)
+{
+    return says(said, "_link") &&
+           (says(said, "undefined symbol") || says(said, "GLIBC_") ||
+            says(said, "cannot open shared object") || says(said, "wrong ELF class") ||
+            says(said, "invalid ELF header"));
+}
+
+/* The usual reasons why a Python does not come up, and what helps. */
+static int add_remedy(const struct death_cause *c, struct buf *out)
+{
+    static const char *const needed[] = { "IPython", "cloudpickle", "traitlets" };
+    const char *on = c->node ? " on " : "", *node = c->node ? c->node : "";
+    char text[80];
+
+    if (says(c->said, "No module named 'cellspan'") || says(c->said, "No module named cellspan"))
+        return add_no_package(c, out);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        snprintf(text, sizeof text, " has no %s: ", needed[i]);
+        if (says(c->said, text) ||
+            (snprintf(text, sizeof text, "No module named '%s'", needed[i]) > 0 &&
+             says(c->said, text)))
+            return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install ipython cloudpickle",
+                            c->python, on, node, needed[i], c->node ? " there" : "", c->python);
+    }
+    if (is_foreign(c->said))
+        return buf_addf(
+            out,
+            ": cellspan%s%s was built for another system (see the last lines); install it there anew",
+            on, node);
+    if (says(c->said, "No module named '"))
+        return buf_addf(
+            out,
+            ": a module that cellspan needs is missing in %s%s%s (see the last lines); install it there",
+            c->python, on, node);
+    if (says(c->said, "SyntaxError"))
+        return buf_addf(out, ": %s%s%s may be too old; cellspan needs Python 3.9 or newer",
+                        c->python, on, node);
+    return 0;
+}
+
+static int never_up(const struct death_cause *c, struct buf *out)
+{
+    const int rc = c->who ? buf_addf(out, "%s (%s) ", c->who, c->python)
+                          : buf_addf(out, "%s ", c->python);
+
+    if (rc < 0 || add_end(c, out) < 0 || buf_add_text(out, " before it was ready") < 0)
+        return -1;
+    return add_remedy(c, out);
+}
+
+static int killed(const struct death_cause *c, struct buf *out)
+{
+    if (c->status != SIGKILL)
+        return 0;
+    if (c->oom == OOM_CGROUP)
+        return buf_add_text(out, "killed by the cgroup's out-of-memory killer");
+    if (c->oom == OOM_SYSTEM)
+        return buf_add_text(out, "killed by the kernel's out-of-memory killer");
+    return buf_add_text(out, "killed by SIGKILL from outside (perhaps the out-of-memory killer)");
+}
+
+int death_cause_text(const struct death_cause *c, struct buf *out)
+{
+    if (c->broke)
+        return buf_addf(out, "ended by the agent: %s", c->broke);
+    if (!c->ready && !c->ours)
+        return never_up(c, out);
+    if (c->known && c->code == DEATH_KILLED && !c->ours)
+        return killed(c, out);
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* guard.c - see guard.h. */
+#include "worker/agent/processes/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/orphans.h"
+#include "base/process.h"
+
+#define NAME    "cellspan-guard"
+#define LEFT_NS (5 * NS_PER_S) /* for ending what is left */
+
+/* So that whoever looks for agents to kill them does not find their guards. */
+static void rename_self(int argc, char **argv)
+{
+    const size_t size = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
+
+    memset(argv[0], 0, size);
+    memcpy(argv[0], NAME, size < sizeof NAME ? size : sizeof NAME);
+}
+
+/* The engine waits for the end of the agent's streams, not of ours; what we may have to say goes to
+ * stderr. */
+static void let_go_of_streams(void)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        return;
+    (void)dup2(null, STDIN_FILENO);
+    (void)dup2(null, STDOUT_FILENO);
+    if (null > STDERR_FILENO)
+        (void)close(null);
+}
+
+/* Takes all that ended; true: the agent is among them. */
+static bool reap(pid_t agent, int *how)
+{
+    bool ended = false;
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == agent) {
+            *how = status;
+            ended = true;
+        }
+    return ended;
+}
+
+static void end_what_is_left(void)
+{
+    const uint64_t until_ns = clock_now(&clock_system) + LEFT_NS;
+    const struct timespec nap = { 0, 5000000 };
+    int status;
+
+    while ((waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD) &&
+           clock_now(&clock_system) < until_ns) {
+        orphans_kill(0);
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+static int watch(pid_t agent, const sigset_t *wanted, const char *node)
+{
+    int how = 0, signo;
+
+    while (!reap(agent, &how))
+        if (sigwait(wanted, &signo) == 0 && signo != SIGCHLD)
+            (void)kill(agent, signo);
+    end_what_is_left();
+    if (WIFEXITED(how))
+        return WEXITSTATUS(how);
+    fprintf(stderr, "cellspan-agent on %s was killed by signal %d (%s)\n", node, WTERMSIG(how),
+            strsignal(WTERMSIG(how)));
+    return 128 + WTERMSIG(how);
+}
+
+int guard_start(int argc, char **argv, const char *node, struct keys *keys, int *status,
+                struct err *err)
+{
+    const pid_t above = getppid(), self = getpid();
+    sigset_t wanted, before;
+    char name[257]; /* node may be a part of argv, which is overwritten */
+    pid_t agent;
+
+    if (process_adopt_orphans() < 0)
+        return 0; /* a system without that: then there is nothing that it could do */
+    (void)sigemptyset(&wanted);
+    (void)sigaddset(&wanted, SIGCHLD);
+    (void)sigaddset(&wanted, SIGTERM);
+    (void)sigaddset(&wanted, SIGINT);
+    (void)sigaddset(&wanted, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &wanted, &before);
+    if ((agent = fork()) < 0)
+        return err_set(err, "can't start a process: %s", strerror(errno));
+    if (agent == 0) {
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        if (process_die_with_parent(SIGTERM, self) < 0 && errno == ESRCH)
+            _exit(1);
+        return 0;
+    }
+    keys_wipe(keys);
+    snprintf(name, sizeof name, "%s", node);
+    rename_self(argc, argv);
+    let_go_of_streams();
+    if (process_die_with_parent(SIGTERM, above) < 0 && errno == ESRCH)
+        (void)kill(agent, SIGTERM);
+    *status = watch(agent, &wanted, name);
+    return 1;
+}

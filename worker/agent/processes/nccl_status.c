@@ -1,0 +1,107 @@
+/* nccl_status.c - see nccl_status.h. */
+#include "worker/agent/processes/nccl_status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/net/port.h"
+#include "worker/agent/processes/worker.h"
+#include "worker/collective/ras.h"
+
+#define WAIT_MS   3000u  /* its own parts have a second each (ras_ask.c) */
+#define WORDS_MAX 16384u /* bytes: there is a stack above them */
+
+struct nccl_status {
+    struct worker *worker; /* borrowed */
+    void (*f)(struct worker *w);
+    int fd;
+    struct watch *watch;
+    struct buf words;
+};
+
+const char *nccl_status_address(struct agent *a)
+{
+    const char *set = getenv("NCCL_RAS_ADDR");
+    struct err err = { "" };
+    int port;
+
+    if (a->ras[0] || (set && set[0]))
+        return a->ras;
+    if ((port = port_find(&err)) < 0)
+        log_info("nccl", "%s", err.text);
+    else
+        snprintf(a->ras, sizeof a->ras, "localhost:%d", port);
+    return a->ras;
+}
+
+static void over(struct nccl_status *n)
+{
+    watch_stop(n->watch);
+    n->watch = NULL;
+    fd_close(&n->fd);
+    n->f(n->worker);
+}
+
+static void said(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct nccl_status *n = arg;
+    char text[4096];
+    const ssize_t got = read(fd, text, sizeof text);
+    const size_t room = WORDS_MAX - n->words.n;
+
+    (void)loop;
+    (void)events;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0)
+        over(n);
+    else if (buf_add(&n->words, text, (size_t)got < room ? (size_t)got : room) < 0)
+        log_error("nccl", "out of memory: what NCCL said is lost");
+}
+
+struct nccl_status *nccl_status_ask(struct worker *w, void (*f)(struct worker *w))
+{
+    struct err err = { "" };
+    struct nccl_status *n;
+
+    if (w->pid <= 0 || !(n = calloc(1, sizeof *n)))
+        return NULL;
+    n->worker = w;
+    n->f = f;
+    n->fd = ras_begin(nccl_status_address(w->agent), (long)w->pid, WAIT_MS, &err);
+    if (n->fd >= 0 && fd_nonblock(n->fd, true) == 0)
+        n->watch = loop_fd(w->agent->loop, n->fd, LOOP_READ, said, n, &err);
+    if (n->watch)
+        return n;
+    log_info("nccl", "%s", err.text[0] ? err.text : "its pipe can't be watched");
+    nccl_status_end(n);
+    return NULL;
+}
+
+bool nccl_status_waits(const struct nccl_status *n)
+{
+    return n && n->watch;
+}
+
+int nccl_status_text(const struct nccl_status *n, struct buf *out)
+{
+    if (!n || n->words.n == 0)
+        return 0;
+    return buf_addf(out, "\n%s\n", NCCL_STATUS_SAYS) < 0 ? -1
+                                                         : buf_add_slice(out, buf_slice(&n->words));
+}
+
+void nccl_status_end(struct nccl_status *n)
+{
+    if (!n)
+        return;
+    watch_stop(n->watch);
+    fd_close(&n->fd);
+    buf_release(&n->words);
+    free(n);
+}

@@ -1,0 +1,184 @@
+/* stacks.c - see stacks.h. A dump has no end mark: it is over when nothing followed for a
+ * moment. */
+#include "worker/agent/processes/stacks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "protocol/span_fields.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/processes/nccl_status.h"
+#include "worker/agent/processes/worker.h"
+
+#define QUIET_NS (20 * NS_PER_MS)
+#define LIMIT_NS (2 * NS_PER_S)
+/* what NCCL says takes longest when a rank is dead or frozen, which is when it counts */
+#define NCCL_NS (3 * NS_PER_S)
+
+#ifdef SIGRTMIN
+#define SIGNAL_STACK (SIGRTMIN + 3)
+#else
+#define SIGNAL_STACK 0 /* no such signals here: nobody is asked */
+#endif
+
+static void answer(struct worker *w, struct slice text)
+{
+    struct span m = { .kind = SPAN_STACK, .worker = w->id, .cell = w->stack_cell };
+    struct buf clean = BUF_INIT;
+
+    if (tail_clean(text, WORKER_STACK_MAX, &clean) < 0)
+        log_error("stacks", "out of memory: a stack is lost");
+    m.v[F_STACK_TEXT].s = buf_slice(&clean);
+    agent_send(w->agent, &m);
+    buf_release(&clean);
+}
+
+/* What there is, now. */
+static void conclude(struct worker *w, const char *nothing)
+{
+    struct nccl_status *nccl = w->nccl;
+
+    if (!w->stack_asked)
+        return;
+    w->stack_asked = false;
+    w->nccl = NULL;
+    if (w->stack_text.n == 0 && buf_add_text(&w->stack_text, nothing) < 0)
+        log_error("stacks", "out of memory: a stack is lost");
+    if (nccl_status_text(nccl, &w->stack_text) < 0)
+        log_error("stacks", "out of memory: what NCCL said is lost");
+    nccl_status_end(nccl);
+    answer(w, buf_slice(&w->stack_text));
+    buf_release(&w->stack_text);
+}
+
+static int wait_for(struct worker *w, uint64_t ns);
+
+/* What NCCL says is waited for a little longer than the stack. */
+static void finish(struct worker *w)
+{
+    const uint64_t now = clock_now(loop_clock(w->agent->loop));
+    const uint64_t limit = w->stack_limit_ns + NCCL_NS - LIMIT_NS;
+
+    w->stack_over = true;
+    if (!nccl_status_waits(w->nccl) || now >= limit || wait_for(w, limit - now) < 0)
+        conclude(w, "(no answer: it may be stopped or deep in the system)\n");
+}
+
+static void nccl_said(struct worker *w)
+{
+    if (w->stack_over)
+        finish(w);
+}
+
+static void wait_over(struct loop *loop, void *arg)
+{
+    (void)loop;
+    finish(arg);
+}
+
+static int wait_for(struct worker *w, uint64_t ns)
+{
+    struct err err = { "" };
+
+    if (w->stack_timer) {
+        loop_timer_again(w->stack_timer, ns);
+        return 0;
+    }
+    if ((w->stack_timer = loop_timer(w->agent->loop, ns, 0, wait_over, w, &err)))
+        return 0;
+    log_error("stacks", "%s", err.text);
+    return -1;
+}
+
+/* Does it have a handler for the signal? Without one (it is starting, or executed another program)
+ * it would die. Where the system doesn't tell, a worker that is ready has one. */
+static bool is_caught(pid_t pid, int signo)
+{
+    char path[64], line[256];
+    uint64_t caught = UINT64_MAX;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    if (!(f = fopen(path, "re")))
+        return true;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "SigCgt:", 7) == 0)
+            caught = strtoull(line + 7, NULL, 16);
+    fclose(f);
+    return caught >> (unsigned)(signo - 1) & 1;
+}
+
+void stacks_ask(struct worker *w, uint64_t cell)
+{
+    conclude(w, "(it was asked again)\n"); /* one answer for each question */
+    w->stack_cell = cell;
+    if (!w->ready || w->pid <= 0 || SIGNAL_STACK == 0 || !is_caught(w->pid, SIGNAL_STACK)) {
+        answer(w, slice_text("(it is starting, or runs another program)\n"));
+        return;
+    }
+    buf_clear(&w->stack_text);
+    w->stack_asked = true;
+    w->stack_over = false;
+    if (w->agent->nccl_cell != cell && (w->nccl = nccl_status_ask(w, nccl_said)))
+        w->agent->nccl_cell = cell; /* one of the node's ranks is enough */
+    w->stack_limit_ns = clock_now(loop_clock(w->agent->loop)) + LIMIT_NS;
+    if (kill(w->pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
+        finish(w);
+}
+
+static void close_pipe(struct worker *w)
+{
+    watch_stop(w->stack);
+    w->stack = NULL;
+    fd_close(&w->stack_fd);
+}
+
+/* Reads at most what is waiting now. What is over the limit is dropped: the start says more. */
+static size_t read_some(struct worker *w)
+{
+    const size_t waiting = fd_waiting(w->stack_fd);
+    const size_t want = waiting < AGENT_READ_SIZE ? waiting : AGENT_READ_SIZE;
+    const ssize_t got = want ? read(w->stack_fd, w->agent->read_buf, want) : 0;
+    size_t room = WORKER_STACK_MAX - w->stack_text.n;
+
+    if (got <= 0)
+        return 0;
+    if (room > (size_t)got)
+        room = (size_t)got;
+    if (buf_add(&w->stack_text, w->agent->read_buf, room) < 0)
+        log_error("stacks", "out of memory: a stack is lost");
+    return (size_t)got;
+}
+
+void stacks_event(struct loop *loop, int fd, unsigned events, void *worker)
+{
+    struct worker *w = worker;
+    const size_t got = read_some(w);
+    const uint64_t now = clock_now(loop_clock(loop));
+
+    (void)fd;
+    if (got == 0 && (events & LOOP_HANGUP))
+        close_pipe(w);
+    if (!w->stack_asked || got == 0)
+        return;
+    if (now >= w->stack_limit_ns)
+        finish(w);
+    else
+        (void)wait_for(w, QUIET_NS);
+}
+
+void stacks_rest(struct worker *w)
+{
+    while (w->stack_fd >= 0 && read_some(w) > 0)
+        ;
+    if (w->stack_asked) {
+        buf_clear(&w->stack_text);
+        conclude(w, "(it has ended)\n");
+    }
+}
