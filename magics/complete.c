@@ -1,11 +1,11 @@
-/* complete.c - what Tab offers on a magic's line: names of magics, options, and the values that are
- * known here. Python names and paths are home's to complete, so the answer there is "not ours". */
+/* complete.c - Tab completion on a magic's line: names of magics, options, and values that are
+ * known here. Home completes Python names and paths, so for these the answer is 0. */
 #include <stdio.h>
 
 #include "base/buf.h"
 #include "magics/head.h"
 
-/* from there on a name that is being typed can hardly be one of IPython's magics */
+/* with this many letters typed, the name can hardly be one of IPython's magics */
 #define NAME_LETTERS 3u
 #define RANKS_SHOWN  64u
 
@@ -16,7 +16,7 @@ struct offers {
     bool failed;
 };
 
-/* Everything that is offered comes from tables and numbers: ASCII, nothing to escape. */
+/* Needs no JSON escapes: all offers are ASCII from tables, or numbers. */
 static void offer(struct offers *o, const char *before, const char *word)
 {
     char whole[80];
@@ -61,7 +61,7 @@ static void offer_ranks(struct offers *o, unsigned world)
     offer(o, "", "all");
 }
 
-/* Only the part after the last comma, or after the dash of a range, is being typed. */
+/* Where the number that is being typed starts: after the last comma, or the dash of a range. */
 static size_t rank_start(struct slice typed)
 {
     size_t at = typed.n;
@@ -72,7 +72,7 @@ static size_t rank_start(struct slice typed)
     return at;
 }
 
-/* 1: the values are known here; 0: home knows better. */
+/* 1: offered the values that are known here; 0: home must complete. */
 static int offer_values(struct offers *o, const struct option *row, unsigned world, size_t *start)
 {
     size_t skip;
@@ -94,7 +94,7 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
     case OPTION_NUMBER:
     case OPTION_TIME:
     case OPTION_ENV:
-        return 1; /* nothing to offer, but no Python name either */
+        return 1; /* nothing to offer, but not a Python name either */
     default:
         return 0;
     }
@@ -105,8 +105,8 @@ struct place {
     bool cell;
     bool given[OPTIONS_MAX];
     const struct option *wants; /* the option whose value comes next, or NULL */
-    bool over;                  /* the options have ended: a script's arguments */
-    size_t words;               /* that are no options, before the one being typed */
+    bool over;                  /* the options have ended; a script's arguments follow */
+    size_t words; /* number of words that are not options, before the one being typed */
 };
 
 /* Reads the finished words before the one being typed. */
@@ -143,7 +143,7 @@ static void offer_commands(struct offers *o, const struct magic *m)
         offer(o, "", c->name);
 }
 
-/* *start: where the word being typed starts, in the line; moves on to where the offers start. */
+/* *start: in: where the word being typed starts in the line; out: where the offers start. */
 static int offer_line(struct offers *o, const struct place *p, const char *typed, struct slice raw,
                       size_t *start, unsigned world)
 {

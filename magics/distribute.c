@@ -10,7 +10,7 @@ static const char *const gpu[] = { "gpu", NULL };
 /* enum plan_merge, in its order */
 static const char *const modes[] = { "fold", "prefix", "rank0", "raw", NULL };
 static const char *const backends[] = { "nccl", "gloo", NULL };
-/* others are found on PATH */
+/* more engines may be on PATH */
 static const char *const engines[] = { "local", "ssh", "slurm", NULL };
 
 static const struct option options[] = {
@@ -183,7 +183,8 @@ static bool blank(struct slice s)
     return true;
 }
 
-/* The newlines of the lines above keep the line numbers of tracebacks those of the cell. */
+/* Puts a newline for each line above the body, so that line numbers in tracebacks are the cell's.
+ */
 static int body_set(const struct call *call, struct plan *plan, struct err *err)
 {
     const size_t above = call->lines_above;
@@ -203,7 +204,7 @@ static int body_set(const struct call *call, struct plan *plan, struct err *err)
     return 0;
 }
 
-/* No name of a script: somebody wants to run code. */
+/* Did the user write code in place of a script's name? */
 static bool is_code(const char *word)
 {
     const size_t n = strlen(word);
@@ -255,7 +256,7 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
 
 static int finish(const struct call *call, struct plan *plan, struct err *err)
 {
-    if (plan->per_node == PLAN_N_GPU) { /* one for each GPU is the same, counted either way */
+    if (plan->per_node == PLAN_N_GPU) { /* one rank per GPU of each node is one per GPU */
         plan->n = PLAN_N_GPU;
         plan->per_node = 0;
     }

@@ -1,4 +1,4 @@
-/* head.c - see head.h. Follows IPython: a cell magic stands on the first line that is neither blank
+/* head.c - see head.h. As in IPython, a cell magic must be on the first line that is neither blank
  * nor a comment. */
 #include "magics/head.h"
 
@@ -46,7 +46,7 @@ static bool name_char(char c)
     return c == '_' || (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-/* A backslash at its end lets a line magic go on in the next line. */
+/* Does the line end in a backslash, so that the line magic continues on the next line? */
 static bool joined(struct slice cell, size_t start, size_t end)
 {
     size_t slashes = 0;
@@ -62,7 +62,7 @@ static bool joined(struct slice cell, size_t start, size_t end)
     return slashes % 2 == 1;
 }
 
-/* Reads "%name", "%%name", "?%name", "%name?" at h->at, whole words only. */
+/* Reads "%name", "%%name", "?%name" or "%name?" at h->at; the name must be a whole word. */
 static int head_read(struct slice cell, struct head *h)
 {
     size_t at = skip_spaces(cell, h->at);
@@ -129,8 +129,7 @@ int head_find(struct slice cell, struct head *h)
     return (h->cell && !h->help) || nothing_follows(h->body, 0);
 }
 
-/* All lines above are blank, comments, or other cell magics, which have nothing of their own below
- * them. */
+/* Are all lines above blank, comments, or other cell magics directly above? */
 static bool below_magics(struct slice cell, size_t at)
 {
     for (size_t line = 0; line < at; line = line_end(cell, line) + 1)

@@ -1,4 +1,4 @@
-/* head.h - finds the magic that a cell starts with, or that a line is. */
+/* head.h - finds the cellspan magic at the start of a cell, or on one of its lines. */
 #ifndef MAGICS_HEAD_H
 #define MAGICS_HEAD_H
 
@@ -17,7 +17,7 @@ struct head {
 
 /* 1: the cell is ours (see plan_peek); 0: it is not. */
 int head_find(struct slice cell, struct head *h);
-/* 1: the line in which the offset stands is a cellspan magic's; a line magic may be anywhere in the
+/* 1: the line at this offset belongs to a cellspan magic. A line magic may be anywhere in the
  * cell. */
 int head_at(struct slice cell, size_t at, struct head *h);
 

@@ -7,8 +7,7 @@
 
 #define COLUMN 26 /* where the explanations start */
 
-/* noted: in a notebook, with a word on where the option may stand; else as `cellspan run` says
- * it. */
+/* noted: for a notebook, with a note if the option needs % or %%; else for `cellspan run`. */
 static int option_line(struct buf *out, const struct option *o, bool noted)
 {
     const char *standard = !noted && o->alone ? o->alone : o->standard;

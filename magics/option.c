@@ -1,4 +1,4 @@
-/* option.c - reads words by a magic's table. See option.h. */
+/* option.c - see option.h. Parses the words of a line by a magic's table. */
 #include "magics/option.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static bool valued(const struct option *o)
     return o->value && o->kind != OPTION_MODULE;
 }
 
-/* torchrun takes underscores too. */
+/* Are the first n bytes of word this name? As in torchrun, '_' may replace '-'. */
 static bool same_name(const char *name, const char *word, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -42,7 +42,7 @@ static const struct option *find_long(const struct magic *m, bool cell, const ch
     return misplaced;
 }
 
-/* "-np" and "-np=4". */
+/* Finds the two-letter form, as in "-np" and "-np=4". */
 static const struct option *find_also(const struct magic *m, bool cell, const char *word,
                                       const char **attached)
 {
@@ -86,7 +86,7 @@ const struct option *option_find(const struct magic *m, bool cell, const char *w
                           : find_short(m, cell, word + 1, attached);
 }
 
-/* "--like=7" without its value. */
+/* The option of a word such as "--like=7", without its value. */
 static const char *option_part(char out[static TOKEN_SHOWN], const char *word)
 {
     token_shown(out, word);
@@ -118,8 +118,7 @@ static int unknown(const struct call *call, const char *word, struct err *err)
                    call->cell ? "%%" : "%", m->name);
 }
 
-/* A value may start with a dash where it is a number ("-r -1"); anything else that does is an
- * option. */
+/* Does the word start with a dash? A negative number ("-r -1") is a value, not an option. */
 static bool looks_like_option(const char *word)
 {
     return word[0] == '-' && word[1] && !(word[1] >= '0' && word[1] <= '9');
@@ -172,8 +171,8 @@ static int check_excluded(const struct call *call, const struct option *o, struc
     return err_set(err, "%s and --%s exclude each other", as, o->name);
 }
 
-/* The value, which is the end of the token before *i, with the words that belong to its list; NULL:
- * memory is out. */
+/* Joins the value, which is the end of the token before *i, with the following words that continue
+ * its list. NULL: memory is out. */
 static const char *value_join(struct call *call, size_t *i, const struct option *o,
                               const char *value)
 {
@@ -193,7 +192,7 @@ static const char *value_join(struct call *call, size_t *i, const struct option 
     return last->text + at;
 }
 
-/* Reads the option at token *i, and moves *i behind it and its value. */
+/* Reads the option at token *i, and moves *i past it and its value. */
 static int option_read(struct call *call, size_t *i, struct plan *plan, struct err *err)
 {
     const char *word = call->tokens.v[(*i)++].text;
@@ -229,7 +228,7 @@ static int option_read(struct call *call, size_t *i, struct plan *plan, struct e
     return value_set(o, call->as[row], attached, plan, err);
 }
 
-/* From here on everything is a word. */
+/* Takes all tokens from i on as words. */
 static void words_rest(struct call *call, size_t i)
 {
     while (i < call->tokens.n)

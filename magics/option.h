@@ -1,5 +1,5 @@
-/* option.h - the tables that say what may stand on a magic's line. Parser, help, completion and
- * tests read the same rows. */
+/* option.h - the tables of options and words that a magic's line may have. Parser, help, completion
+ * and tests read the same rows. */
 #ifndef MAGICS_OPTION_H
 #define MAGICS_OPTION_H
 
@@ -8,18 +8,18 @@
 
 enum option_kind {
     OPTION_FLAG,  /* bool: no value */
-    OPTION_COUNT, /* unsigned: min to max, or the one of words */
-    /* unsigned: min to max, or the one of words, or both as "2,own": PLAN_GPUS_OWN is set then */
+    OPTION_COUNT, /* unsigned: min to max, or the only word of `words` */
+    /* unsigned: min to max, or the only word of `words`, or both as "2,own" (sets PLAN_GPUS_OWN) */
     OPTION_GPUS,
-    OPTION_NUMBER, /* unsigned: min to max, of what words_are says */
-    OPTION_ENGINE, /* char *: NAME or NAME:SPEC; words are those that are always there */
+    OPTION_NUMBER, /* unsigned: min to max; words_are says what it counts */
+    OPTION_ENGINE, /* char *: NAME or NAME:SPEC; `words`: the engines that cellspan itself has */
     OPTION_RANKS,  /* char *: a rank set, kept as written */
     OPTION_MODE,   /* int-sized enum: the index of one of words */
-    OPTION_WORD,   /* char *: one of words; "auto" where OPTION_BARE has no value */
+    OPTION_WORD,   /* char *: one of `words`; "auto" if OPTION_BARE and no value is given */
     OPTION_NAME,   /* char *: a Python identifier */
-    OPTION_NAMES,  /* char **: identifiers with commas between; more than one such option adds up */
-    OPTION_ENV,    /* char **: K=V; adds up */
-    OPTION_PATH,   /* char *: anything but nothing */
+    OPTION_NAMES,  /* char **: comma-separated identifiers; a repeated option adds more */
+    OPTION_ENV,    /* char **: K=V; a repeated option adds more */
+    OPTION_PATH,   /* char *: any text that is not empty */
     OPTION_TIME,   /* uint64_t, nanoseconds: min to max milliseconds */
     OPTION_MODULE, /* ends the options: the module and its arguments follow */
     OPTION_HELP,   /* ends the options: shows the help */
@@ -28,27 +28,27 @@ enum option_kind {
 #define OPTION_CELL     1u /* only with %%magic */
 #define OPTION_LINE     2u /* only with %magic */
 #define OPTION_BARE     4u /* the value may be left out */
-#define OPTION_NOTEBOOK 8u /* of no use outside a notebook: `cellspan run` does not tell of it */
+#define OPTION_NOTEBOOK 8u /* useless outside a notebook: the help of `cellspan run` omits it */
 
 struct option {
-    const char *name; /* without "--", where '_' is as good as '-'; NULL: only the short form */
+    const char *name; /* without "--"; users may write '_' for '-'; NULL: only the short form */
     char letter;      /* the short form; 0: none */
-    /* a short form of two letters, which others use; NULL: none. No help tells of it */
+    /* a short form of two letters that other programs have; NULL: none. The help omits it */
     const char *also;
     enum option_kind kind;
     unsigned flags;
     size_t at;                /* offset in struct plan */
     const char *value;        /* how help writes the value; NULL: none */
     const char *const *words; /* NULL-terminated */
-    const char *words_are;    /* what one of words is: "mode" */
+    const char *words_are;    /* the noun for one of `words`: "mode" */
     uint64_t min, max;
-    const char *standard; /* the default, in words; NULL: nothing to say */
-    const char *alone;    /* that of `cellspan run`, where it is another; NULL: the same */
-    const char *excludes; /* the name of another option; NULL: none */
+    const char *standard; /* the default, as text for the help; NULL: not shown */
+    const char *alone;    /* the default of `cellspan run`, if different; NULL: the same */
+    const char *excludes; /* the name of an option that can't be given with this one; NULL: none */
     const char *help;
 };
 
-/* A word that stands without dashes (%ranks stop). */
+/* A word without dashes (%ranks stop). */
 struct command {
     const char *name;
     int number;
@@ -59,13 +59,13 @@ struct call;
 
 struct magic {
     const char *name;
-    bool cell;                /* %%name is there */
-    bool script;              /* %name: the options end at the first word */
+    bool cell;                /* there is a %%name, too */
+    bool script;              /* with %name, the options end at the first word */
     const char *const *usage; /* lines, NULL-terminated */
     const char *about;
-    const struct option *options;   /* the last row has neither name nor letter */
-    const struct command *commands; /* NULL, or the last has no name */
-    /* Checks the whole and fills the rest of the plan. */
+    const struct option *options;   /* ended by a row without name and letter */
+    const struct command *commands; /* NULL, or ended by a row without name */
+    /* Checks the options together and fills the rest of the plan. */
     int (*finish)(const struct call *call, struct plan *plan, struct err *err);
 };
 
@@ -77,55 +77,56 @@ struct call {
     bool cell; /* %%, not % */
     struct tokens tokens;
     const char
-        /* by row: the option as it was written ("-n"), or NULL; borrowed from `as` or the table */
-        *given[OPTIONS_MAX];
+        /* by row: the option as the user wrote it ("-n"), or NULL; borrowed from `as` or the table
+         */
+            *given[OPTIONS_MAX];
     char as[OPTIONS_MAX][40];
-    size_t *words; /* indices of the tokens that are no options; owned */
+    size_t *words; /* indices of the tokens that are not options; owned */
     size_t words_n;
     bool module; /* -m ended the options */
-    bool help;   /* --help was met; what follows was not looked at */
+    bool help;   /* --help was given; the rest of the line was not read */
     struct slice body;
     unsigned lines_above; /* newlines before the body */
 };
 
-/* Reads the tokens of call by the table of its magic into plan, call->given and call->words. */
+/* Parses the tokens of call by its magic's table; fills plan, call->given and call->words. */
 MUST_USE int options_parse(struct call *call, struct plan *plan, struct err *err);
-/* The row of an option that was given, by name, or NULL. *as: how it was written. */
+/* The row of an option if the user gave it, else NULL. *as: how the user wrote it. */
 const struct option *option_given(const struct call *call, const char *name, const char **as);
 
 /* For completion: the row that a word names ("--merge", "--merge=x", "-r", "-n4"), or NULL.
  * *attached: where its value starts in word, or NULL. */
 const struct option *option_find(const struct magic *m, bool cell, const char *word,
                                  const char **attached);
-bool option_fits(const struct option *o, bool cell); /* may it stand there? */
+bool option_fits(const struct option *o, bool cell); /* is it valid with %% (cell) or with %? */
 /* is the next word (or NULL) its value? */
 bool option_takes(const struct option *o, const char *next);
-/* Does the next word (or NULL) go on with the list that the value is: "ssh:h1, h2"? */
+/* Does the next word (or NULL) continue a value that is a list: "ssh:h1, h2"? */
 bool option_goes_on(const struct option *o, const char *value, const char *next);
 static inline bool option_is_last(const struct option *o)
 {
     return !o->name && !o->letter;
 }
 
-/* Turns the value's text into the field of plan; `as` is the option as it was written, text NULL
- * where there is none. */
+/* Converts the value's text and stores it in its field of plan. as: the option as the user wrote
+ * it. text: NULL if there is no value. */
 MUST_USE int value_set(const struct option *o, const char *as, const char *text, struct plan *plan,
                        struct err *err);
-/* 0: it is one; -1: *err says why not, after "as text: " */
+/* 0: text is an identifier; -1: *err says why not, after "as text: " */
 MUST_USE int value_identifier(const char *as, const char *text, struct err *err);
-/* "10", "10s", "1.5m", "2h", "500ms"; -1: it is none */
+/* "10", "10s", "1.5m", "2h", "500ms"; -1: not a duration */
 MUST_USE int value_duration(const char *text, uint64_t *ns);
-/* Does the rank set fit a world of n? The err says it in the words of the line. */
+/* Does the rank set fit a world of n? *err names the options as the user wrote them. */
 MUST_USE int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec,
                                 struct err *err);
 /* Adds a copy to a NULL-terminated list. */
 MUST_USE int list_add(char ***list, const char *text, size_t size);
 size_t list_count(char *const *list);
-/* Adds names, separated by commas, each checked. */
+/* Checks comma-separated names and adds them. */
 MUST_USE int names_add(char ***list, const char *as, const char *text, struct err *err);
-/* Checks the ranks of call against its -n, where both are known. */
+/* Checks the ranks of call against its -n, if both are given. */
 MUST_USE int call_check_ranks(const struct call *call, const struct plan *plan, struct err *err);
-/* All that stands as plain words, as names: "%push: which names?" when there is none. */
+/* Takes all plain words as names. -1 if there are none: "%push: which names?" */
 MUST_USE int call_names(const struct call *call, struct plan *plan, struct err *err);
 
 /* The magics; NULL after the last. */
@@ -133,7 +134,7 @@ const struct magic *magic_get(size_t i);
 const struct magic *magic_find(struct slice name);
 extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
 
-/* Rows that more than one table has. */
+/* Rows that several tables have. */
 #define OPTION_ROW_RANKS(what)                                                                     \
     { .name = "ranks",                                                                             \
       .letter = 'r',                                                                               \

@@ -1,5 +1,5 @@
-/* plan.c - from a cell to a plan: finds the magic, splits its line, reads it by its table. See
- * plan.h. */
+/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses them by the magic's
+ * table. */
 #include "magics/plan.h"
 
 #include <stdlib.h>

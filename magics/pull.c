@@ -1,4 +1,4 @@
-/* pull.c - %pull: the ranks' variables come home. */
+/* pull.c - %pull: copies variables from the ranks to home. */
 #include "magics/option.h"
 
 static const struct option options[] = {

@@ -1,4 +1,4 @@
-/* push.c - %push: home's variables travel to the ranks. */
+/* push.c - %push: copies variables from home to the ranks. */
 #include "magics/option.h"
 
 static const struct option options[] = {

@@ -1,4 +1,4 @@
-/* ranks.c - %ranks: the table of the ranks, and what may be done to them. */
+/* ranks.c - %ranks: shows the table of the ranks, stops them, restarts them, and more. */
 #include "magics/option.h"
 #include "base/suggest.h"
 

@@ -18,8 +18,8 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
 }
 
-/* A backslash before the line's end joins lines, as IPython does for a magic. Returns how many
- * bytes it takes. */
+/* A backslash at the end of a line joins it with the next one, as in IPython's magics. Returns the
+ * size of backslash and newline in bytes; 0: there is none. */
 static size_t line_joint(struct slice line, size_t at)
 {
     if (line.p[at] != '\\' || at + 1 >= line.n)
@@ -45,7 +45,7 @@ static bool double_quote_escapes(char c)
     return c == '"' || c == '\\' || c == '$' || c == '`';
 }
 
-/* At a quote: adds what stands up to its twin. 1: there is no twin. */
+/* At a quote: adds the text up to the closing quote. 1: there is no closing quote. */
 static int quoted(struct splitter *s)
 {
     const char quote = s->line.p[s->at++];
@@ -73,7 +73,7 @@ static int plain(struct splitter *s)
     return buf_add(&s->word, &s->line.p[s->at++], 1);
 }
 
-/* Reads one word, with whatever quotes are in it. */
+/* Reads one word, including quoted parts. */
 static int word_read(struct splitter *s, struct err *err)
 {
     const size_t start = s->at;

@@ -1,5 +1,5 @@
-/* token.h - splits an option line into words as a shell does: blanks between, quotes, backslashes.
- * Nothing is expanded. */
+/* token.h - splits an option line into words as a shell does, with blanks, quotes and backslashes,
+ * but without expansion. */
 #ifndef MAGICS_TOKEN_H
 #define MAGICS_TOKEN_H
 
@@ -23,11 +23,11 @@ struct tokens {
 #define TOKENS_INIT { NULL, 0 }
 #define TOKENS_MAX  16384u /* words of one line */
 
-/* unfinished: a quote may be open at the end (somebody is still typing). On failure *t is empty. */
+/* unfinished: a quote may be open at the end (the user is still typing). On failure *t is empty. */
 MUST_USE int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct err *err);
 void tokens_release(struct tokens *t);
 
-/* A word as an error text shows it: on one line, and not longer than that. Returns out. */
+/* Writes a word for an error text: on one line, cut to TOKEN_SHOWN bytes. Returns out. */
 #define TOKEN_SHOWN 80
 const char *token_shown(char out[static TOKEN_SHOWN], const char *word);
 

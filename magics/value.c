@@ -1,4 +1,4 @@
-/* value.c - the text of an option's value becomes a field of the plan. See option.h. */
+/* value.c - see option.h. Converts the text of an option's value into a field of the plan. */
 #include "magics/option.h"
 
 #include <ctype.h>
@@ -17,8 +17,7 @@ static int no_memory(struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* The field that a row names: the table's offsets are those of struct plan's members of the kind's
- * type. */
+/* The field of plan that the row fills: o->at is the offset of a member of its kind's type. */
 static void *field(struct plan *plan, const struct option *o)
 {
     return (char *)plan + o->at;
@@ -97,7 +96,7 @@ static int word_index(const struct option *o, const char *text)
     return -1;
 }
 
-/* Whole decimal numbers; 1: it is one that is larger than any limit. */
+/* Parses a decimal integer. -1: not one. A very large one becomes a value above any limit. */
 static int number_parse(const char *text, uint64_t *n)
 {
     if (!*text)
@@ -106,7 +105,7 @@ static int number_parse(const char *text, uint64_t *n)
         if (*text < '0' || *text > '9')
             return -1;
         if (*n > UINT64_MAX / 100)
-            *n = UINT64_MAX / 100; /* too large anyhow; keeps it from wrapping */
+            *n = UINT64_MAX / 100; /* too large in any case; *n must not wrap */
         *n = *n * 10 + (uint64_t)(*text - '0');
     }
     return 0;
@@ -162,8 +161,7 @@ static int number_set(const struct option *o, const char *as, const char *text, 
 #define ENGINE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
 #define ENGINE_MAX     64u /* letters of its name */
 
-/* Which engines there are is known where they are started; a near miss of a known one is told
- * here. */
+/* Checks only the form of the name: which engines exist is known where they are started. */
 static int engine_set(const struct option *o, const char *as, const char *text, char **to,
                       struct err *err)
 {
@@ -261,7 +259,7 @@ static const struct unit {
     { "m", 60 * NS_PER_S }, { "min", 60 * NS_PER_S }, { "h", 3600 * NS_PER_S },
 };
 
-#define DIGITS_MAX 9u /* before the point; nine behind it: 10^9 hours still fit */
+#define DIGITS_MAX 9u /* before the point, and after it: 10^9 hours still fit */
 #define HOURS_MAX  UINT64_C(1000000)
 
 int value_duration(const char *text, uint64_t *ns)

@@ -27,7 +27,7 @@ static void collect(struct source *const *sources, size_t n, size_t first, bool 
         }
 }
 
-/* Every row that shows something, with the label. */
+/* Appends every row that has text, with the label. */
 static int rows_write(const struct source *s, const uint64_t *who, struct labels *labels,
                       struct buf *out)
 {

@@ -1,13 +1,13 @@
-/* fold.c - see fold.h. A list in order, and a hash table over it whose buckets are in the same
- * order: lines leave at the head only, so the one that leaves is the first of its bucket. */
+/* fold.c - see fold.h. A list of lines, and a hash table over it whose buckets have the same order.
+ * Lines leave only from the head of the list, so a line that leaves is the first of its bucket. */
 #include "kernel/merge/fold.h"
 
 #include <stdlib.h>
 
 #define BUCKETS_MIN  256u
 #define BUCKETS_KEPT 1024u /* a larger table is freed when nothing waits */
-#define NEAR         4u    /* ranks in step find the twin right behind their last line */
-/* how long a bucket is searched: equal lines by the thousand must not cost their square */
+#define NEAR         4u    /* look first at so many lines after the rank's last one */
+/* search at most so many lines of a bucket, so that n equal lines don't take n * n steps */
 #define FAR 256u
 
 struct bucket {
@@ -24,7 +24,7 @@ struct fold {
     size_t bytes;
     uint64_t seq;
     struct ranks living;
-    unsigned behind;    /* living ranks of which no line waits */
+    unsigned behind;    /* number of living ranks without a waiting line */
     struct line **last; /* by rank: its last line that waits, or NULL */
 };
 
@@ -106,7 +106,7 @@ static bool is_twin(const struct line *l, uint64_t hash, struct slice text, unsi
     return l->hash == hash && l->flags == flags && slice_equal(line_text(l), text);
 }
 
-/* The first equal line behind the rank's last one, or NULL. */
+/* The first equal line after the rank's last one, or NULL. */
 static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash, struct slice text,
                               unsigned flags)
 {
@@ -158,7 +158,7 @@ static void bucket_drop(struct fold *f, struct line *l)
         b->last = before;
 }
 
-/* Is nothing behind it of the ranks that printed it? */
+/* Is it the last waiting line of all ranks that printed it? */
 static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
 {
     const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };
@@ -169,7 +169,7 @@ static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
     return true;
 }
 
-/* An equal line of other ranks that may be moved to the end, or NULL. */
+/* An equal line of other ranks that may move to the end, or NULL. */
 static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash,
                                  struct slice text, unsigned flags)
 {
@@ -184,7 +184,7 @@ static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t h
     return NULL;
 }
 
-/* What stands before it now has to leave in time for it. */
+/* Moves l to the end. The lines that are now before it must leave before its time is up. */
 static void move_last(struct fold *f, struct line *l)
 {
     if (l == f->tail)
@@ -284,7 +284,7 @@ size_t fold_cost(const struct fold *f)
     return f->bytes + f->count * (sizeof(struct line) + f->words * sizeof(uint64_t));
 }
 
-/* Those whose last line has left are behind again. */
+/* Updates the ranks whose last waiting line was l. */
 static void forget_last(struct fold *f, const struct line *l)
 {
     const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };

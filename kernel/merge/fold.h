@@ -1,11 +1,11 @@
-/* fold.h - the lines of one stream that wait: for their twins of other ranks, or for another rank's
- * long line to end.
+/* fold.h - the waiting lines of one stream. A line waits for its twins (equal lines of other
+ * ranks), or for the end of another rank's long line.
  *
- * Lines stand in the order in which they will leave. A rank's line joins an equal one behind the
- * last one that this rank joined or brought, so that every rank's lines keep their order; or one
- * before it that is the last of all its ranks: that one moves to the end then. So "loss 0.3",
- * "epoch 1" of one rank and "loss 0.4", "epoch 1" of another end in one "epoch 1". The first line
- * is settled when nobody can join it any more. */
+ * The list has the order in which lines will leave. A rank's new line joins an equal line after the
+ * last line of this rank, so that each rank's lines keep their order. Or it joins an earlier equal
+ * line that is the last one of all its ranks; that line then moves to the end. For example, "loss
+ * 0.3", "epoch 1" of one rank and "loss 0.4", "epoch 1" of another become one "epoch 1" at the end.
+ * The first line is settled when no rank can join it any more. */
 #ifndef KERNEL_MERGE_FOLD_H
 #define KERNEL_MERGE_FOLD_H
 
@@ -15,20 +15,20 @@
 #include "base/ranks.h"
 
 #define LINE_OPEN  1u /* no newline at its end (yet) */
-#define LINE_CONT  2u /* goes on where a LINE_OPEN of the same ranks ended */
-#define LINE_FRAME 4u /* several lines that stay together, with newlines between them */
-#define LINE_BARE  8u /* colours alone: no label, no newline */
+#define LINE_CONT  2u /* continues a LINE_OPEN of the same ranks */
+#define LINE_FRAME 4u /* several lines that stay together, separated by newlines */
+#define LINE_BARE  8u /* only colour codes: no label, no newline */
 
 struct line {
     struct line *next, *prev;
-    struct line *twin; /* the next of the same bucket */
+    struct line *twin; /* the next line in the same hash bucket */
     uint64_t seq;
     uint64_t hash;
-    uint64_t due_ns; /* leaves then at the latest */
+    uint64_t due_ns; /* leaves at this time at the latest */
     size_t n;        /* bytes of text */
     unsigned flags;
     unsigned words;
-    uint64_t who[]; /* the ranks, as struct ranks has them; the text follows */
+    uint64_t who[]; /* the bits of its ranks, as in struct ranks; then the text */
 };
 
 static inline struct slice line_text(const struct line *l)
@@ -38,8 +38,8 @@ static inline struct slice line_text(const struct line *l)
 
 struct fold;
 
-/* living: who has to get past a line for it to be settled (copied). twins: equal lines of different
- * ranks are one. */
+/* living: the ranks that may still print; a line is settled when none of them can join it (copied).
+ * twins: equal lines of different ranks become one. */
 struct fold *fold_create(const struct ranks *living, bool twins);
 void fold_destroy(struct fold *f);
 /* rank must be below 64 times the words of `living`. -1: memory is out. */

@@ -1,7 +1,7 @@
 /* frame.c - see frame.h. */
 #include "kernel/merge/frame.h"
 
-/* The line from its first character that shows. */
+/* The line from its first visible character on. */
 static struct slice visible(struct slice s)
 {
     while (s.n) {

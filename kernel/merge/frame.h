@@ -1,4 +1,5 @@
-/* frame.h - tables and panels that are drawn with lines: their rows belong together. Pure. */
+/* frame.h - recognises tables and panels that are drawn with line characters, so that their rows
+ * stay together. Pure. */
 #ifndef KERNEL_MERGE_FRAME_H
 #define KERNEL_MERGE_FRAME_H
 
@@ -6,24 +7,24 @@
 
 #include "base/slice.h"
 
-#define FRAME_MAX 65536u /* bytes; what is longer is shown as lines */
+#define FRAME_MAX 65536u /* bytes; a longer frame is shown as separate lines */
 
 enum frame_row {
     FRAME_NONE,  /* a line of text */
     FRAME_FIRST, /* ┌─┐ of any kind, or +--+ */
-    /* starts with a drawn character, or with | or +; of a frame only where one has begun */
+    /* starts with a line character, or with | or +; only within a frame */
     FRAME_MIDDLE,
-    FRAME_LAST, /* └─┘: nothing of the frame follows */
+    FRAME_LAST, /* └─┘: the frame's end */
 };
 
-/* Most lines are text, which their first byte tells. */
+/* A quick test by the first byte: most lines are text. */
 static inline bool frame_is_text(struct slice line)
 {
     return line.n && *line.p > '+' && *line.p < '|';
 }
 
-/* What a line is by its first character that shows; colours and blanks before it don't count.
- * within: a frame has begun. */
+/* Decides by the line's first visible character, after colour codes and blanks. within: a frame has
+ * begun. */
 enum frame_row frame_row(struct slice line, bool within);
 
 #endif

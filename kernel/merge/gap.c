@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAIL_MAX 16384u            /* bytes of last lines that are shown */
-#define CALM_NS  (400 * NS_PER_MS) /* nothing more came for so long: the gap ends */
-#define SIGN_NS  (10 * NS_PER_S)   /* a sign of life while it lasts */
+#define TAIL_MAX 16384u            /* bytes of the last lines that are shown */
+#define CALM_NS  (400 * NS_PER_MS) /* the gap ends when nothing came for so long */
+#define SIGN_NS  (10 * NS_PER_S)   /* a gap that lasts shows the last lines so often */
 
 struct gap {
     const struct clock *clock;
     struct page *page; /* borrowed */
     struct gap_out out;
     bool on;
-    size_t lines, displays; /* left out, and not told of yet */
-    unsigned open;          /* the stream whose line stands unfinished on the page; 0: none does */
-    bool cut;               /* so is text without an end of line */
+    size_t lines, displays; /* left out and not reported yet */
+    unsigned open;          /* the stream whose line is unfinished on the page; 0: none */
+    bool cut;               /* part of a line was left out and not reported yet */
     uint64_t since_ns, last_ns;
-    struct buf tail;      /* the last text, of both streams */
-    unsigned char *which; /* owned: of which stream each line of it is, `held` of them */
+    struct buf tail;      /* the last text of both streams */
+    unsigned char *which; /* owned: the stream of each line of tail, `held` of them */
     size_t held, room;
 };
 
@@ -52,7 +52,7 @@ static size_t line_size(struct slice text)
     return newline ? (size_t)(newline - text.p) + 1 : text.n;
 }
 
-/* Counts the first line as left out; its size. */
+/* Counts the first line as left out, and returns its size. */
 static size_t drop_line(struct gap *g, struct slice text)
 {
     const size_t n = line_size(text);
@@ -64,7 +64,7 @@ static size_t drop_line(struct gap *g, struct slice text)
     return n;
 }
 
-/* Takes the oldest lines off until the rest is short. */
+/* Removes the oldest lines until at most TAIL_MAX bytes remain. */
 static void trim(struct gap *g)
 {
     size_t n = 0, lines = 0;
@@ -103,7 +103,7 @@ static int keep_line(struct gap *g, unsigned stream, struct slice line)
     return 0;
 }
 
-/* Of much text only the end is looked at line by line. */
+/* Adds text to the tail. Skips most of a large text at once, since only its end can be shown. */
 static int keep(struct gap *g, unsigned stream, struct slice text)
 {
     while (text.n > 2 * TAIL_MAX) {
@@ -121,7 +121,7 @@ static int keep(struct gap *g, unsigned stream, struct slice text)
     return 0;
 }
 
-/* Lines of the same stream that follow one another leave together. */
+/* Consecutive lines of the same stream leave in one message. */
 static int show_tail(struct gap *g)
 {
     struct slice rest = buf_slice(&g->tail);
@@ -171,7 +171,7 @@ static int pass(struct gap *g, unsigned stream, struct slice text)
     return g->out.text(g->out.arg, stream, text);
 }
 
-/* A line that has begun on the page is not torn, but for a very long one. */
+/* A line that has begun on the page is completed first, unless it is very long. */
 int gap_text(struct gap *g, unsigned stream, struct slice text)
 {
     if (!text.n)

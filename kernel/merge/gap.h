@@ -1,5 +1,5 @@
-/* gap.h - text of one cell on its way to a page that takes only so much: where more comes, the
- * middle is left out, and what comes last is shown. Who prints is not slowed down. Pure. */
+/* gap.h - limits the text of one cell to what a page accepts (page.h). If more comes, the middle is
+ * left out and the last lines are shown. The program that prints is not slowed down. Pure. */
 #ifndef KERNEL_MERGE_GAP_H
 #define KERNEL_MERGE_GAP_H
 
@@ -11,7 +11,7 @@ struct gap;
 
 struct gap_out {
     int (*text)(void *arg, unsigned stream, struct slice text);
-    /* So many lines and displays are left out where the page stands now. */
+    /* So many lines and displays are left out at this point of the page. */
     int (*note)(void *arg, size_t lines, size_t displays);
     void *arg;
 };
@@ -23,13 +23,13 @@ void gap_destroy(struct gap *g);
 
 /* stream: 1 or 2. -1: memory is out, or out refused. */
 MUST_USE int gap_text(struct gap *g, unsigned stream, struct slice text);
-/* A display of that size: true when it may be shown now, behind all text before it; else it counts
+/* true: a display of that size may be shown now; all earlier text has been shown. false: it counts
  * as left out. */
 bool gap_display(struct gap *g, size_t bytes);
-/* Shows the last lines where the gap has lasted for long, or nothing more has come; when
- * gap_due_ns() has come. */
+/* Shows the last lines if the gap has lasted for long, or if nothing more came for a while. Call it
+ * at gap_due_ns(). */
 MUST_USE int gap_tick(struct gap *g);
-MUST_USE int gap_flush(struct gap *g);    /* the cell is over: shows them now */
+MUST_USE int gap_flush(struct gap *g);    /* the cell is over: shows the last lines now */
 uint64_t gap_due_ns(const struct gap *g); /* UINT64_MAX: nothing is left out */
 
 #endif

@@ -1,4 +1,4 @@
-/* label.h - the ranks before a line: "[2] ", "[0-3] ", "[0,2-3] ". */
+/* label.h - the label before a line that names its ranks: "[2] ", "[0-3] ", "[0,2-3] ". */
 #ifndef KERNEL_MERGE_LABEL_H
 #define KERNEL_MERGE_LABEL_H
 
@@ -6,7 +6,7 @@
 
 #define LABEL_SLOTS 16u
 
-/* A few ranks print many lines: the last labels are kept. All sets have the same number of
+/* A cache of labels, since the same ranks print many lines. All sets have the same number of
  * words. */
 struct labels {
     unsigned words;
@@ -17,7 +17,7 @@ struct labels {
 };
 
 void labels_release(struct labels *l);
-/* Appends the label of the set (words of it as struct ranks has them). -1: memory is out. */
+/* Appends the label of the set `who` (bits as in struct ranks). -1: memory is out. */
 MUST_USE int labels_add(struct labels *l, const uint64_t *who, struct buf *out);
 
 #endif

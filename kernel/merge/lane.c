@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 
-#define COST_MAX ((size_t)4 << 20) /* memory of the lines that wait; then the oldest leave */
-#define HELD_MAX ((size_t)1 << 20) /* of those that wait for another rank's long line */
-/* with one whose time is up those leave that came so shortly after: runs stay whole */
+#define COST_MAX ((size_t)4 << 20) /* bytes of waiting lines; above that the oldest leave */
+#define HELD_MAX ((size_t)1 << 20) /* the same while they wait for another rank's long line */
+/* a line whose time is up takes along those due so soon after it, so that runs stay together */
 #define TOGETHER_NS (10 * NS_PER_MS)
-#define LOOK_AHEAD  256u /* lines that are looked through for more of the same ranks' */
+#define LOOK_AHEAD  256u /* lines to search for more lines of the same ranks */
 
 int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins,
               struct show *show)
@@ -28,7 +28,7 @@ void lane_release(struct lane *l)
     l->one = NULL;
 }
 
-/* Until when lines have to wait for the end of another rank's long line; 0: they need not. */
+/* Until when lines must wait for the end of another rank's long line; 0: they need not. */
 static uint64_t held_ns(const struct lane *l)
 {
     return fold_cost(l->fold) < HELD_MAX ? show_held_ns(l->show, l->stream) : 0;
@@ -62,8 +62,8 @@ static int show_one(struct lane *l, const struct line *line, uint64_t now)
     return show_line(l->show, l->stream, line->who, line_text(line), line->flags, now);
 }
 
-/* Shows the first line of the batch and, right behind it, the next ones of the same ranks where
- * order allows: a line may pass others that it shares no rank with. */
+/* Shows the first line of the batch and then, right after it, later lines of the same ranks. A line
+ * may overtake only lines with which it shares no rank. */
 static int show_run(struct lane *l, struct line **batch, uint64_t now)
 {
     struct line *first = *batch;
@@ -89,7 +89,7 @@ static int show_run(struct lane *l, struct line **batch, uint64_t now)
     return rc;
 }
 
-/* Frees the batch also when it can't be shown. */
+/* Always frees the batch. */
 static int show_batch(struct lane *l, struct line *batch, uint64_t now)
 {
     int rc = 0;
@@ -105,7 +105,7 @@ static int show_batch(struct lane *l, struct line *batch, uint64_t now)
     return rc;
 }
 
-/* *due_ns: lines whose time comes until then are taken for due. */
+/* May the first line leave? *due_ns: lines count as due up to this time; grows when one is due. */
 static bool head_leaves(const struct lane *l, enum lane_drain which, unsigned rank, uint64_t now,
                         uint64_t *due_ns)
 {
@@ -122,7 +122,7 @@ static bool head_leaves(const struct lane *l, enum lane_drain which, unsigned ra
     return fold_settled(l->fold) || head->due_ns <= *due_ns || fold_cost(l->fold) > COST_MAX;
 }
 
-/* A batch ends with an unfinished line: that may hold back what follows. */
+/* An unfinished line ends a batch, since the lines after it may have to wait for its end. */
 int lane_drain(struct lane *l, enum lane_drain which, unsigned rank, uint64_t now)
 {
     struct line *batch = NULL;
@@ -144,8 +144,8 @@ int lane_drain(struct lane *l, enum lane_drain which, unsigned rank, uint64_t no
     return show_batch(l, batch, now);
 }
 
-/* Need a line of this rank not wait? It goes on where it stands on the screen; or there is nothing
- * to wait for. */
+/* May a line of this rank be shown at once? It may if it continues the unfinished line on the
+ * screen, or if there is nothing to wait for. */
 static bool goes_at_once(const struct lane *l, unsigned rank, unsigned flags, uint64_t now)
 {
     if (flags & LINE_CONT && show_is_open(l->show, l->stream, rank))

@@ -1,10 +1,11 @@
-/* merge.c - see merge.h. The way of a line:
- *   utf8     bytes become valid text
- *   screen   modes of a terminal are taken out
- *   source   part of a line waits for its newline, a table for its last row; a bar keeps its state
- *   lane     whole lines wait in a fold for their twins, or for another rank's long line to end
- *   show     labels, and no text within another rank's line
- * One rank alone (a world of one, rank0) takes only utf8, until it draws as on a terminal. */
+/* merge.c - see merge.h. The steps of a line:
+ *   utf8     repairs invalid UTF-8
+ *   screen   removes escape sequences that set a terminal's modes
+ *   source   keeps part of a line until its newline, a table until its last row, and a bar's state
+ *   lane     keeps lines until equal lines of other ranks come, or another rank's long line ends
+ *   show     adds labels, and keeps other ranks' text out of an unfinished line
+ * If only one rank is shown (a world of one, rank0), there is only utf8, until the rank draws as on
+ * a terminal. */
 #include "kernel/merge/merge.h"
 
 #include <stdlib.h>
@@ -15,12 +16,12 @@
 #include "kernel/merge/screen.h"
 #include "kernel/merge/sole.h"
 
-#define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for its twins */
+#define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
-#define PARTIAL_MAX 8192u             /* more of it leaves at once */
-#define BAR_MAX     65536u            /* a longer state is no bar's */
+#define PARTIAL_MAX 8192u             /* bytes; a longer start of a line does not wait */
+#define BAR_MAX     65536u            /* bytes; a longer row is not a progress bar */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
-#define ROW_NS      (250 * NS_PER_MS) /* a bar's ended row waits so long for nested ones below it */
+#define ROW_NS      (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
 
 struct merge {
     const struct clock *clock;
@@ -29,18 +30,18 @@ struct merge {
     bool labelled;
     struct sole sole;
     unsigned words;
-    struct show show;        /* of a sole rank only `refused` counts */
+    struct show show;        /* if only one rank is shown, only `refused` is used */
     struct lane lanes[2];    /* by stream */
     struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
-    struct source *first, *last; /* whose partial or frame waits, oldest first */
-    size_t partial_bytes;        /* of both */
+    struct source *first, *last; /* sources whose partial or frame waits, oldest first */
+    size_t partial_bytes;        /* of partials and frames */
     struct buf room;             /* repaired text of one call, or the bars */
     struct buf bare;             /* text of one call without a terminal's modes */
     bool bars_changed;
     bool bars_shown; /* the last report was not empty */
     uint64_t bars_next_ns;
-    uint64_t rows_due_ns; /* when bars' ended rows have waited enough; UINT64_MAX: none waits */
+    uint64_t rows_due_ns; /* when bars' finished rows become lines; UINT64_MAX: none waits */
 };
 
 static int no_memory(struct err *err)
@@ -111,8 +112,7 @@ static struct source *source_get(struct merge *m, unsigned rank, unsigned stream
     return *s;
 }
 
-/* --- the start of a line waits for its end
- * ------------------------------------------------------------------------- */
+/* ---- the start of a line waits for its end ---- */
 
 static void unqueue(struct merge *m, struct source *s)
 {
@@ -150,7 +150,7 @@ static uint64_t twins_ns(const struct merge *m, uint64_t now)
     return m->mode == PLAN_FOLD ? now + TWINS_NS : now;
 }
 
-/* The rows of a frame that have come are one line of the lane. */
+/* Passes the rows of the frame on, as one line of the lane. */
 static int put_frame(struct merge *m, struct source *s, uint64_t now)
 {
     const struct slice rows = buf_slice(&s->frame);
@@ -180,7 +180,7 @@ static int put(struct merge *m, struct source *s, struct slice text, unsigned fl
     return lane_put(&m->lanes[s->stream - 1], s->rank, text, flags, due_ns, now);
 }
 
-/* Rows of a frame wait for its last one. */
+/* Passes a whole line on, unless it is a row of a frame: that waits for the frame's last row. */
 static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
     const enum frame_row row = s->open || frame_is_text(text) ? FRAME_NONE
@@ -199,7 +199,7 @@ static int put_line(struct merge *m, struct source *s, struct slice text, uint64
     return row == FRAME_LAST || s->frame.n > FRAME_MAX ? put_frame(m, s, now) : 0;
 }
 
-/* The line goes on: its end did not come in time, or it is too long to wait. */
+/* Passes on the start of a line, whose end did not come in time, or which is too long to wait. */
 static int put_partial(struct merge *m, struct source *s, uint64_t now)
 {
     const bool small = s->partial.n <= PARTIAL_MAX && m->mode == PLAN_FOLD;
@@ -222,14 +222,14 @@ static int partial_add(struct merge *m, struct source *s, struct slice text, uin
         return -1;
     m->partial_bytes += text.n;
     if (screen_colours(buf_slice(&s->partial)))
-        return 0; /* nobody sees that it is missing */
+        return 0; /* it is invisible, so it can wait for what follows */
     queue(m, s, now);
     if (s->partial.n > PARTIAL_MAX || (s->open && show_is_open(&m->show, s->stream, s->rank)))
         return put_partial(m, s, now);
     return 0;
 }
 
-/* A line whose start may have waited. */
+/* Passes on a line of which the start may have waited. */
 static int whole_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
 {
     int rc;
@@ -244,12 +244,9 @@ static int whole_line(struct merge *m, struct source *s, struct slice text, uint
     return rc;
 }
 
-/* --- progress bars
- *
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- progress bars ---- */
 
-/* What waited of this line is the first that stands in the bar's place. */
+/* The waiting start of the line becomes the first text of the bar. */
 static int bar_begin(struct merge *m, struct source *s)
 {
     if (s->bar)
@@ -257,12 +254,12 @@ static int bar_begin(struct merge *m, struct source *s)
     if (s->partial.n && buf_add_slice(&s->rows[s->row].text, buf_slice(&s->partial)) < 0)
         return -1;
     partial_clear(m, s);
-    s->open = false; /* what of it is on the screen stays there, and the bar is a line of its own */
+    s->open = false; /* what is already on the screen stays; the bar is a line of its own */
     return 0;
 }
 
-/* Rows that a newline ended become lines, but for the last `keep` of them. Nested bars that are
- * gone leave no line. */
+/* Rows that a newline ended become lines, except the last `keep` of them. Nested bars that were
+ * erased leave no line. */
 static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64_t now)
 {
     if (!keep)
@@ -285,8 +282,8 @@ static void wait_rows(struct merge *m, uint64_t now)
     m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
 }
 
-/* A row waits for the step up of a nested bar below it: those who never make one print plain lines
- * soon. */
+/* A row waits for a nested bar below it, which would move the cursor up. If none comes, the row
+ * soon becomes a plain line. */
 static int bar_newline(struct merge *m, struct source *s, uint64_t now)
 {
     unsigned keep = s->climb;
@@ -303,7 +300,7 @@ static int bar_newline(struct merge *m, struct source *s, uint64_t now)
     return release_rows(m, s, keep < SOURCE_ROWS - 1 ? keep : SOURCE_ROWS - 2, now);
 }
 
-/* It is too long for a bar: its line goes on as text. */
+/* The row is too long for a bar: it becomes the start of a line of text. */
 static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
 {
     int rc;
@@ -356,7 +353,7 @@ static int plain_lines(struct merge *m, struct source *s, struct slice text, uin
     return down ? empty_rows(m, s, down, now) : partial_add(m, s, text, now);
 }
 
-/* Text with carriage returns in it, or that goes on where a bar stands. */
+/* Handles text that contains carriage returns, or that comes while a bar is shown. */
 static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct slice text,
                      uint64_t now)
 {
@@ -376,7 +373,7 @@ static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct s
     return 0;
 }
 
-/* Rows that waited long enough become lines. */
+/* Turns rows that waited long enough into lines. */
 static int release_waiting(struct merge *m, uint64_t now)
 {
     if (now < m->rows_due_ns)
@@ -396,7 +393,7 @@ static int release_waiting(struct merge *m, uint64_t now)
     return 0;
 }
 
-/* Shows what the bars show now, at most once in BARS_NS; done: as they stay. */
+/* Shows the current state of the bars, at most once in BARS_NS. done: it is their final state. */
 static int report_bars(struct merge *m, bool done, uint64_t now)
 {
     int rc = 0;
@@ -416,8 +413,7 @@ static int report_bars(struct merge *m, bool done, uint64_t now)
     return rc;
 }
 
-/* --- what merge.h says
- * --------------------------------------------------------------------------------------------- */
+/* ---- the functions of merge.h ---- */
 
 static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct slice data,
                       uint64_t now)
@@ -432,13 +428,13 @@ static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct 
     return plain_lines(m, s, text, now);
 }
 
-/* What out() refused it has words for; all else that fails is memory. */
+/* If out() failed, its owner knows why. Anything else that fails is memory. */
 static int result(const struct merge *m, int rc, struct err *err)
 {
     return rc < 0 && !m->show.refused ? no_memory(err) : rc;
 }
 
-/* After every call: what is due leaves, and what was gathered is handed over. */
+/* Ends every call: shows the lines that are due, and passes the gathered text to out(). */
 static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
 {
     for (unsigned k = 0; rc == 0 && k < 2; k++)
@@ -448,7 +444,7 @@ static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
     return result(m, rc == 0 ? report_bars(m, false, now) : rc, err);
 }
 
-/* The rank that is shown alone goes the way of many from here on. */
+/* From now on the only rank's text takes all steps, as that of many ranks does. */
 static int sole_draws(struct merge *m)
 {
     for (unsigned k = 0; k < 2; k++) {
@@ -483,7 +479,8 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
     return settle(m, rank_lines(m, s, flags, data, now), now, err);
 }
 
-/* What of a line has come is all that comes for now; over: for good. */
+/* Passes on what the source holds, without waiting for the rest of a line. over: the rank is over,
+ * so its bars are, too. */
 static int finish_source(struct merge *m, struct source *s, bool over, uint64_t now)
 {
     struct buf rest = BUF_INIT;

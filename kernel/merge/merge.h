@@ -1,14 +1,15 @@
-/* merge.h - lines of many ranks in, text blocks for the client out. Pure: time comes from `clock`.
+/* merge.h - merges the output of many ranks into blocks of text for the client. Pure: time comes
+ * from `clock`.
  *
- * A line is never torn, nor is a table or panel that is drawn with lines; one rank's lines keep
- * their order, stdout and stderr stay apart. No bytes are lost but a terminal's modes, such as the
- * hidden cursor, of those who draw on one.
- *   fold    a line that several ranks print alike is shown once, "[0-3] epoch 1"; it waits at most
- *           100 ms for its twins
+ * Lines are never mixed, nor are tables and panels that are drawn with lines. One rank's lines keep
+ * their order; stdout and stderr stay separate. No bytes are lost, except escape sequences that set
+ * a terminal's modes, such as hiding the cursor.
+ *   fold    a line that several ranks print is shown once, "[0-3] epoch 1"; it waits at most 100 ms
+ *           for the other ranks
  *   prefix  "[2] text"
- *   rank0   rank 0's only, unlabelled
- *   raw     every rank's, unlabelled
- * A world of one rank is not labelled in any mode. */
+ *   rank0   only rank 0's lines, without label
+ *   raw     every rank's lines, without label
+ * A world of one rank has no labels in any mode. */
 #ifndef KERNEL_MERGE_MERGE_H
 #define KERNEL_MERGE_MERGE_H
 
@@ -18,12 +19,12 @@
 
 struct merge;
 
-/* stream 1: stdout, 2: stderr. text: whole lines, valid UTF-8, borrowed for the call. -1 is handed
- * through. */
+/* stream 1: stdout, 2: stderr. text: whole lines, valid UTF-8, borrowed for the call. merge_lines
+ * and the others return the -1 of a failed call. */
 struct merge_out {
     int (*text)(void *arg, unsigned stream, struct slice text);
-    /* The states of the progress bars of all ranks, as lines: shown in place of what was shown
-     * last. `done`: this is how they stay. */
+    /* The progress bars of all ranks as lines, which replace the last ones. done: this is their
+     * final state. */
     int (*progress)(void *arg, struct slice text, bool done);
     void *arg;
 };
@@ -31,24 +32,24 @@ struct merge_out {
 #define MERGE_WITHIN_LINE 1u /* flags of LINES in protocol/README.md */
 #define MERGE_PROGRESS    2u
 
-/* world: the ranks that run the cell (copied): a line that all of them printed has all its twins.
+/* world: the ranks that run the cell (copied). A line that all of them have printed need not wait.
  * NULL: *err says why. */
 struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
                            const struct clock *clock, struct merge_out out, struct err *err);
 void merge_destroy(struct merge *m);
 
-/* Bytes of one rank's stream, as LINES brings them; invalid UTF-8 is shown replaced. */
+/* Adds bytes of one rank's stream, as they come in LINES. Invalid UTF-8 is replaced. */
 MUST_USE int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
                          struct slice data, struct err *err);
-/* This rank prints nothing more (it is done or dead): nobody waits for it. */
+/* This rank prints nothing more (it is done or dead), so no line waits for it. */
 MUST_USE int merge_rank_over(struct merge *m, unsigned rank, struct err *err);
-/* Puts out what has waited long enough; call when merge_due_ns() has come. */
+/* Shows what has waited long enough. Call it at merge_due_ns(). */
 MUST_USE int merge_tick(struct merge *m, struct err *err);
-/* Puts out everything of this rank (before its display is shown). */
+/* Shows everything of this rank (before its display is shown). */
 MUST_USE int merge_flush_rank(struct merge *m, unsigned rank, struct err *err);
-/* Puts out everything (the cell is over); progress bars are shown as they ended. */
+/* Shows everything (the cell is over), and the final state of progress bars. */
 MUST_USE int merge_flush(struct merge *m, struct err *err);
 uint64_t merge_due_ns(const struct merge *m); /* UINT64_MAX: nothing waits */
-size_t merge_waiting(const struct merge *m);  /* bytes that wait within */
+size_t merge_waiting(const struct merge *m);  /* bytes that wait in here */
 
 #endif

@@ -1,6 +1,6 @@
-/* pace.c - see pace.h. What waits is a few runs of one stream each, in the order in which they
- * came. Streams that alternate more often between two sends gather in the last run of each, so that
- * they cost a few messages a gap, not one a line. */
+/* pace.c - see pace.h. The waiting text is divided into a few runs, each of one stream, in the
+ * order in which they came. If the streams alternate more often between two messages, further text
+ * joins the last run of its stream. So it takes a few messages, not one for each line. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 #define WINDOW_SENDS 20u
 #define MESSAGE_MAX  ((size_t)1 << 20)
 #define RUNS_MAX     6u
-/* what a message has around its text: header, parent, metadata, signature */
+/* bytes of a message besides its text: header, parent, metadata, signature */
 #define AROUND_MAX 4096u
 
 struct side {
     struct utf8_stream utf8;
     struct buf text;
-    size_t at; /* what stands before it has left */
+    size_t at; /* the text before this offset has left */
 };
 
 struct run {
@@ -33,9 +33,9 @@ struct pace {
     pace_out_f out;
     void *arg;
     struct side sides[2];
-    struct run runs[RUNS_MAX]; /* of all text that waits; each differs from its neighbours */
+    struct run runs[RUNS_MAX]; /* all waiting text; neighbours are of different streams */
     unsigned n_runs;
-    uint64_t sent[WINDOW_SENDS]; /* when the last ones left, a ring */
+    uint64_t sent[WINDOW_SENDS]; /* when the last messages left, a ring */
     uint64_t sends;
 };
 
@@ -76,7 +76,7 @@ static bool full(const struct pace *p)
     return side_waiting(&p->sides[0]) >= MESSAGE_MAX || side_waiting(&p->sides[1]) >= MESSAGE_MAX;
 }
 
-/* When a message may leave for the rate's sake. */
+/* When the rate allows the next message. */
 static uint64_t window_ns(const struct pace *p)
 {
     return p->sends < WINDOW_SENDS ? 0 : p->sent[p->sends % WINDOW_SENDS] + WINDOW_NS;
@@ -97,14 +97,14 @@ uint64_t pace_due_ns(const struct pace *p)
     return full(p) || window > gap ? window : gap;
 }
 
-/* What JSON makes of a byte, at most: \u and four digits for what may not stand as it is. */
+/* The most bytes that a byte takes in JSON: \u and four digits if it must be escaped. */
 static unsigned written_size(unsigned char c)
 {
     return c >= 0x20 && c != '"' && c != '\\' ? 1 : 6;
 }
 
-/* How much of the text goes into one message: it is measured as it will be written, and cut at a
- * line's end if there is one. */
+/* How many bytes of the text fit into one message. Counts bytes as JSON, and prefers to end at a
+ * line's end. */
 static size_t piece_size(struct slice text)
 {
     size_t written = AROUND_MAX;
@@ -132,7 +132,7 @@ static void drop_first(struct pace *p, size_t n)
         memmove(&p->runs[0], &p->runs[1], --p->n_runs * sizeof p->runs[0]);
 }
 
-/* A piece of the first run. It counts as sent also when out() fails: it may have taken it. */
+/* Sends a piece of the first run. It counts as sent even if out() fails, which may have sent it. */
 static int send_piece(struct pace *p, uint64_t now)
 {
     const unsigned which = p->runs[0].which;
@@ -150,7 +150,8 @@ static int send_piece(struct pace *p, uint64_t now)
             buf_release(&s->text);
         buf_clear(&s->text);
         s->at = 0;
-    } else if (s->at > MESSAGE_MAX) { /* linear over all: no more is moved than has left */
+    } else if (s->at >
+               MESSAGE_MAX) { /* moves at most as many bytes as have left: linear in total */
         if (s->at >= side_waiting(s)) {
             buf_drop(&s->text, s->at);
             s->at = 0;
@@ -159,8 +160,8 @@ static int send_piece(struct pace *p, uint64_t now)
     return rc;
 }
 
-/* Sends the runs in their order. `whatever`: the rate does not count. Before the gap is over only
- * what fills a message leaves, and what came before it. */
+/* Sends the runs in their order. whatever: ignore the rate. Until GAP_NS have passed since the last
+ * message, it sends only while a stream has enough for a full message. */
 static int send_all(struct pace *p, bool whatever, uint64_t now)
 {
     const bool gap_over = gap_ns(p) <= now;
@@ -174,7 +175,8 @@ static int send_all(struct pace *p, bool whatever, uint64_t now)
     return 0;
 }
 
-/* n bytes more of a stream wait: in its last run, or in a new one behind the other stream's. */
+/* Records n more waiting bytes of a stream: in its last run, or in a new one after the other
+ * stream's. */
 static void note(struct pace *p, unsigned which, size_t n)
 {
     const bool other_is_last = p->n_runs > 0 && p->runs[p->n_runs - 1].which != which;
@@ -191,7 +193,7 @@ int pace_tick(struct pace *p, struct err *err)
 {
     const uint64_t now = clock_now(p->clock);
 
-    (void)err; /* what fails is out(), which has its own words */
+    (void)err; /* only out() can fail, and its owner knows why */
     return pace_due_ns(p) <= now ? send_all(p, false, now) : 0;
 }
 
@@ -206,7 +208,7 @@ int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *er
     return rc < 0 ? err_set(err, "out of memory") : pace_tick(p, err);
 }
 
-/* How many messages may leave for the rate's sake: at the end two more may, one for each stream. */
+/* How many messages a flush may send: what the rate allows, and two more, one for each stream. */
 static unsigned allowance(const struct pace *p, uint64_t now)
 {
     unsigned recent = 0;
@@ -216,7 +218,7 @@ static unsigned allowance(const struct pace *p, uint64_t now)
     return WINDOW_SENDS + 2 - recent;
 }
 
-/* Each run beyond so many gathers in the last one of its stream. */
+/* Joins runs of the same stream until at most `most` runs are left. */
 static void gather_runs(struct pace *p, unsigned most)
 {
     for (; p->n_runs > most; p->n_runs--)

@@ -1,5 +1,5 @@
-/* page.c - see page.h. The window is longer than the server's, for a message may wait 100 ms before
- * it leaves, and two that left a moment apart may arrive together. */
+/* page.c - see page.h. The window is longer than the server's: a message may wait up to 100 ms
+ * before it leaves, so two messages may arrive closer together than they were counted. */
 #include "kernel/merge/page.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #define SLOT_NS (100 * NS_PER_MS)
 #define SLOTS   36u
-#define AROUND  1024u /* bytes of a message around its text */
+#define AROUND  1024u /* bytes of a message besides its text */
 
 struct page {
     const struct clock *clock;
@@ -35,7 +35,7 @@ void page_destroy(struct page *p)
     free(p);
 }
 
-/* Slots that lie within the window now. */
+/* Is slot k within the window now? */
 static bool is_within(const struct page *p, uint64_t now_slot, unsigned k)
 {
     const uint64_t age = p->slot % SLOTS >= k ? p->slot % SLOTS - k : p->slot % SLOTS + SLOTS - k;
@@ -53,7 +53,7 @@ bool page_fits(const struct page *p, enum page_for what, size_t bytes)
             sum += p->of[k].bytes;
             messages += p->of[k].messages;
         }
-    /* What is larger than all that may be, such as a figure, is shown when nothing else was. */
+    /* A single message may exceed the limit, such as a large figure, if nothing else was sent. */
     return (messages == 1 && what == PAGE_REST) ||
            (sum <= most[what].bytes && messages <= most[what].messages);
 }
@@ -84,7 +84,7 @@ uint64_t page_due_ns(const struct page *p)
     return p->slot + SLOTS <= now / SLOT_NS ? now : (now / SLOT_NS + 1) * SLOT_NS;
 }
 
-/* A control character is \u and four digits. */
+/* In JSON, most control characters become \u and four digits. */
 size_t page_size(struct slice text)
 {
     size_t n = text.n;

@@ -6,7 +6,7 @@
 #define START   "\x1b[?"
 #define START_N (sizeof START - 1)
 
-/* The first one at or behind `from`, or NULL; *n: its size. */
+/* The first private mode at or after `from`, or NULL; *n: its size. */
 static const char *find(struct slice text, const char *from, size_t *n)
 {
     const char *end = text.p + text.n;

@@ -1,5 +1,5 @@
-/* screen.h - what a terminal's programs write for its screen alone, such as the hidden cursor: no
- * page can show it. Pure. */
+/* screen.h - removes escape sequences that only a terminal understands, such as hiding the cursor.
+ * Pure. */
 #ifndef KERNEL_MERGE_SCREEN_H
 #define KERNEL_MERGE_SCREEN_H
 
@@ -7,11 +7,11 @@
 
 #include "base/buf.h"
 
-/* Is there a private mode (ESC [ ? n h, or l) in the text? Who sets one draws what follows. */
+/* Does the text set a private mode (ESC [ ? n h, or l)? Then its program draws as on a terminal. */
 bool screen_set(struct slice text);
-/* The text without them: *out is text itself, or what was written to *room. -1: memory is out. */
+/* Removes private modes. *out is text itself, or what was written to *room. -1: memory is out. */
 MUST_USE int screen_strip(struct slice text, struct buf *room, struct slice *out);
-/* Does the text set colours, and show nothing? */
+/* Does the text only set colours, and show nothing? */
 bool screen_colours(struct slice text);
 
 #endif

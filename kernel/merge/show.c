@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define BLOCK_MAX 262144u /* bytes that are gathered, at most about */
+#define BLOCK_MAX 262144u /* gathered text of about so many bytes is passed on */
 
 int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words)
 {
@@ -46,8 +46,7 @@ static bool same(const struct show *s, const uint64_t *a, const uint64_t *b)
     return memcmp(a, b, s->labels.words * sizeof *a) == 0;
 }
 
-/* Ends or goes on with the line that stands unfinished on the screen, and writes the label where a
- * new one starts. */
+/* Continues the unfinished line on the screen; or ends it and starts a new line with its label. */
 static int line_start(struct show *s, struct show_open *open, const uint64_t *who, unsigned flags)
 {
     if (open->on && flags & LINE_CONT && same(s, open->who, who))
@@ -89,7 +88,7 @@ int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice
     if (flags & LINE_FRAME)
         return show_rows(s, open, who, text);
     if (flags == LINE_CONT && !text.n && !(open->on && same(s, open->who, who)))
-        return 0; /* its line was broken for another's already: no empty one for its newline */
+        return 0; /* another rank's line has already ended this one: don't add an empty line */
     if (line_start(s, open, who, flags) < 0 || buf_add_slice(&s->text, text) < 0)
         return -1;
     open->on = flags & LINE_OPEN;

@@ -1,5 +1,5 @@
-/* sole.h - one rank that is shown alone: its text goes through as it comes, but for what is no
- * UTF-8. */
+/* sole.h - if only one rank is shown, its text is passed on as it comes; only invalid UTF-8 is
+ * repaired. */
 #ifndef KERNEL_MERGE_SOLE_H
 #define KERNEL_MERGE_SOLE_H
 
@@ -7,9 +7,8 @@
 #include "kernel/merge/show.h"
 
 struct sole {
-    long rank; /* or -1: all are shown */
-    /* it draws on a screen, which is applied like the drawings of many: its text goes through no
-     * more */
+    long rank; /* -1: all ranks are shown */
+    /* the rank draws as on a terminal: from now on its text takes all steps of merge.c */
     bool drawn;
     struct utf8_stream utf8[2]; /* by stream */
 };
@@ -22,7 +21,7 @@ static inline bool sole_passes(const struct sole *s)
 /* room: for repaired text. -1: memory is out, or out() failed. */
 MUST_USE int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data,
                         struct buf *room);
-/* No rest will come. */
+/* The rank is over: an incomplete character is replaced. */
 MUST_USE int sole_end(struct sole *s, struct show *show, struct buf *room);
 
 #endif

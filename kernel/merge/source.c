@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for as many rows. */
+/* Makes room for `rows` rows. */
 static int reserve(struct source *s, unsigned rows)
 {
     const unsigned room = rows < 2 * s->rows_room ? 2 * s->rows_room : rows;
@@ -50,8 +50,8 @@ void source_destroy(struct source *s)
     free(s);
 }
 
-/* How long the terminal's sequence (ESC [ n LETTER) at the text's start is; 0: there is none.
- * *count: its n, or 1. */
+/* The size of the escape sequence (ESC [ n LETTER) at the text's start; 0: there is none. *count:
+ * its n, or 1 if it has none. */
 static size_t escape_size(struct slice text, char letter, unsigned *count)
 {
     size_t n = 2;
@@ -66,7 +66,7 @@ static size_t escape_size(struct slice text, char letter, unsigned *count)
     return n < text.n && text.p[n] == letter ? n + 1 : 0;
 }
 
-/* Blanks over the old state are how a bar is wiped out. */
+/* Is the text only blanks and erase sequences? With these, programs clear a bar. */
 static bool wipes(struct slice text)
 {
     unsigned count;
@@ -81,7 +81,7 @@ static bool wipes(struct slice text)
     return true;
 }
 
-/* Text up to a carriage return or, up: a step up. */
+/* Writes text to the cursor's row. It ends at a carriage return or, if `up`, at a movement up. */
 static int row_add(struct source *s, struct slice part, bool up)
 {
     struct buf *row = &s->rows[s->row].text;
@@ -106,7 +106,8 @@ static int row_add(struct source *s, struct slice part, bool up)
     return 0;
 }
 
-/* The cursor goes above the first row: lines that have left stand there. */
+/* Inserts empty rows at the top, for a cursor that moves above the first row. (The lines that were
+ * there have already left.) */
 static int add_above(struct source *s, unsigned count)
 {
     const unsigned most = SOURCE_ROWS - 1 - s->rows_n, n = count < most ? count : most;
@@ -161,7 +162,7 @@ int source_overwrite(struct source *s, struct slice text)
     return row_add(s, text, false);
 }
 
-/* What comes before a bar's numbers. */
+/* The bar's name: the text before its numbers. */
 static struct slice bar_name(struct slice text)
 {
     const char *percent = memchr(text.p, '%', text.n);
@@ -177,7 +178,7 @@ static struct slice bar_name(struct slice text)
     return slice_of(text.p, n);
 }
 
-/* A bar that stood further down is left in this row. */
+/* Clears the row further down of the bar that is now in this row. */
 static void take_from_below(struct source *s)
 {
     const struct slice text = buf_slice(&s->rows[s->row].text);
@@ -295,6 +296,6 @@ size_t source_way_down(const struct source *s, struct slice text)
     while (n < text.n && text.p[text.n - n - 1] == '\n')
         n++;
     if (n && (n < text.n || s->partial.n || s->open))
-        n--; /* the first one ends a line */
+        n--; /* the first newline ends a line */
     return n < SOURCE_ROWS - 1 ? n : 0;
 }
