@@ -103,6 +103,7 @@ build_in() {
 build_and_install() {
     say "build"
     build_in build --prefix="$prefix" --with-python="$venv/bin/python" "$@" || return 1
+    rm -rf "$prefix/lib/cellspan/python" # modules that are no longer there must not be found
     step install make -C "$made/build" install || return 1
     step kernelspec "$prefix/bin/cellspan" install --prefix "$venv" --python "$venv/bin/python"
 }

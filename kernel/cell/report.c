@@ -71,7 +71,7 @@ static bool waits_for_aborts(struct slice thread)
     slice_line(&thread);
     line = slice_line(&thread);
     snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
-    return strstr(frame, "/cellspan/aborts.py\"") != NULL;
+    return strstr(frame, "/cellspan/_worker/aborts.py\"") != NULL;
 }
 
 /* faulthandler lists the threads from the youngest to the main one. The one that crashed comes

@@ -67,7 +67,7 @@ static size_t frames_of(const char *stack, struct slice *frame)
     while (text.n && n < FRAMES_MAX) {
         const struct slice line = slice_line(&text);
 
-        if (!has(line, "  File \"") || has(line, "/cellspan/_rank.py\", line"))
+        if (!has(line, "  File \"") || has(line, "/cellspan/_worker/rank.py\", line"))
             break;
         frame[n++] = line;
         if (has(line, "\"<ipython-input-") && has(line, " in <module>"))

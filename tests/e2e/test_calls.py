@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-OURS = ("_cellspan", "cellspan.calls", "hidden", "api.py", "home.py", "run_code")
+OURS = ("_cellspan", "cellspan._worker.calls", "hidden", "api.py", "home.py", "run_code")
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh):
     assert nb.ok("%%distribute -n 1\n1 + 1", limit=30).value == "2", "it gets ready beside the cells"
     assert "items" in names(complete(nb, "data.", limit=30))
     nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
-    warm = "import sys; print(sys.modules['cellspan.home'].current.jedi.warm)"
+    warm = "import sys; print(sys.modules['cellspan._worker.home'].current.jedi.warm)"
     assert nb.until(lambda: nb.ok(warm).stdout == "True\n", 60)
     assert "items" in names(complete(nb, "data."))
     nb.ok("import os\nchild = os.fork()\nif not child:\n    os._exit(0)\nos.waitpid(child, 0)")

@@ -303,7 +303,7 @@ def test_the_first_cell_that_casts_has_its_settings_in_place(book):
     pytest.importorskip("torch")
     nb = book()
     nb.ok(BIG % 7)
-    cell = nb.ok("%%distribute -n 2 --env NCCL_DEBUG=WARN --gather\nimport cellspan.gpus\nlen(big), cellspan.gpus._nccl_read.get('NCCL_DEBUG')")
+    cell = nb.ok("%%distribute -n 2 --env NCCL_DEBUG=WARN --gather\nimport cellspan._worker.gpus\nlen(big), cellspan._worker.gpus._nccl_read.get('NCCL_DEBUG')")
     assert values(cell) == [(2_000_000, "WARN")] * 2 and "too late" not in cell.stderr
     cell = nb.ok("%%distribute --env NCCL_DEBUG=INFO\n1")
     assert "--env NCCL_DEBUG=INFO comes too late" in cell.stderr and "--fresh" in cell.stderr, cell.stderr
@@ -320,14 +320,14 @@ def test_after_an_error_that_ends_the_context_it_is_said_which_rank_to_restart(b
 
 
 # No torch here has CUDA: home only says that its tensors lie on a GPU. On the ranks they are in host memory then.
-BIG = """import torch, cellspan.tensors
-cellspan.tensors.Storage.device = 'cuda'
+BIG = """import torch, cellspan._capture.tensors
+cellspan._capture.tensors.Storage.device = 'cuda'
 big = torch.arange(2_000_000.0, dtype=torch.float64)
 big[-1] = %d"""
 HOST = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
 SEEN = """%%distribute -n 4 --gather
 import cellspan, sys
-('cellspan.cast' in sys.modules, float(big[-1]), len(big))"""
+('cellspan._worker.cast' in sys.modules, float(big[-1]), len(big))"""
 
 
 def test_big_variables_go_from_gpu_to_gpu(book):
@@ -411,7 +411,7 @@ def test_a_rank_that_dies_in_a_cast_takes_nobody_along(book):
 
 # A communicator over the double, as torch's would be one: its all-reduce returns when it is aborted, and not before.
 COMM = """%%distribute -n 3
-import os, time, cellspan._link as link, cellspan.gpus as gpus
+import os, time, cellspan._link as link, cellspan._worker.gpus as gpus
 rank = int(os.environ['RANK'])
 gpus.nccl()
 """

@@ -157,7 +157,7 @@ def test_where_names_the_rank_that_the_others_wait_for(nb):
     nb.wait_ranks(cell, "begun", limit=120)
     where = where_until(nb, r"^\[0-2\] all_reduce", r"^\[3\] load_data")[-1]
     assert not cell.ended, "the cell ended before it was asked"
-    assert "called in line 10 of cell" in where and "_rank.py" not in where, where
+    assert "called in line 10 of cell" in where and "/rank.py" not in where, where
     count = nb.ok("%ranks where").reply["execution_count"]
     waiting = nb.start("'queued'")
     looks = where_until(nb, r"^\[3\] load_data", options="-r 3")

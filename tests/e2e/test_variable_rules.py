@@ -160,7 +160,7 @@ def test_what_takes_too_long_to_compare_is_a_conflict(nb):
 
 def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
     nb.ok(SLOW)
-    nb.ok("%%distribute -n 2\nimport cellspan.origins\ncellspan.origins.LIMIT = 5.0")
+    nb.ok("%%distribute -n 2\nimport cellspan._capture.origins\ncellspan._capture.origins.LIMIT = 5.0")
     pids = nb.rank_pids(2)
     assert rank_values(nb, "slow.n", 2) == [1, 1]
     nb.ok("slow.n = 2")
@@ -170,7 +170,7 @@ def test_an_interrupt_ends_the_comparison_and_costs_nothing(nb):
     nb.km.interrupt_kernel()
     nb.wait(cell).assert_error("KeyboardInterrupt")
     assert nb.rank_pids(2) == pids and rank_values(nb, "slow.n", 2, "--no-capture") == [1, 1]
-    nb.ok("%%distribute --no-capture\nimport cellspan.origins\ncellspan.origins.LIMIT = 1.0\ndel slow")
+    nb.ok("%%distribute --no-capture\nimport cellspan._capture.origins\ncellspan._capture.origins.LIMIT = 1.0\ndel slow")
     nb.ok("del slow")
 
 

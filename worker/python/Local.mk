@@ -1,57 +1,73 @@
 # worker/python: the package, installed as it is.
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
-	worker/python/cellspan/_worker.py \
-	worker/python/cellspan/aborts.py \
-	worker/python/cellspan/api.py \
-	worker/python/cellspan/assigned.py \
-	worker/python/cellspan/calls.py \
-	worker/python/cellspan/capture.py \
-	worker/python/cellspan/cast.py \
-	worker/python/cellspan/check.py \
-	worker/python/cellspan/clientmagics.py \
-	worker/python/cellspan/clients.py \
-	worker/python/cellspan/comms.py \
-	worker/python/cellspan/environment.py \
-	worker/python/cellspan/errors.py \
-	worker/python/cellspan/follow.py \
-	worker/python/cellspan/glance.py \
-	worker/python/cellspan/gpus.py \
-	worker/python/cellspan/inherited.py \
-	worker/python/cellspan/groups.py \
-	worker/python/cellspan/history.py \
-	worker/python/cellspan/holders.py \
-	worker/python/cellspan/home.py \
-	worker/python/cellspan/imports.py \
-	worker/python/cellspan/interrupts.py \
-	worker/python/cellspan/known.py \
-	worker/python/cellspan/limit.py \
-	worker/python/cellspan/landing.py \
-	worker/python/cellspan/loops.py \
-	worker/python/cellspan/magics.py \
-	worker/python/cellspan/mappings.py \
-	worker/python/cellspan/origins.py \
-	worker/python/cellspan/parcel.py \
-	worker/python/cellspan/publish.py \
-	worker/python/cellspan/_rank.py \
-	worker/python/cellspan/reads.py \
-	worker/python/cellspan/rebuild.py \
-	worker/python/cellspan/reducers.py \
-	worker/python/cellspan/reloads.py \
-	worker/python/cellspan/remote.py \
-	worker/python/cellspan/requests.py \
-	worker/python/cellspan/scopes.py \
-	worker/python/cellspan/scripts.py \
-	worker/python/cellspan/shell.py \
-	worker/python/cellspan/sources.py \
-	worker/python/cellspan/standin.py \
-	worker/python/cellspan/strangers.py \
-	worker/python/cellspan/streams.py \
-	worker/python/cellspan/tensors.py \
-	worker/python/cellspan/torchenv.py \
-	worker/python/cellspan/warm.py \
-	worker/python/cellspan/where.py \
-	worker/python/cellspan/widgets.py \
-	worker/python/cellspan/worker.py \
-	worker/python/cellspan/world.py \
-	worker/python/cellspan/zygote.py
+	worker/python/cellspan/_api.py \
+	worker/python/cellspan/_world.py
+
+cellspan_py_basedir = $(cellspan_pydir)/_base
+dist_cellspan_py_base_DATA = \
+	worker/python/cellspan/_base/__init__.py \
+	worker/python/cellspan/_base/errors.py \
+	worker/python/cellspan/_base/imports.py \
+	worker/python/cellspan/_base/limit.py
+
+cellspan_py_capturedir = $(cellspan_pydir)/_capture
+dist_cellspan_py_capture_DATA = \
+	worker/python/cellspan/_capture/__init__.py \
+	worker/python/cellspan/_capture/assigned.py \
+	worker/python/cellspan/_capture/capture.py \
+	worker/python/cellspan/_capture/holders.py \
+	worker/python/cellspan/_capture/known.py \
+	worker/python/cellspan/_capture/mappings.py \
+	worker/python/cellspan/_capture/origins.py \
+	worker/python/cellspan/_capture/parcel.py \
+	worker/python/cellspan/_capture/reads.py \
+	worker/python/cellspan/_capture/rebuild.py \
+	worker/python/cellspan/_capture/reducers.py \
+	worker/python/cellspan/_capture/scopes.py \
+	worker/python/cellspan/_capture/sources.py \
+	worker/python/cellspan/_capture/tensors.py
+
+cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
+dist_cellspan_py_jupyter_DATA = \
+	worker/python/cellspan/_jupyter/__init__.py \
+	worker/python/cellspan/_jupyter/clientmagics.py \
+	worker/python/cellspan/_jupyter/clients.py \
+	worker/python/cellspan/_jupyter/comms.py \
+	worker/python/cellspan/_jupyter/history.py \
+	worker/python/cellspan/_jupyter/magics.py \
+	worker/python/cellspan/_jupyter/requests.py \
+	worker/python/cellspan/_jupyter/standin.py \
+	worker/python/cellspan/_jupyter/warm.py \
+	worker/python/cellspan/_jupyter/widgets.py
+
+cellspan_py_workerdir = $(cellspan_pydir)/_worker
+dist_cellspan_py_worker_DATA = \
+	worker/python/cellspan/_worker/__init__.py \
+	worker/python/cellspan/_worker/__main__.py \
+	worker/python/cellspan/_worker/aborts.py \
+	worker/python/cellspan/_worker/calls.py \
+	worker/python/cellspan/_worker/cast.py \
+	worker/python/cellspan/_worker/check.py \
+	worker/python/cellspan/_worker/environment.py \
+	worker/python/cellspan/_worker/follow.py \
+	worker/python/cellspan/_worker/glance.py \
+	worker/python/cellspan/_worker/gpus.py \
+	worker/python/cellspan/_worker/groups.py \
+	worker/python/cellspan/_worker/home.py \
+	worker/python/cellspan/_worker/inherited.py \
+	worker/python/cellspan/_worker/interrupts.py \
+	worker/python/cellspan/_worker/landing.py \
+	worker/python/cellspan/_worker/loops.py \
+	worker/python/cellspan/_worker/publish.py \
+	worker/python/cellspan/_worker/rank.py \
+	worker/python/cellspan/_worker/reloads.py \
+	worker/python/cellspan/_worker/remote.py \
+	worker/python/cellspan/_worker/scripts.py \
+	worker/python/cellspan/_worker/shell.py \
+	worker/python/cellspan/_worker/strangers.py \
+	worker/python/cellspan/_worker/streams.py \
+	worker/python/cellspan/_worker/torchenv.py \
+	worker/python/cellspan/_worker/where.py \
+	worker/python/cellspan/_worker/worker.py \
+	worker/python/cellspan/_worker/zygote.py

@@ -57,12 +57,12 @@ static void the_thread_that_crashed_comes_first(void)
     crashed(&w, SPAN_WORKER_HOME,
             "Fatal Python error: Segmentation fault\n\n"
             "Thread 0x3 (most recent call first):\n"
-            "  File \"/lib/cellspan/aborts.py\", line 33 in _wait\n"
+            "  File \"/lib/cellspan/_worker/aborts.py\", line 33 in _wait\n"
             "  File \"/lib/threading.py\", line 9 in run\n\n"
             "Thread 0x2 (most recent call first):\n  File \"/home/me/load.py\", line 5 in load\n\n"
             "Current thread 0x1 (most recent call first):\n"
             "  File \"<ipython-input-1-a>\", line 1 in <module>\n"
-            "  File \"/lib/cellspan/home.py\", line 7 in run\n\n"
+            "  File \"/lib/cellspan/_worker/home.py\", line 7 in run\n\n"
             "C stack (most recent call first):\n/lib/libc.so.6(abort)\n");
     ok(in_order(&w, "Segmentation fault", "Current thread 0x1"), "what happened comes first");
     ok(in_order(&w, "Current thread 0x1", "load.py"),

@@ -293,12 +293,12 @@ static const char in_reduce[] =
     "Current thread 0x02 (most recent call first):\n"
     "  File \"/x/torch/c10d.py\", line 2810 in all_reduce\n"
     "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
-    "  File \"/x/cellspan/_rank.py\", line 80 in _run\n";
+    "  File \"/x/cellspan/_worker/rank.py\", line 80 in _run\n";
 static const char in_script[] =
     "Current thread 0x02 (most recent call first):\n"
     "  File \"train.py\", line 7 in step\n  File \"train.py\", line 9 in <module>\n"
     "  File \"<frozen runpy>\", line 88 in _run_code\n"
-    "  File \"/x/cellspan/_rank.py\", line 166 in _script\n";
+    "  File \"/x/cellspan/_worker/rank.py\", line 166 in _script\n";
 
 static void where_is_answered_while_a_cell_runs(void)
 {
@@ -323,7 +323,7 @@ static void where_is_answered_while_a_cell_runs(void)
     ok(logged(&w, "[0-1] all_reduce (c10d.py:2810), called in line 5 of cell 1\\n") &&
            logged(&w, "line 2810 in all_reduce\\n"),
        "equal stacks are told once");
-    ok(!strstr(w.log.p, "_rank.py") && !strstr(w.log.p, "thread.py"),
+    ok(!strstr(w.log.p, "/rank.py") && !strstr(w.log.p, "thread.py"),
        "without what is not the user's");
     ok(in_order(&w, "publish stream",
                 "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") &&

@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 
-from cellspan import parcel
+from cellspan._capture import parcel
 
 LOADER = """
 import sys
-from cellspan import parcel
+from cellspan._capture import parcel
 ns = sys.modules["__main__"].__dict__
 values = parcel.unpack(int(sys.argv[1]), int(sys.argv[2]), ns)
 ns.update(values)

@@ -11,8 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
-from cellspan import api, parcel  # noqa: E402
-from cellspan.capture import Capture  # noqa: E402
+from cellspan import _api  # noqa: E402
+from cellspan._capture import parcel  # noqa: E402
+from cellspan._capture.capture import Capture  # noqa: E402
 
 
 class FakeHome:
@@ -51,7 +52,7 @@ class FakeHome:
 def home(monkeypatch):
     before = dict(sys.modules["__main__"].__dict__)
     home = FakeHome()
-    monkeypatch.setitem(sys.modules, "cellspan.home", types.SimpleNamespace(current=home))
+    monkeypatch.setitem(sys.modules, "cellspan._worker.home", types.SimpleNamespace(current=home))
     yield home
     assert not [name for name in home.shell.user_ns if name.startswith("_cellspan")]
     home.shell.user_ns.clear()
@@ -59,10 +60,10 @@ def home(monkeypatch):
 
 
 def test_outside_a_notebook_the_error_says_where_it_works(monkeypatch):
-    monkeypatch.delitem(sys.modules, "cellspan.home", raising=False)
-    with pytest.raises(api.NotAtHomeError, match="in a notebook on the kernel"):
+    monkeypatch.delitem(sys.modules, "cellspan._worker.home", raising=False)
+    with pytest.raises(_api.NotAtHomeError, match="in a notebook on the kernel"):
         cellspan.run(print)
-    with pytest.raises(api.NotAtHomeError, match="in a notebook on the kernel"):
+    with pytest.raises(_api.NotAtHomeError, match="in a notebook on the kernel"):
         cellspan.group()
 
 
@@ -79,7 +80,7 @@ def test_the_same_call_twice_is_shipped_twice(home):
 
 def test_calls_within_calls_have_names_of_their_own(home):
     assert cellspan.run(lambda x: x, cellspan.run(abs, -3)) == 3
-    with api._Slot() as one, api._Slot() as two:
+    with _api._Slot() as one, _api._Slot() as two:
         assert one != two
 
 
@@ -99,7 +100,7 @@ def test_an_option_with_a_line_break_is_refused(home):
 
 @pytest.mark.parametrize("text", ["plain", "a b", "a'b\"c", "\\", "it's \\ \" `x`", "it's $x {y}", ""])
 def test_a_quoted_text_is_one_word_of_a_shell(text):
-    assert shlex.split("a " + api._quoted(text) + " b") == ["a", text, "b"]
+    assert shlex.split("a " + _api._quoted(text) + " b") == ["a", text, "b"]
 
 
 def test_what_is_no_function_is_refused(home):
@@ -149,13 +150,13 @@ def test_stop_and_restart_are_the_magics(home):
 
 def test_a_handle_shows_the_ranks_repr_and_pulls(home):
     home.rank["_7"] = "the value"
-    handle = api.handle_from({"rank": 0, "repr": "<Thing>", "why": "80.0 MiB, over the limit of 64 MiB", "count": 7})
+    handle = _api.handle_from({"rank": 0, "repr": "<Thing>", "why": "80.0 MiB, over the limit of 64 MiB", "count": 7})
     assert repr(handle).startswith("<Thing>\n[stays on rank 0: 80.0 MiB") and handle.pull() == "the value"
     assert home.lines == ["%pull _7 --ranks='0' --into='_cellspan_value1'"]
 
 
 def test_a_handle_does_not_travel(home):
-    home.shell.user_ns["h"] = api.Handle(0, "_7")
+    home.shell.user_ns["h"] = _api.Handle(0, "_7")
     assert "stays at home" in home.capture.names("h")[1][0]
     with pytest.raises(TypeError, match="stays at home"):
         pickle.dumps(home.shell.user_ns["h"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import capture, known, parcel, tensors  # noqa: E402
-from cellspan.capture import TIED, Capture, CaptureError  # noqa: E402
+from cellspan._capture import capture, known, parcel, tensors  # noqa: E402
+from cellspan._capture.capture import TIED, Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import _link, aborts, cast, gpus, landing, parcel, tensors  # noqa: E402
+from cellspan import _link  # noqa: E402
+from cellspan._capture import parcel, tensors  # noqa: E402
+from cellspan._worker import aborts, cast, gpus, landing  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
@@ -332,7 +334,7 @@ def test_a_rank_puts_it_there_when_it_comes_as_bytes(fork, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(tensors.Storage, "device", "cuda")
     ranks = fork([0])
-    run_on(ranks, "import torch, cellspan.gpus; cellspan.gpus.torch_device = lambda: torch.device('meta')", cell=2)
+    run_on(ranks, "import torch, cellspan._worker.gpus; cellspan._worker.gpus.torch_device = lambda: torch.device('meta')", cell=2)
     ranks[0].send("BIND", 3, {}, worker=2, blob=5, data=packed({"t": torch.ones(3), "s": "text"}))
     (told,) = run_on(ranks, "t.device.type, len(t), s", cell=3)
     assert told.json("result")["data"]["text/plain"] == "('meta', 3, 'text')"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import parcel  # noqa: E402
+from cellspan._capture import parcel  # noqa: E402
 from fake_agent import Home  # noqa: E402
 
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from cellspan import mappings, parcel
-from cellspan.known import Sent
+from cellspan._capture import mappings, parcel
+from cellspan._capture.known import Sent
 
 numpy = pytest.importorskip("numpy")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import parcel, reducers  # noqa: E402
+from cellspan._capture import parcel, reducers  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan import parcel  # noqa: E402
+from cellspan._capture import parcel  # noqa: E402
 from fake_agent import Home, Zygote, adopt_orphans, end_ranks, free_port, run_on  # noqa: E402
 
 

@@ -8,7 +8,8 @@ import types
 
 import pytest
 
-from cellspan import aborts, gpus, tensors, where, zygote
+from cellspan._capture import tensors
+from cellspan._worker import aborts, gpus, where, zygote
 
 
 # ---- NCCL's settings, which it reads once
@@ -153,7 +154,7 @@ def test_a_module_that_uses_the_gpu_while_it_is_imported_is_named(monkeypatch, c
 
 def test_what_is_imported_beforehand_counts_gpus_without_cuda(tmp_path):
     (tmp_path / "counts.py").write_text("import os\nprint(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))")
-    code = "import os\nfrom cellspan import zygote\nzygote.PRELOAD = ()\nzygote.preload()\nprint(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))"
+    code = "import os\nfrom cellspan._worker import zygote\nzygote.PRELOAD = ()\nzygote.preload()\nprint(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))"
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]), CELLSPAN_PRELOAD="counts")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.stdout.split() == ["1", "None"], done

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cellspan.reads import analyse
+from cellspan._capture.reads import analyse
 
 CASES = [
     ("x = 1\nx", ""),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cellspan.remote import INSIDE, SIZE, RemoteError, described, remote_error
+from cellspan._worker.remote import INSIDE, SIZE, RemoteError, described, remote_error
 
 
 class Odd(Exception):

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 torch = pytest.importorskip("torch")
-from cellspan import reducers  # noqa: E402
+from cellspan._capture import reducers  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
 DTYPES = ["float32", "float64", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int64", "int8", "uint8", "bool", "complex64"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cellspan import torchenv
+from cellspan._worker import torchenv
 from fake_agent import free_port
 
 
@@ -58,7 +58,7 @@ def test_what_the_user_gives_wins():
 
 
 def test_is_initialized_does_not_import_torch():
-    code = "import sys; from cellspan import torchenv; print(torchenv.is_initialized(), 'torch' in sys.modules)"
+    code = "import sys; from cellspan._worker import torchenv; print(torchenv.is_initialized(), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
@@ -71,7 +71,7 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
 
 RANK = """
 import os, sys, json
-from cellspan import torchenv
+from cellspan._worker import torchenv
 import torch, torch.distributed as dist
 for turn, (world, port) in enumerate(json.loads(sys.argv[2])):
     rank = int(sys.argv[1])
@@ -99,7 +99,7 @@ def test_a_group_is_made_once_per_world_and_anew_for_another():
 
 WORLDS = """
 import os
-from cellspan import aborts, groups, torchenv
+from cellspan._worker import aborts, groups, torchenv
 import torch, torch.distributed as dist
 def enter(size, restarts="0"):
     os.environ.update(RANK="0", WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=%r, TORCHELASTIC_RESTART_COUNT=restarts)
@@ -242,7 +242,7 @@ def test_jax_is_told_which_gpus_are_the_ranks_own():
 
 SETTLE = """
 import sys
-from cellspan import gpus
+from cellspan._worker import gpus
 {first}
 gpus.settle()
 gpus.settle()
@@ -267,7 +267,7 @@ def test_plain_cuda_is_the_ranks_own_gpu_when_torch_first_uses_one(first):
 
 
 def test_a_rank_is_told_when_local_rank_is_not_its_gpu(monkeypatch):
-    from cellspan import gpus
+    from cellspan._worker import gpus
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
     monkeypatch.setenv("CELLSPAN_LOCAL_GPUS", "2,3")

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from cellspan import worker
+from cellspan._worker import environment, worker
 
 DEEP = 5000  # frames: more than Python's own limit of calls
 
@@ -19,7 +19,7 @@ def frame(name):
 
 
 THEIRS = frame("<ipython-input-1>")
-OURS = frame(os.path.join(os.path.dirname(worker.__file__), "_rank.py"))
+OURS = frame(os.path.join(os.path.dirname(worker.__file__), "rank.py"))
 RUNPY = frame("<frozen runpy>")
 
 
@@ -62,7 +62,7 @@ def test_without_a_frame_of_the_users_there_is_none(before):
 
 
 def test_a_package_beside_ours_is_the_users():
-    theirs = frame(os.path.dirname(worker.__file__) + "_more/mine.py")
+    theirs = frame(environment.PACKAGE.rstrip(os.sep) + "_more/mine.py")
     assert frames(worker._theirs(traceback(OURS, theirs))) == [theirs]
 
 

@@ -5,13 +5,13 @@
 """
 
 _FROM = {  # where each name comes from: what most workers never use is not imported with them
-    "RemoteError": "remote",
-    "call": "api",
-    "group": "api",
-    "local_rank": "world",
-    "rank": "world",
-    "run": "api",
-    "world_size": "world",
+    "RemoteError": "_worker.remote",
+    "call": "_api",
+    "group": "_api",
+    "local_rank": "_world",
+    "rank": "_world",
+    "run": "_api",
+    "world_size": "_world",
 }
 __all__ = sorted(_FROM)
 

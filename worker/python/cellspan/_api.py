@@ -1,0 +1,357 @@
+"""cellspan from Python: run() and group(). Each call writes the text of a magic and has the kernel do it, so that magic and
+function can't differ. Works in a notebook's home; elsewhere it says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+
+STREAMS = 1  # flag of a call: streams and displays are shown, the value is not
+CALL = "_cellspan_call"  # what a call brings, and what it gives; a number follows, each is there only for a moment
+VALUE = "_cellspan_value"
+
+_slots = set()  # the numbers in use: more than one when threads call, or a call's arguments do
+
+
+class NotAtHomeError(RuntimeError):
+    """cellspan's functions were called where there is no notebook on the cellspan kernel."""
+
+
+def run(
+    fn,
+    *args,
+    n=None,
+    on=None,
+    ranks=None,
+    merge=None,
+    init=None,
+    gpus=None,
+    no_gpu=False,
+    share=False,
+    env=None,
+    cwd=None,
+    timeout=None,
+    grace=None,
+    fresh=False,
+    gather=False,
+    **kw,
+):
+    """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
+
+    n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
+    number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: of each rank; no_gpu:
+    ranks see none; share: GPUs that others hold will do; env: {name: text}; cwd: the ranks' folder; timeout, grace:
+    seconds, or text such as "1.5m"; fresh: start the group afresh first. call() gives fn arguments of these names, too.
+
+    fn may be the path of a script: args are its arguments then, as in %distribute script.py, and nothing is returned.
+
+    Raises what the first failing rank raised: an exception of that class, and RemoteError, with the rank's text and traceback;
+    RuntimeError when the value is too large or does not pickle; TypeError, before anything runs, when the function or an
+    argument can't be sent.
+    """
+    __tracebackhide__ = True
+    options = {
+        "nproc": n,
+        "on": on,
+        "ranks": ranks,
+        "merge": merge,
+        "init": init,
+        "gpus": gpus,
+        "no-gpu": no_gpu,
+        "share": share,
+        "env": env,
+        "cwd": cwd,
+        "timeout": timeout,
+        "grace": grace,
+        "fresh": fresh,
+        "gather": gather,
+    }
+    return _run(_home(), fn, args, kw, options)
+
+
+def call(fn, args=(), kwargs=None, **options):
+    """Calls fn(*args, **kwargs) on every rank, whatever its arguments are named; options and value as those of run()."""
+    __tracebackhide__ = True
+    known = [name for name in run.__kwdefaults__]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
+    given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
+    given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
+    return _run(_home(), fn, tuple(args), dict(kwargs or {}), given)
+
+
+def group(on=None):
+    """This notebook's group of ranks. on: where its ranks are to be, as run() takes it; None: where they are."""
+    return Group(_home(), on)
+
+
+class Group:
+    """The ranks of this notebook. They start when something first runs on them."""
+
+    def __init__(self, home, on=None):
+        self._home = home
+        self._on = on
+
+    def run(self, fn, *args, **kw):
+        """As cellspan.run(fn, *args, **kw), on the group as it is."""
+        __tracebackhide__ = True
+        if self._on is not None:
+            kw.setdefault("on", self._on)
+        return run(fn, *args, **kw)
+
+    def push(self, ranks=None, **values):
+        """Sets variables on the ranks: push(a=1, b=[2]). ranks: only there."""
+        __tracebackhide__ = True
+        if not values:
+            return
+        for name in values:
+            _check_name(name)
+        captures = self._home.captures()
+        lent = captures.lent(values)
+        try:
+            with _Placed(self._home.shell.user_ns, values):
+                self._home.call(_line("push", {"ranks": ranks}, *values), STREAMS)
+        finally:
+            captures.taken_back(lent)
+
+    def pull(self, *names, ranks=None):
+        """The ranks' values of a variable: a list by rank, or one value where ranks is a number. Several names: a dict."""
+        __tracebackhide__ = True
+        for name in names:
+            _check_name(name)
+        if not names:
+            raise TypeError("pull() needs the name of a variable: pull('loss')")
+        found = {name: self._pull(name, ranks) for name in names}
+        return found if len(names) > 1 else found[names[0]]
+
+    def _pull(self, name, ranks):
+        __tracebackhide__ = True
+        ns = self._home.shell.user_ns
+        with _Slot() as slot, _Placed(ns, {}, VALUE + slot):
+            self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), STREAMS)
+            if VALUE + slot not in ns:
+                raise RuntimeError(f"{name} did not arrive")
+            return ns[VALUE + slot]
+
+    @property
+    def size(self):
+        """How many ranks there are now; 0 before the first distributed cell."""
+        return len(self.ranks())
+
+    def ranks(self):
+        """The table that %ranks shows, as a list with one dict for each rank: rank, state, node, pid, ..."""
+        __tracebackhide__ = True
+        content, _ = _split(self._home.call("%ranks", 0))
+        rows = content.get("ranks")
+        if rows is None:
+            raise RuntimeError("the kernel sent no table of ranks")
+        return rows
+
+    def stop(self, ranks=None):
+        """Ends the ranks; what runs next starts new ones."""
+        __tracebackhide__ = True
+        self._home.call(_line("ranks stop", {"ranks": ranks}), STREAMS)
+
+    def restart(self, ranks=None):
+        """Ends the ranks and starts new ones; their variables are gone."""
+        __tracebackhide__ = True
+        self._home.call(_line("ranks restart", {"ranks": ranks}), STREAMS)
+
+    def __repr__(self):
+        try:
+            rows = self.ranks()
+        except RuntimeError:
+            return "<cellspan group>"
+        states = {}
+        for row in rows:
+            states[row.get("state", "?")] = states.get(row.get("state", "?"), 0) + 1
+        return f"<cellspan group of {len(rows)} ranks" + "".join(f", {n} {s}" for s, n in states.items()) + ">"
+
+
+class Handle:
+    """A result that stayed on its rank, for it was too large or does not pickle. Shows what the rank showed; pull()
+    fetches the object if that can be done at all."""
+
+    def __init__(self, rank, name, shown="", why=""):
+        """name: the rank's variable that holds it; shown: the rank's repr; why: what kept it there."""
+        self.rank = rank
+        self.name = name
+        self.why = why
+        self._shown = shown
+
+    def pull(self):
+        """The object itself, whatever its size."""
+        __tracebackhide__ = True
+        return group().pull(self.name, ranks=self.rank)
+
+    def __repr__(self):
+        shown = self._shown or f"a value of rank {self.rank}"
+        why = self.why or "it did not travel"
+        fetch = "" if "does not pickle" in why else "; .pull() fetches it"
+        return f"{shown}\n[stays on rank {self.rank}: {why}{fetch}]"
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"a handle of rank {self.rank}'s value stays at home; .pull() gives the value")
+
+
+def handle_from(content):
+    """The Handle that the kernel describes: {"rank", "repr", "why", "count"} of the cell whose result it is."""
+    count = content.get("count")
+    name = f"_{count}" if count else "_"
+    return Handle(content.get("rank", 0), name, content.get("repr") or "", content.get("why") or "")
+
+
+# ---- how it is done -----------------------------------------------------------------------------------------------
+
+
+def _home():
+    """The Home of this process, or an error that says where this works."""
+    __tracebackhide__ = True
+    module = sys.modules.get("cellspan._worker.home")
+    home = getattr(module, "current", None)
+    if home is not None:
+        return home
+    if "cellspan._worker.rank" in sys.modules and getattr(sys.modules["cellspan._worker.rank"], "current", None) is not None:
+        raise NotAtHomeError("this is a rank: cellspan.run() and cellspan.group() work in the notebook's own cells (without %%distribute)")
+    raise NotAtHomeError("cellspan.run() and cellspan.group() work in a notebook on the kernel \"Python (cellspan)\"; from a shell: cellspan run -n 4 script.py")
+
+
+def _run(home, fn, args, kw, options):
+    __tracebackhide__ = True
+    if isinstance(fn, (str, os.PathLike)):
+        _run_script(home, os.fspath(fn), args, kw, options)
+        return None
+    if not callable(fn):
+        raise TypeError(f"run() needs a function or the path of a script, not {type(fn).__name__}")
+    _check_arguments(fn, args, kw)
+    ns = home.shell.user_ns
+    with _Slot() as slot:
+        name, value = CALL + slot, VALUE + slot
+        # The name is gone again on the ranks before fn runs; the call is the last expression, so its value is the result.
+        body = f"__import__('cellspan._worker.calls')._worker.calls.call(*{name}, globals().pop({name!r}))"
+        with _Placed(ns, {name: (fn, args, kw)}, value):
+            try:
+                home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
+            except Exception:
+                why = home.captures().refused.pop(name, None)
+                if why is None:
+                    raise
+                raise TypeError(_unsent(home.captures(), fn, args, kw, why)) from None
+            return ns.get(value)
+
+
+def _unsent(captures, fn, args, kw, why):
+    """Which part of a call can't travel."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    parts = [("the function itself", fn)]
+    parts += [(f"argument {number}", value) for number, value in enumerate(args, 1)]
+    parts += [(f"argument {key}=", value) for key, value in kw.items()]
+    refused = ((part, captures.refusal(value)) for part, value in parts)
+    part, why = next((found for found in refused if found[1]), ("the call", why))
+    return f"{name}(): {part} can't be sent to the ranks: {why}"
+
+
+def _run_script(home, path, args, kw, options):
+    __tracebackhide__ = True
+    if kw or options.get("gather"):
+        what = "gather" if options.get("gather") else next(iter(kw))
+        raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
+    line = _line("distribute", options)
+    home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), STREAMS)
+
+
+def _check_arguments(fn, args, kw):
+    """TypeError, as the function itself would say it, before any rank runs."""
+    __tracebackhide__ = True
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # of some functions in C nobody knows
+        return
+    try:
+        signature.bind(*args, **kw)
+    except TypeError as error:
+        raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}") from None
+
+
+class _Slot:
+    """The lowest number that nobody uses, as text."""
+
+    def __enter__(self):
+        self.number = next(n for n in range(1, len(_slots) + 2) if n not in _slots)
+        _slots.add(self.number)
+        return str(self.number)
+
+    def __exit__(self, *error):
+        _slots.discard(self.number)
+
+
+class _Placed:
+    """Variables of the user's namespace that are there for a while; what stood there before comes back."""
+
+    def __init__(self, ns, values, *others):
+        self.ns = ns
+        self.values = values
+        self.names = [*values, *others]
+
+    def __enter__(self):
+        self.before = {name: self.ns[name] for name in self.names if name in self.ns}
+        for name in self.names:
+            self.ns.pop(name, None)
+        self.ns.update(self.values)
+
+    def __exit__(self, *error):
+        for name in self.names:
+            self.ns.pop(name, None)
+        self.ns.update(self.before)
+
+
+def _split(answer):
+    """(content, value) of what home.call() gives."""
+    content, value = answer if isinstance(answer, tuple) else ({}, answer)
+    return content or {}, value
+
+
+def _check_name(name):
+    __tracebackhide__ = True
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"{name!r} is not the name of a variable")
+
+
+def _line(magic, options, *words):
+    """A magic's line: options by their long names, each value quoted."""
+    __tracebackhide__ = True
+    parts = [f"%{magic}", *words]
+    for name, value in options.items():
+        parts += _option(name, value)
+    return " ".join(parts)
+
+
+def _option(name, value):
+    __tracebackhide__ = True
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [f"--{name}"]
+    if name == "env":
+        words = []
+        for key, text in dict(value).items():
+            words += ["--env", _quoted(f"{key}={text}")]
+        return words
+    if name == "ranks" and isinstance(value, (list, tuple, set, range)):
+        ranks = list(map(str, value))
+        value = f"{ranks[0]}-{ranks[0]}" if len(ranks) == 1 and ranks[0].isdigit() else ",".join(ranks)
+    return [f"--{name}={_quoted(str(value))}"]
+
+
+def _quoted(text):
+    """The text as one word of an option line; a call's line is taken as it stands, without expansion."""
+    __tracebackhide__ = True
+    text = str(text)
+    if "\n" in text or "\r" in text:
+        raise ValueError(f"{text!r}: an option can't hold a line break")
+    if "'" not in text:
+        return f"'{text}'"
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,1 @@
+"""What the other folders share; it uses none of them."""

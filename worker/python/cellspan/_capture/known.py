@@ -1,0 +1,115 @@
+"""What home knows of a value that it has looked at, so that it can tell later whether the value has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from .. import _link
+from . import mappings
+
+LARGE = 64 << 10  # bytes; buffers from this size are compared with the last parcel instead of being hashed
+STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
+
+
+class Sent:
+    """The descriptor of a parcel that was sent: what the names in it are compared with. Closed when nobody needs it."""
+
+    def __init__(self, fd, size):
+        self.fd = os.dup(fd)
+        self.size = size
+        self.file = mappings.file_of(fd)
+
+    def __del__(self):
+        os.close(self.fd)
+
+    def equals(self, offset, view):
+        """Whether the parcel's bytes from offset on are those of the view. Read piece by piece: no mapping is as quick,
+        and the process does not grow."""
+        piece = bytearray(min(STEP, view.nbytes))
+        for part in mappings.pieces(mappings.may_differ(view, self.file, offset), STEP):
+            theirs = memoryview(piece)[: part.stop - part.start]
+            if os.preadv(self.fd, [theirs], offset + part.start) != len(theirs) or not _link.equal(theirs, view[part]):
+                return False
+        return True
+
+    def digest(self, offset, size):
+        """What stands in for the parcel's bytes when it is let go."""
+        made = hashlib.blake2b(digest_size=32)
+        for at in range(offset, offset + size, STEP):
+            made.update(os.pread(self.fd, min(STEP, offset + size - at), at))
+        return made.digest()
+
+
+class Known:
+    """What is known of one name: its version and what the value looked like."""
+
+    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells")
+
+    def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
+        self.version = self.since = version
+        self.ident = 0  # the object's number
+        self.via = None  # how it travelled: "captured", "pushed" or "pulled"; None: it did not
+        self.pulled = None  # the version that came from a rank; 0: a list of all ranks' values did
+        self.digest = digest
+        self.large = large  # [[key, bytes, Sent, digest or None, offset]] of the large buffers
+        self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
+        self.size = size
+        self.failed = failed  # why it did not pickle
+        self.cells = -1  # home's cells that had begun when it was looked at last
+
+    def is_proven(self):
+        """Whether there is something to compare all large buffers with: there is not while a version was looked at and
+        never sent, as when the cell was refused."""
+        return all(row[2] is not None for row in self.large)
+
+
+def size_of(buffer):
+    """The bytes of a piece or a storage that travel."""
+    return buffer.span()[1] if hasattr(buffer, "span") else buffer.nbytes
+
+
+def fingerprint(pickled):
+    """(digest of the pickle and of the small buffers, the large buffers)."""
+    digest, large = hashlib.blake2b(digest_size=32), []
+    for part in pickled.chunks.parts:
+        digest.update(part)
+    for buffer in pickled.pieces + pickled.storages:
+        size = size_of(buffer)
+        digest.update(b"%d " % size)
+        if size >= LARGE:
+            large.append(buffer)
+        else:
+            view, keep = buffer.view()
+            digest.update(view)
+            del view, keep
+    return digest.digest(), large
+
+
+def unchanged(row, buffer):
+    """Whether a large buffer holds what it held when it was last sent."""
+    _, size, sent, offset = row
+    if sent is None or size != size_of(buffer):
+        return False
+    if isinstance(sent, bytes):
+        return hashed(buffer)[0] == sent
+    view, keep = buffer.view()
+    same = sent.equals(offset, view)
+    del view, keep
+    return same
+
+
+def hashed(buffer):
+    """A large buffer's digest, to compare with where it is in no parcel; and 0."""
+    view, keep = buffer.view()
+    digest = hashlib.blake2b(view, digest_size=32).digest()
+    del view, keep
+    return digest, 0
+
+
+def found_in(sent, spans, buffer):
+    """(the parcel that came, where a buffer that was loaded from it stands in it); (None, 0): it is not there."""
+    view, keep = buffer.view()
+    at = next((offset for offset, size in spans if size == view.nbytes and sent.equals(offset, view)), None)
+    del view, keep
+    return (None, 0) if at is None else (sent, at)

@@ -1,0 +1,59 @@
+"""Parcels as this process has mapped them.
+
+The system knows which pages of a private mapping were written here; all others are still the parcel's. So arrays that nobody
+has changed are found to be the same without being read, however large they are.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+from .. import _link
+
+_live = {}  # address of a mapping's first byte -> (weak reference to the mapping, its size in bytes, file_of() the parcel)
+
+
+def file_of(fd):
+    """What tells a parcel from others for as long as it is open or mapped anywhere."""
+    stat = os.fstat(fd)
+    return stat.st_dev, stat.st_ino
+
+
+def note(mapping, fd):
+    """An mmap of the whole parcel, private, from its first byte on."""
+    start = _link.address(mapping)
+
+    def gone(reference):
+        if _live.get(start, (None,))[0] is reference:
+            del _live[start]
+
+    _live[start] = weakref.ref(mapping, gone), len(mapping), file_of(fd)
+
+
+def place_of(view):
+    """(file_of() the parcel, offset in it) of which these bytes are a mapping; None: of no parcel."""
+    start = _link.address(view)
+    for first, (reference, size, file) in list(_live.items()):
+        if first <= start and start + view.nbytes <= first + size and reference() is not None:
+            return file, start - first
+    return None
+
+
+def may_differ(view, file, offset):
+    """[(start, length), ...] in bytes: in these ranges, and no others, the view may differ from the parcel from offset on."""
+    ranges = _link.written(view) if view.nbytes and place_of(view) == (file, offset) else None
+    return [(0, view.nbytes)] if ranges is None else ranges
+
+
+def may_differ_between(a, b):
+    """The ranges in which two views of the same length may differ. Some may come twice."""
+    place = place_of(b)
+    return [(0, a.nbytes)] if place is None else may_differ(a, *place) + may_differ(b, *place)
+
+
+def pieces(ranges, step):
+    """The ranges as slices of step bytes at most."""
+    for start, length in ranges:
+        for at in range(start, start + length, step):
+            yield slice(at, min(at + step, start + length))

@@ -1,0 +1,340 @@
+"""What home sent to this rank, and what it was then: to tell later whether the rank has changed it, or has deleted it.
+
+A value is compared with the parcel in which it came, unpickled once more and pickled again like the rank's own: pickles of
+equal values differ between processes, not within one. Tensors of that parcel stay on the CPU. Large buffers are compared
+with the mapped parcel, where the rank has written them. What takes too long, or too much memory, can't be told, and counts as changed.
+
+Gradients do not travel, and nothing that comes has any. So a tensor that has one is changed: whoever put home's over it would
+undo the backward pass without a word. Those that a tensor had when home pulled it are the exception.
+
+Parcels are kept for that: small ones as bytes, others by their descriptor, whose memory all ranks of a node share.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import sys
+import types
+import weakref
+
+from .. import _link
+from .._base.limit import Limit, TooSlow
+from . import mappings, parcel, reducers
+from .holders import holders
+
+LIMIT = 1.0  # seconds for all names that are asked about at once
+BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
+SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
+KEPT_MAX = 256  # larger parcels; each costs a descriptor
+FACE = 16  # members of a container, or characters, by which it is known again
+STEP = 16 << 20  # bytes compared at once: the time may be over in between
+EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
+TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
+
+SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
+
+OWN = "the rank's own"  # why nothing is there to compare with: the rank has bound the name itself
+
+
+class Unknown(Exception):
+    """It can't be told whether a value was changed; the text says why."""
+
+
+def _mark(value):
+    """A function that tells whether another value is this very object. It keeps nothing large alive."""
+    try:
+        reference = weakref.ref(value)
+    except TypeError:
+        mark = _face(value)
+        return lambda other: _face(other) == mark
+    return lambda other: other is not None and other is reference()
+
+
+def _face(value):
+    """What tells an object without weak references from another that stands at the same place later: so much of its content."""
+    kind, inner = type(value), None
+    if kind is dict:
+        inner = [id(part) for pair in itertools.islice(value.items(), FACE) for part in pair]
+    elif kind in (list, tuple, set, frozenset):
+        inner = [id(part) for part in itertools.islice(value, FACE)]
+    elif kind in (str, bytes, bytearray):
+        inner = [len(value), value[:FACE], value[-FACE:]]
+    elif kind in (int, float, complex):
+        inner = value
+    return id(value), kind, inner
+
+
+class Kept:
+    """A parcel's bytes, for as long as a name in it may be compared with them."""
+
+    def __init__(self, fd, size):
+        self.size = size
+        self._fd = -1
+        self._data = b""
+        if size <= SMALL:
+            self._data = os.pread(fd, size, 0)
+        else:
+            self._fd = os.dup(fd)
+
+    @property
+    def is_large(self):
+        return self._fd >= 0
+
+    def unpack(self, user_ns, loads):
+        """The dict in it, anew."""
+        if self.is_large:
+            return parcel.unpack(self._fd, self.size, user_ns, loads=loads)
+        fd = parcel.create()
+        try:
+            os.write(fd, self._data)
+            return parcel.unpack(fd, self.size, user_ns, loads=loads)
+        finally:
+            os.close(fd)
+
+    def __del__(self):
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+class Origin:
+    """Where a name's value came from: the Kept parcel, or None and why there is none; which object it was (its id); and the
+    gradients that it had then: {id: (weak reference, version)}."""
+
+    __slots__ = ("kept", "why", "ident", "grads")
+
+    def __init__(self, kept, why, ident, grads):
+        self.kept, self.why, self.ident, self.grads = kept, why, ident, grads
+
+    def has_seen(self, grad):
+        """Is it one of the gradients that were there then, and as it was?"""
+        ref, version = self.grads.get(id(grad), (lambda: None, 0))
+        return ref() is grad and grad._version == version
+
+
+class Origins:
+    """The names of one rank that came from home."""
+
+    def __init__(self, user_ns):
+        self.user_ns = user_ns
+        self.deleted = set()  # names that are gone since home deleted them
+        self._of = {}  # name -> Origin
+        self._watched = set()  # names that the rank has bound itself, and home has too
+        self._bound = set()  # names that cells of the rank have bound by whatever means, which home may have as well
+        self._before = None  # marks of what the names had as the cell began; None: it did not begin
+        self._doubtful = {}  # name -> is a value what the name had before the cell? None: it had nothing
+
+    # ---- what comes and goes
+
+    def came(self, names, fd=-1, size=0, grads=None):
+        """These names have the values of this parcel now, at home as well. fd -1: its bytes are not here. grads: grads_of()
+        them, where they were here before."""
+        names = [name for name in names if not name.startswith(EACH_TIME)]
+        kept, why = self._keep(fd, size) if names else (None, "")
+        for name in names:
+            self._of[name] = Origin(kept, why, id(self.user_ns.get(name)), grads or {})
+            self._watched.discard(name)
+            self.deleted.discard(name)
+
+    def grads_of(self, values):
+        """The gradients of values that home pulls, and that stay here: {id: (weak reference, version)}."""
+        if "torch" not in sys.modules:
+            return {}
+        found = reducers.Pickled(values, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler).grads
+        return {id(grad): (weakref.ref(grad), grad._version) for grad in found}
+
+    def keeps(self, name, value):
+        """Has the rank imported another module under this name than the one that comes? Then it keeps its own."""
+        ours = self.user_ns.get(name)
+        modules = isinstance(value, types.ModuleType) and isinstance(ours, types.ModuleType)
+        return modules and name not in self._of and name in self._watched and value is not ours
+
+    def _keep(self, fd, size):
+        if fd < 0:
+            return None, "it came from GPU to GPU"
+        if parcel.body_size(fd, size) > BODY_MAX:
+            return None, f"its pickle has more than {parcel.human(BODY_MAX)}"
+        kept = Kept(fd, size)
+        if kept.is_large and len({id(o.kept) for o in self._of.values() if o.kept is not None and o.kept.is_large}) >= KEPT_MAX:
+            return None, f"{KEPT_MAX} larger parcels are kept already"
+        return kept, ""
+
+    def watch(self, names, doubtful=()):
+        """A cell is to bind these itself, and home has them: gone() tells of them too. doubtful: names that assigned() is to
+        tell of."""
+        self._watched.update(name for name in names if name not in self._of)
+        self._doubtful = {name: _mark(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
+
+    def begin(self):
+        """The user's code begins."""
+        self._before = _link.marks(self.user_ns)
+
+    def assigned(self, ended):
+        """The names that the cell has bound: to another object, or that are doubtful and ended: without an error, so that the
+        cell came to every statement that binds them."""
+        held, self._doubtful = self._doubtful, {}
+        before, self._before = self._before, None
+        names = [
+            name for name, is_it in held.items() if ended or is_it is None or name not in self.user_ns or not is_it(self.user_ns[name])
+        ]
+        if before is not None:
+            names += [name for name in _link.rebound(self.user_ns, before) if name not in held and name.isidentifier()]
+        self._bound.update(names)
+        return names
+
+    def gone(self):
+        """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
+        gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
+        for name in gone:
+            self._of.pop(name, None)
+            self._watched.discard(name)
+        self._bound.difference_update(gone)
+        for name, origin in self._of.items():
+            if origin.kept is not None and origin.kept.is_large and id(self.user_ns[name]) != origin.ident:
+                origin.kept, origin.why = None, OWN
+        return gone
+
+    def home_deleted(self, names):
+        """Home has deleted these: what is still as it came goes; what the rank has changed is its own from now on."""
+        for name, said in self.changed(names).items():
+            self._of.pop(name, None)
+            self._watched.discard(name)
+            if said == "same":
+                self.deleted.add(name)
+                del self.user_ns[name]
+
+    # ---- what was changed
+
+    def compare(self, names):
+        """{name: "same", "changed", "gone", "held: " and names of the rank's own that use its memory, or why that can't be told}."""
+        said = self.changed(names)
+        for name in [name for name in said if said[name] == "same"]:
+            held = self.holders(name)
+            said[name] = "held: " + ",".join(held) if held else "same"
+        return said
+
+    def holders(self, name, beside=()):
+        """The names that the rank has bound itself and that use memory of what this one has now; those `beside` it aside."""
+        came = {name for name, origin in self._of.items() if name in self.user_ns and origin.ident == id(self.user_ns[name])}
+        own = [n for n in list(self.user_ns) if type(n) is str and n[:1] != "_" and n not in SHELLS and n not in came and n != name and n not in beside]
+        return holders(name, self.user_ns, own)
+
+    def changed(self, names):
+        """{name: "same", "changed", "gone", or why that can't be told}."""
+        if not names:
+            return {}  # as in nearly every cell: a Limit takes a thread
+        said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
+        with Limit(LIMIT) as limit:
+            try:
+                for name in names:
+                    said[name] = self._said(name, loaded)
+            except TooSlow:
+                pass
+        if limit.noted:
+            raise KeyboardInterrupt
+        return said
+
+    def _said(self, name, loaded):
+        if name not in self.user_ns:
+            return "gone"
+        origin = self._of.get(name)
+        if origin is None and isinstance(self.user_ns[name], types.ModuleType):
+            return "same"  # imported here and at home: home may name more of its submodules; see keeps()
+        if origin is None or origin.why == OWN:
+            return "changed"
+        if origin.kept is None:
+            return origin.why
+        try:
+            return "same" if self._is_same(name, origin, loaded) else "changed"
+        except Unknown as error:
+            return str(error)
+        except TooSlow:
+            raise
+        except BaseException as error:  # noqa: BLE001 - code of the user's pickles and unpickles it
+            return parcel.reason(error)
+
+    def _is_same(self, name, origin, loaded):
+        kept = origin.kept
+        if id(kept) not in loaded:
+            loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
+        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX))
+        try:
+            chunks = _Chunks(theirs.chunks.size)
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=chunks, make=reducers.GradPickler)
+        except _Longer:
+            return False
+        return all(map(origin.has_seen, ours.grads)) and _alike(ours, theirs)
+
+
+class _Longer(Unknown):
+    """A pickle is longer than another that it was to be compared with."""
+
+
+class _Chunks(reducers.Chunks):
+    """Where a pickle goes that may have so many bytes."""
+
+    def __init__(self, most):
+        super().__init__()
+        self._most = most
+
+    def write(self, data):
+        if self.size + len(data) > self._most:
+            raise _Longer(f"its pickle has more than {parcel.human(self._most)}")
+        return super().write(data)
+
+
+class _Body:
+    """A pickle as a file: between two reads Python sees that the time is over."""
+
+    def __init__(self, body):
+        self._body, self._at = body, 0
+
+    def read(self, size):
+        start, self._at = self._at, min(self._at + size, len(self._body))
+        return bytes(self._body[start : self._at])
+
+    def readline(self):
+        raise Unknown("its pickle is of an old kind")
+
+
+class _Again(pickle.Unpickler):
+    """Loads what is here already a second time: classes of the notebook become others, of the same number, so that those
+    that the rank uses stay as they are."""
+
+    def __init__(self, body, buffers):
+        super().__init__(_Body(body), buffers=buffers)
+
+    def find_class(self, module, name):
+        found = super().find_class(module, name)
+        at = TRACKED.get(name) if module.startswith("cloudpickle") else None
+        return found if at is None else _twin_of(found, at)
+
+
+def _twin_of(make, at):
+    def made(*args):
+        import cloudpickle.cloudpickle as inner
+
+        twin = make(*args[:at], None, *args[at + 1 :])
+        inner._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
+        return twin
+
+    return made
+
+
+def _alike(ours, theirs):
+    from .known import fingerprint
+
+    (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
+    return digest == other and len(large) == len(others) and all(_equal(a, b) for a, b in zip(large, others))
+
+
+def _equal(ours, theirs):
+    """Whether two large buffers hold the same bytes."""
+    (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
+    try:
+        if a.nbytes != b.nbytes:
+            return False
+        return all(_link.equal(a[part], b[part]) for part in mappings.pieces(mappings.may_differ_between(a, b), STEP))
+    finally:
+        del a, b, keep_a, keep_b

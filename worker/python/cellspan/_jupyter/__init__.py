@@ -1,0 +1,1 @@
+"""What notebooks and their clients expect of a kernel at home."""

@@ -1,0 +1,36 @@
+"""`python -m cellspan._worker home|zygote FD`: what agents start. FD is the socket to the agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def folder():
+    """The current one; None where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def main(argv):
+    """Runs until the agent ends it."""
+    if sys.path and sys.path[0] in ("", folder()):  # comes back when everything of ours is imported
+        del sys.path[0]
+    if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
+        sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
+    try:
+        if argv[1] == "home":
+            from cellspan._worker import home as role
+        else:
+            from cellspan._worker import zygote as role
+    except ModuleNotFoundError as error:
+        if error.name not in ("IPython", "traitlets", "cloudpickle"):
+            raise
+        sys.exit(f"{sys.executable} has no {error.name}: install it there ({sys.executable} -m pip install ipython cloudpickle)")
+    role.main(int(argv[2]))
+
+
+if __name__ == "__main__":
+    main(sys.argv)

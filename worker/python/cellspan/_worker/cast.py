@@ -1,0 +1,103 @@
+"""Variables from one rank to the others by ncclBroadcast: a parcel that only the root's node has reaches every GPU's host
+memory, and what lay on a GPU at home lands on each rank's own GPU, without a detour. On one node, where every rank maps
+the parcel anyway, only the latter travels.
+
+What all ranks do alike, in this order: the parcel's first 64 bytes, the rest up to its first buffer, then buffer after buffer.
+On one node: those buffers that lay on a GPU, in the order of storages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .. import _link
+from .._capture import parcel
+from . import gpus, landing
+
+LIMIT = 60.0  # seconds, where the kernel names none
+
+
+class CastError(Exception):
+    """The variables did not arrive; the text is for the user."""
+
+
+def receive(rank, text, fd, size, user_ns, keep):
+    """The value in the parcel of a BIND with `cast`: text is that field, fd and size the root's blob, or on one node
+    everybody's (-1 elsewhere).
+
+    rank: of this process; keep(fd, size) is called with the parcel when all of it is here in the end. CastError: NCCL failed, on this rank or another; ParcelError and others: as unpack().
+    """
+    asked = json.loads(text)
+    ranks = [int(r) for r in asked["ranks"]]
+    whole, root, mapped = int(asked["size"]), int(asked["root"]), bool(asked.get("mapped"))
+    if rank not in ranks or root not in ranks:
+        raise CastError(f"a cast from rank {root} to ranks {ranks} reached rank {rank}")
+    if (mapped or rank == root) and size != whole:
+        raise CastError(f"the parcel has {size} bytes, not {whole}")
+    own = -1
+    try:
+        if rank != root:  # sealed is what came; here is room for what NCCL brings
+            own = parcel.create()
+            os.ftruncate(own, whole)
+        into = fd if rank == root else own
+        with _Cast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as cast:
+            places = _gpu_buffers(cast, fd, into, whole) if mapped else _all(cast, into, whole)
+        value = parcel.unpack(fd if mapped else into, whole, user_ns, places)
+        if mapped or rank == root or not places:
+            keep(fd if mapped else into, whole)
+        return value
+    finally:
+        if own >= 0:
+            os.close(own)
+
+
+class _Cast:
+    """The communicator of one cast, as the C extension has it. OSErrors within become CastErrors."""
+
+    def __init__(self, asked, at, count, root):
+        self._text, self._at, self._count, self._root = asked["id"], at, count, root
+        self._seconds = float(asked.get("limit_s") or LIMIT)
+        self._cast = None
+
+    def __enter__(self):
+        try:
+            gpus.nccl()
+            gpus.nccl_used()
+            gpus.drain(self._seconds / 2)
+            self._cast = _link.cast_open(gpus.device(), bytes.fromhex(self._text), self._at, self._count, self._root, self._seconds)
+        except (OSError, gpus.GpuError) as error:
+            raise CastError(f"variables could not be sent between GPUs: {error}") from None
+        return self
+
+    def send(self, fd, offset, size, place=None):
+        """size bytes at offset of the root's descriptor, to fd of the others; where they have a place (a tensor), into that."""
+        _link.cast_bytes(self._cast, fd, offset, size, 0 if place is None else place.data_ptr())
+
+    def __exit__(self, kind, error, _):
+        _link.cast_close(self._cast, kind is None)
+        if isinstance(error, OSError):
+            raise CastError(f"variables could not be sent between GPUs: {error}") from None
+
+
+def _all(cast, fd, whole):
+    """The whole parcel. {storage's number: its torch storage on the GPU} of those that are there."""
+    cast.send(fd, 0, parcel.HEADER.size)
+    head = parcel.outline(fd, whole)
+    cast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
+    table, meta = parcel.contents(fd, whole)
+    rows = landing.wanted(table, meta)
+    places = landing.empty(rows)
+    for index, (offset, length) in enumerate(table):
+        cast.send(fd, offset, length, places.get(index))
+    return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}
+
+
+def _gpu_buffers(cast, fd, into, whole):
+    """What lay on a GPU at home, of a parcel that this rank has in fd; as _all(). A rank without a place for it takes part all the same."""
+    table, meta = parcel.contents(fd, whole)
+    rows = landing.wanted(table, meta)
+    places = landing.empty(rows)
+    for _, index, length in rows:
+        cast.send(into, table[index][0], length, places.get(index))
+    return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}

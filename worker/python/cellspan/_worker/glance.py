@@ -1,0 +1,123 @@
+"""A glance at what ranks have, while they run nothing: home asks which of them have a name, and rank 0 for what completes or
+explains one. Nobody waits for long: the kernel takes what comes within a moment, and stops the rest when a cell comes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .._base.errors import text_of
+from .._jupyter import requests
+
+UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+
+# ---- on a rank: what it answers --------------------------------------------------------------------------------------
+
+
+def _have(shell, asked):
+    return {"names": [name for name in asked["names"] if name in requests.own_names(shell, name)]}
+
+
+def _names(shell, asked):
+    return {"names": requests.own_names(shell, asked["typed"])}
+
+
+def _complete(shell, asked):
+    shell.Completer.use_jedi = False  # it would take seconds; what is there is at hand
+    return requests.complete(shell, asked)
+
+
+SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requests.inspect}
+
+# ---- at home ---------------------------------------------------------------------------------------------------------
+
+
+def hint(home, error):
+    """The line under a NameError at home for a name that ranks have: a list of it, or of nothing."""
+    found = UNDEFINED.match(text_of(error)) if type(error) is NameError else None
+    if found is None:
+        return []
+    name = found.group(1)
+    answers = home.ask_ranks("have", {"names": [name]}, everybody=True)()
+    having = [rank for rank, answer in answers if answer["names"]]
+    if not having:
+        return []
+    who = f"ranks {ranges(having)} have" if len(having) > 1 else f"rank {having[0]} has"
+    where = "" if len(having) == len(answers) else f" -r {ranges(having)}"
+    return [f"{who} it: %pull {name}{where}"]
+
+
+def ranges(numbers):
+    """[0, 1, 2, 5] as "0-2,5"."""
+    runs = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def complete(home, content):
+    """complete_request at home, with rank 0's names where those are meant."""
+    code, at = requests.cursor(content)
+    pulled = requests.PULLED.match(code[code.rfind("\n", 0, at) + 1 : at])
+    if pulled:
+        return _complete_pulled(home, pulled.group("name"), at)
+    theirs = _asked(home, "complete", content, code, at)
+    own = home.jedi.complete(content)
+    return _merged(own, next(iter(theirs()), None)) if theirs else own
+
+
+def _complete_pulled(home, typed, at):
+    for answer in map(_answer, home.ask_ranks("names", {"typed": typed})()):
+        return requests.names_reply(answer["names"], typed, at)
+    return requests.names_reply(requests.own_names(home.shell, typed), typed, at)
+
+
+def inspect(home, content):
+    """inspect_request at home: what rank 0 has goes first where the cell is the ranks'."""
+    theirs = _asked(home, "inspect", content, *requests.cursor(content))
+    for answer in map(_answer, theirs() if theirs else ()):
+        if answer.get("found"):
+            return answer
+    return requests.inspect(home.shell, content)
+
+
+def _answer(pair):
+    return pair[1]
+
+
+def _asked(home, what, content, code, at):
+    """Asks rank 0; a function that waits for the answer. None: the cursor is not in a cell that ranks run."""
+    head = _head(code)
+    if head == 0 or at < head:
+        return None
+    # A rank sees no magics of the kernel's: the lines above are comments of the same length to it.
+    hidden = "\n".join("#" * len(line) for line in code[:head].split("\n"))
+    return home.ask_ranks(what, dict(content, code=hidden + code[head:], cursor_pos=at))
+
+
+def _head(code):
+    """Where the text below `%%distribute` begins; 0: the cell has none on top."""
+    at = 0
+    for line in code.splitlines(keepends=True):
+        at += len(line)
+        word = line.split(None, 1)[0] if line.strip() else ""
+        if word == "%%distribute":
+            return at if line.endswith("\n") else 0
+        if word and not word.startswith("#") and not word.startswith("%%"):
+            return 0
+    return 0
+
+
+def _merged(own, answer):
+    """Both sides' matches where they stand in the same place, else the rank's, where it has some."""
+    theirs = answer[1] if answer else {}
+    if not theirs.get("matches"):
+        return own
+    if own["matches"] and (own["cursor_start"], own["cursor_end"]) == (theirs["cursor_start"], theirs["cursor_end"]):
+        types = {row["text"]: row for reply in (theirs, own) for row in reply["metadata"].get(requests.TYPES, ())}
+        matches = list(dict.fromkeys([*theirs["matches"], *own["matches"]]))
+        return dict(own, matches=matches, metadata={requests.TYPES: [types[m] for m in matches if m in types]})
+    return theirs

@@ -1,0 +1,562 @@
+"""Home: the notebook's own interpreter. Serves Jupyter's requests, and what distributed cells need of it."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextlib
+import functools
+import os
+import sys
+import threading
+import weakref
+
+from .. import _link
+from .._base.errors import in_words, text_of
+from .._base.imports import when_imported
+from .._capture.reads import refuse_what_is_no_python
+from .._jupyter import requests, standin
+from .._jupyter.clients import Kernel
+from .._jupyter.comms import Comms
+from .._jupyter.warm import Jedi
+from . import environment, glance
+from .follow import Lead
+from .publish import to_json
+from .shell import ZMQInteractiveShell, run_startup, shell_config
+from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
+
+SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
+_OWN = "_cellspan_cell"  # of a thread: the number of the cell that started it
+_POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # whose threads belong to no cell
+VERSION = ".".join(map(str, sys.version_info[:3]))
+RECENT = 64  # requests that late output may still belong to: kernel/cell/room.h
+SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
+
+
+class Home(Worker):
+    """See HANDLERS for what is served."""
+
+    HANDLERS = {
+        "REQUEST": "_request",
+        "CAPTURE": "_capture",
+        "PACK": "_pack",
+        "BIND": "_bind",
+        "NEWER": "_newer",
+        "EXIT": "_exit",
+    }
+    CELL = "REQUEST"
+    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "EXIT")
+
+    def __init__(self, fd):
+        super().__init__()
+        begin_process("home")
+        self.start(fd)
+        self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
+        standin.install(ZMQInteractiveShell)
+        self.comms = Comms(self)
+        self.shell.kernel = Kernel(self)
+        self._gathered = {}  # values of BINDs of one cell, until the last
+        self._lists = {}  # the same, whole, for the call that asked
+        self._lead = Lead(self.shell)
+        self.jedi = Jedi(self.shell)
+        self._stopped = 0  # the last cell on ranks that an interrupt stopped here
+        self.streams.owners(self.number, self._tell_owner)
+        self._tag_threads()
+        self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
+        self.after_ranks = False  # the last cell ran on ranks
+        self._capturer = None  # made when something first runs on ranks
+        self._torch = False
+        self._expecting = False  # what _expect_values() imports is there
+        self._hook_input()
+        self._add_magics()
+
+    def _add_magics(self):
+        from .._jupyter import clientmagics, magics
+
+        magics.register(self)
+        clientmagics.register(self)
+
+    def _hook_input(self):
+        builtins.input = self._input
+        when_imported("getpass", lambda: setattr(sys.modules["getpass"], "getpass", self._getpass))
+
+    def run(self):
+        """READY, then everything else, for good."""
+        info = {
+            "prefix": sys.prefix,
+            "executable": sys.executable,
+            "hostname": os.uname().nodename,
+            "cwd": environment.folder(),
+            "language_info": language_info(),
+        }
+        self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
+        environment.search_path()
+        run_startup(self.shell)
+        self.streams.flush()
+        self.serve()
+
+    def exclusive(self, message):
+        return message[0] == "REQUEST" and message[6]["type"] == "execute_request"
+
+    def failed(self, kind, number, error):
+        if kind in ("REQUEST", "BIND"):
+            self._reply(number, failure(type(error).__name__, text_of(error)))
+        elif kind == "CAPTURE":
+            self.send("CAPTURED", number, {"names": to_json({"error": in_words(error)})})
+        elif kind == "PACK":
+            self.send("PACKED", number, {"error": in_words(error)})
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def _request(self, message):
+        _, number, _, _, _, _, fields = message
+        kind = fields["type"]
+        content = loads(fields["content"])
+        self._requests.append((number, fields["header"]))
+        if kind == "execute_request":
+            self._execute(number, fields, content)
+        elif kind in ("comm_open", "comm_msg", "comm_close"):
+            self._aside(number, fields, lambda: self._comm(kind, fields, content))
+        elif kind == "comm_info_request":
+            target = content.get("target_name") or None
+            self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
+        elif kind in ("complete_request", "inspect_request"):
+            serve = glance.complete if kind == "complete_request" else glance.inspect
+            self._aside(number, fields, lambda: serve(self, content))
+            self.jedi.get_ready()
+        elif kind == "cellspan_handle":
+            self._aside(number, fields, lambda: self._handle_for(content))
+        elif kind in requests.SERVED:
+            self._aside(number, fields, lambda: requests.SERVED[kind](self.shell, content))
+        else:
+            self._reply(number, failure("NotImplementedError", f"home serves no {kind}"))
+
+    def _aside(self, number, fields, serve):
+        """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
+        if fields["type"].startswith("comm_"):
+            self.streams.expect_others()
+        kept, token = self.header, _current.set(number)
+        self.header = fields["header"]
+        content, error = self.attempt(number, serve)
+        if error is not None:
+            content = failure(type(error).__name__, text_of(error))
+            if fields["type"].startswith("comm_"):
+                self.shell.showtraceback((type(error), error, error.__traceback__))
+        self.streams.flush()
+        self._reply(number, content or {"status": "ok"})
+        self.header = kept
+        _current.reset(token)
+
+    def _comm(self, kind, fields, content):
+        self.comms.handle(kind, content, loads(fields["metadata"]), fields["buffers"], loads(fields["header"]))
+
+    def _reply(self, number, content, metadata=None):
+        fields = {"status": content.get("status", "ok"), "content": to_json(content)}
+        if fields["status"] not in ("ok", "error"):
+            fields["status"] = "ok"  # of is_complete: "incomplete", …
+        fields["metadata"] = to_json(metadata) if metadata else "{}"
+        self.send("REPLY", number, fields)
+
+    # ---- whose output it is ------------------------------------------------------------------------------------------
+
+    def number(self):
+        """Of the task's or thread's own cell, else of the one that runs, else of the last."""
+        own = _current.get() or getattr(threading.current_thread(), _OWN, None)
+        return own or super().number()
+
+    def _tag_threads(self):
+        """Threads belong to the cell that starts them; those of a pool, which work for all cells, to the one that runs."""
+        start = threading.Thread.start
+        self._started = set()
+
+        @functools.wraps(start)
+        def tagged(thread):
+            __tracebackhide__ = True
+            module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
+            if not module.startswith(_POOLS):
+                setattr(thread, _OWN, self.number())
+            start(thread)
+            if getattr(thread, _OWN, None):
+                self._started.add(weakref.ref(thread, self._started.discard))  # a thread that ended is its cell's to keep
+
+        threading.Thread.start = tagged
+
+    def left_behind(self):
+        if self.loop.has_more():
+            return True
+        if not self._started:
+            return False  # as in nearly every cell
+        started = [(known, known()) for known in tuple(self._started)]
+        for known, thread in started:
+            if thread is None or not thread.is_alive():
+                self._started.discard(known)
+        return any(getattr(known(), _OWN, None) for known in tuple(self._started))
+
+    def _tell_owner(self, number, keep):
+        self.send("OWNER", number, {"keep": int(keep)})
+
+    def awaits(self, cell):
+        self.send("AWAITS", cell.number, {})
+
+    def parent(self):
+        """The request that output belongs to here: in a task or a thread that of its cell."""
+        number = self.number()
+        header = next((text for known, text in reversed(self._requests) if known == number), self.header)
+        return parent_of(header)
+
+    def number_of(self, parent):
+        """The number of a request that get_parent() gave, or of its header; that of the one in work where it is too old."""
+        wanted = (parent.get("header") or parent).get("msg_id")
+        numbers = (number for number, text in reversed(self._requests) if loads(text).get("msg_id") == wanted)
+        return next(numbers, self.number()) if wanted else self.number()
+
+    @contextlib.contextmanager
+    def under(self, number):
+        """Output of this task or thread belongs to request `number` meanwhile."""
+        token = _current.set(number)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def set_parent(self, parent):
+        """Output of this task or thread belongs to the cell of `parent`; what reset_parent() takes."""
+        return _current.set(self.number_of(parent))
+
+    def reset_parent(self, token):
+        """The thread's output belongs to the cell that runs, then."""
+        _current.reset(token)
+        setattr(threading.current_thread(), _OWN, None)
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def _execute(self, number, fields, content):
+        flags = fields["flags"]
+        cell = Cell(
+            number,
+            content.get("code", ""),
+            fields["count"],
+            silent=bool(flags & SILENT),
+            store_history=bool(flags & STORE),
+            allow_stdin=bool(flags & STDIN),
+            header=fields["header"],
+        )
+        cell.expressions = content.get("user_expressions")
+        if self._capturer is not None:
+            self._capturer.began()
+        self.execute(cell, self._executed)
+
+    def _executed(self, cell):
+        """The cell is over: its reply. What takes time and concerns nobody comes after."""
+        shell = self.shell
+        content = {"status": "ok", "execution_count": cell.count, "user_expressions": {}}
+        if cell.error is not None:
+            content.update(cell.error, status="error")
+        elif cell.expressions:
+            content["user_expressions"] = shell.user_expressions(cell.expressions)
+            self.streams.flush()
+        content["payload"] = list(shell.payload_manager.read_payload())
+        if content["payload"]:
+            shell.payload_manager.clear_payload()
+        metadata = None
+        if not self._torch and "torch" in sys.modules:
+            self._torch = True
+            metadata = {"cellspan_imported_torch": True}
+        self.after_ranks = False
+        self._reply(cell.number, content, metadata)
+        if self._capturer is not None:
+            self._capturer.ran(cell.code, cell.error is None)
+        shell.history_manager.save()
+
+    def show_result(self, data, metadata):
+        super().show_result(data, metadata)
+        self.publish("execute_result", {"execution_count": self.count, "data": data, "metadata": metadata})
+
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        super().show_error(ename, evalue, traceback, ends)
+        if self.cell is None or not self.cell.silent:
+            self.publish("error", {"ename": ename, "evalue": evalue, "traceback": list(traceback)})
+
+    # ---- input -------------------------------------------------------------------------------------------------------
+
+    def _input(self, prompt=""):
+        """input(): asks the client that runs the cell."""
+        __tracebackhide__ = True
+        return self._ask(prompt, False)
+
+    def _getpass(self, prompt="Password: ", stream=None):
+        """getpass.getpass(): as input(), but the client hides what is typed."""
+        __tracebackhide__ = True
+        return self._ask(prompt, True)
+
+    def _ask(self, prompt, password):
+        __tracebackhide__ = True
+        if self.cell is None or not self.cell.allow_stdin:
+            from IPython.core.error import StdinNotImplementedError
+
+            raise StdinNotImplementedError("input was asked for, but this client takes no input requests")
+        return self.ask(prompt, password)
+
+    # ---- what distributed cells need -----------------------------------------------------------------------------------
+
+    def _capture(self, message):
+        _, number, _, _, _, _, fields = message
+        found = {"names": [], "assigned": [], "tied": [], "deleted": []}
+        warnings, error = self.attempt(number, self._look_for, fields, found)
+        if error is not None:
+            self.failed("CAPTURE", number, error)
+        else:
+            self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
+        self._expect_values()
+
+    def _look_for(self, fields, found):
+        """Fills in what CAPTURED says of a cell; its warnings."""
+        flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
+        self.after_ranks = True
+        if flags & 2:
+            self._record(fields["count"], fields["raw"])
+        if flags & 16:
+            refuse_what_is_no_python(code, transform)
+        if flags & 4:
+            code, found["script"] = "", script_text(code)
+        only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
+        captures = self.captures()
+        found["names"], warnings = captures.names(code, transform, only, bool(flags & 1), bool(flags & 8))
+        if flags & 16:
+            captures.refuse(found["names"])
+        found["assigned"] = captures.assigned(code, transform)
+        found["tied"], found["deleted"] = captures.tied(), captures.deleted()
+        found["newer"] = captures.newer()
+        found["home"], more = self._lead.text()
+        return warnings + more
+
+    def _newer(self, message):
+        """Ranks have bound names by themselves: what home has of these is older."""
+        _, number, _, _, _, _, fields = message
+        self.attempt(number, self.captures().ranks_bound, fields["names"].split(","), self.shell.transform_cell)
+
+    def _expect_values(self):
+        """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""
+        if self._expecting:
+            return
+        self._expecting = True
+        try:
+            from .._capture import parcel  # noqa: F401
+            import numpy  # noqa: F401
+        except BaseException:  # noqa: BLE001 - it is said where the value is taken
+            pass
+
+    def captures(self):
+        """What is known of home's variables and of where they are."""
+        if self._capturer is None:
+            from .._capture.capture import Capture
+
+            self._capturer = Capture(self.shell.user_ns)
+        return self._capturer
+
+    def _record(self, count, raw):
+        """A distributed cell stands in the history as any other."""
+        if count and raw:
+            self.shell.history_manager.store_inputs(count, raw, raw)
+            self.shell.execution_count = self.count = count
+            self.shell.history_manager.save()
+
+    def _step(self, message, function, *args):
+        """As attempt(), one of several steps for a cell on ranks: when one was interrupted, those that come after it fail."""
+        if message[1] == self._stopped:
+            if message[4] >= 0:
+                os.close(message[4])
+            return None, KeyboardInterrupt()
+        value, error = self.attempt(message[1], function, *args)
+        if isinstance(error, KeyboardInterrupt):
+            self._stopped = message[1]
+        return value, error
+
+    def _pack(self, message):
+        _, number, _, blob, _, _, fields = message
+        names = [n for n in fields["names"].split(",") if n]
+        packed, error = self._step(message, self.captures().pack, names)
+        if error is not None:
+            self.failed("PACK", number, error)
+            return
+        fd, size, on_gpu = packed
+        try:
+            self.send("PACKED", number, {"error": "", "gpu": on_gpu}, blob, fd, size)
+        finally:
+            os.close(fd)
+
+    def _bind(self, message):
+        _, number, _, _, _, _, fields = message
+        content, error = self._step(message, self._take, message)
+        if error is not None:
+            content = failure(type(error).__name__, text_of(error))
+            if fields["how"] == 3:
+                self._gathered.pop(number, None)
+        self._reply(number, content)
+
+    def _take(self, message):
+        """What a BIND brings; the reply's content."""
+        _, number, _, blob, fd, _, fields = message
+        try:
+            has, value = self._unpack(message)
+            if blob and fd < 0:  # there should be one: the agent could not get it, and says why
+                raise OSError(fields["names"])
+            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
+            self._note_pulled(fields, value, fd, message[5])
+            return content
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _note_pulled(self, fields, value, fd, size):
+        """What ranks sent does not go back to them by itself."""
+        how = fields["how"]
+        names = list(value) if how == 0 and value else [n for n in fields["names"].split(",") if n]
+        if names and how != 2:
+            self.captures().pulled(names, *((fd, size) if how != 3 else ()))
+
+    def _unpack(self, message):
+        """(is there one?, the value in a message's blob); its descriptor stays the caller's."""
+        from .._capture.parcel import unpack
+
+        blob, fd, size = message[3:6]
+        return (False, None) if fd < 0 else (bool(blob), unpack(fd, size, self.shell.user_ns))
+
+    def _bind_value(self, number, names, how, count, value, has):
+        """Does what BIND says; the reply's content."""
+        ns = self.shell.user_ns
+        if how == 0:
+            ns.update(value or {})
+            return {"status": "ok"}
+        if how in (2, 3):
+            values = self._gathered.setdefault(number, [])
+            if has:
+                values.append(value)
+            if how == 2:
+                return {"status": "ok"}
+            value = self._gathered.pop(number)
+            if not count:
+                self._lists[number] = value  # for the call that asked; see _returned
+        self._bind_names(names, count, value)
+        content = {"status": "ok"}
+        if how == 3 and count:
+            content["data"], content["metadata"] = self.shell.display_formatter.format(value)
+        return content
+
+    def _bind_names(self, names, count, value):
+        for name in filter(None, names.split(",")):
+            self.shell.user_ns[name] = value
+        if count:
+            self.count = count
+            self.shell.displayhook.update_user_ns(value)
+
+    def _handle_for(self, content):
+        """A result that stayed on its rank: Out[count] shows it, and can fetch it."""
+        from .._api import handle_from
+
+        self._bind_names(content.get("into") or "", content.get("count") or 0, handle_from(content))
+        return {"status": "ok"}
+
+    # ---- what idle ranks know --------------------------------------------------------------------------------------------
+
+    def ask_ranks(self, what, content, everybody=False):
+        """Asks rank 0, or all, those that run nothing; see glance.py. A function that waits and gives [[rank, answer], …]."""
+        if threading.current_thread() is not self.main_thread or not _link.alive():
+            return list
+        waiting = Waiting(self.number())
+        self._asked[waiting.cell] = waiting
+        self.send("ASK", waiting.cell, {"what": what, "content": to_json(content), "all": int(everybody)})
+        return lambda: self.wait_for(waiting)
+
+    def hints(self, error):
+        return glance.hint(self, error)
+
+    # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
+
+    def call(self, text, flags):
+        """Has the kernel do what a cell of its own with `text` would do; (content, value or None).
+
+        Raises RemoteError, under the remote exception's own name, when that failed. An interrupt is the kernel's
+        business meanwhile: it ends the call, and KeyboardInterrupt comes out of here then.
+        """
+        __tracebackhide__ = True
+        if not _link.alive():
+            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
+        number = self.number()
+        waiting = self._calls[number] = Waiting(number)
+        interrupted = False
+        self.streams.settle()
+        self.send("CALL", number, {"text": text, "flags": flags})
+        while not waiting.done.is_set():
+            try:
+                self.wait_for(waiting, self.DURING_CALL)
+            except KeyboardInterrupt:
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
+        return self._returned(waiting.answer)
+
+    def _returned(self, message):
+        __tracebackhide__ = True
+        from .remote import remote_error
+
+        fields = message[6]
+        content = loads(fields["content"])
+        try:
+            _, value = self._unpack(message)
+        finally:
+            if message[4] >= 0:
+                os.close(message[4])
+        if fields["status"] != "ok":
+            raise remote_error(content)
+        if "gathered" in content:
+            value = self._lists.pop(content["gathered"], value)
+        self._lists.clear()
+        return content, value
+
+    def _exit(self, message):
+        self.leave()
+
+
+def failure(ename, evalue):
+    """The content of a reply that says what went wrong."""
+    return {"status": "error", "ename": ename, "evalue": evalue, "traceback": []}
+
+
+def language_info():
+    """What notebooks say about their language."""
+    version = sys.version_info
+    return {
+        "name": "python",
+        "version": VERSION,
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": version[0]},
+        "nbconvert_exporter": "python",
+    }
+
+
+def script_text(path):
+    """The text of a script, for ranks that may not have the file; "" when it is no text, can't be read or is too long."""
+    try:
+        with open(environment.expanded(os.path.dirname(path) or ".") + "/" + os.path.basename(path), encoding="utf-8") as file:
+            text = file.read(SCRIPT_MAX + 1)
+    except (OSError, ValueError):
+        return ""
+    return text if len(text) <= SCRIPT_MAX else ""
+
+
+def main(fd):
+    """`python -m cellspan._worker home FD`."""
+    home = Home(fd)
+    _set_current(home)
+    home.run()
+
+
+def _set_current(home):
+    global current
+    current = home
+
+
+current = None  # the Home of this process; None elsewhere

@@ -1,0 +1,526 @@
+"""A rank: one of a world, forked from the zygote. Runs what RUN brings, and answers with DONE."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import getpass
+import os
+import platform
+import random
+import re
+import sys
+import time
+import traceback
+
+from .. import _link
+from .._base.errors import in_words, text_of
+from .._capture.origins import Origins
+from .._capture.parcel import ParcelTooLarge, pack, reason, unpack
+from .._jupyter.widgets import VIEW, Widgets
+from . import aborts, environment, glance, gpus, landing, reloads, strangers, torchenv
+from .follow import Follower
+from .publish import to_json
+from .remote import described
+from .shell import RankShell, shell_config
+from .worker import Cell, Worker, loads
+
+VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE, PIPED = 1, 2, 4, 8, 16, 32  # flags of RUN
+INITIALISED, UNBOUND = 1, 2  # flags of DONE
+LOST_CONTEXT = (
+    "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
+    "starts it anew, without its variables"
+)
+KEEP = 1  # flag of FETCH
+UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+SHOWN_MAX = 64 << 20  # bytes of what a result shows: DONE in protocol/README.md
+
+current = None  # the Rank of this process; None elsewhere
+# Processors of the node that are ours. Counted in the zygote, which imports this: a rank may be kept to those near its GPU.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Rank(Worker):
+    """See HANDLERS for what is served."""
+
+    FOLLOWS_IPYTHON = True  # home's extensions, options and reloads, not its environment alone
+    HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
+
+    CELL = "RUN"
+
+    def __init__(self, fd, rank, group, fixed=()):
+        """fixed: names of the environment that were set for this rank alone."""
+        super().__init__()
+        self.rank = rank
+        self.group = group
+        self.quiet = False
+        self.start(fd)
+        self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
+        builtins.input = self._input
+        getpass.getpass = self._getpass
+        self._origins = Origins(self.shell.user_ns)
+        self._bind_error = None
+        self._unbound = 0  # UNBOUND until the DONE that says so
+        self._before_env = {}
+        self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
+        self.widgets = Widgets(self.publish, self._format)
+        self._set_env = {}
+        self._stands = None  # the world that the environment is set up for, and that environment
+        self._threads = None
+        self._folder = environment.own_folder()
+        self._error_file = os.path.join(self._folder, "error.json")
+        self.seed()
+
+    def seed(self):
+        """Global random state: another one on each rank, and the same one each time this rank starts."""
+        random.seed(f"cellspan rank {self.rank}")
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed((0x5EED + 1_000_003 * self.rank) % 2**32)
+
+    def run(self):
+        """READY, then cells, for good."""
+        info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
+        self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
+        self.search_path()
+        strangers.meet()
+        if self.FOLLOWS_IPYTHON:
+            strangers.meet_in_notebook()
+        aborts.watch()
+        self.serve()
+
+    def search_path(self):
+        """Where the user's modules are found."""
+        environment.search_path()
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def _run_message(self, message):
+        _, number, _, blob, _, _, fields = message
+        flags = fields["flags"]
+        check = sys.modules.get("cellspan._worker.check")
+        if check is not None:
+            check.close()  # one that nobody closed: its port is open
+        cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & STDIN))
+        cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
+        self.quiet = bool(flags & QUIET)
+        names = loads(fields["names"])
+        self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
+        cell.before = lambda: self._set_up(fields)
+        self.begin(cell, fields)
+        self.execute(cell, self._done)
+
+    def begin(self, cell, fields):
+        """Of a RUN, before its cell is executed. For subclasses."""
+
+    def _set_up(self, fields):
+        """What must be in place before the cell runs."""
+        __tracebackhide__ = True
+        self._raise_bind_error()
+        self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
+        self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
+        try:
+            if fields["cwd"]:
+                os.chdir(environment.expanded(fields["cwd"]))
+            elif environment.moved:
+                print(environment.told_moved(), file=sys.stderr)
+            if fields["init"]:
+                used = torchenv.init_process_group(fields["init"])
+                if {fields["init"], used} == {"nccl", "gloo"}:
+                    print(f"cellspan: --init {fields['init']}: the process group of this world is {used}'s, and stays "
+                          "(--fresh makes another)", file=sys.stderr)
+            self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")
+        except (OSError, torchenv.TorchError) as error:
+            from IPython.core.error import UsageError
+
+            told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
+            raise UsageError(told) from None  # one line: none of the lines that failed is the user's
+        self._origins.begin()
+
+    def _raise_bind_error(self):
+        __tracebackhide__ = True
+        error, self._bind_error = self._bind_error, None
+        if error is not None:
+            raise error
+
+    def _world(self, given, layout, script):
+        """The environment of this cell's world, and what follows from it.
+
+        layout: on which node each rank is, as RUN says it; empty: all are on one. script: the cell runs one.
+        """
+        place = torchenv.place_of(self.rank, layout or f"0*{max(_size(given), self.rank + 1)}")
+        meets = {name: given[name] for name in torchenv.MEETS if name in given}  # another port for each cell
+        rest = {name: value for name, value in given.items() if name not in meets}
+        world = rest, list(meets), layout, script
+        if self._stands != (world, environment.raw()):
+            self._leave_world()
+            self._set_world(given, place, script)
+        else:
+            self._set_env.update(meets)
+            os.environ.update(meets)
+        self._stands = world, environment.raw()
+        gpus.settle()
+        misplaced = gpus.misplaced(place.local_rank)
+        if misplaced:
+            print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
+        late = gpus.too_late(given)
+        if late:
+            print(late, file=sys.stderr)
+        torchenv.enter_world()
+        self._set_threads(self._set_env.get("OMP_NUM_THREADS", ""))
+
+    def _leave_world(self):
+        """What the last world added goes back to what it was."""
+        for name, value in self._before_env.items():
+            if name in torchenv.KEPT and os.environ.get(name) != self._set_env[name]:
+                continue  # the user's code chose another
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def _set_world(self, given, place, script):
+        values = torchenv.rank_environment(
+            self.rank,
+            place.local_rank,
+            _size(given),
+            place.local_world_size,
+            place.node,
+            place.nodes,
+            given.get("MASTER_ADDR", "127.0.0.1"),
+            given.get("MASTER_PORT", "0"),
+            given.get("TORCHELASTIC_RUN_ID", ""),
+            self._error_file,
+            CORES,
+            given=given,
+            script=script,
+        )
+        self._set_env = values
+        self._before_env = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+
+    def _world_of(self, asked):
+        """The world that a cast, or a step of a check, brings along: NCCL reads its settings when it is first used, which may be
+        before the first cell."""
+        if asked.get("env"):
+            self._world(asked["env"], asked.get("layout", ""), False)
+
+    def _set_threads(self, text):
+        """torch was imported before the fork and read OMP_NUM_THREADS then; so it is told."""
+        torch = sys.modules.get("torch")
+        if torch is None or not text.isdigit() or text == self._threads or not hasattr(torch, "set_num_threads"):
+            return
+        self._threads = text
+        torch.set_num_threads(max(1, int(text)))
+
+    def _done(self, cell):
+        """The cell is over: its DONE."""
+        fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
+        fd, size = -1, 0
+        self.attempt(cell.number, self.widgets.look)
+        if cell.error is None and cell.blob:
+            try:
+                fd, size, fields["note"] = self._packed(cell)
+            except KeyboardInterrupt as error:
+                cell.error = told(error)
+        if cell.error is not None:
+            self._explain(cell.error)
+            fields["status"] = "error"
+            fields["content"] = to_json(cell.error)
+            if gpus.lost_context(str(cell.error.get("evalue"))):
+                print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
+        elif cell.bundle is not None and cell.flags & VALUE:  # nobody sees that of others
+            fields["result"] = shown(*cell.bundle)
+        if torchenv.look():
+            fields["flags"] |= INITIALISED
+        reloads.imported.note()  # from now on their files may change
+        self.streams.flush()
+        self._send_done(cell.number, fields, cell.blob, fd, size)
+        self.quiet = False
+        if cell.error is not None:
+            self.attempt(cell.number, self._let_go, cell)
+
+    def _explain(self, error):
+        """A name may be missing because home has deleted it, torch's process group because it is another world's."""
+        missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
+        if missing and missing.group(1) in self._origins.deleted:
+            why = f"home deleted {missing.group(1)}; %push keeps it"
+            _add(error, why)
+        group = torchenv.explained(error["evalue"])
+        if group:
+            _add(error, group)
+
+    def _send_done(self, number, fields, blob, fd, size):
+        fields["flags"] |= self._unbound
+        self._unbound = 0
+        fields["gone"] = ",".join(self._origins.gone())
+        fields["assigned"] = ",".join(self._origins.assigned(fields["status"] == "ok"))
+        try:
+            self.send("DONE", number, fields, blob if fd >= 0 else 0, fd, size)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _packed(self, cell):
+        """(descriptor, size, why there is none) of the last expression's value."""
+        value = cell.result.result if cell.result is not None else None
+        if value is None and not cell.flags & EVEN_NONE:
+            return -1, 0, ""
+        if not cell.flags & VALUE:
+            return -1, 0, ""
+        return self._pack(cell.number, value, cell.limit)
+
+    def _pack(self, number, value, limit):
+        """As _packed(). KeyboardInterrupt comes out of here."""
+        if (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel"):
+            return -1, 0, "a DistributedDataParallel stays in its process group: take model.module.state_dict()"
+        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
+        if error is None:
+            return (*packed, "")
+        if isinstance(error, ParcelTooLarge):
+            return -1, 0, str(error)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        return -1, 0, f"it does not pickle: {reason(error)}"
+
+    def _let_go(self, cell):
+        """After an error nothing of ours keeps the failed frames' variables: GPU memory comes back."""
+        result = cell.result
+        errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
+        errors.append(getattr(sys, "last_value", None))
+        for error in errors:
+            seen = set()
+            while isinstance(error, BaseException) and id(error) not in seen:
+                seen.add(id(error))
+                traceback.clear_frames(error.__traceback__)
+                error.__traceback__ = None
+                error = error.__cause__ or error.__context__
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+        self.shell.last_execution_result = None
+        self.shell.InteractiveTB.tb = None
+        for name in ("etype", "evalue"):
+            if hasattr(self.shell.InteractiveTB, name):
+                setattr(self.shell.InteractiveTB, name, None)
+        gc.collect()  # what drew the traceback holds the frames in cycles
+
+    # ---- output and input ----------------------------------------------------------------------------------------------
+
+    def publish(self, kind, content, metadata=None, buffers=()):
+        if VIEW in (content.get("data") or ()):
+            content = self.widgets.as_text(content)
+        if not self.quiet:
+            super().publish(kind, content, metadata, buffers)
+
+    def show_result(self, data, metadata):
+        """The last is the cell's result; with IPython's `ast_node_interactivity` there may be several, which show before it."""
+        before = self.cell.bundle if self.cell is not None else None
+        if before is not None and self.cell.flags & VALUE:
+            self.publish("display_data", {"data": before[0], "metadata": before[1], "transient": {}})
+        super().show_result({kind: value for kind, value in data.items() if kind != VIEW}, metadata)
+
+    def _format(self, value):
+        return self.shell.display_formatter.format(value)[0].get("text/plain") or repr(value)
+
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        super().show_error(ename, evalue, traceback, ends)
+        if self.cell is not None and ends and error is not None:
+            self.cell.error["raised"] = described(error)
+        if not ends:
+            print("\n".join(traceback), file=sys.stderr)
+
+    def _input(self, prompt=""):
+        """input(): asks the client, which shows the prompts of ranks one after the other."""
+        __tracebackhide__ = True
+        return self._ask(prompt, False)
+
+    def _getpass(self, prompt="Password: ", stream=None):
+        """getpass.getpass(), as _input()."""
+        __tracebackhide__ = True
+        return self._ask(prompt, True)
+
+    def _ask(self, prompt, password):
+        __tracebackhide__ = True
+        if self.cell is None or not self.cell.allow_stdin:
+            from IPython.core.error import StdinNotImplementedError
+
+            piped = self.rank != 0 and self.cell is not None and self.cell.flags & PIPED
+            why = "standard input is rank 0's" if piped else "input was asked for, but this client takes no input requests"
+            raise StdinNotImplementedError(why)
+        return self.ask(prompt, password)
+
+    # ---- what home has set for all ----------------------------------------------------------------------------------
+
+    def _follow(self, message):
+        """Modules may be loaded, and fail: that is the next cell's failure."""
+        _, number, _, _, _, _, fields = message
+        self._stands = None  # it may change what the world's names go back to
+        _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
+        if error is not None:
+            self._bind_error = error
+
+    # ---- values ----------------------------------------------------------------------------------------------------------
+
+    def _bind(self, message):
+        _, number, _, blob, fd, size, fields = message
+        if fd < 0 and blob:  # there should be one: the agent could not get it, and says why
+            self._bind_error = OSError(fields["names"])
+            self._unbound = UNBOUND
+            return
+        if fd < 0 and not fields["cast"]:
+            return
+        _, error = self.attempt(number, self._take, fields["cast"], fd, size)
+        if fd >= 0:
+            os.close(fd)
+        if error is not None:  # the RUN that follows says it
+            self._bind_error = error
+            self._unbound = UNBOUND
+
+    def _take(self, cast, fd, size):
+        """Binds the names in the blob that came along, or that another rank sends from GPU to GPU."""
+        kept = []
+        if not cast:
+            bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
+        else:
+            bound = self._cast(cast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
+        bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
+        ours = self.shell.user_ns
+        held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}
+        ours.update(bound)
+        for name, own in held.items():
+            if own:
+                many = len(own) > 1
+                print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} what {name} was before: make {'them' if many else 'it'} anew",
+                      file=sys.stderr)
+        if not cast:
+            self._origins.came(bound, fd, size)
+            return
+        self._origins.came(bound, *(kept[0] if kept else ()))
+        for own, _ in kept:
+            os.close(own)
+
+    def _cast(self, cast, fd, size, keep):
+        from . import cast as casts
+
+        try:
+            self._world_of(loads(cast))
+            return casts.receive(self.rank, cast, fd, size, self.shell.user_ns, keep)
+        except KeyboardInterrupt:
+            raise casts.CastError("interrupted while variables were on their way") from None
+
+    def _fetch(self, message):
+        """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""
+        _, number, _, blob, _, _, fields = message
+        answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
+        fd, size = -1, 0
+        keep = bool(fields["flags"] & KEEP)
+        found, error = self.attempt(number, self._look_up, fields["names"], keep)
+        try:
+            if found:
+                fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
+                if keep and fd >= 0:  # home has the same from now on
+                    grads, _ = self.attempt(number, self._origins.grads_of, found[0])
+                    self._origins.came(found[0], fd, size, grads)
+        except KeyboardInterrupt as interrupt:
+            error = interrupt
+        if error is not None:  # what BIND met, or no such name
+            answer["status"] = "error"
+            answer["content"] = to_json(told(error))
+        self._send_done(number, answer, blob, fd, size)
+
+    def _look_up(self, names, together):
+        """[the value of the name, or together: a dict of the names, which commas separate]; [] for no name."""
+        self._raise_bind_error()
+        names = [name for name in names.split(",") if name]
+        for name in names:
+            if name not in self.shell.user_ns:
+                raise NameError(f"name '{name}' is not defined")
+        values = {name: self.shell.user_ns[name] for name in names}
+        return [values] if together else list(values.values())
+
+    # ---- what is not the user's -----------------------------------------------------------------------------------------
+
+    def _probe(self, message):
+        """A step of %ranks check, or of a cast. An interrupt of it is answered as an error, and ends the check."""
+        arrived = time.time()
+        _, number, _, _, _, _, fields = message
+        if fields["what"] == "compare":
+            self._compare(number, fields["content"])
+            return
+        if fields["what"] in glance.SERVED:
+            answer, error = self.attempt(number, glance.SERVED[fields["what"]], self.shell, loads(fields["content"]))
+            self._probed(number, "ok" if error is None else "error", to_json(answer if error is None else {"error": text_of(error)}))
+            return
+        from . import check  # most ranks are never asked
+
+        answer, error = self.attempt(number, self._step, fields["what"], fields["content"], arrived)
+        if isinstance(error, KeyboardInterrupt):
+            check.close()
+            self._probed(number, "error", to_json({"error": "interrupted"}))
+        elif error is not None:
+            self.failed("PROBE", number, error)
+        else:
+            self._probed(number, *answer)
+
+    def _step(self, what, content, arrived):
+        from . import check
+
+        self._world_of(loads(content))
+        return check.probe(self, what, content, arrived)
+
+    def _compare(self, number, content):
+        """Which of these names has this rank changed since they came?"""
+        said, error = self.attempt(number, self._origins.compare, loads(content)["names"])
+        if error is not None:
+            self.failed("PROBE", number, error)
+        else:
+            self._probed(number, "ok", to_json(said))
+
+    def _probed(self, number, status, content):
+        self.send("PROBED", number, {"status": status, "content": content})
+
+    def failed(self, kind, number, error):
+        if kind == "PROBE":
+            self._probed(number, "error", to_json({"error": text_of(error)}))
+        if kind == "BIND":
+            self._bind_error, self._unbound = error, UNBOUND
+        if kind in ("RUN", "FETCH"):
+            self.send("DONE", number, {"status": "error", "content": to_json(told(error))})
+
+    def _exit(self, message):
+        self.leave()
+
+
+def _size(given):
+    return int(given.get("WORLD_SIZE") or 1)
+
+
+def _add(error, why):
+    error["evalue"] += f" ({why})"
+    error["traceback"] = [*error["traceback"], why]
+
+
+def told(error):
+    """An error in one line, without a traceback of ours."""
+    return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
+
+
+def shown(data, metadata):
+    """What the last expression shows, as JSON. Where that is too much to travel, the largest forms are left out, and named."""
+    text = to_json({"data": data, "metadata": metadata})
+    if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
+        return text
+    sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
+    rest, line = _in_bytes(text) - sum(sizes.values()), "nothing"
+    while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
+        mime = max(sizes, key=sizes.get)
+        line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "
+                f"{SHOWN_MAX >> 20} MiB; display() takes 256 MiB")
+        print(f"cellspan: {line}", file=sys.stderr)
+    kept = {mime: value for mime, value in data.items() if mime in sizes} or {"text/plain": f"[{line}]"}
+    return to_json({"data": kept, "metadata": metadata if rest <= SHOWN_MAX // 2 else {}})
+
+
+def _in_bytes(text):
+    return len(text.encode("utf-8", "surrogatepass"))

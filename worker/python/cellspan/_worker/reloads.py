@@ -1,0 +1,157 @@
+"""Modules whose files change while ranks live: which of them ranks load again, because home did, or `%autoreload` is on there;
+and the line that says so of the others. Modules of the user's: those outside of Python's own folders and site-packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import sysconfig
+
+from .._base.errors import in_words
+from . import environment
+
+AUTORELOAD = "IPython.extensions.autoreload"
+_reload = importlib.reload
+
+# ---- at home ---------------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """What home has loaded again, and whether its `%autoreload` is on."""
+
+    def __init__(self, shell):
+        self._shell = shell
+        self.reloaded = reloaded = {}  # name of a module: how often
+
+        @functools.wraps(_reload)
+        def reload(module):
+            __tracebackhide__ = True
+            again = _reload(module)
+            if sys._getframe(1).f_globals.get("__name__") != AUTORELOAD:  # what that loads again ranks find by themselves
+                reloaded[again.__name__] = reloaded.get(again.__name__, 0) + 1
+            return again
+
+        importlib.reload = reload
+
+    def autoreload(self):
+        """None: it is off. Else what it is to look at, as `Imported.look` takes it."""
+        magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
+        reloader = getattr(magics, "_reloader", None)
+        if reloader is None or not reloader.enabled:
+            return None
+        return {
+            "only": None if reloader.check_all else sorted(reloader.modules),
+            "skip": sorted(reloader.skip_modules),
+            "objects": bool(getattr(reloader, "autoload_obj", False)),
+        }
+
+
+# ---- on a rank -------------------------------------------------------------------------------------------------------
+
+
+class Imported:
+    """The user's modules of this process, and how new their files were when they were imported."""
+
+    def __init__(self):
+        self._seen = set()  # names in sys.modules, of whatever module
+        self._own = {}  # name: (the spec that it was loaded by, its file, that file's time)
+        self._told = {}  # name: the file's time when that was last said
+        self._old_objects = {}  # what IPython's superreload() keeps
+
+    def note(self):
+        """Takes in what was imported since the last time, by whomever."""
+        if len(sys.modules) != len(self._seen):
+            now = set(sys.modules)
+            new, self._seen = now - self._seen, now
+            for name in new:
+                self._take(name)
+        for name, (spec, _, _) in list(self._own.items()):
+            if _names_of(name).get("__spec__") is not spec:  # gone, or loaded again
+                del self._own[name]
+                self._take(name)
+
+    def _take(self, name):
+        names = _names_of(name)
+        spec, path = names.get("__spec__"), names.get("__file__")
+        if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
+            self._own[name] = spec, path, _time_of(path)
+
+    def follow(self, names):
+        """Loads these again, where they are imported and the user's. Raises what that raises."""
+        self.note()
+        for name in names:
+            if name in self._own:
+                _reload(sys.modules[name])
+        self.note()
+
+    def newer(self):
+        """Names of modules whose files are newer than what was imported."""
+        self.note()
+        return [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
+
+    def look(self, how, shell):
+        """What `%autoreload` does before a cell; lines for the user of what failed."""
+        told = []
+        for name in self.newer():
+            if (how["only"] is not None and name not in how["only"]) or name in how["skip"]:
+                continue
+            spec, path, _ = self._own[name]
+            self._own[name] = spec, path, _time_of(path)  # once, also when it fails
+            try:
+                self._reload(sys.modules[name], shell if how["objects"] else None)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's module; what was imported before stays
+                told.append(f"%autoreload of {name} failed: {in_words(error)}")
+        return told
+
+    def _reload(self, module, shell):
+        from IPython.extensions.autoreload import superreload
+
+        if shell is None:
+            superreload(module, _reload, self._old_objects)
+        else:
+            superreload(module, _reload, self._old_objects, shell)
+
+    def unsaid(self):
+        """A line for each module whose file is newer than what was imported, once for each time that it changes."""
+        lines = []
+        for name in self.newer():
+            path = self._own[name][1]
+            time = _time_of(path)
+            if self._told.get(name) != time:
+                self._told[name] = time
+                lines.append(f"{path} is newer than what ranks have imported: importlib.reload({name}) or %autoreload 2 at home loads it again")
+        return lines
+
+
+def _names_of(name):
+    """What a module holds, without asking the module itself: some import when they are asked."""
+    names = getattr(sys.modules.get(name), "__dict__", None)
+    return names if isinstance(names, dict) else {}
+
+
+def _time_of(path):
+    """None: there is no such file."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+
+
+def _not_the_users():
+    """Folders of modules that nobody edits, as prefixes."""
+    global _folders
+    if _folders is None:
+        names = ("stdlib", "platstdlib", "purelib", "platlib")
+        folders = {path for path in map(sysconfig.get_path, names) if path} | {environment.PACKAGE.rstrip(os.sep)}
+        folders |= {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}
+        _folders = tuple(os.path.join(path, "") for path in folders)
+    return _folders
+
+
+_folders = None
+imported = Imported()  # of this process; what the zygote noted, its ranks know

@@ -1,0 +1,516 @@
+"""The InteractiveShell of home and ranks: IPython's, with output and input that travel as messages."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+
+from IPython.core import page
+from IPython.core.autocall import ZMQExitAutocall
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Any, Bool, Instance, Type, default
+from traitlets.config import Config
+
+from .._base.errors import attempt, text_of
+from .._base.limit import Limit
+from .._jupyter.history import History
+from .._jupyter.magics import CELL
+from . import environment
+from .publish import Formatter, Hook, Publisher
+from .remote import RemoteError
+
+FORMAT_LIMIT = 5.0  # seconds that IPython may take to put an exception into words
+INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
+
+
+class _Nothing:
+    """What IPython would use to copy output into its history, by replacing sys.stdout.write: too slow, and unbounded."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+class ZMQInteractiveShell(InteractiveShell):
+    """Home's shell. Named as ipykernel's, because libraries (rich, tqdm, pandas, …) look for this name to know a notebook."""
+
+    displayhook_class = Type(Hook)
+    display_pub_class = Type(Publisher)
+    exiter = Instance(ZMQExitAutocall)
+    autoindent = Bool(False)
+    kernel = Any()
+    keepkernel_on_exit = True
+    keep_history = True
+    # Traits that nobody observes, as plain attributes: each assignment to a trait costs as much as a small cell.
+    execution_count = 1
+    last_execution_succeeded = True
+    last_execution_result = None
+
+    def __init__(self, worker, **kwargs):
+        self.worker = worker
+        Hook.worker = Publisher.worker = worker
+        self._last_traceback = None
+        self._shown = threading.local()
+        self._last_text = ""
+        self._hints = []  # the filter that hides IPython's hint on how to exit, while there is one
+        super().__init__(**kwargs)
+        # A cell's line numbers are those of the notebook: leading empty lines stay.
+        cleanup = self.input_transformer_manager.cleanup_transforms
+        cleanup[:] = [f for f in cleanup if getattr(f, "__name__", "") != "leading_empty_lines"]
+        self._remember_transforms()
+
+    @default("exiter")
+    def _exiter_default(self):
+        return ZMQExitAutocall(self)
+
+    def init_environment(self):
+        pass
+
+    def init_history(self):
+        settings = self.config.get("HistoryManager", {})
+        wanted = self.keep_history and bool(settings.get("enabled", True))
+        self.history_manager = History(shell=self, parent=self, wanted=wanted)
+        self.configurables.append(self.history_manager)
+
+    def init_display_formatter(self):
+        self.display_formatter = Formatter(parent=self)
+        self.configurables.append(self.display_formatter)
+
+    def init_hooks(self):
+        super().init_hooks()
+        self.set_hook("show_in_pager", page.as_hook(self._page), 99)
+
+    def init_data_pub(self):
+        self.data_pub = None
+
+    def _tee(self, channel):
+        return _Nothing()
+
+    def enable_gui(self, gui=None):
+        """Window systems would need the main thread, which serves messages; inline figures need none."""
+        if gui not in (None, "inline", "agg"):
+            from IPython.core.error import UsageError
+
+            raise UsageError(f"%gui {gui}: cellspan runs no window system's event loop; use %matplotlib inline")
+
+    # ---- text transformed to Python --------------------------------------------------------------------------------
+
+    def _remember_transforms(self):
+        manager = self.input_transformer_manager
+        self._transforms = self._transform_lists(manager)
+
+    @staticmethod
+    def _transform_lists(manager):
+        return (list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers))
+
+    def transform_cell(self, raw_cell):
+        """As IPython's; what is plain Python for certain is not taken apart to see that."""
+        if not self._plain_python(raw_cell):
+            return super().transform_cell(raw_cell)
+        return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+
+    def _plain_python(self, cell):
+        """No character in it starts IPython's syntax, and nobody added transforms."""
+        text = cell.strip("\n")
+        if "%" in text or "!" in text or "?" in text or ">>>" in text or "In [" in text or "..." in text:
+            return False
+        if not text or text[0] in " \t,;/" or "\n," in text or "\n;" in text or "\n/" in text or "\t" in text:
+            return False
+        if any(line.lstrip()[:1] in (",", ";", "/") for line in text.split("\n") if line[:1] in (" ", "\f")):
+            return False
+        if "\n" not in text and not self._surely_statement(text):
+            return False
+        if self.input_transformers_post:
+            return False
+        return self._transforms == self._transform_lists(self.input_transformer_manager)
+
+    def _surely_statement(self, line):
+        """A single line may also be an automagic (`ls`), or an autocall (`exit`)."""
+        word = line.split(None, 1)[0]
+        if word in ("pass", "import", "from", "del", "return", "raise", "assert", "global", "with", "for", "while", "if"):
+            return True
+        head = line[:1]
+        if head in "([{\"'-+~@#" or head.isdigit():
+            return not self.autocall
+        called, opened, _ = line.partition("(")
+        if opened and called.isidentifier() and called not in ("exit", "quit"):
+            return not self.autocall
+        name, _, rest = line.partition("=")
+        return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
+
+    def run_line_magic(self, magic_name, line, _stack_depth=1):
+        """As IPython's; of a cell magic in the middle of a cell, which IPython takes for a line's, it says where that goes."""
+        name = magic_name[1:]
+        if magic_name[:1] == "%" and name in CELL:
+            from IPython.core.error import UsageError
+
+            raise UsageError(f"%%{name} is a cell's first line: move it, with what it is to run, to the top of a cell of its own")
+        return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
+
+    # ---- errors ----------------------------------------------------------------------------------------------------
+
+    def showtraceback(self, *args, **kwargs):
+        """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
+        is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
+        caller = sys._getframe(1)
+        if threading.current_thread() is not threading.main_thread():
+            return self._showing(False, *args, **kwargs)
+        ends = caller.f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
+        limit = Limit(FORMAT_LIMIT)
+        try:
+            with limit:
+                return self._showing(_is_inside(caller), *args, **kwargs)
+        finally:
+            if limit.noted and not ends:
+                signal.raise_signal(signal.SIGINT)
+            elif limit.noted and self.worker.cell is not None:
+                self.worker.cell.interrupted = True
+
+    def _showing(self, ends, *args, **kwargs):
+        """ends: the error is the cell's; else the user's code shows one that it has caught, and goes on."""
+        kept, self._shown.ends = getattr(self._shown, "ends", True), ends
+        try:
+            return self._show_one(*args, **kwargs)
+        finally:
+            self._shown.ends = kept
+
+    def _show_one(self, exc_tuple=None, *args, **kwargs):
+        """By IPython; plainly, where that takes too long, or what it calls of the exception's class raises something. The
+        kernel knows this function's name: a rank that is in here has taken its interrupt."""
+        raised = exc_tuple or sys.exc_info()
+        if isinstance(raised[1], RemoteError):
+            return self._show_remote(*self._get_exc_info(raised))
+        raised, called = self._of_call(raised)
+        if called:
+            exc_tuple, kwargs["tb_offset"] = raised, 0
+        end_at_theirs(raised[1])
+        if left_by_interrupt(raised[1]):
+            self._hide_hint()
+            raised = exc_tuple = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
+            kwargs["exception_only"] = False
+        try:
+            if called and (raised[2] is None or issubclass(raised[0], (SyntaxError, SystemExit))):
+                return self._show_short(*raised)
+            return self._show_group(exc_tuple, *args, **kwargs) or super().showtraceback(exc_tuple, *args, **kwargs)
+        except BaseException:  # noqa: BLE001 - see above
+            etype, value, tb = raised
+            self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+
+    @staticmethod
+    def _of_call(raised):
+        """(the exception, is it of a function that cellspan.run() called?): its traceback begins in the function then."""
+        calls = sys.modules.get("cellspan._worker.calls")
+        at = raised[2] if calls is not None else None
+        while at is not None and at.tb_frame.f_code is not calls.call.__code__:
+            at = at.tb_next
+        return (raised, False) if at is None else ((*raised[:2], at.tb_next), True)
+
+    def _show_short(self, etype, value, tb):
+        """Of a call, where no line of the user's is to be shown, or IPython shows the lines above it as well."""
+        if issubclass(etype, SyntaxError):
+            lines = self.SyntaxTB.structured_traceback(etype, value, traceback.extract_tb(tb))
+        else:
+            lines = self.InteractiveTB.get_exception_only(etype, value)
+        if issubclass(etype, SystemExit):
+            self._hide_hint()
+        self._showtraceback(etype, value, lines)
+
+    def _show_remote(self, etype, value, tb):
+        """As it was shown on its rank, whatever its class."""
+        if isinstance(value, SystemExit):
+            self._hide_hint()
+        self._showtraceback(etype, value, value._render_traceback_())
+
+    def _hide_hint(self):
+        """IPython, which saw SystemExit, is about to say how one leaves it: not in this cell."""
+        if not self._hints:
+            warnings.filterwarnings("ignore", message="To exit: use", category=UserWarning)
+            self._hints = warnings.filters[:1]
+
+    def cell_over(self):
+        """What was for one cell alone ends."""
+        for hint in self._hints:
+            if hint in warnings.filters:
+                warnings.filters.remove(hint)
+        self._hints = []
+
+    def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
+        """Shows an exception group, of which IPython only prints Python's own traceback. False: it is none."""
+        etype, value, tb = exc_tuple or sys.exc_info()
+        if exception_only or not _holds_group(value):
+            return False
+        sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb
+        inside = os.path.join("IPython", "core")
+        while tb is not None and tb.tb_next is not None and os.path.dirname(tb.tb_frame.f_code.co_filename).endswith(inside):
+            tb = tb.tb_next
+        self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+        return True
+
+    def _showtraceback(self, etype, evalue, stb):
+        stb = [*stb, *self.worker.hints(evalue)]
+        ends, text = getattr(self._shown, "ends", True), text_of(evalue)
+        if ends:
+            self._last_traceback, self._last_text = stb, text
+        self.worker.show_error(etype.__name__, text, stb, ends, evalue)
+
+    def _format_exception_for_storage(self, exception, *args, **kwargs):
+        """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
+        return {
+            "ename": type(exception).__name__,
+            "evalue": self._last_text if self._last_traceback else text_of(exception),
+            "traceback": list(self._last_traceback or []),
+        }
+
+    # ---- payloads --------------------------------------------------------------------------------------------------
+
+    def _page(self, strg, start=0, screen_lines=0, pager_cmd=None):
+        data = strg if isinstance(strg, dict) else {"text/plain": strg}
+        self.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
+
+    def ask_exit(self):
+        """`exit`: the client ends, the kernel stays for the others."""
+        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
+
+    def set_next_input(self, text, replace=False):
+        """The client's next cell holds `text`."""
+        self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
+
+    # ---- commands --------------------------------------------------------------------------------------------------
+
+    def system_piped(self, cmd):
+        """`!cmd`: its output goes to descriptors 1 and 2 as it comes; an interrupt reaches it and all that it started."""
+        self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
+
+    system_raw = system_piped
+    system = system_piped
+
+    # ---- for those who expect a kernel -------------------------------------------------------------------------------
+
+    @property
+    def parent_header(self):
+        return self.worker.parent()
+
+    def get_parent(self):
+        """The request that is being served, or to whose cell this task or thread belongs, as much of it as is known: its
+        header."""
+        return self.worker.parent()
+
+    def set_parent(self, parent):
+        """Output of this task or thread belongs to the cell of a request that get_parent() gave, from here on."""
+        self.worker.set_parent(parent)
+
+    def set_thread_parent(self, parent):
+        """As set_parent(); reset_thread_parent() takes what this gives."""
+        return self.worker.set_parent(parent)
+
+    def reset_thread_parent(self, token):
+        """Output of this thread belongs to whatever cell runs, from here on."""
+        self.worker.reset_parent(token)
+
+
+class RankShell(ZMQInteractiveShell):
+    """A rank's shell: no history, and not taken for a notebook, so that progress bars are text."""
+
+    keep_history = False
+
+    def init_prompts(self):
+        """No sys.ps1: libraries that see one take the process for a person's prompt, and refuse to start other ranks."""
+
+    def transform_cell(self, raw_cell):
+        """The lines of the magics above are empty ones here; a cell magic that follows them must be the first line."""
+        body = raw_cell.lstrip("\n")
+        return super().transform_cell(body if body.startswith("%%") else raw_cell)
+
+    def show_usage_error(self, exc):
+        """It is the cell's error, once, instead of text that each rank prints besides."""
+        self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
+
+
+def _is_inside(frame):
+    """Is it code of IPython's or ours, rather than a cell's or a library's? Where one of several ways to represent a value
+    failed, IPython goes on with the others, and so does the cell; without its text there is nothing to show."""
+    name = frame.f_globals.get("__name__", "")
+    if name == "IPython.core.formatters":
+        return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
+    return name.startswith(("IPython.", "cellspan."))
+
+
+def end_at_theirs(error):
+    """The tracebacks of an error, and of those that it followed, end where the user's code called ours, if ours is hidden."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        tb, last = error.__traceback__, None
+        while tb is not None:
+            last = last if _is_hidden(tb.tb_frame) else tb
+            tb = tb.tb_next
+        if last is not None:
+            last.tb_next = None
+        error = error.__cause__ or error.__context__
+
+
+def _is_hidden(frame):
+    return frame.f_code.co_filename.startswith(environment.PACKAGE) and "__tracebackhide__" in frame.f_locals
+
+
+def _holds_group(value):
+    """Whether an exception, or one that it followed, is a group of exceptions."""
+    group = getattr(builtins, "BaseExceptionGroup", ())
+    seen = set()
+    while value is not None and id(value) not in seen:
+        if isinstance(value, group):
+            return True
+        seen.add(id(value))
+        value = value.__context__
+    return False
+
+
+def left_by_interrupt(error):
+    """Whether somebody met an interrupt with sys.exit(), as Lightning's trainer does."""
+    if not isinstance(error, SystemExit):
+        return False
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__context__
+    return False
+
+
+def run_command(command, streams):
+    """Runs a shell's command in a process group of its own; its exit code, negative for a signal's number."""
+    streams.flush()
+    streams.claim()
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    if not os.path.exists(shell):
+        shell = "/bin/sh"
+    group = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, **group)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+
+
+def _end(process):
+    """Interrupts, then kills, all of a command's processes."""
+    for signo, seconds in ((signal.SIGINT, INTERRUPT_WAIT), (signal.SIGTERM, 0.5), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, signo)
+        except ProcessLookupError:
+            pass
+        try:
+            process.wait(seconds)
+            return
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            continue
+
+
+def shell_config(role):
+    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, where there are any. Ranks
+    follow home in them; see follow.py."""
+    config = Config()
+    config.InteractiveShell.colors = "neutral" if _modern() else "Neutral"
+    if role != "home":
+        return config
+    config.IPKernelApp.cellspan = True  # tqdm and others look for the section's name
+    directory = profile_directory()
+    for name in ("ipython_config.py", "ipython_kernel_config.py"):
+        if os.path.isfile(os.path.join(directory, name)):
+            config.merge(_load(name, directory))
+    _add_traits(config, environment.traits)
+    return config
+
+
+def _add_traits(config, given):
+    """What the kernel's command line says wins over the files: `--Class.trait=value`, or the value as the next argument;
+    a trait that is named several times is a list."""
+    from traitlets.config.loader import DeferredConfigList, DeferredConfigString
+
+    rest, values = list(given), {}
+    while rest:
+        name, equals, value = rest.pop(0)[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "True"
+        values.setdefault(name, []).append(value)
+    for name, texts in values.items():
+        *sections, trait = name.split(".")
+        if not all(part.isidentifier() for part in (*sections, trait)):
+            print(f"--{name}: no setting of IPython's, ignored; --Class.trait=value is one", file=sys.stderr)
+            continue
+        there = config
+        for section in sections:
+            there = there[section]
+        there[trait] = DeferredConfigString(texts[0]) if len(texts) == 1 else DeferredConfigList(texts)
+
+
+def profile_directory():
+    """Where IPython keeps the default profile."""
+    base = os.environ.get("IPYTHONDIR") or os.path.join(os.path.expanduser("~"), ".ipython")
+    return os.path.join(base, "profile_default")
+
+
+def _modern():
+    from IPython.core import release
+
+    return release.version_info[0] >= 9
+
+
+def _load(name, directory):
+    from traitlets.config.loader import PyFileConfigLoader
+
+    return attempt(os.path.join(directory, name), PyFileConfigLoader(name, path=directory).load_config) or Config()
+
+
+def run_startup(shell):
+    """What the profile says is to run first, in IPython's order: extensions, the files of its startup folder, exec_lines,
+    exec_files."""
+    for extension in _startup_list(shell, "extensions"):
+        attempt(f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
+    folder = os.path.join(profile_directory(), "startup")
+    files = [os.environ.get("PYTHONSTARTUP", "")]
+    if os.path.isdir(folder):
+        files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith((".py", ".ipy")))
+    for path in files:
+        if path and os.path.isfile(path):
+            _run_file(shell, path)
+    for line in _startup_list(shell, "exec_lines"):
+        attempt(line, lambda text=line: shell.run_cell(text, store_history=False))
+    for name in _startup_list(shell, "exec_files"):
+        path = os.path.expanduser(str(name))
+        places = (path, os.path.join(os.path.dirname(profile_directory()), path))  # as IPython looks for them
+        found = next((place for place in places if os.path.isfile(place)), None)
+        if found:
+            _run_file(shell, found)
+        else:
+            print(f"exec_files: there is no {' or '.join(places)}", file=sys.stderr)
+
+
+def _run_file(shell, path):
+    if path.endswith((".ipy", ".ipynb")):
+        attempt(path, shell.safe_execfile_ipy, path)
+    else:
+        attempt(path, shell.safe_execfile, path, shell.user_ns)
+
+
+def _startup_list(shell, name):
+    """A list of the profile's application; the command line gives it as Python's text of one, or one line as it is."""
+    value = {**shell.config.get("InteractiveShellApp", {}), **shell.config.get("IPKernelApp", {})}.get(name, [])
+    if not isinstance(value, str):
+        return attempt(f"c.InteractiveShellApp.{name} is a list", list, value) or []
+    try:
+        listed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        listed = None
+    return list(listed) if isinstance(listed, (list, tuple)) else [str(value)]

@@ -1,0 +1,529 @@
+"""What home and ranks have in common: a shell, the messages to and from the agent, and the execution of a cell.
+
+Everything of the user's runs on the main thread, inside a loop that goes on between cells (loops.py). Messages are taken in
+the loop when nothing runs, while a cell awaits, and by waits in the middle of a cell: input and calls, see `wait_for`.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+
+from .. import _link
+from .._base.errors import give_up, text_of
+from . import environment, interrupts
+from .loops import Loop
+from .publish import to_json
+from .shell import left_by_interrupt
+from .streams import Streams
+
+_current = contextvars.ContextVar("cellspan_cell", default=None)
+
+
+class Waiting:
+    """Somebody who waits for an answer: the main thread by serving messages meanwhile, another thread by sleeping."""
+
+    def __init__(self, cell):
+        self.cell = cell
+        self.answer = None
+        self.done = threading.Event()
+
+    def set(self, answer):
+        self.answer = answer
+        self.done.set()
+
+
+class Cell:
+    """One execution: what was asked, and how it went."""
+
+    def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=""):
+        self.number = number
+        self.code = code
+        self.count = count
+        self.silent = silent
+        self.store_history = store_history and not silent
+        self.allow_stdin = allow_stdin
+        self.header = header  # of the request, JSON
+        self.result = None  # IPython's ExecutionResult
+        self.error = None  # {"ename", "evalue", "traceback"}
+        self.bundle = None  # what the last expression shows: (data, metadata)
+        self.before = None  # called first; what it raises is the cell's error
+        self.instead = None  # called instead of running code; raises the cell's error
+        self.interrupted = False
+
+
+class Worker:
+    """The process. Subclasses say which messages they serve: HANDLERS maps a kind to a method's name."""
+
+    HANDLERS = {}
+    CELL = ""  # the kind among them that executes a cell
+    ENDS_BY_SIGNAL = False  # of SIGTERM at once; else handlers of atexit run first
+    DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
+
+    def __init__(self):
+        self.streams = None
+        self.shell = None
+        self.loop = Loop(self._readable, self._loop_born)
+        self.count = 0
+        self.code = ""
+        self.cell = None  # the Cell that the main thread runs
+        self.running = None  # the Cell whose task awaits, if it is one that does
+        self.last = 0  # number of the cell that output belongs to when nothing runs
+        self.header = ""  # of the request in work, JSON
+        self._queue = collections.deque()
+        self._depth = 0  # >0: something of ours is running; messages wait
+        self._inputs = {}  # lines that are waited for, by the number of who asks
+        self._input_ids = itertools.count(1)
+        self._calls = {}
+        self._asked = {}  # questions about ranks, by the number of who asks
+        self.main_thread = threading.main_thread()
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def start(self, fd):
+        """Takes the socket; from here on this process ends with its agent."""
+        self.streams = Streams()
+        self.pid = os.getpid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        if not self.ENDS_BY_SIGNAL:
+            signal.signal(signal.SIGTERM, self._terminated)
+        self.streams.watch_forks()
+        _link.start(fd, self.streams.tick)
+
+    def serve(self):
+        """Runs the loop for good."""
+        self.loop.serve()
+
+    def _loop_born(self, loop):
+        interrupts.cancelled_as_interrupt(self.shell)
+
+    def _terminated(self, signo, frame):
+        """The process is to end: as Python ends, and by the signal."""
+        signal.signal(signo, signal.SIG_DFL)
+        if os.getpid() == self.pid:
+            self.exit_functions()
+        os.kill(os.getpid(), signo)
+
+    def leave(self, status=0):
+        """Ends the process politely: atexit handlers run, text is flushed."""
+        self.exit_functions()
+        os._exit(status)
+
+    def exit_functions(self):
+        """Handlers of atexit, and what they print."""
+        import atexit
+
+        try:
+            atexit._run_exitfuncs()
+        except BaseException:  # noqa: BLE001 - a user's handler must not keep the process alive
+            pass
+        self.streams.flush()
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+
+    def _readable(self):
+        """The loop: there are messages. While something runs (a loop within a loop), they wait."""
+        self._collect()
+        if self._depth == 0:
+            self._drain()
+
+    def _collect(self):
+        while True:
+            message = _link.recv()
+            if message is None:
+                return
+            if not self._answer(message):
+                self._queue.append(message)
+
+    def _answer(self, message):
+        """Is it what somebody waits for?"""
+        kind, cell, fields = message[0], message[1], message[6]
+        if kind == "INPUT_REPLY":
+            waiting = self._inputs.pop(fields["id"], None)
+            if waiting is not None:
+                waiting.set(fields["value"])
+            return True
+        if kind == "TOLD":
+            waiting = self._asked.pop(cell, None)
+            if waiting is not None:
+                waiting.set(loads(fields["answers"]))
+            return True
+        if kind == "RETURN":
+            waiting = self._calls.pop(cell, None)
+            if waiting is not None:
+                waiting.set(message)
+            elif message[4] >= 0:
+                os.close(message[4])
+            return True
+        return False
+
+    def _drain(self):
+        while self._depth == 0:
+            message = next((m for m in self._queue if self.running is None or not self.exclusive(m)), None)
+            if message is None:
+                return
+            self._queue.remove(message)
+            self._handle(message)
+
+    def exclusive(self, message):
+        """Must it wait while another cell awaits?"""
+        return True
+
+    def _handle(self, message):
+        name = self.HANDLERS.get(message[0])
+        if name is None:
+            if message[4] >= 0:
+                os.close(message[4])
+            return
+        self._depth += 1
+        try:
+            getattr(self, name)(message)
+        except _link.LinkDead:
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for an answer gets one
+            self._unserved(message, error)
+        finally:
+            self._depth -= 1
+
+    def _unserved(self, message, error):
+        """Our own code failed, or an interrupt came between two steps of it."""
+        try:
+            if not isinstance(error, KeyboardInterrupt):
+                import traceback
+
+                traceback.print_exception(type(error), error, error.__traceback__)
+                self.streams.flush()
+        except BaseException:  # noqa: BLE001 - sys.stderr may be anything; the answer is not to depend on it
+            pass
+        try:
+            self.failed(message[0], message[1], error)
+        except KeyboardInterrupt:
+            self.failed(message[0], message[1], error)
+        except BaseException as worse:  # noqa: BLE001 - what answers need is gone
+            give_up(worse)
+
+    def failed(self, kind, number, error):
+        """Serving a message of this kind, of cell `number`, failed: answer all the same."""
+
+    def attempt(self, number, function, *args):
+        """Calls what may be, or may call, code of the user's; a cell's own text alone is run elsewhere, by execute().
+
+        (its value, None), or (None, what it raised, whatever that is). An interrupt of cell `number` reaches it."""
+        __tracebackhide__ = True
+        try:
+            try:
+                _link.begin(number)
+                return function(*args), None
+            finally:
+                self._end(number)
+        except _link.LinkDead:
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it ends nothing but this call
+            return None, error
+
+    @staticmethod
+    def _end(number):
+        """No interrupt of the cell comes after this; True: one came meanwhile."""
+        interrupted = False
+        while True:
+            try:
+                _link.end(number)
+                return interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+
+    def wait_for(self, waiting, kinds=()):
+        """Serves messages of `kinds` until the answer is there. A signal's handler may raise out of it."""
+        __tracebackhide__ = True
+        if threading.current_thread() is not self.main_thread:
+            waiting.done.wait()
+            return waiting.answer
+        while not waiting.done.is_set():
+            self._collect()
+            self._serve_some(kinds)
+            if not waiting.done.is_set():
+                _link.wait()
+        if self._queue:
+            self.loop.later()
+        return waiting.answer
+
+    def _serve_some(self, kinds):
+        for message in [m for m in self._queue if m[0] in kinds]:
+            self._queue.remove(message)
+            self._handle(message)
+
+    def send(self, kind, cell, fields, blob=0, fd=-1, size=0):
+        """One message to the agent; the descriptor stays the caller's."""
+        _link.send(kind, cell, fields, blob, fd, size)
+
+    # ---- output ------------------------------------------------------------------------------------------------------
+
+    def number(self):
+        """The cell that output belongs to: of the task or thread, else the one that runs, else the last."""
+        return _current.get() or (self.cell.number if self.cell is not None else self.last)
+
+    def parent(self):
+        """The request in work, as libraries expect it of a kernel."""
+        return parent_of(self.header)
+
+    def publish(self, kind, content, metadata=None, buffers=()):
+        """A Jupyter message for everybody's screen, after all text that was written before it."""
+        if not _link.alive():
+            return
+        self.streams.settle()
+        fields = {"type": kind, "content": to_json(content), "metadata": to_json(metadata) if metadata else "{}"}
+        if buffers:
+            fields["buffers"] = [bytes(b) for b in buffers]
+        self.send("PUBLISH", self.number(), fields)
+
+    def show_result(self, data, metadata):
+        """The last expression's value."""
+        if self.cell is not None:
+            self.cell.bundle = (data, metadata)
+
+    def hints(self, error):
+        """Lines that follow an exception's traceback."""
+        return []
+
+    def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        """An exception that reached the cell's end, or, not `ends`, that the user's code wants to be shown. error: itself."""
+        if self.cell is not None and ends:
+            self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
+
+    def left_behind(self):
+        """May tasks or threads of earlier cells write? Only home tells their text from that of the cell."""
+        return False
+
+    def set_parent(self, parent):
+        """Home's threads may say whose cell their output belongs to; here there is but one."""
+
+    def reset_parent(self, token):
+        """See set_parent()."""
+
+    # ---- input -------------------------------------------------------------------------------------------------------
+
+    def ask(self, prompt, password):
+        """A line that the user types. EOFError for Ctrl-D; KeyboardInterrupt."""
+        __tracebackhide__ = True
+        self.streams.flush()
+        waiting = Waiting(self.number())
+        self._collect()
+        number = next(self._input_ids)
+        self._inputs[number] = waiting
+        try:
+            self.send("INPUT", waiting.cell, {"prompt": str(prompt), "password": int(password), "id": number, "over": 0})
+            value = self.wait_for(waiting)
+        except KeyboardInterrupt:
+            interrupts.at_a_prompt()
+            raise
+        finally:
+            if self._inputs.pop(number, None) is not None:
+                self.send("INPUT", waiting.cell, {"prompt": "", "password": 0, "id": number, "over": 1})
+        if value == "\x04":
+            raise EOFError
+        return value
+
+    # ---- a cell ------------------------------------------------------------------------------------------------------
+
+    def execute(self, cell, done):
+        """Runs the cell and calls done(cell), at once or, for a cell that awaits, later."""
+        shell = self.shell
+        self.cell, self.code, self.count, self.last, self.header = cell, cell.code, cell.count, cell.number, cell.header
+        _current.set(cell.number)
+        shell.execution_count = cell.count
+        shell._last_traceback = None
+        self.streams.begin(cell.number, self.left_behind())
+        try:
+            _link.begin(cell.number)
+            if not self._around(cell.before) or cell.instead:
+                if cell.error is None:
+                    self._around(cell.instead, script=True)
+                self._after(cell)
+                self._finish(cell, done)
+                return
+            coroutine, awaits = self._prepare(cell)
+            if awaits:
+                self._start_task(cell, coroutine, done)
+                return
+            self._run(cell, coroutine)
+            self._after(cell)
+        except KeyboardInterrupt:
+            self._broken(cell)
+        except BaseException:  # noqa: BLE001 - of what is hooked into IPython
+            self._show_unshown(cell)
+        self._finish(cell, done)
+
+    def _around(self, call, script=False):
+        """Calls what belongs to a cell but is not its code. False: it raised, and that is the cell's error now. Of a
+        script's exit there is no more to show than its code."""
+        try:
+            if call is not None:
+                call()
+            return True
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - shown as the cell's
+            if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
+                self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"], error=error)
+                return False
+            self.shell.showtraceback(
+                (type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0
+            )
+        return False
+
+    def _prepare(self, cell):
+        shell, failed = self.shell, None
+        try:
+            transformed = shell.transform_cell(cell.code)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - shown by IPython as the cell's error
+            transformed, failed = cell.code, sys.exc_info()
+        coroutine = shell.run_cell_async(
+            cell.code,
+            store_history=cell.store_history,
+            silent=cell.silent,
+            transformed_cell=transformed,
+            preprocessing_exc_tuple=failed,
+        )
+        awaits = failed is None and ("await" in transformed or "async" in transformed) and shell.should_run_async(
+            cell.code, transformed_cell=transformed, preprocessing_exc_tuple=None
+        )
+        return coroutine, awaits
+
+    def _run(self, cell, coroutine):
+        """A cell without await: its coroutine ends at its first step."""
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            cell.result = end.value
+        else:
+            coroutine.close()
+            raise RuntimeError("the cell awaits, though it has no await")
+
+    def _show_unshown(self, cell):
+        if cell.error is None:
+            self.shell.showtraceback()
+
+    def _start_task(self, cell, coroutine, done):
+        """A cell with await: other messages are served while it waits, executions are not."""
+        loop = self.loop.need()
+        task = cell.task = loop.create_task(self._await(cell, coroutine, done))
+        interrupts.aim(loop, task, cell)
+        self.running = cell
+        self.awaits(cell)
+
+    def awaits(self, cell):
+        """From now on other messages can be served before the cell ends."""
+
+    async def _await(self, cell, coroutine, done):
+        import asyncio
+
+        try:
+            cell.result = await coroutine
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self._broken(cell)
+        except BaseException:  # noqa: BLE001 - IPython, or something hooked into it, failed
+            self._show_unshown(cell)
+        finally:
+            interrupts.rest()
+        self.cell = cell
+        self._depth += 1
+        try:
+            try:
+                self._after(cell)
+            except KeyboardInterrupt:
+                self._broken(cell)
+            except BaseException:  # noqa: BLE001 - of what is hooked into IPython
+                self._show_unshown(cell)
+            self.running = None
+            self._finish(cell, done)
+        finally:
+            self._depth -= 1
+        self.loop.later()
+
+    def _after(self, cell):
+        """What IPython does when a cell is over: figures are shown by such an event's handler."""
+        events = self.shell.events
+        events.trigger("post_execute")
+        if not cell.silent:
+            events.trigger("post_run_cell", cell.result)
+
+    def _broken(self, cell):
+        """An interrupt that IPython didn't catch, in its own code or ours."""
+        cell.interrupted = True
+        if cell.error is None:
+            try:
+                kind, error, tb = sys.exc_info()
+                tb = _theirs(tb)
+                if kind is KeyboardInterrupt and tb is not None:
+                    self.shell.showtraceback((kind, error, tb), tb_offset=0)
+                else:
+                    self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
+            except KeyboardInterrupt:
+                self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
+
+    def _finish(self, cell, done):
+        cell.interrupted = self._end(cell.number) or cell.interrupted
+        if cell.error is None and cell.result is not None and not cell.result.success:
+            cell.error = self._error_of(cell.result)
+        if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
+            cell.interrupted = True
+        self.shell.cell_over()
+        try:
+            self.streams.end(cell.number, self.left_behind())
+            done(cell)
+        except _link.LinkDead:
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the cell gets an answer
+            self._unserved((self.CELL, cell.number), error)
+        finally:
+            self.cell = None
+
+    def _error_of(self, result):
+        error = result.error_before_exec or result.error_in_exec
+        if error is None or error is True:
+            error = RuntimeError("the cell failed")
+        return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": self.shell._last_traceback or []}
+
+
+def loads(text):
+    """JSON text that may be empty."""
+    return json.loads(text) if text else {}
+
+
+def parent_of(header):
+    """A request as libraries expect it of a kernel, from its header as JSON."""
+    header = loads(header)
+    return {"header": header, "msg_id": header.get("msg_id", ""), "metadata": {}, "content": {}}
+
+
+def _is_ours(tb):
+    name = tb.tb_frame.f_code.co_filename
+    return name.startswith(environment.PACKAGE) or "runpy" in os.path.basename(name)
+
+
+def _theirs(tb):
+    """A traceback without the frames of ours, and of runpy, that it begins with. None: it has
+    no others, as when the cell had not begun."""
+    while tb is not None and _is_ours(tb):
+        tb = tb.tb_next
+    return tb
+
+
+def begin_process(role):
+    """The part of a worker's start that comes before its shell."""
+    environment.tidy()
+    if role == "home":
+        environment.colour()
+    sys.argv = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")]
+    fd = environment.stack_descriptor()
+    if fd is not None:
+        environment.stacks(fd)

@@ -1,0 +1,214 @@
+"""The zygote: has imported what ranks need, and forks them. It runs one thread, and nothing of the user's.
+
+Ranks are children of a process in between, which ends at once; so they become the agent's, which can wait for them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import time
+
+from .. import _link
+from .._base.errors import attempt
+from . import environment, inherited, reloads
+from .worker import begin_process
+
+PACKET = 65536
+START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
+SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
+SCRIPT = 2  # START's role of a rank that runs one script, and ends with it
+PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
+PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
+COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
+GPU_FILES = "/dev/nvidia"
+
+
+class Order:
+    """One rank that is to be forked."""
+
+    def __init__(self, message, fds):
+        self.worker, fields = message[2], message[6]
+        self.script = fields["role"] == SCRIPT
+        self.rank = int.from_bytes(fields["ranks"][:4], "little")
+        self.group, self.cwd = fields["group"], fields["cwd"]
+        self.env = json.loads(fields["env"] or "{}")
+        self.fds = fds  # its socket, stdout, stderr, and pipe for stacks
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+
+
+def preload():
+    """Imports; a module that is missing or broken here fails where the user's code imports it."""
+    wanted = PRELOAD + tuple(filter(None, os.environ.get("CELLSPAN_PRELOAD", "").split(",")))
+    before = os.environ.get(COUNT_WITHOUT_CUDA)
+    os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
+    held = gpu_files()
+    for name in wanted:
+        attempt(f"{name} could not be imported beforehand", _import, name)
+        held = _tell_of_gpus(name, held)
+    if before is None:
+        del os.environ[COUNT_WITHOUT_CUDA]
+    from . import scripts  # noqa: F401 - and with it IPython
+    for name in SHELLS:
+        attempt(f"{name} could not be imported beforehand", _import, name)
+
+    reloads.imported.note()
+    _practise_failing()
+
+
+def _import(name):
+    if importlib.util.find_spec(name.partition(".")[0]) is not None:
+        importlib.import_module(name)
+
+
+def gpu_files(folder="/proc/self/fd"):
+    """{path} of the GPUs' device files that this process has open."""
+    found = set()
+    try:
+        for number in os.listdir(folder):
+            try:
+                path = os.readlink(os.path.join(folder, number))
+            except OSError:  # closed meanwhile
+                continue
+            if path.startswith(GPU_FILES):
+                found.add(path)
+    except OSError:  # a system that does not tell
+        pass
+    return found
+
+
+def _tell_of_gpus(name, held):
+    """CUDA does not work in the child of a process that has used it. gpu_files(), anew."""
+    now = gpu_files()
+    if now - held:
+        print(
+            f"{name} uses the GPU while it is imported ({', '.join(sorted(now - held))}): CUDA will not work on the ranks, which are "
+            "forked from here. Take it out of CELLSPAN_PRELOAD, or out of what a module there imports",
+            file=sys.stderr,
+        )
+    return now
+
+
+def _practise_failing():
+    """One traceback, thrown away: what rendering the first one imports and caches takes most of a second on a busy
+    machine, and ranks that fail alike are to say so at the same time."""
+    from IPython.core.ultratb import AutoFormattedTB
+
+    try:
+        raise ValueError("practice")
+    except ValueError:
+        try:
+            AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+        except Exception:  # noqa: BLE001 - another IPython; the first traceback of each rank is slow then
+            pass
+
+
+def orders(sock):
+    """Yields lists of orders, each to be forked together; ends with the agent."""
+    waiting = []
+    while True:
+        packet, fds, _, _ = socket.recv_fds(sock, PACKET, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        if not packet:
+            return
+        if packet[0] == START and len(fds) == 4:
+            waiting.append(Order(_link.decode(packet[1:]), fds))
+        elif packet[0] == GO:
+            yield waiting
+            waiting = []
+        else:
+            for fd in fds:
+                os.close(fd)
+
+
+def main(fd):
+    """`python -m cellspan._worker zygote FD`."""
+    begin_process("zygote")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    agent = os.getppid()
+    environment.leave_deleted()
+    preload()
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(True)
+    ready = {"pid": os.getpid(), "python": platform.python_version(), "info": json.dumps({"zygote": True})}
+    sock.send(b"\0" + _link.encode("READY", 0, ready))
+    gc.collect()
+    gc.freeze()
+    for batch in orders(sock):
+        while batch:
+            order = fork_some(sock, batch[:PORTION], agent)
+            if order is not None:
+                become(order, sock, batch)
+                return
+            batch = batch[PORTION:]
+
+
+def fork_some(sock, batch, agent):
+    """Forks a batch's ranks. None in the zygote, which has closed their descriptors; in a rank, its order."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    between = _link.fork()
+    if between:
+        for order in batch:
+            order.close()
+        os.waitpid(between, 0)
+        return None
+    between = os.getpid()
+    pids = []
+    for order in batch:
+        pid = _link.fork()
+        if pid == 0:
+            order.between, order.agent = between, agent
+            return order
+        pids.append((order.worker, pid))
+    try:
+        sock.send(bytes([PIDS]) + b"".join(w.to_bytes(4, "little") + p.to_bytes(4, "little") for w, p in pids))
+    finally:
+        os._exit(0)
+
+
+def become(order, sock, batch):
+    """In the child: a rank from here on. batch: the orders whose descriptors it has, its own among them."""
+    from . import rank as ranks
+    from . import scripts
+
+    os.setsid()
+    sock.close()
+    for other in batch:
+        if other is not order:
+            other.close()
+    link, out, err, stack = order.fds
+    for fd, number in ((out, 1), (err, 2)):
+        os.dup2(fd, number)
+        os.close(fd)
+    environment.stacks(stack)
+    os.environ.update(order.env)
+    if not order.script:
+        environment.coloured()
+    if order.cwd:
+        os.chdir(order.cwd)
+    inherited.forget()
+    rank = (scripts.ScriptRank if order.script else ranks.Rank)(link, order.rank, order.group, order.env)
+    ranks.current = rank
+    wait_for_agent(order)
+    rank.run()
+
+
+def wait_for_agent(order):
+    """Until the process in between is gone, however long it takes; from then on the rank dies with its agent, if that still
+    lives. Should the agent end before, so does its socket, and with that the rank."""
+    begin = time.monotonic()
+    while os.getppid() == order.between:
+        time.sleep(min(0.0005 + (time.monotonic() - begin) / 20, 0.05))
+    _link.die_with_parent(signal.SIGKILL)
+    if os.getppid() != order.agent:
+        os._exit(1)
