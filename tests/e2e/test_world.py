@@ -51,4 +51,24 @@ def test_names_complete_and_the_version_is_there(nb):
     assert nb.ok("import re; bool(re.fullmatch(r'[0-9]+(\\.[0-9]+)+.*', cellspan.__version__))").value == "True"
     assert rank_values(nb, "cellspan.__version__", 1) == [nb.ok("print(cellspan.__version__)").stdout.strip()]
     matches = nb.request("complete_request", {"code": "cellspan.", "cursor_pos": 9}, limit=120)["matches"]
-    assert {"rank", "world_size", "local_rank", "run", "group"} <= {m.rpartition(".")[2] for m in matches}, matches
+    interface = ["RemoteError", "call", "group", "local_rank", "rank", "run", "world_size"]
+    assert sorted(m.rpartition(".")[2] for m in matches) == interface, "Tab shows what users call, and no module of ours"
+
+
+OURS_FOUND = """
+import cellspan, importlib.machinery, os, pkgutil, sys
+folder = os.path.realpath(os.path.dirname(cellspan.__file__)) + os.sep
+inside = [path for path in sys.path if (os.path.realpath(path or ".") + os.sep).startswith(folder)]
+names = {m.name.rpartition(".")[2] for m in pkgutil.walk_packages(cellspan.__path__, "cellspan.") if not m.name.endswith("__main__")}
+found = [importlib.machinery.PathFinder.find_spec(name) for name in names]
+print(len(names) > 50, inside, [spec.name for spec in found if spec and os.path.realpath(spec.origin or "").startswith(folder)])
+"""
+
+
+def test_no_module_of_ours_is_taken_for_another(nb, tmp_path):
+    """`import calls`, `import where` or `import requests` find what the user has, wherever they run."""
+    (tmp_path / "script.py").write_text(OURS_FOUND)
+    wanted = "True [] []\n"
+    assert nb.ok(OURS_FOUND).stdout == wanted
+    assert nb.ok("%%distribute -n 1\n" + OURS_FOUND).stdout == wanted
+    assert nb.ok("%%distribute -n 1 %s" % (tmp_path / "script.py")).stdout == wanted

@@ -29,4 +29,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*globals(), *__all__, "__version__"])
+    return [*__all__, "__version__"]

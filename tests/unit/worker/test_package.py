@@ -1,0 +1,45 @@
+"""The package as a whole: what users see of it, and which folder may use which."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import cellspan
+
+FOLDER = os.path.dirname(cellspan.__file__)
+USES = {  # a folder: the folders it may import from, beside the extension and itself
+    "_base": set(),
+    "_capture": {"_base"},
+    "_jupyter": {"_base"},
+    "_worker": {"_base", "_capture", "_jupyter", "_api"},
+}
+
+
+def imported(path):
+    """The names below cellspan that a module imports relatively: "_link", "_base", its own folder as ""."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 2:
+            yield from [node.module.partition(".")[0]] if node.module else [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            assert node.module.partition(".")[0] != "cellspan" or path.endswith("__main__.py"), (path, node.module)
+
+
+def test_each_folder_uses_those_below_it():
+    for folder, uses in USES.items():
+        for name in os.listdir(os.path.join(FOLDER, folder)):
+            if name.endswith(".py"):
+                others = set(imported(os.path.join(FOLDER, folder, name))) - {"_link", folder}
+                assert others <= uses, (folder, name, others)
+
+
+def test_all_modules_are_private():
+    for name in os.listdir(FOLDER):
+        assert name.startswith("_"), name
+
+
+def test_dir_is_the_interface():
+    assert dir(cellspan) == sorted([*cellspan.__all__, "__version__"])
+    assert all(hasattr(cellspan, name) for name in dir(cellspan))
