@@ -31,6 +31,7 @@ CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 check_PROGRAMS += \
 	tests/unit/base/buf.t \
+	tests/unit/base/child_lines.t \
 	tests/unit/base/cmdline.t \
 	tests/unit/base/ranks.t \
 	tests/unit/base/rows.t \
@@ -41,6 +42,9 @@ tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a
 tests_unit_base_cmdline_t_SOURCES = tests/unit/base/cmdline.c
 tests_unit_base_cmdline_t_LDADD = base/libbase.a
+tests_unit_base_child_lines_t_SOURCES = tests/unit/base/child_lines.c
+tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_child_lines_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
 tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a

@@ -5,39 +5,50 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_LIMIT 4096 /* bytes; what is longer goes on as several lines */
-
-void child_lines_release(struct child_lines *p)
+void child_lines_release(struct child_lines *l)
 {
-    buf_release(&p->rest);
+    buf_release(&l->rest);
 }
 
-void child_lines_end(struct child_lines *p, child_lines_f f, void *arg)
+void child_lines_end(struct child_lines *l, child_lines_f f, void *arg)
 {
-    if (p->rest.n)
-        f(arg, p->rest.p);
-    buf_clear(&p->rest);
+    if (l->rest.n)
+        f(arg, l->rest.p);
+    buf_clear(&l->rest);
 }
 
-void child_lines_bytes(struct child_lines *p, const char *bytes, size_t n, child_lines_f f,
-                       void *arg)
+static int add_byte(struct child_lines *l, char byte, child_lines_f f, void *arg)
 {
-    for (size_t i = 0; i < n; i++) {
-        const bool ends = bytes[i] == '\n' || bytes[i] == '\r';
-
-        if (!ends && bytes[i] && buf_add(&p->rest, bytes + i, 1) < 0)
-            buf_clear(&p->rest);
-        if (ends || p->rest.n >= LINE_LIMIT)
-            child_lines_end(p, f, arg);
+    if (byte == '\n' || (byte == '\r' && !l->messages)) {
+        child_lines_end(l, f, arg);
+        return 0;
     }
+    if (byte == '\0' || (l->messages && l->rest.n == CHILD_LINE_MAX))
+        return 0;
+    if (l->rest.n == CHILD_LINE_MAX)
+        child_lines_end(l, f, arg);
+    if (buf_add(&l->rest, &byte, 1) == 0)
+        return 0;
+    buf_clear(&l->rest);
+    return -1;
 }
 
-bool child_lines_read(struct child_lines *p, int fd, child_lines_f f, void *arg)
+int child_lines_add(struct child_lines *l, struct slice bytes, child_lines_f f, void *arg)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < bytes.n; i++)
+        if (add_byte(l, bytes.p[i], f, arg) < 0)
+            rc = -1;
+    return rc;
+}
+
+bool child_lines_read(struct child_lines *l, int fd, child_lines_f f, void *arg)
 {
     char bytes[4096];
     const ssize_t n = read(fd, bytes, sizeof bytes);
 
-    if (n > 0)
-        child_lines_bytes(p, bytes, (size_t)n, f, arg);
+    if (n > 0 && child_lines_add(l, slice_of(bytes, (size_t)n), f, arg) < 0)
+        return true; /* memory was out: a line is lost, the next ones may come */
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }

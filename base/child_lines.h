@@ -1,4 +1,6 @@
-/* child_lines.h - what a child writes, as lines: complete ones, cut where one is too long. */
+/* child_lines.h - splits what a child process writes into lines. Lines come without their newline.
+ * Empty lines and NUL bytes are left out. The output of ranks has its own splitter, which keeps
+ * every byte: worker/agent/output/lines.h. */
 #ifndef BASE_CHILD_LINES_H
 #define BASE_CHILD_LINES_H
 
@@ -6,22 +8,28 @@
 
 #include "base/buf.h"
 
-typedef void (*child_lines_f)(void *arg, const char *line); /* no newline; borrowed for the call */
+#define CHILD_LINE_MAX 4096u /* bytes */
+
+typedef void (*child_lines_f)(void *arg, const char *line); /* borrowed for the call */
 
 struct child_lines {
-    struct buf rest;
+    struct buf rest; /* the start of a line whose end has not come */
+    bool messages;   /* made with CHILD_LINES_MESSAGES */
 };
 
-#define CHILD_LINES_INIT { BUF_INIT }
+/* For text that people read: '\r' also ends a line, and a line that is too long is split. */
+#define CHILD_LINES_TEXT { BUF_INIT, false }
+/* For messages to this program: only '\n' ends a line, and a line that is too long is cut. */
+#define CHILD_LINES_MESSAGES { BUF_INIT, true }
 
-void child_lines_release(struct child_lines *p);
-/* Passes on every line that the bytes complete. A '\r' ends a line too; empty lines are left
- * out. */
-void child_lines_bytes(struct child_lines *p, const char *bytes, size_t n, child_lines_f f,
-                       void *arg);
-/* Nothing follows: what is there is the last line. */
-void child_lines_end(struct child_lines *p, child_lines_f f, void *arg);
-/* Reads once what waits in the descriptor (not blocking). false: it is over. */
-bool child_lines_read(struct child_lines *p, int fd, child_lines_f f, void *arg);
+void child_lines_release(struct child_lines *l);
+/* Calls f for every line that the bytes complete. -1: memory was out, and one line lost its start.
+ */
+MUST_USE int child_lines_add(struct child_lines *l, struct slice bytes, child_lines_f f, void *arg);
+/* No more bytes will come: calls f for the last line, if it had no newline. */
+void child_lines_end(struct child_lines *l, child_lines_f f, void *arg);
+/* Reads once from a non-blocking descriptor. false: its end, or an error. When memory is out, lines
+ * are lost. */
+bool child_lines_read(struct child_lines *l, int fd, child_lines_f f, void *arg);
 
 #endif

@@ -40,20 +40,7 @@ static size_t lines_start(const struct buf *b, unsigned lines)
 int tail_text(const struct tail *t, unsigned lines, struct buf *out)
 {
     const size_t start = lines_start(&t->bytes, lines);
+    const struct slice all = buf_slice(&t->bytes);
 
-    return tail_clean(slice_of(buf_slice(&t->bytes).p + start, t->bytes.n - start),
-                      3 * 2 * TAIL_SIZE, out);
-}
-
-int tail_clean(struct slice data, size_t max, struct buf *out)
-{
-    const size_t start = out->n;
-
-    if (utf8_add_clean(out, data) < 0)
-        return -1;
-    if (out->n - start > max) {
-        out->n = start + utf8_cut(slice_of(out->p + start, out->n - start), max);
-        out->p[out->n] = '\0';
-    }
-    return 0;
+    return utf8_add_clean(out, slice_of(all.p + start, all.n - start));
 }

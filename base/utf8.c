@@ -127,6 +127,19 @@ size_t utf8_cut(struct slice s, size_t n)
     return n;
 }
 
+int utf8_add_short(struct buf *out, struct slice s, size_t max)
+{
+    const size_t start = out->n;
+
+    if (utf8_add_clean(out, s) < 0)
+        return -1;
+    if (out->n - start > max) {
+        out->n = start + utf8_cut(slice_of(out->p + start, out->n - start), max);
+        out->p[out->n] = '\0';
+    }
+    return 0;
+}
+
 size_t utf8_width(struct slice s)
 {
     size_t n = 0;

@@ -13,6 +13,8 @@
 bool utf8_is_valid(struct slice s);
 /* Appends s with U+FFFD in place of each invalid part. -1: memory is out, *out is unchanged. */
 MUST_USE int utf8_add_clean(struct buf *out, struct slice s);
+/* The same, but appends at most max bytes and no part of a character. */
+MUST_USE int utf8_add_short(struct buf *out, struct slice s, size_t max);
 /* How many bytes at the end of s are the start of an incomplete character (0 to 3). When text comes
  * in pieces, keep them for the next piece. */
 size_t utf8_torn_tail(struct slice s);

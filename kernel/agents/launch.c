@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child_lines.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/runtime.h"
@@ -31,8 +32,8 @@ struct launch {
     pid_t pid;
     int in, out, errs;
     struct watch *out_watch, *errs_watch, *patience;
-    struct said_lines lines;
-    struct buf tail;
+    struct child_lines lines;
+    struct tail errors;
     int status;
     bool ended, ending, termed;
     void (*said)(void *arg, struct launch *e, const struct said *said);
@@ -45,20 +46,19 @@ struct launch {
  * same. Cleaned, they are longer. */
 static struct slice clean_line(struct slice line, struct buf *clean)
 {
-    if (utf8_is_valid(line) || utf8_add_clean(clean, line) < 0)
+    if (utf8_is_valid(line) || utf8_add_short(clean, line, CHILD_LINE_MAX) < 0)
         return line;
-    return slice_of(clean->p, utf8_cut(buf_slice(clean), SAID_LINE_MAX));
+    return buf_slice(clean);
 }
 
-static void take_line(void *arg, struct slice line)
+static void take_line(void *arg, const char *line)
 {
     struct launch *e = arg;
     struct buf clean = BUF_INIT;
-    const struct said said = said_parse(clean_line(line, &clean));
+    const struct said said = said_parse(clean_line(slice_text(line), &clean));
 
     if (said.kind == SAID_NONSENSE)
-        log_warn("engine", "%s says what is no message of an engine: %.*s", e->name,
-                 line.n > 200 ? 200 : (int)line.n, line.p);
+        log_warn("engine", "%s says what is no message of an engine: %.200s", e->name, line);
     else if (!e->ending)
         e->said(e->arg, e, &said);
     buf_release(&clean);
@@ -80,9 +80,9 @@ static bool read_some(struct launch *e, int *fd, struct watch **watch)
         return false;
     }
     if (fd == &e->out)
-        rc = said_lines_add(&e->lines, slice_of(bytes, (size_t)n), take_line, e);
+        rc = child_lines_add(&e->lines, slice_of(bytes, (size_t)n), take_line, e);
     else
-        rc = said_tail_add(&e->tail, slice_of(bytes, (size_t)n));
+        rc = tail_add(&e->errors, slice_of(bytes, (size_t)n));
     if (rc < 0)
         log_error("engine", "%s: out of memory, %zd bytes that it wrote are lost", e->name, n);
     return true;
@@ -241,7 +241,7 @@ void launch_ended(struct launch *e, int status)
 {
     for (int k = 0; k < READS_AT_END && e->out >= 0 && read_some(e, &e->out, &e->out_watch); k++)
         ;
-    said_lines_end(&e->lines, take_line, e);
+    child_lines_end(&e->lines, take_line, e);
     for (int k = 0; k < READS_AT_END && e->errs >= 0 && read_some(e, &e->errs, &e->errs_watch); k++)
         ;
     (void)process_kill_group(e->pid, SIGKILL); /* whatever it left */
@@ -259,7 +259,7 @@ pid_t launch_pid(const struct launch *e)
 
 int launch_errors(const struct launch *e, struct buf *out)
 {
-    return said_tail_show(&e->tail, out);
+    return said_errors(&e->errors, out);
 }
 
 /* Of one that can't do what it was asked for (2), or could not do it (1), its own words are all
@@ -274,10 +274,10 @@ int launch_words(const struct launch *e, struct buf *out)
     if (WIFSIGNALED(e->status))
         rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name,
                       WTERMSIG(e->status));
-    else if (WEXITSTATUS(e->status) < 1 || WEXITSTATUS(e->status) > 2 || e->tail.n == 0)
+    else if (WEXITSTATUS(e->status) < 1 || WEXITSTATUS(e->status) > 2 || e->errors.bytes.n == 0)
         rc = buf_addf(out, "cellspan-launch-%s ended with exit status %d", e->name,
                       WEXITSTATUS(e->status));
-    if (rc == 0 && e->tail.n && out->n > start)
+    if (rc == 0 && e->errors.bytes.n && out->n > start)
         rc = buf_add_text(out, ":\n");
     return rc < 0 ? -1 : launch_errors(e, out);
 }
@@ -292,6 +292,7 @@ static struct launch *launch_create(struct loop *loop, const struct launch_spec 
     if (!e)
         return err_null(err, "out of memory");
     e->in = e->out = e->errs = -1;
+    e->lines = (struct child_lines)CHILD_LINES_MESSAGES;
     e->said = spec->said;
     e->arg = spec->arg;
     if ((e->name = strdup(spec->name)) &&
@@ -330,8 +331,8 @@ void launch_free(struct launch *e)
     }
     streams_close(e);
     watch_stop(e->patience);
-    said_lines_release(&e->lines);
-    buf_release(&e->tail);
+    child_lines_release(&e->lines);
+    tail_release(&e->errors);
     free(e->name);
     free(e);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/child_lines.h"
 #include "base/log.h"
 #include "kernel/agents/room.h"
 
@@ -64,7 +65,7 @@ static struct link *node_at(const struct run *run, unsigned index)
 static void on_failed(struct run *run, const struct said *said)
 {
     struct link *l = node_at(run, said->n);
-    char why[SAID_LINE_MAX + 1];
+    char why[CHILD_LINE_MAX + 1];
 
     if (!l || l->info.state == NODE_LOST)
         return;
@@ -74,7 +75,7 @@ static void on_failed(struct run *run, const struct said *said)
 
 static void on_say(struct run *run, struct slice text)
 {
-    char words[SAID_LINE_MAX + 1];
+    char words[CHILD_LINE_MAX + 1];
 
     snprintf(words, sizeof words, "%.*s", SLICE_ARG(text));
     run_tell(run, ENGINE_SAYS, words);

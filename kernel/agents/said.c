@@ -5,6 +5,8 @@
 
 #include "base/utf8.h"
 
+#define ERROR_LINES 40u
+
 /* ---- a line ---- */
 
 static struct slice skip_blanks(struct slice s)
@@ -74,83 +76,13 @@ struct said said_parse(struct slice line)
     return s;
 }
 
-/* ---- lines ---- */
-
-static int piece(struct said_lines *l, struct slice bytes)
-{
-    const size_t room = SAID_LINE_MAX - l->buf.n;
-
-    if (l->skipping)
-        return 0;
-    if (bytes.n > room) {
-        bytes.n = room;
-        l->skipping = true;
-    }
-    return buf_add_slice(&l->buf, bytes);
-}
-
-int said_lines_add(struct said_lines *l, struct slice bytes, said_f f, void *arg)
-{
-    const char *end;
-
-    while (bytes.n && (end = memchr(bytes.p, '\n', bytes.n))) {
-        const size_t n = (size_t)(end - bytes.p);
-
-        if (piece(l, slice_of(bytes.p, n)) < 0)
-            return -1;
-        f(arg, buf_slice(&l->buf));
-        buf_clear(&l->buf);
-        l->skipping = false;
-        bytes = slice_of(end + 1, bytes.n - n - 1);
-    }
-    return piece(l, bytes);
-}
-
-void said_lines_end(struct said_lines *l, said_f f, void *arg)
-{
-    if (l->buf.n)
-        f(arg, buf_slice(&l->buf));
-    buf_clear(&l->buf);
-    l->skipping = false;
-}
-
-void said_lines_release(struct said_lines *l)
-{
-    buf_release(&l->buf);
-    l->skipping = false;
-}
-
 /* ---- the end of stderr ---- */
 
-/* Where the last `lines` lines begin. */
-static size_t tail_start(struct slice s, unsigned lines)
-{
-    size_t at = s.n;
-
-    if (at && s.p[at - 1] == '\n')
-        at--;
-    while (at > 0 && (s.p[at - 1] != '\n' || --lines > 0))
-        at--;
-    return at;
-}
-
-int said_tail_add(struct buf *tail, struct slice bytes)
-{
-    if (bytes.n > SAID_TAIL_BYTES)
-        bytes = slice_of(bytes.p + bytes.n - SAID_TAIL_BYTES, SAID_TAIL_BYTES);
-    if (buf_add_slice(tail, bytes) < 0)
-        return -1;
-    if (tail->n > SAID_TAIL_BYTES)
-        buf_drop(tail, tail->n - SAID_TAIL_BYTES);
-    buf_drop(tail, tail_start(buf_slice(tail), SAID_TAIL_LINES));
-    return 0;
-}
-
-int said_tail_show(const struct buf *tail, struct buf *out)
+int said_errors(const struct tail *errors, struct buf *out)
 {
     const size_t start = out->n;
 
-    if (utf8_add_clean(out, buf_slice(tail)) < 0)
+    if (tail_text(errors, ERROR_LINES, out) < 0)
         return -1;
     for (size_t i = start; i < out->n; i++)
         if ((unsigned char)out->p[i] < ' ' && out->p[i] != '\n' && out->p[i] != '\t')

@@ -21,7 +21,7 @@ struct slurm_command {
     void *arg;
 };
 
-#define SLURM_COMMAND_INIT { .out = -1, .lines = CHILD_LINES_INIT }
+#define SLURM_COMMAND_INIT { .out = -1, .lines = CHILD_LINES_TEXT }
 
 void slurm_command_release(struct slurm_command *c);
 static inline bool slurm_command_busy(const struct slurm_command *c)

@@ -13,9 +13,9 @@
 #include "launchers/report.h"
 #include "launchers/script.h"
 
-#define SAID     (sizeof((struct link *)0)->said / sizeof(char *))
-#define TRIES    5u
-#define AGAIN_NS (300 * NS_PER_MS) /* doubled with each try */
+#define LAST_LINES 16u
+#define TRIES      5u
+#define AGAIN_NS   (300 * NS_PER_MS) /* doubled with each try */
 
 void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host,
                unsigned agent)
@@ -23,14 +23,6 @@ void link_init(struct link *l, const struct link_plan *plan, const struct ssh_ho
     *l = (struct link){
         .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
     };
-}
-
-static void forget_said(struct link *l)
-{
-    for (size_t i = 0; i < SAID; i++) {
-        free(l->said[i]);
-        l->said[i] = NULL;
-    }
 }
 
 static void close_in(struct link *l)
@@ -56,7 +48,7 @@ void link_release(struct link *l)
     close_out(&l->out_watch, &l->out);
     close_out(&l->err_watch, &l->errs);
     watch_stop(l->timer);
-    forget_said(l);
+    tail_release(&l->errors);
     child_lines_release(&l->out_lines);
     child_lines_release(&l->err_lines);
     free(l->found);
@@ -87,9 +79,8 @@ static void err_line(void *arg, const char *line)
     struct link *l = arg;
 
     fprintf(stderr, "%s: %s\n", l->host->name, line);
-    free(l->said[0]);
-    memmove(l->said, l->said + 1, (SAID - 1) * sizeof l->said[0]);
-    l->said[SAID - 1] = strdup(line);
+    if (tail_add(&l->errors, slice_text(line)) < 0 || tail_add(&l->errors, slice_text("\n")) < 0)
+        tail_clear(&l->errors);
 }
 
 static void keep(char **place, const char *text)
@@ -291,7 +282,7 @@ void link_start(struct link *l)
 
     l->state = LINK_CONNECTING;
     l->tries++;
-    forget_said(l);
+    tail_clear(&l->errors);
     if (compose(l, &argv) < 0)
         (void)err_set(&err, "out of memory");
     else if (spawn(l, &argv, &err) == 0 && watch(l, &err) < 0)
@@ -334,19 +325,18 @@ void link_kill(struct link *l, int signo)
 }
 
 /* The last lines of stderr, as one text; the caller's. */
-static char *join_said(const struct link *l)
+static char *last_words(const struct link *l)
 {
     struct buf all = BUF_INIT;
 
-    for (size_t i = 0; i < SAID; i++)
-        if (l->said[i] && buf_addf(&all, "%s%s", all.n ? "\n" : "", l->said[i]) < 0)
-            break;
+    if (tail_text(&l->errors, LAST_LINES, &all) == 0 && all.n)
+        all.p[--all.n] = '\0'; /* the newline of the last */
     return buf_take(&all);
 }
 
 static void report_end(struct link *l, int status)
 {
-    char *said = join_said(l);
+    char *said = last_words(l);
     char text[CAUSE_TEXT_SIZE];
     struct cause cause = {
         .host = l->host->name,

@@ -9,6 +9,7 @@
 
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
+#include "base/tail.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"
@@ -53,9 +54,9 @@ struct link {
     char *found, *version; /* see cause.h */
     char *machine;         /* what tells it from all others; NULL: not known */
     char *heard;           /* the last line of stdout before the shell was there */
-    char *said[16];        /* the last lines of stderr, the latest last */
     struct buf send;       /* what stdin is still to get */
     struct child_lines out_lines, err_lines;
+    struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;
 };
 

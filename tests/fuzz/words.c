@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/child_lines.h"
 #include "base/utf8.h"
 #include "kernel/agents/lanes.h"
 #include "kernel/agents/said.h"
@@ -30,34 +31,40 @@ static bool within(struct slice part, struct slice whole)
     return part.n == 0 || (part.p >= whole.p && part.p + part.n <= whole.p + whole.n);
 }
 
-static void take_line(void *arg, struct slice line)
+static void take_said(struct slice line)
 {
     const struct said s = said_parse(line);
 
-    (void)arg;
-    demand(line.n <= SAID_LINE_MAX && within(s.text, line));
+    demand(within(s.text, line));
     demand(s.n <= SAID_NODES_MAX && s.slots <= SAID_NODES_MAX && utf8_is_valid(s.text));
     demand(s.kind != SAID_NODE || s.text.n > 0);
+}
+
+static void take_line(void *arg, const char *line)
+{
+    (void)arg;
+    demand(*line && strlen(line) <= CHILD_LINE_MAX && !strchr(line, '\n'));
+    take_said(slice_text(line));
 }
 
 /* In pieces: the first byte says how large. */
 static void read_said(struct slice text)
 {
     const size_t step = text.n ? 1 + (unsigned char)text.p[0] : 1;
-    struct said_lines lines = { BUF_INIT, false };
-    struct buf tail = BUF_INIT, shown = BUF_INIT;
+    struct child_lines lines = CHILD_LINES_MESSAGES;
+    struct tail tail = TAIL_INIT;
+    struct buf shown = BUF_INIT;
 
     for (size_t at = 0; at < text.n; at += step) {
         const struct slice piece = slice_of(text.p + at, text.n - at < step ? text.n - at : step);
 
-        demand(said_lines_add(&lines, piece, take_line, NULL) == 0 &&
-               said_tail_add(&tail, piece) == 0);
+        demand(child_lines_add(&lines, piece, take_line, NULL) == 0 && tail_add(&tail, piece) == 0);
     }
-    said_lines_end(&lines, take_line, NULL);
-    demand(tail.n <= SAID_TAIL_BYTES && said_tail_show(&tail, &shown) == 0 &&
+    child_lines_end(&lines, take_line, NULL);
+    demand(tail.bytes.n <= 2 * TAIL_SIZE && said_errors(&tail, &shown) == 0 &&
            utf8_is_valid(buf_slice(&shown)));
-    said_lines_release(&lines);
-    buf_release(&tail);
+    child_lines_release(&lines);
+    tail_release(&tail);
     buf_release(&shown);
 }
 
@@ -121,8 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     switch ((enum reader)(data[0] % READERS)) {
     case SAID:
-        if (text.n <= SAID_LINE_MAX)
-            take_line(NULL, text);
+        if (text.n <= CHILD_LINE_MAX)
+            take_said(text);
         break;
     case SAID_BYTES:
         read_said(text);

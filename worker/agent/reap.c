@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/orphans.h"
 #include "base/process.h"
+#include "base/utf8.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
@@ -137,8 +138,8 @@ static void tell_exited(struct worker *w, const struct death *d, struct worker *
 
     if (tail_text(&speaker->errors, LAST_LINES, &o.errors) < 0 ||
         add_cause(speaker, d, buf_slice(&o.errors), &cause) < 0 ||
-        tail_clean(buf_slice(&cause), 4096, &o.cause) < 0 ||
-        tail_clean(buf_slice(&speaker->stack_text), WORKER_STACK_MAX, &o.stack) < 0)
+        utf8_add_short(&o.cause, buf_slice(&cause), 4096) < 0 ||
+        utf8_add_short(&o.stack, buf_slice(&speaker->stack_text), WORKER_STACK_MAX) < 0)
         log_error("reap", "out of memory: a death is told without its cause");
     buf_release(&cause);
     publish(w, &o);
@@ -149,7 +150,7 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
     struct obituary o = { a,     id,       0,        { false, DEATH_NEVER_UP, 0 },
                           false, BUF_INIT, BUF_INIT, BUF_INIT };
 
-    if (tail_clean(slice_text(why), 4096, &o.cause) < 0)
+    if (utf8_add_short(&o.cause, slice_text(why), 4096) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
     send_exited(&o, "");
     obituary_release(&o);

@@ -1,4 +1,4 @@
-/* The pure parts that read texts and write them: last lines, causes, counters, connections,
+/* The pure parts that read texts and write them: causes, counters, connections,
  * environments. */
 #include <signal.h>
 #include <stdlib.h>
@@ -8,51 +8,6 @@
 #include "worker/agent/processes/env.h"
 #include "worker/agent/processes/oom.h"
 #include "worker/agent/disconnect.h"
-#include "base/tail.h"
-
-static void clean(const char *data, size_t n, const char *want, const char *name)
-{
-    struct buf out = BUF_INIT;
-
-    ok(tail_clean(slice_of(data, n), 100, &out) == 0, "memory");
-    is_text(out.n ? out.p : "", want, "%s", name);
-    buf_release(&out);
-}
-
-static void bytes_become_utf8(void)
-{
-    clean("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
-          "UTF-8 stays");
-    clean(
-        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789x",
-        101,
-        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
-        "no more than the limit");
-    clean("\xff"
-          "a\xc3",
-          3,
-          "\xef\xbf\xbd"
-          "a\xef\xbf\xbd",
-          "other bytes are replaced");
-}
-
-static void last_lines_are_kept(void)
-{
-    struct tail t = TAIL_INIT;
-    struct buf out = BUF_INIT;
-    char line[32];
-
-    for (int i = 0; i < 5000; i++) {
-        snprintf(line, sizeof line, "line %d\n", i);
-        if (tail_add(&t, slice_text(line)) < 0)
-            ok(false, "memory");
-    }
-    ok(tail_text(&t, 2, &out) == 0, "memory");
-    is_text(out.p, "line 4998\nline 4999\n", "the last two of 5000 lines");
-    ok(t.bytes.n <= 2 * TAIL_SIZE, "little is kept: %zu bytes", t.bytes.n);
-    tail_release(&t);
-    buf_release(&out);
-}
 
 static void cause_is(struct death_cause c, const char *want, const char *name)
 {
@@ -203,8 +158,6 @@ static void environments_are_made(void)
 
 int main(void)
 {
-    bytes_become_utf8();
-    last_lines_are_kept();
     causes_are_named();
     counters_are_read();
     connections_are_matched();

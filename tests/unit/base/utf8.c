@@ -97,6 +97,32 @@ static void a_torn_character_is_found(void)
     is_int(utf8_torn_tail(slice_text("\xed\xa0")), 0, "nor half a surrogate");
 }
 
+static void shortened(struct slice data, const char *want, const char *name)
+{
+    struct buf out = BUF_INIT;
+
+    ok(buf_add_text(&out, ">") == 0 && utf8_add_short(&out, data, 10) == 0, "memory");
+    is_text(out.p + 1, want, "%s", name);
+    buf_release(&out);
+}
+
+static void text_is_shortened(void)
+{
+    struct buf out = BUF_INIT;
+
+    shortened(slice_text("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
+              "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "what just fits stays");
+    shortened(slice_text("0123456789x"), "0123456789", "no more than the limit");
+    shortened(slice_text("01234567\xe2\x82\xac"), "01234567", "and no part of a character");
+    shortened(slice_text("\xff"
+                         "a\xc3"),
+              "\xef\xbf\xbd"
+              "a\xef\xbf\xbd",
+              "other bytes are replaced");
+    ok(utf8_add_short(&out, slice_text(""), 10) == 0 && out.n == 0, "nothing stays nothing");
+    buf_release(&out);
+}
+
 static void text_is_cut_and_counted(void)
 {
     const char *text = "a\xc3\xa4\xe2\x82\xac";
@@ -161,6 +187,7 @@ int main(void)
         ok(cut_anywhere(&samples[i]), "%s, cut anywhere", samples[i].what);
     text_is_checked_and_cleaned();
     a_torn_character_is_found();
+    text_is_shortened();
     text_is_cut_and_counted();
     without_memory_nothing_changes();
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++)

@@ -4,7 +4,10 @@
  * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a
  * while; a progress bar (states of one line, each ended or begun by a carriage return, or ended by
  * a step up) leaves at most once in LINES_PROGRESS_NS; what is longer than LINES_MAX leaves in
- * pieces. No byte is lost or changes its place. */
+ * pieces. No byte is lost or changes its place.
+ *
+ * This is for the output of ranks, which users see as it is. The launchers and the kernel read
+ * their children's output with base/child_lines.h, which drops what is not text. */
 #ifndef WORKER_AGENT_OUTPUT_LINES_H
 #define WORKER_AGENT_OUTPUT_LINES_H
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/utf8.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/nccl_status.h"
@@ -32,7 +33,7 @@ static void answer(struct worker *w, struct slice text)
     struct span m = { .kind = SPAN_STACK, .worker = w->id, .cell = w->stack_cell };
     struct buf clean = BUF_INIT;
 
-    if (tail_clean(text, WORKER_STACK_MAX, &clean) < 0)
+    if (utf8_add_short(&clean, text, WORKER_STACK_MAX) < 0)
         log_error("stacks", "out of memory: a stack is lost");
     m.v[F_STACK_TEXT].s = buf_slice(&clean);
     agent_send(w->agent, &m);
