@@ -5,11 +5,15 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/child_nodes.h worker/agent/net/child_nodes.c \
 	worker/agent/net/dial.h worker/agent/net/dial.c \
 	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
-	worker/agent/net/peer.h \
-	worker/agent/net/peer_accept.c \
+	worker/agent/net/join.h worker/agent/net/join.c \
+	worker/agent/net/kernel_link.h worker/agent/net/kernel_link.c \
+	worker/agent/net/peer.h worker/agent/net/peer.c \
+	worker/agent/net/peer_accept.h worker/agent/net/peer_accept.c \
 	worker/agent/net/peer_dial.h worker/agent/net/peer_dial.c \
 	worker/agent/net/peer_zap.h worker/agent/net/peer_zap.c \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
+	worker/agent/net/port.h worker/agent/net/port.c \
+	worker/agent/net/secret.h worker/agent/net/secret.c \
 	worker/agent/net/silence.h worker/agent/net/silence.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \
 	worker/agent/net/tcp_probe.h worker/agent/net/tcp_probe.c \
@@ -32,9 +36,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \
 	worker/agent/blobs/transfer_table.h worker/agent/blobs/transfer_table.c \
 	worker/agent/blobs/transfers.h worker/agent/blobs/transfers.c \
-	worker/agent/net/join.h worker/agent/net/join.c \
-	worker/agent/net/port.h worker/agent/net/port.c \
-	worker/agent/net/secret.h worker/agent/net/secret.c \
 	worker/agent/output/lines.h worker/agent/output/lines.c \
 	worker/agent/output/pipes.h worker/agent/output/pipes.c \
 	worker/agent/output/spool.h worker/agent/output/spool.c \

@@ -12,13 +12,13 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/node_usage.h"
+#include "worker/agent/net/join.h"
 #include "worker/agent/net/port.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/disconnect.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/processes/stacks.h"
 #include "worker/agent/start.h"
-#include "worker/agent/net/uplink.h"
 #include "worker/agent/prestart.h"
 #include "worker/agent/processes/worker.h"
 
@@ -43,11 +43,20 @@ static void open_spool(struct agent *a)
     free(folder);
 }
 
+static void on_settled(void *arg, uint64_t blob, const char *error)
+{
+    relay_settle(arg, blob, error);
+}
+
 int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err)
 {
+    const struct transfer_io_config transfers = { &a->kernel, &a->blobs,
+                                                  !join_is_remote(args->connect), on_settled, a };
+
     memset(a, 0, sizeof *a);
     a->args = *args;
-    a->loop = loop;
+    a->loop = a->kernel.loop = loop;
+    a->kernel.node = args->node;
     a->probes.loop = loop;
     a->package = spawn_package();
     a->window = WORKER_CREDIT_FIRST;
@@ -57,7 +66,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))
         return -1;
-    if (!(a->transfers = transfer_io_create(a, err)))
+    if (!(a->transfers = transfer_io_create(&transfers, err)))
         return -1;
     return reap_start(a, err);
 }
@@ -71,35 +80,17 @@ void agent_release(struct agent *a)
         a->worker = w->next;
         worker_destroy(w);
     }
-    uplink_close(a->uplink);
-    a->uplink = NULL;
+    kernel_link_release(&a->kernel);
     transfer_io_destroy(a->transfers);
     a->transfers = NULL;
     gpu_close(a->gpus);
     a->gpus = NULL;
     blobs_release(&a->blobs);
     spool_release(&a->spool);
-    buf_release(&a->scratch);
     free(a->read_buf);
     a->read_buf = NULL;
     free(a->package);
     a->package = NULL;
-}
-
-void agent_stop(struct agent *a, const char *why)
-{
-    log_info("agent", "ends: %s", why);
-    a->finishing = true;
-    loop_stop(a->loop);
-}
-
-void agent_fail(struct agent *a, const char *why)
-{
-    if (a->finishing)
-        return;
-    fprintf(stderr, "cellspan-agent on %s ends with its ranks: %s\n", a->args.node, why);
-    a->status = 1;
-    agent_stop(a, why);
 }
 
 /* ---- workers ---- */
@@ -138,20 +129,6 @@ struct worker *agent_next(const struct agent *a, struct slice workers, size_t *a
             return w;
     }
     return NULL;
-}
-
-void agent_send(struct agent *a, const struct span *m)
-{
-    struct err err = { "" };
-
-    buf_clear(&a->scratch);
-    if (span_encode(m, &a->scratch, &err) < 0) {
-        log_error("agent", "%s", err.text);
-        if (m->kind == SPAN_EXITED)
-            agent_fail(a, err.text);
-    } else if (a->uplink && uplink_send(a->uplink, m->worker, buf_slice(&a->scratch), &err) < 0) {
-        agent_fail(a, err.text);
-    }
 }
 
 /* ---- what the kernel asks of the agent ---- */
@@ -194,7 +171,7 @@ static void on_port(struct agent *a, const struct span *m)
     if (port < 0)
         log_error("agent", "%s", err.text);
     answer.v[F_PORT_PORT].u64 = port < 0 ? 0 : (uint64_t)port; /* 0: there is none */
-    agent_send(a, &answer);
+    kernel_link_send(&a->kernel, &answer);
 }
 
 static int logs_ranks(struct ranks *r, struct slice bits)
@@ -221,7 +198,7 @@ static void on_logs(struct agent *a, const struct span *m)
     answer.v[F_LOGS_AT].u64 = at;
     answer.v[F_LOGS_FLAGS].u64 = (more ? LOGS_MORE : 0) | (lost ? LOGS_LOST : 0);
     answer.v[F_LOGS_DATA].s = buf_slice(&data);
-    agent_send(a, &answer);
+    kernel_link_send(&a->kernel, &answer);
     buf_release(&data);
     ranks_release(&ranks);
 }
@@ -230,8 +207,8 @@ static void on_refuse(struct agent *a, const struct span *m)
 {
     fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", a->args.node,
             SLICE_ARG(m->v[F_REFUSE_TEXT].s));
-    a->status = 1;
-    agent_stop(a, "refused");
+    a->kernel.status = 1;
+    kernel_link_quit(&a->kernel, "refused");
 }
 
 /* For each worker of the envelope. */
@@ -295,7 +272,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
         transfer_io_message(a->transfers, m);
         break;
     case SPAN_QUIT:
-        agent_stop(a, "the kernel says so");
+        kernel_link_quit(&a->kernel, "the kernel says so");
         break;
     default:
         log_warn("agent", "kind %d is not for an agent: ignored", m->kind);
@@ -312,11 +289,17 @@ static void relay(struct agent *a, const struct span *head, struct slice workers
             relay_down(w, head, msg);
 }
 
-void agent_dispatch(struct agent *a, struct slice workers, struct slice msg)
+/* ---- messages ---- */
+
+/* One message for this node. */
+static void on_message(void *arg, struct slice workers, struct slice msg)
 {
+    struct agent *a = arg;
     struct err err = { "" };
     struct span m;
 
+    if (a->kernel.quitting)
+        return;
     if (workers.n % 4 != 0 || span_peek(&m, msg.p, msg.n, &err) < 0) {
         log_error("agent", "from the kernel: %s", err.text[0] ? err.text : "a torn envelope");
         return;
@@ -334,4 +317,24 @@ void agent_dispatch(struct agent *a, struct slice workers, struct slice msg)
     }
     handle(a, &m, workers);
     span_release(&m);
+}
+
+static void on_blobs(void *arg, uint32_t node, struct slice msg)
+{
+    transfer_io_peer(((struct agent *)arg)->transfers, node, msg);
+}
+
+static void on_unlinked(void *arg, uint32_t node, const char *why)
+{
+    transfer_io_unlinked(((struct agent *)arg)->transfers, node, why);
+}
+
+static void on_lost(void *arg, const char *why)
+{
+    kernel_link_fail(&((struct agent *)arg)->kernel, why);
+}
+
+struct uplink_handler agent_handler(struct agent *a)
+{
+    return (struct uplink_handler){ on_message, on_blobs, on_unlinked, on_lost, a };
 }

@@ -7,6 +7,8 @@
 #include "base/loop/loop.h"
 #include "protocol/span.h"
 #include "worker/agent/blobs/blobs.h"
+#include "worker/agent/net/kernel_link.h"
+#include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/oom.h"
 #include "worker/agent/reap.h"
@@ -15,7 +17,6 @@
 #define AGENT_READ_SIZE 65536u /* bytes of a pipe that are read in one turn */
 
 struct worker;
-struct uplink;
 struct gpu_desk;
 struct transfer_io;
 
@@ -30,7 +31,7 @@ struct agent_args {
 struct agent {
     struct agent_args args; /* borrowed */
     struct loop *loop;
-    struct uplink *uplink; /* NULL until the agent dials */
+    struct kernel_link kernel;
     struct worker *worker; /* all of them, zygotes too: a list */
     struct blobs blobs;
     struct transfer_io *transfers; /* blobs from and to other nodes */
@@ -41,22 +42,19 @@ struct agent {
     struct path_probes probes; /* for programs and folders of other machines' notebooks */
     /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
     char *package;
-    uint64_t window;    /* bytes, from WELCOME */
-    struct buf scratch; /* what is being encoded */
-    char *read_buf;     /* AGENT_READ_SIZE bytes */
+    uint64_t window; /* bytes, from WELCOME */
+    char *read_buf;  /* AGENT_READ_SIZE bytes */
     /* where the ranks' NCCL answers: NCCL_RAS_ADDR; "": the user has set it */
     char ras[32];
     uint64_t nccl_cell; /* the STACKS for which NCCL was asked last */
-    bool finishing;     /* everybody is being killed: nobody is started any more */
-    int status;         /* what the program is to end with */
 };
 
 MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop,
                         struct err *err);
 void agent_release(struct agent *a); /* after reap_everybody */
 
-/* One envelope from the kernel. `workers`: *u32. Both are borrowed. */
-void agent_dispatch(struct agent *a, struct slice workers, struct slice msg);
+/* What takes the messages that come for this agent. */
+struct uplink_handler agent_handler(struct agent *a);
 
 /* NULL: none; never a zygote */
 struct worker *agent_worker(const struct agent *a, uint32_t id);
@@ -67,10 +65,5 @@ struct worker *agent_next(const struct agent *a, struct slice workers, size_t *a
 uint32_t agent_u32(struct slice s, size_t i); /* of a list of u32, of which there are more than i */
 /* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
 char *agent_text(struct slice s);
-/* Encodes m and sends it as from `worker`. What is too long is logged; what can't be sent ends the
- * agent, for the kernel may wait for it. */
-void agent_send(struct agent *a, const struct span *m);
-void agent_stop(struct agent *a, const char *why);
-void agent_fail(struct agent *a, const char *why); /* that, with an error for whoever started it */
 
 #endif

@@ -242,7 +242,7 @@ static void tell_ends(struct agent *a, const struct tcp_table *s, uint64_t cell)
         }
     }
     m.v[F_ENDS_ENDS].s = buf_slice(&ends);
-    agent_send(a, &m);
+    kernel_link_send(&a->kernel, &m);
     buf_release(&ends);
 }
 

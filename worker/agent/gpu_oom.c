@@ -58,7 +58,7 @@ static void send_with(struct held_done *h, const char *line)
     m.worker = h->id;
     if (content)
         m.v[F_DONE_CONTENT].s = slice_text(content);
-    agent_send(h->agent, &m);
+    kernel_link_send(&h->agent->kernel, &m);
     free(content);
     span_release(&m);
 }

@@ -104,13 +104,13 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
     (void)loop;
     (void)events;
     if (fd_is_over(fd))
-        agent_stop(arg, "stdin is over: the kernel is gone");
+        kernel_link_quit(arg, "stdin is over: the kernel is gone");
 }
 
 static void told_to_end(struct loop *loop, void *arg)
 {
     (void)loop;
-    agent_stop(arg, "a signal");
+    kernel_link_quit(arg, "a signal");
 }
 
 static void look_at_parent(struct loop *loop, void *arg)
@@ -119,7 +119,7 @@ static void look_at_parent(struct loop *loop, void *arg)
 
     (void)loop;
     if (getppid() != h->parent)
-        agent_stop(&h->agent, "the parent process is gone");
+        kernel_link_quit(&h->agent.kernel, "the parent process is gone");
 }
 
 static int watch_for_the_end(struct program *h, struct loop *loop, struct err *err)
@@ -130,9 +130,9 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
     if (fd_nonblock(STDIN_FILENO, true) < 0)
         return err_set(err, "stdin is closed; it tells when the kernel ends");
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!loop_signal(loop, signals[i], told_to_end, &h->agent, err))
+        if (!loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))
             return -1;
-    if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent, err))
+    if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
         return -1;
     return loop_timer(loop, PARENT_LOOK_NS, PARENT_LOOK_NS, look_at_parent, h, err) ? 0 : -1;
 }
@@ -168,6 +168,7 @@ static int take_secret(struct program *h, const char *connect, struct err *err)
 static int start(struct program *h, struct err *err)
 {
     struct agent *a = &h->agent;
+    const struct uplink_handler handler = agent_handler(a);
     struct err home = { "" };
 
     if (process_adopt_orphans() < 0)
@@ -175,7 +176,7 @@ static int start(struct program *h, struct err *err)
     if (a->args.python && !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python,
                                         a->args.cwd, slice_text(""), &home))
         log_info("agent", "%s", home.text);
-    if (join_start(&h->join, err) < 0)
+    if (join_start(&h->join, &handler, err) < 0)
         return -1;
     if (home.text[0])
         reap_never_started(a, SPAN_WORKER_HOME, home.text);
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
     log_open("agent");
-    join_init(&h.join, &h.agent);
+    join_init(&h.join, &h.agent.kernel, args.connect);
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;
     /* before the guard is there, which removes it when we could not */
@@ -286,10 +287,10 @@ int main(int argc, char **argv)
         h.parent = getppid();
     }
     if (run(&h, &args, &err) == 0)
-        return h.agent.status;
+        return h.agent.kernel.status;
 failed:
     keys_wipe(&h.join.keys);
     if (err.text[0])
         fprintf(stderr, "cellspan-agent on %s: %s\n", args.node, err.text);
-    return h.agent.status ? h.agent.status : 1;
+    return h.agent.kernel.status ? h.agent.kernel.status : 1;
 }

@@ -59,7 +59,7 @@ static void answer(void *arg, struct slice json)
     struct span m = { .kind = q->kind, .cell = q->cell };
 
     m.v[q->kind == SPAN_GPUS ? (int)F_GPUS_GPUS : (int)F_GAUGES_GAUGES].s = json;
-    agent_send(q->agent, &m);
+    kernel_link_send(&q->agent->kernel, &m);
     free(q);
 }
 

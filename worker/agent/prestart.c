@@ -53,7 +53,7 @@ static void looked(void *arg, int found, bool folder, const char *why)
     (void)folder;
     if (!python)
         log_warn("agent", "WARM: %s", why ? why : err.text);
-    else if (!w->agent->finishing)
+    else if (!w->agent->kernel.quitting)
         warm(w->agent, python);
     warming_destroy(w);
 }

@@ -90,7 +90,7 @@ static void send_exited(const struct obituary *o, const char *gpu)
     m.v[F_EXITED_STDERR].s = buf_slice(&o->errors);
     m.v[F_EXITED_STACK].s = buf_slice(&o->stack);
     m.v[F_EXITED_GPU].s = slice_text(gpu);
-    agent_send(o->agent, &m);
+    kernel_link_send(&o->agent->kernel, &m);
 }
 
 static void obituary_release(struct obituary *o)
@@ -166,7 +166,7 @@ static void end_zygote(struct worker *z, const struct death *d)
     struct worker *next;
 
     zygote_read(z); /* who its ranks are may be the last thing it said */
-    if (d->known && !z->agent->finishing)
+    if (d->known && !z->agent->kernel.quitting)
         log_info("zygote", "%s: %s %d", z->python,
                  d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
     for (struct worker *w = a->worker; w; w = next) {
@@ -385,7 +385,7 @@ void reap_everybody(struct agent *a)
     const struct clock *clock = loop_clock(a->loop);
     uint64_t until_ns;
 
-    a->finishing = true;
+    a->kernel.quitting = true;
     let_end(a);
     until_ns = clock_now(clock) + EVERYBODY_NS;
     for (struct worker *w = a->worker; w; w = w->next)

@@ -181,7 +181,7 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
     if (!waiting)
         return false;
     answered = stand_in_for_cell(w->id, head->cell, unbound, &done, &err) == 0 &&
-               uplink_send(w->agent->uplink, w->id, buf_slice(&done), &err) == 0;
+               uplink_send(w->agent->kernel.uplink, w->id, buf_slice(&done), &err) == 0;
     if (answered) {
         outbox_remove(&w->outbox, waiting);
         forget_binds(w, head->cell);
@@ -304,7 +304,7 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
     pipes_flush(w);
     if (head->kind == SPAN_DONE && gpu_oom_takes(w, msg))
         return;
-    if (uplink_send(w->agent->uplink, w->id, msg, &err) < 0)
+    if (uplink_send(w->agent->kernel.uplink, w->id, msg, &err) < 0)
         worker_broke(w, "what it said is lost: %s", err.text);
     worker_credit_take(&w->credit, (uint64_t)counts);
 }

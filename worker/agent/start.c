@@ -300,7 +300,7 @@ static int recall(const struct starting *s, struct span *m)
 {
     struct err err = { "" };
 
-    if (s->agent->finishing || span_decode(m, s->msg.p, s->msg.n, &err) < 0)
+    if (s->agent->kernel.quitting || span_decode(m, s->msg.p, s->msg.n, &err) < 0)
         return -1;
     if (s->no_folder)
         m->v[F_START_CWD].s = slice_text("");

@@ -23,14 +23,24 @@ struct desk {
     struct worker_ends ends;
 };
 
+static void on_settled(void *arg, uint64_t blob, const char *error)
+{
+    (void)arg;
+    (void)blob;
+    (void)error;
+}
+
 static void desk_open(struct desk *d)
 {
+    const struct transfer_io_config config = { .kernel = &d->agent.kernel,
+                                               .blobs = &d->agent.blobs,
+                                               .settled = on_settled };
     struct err err = { "" };
 
     memset(d, 0, sizeof *d);
     d->agent.window = 1000;
-    if (!(d->agent.loop = loop_create(&clock_system, &err)) ||
-        !(d->agent.transfers = transfer_io_create(&d->agent, &err)) ||
+    if (!(d->agent.loop = d->agent.kernel.loop = loop_create(&clock_system, &err)) ||
+        !(d->agent.transfers = transfer_io_create(&config, &err)) ||
         !(d->worker = worker_create(&d->agent, WORKER_RANK, 2, "python3", &d->ends, &err)))
         abort();
 }

@@ -9,11 +9,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "protocol/writer.h"
-#include "worker/agent/agent.h"
+#include "worker/agent/blobs/blobs.h"
 #include "worker/agent/blobs/transfers.h"
-#include "worker/agent/net/join.h"
-#include "worker/agent/relay.h"
 #include "worker/agent/blobs/memory_limit.h"
+#include "worker/agent/net/kernel_link.h"
 #include "worker/agent/net/uplink.h"
 
 #define CHECK_NS NS_PER_S
@@ -33,7 +32,7 @@ struct refusal {
 };
 
 struct transfer_io {
-    struct agent *agent; /* borrowed */
+    struct transfer_io_config config;
     struct transfers *transfers;
     struct watch *work, *check;
     struct refusal refused[REFUSALS]; /* the latest */
@@ -47,12 +46,12 @@ static int send_on(void *arg, uint32_t link, struct buf *msg)
     struct err err = { "" };
     int rc;
 
-    if (!f->agent->uplink) {
+    if (!f->config.kernel->uplink) {
         buf_release(msg);
         return -1;
     }
-    rc = link == TRANSFERS_KERNEL ? uplink_give(f->agent->uplink, msg, &err)
-                                  : uplink_give_peer(f->agent->uplink, link, msg, &err);
+    rc = link == TRANSFERS_KERNEL ? uplink_give(f->config.kernel->uplink, msg, &err)
+                                  : uplink_give_peer(f->config.kernel->uplink, link, msg, &err);
     if (rc < 0)
         log_warn("transfers", "%s", err.text);
     return rc;
@@ -83,14 +82,14 @@ static void settled(void *arg, uint64_t blob, const char *error)
         r->blob = blob;
         snprintf(r->why, sizeof r->why, "%s", error);
     }
-    relay_settle(f->agent, blob, error);
+    f->config.settled(f->config.arg, blob, error);
 }
 
 static void broken(void *arg, const char *why)
 {
     struct transfer_io *f = arg;
 
-    agent_fail(f->agent, why);
+    kernel_link_fail(f->config.kernel, why);
 }
 
 static uint64_t free_memory(void *arg, const char **why)
@@ -144,9 +143,8 @@ void transfer_io_message(struct transfer_io *f, const struct span *m)
     stir(f);
 }
 
-void transfer_io_peer(void *agent, uint32_t node, struct slice msg)
+void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg)
 {
-    struct transfer_io *f = ((struct agent *)agent)->transfers;
     struct err err = { "" };
     struct span m;
 
@@ -159,15 +157,15 @@ void transfer_io_peer(void *agent, uint32_t node, struct slice msg)
     stir(f);
 }
 
-void transfer_io_unlinked(void *agent, uint32_t node, const char *why)
+void transfer_io_unlinked(struct transfer_io *f, uint32_t node, const char *why)
 {
-    transfers_unlinked(((struct agent *)agent)->transfers->transfers, node, why);
+    transfers_unlinked(f->transfers, node, why);
 }
 
 void transfer_io_drop(struct transfer_io *f, uint64_t blob)
 {
     transfers_drop(f->transfers, blob);
-    blobs_drop(&f->agent->blobs, blob);
+    blobs_drop(f->config.blobs, blob);
 }
 
 void transfer_io_unwanted(struct transfer_io *f, uint64_t blob)
@@ -190,27 +188,28 @@ bool transfer_io_expects(const struct transfer_io *f, uint64_t blob)
 
 /* ---- the whole ---- */
 
-struct transfer_io *transfer_io_create(struct agent *a, struct err *err)
+struct transfer_io *transfer_io_create(const struct transfer_io_config *config, struct err *err)
 {
+    struct loop *loop = config->kernel->loop;
     struct transfer_io *f = calloc(1, sizeof *f);
-    struct transfers_ops ops = {
+    const bool share = config->same_machine && descriptor_is_end(STDIN_FILENO);
+    const struct transfers_ops ops = {
         .send = send_on,
-        .share_fd = descriptor_is_end(STDIN_FILENO) && !join_is_remote(a->args.connect) ? share_fd
-                                                                                        : NULL,
+        .share_fd = share ? share_fd : NULL,
         .settled = settled,
         .broken = broken,
         .free_memory = free_memory,
-        .clock = loop_clock(a->loop),
-        .node = a->args.node,
+        .clock = loop_clock(loop),
+        .node = config->kernel->node,
         .arg = f,
     };
 
     if (!f)
         return err_null(err, "out of memory");
-    f->agent = a;
-    if ((f->transfers = transfers_create(&a->blobs, &ops, err)) &&
-        (f->work = loop_timer(a->loop, 0, 0, work, f, err)) &&
-        (f->check = loop_timer(a->loop, CHECK_NS, 0, check, f, err))) {
+    f->config = *config;
+    if ((f->transfers = transfers_create(config->blobs, &ops, err)) &&
+        (f->work = loop_timer(loop, 0, 0, work, f, err)) &&
+        (f->check = loop_timer(loop, CHECK_NS, 0, check, f, err))) {
         loop_timer_off(f->check);
         return f;
     }

@@ -11,11 +11,21 @@
 #include "base/slice.h"
 #include "protocol/span.h"
 
-struct agent;
+struct blobs;
+struct kernel_link;
 struct transfer_io;
 
-/* agent is borrowed. NULL: *err says why. */
-struct transfer_io *transfer_io_create(struct agent *a, struct err *err);
+struct transfer_io_config {
+    struct kernel_link *kernel; /* borrowed */
+    struct blobs *blobs;        /* borrowed; complete blobs are put there */
+    bool same_machine;          /* as the kernel: it may be given descriptors */
+    /* The blob is in the table now; or it won't come: error, for the user, says why. */
+    void (*settled)(void *arg, uint64_t blob, const char *error);
+    void *arg;
+};
+
+/* config is copied. NULL: *err says why. */
+struct transfer_io *transfer_io_create(const struct transfer_io_config *config, struct err *err);
 void transfer_io_destroy(struct transfer_io *f); /* NULL is fine */
 
 /* EXPECT, SHIP, CHUNK, TAKEN from the kernel. */
@@ -27,8 +37,8 @@ bool transfer_io_expects(const struct transfer_io *f, uint64_t blob);
 /* Why that blob is not here, for the user; valid until the next call of anything here. */
 const char *transfer_io_why(const struct transfer_io *f, uint64_t blob);
 
-/* For uplink_handler: a message on the link for blobs with a node, and the end of that link. */
-void transfer_io_peer(void *agent, uint32_t node, struct slice msg);
-void transfer_io_unlinked(void *agent, uint32_t node, const char *why);
+/* A message on the link for blobs with a node, and the end of that link. */
+void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg);
+void transfer_io_unlinked(struct transfer_io *f, uint32_t node, const char *why);
 
 #endif

@@ -14,10 +14,8 @@
 
 #include "base/log.h"
 #include "protocol/span_fields.h"
-#include "worker/agent/agent.h"
 #include "worker/agent/net/dial.h"
-#include "worker/agent/blobs/transfer_io.h"
-#include "worker/agent/net/uplink.h"
+#include "worker/agent/net/kernel_link.h"
 
 #define LIMIT_S       30.0
 #define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
@@ -30,25 +28,24 @@ bool join_is_remote(const char *connect)
     return strncmp(connect, "ipc://", 6) != 0;
 }
 
-void join_init(struct join *j, struct agent *agent)
+void join_init(struct join *j, struct kernel_link *kernel, const char *connect)
 {
-    memset(j, 0, sizeof *j);
-    j->agent = agent;
+    *j = (struct join){ .kernel = kernel, .connect = connect };
 }
 
 void join_keys(struct join *j, const struct secret *s, uint32_t index)
 {
     keys_derive(&j->keys, s, index);
-    memcpy(j->kernel, s->kernel, KEY_SIZE);
+    memcpy(j->kernel_key, s->kernel, KEY_SIZE);
     j->has_keys = true;
 }
 
 /* One line that the engine's last words, and so the cell, can show. */
 static void give_up(struct join *j, const char *why)
 {
-    j->agent->status = JOIN_STATUS_UNREACHED;
-    fprintf(stderr, "cellspan-agent on %s %s\n", j->agent->args.node, why);
-    agent_stop(j->agent, "the kernel does not answer");
+    j->kernel->status = JOIN_STATUS_UNREACHED;
+    fprintf(stderr, "cellspan-agent on %s %s\n", j->kernel->node, why);
+    kernel_link_quit(j->kernel, "the kernel does not answer");
 }
 
 static int read_limit(uint64_t *limit_ns, struct err *err)
@@ -84,18 +81,18 @@ static long count_cores(void)
     return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static void say_hello(struct agent *a, struct slice addresses)
+static void say_hello(struct kernel_link *kernel, struct slice addresses)
 {
     struct span m = { .kind = SPAN_HELLO };
     const long cores = count_cores();
 
     m.v[F_HELLO_VERSION].u64 = SPAN_VERSION;
-    m.v[F_HELLO_NODE].s = slice_text(a->args.node);
+    m.v[F_HELLO_NODE].s = slice_text(kernel->node);
     m.v[F_HELLO_PID].u64 = (uint64_t)getpid();
     m.v[F_HELLO_CORES].u64 = cores > 0 ? (uint64_t)cores : 1;
     m.v[F_HELLO_ADDRESSES].s = addresses;
     m.v[F_HELLO_SOFTWARE].s = slice_text("cellspan " CELLSPAN_VERSION);
-    agent_send(a, &m);
+    kernel_link_send(kernel, &m);
 }
 
 /* A list that is too long loses its last ones, whole. */
@@ -125,23 +122,6 @@ static void tell_ranks(struct slice addresses)
 
 /* ---- the line ---- */
 
-static void on_message(void *arg, struct slice workers, struct slice msg)
-{
-    struct agent *a = arg;
-
-    if (!a->finishing)
-        agent_dispatch(a, workers, msg);
-}
-
-static void on_lost(void *arg, const char *why)
-{
-    struct agent *a = arg;
-
-    fprintf(stderr, "cellspan-agent on %s ends with its ranks: %s\n", a->args.node, why);
-    a->status = 1;
-    agent_stop(a, "kernel unreachable");
-}
-
 /* socket: the one that reached the kernel; NULL: the endpoint is dialed. */
 static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
 {
@@ -150,11 +130,11 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .socket = socket,
         .context = j->context,
         .keys = j->has_keys ? &j->keys : NULL,
-        .kernel = j->kernel,
-        .handler = { on_message, transfer_io_peer, transfer_io_unlinked, on_lost, j->agent },
+        .kernel = j->kernel_key,
+        .handler = j->handler,
     };
 
-    if (!(j->agent->uplink = uplink_open(j->agent->loop, &c, err)))
+    if (!(j->kernel->uplink = uplink_open(j->kernel->loop, &c, err)))
         return -1;
     keys_wipe(&j->keys);
     return 0;
@@ -166,7 +146,7 @@ static void no_welcome(struct loop *loop, void *arg)
     char why[DIAL_ENDPOINT_SIZE + 128];
 
     (void)loop;
-    if (!j->agent->uplink || uplink_is_welcome(j->agent->uplink))
+    if (!j->kernel->uplink || uplink_is_welcome(j->kernel->uplink))
         return;
     snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again",
              j->endpoint);
@@ -205,34 +185,33 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
     if (address_list(found->own.size ? &found->own : NULL, &text) < 0)
         log_error("agent", "out of memory: the kernel hears of no addresses");
     tell_ranks(buf_slice(&text));
-    say_hello(j->agent, cut(buf_slice(&text)));
+    say_hello(j->kernel, cut(buf_slice(&text)));
     buf_release(&text);
     loop_timer_again(j->limit, j->limit_ns);
 }
 
 static int dial(struct join *j, struct err *err)
 {
-    const struct dial_to to = { slice_text(j->agent->args.connect), j->context, &j->keys, j->kernel,
+    const struct dial_to to = { slice_text(j->connect), j->context, &j->keys, j->kernel_key,
                                 j->limit_ns };
 
-    return (j->dial = dial_start(j->agent->loop, &to, reached, j, err)) ? 0 : -1;
+    return (j->dial = dial_start(j->kernel->loop, &to, reached, j, err)) ? 0 : -1;
 }
 
-int join_start(struct join *j, struct err *err)
+int join_start(struct join *j, const struct uplink_handler *handler, struct err *err)
 {
-    struct agent *a = j->agent;
-
+    j->handler = *handler;
     if (!j->has_keys) {
-        if (open_line(j, a->args.connect, NULL, err) < 0)
+        if (open_line(j, j->connect, NULL, err) < 0)
             return -1;
-        say_hello(a, slice_text(""));
+        say_hello(j->kernel, slice_text(""));
         return 0;
     }
     if (read_limit(&j->limit_ns, err) < 0)
         return -1;
     if (!(j->context = zmq_ctx_new()) || zmq_ctx_set(j->context, ZMQ_IO_THREADS, IO_THREADS) < 0)
         return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
-    if (!(j->limit = loop_timer(a->loop, NEVER_NS, 0, no_welcome, j, err)))
+    if (!(j->limit = loop_timer(j->kernel->loop, NEVER_NS, 0, no_welcome, j, err)))
         return -1;
     return dial(j, err);
 }

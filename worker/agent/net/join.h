@@ -6,17 +6,21 @@
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
+#include "worker/agent/net/uplink.h"
 
 /* the exit status when the kernel can't be reached, or does not take us */
 #define JOIN_STATUS_UNREACHED 3
 
-struct agent;
 struct dial;
+struct kernel_link;
+struct secret;
 
 struct join {
-    struct agent *agent; /* borrowed */
-    struct keys keys;    /* ours; keys_wipe() when the line is open */
-    unsigned char kernel[KEY_SIZE];
+    struct kernel_link *kernel;    /* borrowed */
+    const char *connect;           /* the kernel's endpoints, separated by commas; borrowed */
+    struct uplink_handler handler; /* of the line */
+    struct keys keys;              /* ours; wiped when the line is open */
+    unsigned char kernel_key[KEY_SIZE];
     bool has_keys;  /* else the kernel is on this machine (ipc) */
     char *endpoint; /* that the line was opened to */
     void *context;  /* of ZeroMQ, when the kernel is elsewhere: it outlives the line */
@@ -27,11 +31,12 @@ struct join {
 
 /* Does this --connect need a secret? */
 bool join_is_remote(const char *connect);
-/* The keys of agent `index`, if it needs any; the rest is as zero. Wipes nothing. */
-void join_init(struct join *j, struct agent *agent);
+/* Everything else is zero. Both pointers are borrowed. */
+void join_init(struct join *j, struct kernel_link *kernel, const char *connect);
+/* Derives the keys of agent `index`. The secret is the caller's to wipe. */
 void join_keys(struct join *j, const struct secret *s, uint32_t index);
-/* Begins. What fails later stops the agent, with its status set and a line on stderr. */
-MUST_USE int join_start(struct join *j, struct err *err);
-void join_release(struct join *j); /* after uplink_close */
+/* Begins. What fails later ends the agent: its status is set, and a line on stderr says why. */
+MUST_USE int join_start(struct join *j, const struct uplink_handler *handler, struct err *err);
+void join_release(struct join *j); /* after kernel_link_release */
 
 #endif

@@ -1,5 +1,5 @@
-/* peer.h - one link of an agent with another, and what peers.c and peer_accept.c share. For these
- * two only. */
+/* peer.h - one connection of this agent with another agent, and the list of them. Only peers.c and
+ * peer_accept.c use it. */
 #ifndef WORKER_AGENT_NET_PEER_H
 #define WORKER_AGENT_NET_PEER_H
 
@@ -21,13 +21,13 @@ struct peer {
     uint32_t node;
     uint64_t role;
     unsigned char key[KEY_SIZE];
-    uint8_t id[IDENTITY_MAX]; /* on the router, of who dialed us */
+    uint8_t id[IDENTITY_MAX]; /* of a peer that dialed us: its identity on the router */
     size_t id_size;
     struct peer_dial *dial; /* while we dial */
-    void *socket;           /* that we dialed; NULL: it dialed us */
+    void *socket;           /* of a peer that we dialed; NULL: it dialed us */
     struct watch *watch;
-    struct buf route; /* what is being sent down */
-    bool gone;        /* freed when the turn is over */
+    struct buf route; /* the sections of the message that is being sent to this child */
+    bool gone;        /* it is freed at the end of the turn */
 };
 
 struct peers {
@@ -35,17 +35,15 @@ struct peers {
     void *context;
     const struct keys *keys;
     struct peers_ops ops;
-    uint32_t own;
+    uint32_t own; /* this agent's node */
     struct peer *peer;
     struct child_nodes children;
     struct peer_zap *zap;
     void *router; /* NULL until somebody is expected */
     struct watch *watch;
     unsigned port;
-    bool complained; /* about strange messages: once */
+    bool complained; /* a message that was dropped has been logged */
 };
-
-/* ---- peers.c ---- */
 
 /* NULL: memory is out. */
 struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
@@ -56,10 +54,9 @@ struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t no
 void peer_ended(struct peer *one, const char *why);
 /* One frame; never waits. */
 MUST_USE int peer_send(struct peer *one, const void *frame, size_t n, int flags);
-void peers_complain(struct peers *p, uint32_t node, const char *what);
-
-/* ---- peer_accept.c ---- */
-
-void peer_accept_close(struct peers *p);
+/* The same; takes the frame. */
+MUST_USE int peer_send_frame(struct peer *one, zmq_msg_t *frame);
+/* Logs that a message from this node was dropped; only the first one is logged. */
+void peer_complain(struct peers *p, uint32_t node, const char *what);
 
 #endif

@@ -1,5 +1,6 @@
-/* peer_accept.c - those who dial this agent: OPEN lets them in, each by its key, once; children's
- * bundles and blobs come by the router that they dialed. */
+/* peer_accept.c - see peer_accept.h. */
+#include "worker/agent/net/peer_accept.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *
     struct span m;
 
     if (!one || span_decode(&m, zmq_msg_data(frame), zmq_msg_size(frame), &err) < 0) {
-        peers_complain(p, node, one ? err.text : "a second connection with one key");
+        peer_complain(p, node, one ? err.text : "a second connection with one key");
         return;
     }
     if (m.kind == SPAN_DIAL && m.v[F_DIAL_NODE].u64 == node && m.v[F_DIAL_ROLE].u64 <= PEER_BLOBS) {
@@ -84,7 +85,7 @@ static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *
         else
             answer(one, "");
     } else {
-        peers_complain(p, node, "its first message is no DIAL");
+        peer_complain(p, node, "its first message is no DIAL");
     }
     span_release(&m);
 }
@@ -114,8 +115,8 @@ static void take_bundle(struct peer *child, zmq_msg_t *frame)
     zmq_msg_t own;
 
     if (good <= 0 || !all)
-        peers_complain(p, child->node,
-                       good < 0 ? "a torn bundle" : "entries of nodes that are not under it");
+        peer_complain(p, child->node,
+                      good < 0 ? "a torn bundle" : "entries of nodes that are not under it");
     if (good > 0 && all) {
         zmq_msg_init(&own);
         zmq_msg_move(&own, frame);
@@ -144,7 +145,7 @@ static bool receive(struct peers *p)
     if (more)
         socket_skip(p->router);
     if (more || n > (int)sizeof id)
-        peers_complain(p, one ? one->node : ROUTE_KERNEL, "more than one frame");
+        peer_complain(p, one ? one->node : ROUTE_KERNEL, "more than one frame");
     else if (!one)
         meet(p, id, (size_t)n, &frame);
     else if (one->state == PEER_CHILD)
@@ -215,7 +216,7 @@ static void take_back(struct peers *p, uint32_t node)
         peer_destroy(one);
 }
 
-void peers_open(struct peers *p, const struct span *m)
+void peer_accept_open(struct peers *p, const struct span *m)
 {
     struct span said = { .kind = SPAN_OPENED, .cell = m->cell };
     const struct slice key = m->v[F_OPEN_KEY].s;

@@ -11,101 +11,8 @@
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/peer.h"
+#include "worker/agent/net/peer_accept.h"
 #include "worker/agent/net/socket.h"
-
-/* ---- the list ---- */
-
-struct peer *peer_create(struct peers *p, enum peer_state state, uint32_t node,
-                         const unsigned char *key)
-{
-    struct peer *one = calloc(1, sizeof *one);
-
-    if (!one)
-        return NULL;
-    one->peers = p;
-    one->state = state;
-    one->node = node;
-    memcpy(one->key, key, KEY_SIZE);
-    one->next = p->peer;
-    p->peer = one;
-    return one;
-}
-
-void peer_destroy(struct peer *one)
-{
-    struct peer **at = &one->peers->peer;
-
-    while (*at != one)
-        at = &(*at)->next;
-    *at = one->next;
-    if (one->state == PEER_CHILD)
-        child_nodes_drop(&one->peers->children, one->node);
-    peer_dial_stop(one->dial);
-    watch_stop(one->watch);
-    if (one->socket)
-        zmq_close(one->socket);
-    buf_release(&one->route);
-    one->gone = true;
-    loop_free(one->peers->loop, one); /* callers up the stack still look at it */
-}
-
-struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node)
-{
-    struct peer *one = p->peer;
-
-    while (one && (one->state != state || one->node != node))
-        one = one->next;
-    return one;
-}
-
-void peers_complain(struct peers *p, uint32_t node, const char *what)
-{
-    if (!p->complained)
-        log_warn("peers", "from node %" PRIu32 ": %s: dropped; more is not logged", node, what);
-    p->complained = true;
-}
-
-static int begin(struct peer *one)
-{
-    return one->socket
-               ? 0
-               : zmq_send(one->peers->router, one->id, one->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-}
-
-static void *socket_of(const struct peer *one)
-{
-    return one->socket ? one->socket : one->peers->router;
-}
-
-int peer_send(struct peer *one, const void *frame, size_t n, int flags)
-{
-    return begin(one) < 0 || zmq_send(socket_of(one), frame, n, flags | ZMQ_DONTWAIT) < 0 ? -1 : 0;
-}
-
-/* Takes the frame. */
-static int send_frame(struct peer *one, zmq_msg_t *frame)
-{
-    int error;
-
-    if (begin(one) >= 0 && zmq_msg_send(frame, socket_of(one), ZMQ_DONTWAIT) >= 0)
-        return 0;
-    error = zmq_errno();
-    zmq_msg_close(frame);
-    errno = error;
-    return -1;
-}
-
-void peer_ended(struct peer *one, const char *why)
-{
-    struct peers *p = one->peers;
-    const uint32_t node = one->node;
-    const bool linked = one->state == PEER_LINKED;
-
-    log_info("peers", "node %" PRIu32 ": %s", node, why);
-    peer_destroy(one);
-    if (linked)
-        p->ops.unlinked(p->ops.arg, node, why);
-}
 
 /* ---- DIAL ---- */
 
@@ -133,7 +40,7 @@ static void blobs_ready(struct loop *loop, void *arg)
         }
         if (zmq_msg_more(&msg)) {
             socket_skip(one->socket);
-            peers_complain(p, one->node, "more than one frame");
+            peer_complain(p, one->node, "more than one frame");
         } else {
             p->ops.blobs(p->ops.arg, one->node, slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
         }
@@ -248,7 +155,7 @@ int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, str
     }
     if (socket_frame(&frame, msg, skip, err) < 0)
         return -1;
-    if (send_frame(one, &frame) == 0)
+    if (peer_send_frame(one, &frame) == 0)
         return 0;
     (void)err_set(err, "the link to node %" PRIu32 " is gone: %s", node, zmq_strerror(zmq_errno()));
     peer_destroy(one);

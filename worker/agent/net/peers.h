@@ -41,8 +41,7 @@ void peers_destroy(struct peers *p); /* NULL is fine */
 /* This agent's own number: before anything else is asked. */
 void peers_number(struct peers *p, uint32_t node);
 
-/* The kernel's OPEN and DIAL. */
-void peers_open(struct peers *p, const struct span *m);
+/* The kernel's DIAL; OPEN is in peer_accept.h. */
 void peers_dial(struct peers *p, const struct span *m);
 
 /* Passes a message down to those children under whom nodes of the route are, with their sections.

@@ -12,6 +12,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/frame_batch.h"
+#include "worker/agent/net/peer_accept.h"
 #include "worker/agent/net/peers.h"
 #include "worker/agent/net/silence.h"
 #include "worker/agent/net/socket.h"
@@ -180,7 +181,7 @@ static void take(struct uplink *u, struct slice workers, struct slice msg)
     if (m.kind == SPAN_BEAT)
         say_beat(u, &m);
     else if (m.kind == SPAN_OPEN)
-        peers_open(u->peers, &m);
+        peer_accept_open(u->peers, &m);
     else
         peers_dial(u->peers, &m);
     span_release(&m);

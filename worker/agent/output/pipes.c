@@ -30,7 +30,7 @@ int pipes_put(void *stream, struct slice data, unsigned flags)
 
         m.v[F_LINES_FLAGS].u64 = n < data.n ? LINES_WITHIN : flags;
         m.v[F_LINES_DATA].s = slice_of(data.p, n);
-        agent_send(w->agent, &m);
+        kernel_link_send(&w->agent->kernel, &m);
         spool_add(&w->agent->spool, w->cell, w->role == WORKER_HOME ? SPOOL_HOME : w->rank,
                   s->number, (unsigned)m.v[F_LINES_FLAGS].u64, m.v[F_LINES_DATA].s);
         worker_credit_take(&w->credit, n);

@@ -36,7 +36,7 @@ static void answer(struct worker *w, struct slice text)
     if (utf8_add_short(&clean, text, WORKER_STACK_MAX) < 0)
         log_error("stacks", "out of memory: a stack is lost");
     m.v[F_STACK_TEXT].s = buf_slice(&clean);
-    agent_send(w->agent, &m);
+    kernel_link_send(&w->agent->kernel, &m);
     buf_release(&clean);
 }
 

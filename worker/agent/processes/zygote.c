@@ -108,29 +108,30 @@ void zygote_drop_orders(struct worker *z)
 int zygote_order(struct worker *z, struct worker *w, struct worker_ends *ends,
                  const struct span *start, struct err *err)
 {
-    struct buf *msg = &z->agent->scratch;
+    struct buf msg = BUF_INIT;
     struct order *o;
 
-    buf_clear(msg);
-    if (span_encode(start, msg, err) < 0)
+    if (span_encode(start, &msg, err) < 0)
         goto fail;
-    if (msg->n + 1 > PACKET_INLINE_MAX) {
-        (void)err_set(err, "the environment is too long: %zu bytes, at most %u", msg->n,
+    if (msg.n + 1 > PACKET_INLINE_MAX) {
+        (void)err_set(err, "the environment is too long: %zu bytes, at most %u", msg.n,
                       PACKET_INLINE_MAX);
         goto fail;
     }
-    if (!(o = order_create(msg->n + 1, TAG_RANK))) {
+    if (!(o = order_create(msg.n + 1, TAG_RANK))) {
         (void)err_set(err, "out of memory");
         goto fail;
     }
-    memcpy(o->p + 1, msg->p, msg->n);
+    memcpy(o->p + 1, msg.p, msg.n);
     o->ends = *ends;
     *ends = (struct worker_ends)WORKER_ENDS_INIT;
     w->zygote = z;
     enqueue(z, o);
     make_room(z->agent);
+    buf_release(&msg);
     return 0;
 fail:
+    buf_release(&msg);
     worker_ends_close(ends);
     return -1;
 }
