@@ -187,7 +187,7 @@ def markdown(results):
         "",
         "Measured on %s on a machine with %d cores, without a GPU; medians of %d repeat%s, cellspan and its peers taking turns."
         % (results["date"], results["cores"], results["repeat"], "s" if results["repeat"] != 1 else ""),
-        "Ratios hold; absolute times are this machine's. Before a section other programs kept %.1f cores busy (median)." % (used or 0),
+        "Compare the ratios; absolute times depend on this machine. Before a section, other programs kept %.1f cores busy (median)." % (used or 0),
         "",
         "| figure | peer | cellspan | ratio | to reach | met |",
         "| --- | --- | --- | --- | --- | --- |",
