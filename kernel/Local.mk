@@ -1,4 +1,4 @@
-# kernel: what runs where and what becomes of it (group, cell: pure), the wire to the agents, and the process.
+# kernel: what runs where and what becomes of it (group, cell: pure), and the process.
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/group.c \
@@ -15,7 +15,7 @@ kernel_libkernel_a_SOURCES = \
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c
-cellspan_kernel_LDADD = kernel/libkernel.a kernel/agents/libagents.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/engines/libengines.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "kernel/agents/agents.h"
-#include "kernel/agents/find.h"
+#include "kernel/engines/engine_find.h"
 #include "kernel/cell/notebook.h"
 #include "kernel/jupyter/front.h"
 
@@ -172,7 +172,7 @@ static int door_engine_start(void *arg, const char *name, const char *spec, unsi
 
 static int door_engine_find(void *arg, const char *name, struct err *err)
 {
-    char *path = find_engine(name, err);
+    char *path = engine_find(name, err);
 
     (void)arg;
     free(path);

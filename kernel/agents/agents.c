@@ -30,7 +30,7 @@ uint64_t agents_now(const struct agents *a)
 
 const struct node_info *agents_node(const struct agents *a, unsigned node)
 {
-    const struct link *l = links_get(&a->links, node);
+    const struct node *l = node_table_get(&a->nodes, node);
 
     return l ? &l->info : NULL;
 }
@@ -68,7 +68,7 @@ static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
     size_t failed = 0;
 
     for (size_t i = 0; i < a->fan.n_top; i++) {
-        struct link *l = a->fan.top[i];
+        struct node *l = a->fan.top[i];
         struct err why = { "" };
 
         if (router_send(l->router, slice_of(l->identity, l->identity_size), buf_slice(&l->route),
@@ -86,7 +86,7 @@ static int fan_out(struct agents *a, zmq_msg_t *body, struct err *err)
     return 0;
 }
 
-/* What a blob's message is told ahead of, see cargo.h: its nodes get to know that the bytes
+/* What a blob's message is told ahead of, see blob_schedule.h: its nodes get to know that the bytes
  * come. */
 static int ship(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
                 struct err *err)
@@ -97,8 +97,8 @@ static int ship(struct agents *a, const uint32_t *workers, size_t n, const struc
         return 0;
     if (!(nodes = agents_list(a)))
         return err_set(err, "out of memory");
-    if (cargo_need(a->cargo, m->blob, m->blob_size, nodes, fan_list(&a->fan, workers, n, nodes),
-                   err) < 0)
+    if (blob_schedule_need(a->blobs, m->blob, m->blob_size, nodes,
+                           fan_list(&a->fan, workers, n, nodes), err) < 0)
         return -1;
     return agents_blobs_go_on(a) ? 0 : err_set(err, "out of memory for the messages about a blob");
 }
@@ -136,7 +136,7 @@ int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const s
     return body_of(&body, m, err) < 0 ? -1 : send_body(a, nodes, n, &body, err);
 }
 
-void agents_tell(struct agents *a, const struct link *l, const struct span *m)
+void agents_tell(struct agents *a, const struct node *l, const struct span *m)
 {
     struct err err = { "" };
 
@@ -148,34 +148,34 @@ unsigned *agents_list(struct agents *a)
 {
     unsigned *list;
 
-    if (a->list_room >= a->links.n)
+    if (a->list_room >= a->nodes.n)
         return a->list;
-    if (!(list = realloc(a->list, 2 * a->links.n * sizeof *list)))
+    if (!(list = realloc(a->list, 2 * a->nodes.n * sizeof *list)))
         return NULL;
     a->list = list;
-    a->list_room = 2 * a->links.n;
+    a->list_room = 2 * a->nodes.n;
     return list;
 }
 
-void agents_flush(struct link *l)
+void agents_flush(struct node *l)
 {
-    struct link *top = link_top(l);
-    struct letter *letter;
+    struct node *top = node_top(l);
+    struct waiting_message *letter;
     struct err err = { "" };
 
-    while (link_is_ready(l) && (letter = link_take(l))) {
+    while (node_is_ready(l) && (letter = node_take(l))) {
         if (router_send(top->router, slice_of(top->identity, top->identity_size),
                         buf_slice(&letter->route), &letter->body, &err) < 0)
             log_warn("agents", "the agent on %s can't be reached: %s", l->info.name, err.text);
-        letter_free(letter);
+        waiting_message_free(letter);
     }
 }
 
 /* ---- blobs ---- */
 
-/* What this machine's agent is told to drop it has lent for the last time. */
-static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n,
-                           const struct span *drop)
+/* What this machine's agent is told to drop it does not share any more. */
+static void forget_local_blobs(struct agents *a, const unsigned *nodes, size_t n,
+                               const struct span *drop)
 {
     struct reader r = reader_of(drop->v[F_DROP_BLOBS].s.p, drop->v[F_DROP_BLOBS].s.n);
     bool here = false;
@@ -183,20 +183,20 @@ static void give_back_lent(struct agents *a, const unsigned *nodes, size_t n,
     for (size_t i = 0; i < n; i++)
         here = here || nodes[i] == NODE_HERE;
     while (here && reader_left(&r) >= 8)
-        lent_drop(&a->lent, reader_u64(&r));
+        local_blobs_drop(&a->local_blobs, reader_u64(&r));
 }
 
-static void cargo_sends(void *arg, const unsigned *nodes, size_t n, const struct span *m)
+static void blobs_sends(void *arg, const unsigned *nodes, size_t n, const struct span *m)
 {
     struct err err = { "" };
     struct agents *a = arg;
     zmq_msg_t body;
 
     if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE &&
-        lent_taken(&a->lent, m, agents_now(a)))
+        local_blobs_taken(&a->local_blobs, m, agents_now(a)))
         return;
     if (m->kind == SPAN_DROP)
-        give_back_lent(a, nodes, n, m);
+        forget_local_blobs(a, nodes, n, m);
     if (body_of(&body, m, &err) < 0) {
         log_error("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
         a->blobs_stop = a->blobs_stop || m->kind != SPAN_DROP;
@@ -209,28 +209,28 @@ bool agents_blobs_go_on(struct agents *a)
 {
     struct span m;
 
-    while (lent_next(&a->lent, &m, agents_now(a)))
-        (void)cargo_message(a->cargo, NODE_HERE, &m);
+    while (local_blobs_next(&a->local_blobs, &m, agents_now(a)))
+        (void)blob_schedule_message(a->blobs, NODE_HERE, &m);
     if (!a->blobs_stop)
         return true;
     a->blobs_stop = false;
-    cargo_stop(a->cargo);
+    blob_schedule_stop(a->blobs);
     return false;
 }
 
-static bool cargo_peers(void *arg, unsigned node, struct cargo_peer *out)
+static bool blobs_peers(void *arg, unsigned node, struct blob_peer *out)
 {
     const struct agents *a = arg;
-    const struct link *l = links_get(&a->links, node);
+    const struct node *l = node_table_get(&a->nodes, node);
 
     if (!l || node == NODE_HERE || l->info.state != NODE_UP || !l->addresses || !*l->addresses)
         return false;
-    *out = (struct cargo_peer){ .addresses = l->addresses, .key = l->key };
+    *out = (struct blob_peer){ .addresses = l->addresses, .key = l->key };
     return true;
 }
 
 /* Large ones pass through as many messages of a MiB. */
-static void cargo_moves(void *arg, bool on)
+static void blobs_moves(void *arg, bool on)
 {
     (void)arg;
     if (on)
@@ -241,17 +241,17 @@ static void cargo_moves(void *arg, bool on)
 
 uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had)
 {
-    return cargo_expected(a->cargo, node, had);
+    return blob_schedule_expected(a->blobs, node, had);
 }
 
 void agents_drop(struct agents *a, uint64_t blob)
 {
-    cargo_drop(a->cargo, blob);
+    blob_schedule_drop(a->blobs, blob);
 }
 
 void agents_cancel(struct agents *a, uint64_t blob)
 {
-    cargo_cancel(a->cargo, blob);
+    blob_schedule_cancel(a->blobs, blob);
 }
 
 /* ---- where things are ---- */
@@ -260,7 +260,7 @@ int agents_place(struct agents *a, uint32_t worker, unsigned node)
 {
     struct err err = { "" };
 
-    if (links_place(&a->links, worker, node, &err) == 0)
+    if (node_table_place(&a->nodes, worker, node, &err) == 0)
         return 0;
     log_error("agents", "worker %u: %s", worker, err.text);
     return -1;
@@ -303,16 +303,16 @@ void agents_forget(struct agents *a, uint32_t worker)
 {
     credit_forget(&a->credit, worker);
     if (worker > SPAN_WORKER_HOME) /* home is always here, and is started again under its number */
-        links_forget(&a->links, worker);
+        node_table_forget(&a->nodes, worker);
 }
 
 /* ---- made and destroyed ---- */
 
 int agents_restart(struct agents *a, struct err *err)
 {
-    struct link *here = links_get(&a->links, NODE_HERE);
+    struct node *here = node_table_get(&a->nodes, NODE_HERE);
 
-    if (local_start(&a->local, err) < 0)
+    if (local_agent_start(&a->local, err) < 0)
         return -1;
     here->info.state = NODE_ASKED;
     here->info.pid = a->local.pid;
@@ -321,8 +321,8 @@ int agents_restart(struct agents *a, struct err *err)
 
 static int bind_here(struct agents *a, const char *folder, struct err *err)
 {
-    const struct router_handler handler = { .arrived = intake_arrived,
-                                            .refused = intake_refused,
+    const struct router_handler handler = { .arrived = from_agents_received,
+                                            .refused = from_agents_refused,
                                             .arg = a };
     char *path = runtime_path(folder, "agents", err);
 
@@ -345,31 +345,33 @@ static int know_here(struct agents *a, const struct agents_config *config, struc
         strcpy(a->name, "localhost");
     if (!(a->python = strdup(config->python)))
         return err_set(err, "out of memory");
-    if (links_add(&a->links, 1, 0, err) < 0)
+    if (node_table_add(&a->nodes, 1, 0, err) < 0)
         return -1;
-    if (link_name(a->links.node[0], slice_text(a->name)) < 0 ||
-        link_addresses(a->links.node[0], slice_text("127.0.0.1")) < 0)
+    if (node_set_name(a->nodes.node[0], slice_text(a->name)) < 0 ||
+        node_set_addresses(a->nodes.node[0], slice_text("127.0.0.1")) < 0)
         return err_set(err, "out of memory");
     return 0;
 }
 
 struct agents *agents_create(struct loop *loop, const struct agents_config *config, struct err *err)
 {
-    struct cargo_doors doors = { .send = cargo_sends, .peer = cargo_peers, .busy = cargo_moves };
+    struct blob_schedule_ops doors = { .send = blobs_sends,
+                                       .peer = blobs_peers,
+                                       .busy = blobs_moves };
     struct agents *a = calloc(1, sizeof *a);
 
     if (!a)
         return err_null(err, "out of memory");
     a->loop = loop;
     a->handler = config->handler;
-    a->fan.links = &a->links;
+    a->fan.nodes = &a->nodes;
     doors.arg = a;
-    a->local = (struct local)LOCAL_INIT;
-    a->lent = (struct lent)LENT_INIT;
+    a->local = (struct local_agent)LOCAL_AGENT_INIT;
+    a->local_blobs = (struct local_blobs)LOCAL_BLOBS_INIT;
     if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), agents_now(a), err) < 0 ||
-        runs_init(a, err) < 0 || !(a->cargo = cargo_create(&doors, err)) ||
+        engine_runs_init(a, err) < 0 || !(a->blobs = blob_schedule_create(&doors, err)) ||
         know_here(a, config, err) < 0 || bind_here(a, config->folder, err) < 0 ||
-        losses_watch(a, err) < 0)
+        node_failures_watch(a, err) < 0)
         goto undo;
     a->local.endpoint = a->endpoint;
     a->local.node = a->name;
@@ -392,9 +394,9 @@ static void tell_to_quit(struct agents *a)
     struct err err = { "" };
     size_t n = 0;
 
-    for (size_t i = 0; up && i < a->links.n; i++)
-        if (a->links.node[i]->info.state == NODE_UP)
-            up[n++] = a->links.node[i]->number;
+    for (size_t i = 0; up && i < a->nodes.n; i++)
+        if (a->nodes.node[i]->info.state == NODE_UP)
+            up[n++] = a->nodes.node[i]->number;
     if (n && agents_send_nodes(a, up, n, &quit, &err) < 0)
         log_info("agents", "%s", err.text);
 }
@@ -402,7 +404,7 @@ static void tell_to_quit(struct agents *a)
 /* Engines have their agents' ends to wait for, and this machine's agent its workers'. */
 static void wait_for_ends(struct agents *a)
 {
-    size_t engines = runs_end(a, 0);
+    size_t engines = engine_runs_end(a, 0);
 
     for (unsigned ms = 0; ms < END_WAIT_MS && (a->local.pid > 0 || engines); ms += NAP_MS) {
         const struct timespec nap = { 0, NAP_MS * 1000000 };
@@ -412,36 +414,36 @@ static void wait_for_ends(struct agents *a)
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
             if (pid == a->local.pid)
                 a->local.pid = 0;
-            else if (runs_child(a, pid, status))
+            else if (engine_runs_child(a, pid, status))
                 engines--;
         if (ms == TERM_MS)
-            (void)runs_end(a, SIGTERM);
+            (void)engine_runs_end(a, SIGTERM);
         if (a->local.pid > 0 || engines)
             nanosleep(&nap, NULL);
     }
-    (void)runs_end(a, SIGKILL);
-    local_kill(&a->local);
+    (void)engine_runs_end(a, SIGKILL);
+    local_agent_kill(&a->local);
 }
 
 void agents_destroy(struct agents *a)
 {
     if (!a)
         return;
-    losses_unwatch(a);
+    node_failures_unwatch(a);
     tell_to_quit(a);
-    local_let_go(&a->local);
+    local_agent_let_go(&a->local);
     wait_for_ends(a);
-    runs_release(a);
+    engine_runs_release(a);
     orphans_kill(0);
     router_destroy(a->here);
     router_destroy(a->wire);
-    gate_destroy(a->gate);
+    agents_zap_destroy(a->zap);
     if (a->zmq)
         zmq_ctx_term(a->zmq);
-    links_release(&a->links);
+    node_table_release(&a->nodes);
     fan_release(&a->fan);
-    cargo_destroy(a->cargo);
-    lent_release(&a->lent);
+    blob_schedule_destroy(a->blobs);
+    local_blobs_release(&a->local_blobs);
     credit_release(&a->credit);
     free(a->list);
     free(a->endpoint);

@@ -6,45 +6,45 @@
 
 #include "base/rows.h"
 
-void credit_release(struct credit *c)
+void credit_release(struct credit_table *c)
 {
     free(c->row);
-    *c = (struct credit)CREDIT_INIT;
+    *c = (struct credit_table)CREDIT_INIT;
 }
 
 static uint64_t worker_of(const void *rows, size_t i)
 {
-    return ((const struct credit_row *)rows)[i].worker;
+    return ((const struct credit_owed *)rows)[i].worker;
 }
 
 /* Where the worker's row stands, or belongs. */
-static size_t place_of(const struct credit *c, uint32_t worker)
+static size_t place_of(const struct credit_table *c, uint32_t worker)
 {
     return rows_place(c->row, c->n, worker_of, worker);
 }
 
-static struct credit_row *row_of(struct credit *c, uint32_t worker)
+static struct credit_owed *row_of(struct credit_table *c, uint32_t worker)
 {
     const size_t at = place_of(c, worker);
 
     return at < c->n && c->row[at].worker == worker ? &c->row[at] : NULL;
 }
 
-static struct credit_row *row_add(struct credit *c, uint32_t worker)
+static struct credit_owed *row_add(struct credit_table *c, uint32_t worker)
 {
     const size_t at = place_of(c, worker);
-    struct credit_row *more = rows_insert(c->row, &c->n, &c->room, sizeof *more, at, 16);
+    struct credit_owed *more = rows_insert(c->row, &c->n, &c->room, sizeof *more, at, 16);
 
     if (!more)
         return NULL;
     c->row = more;
-    c->row[at] = (struct credit_row){ .worker = worker };
+    c->row[at] = (struct credit_owed){ .worker = worker };
     return &c->row[at];
 }
 
-int credit_owe(struct credit *c, uint32_t worker, size_t bytes, uint64_t *owed)
+int credit_owe(struct credit_table *c, uint32_t worker, size_t bytes, uint64_t *owed)
 {
-    struct credit_row *row = row_of(c, worker);
+    struct credit_owed *row = row_of(c, worker);
 
     if (!row && !(row = row_add(c, worker)))
         return -1;
@@ -53,9 +53,9 @@ int credit_owe(struct credit *c, uint32_t worker, size_t bytes, uint64_t *owed)
     return 0;
 }
 
-uint64_t credit_take(struct credit *c, uint32_t worker)
+uint64_t credit_take(struct credit_table *c, uint32_t worker)
 {
-    struct credit_row *row = row_of(c, worker);
+    struct credit_owed *row = row_of(c, worker);
     const uint64_t owed = row ? row->owed : 0;
 
     if (row)
@@ -63,9 +63,9 @@ uint64_t credit_take(struct credit *c, uint32_t worker)
     return owed;
 }
 
-void credit_forget(struct credit *c, uint32_t worker)
+void credit_forget(struct credit_table *c, uint32_t worker)
 {
-    struct credit_row *row = row_of(c, worker);
+    struct credit_owed *row = row_of(c, worker);
 
     if (row)
         rows_remove(c->row, &c->n, sizeof *row, (size_t)(row - c->row));

@@ -17,8 +17,8 @@ void fan_release(struct fan *f)
 /* Room for every node that there is. */
 static int fan_begin(struct fan *f)
 {
-    const size_t n = f->links->n;
-    struct link **touched, **top;
+    const size_t n = f->nodes->n;
+    struct node **touched, **top;
 
     f->n_touched = f->n_top = f->gone = 0;
     if (n <= f->room)
@@ -34,9 +34,9 @@ static int fan_begin(struct fan *f)
 }
 
 /* NULL: it is gone. The notebook's own machine may be started again: what is for it waits. */
-static struct link *fan_meet(struct fan *f, unsigned node)
+static struct node *fan_meet(struct fan *f, unsigned node)
 {
-    struct link *l = links_get(f->links, node);
+    struct node *l = node_table_get(f->nodes, node);
 
     if (!l || (l->info.state == NODE_LOST && node != NODE_HERE)) {
         f->gone++;
@@ -50,7 +50,7 @@ static struct link *fan_meet(struct fan *f, unsigned node)
     return l;
 }
 
-static int link_add_worker(struct link *l, uint32_t worker)
+static int node_add_worker(struct node *l, uint32_t worker)
 {
     uint32_t *more = rows_insert(l->worker, &l->n_workers, &l->room, sizeof *more, l->n_workers, 8);
 
@@ -62,13 +62,13 @@ static int link_add_worker(struct link *l, uint32_t worker)
 }
 
 /* The node's section goes into the route of its connection, or waits with the body. */
-static int fan_section(struct fan *f, struct link *l, zmq_msg_t *body)
+static int fan_section(struct fan *f, struct node *l, zmq_msg_t *body)
 {
-    struct link *top;
+    struct node *top;
 
-    if (!link_is_ready(l))
-        return link_wait(l, l->worker, l->n_workers, body);
-    top = link_top(l);
+    if (!node_is_ready(l))
+        return node_wait(l, l->worker, l->n_workers, body);
+    top = node_top(l);
     if (!top->topped) {
         top->topped = true;
         buf_clear(&top->route);
@@ -97,7 +97,7 @@ size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *node
     size_t found = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct link *l = links_get(f->links, links_where(f->links, workers[i]));
+        struct node *l = node_table_get(f->nodes, node_table_where(f->nodes, workers[i]));
 
         if (!l || l->touched || (l->info.state == NODE_LOST && l->number != NODE_HERE))
             continue;
@@ -105,7 +105,7 @@ size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *node
         nodes[found++] = l->number;
     }
     for (size_t i = 0; i < found; i++)
-        f->links->node[nodes[i]]->touched = false;
+        f->nodes->node[nodes[i]]->touched = false;
     return found;
 }
 
@@ -114,10 +114,10 @@ int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *bod
     int rc = fan_begin(f);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct link *l = fan_meet(f, links_where(f->links, workers[i]));
+        struct node *l = fan_meet(f, node_table_where(f->nodes, workers[i]));
 
         if (l)
-            rc = link_add_worker(l, workers[i]);
+            rc = node_add_worker(l, workers[i]);
     }
     return fan_end(f, body, rc);
 }

@@ -42,7 +42,7 @@ static void mark(struct router *r, uint32_t fd, bool silent)
 static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
 {
     const char *user = zmq_msg_gets(&frame[1], "User-Id");
-    const struct arrival a = {
+    const struct router_message a = {
         .router = r,
         .identity = slice_of(zmq_msg_data(&frame[0]), zmq_msg_size(&frame[0])),
         .user = user ? user : "",

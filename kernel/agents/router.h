@@ -14,7 +14,7 @@
 struct router;
 
 /* What came by one connection. All borrowed for the call. */
-struct arrival {
+struct router_message {
     struct router *router;
     struct slice identity; /* of the connection: answers go there */
     const char *user;      /* whom ZAP admitted; "" where there is no CURVE */
@@ -25,7 +25,7 @@ struct arrival {
 };
 
 struct router_handler {
-    void (*arrived)(void *arg, const struct arrival *a);
+    void (*arrived)(void *arg, const struct router_message *a);
     void (*parted)(void *arg, struct router *r, int fd); /* a connection has ended */
     /* a stranger's: not even a handshake */
     void (*refused)(void *arg, struct router *r, const char *why);

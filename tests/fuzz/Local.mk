@@ -26,7 +26,7 @@ tests_fuzz_route_fuzz_SOURCES = tests/fuzz/route.c
 tests_fuzz_route_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_route_fuzz_LDADD = protocol/libprotocol.a base/libbase.a
 
-words_fuzz_libs = kernel/agents/libagents.a $(AGENT_TEST_LIBS) magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) \
+words_fuzz_libs = kernel/engines/libengines.a kernel/blobs/libblobs.a $(AGENT_TEST_LIBS) magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) \
 	$(SODIUM_LIBS) $(UUID_LIBS)
 tests_fuzz_words_t_SOURCES = tests/fuzz/driver.c tests/fuzz/words.c
 tests_fuzz_words_t_LDADD = $(words_fuzz_libs)

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/child_lines.h"
 #include "base/utf8.h"
-#include "kernel/agents/lanes.h"
-#include "kernel/agents/said.h"
+#include "kernel/blobs/direct_links.h"
+#include "kernel/engines/engine_output.h"
 #include "protocol/keys.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/net/address.h"
@@ -33,11 +33,11 @@ static bool within(struct slice part, struct slice whole)
 
 static void take_said(struct slice line)
 {
-    const struct said s = said_parse(line);
+    const struct engine_line s = engine_line_parse(line);
 
     demand(within(s.text, line));
-    demand(s.n <= SAID_NODES_MAX && s.slots <= SAID_NODES_MAX && utf8_is_valid(s.text));
-    demand(s.kind != SAID_NODE || s.text.n > 0);
+    demand(s.n <= ENGINE_NODES_MAX && s.slots <= ENGINE_NODES_MAX && utf8_is_valid(s.text));
+    demand(s.kind != ENGINE_LINE_NODE || s.text.n > 0);
 }
 
 static void take_line(void *arg, const char *line)
@@ -61,7 +61,7 @@ static void read_said(struct slice text)
         demand(child_lines_add(&lines, piece, take_line, NULL) == 0 && tail_add(&tail, piece) == 0);
     }
     child_lines_end(&lines, take_line, NULL);
-    demand(tail.bytes.n <= 2 * TAIL_SIZE && said_errors(&tail, &shown) == 0 &&
+    demand(tail.bytes.n <= 2 * TAIL_SIZE && engine_errors(&tail, &shown) == 0 &&
            utf8_is_valid(buf_slice(&shown)));
     child_lines_release(&lines);
     tail_release(&tail);
@@ -102,7 +102,7 @@ static void read_addresses(struct slice list)
 
     address_first(list, &ifname, &ip);
     demand(within(ifname, list) && within(ip, list));
-    demand(lane_endpoints(list, 65535, &out) == 0);
+    demand(direct_link_endpoints(list, 65535, &out) == 0);
     buf_release(&out);
 }
 

@@ -26,8 +26,9 @@ never "magics" "(protocol|kernel|worker|launchers|cli)/" "magics uses only base"
 never "worker launchers" "(kernel|magics|cli)/" "workers and launchers include nothing of the kernel"
 never "cli" "(kernel/[^j]|worker/|launchers/)" "of the kernel, the command includes only its Jupyter side"
 never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the workers, the launchers and the command"
-never "kernel/merge kernel/status" "kernel/(jupyter|agents|cell|group)/" "merge and status don't know who calls them"
-never "protocol magics kernel/merge kernel/status kernel/group kernel/cell" "$sockets|base/loop/|base/process\.h" \
+never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|group)/" "merge and status don't know who calls them"
+never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
+never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/cell" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"

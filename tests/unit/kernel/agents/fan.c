@@ -10,7 +10,7 @@
 #define NODES 12u /* 0, and a run of eleven */
 
 struct world {
-    struct links links;
+    struct node_table nodes;
     struct fan fan;
     zmq_msg_t body;
 };
@@ -19,25 +19,26 @@ static void world_open(struct world *w)
 {
     struct err err = { "" };
 
-    *w = (struct world){ .links = LINKS_INIT };
-    w->fan.links = &w->links;
+    *w = (struct world){ .nodes = NODE_TABLE_INIT };
+    w->fan.nodes = &w->nodes;
     (void)zmq_msg_init_size(&w->body, 100);
     memset(zmq_msg_data(&w->body), 'b', 100);
-    if (links_add(&w->links, 1, 0, &err) < 0 || links_add(&w->links, NODES - 1, 1, &err) < 0)
+    if (node_table_add(&w->nodes, 1, 0, &err) < 0 ||
+        node_table_add(&w->nodes, NODES - 1, 1, &err) < 0)
         abort();
     for (unsigned k = 0; k < NODES; k++) {
-        w->links.node[k]->info.state = NODE_UP;
-        w->links.node[k]->identity_size = 5;
+        w->nodes.node[k]->info.state = NODE_UP;
+        w->nodes.node[k]->identity_size = 5;
     }
     for (uint32_t worker = 2; worker < 100; worker++) /* four a node, from node 1 on */
-        if (links_place(&w->links, worker, 1 + (worker - 2) / 4 % (NODES - 1), &err) < 0)
+        if (node_table_place(&w->nodes, worker, 1 + (worker - 2) / 4 % (NODES - 1), &err) < 0)
             abort();
 }
 
 static void world_close(struct world *w)
 {
     fan_release(&w->fan);
-    links_release(&w->links);
+    node_table_release(&w->nodes);
     zmq_msg_close(&w->body);
 }
 
@@ -78,8 +79,8 @@ static void a_tree_has_one_route_a_connection(void)
 
     world_open(&w);
     for (unsigned k = 3; k < NODES; k++) { /* 1 and 2 have all others below them; 3 has 11 */
-        w.links.node[k]->move = MOVE_DONE;
-        w.links.node[k]->parent = w.links.node[k == 11 ? 3 : 1 + (k - 1) % 2];
+        w.nodes.node[k]->reparent = REPARENT_DONE;
+        w.nodes.node[k]->parent = w.nodes.node[k == 11 ? 3 : 1 + (k - 1) % 2];
     }
     for (unsigned k = 0; k < 40; k++)
         list[k] = 2 + k;
@@ -92,21 +93,21 @@ static void a_tree_has_one_route_a_connection(void)
        "a grandchild alone");
     is_text(route_of(&w, 0, text, sizeof text), "11:42",
             "its own section, to the connection above");
-    ok(w.fan.top[0] == w.links.node[1], "which is that of its grandparent");
-    ok(link_is_under(w.links.node[11], w.links.node[1]) &&
-           !link_is_under(w.links.node[1], w.links.node[11]) &&
-           !link_is_under(w.links.node[11], w.links.node[2]),
+    ok(w.fan.top[0] == w.nodes.node[1], "which is that of its grandparent");
+    ok(node_is_under(w.nodes.node[11], w.nodes.node[1]) &&
+           !node_is_under(w.nodes.node[1], w.nodes.node[11]) &&
+           !node_is_under(w.nodes.node[11], w.nodes.node[2]),
        "who is under whom");
-    link_lost(w.links.node[1]);
+    node_lost(w.nodes.node[1]);
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
-           w.links.node[11]->first,
+           w.nodes.node[11]->first,
        "nothing leaves by way of one that was lost a moment ago");
-    link_lost(w.links.node[1]);
+    node_lost(w.nodes.node[1]);
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
-           w.links.node[11]->first,
+           w.nodes.node[11]->first,
        "once the grandparent is lost, nothing leaves by it");
-    w.links.node[3]->move = MOVE_DIALING;
-    ok(!link_is_under(w.links.node[3], w.links.node[1]), "while it dials it speaks for itself");
+    w.nodes.node[3]->reparent = REPARENT_DIALING;
+    ok(!node_is_under(w.nodes.node[3], w.nodes.node[1]), "while it dials it speaks for itself");
     world_close(&w);
 }
 
@@ -114,24 +115,24 @@ static void who_can_not_take_it_has_it_wait(void)
 {
     static const uint32_t list[] = { 2, 3, 6 };
     struct world w;
-    struct letter *letter;
+    struct waiting_message *letter;
     char text[256];
 
     world_open(&w);
-    w.links.node[1]->move = MOVE_DIALING;
+    w.nodes.node[1]->reparent = REPARENT_DIALING;
     ok(fan_workers(&w.fan, list, 3, &w.body) == 0 && fan_workers(&w.fan, list, 1, &w.body) == 0,
        "one node is on its way");
     is_int(w.fan.n_top, 0, "nothing leaves to it");
-    letter = link_take(w.links.node[1]);
+    letter = node_take(w.nodes.node[1]);
     is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2,3", "the first waits");
     is_int(zmq_msg_size(&letter->body), 100, "with its body");
-    letter_free(letter);
-    letter = link_take(w.links.node[1]);
+    waiting_message_free(letter);
+    letter = node_take(w.nodes.node[1]);
     is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2",
             "the second after it");
-    letter_free(letter);
-    ok(link_take(w.links.node[1]) == NULL, "no more");
-    letter_free(NULL);
+    waiting_message_free(letter);
+    ok(node_take(w.nodes.node[1]) == NULL, "no more");
+    waiting_message_free(NULL);
     world_close(&w);
 }
 
@@ -142,18 +143,18 @@ static void the_dead_get_nothing(void)
     struct world w;
 
     world_open(&w);
-    link_lost(w.links.node[1]);
+    node_lost(w.nodes.node[1]);
     ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1 && w.fan.gone == 1,
        "the others get it");
     is_int(fan_list(&w.fan, list, 3, nodes), 2, "nor are they listed");
     ok(fan_workers(&w.fan, list, 1, &w.body) == 0 && w.fan.n_touched == 0 && w.fan.gone == 1,
        "there is nobody left");
-    links_forget(&w.links, 6);
+    node_table_forget(&w.nodes, 6);
     ok(fan_workers(&w.fan, list + 1, 1, &w.body) == 0 && w.fan.gone == 1,
        "who is forgotten is nowhere");
-    is_int(links_where(&w.links, 6), LINK_NOWHERE, "indeed");
-    link_lost(w.links.node[0]);
-    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.links.node[0]->first,
+    is_int(node_table_where(&w.nodes, 6), NODE_NOWHERE, "indeed");
+    node_lost(w.nodes.node[0]);
+    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.nodes.node[0]->first,
        "home's waits: it is started again");
     world_close(&w);
 }
@@ -161,14 +162,14 @@ static void the_dead_get_nothing(void)
 static void addresses_are_read(void)
 {
     struct world w;
-    struct link *l;
+    struct node *l;
 
     world_open(&w);
-    l = w.links.node[2];
-    ok(link_addresses(l, slice_text("eth0=10.0.0.2,ib0=10.1.0.2")) == 0, "a list");
+    l = w.nodes.node[2];
+    ok(node_set_addresses(l, slice_text("eth0=10.0.0.2,ib0=10.1.0.2")) == 0, "a list");
     is_text(l->info.address, "10.0.0.2", "the first is the node's");
-    ok(link_addresses(l, slice_text("")) == 0 && *l->info.address == '\0', "none");
-    ok(link_addresses(l, slice_text("fd00::1")) == 0 && strcmp(l->info.address, "fd00::1") == 0,
+    ok(node_set_addresses(l, slice_text("")) == 0 && *l->info.address == '\0', "none");
+    ok(node_set_addresses(l, slice_text("fd00::1")) == 0 && strcmp(l->info.address, "fd00::1") == 0,
        "without a name");
     world_close(&w);
 }
@@ -179,9 +180,9 @@ static void numbers_end(void)
     struct err err = { "" };
 
     world_open(&w);
-    is_int(links_add(&w.links, ROUTE_NODES_MAX, 2, &err), -1, "too many nodes: %s", err.text);
-    is_int(w.links.n, NODES, "none was added");
-    is_int(links_place(&w.links, 5, NODES, &err), -1, "no place on a node that is not there");
+    is_int(node_table_add(&w.nodes, ROUTE_NODES_MAX, 2, &err), -1, "too many nodes: %s", err.text);
+    is_int(w.nodes.n, NODES, "none was added");
+    is_int(node_table_place(&w.nodes, 5, NODES, &err), -1, "no place on a node that is not there");
     world_close(&w);
 }
 
@@ -198,12 +199,12 @@ static void any_allocation_may_fail(void)
         struct err err = { "" };
 
         world_open(&w);
-        w.links.node[4]->move = MOVE_DIALING;
+        w.nodes.node[4]->reparent = REPARENT_DIALING;
         alloc_fail_at(nth);
         rc = fan_workers(&w.fan, list, 90, &w.body);
-        rc = rc < 0 ? rc : links_add(&w.links, 3, 2, &err);
-        rc = rc < 0 ? rc : links_place(&w.links, 5000, 1, &err);
-        rc = rc < 0 ? rc : link_name(w.links.node[1], slice_text("h1"));
+        rc = rc < 0 ? rc : node_table_add(&w.nodes, 3, 2, &err);
+        rc = rc < 0 ? rc : node_table_place(&w.nodes, 5000, 1, &err);
+        rc = rc < 0 ? rc : node_set_name(w.nodes.node[1], slice_text("h1"));
         alloc_fail_at(-1);
         if (fan_workers(&w.fan, list, 2, &w.body) < 0 || w.fan.n_top != 2)
             nth = 1000; /* a mark was left */

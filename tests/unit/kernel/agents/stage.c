@@ -51,7 +51,7 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     if (event == ENGINE_SAYS)
         snprintf(s->says, sizeof s->says, "%s", text);
     else if (event == ENGINE_NODES)
-        s->nodes_said++;
+        s->engine_nodes_said++;
     else {
         s->failed++;
         snprintf(s->failure, sizeof s->failure, "%s", text);

@@ -17,7 +17,7 @@ struct stage {
     unsigned up[STAGE_NODES]; /* times */
     unsigned lost[STAGE_NODES], order[STAGE_NODES], n_lost;
     char why[STAGE_NODES][1024];
-    unsigned nodes_said, failed;
+    unsigned engine_nodes_said, failed;
     char says[4096], failure[32768];
     unsigned messages, from_node, from_worker;
     enum span_kind kind;

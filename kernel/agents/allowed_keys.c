@@ -1,0 +1,115 @@
+/* allowed_keys.c - see allowed_keys.h. Public keys are as good as random, so that their first bytes
+ * are their hash. */
+#include "kernel/agents/allowed_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void allowed_keys_release(struct allowed_keys *a)
+{
+    free(a->key);
+    *a = (struct allowed_keys)ALLOWED_KEYS_INIT;
+}
+
+static size_t place_of(const unsigned char *public, size_t places)
+{
+    uint64_t h;
+
+    memcpy(&h, public, sizeof h);
+    return (size_t)h & (places - 1);
+}
+
+/* Where the key stands, or the empty place where it would; there is always one. */
+static struct allowed_key *seek(struct allowed_key *key, size_t places, const unsigned char *public)
+{
+    size_t at = place_of(public, places);
+
+    while (key[at].run && memcmp(key[at].public, public, KEY_SIZE) != 0)
+        at = (at + 1) & (places - 1);
+    return &key[at];
+}
+
+/* Makes the table anew with room for n more, without the keys of `without`. */
+static int rebuild(struct allowed_keys *a, size_t n, unsigned without)
+{
+    struct allowed_key *key;
+    size_t places = 64;
+
+    while (places < 2 * (a->n + n))
+        places *= 2;
+    if (!(key = calloc(places, sizeof *key)))
+        return -1;
+    a->n = 0;
+    for (size_t i = 0; i < a->places; i++)
+        if (a->key[i].run && a->key[i].run != without) {
+            *seek(key, places, a->key[i].public) = a->key[i];
+            a->n++;
+        }
+    free(a->key);
+    a->key = key;
+    a->places = places;
+    return 0;
+}
+
+int allowed_keys_reserve(struct allowed_keys *a, size_t n)
+{
+    return 2 * (a->n + n) <= a->places ? 0 : rebuild(a, n, 0);
+}
+
+void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned run,
+                      unsigned index)
+{
+    struct allowed_key *k = seek(a->key, a->places, public);
+
+    a->n += k->run == 0;
+    *k = (struct allowed_key){ .run = run, .index = index };
+    memcpy(k->public, public, KEY_SIZE);
+}
+
+/* Without memory for a smaller table the keys stay, and are used up. */
+void allowed_keys_end(struct allowed_keys *a, unsigned run)
+{
+    if (!a->places || rebuild(a, 0, run) == 0)
+        return;
+    for (size_t i = 0; i < a->places; i++)
+        if (a->key[i].run == run)
+            a->key[i].used = 1;
+}
+
+enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
+                                  unsigned *run, unsigned *index)
+{
+    const struct allowed_key *k;
+
+    if (!public)
+        return KEY_MISSING;
+    k = a->places ? seek(a->key, a->places, public) : NULL;
+    if (!k || !k->run)
+        return a->pending ? KEY_UNKNOWN_YET : KEY_UNKNOWN;
+    if (k->used)
+        return KEY_USED;
+    *run = k->run;
+    *index = k->index;
+    return KEY_ALLOWED;
+}
+
+void allowed_keys_use(struct allowed_keys *a, const unsigned char public[KEY_SIZE])
+{
+    struct allowed_key *k = a->places ? seek(a->key, a->places, public) : NULL;
+
+    if (k && k->run)
+        k->used = 1;
+}
+
+const char *key_verdict_words(enum key_verdict v)
+{
+    static const char *const words[KEY_VERDICTS] = {
+        [KEY_ALLOWED] = "is admitted",
+        [KEY_UNKNOWN_YET] = "has a key that no run has yet",
+        [KEY_MISSING] = "has no key",
+        [KEY_UNKNOWN] = "has a key that this kernel gave nobody",
+        [KEY_USED] = "has the key of an agent that is here, or was",
+    };
+
+    return words[v];
+}

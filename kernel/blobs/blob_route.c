@@ -1,0 +1,193 @@
+/* blob_route.c - see blob_route.h. */
+#include "kernel/blobs/blob_route.h"
+
+#include <stdlib.h>
+
+#include "protocol/span_fields.h"
+
+/* ---- what is sent ---- */
+
+void blob_send_to(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    s->ops.send(s->ops.arg, &node, 1, m);
+}
+
+static struct span about(const struct blob_entry *e, enum span_kind kind)
+{
+    return (struct span){ .kind = kind, .blob = e->blob, .blob_size = e->size };
+}
+
+void blob_send_expect(struct blob_schedule *s, const struct blob_entry *e, const unsigned *nodes,
+                      size_t n, unsigned from)
+{
+    struct span m = about(e, SPAN_EXPECT);
+
+    m.v[F_EXPECT_FROM].u64 = from;
+    s->ops.send(s->ops.arg, nodes, n, &m);
+}
+
+void blob_send_ship(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
+                    unsigned to, bool through)
+{
+    struct span m = about(e, SPAN_SHIP);
+
+    m.v[F_SHIP_TO].u64 = to;
+    m.v[F_SHIP_THROUGH].u64 = through;
+    blob_send_to(s, sender, &m);
+}
+
+void blob_send_taken(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
+                     unsigned to, uint64_t bytes)
+{
+    struct span m = about(e, SPAN_TAKEN);
+
+    m.v[F_TAKEN_TO].u64 = to;
+    m.v[F_TAKEN_BYTES].u64 = bytes;
+    blob_send_to(s, sender, &m);
+}
+
+void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *nodes, size_t n)
+{
+    char number[8] = { 0 };
+    struct span m = { .kind = SPAN_DROP, .v[F_DROP_BLOBS].s = slice_of(number, sizeof number) };
+
+    for (unsigned i = 0; i < 8; i++)
+        number[i] = (char)(blob >> (8 * i) & 0xff);
+    if (n)
+        s->ops.send(s->ops.arg, nodes, n, &m);
+}
+
+int blob_schedule_reserve(struct blob_schedule *s, size_t n, struct err *err)
+{
+    unsigned *node;
+
+    if (n <= s->n_nodes)
+        return 0;
+    if (!(node = realloc(s->node, n * sizeof *node)))
+        return err_set(err, "out of memory");
+    s->node = node;
+    s->n_nodes = n;
+    return 0;
+}
+
+/* ---- routes ---- */
+
+void blob_route_begin(struct blob_schedule *s, const struct blob_entry *e, struct replica *r)
+{
+    const struct direct_link *link = direct_links_get(&s->links, r->sender, r->node);
+
+    if (r->has || r->through || r->shipped || !r->ready || !link || link->state != DIRECT_LINK_UP)
+        return;
+    r->shipped = true;
+    blob_send_ship(s, e, r->sender, r->node, false);
+}
+
+void blob_route_by_kernel(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,
+                          unsigned sender)
+{
+    r->sender = sender;
+    r->through = true;
+    r->many = false;
+    r->shipped = true;
+    blob_send_ship(s, e, sender, r->node, true);
+}
+
+/* false: there is no such link. */
+static bool by_link(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,
+                    unsigned sender)
+{
+    struct direct_link *link = direct_links_get(&s->links, sender, r->node);
+    struct blob_peer peer;
+    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = r->node };
+
+    if (link && link->state == DIRECT_LINK_BAD)
+        return false;
+    if (!link) {
+        if (!s->ops.peer(s->ops.arg, sender, &peer) || !s->ops.peer(s->ops.arg, r->node, &peer) ||
+            !direct_links_add(&s->links, sender, r->node))
+            return false;
+        m.v[F_OPEN_KEY].s = slice_of(peer.key, 32);
+        blob_send_to(s, sender, &m);
+    }
+    r->sender = sender;
+    r->through = r->many = r->shipped = false;
+    blob_route_begin(s, e, r);
+    return true;
+}
+
+static bool is_new(const struct replica *r)
+{
+    return !r->has && !r->shipped && !r->through && !r->many && !r->ready && r->sender == BLOB_ALL;
+}
+
+/* To all that are new there: one stream, which the kernel passes on to each. */
+static void by_stream(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (is_new(&e->replica[i])) {
+            e->replica[i].sender = sender;
+            e->replica[i].through = e->replica[i].many = e->replica[i].shipped = true;
+        }
+    e->passed = 0;
+    blob_send_ship(s, e, sender, BLOB_ALL, true);
+}
+
+/* Each from the one before it, the first from the sender; where there is no link between two, from
+ * the sender by way of K. */
+static void by_chain(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
+{
+    unsigned before = sender;
+
+    for (size_t i = 0; i < e->n; i++)
+        if (is_new(&e->replica[i])) {
+            const unsigned node = e->replica[i].node;
+
+            if (!by_link(s, e, &e->replica[i], before))
+                blob_route_by_kernel(s, e, &e->replica[i], sender);
+            before = node;
+        }
+}
+
+static bool has_stream(const struct blob_entry *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (e->replica[i].many && !e->replica[i].has)
+            return true;
+    return false;
+}
+
+/* A holder that has a link to that node already; BLOB_ALL: none. */
+static unsigned linked_holder(const struct blob_schedule *s, const struct blob_entry *e,
+                              unsigned node)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        const struct direct_link *link = e->replica[i].has
+                                             ? direct_links_get(&s->links, e->replica[i].node, node)
+                                             : NULL;
+
+        if (link && link->state == DIRECT_LINK_UP)
+            return e->replica[i].node;
+    }
+    return BLOB_ALL;
+}
+
+void blob_route_any(struct blob_schedule *s, struct blob_entry *e, struct replica *r,
+                    unsigned sender)
+{
+    const unsigned linked = e->size < BLOB_CHAIN_SIZE ? BLOB_ALL : linked_holder(s, e, r->node);
+
+    if (linked == BLOB_ALL || !by_link(s, e, r, linked))
+        blob_route_by_kernel(s, e, r, sender);
+}
+
+void blob_route_all(struct blob_schedule *s, struct blob_entry *e, size_t n, unsigned sender)
+{
+    if (n > 1 && e->size >= BLOB_CHAIN_SIZE)
+        by_chain(s, e, sender);
+    else if (n > 1 && !has_stream(e))
+        by_stream(s, e, sender);
+    else
+        for (size_t i = 0; i < e->n; i++)
+            if (is_new(&e->replica[i]))
+                blob_route_any(s, e, &e->replica[i], sender);
+}

@@ -1,0 +1,426 @@
+/* blob_schedule.c - see blob_schedule.h. A replica that expects a blob has a sender; whatever
+ * happens to the sender, to the link between the two or to the blob ends in another sender, or in
+ * DROP. */
+#include "kernel/blobs/blob_schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "kernel/blobs/blob_route.h"
+#include "protocol/span_fields.h"
+
+struct blob_schedule *blob_schedule_create(const struct blob_schedule_ops *ops, struct err *err)
+{
+    struct blob_schedule *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return err_null(err, "out of memory");
+    s->ops = *ops;
+    return s;
+}
+
+void blob_schedule_destroy(struct blob_schedule *s)
+{
+    if (!s)
+        return;
+    blob_table_release(&s->table);
+    direct_links_release(&s->links);
+    free(s->node);
+    free(s);
+}
+
+int blob_schedule_arrived(struct blob_schedule *s, uint64_t blob, uint64_t size, unsigned node,
+                          struct err *err)
+{
+    struct blob_entry *e = blob_table_add(&s->table, blob, size);
+    struct replica *r = e ? blob_entry_add(e, node) : NULL;
+
+    if (!r) {
+        if (e && e->n == 0)
+            blob_table_remove(&s->table, e);
+        return err_set(err, "out of memory: blob %" PRIu64 " is lost", blob);
+    }
+    r->has = true;
+    return 0;
+}
+
+/* To be called when a large blob begins to move, and when one may have ceased to. */
+static void look_busy(struct blob_schedule *s)
+{
+    bool busy = false;
+
+    for (size_t i = 0; i < s->table.n && !busy; i++)
+        busy = s->table.entry[i].size >= BLOB_CHAIN_SIZE &&
+               blob_entry_is_moving(&s->table.entry[i]);
+    if (busy != s->busy && s->ops.busy)
+        s->ops.busy(s->ops.arg, busy);
+    s->busy = busy;
+}
+
+/* -1: memory is out, and no replica was added. */
+static int add_replicas(struct blob_schedule *s, struct blob_entry *e, const unsigned *nodes,
+                        size_t n, size_t *added, struct err *err)
+{
+    *added = 0;
+    if (blob_schedule_reserve(s, e->n + n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const size_t before = e->n;
+        struct replica *r = blob_entry_add(e, nodes[i]);
+
+        if (r && e->n > before) {
+            r->sender = BLOB_ALL;
+            s->node[(*added)++] = nodes[i];
+        } else if (!r) {
+            while (*added)
+                blob_entry_remove(e, blob_entry_at(e, s->node[--*added]));
+            return err_set(err, "out of memory");
+        }
+    }
+    return 0;
+}
+
+int blob_schedule_need(struct blob_schedule *s, uint64_t blob, uint64_t size, const unsigned *nodes,
+                       size_t n, struct err *err)
+{
+    struct blob_entry *e = blob_table_get(&s->table, blob);
+    const struct replica *holder = e && e->size == size && !e->dropped ? blob_entry_holder(e)
+                                                                       : NULL;
+    unsigned sender;
+    size_t added;
+
+    if (!holder)
+        return 0; /* its agents find that out */
+    sender = holder->node;
+    if (add_replicas(s, e, nodes, n, &added, err) < 0)
+        return -1;
+    if (!added)
+        return 0;
+    /* By a link it is a question, whose answer lets the sender begin: it may come before this
+     * message otherwise. */
+    blob_send_expect(s, e, s->node, added, size >= BLOB_CHAIN_SIZE ? sender : BLOB_ALL);
+    blob_route_all(s, e, added, sender);
+    if (size >= BLOB_CHAIN_SIZE)
+        look_busy(s);
+    return 0;
+}
+
+/* ---- what becomes of it ---- */
+
+/* Nobody has it any more, or nobody will ask: those that have it, or wait for it, are told. */
+static void forget(struct blob_schedule *s, struct blob_entry *e)
+{
+    struct err err = { "" };
+
+    if (blob_schedule_reserve(s, e->n, &err) < 0)
+        for (size_t i = 0; i < e->n; i++)
+            blob_send_drop(s, e->blob, &e->replica[i].node, 1);
+    else {
+        for (size_t i = 0; i < e->n; i++)
+            s->node[i] = e->replica[i].node;
+        blob_send_drop(s, e->blob, s->node, e->n);
+    }
+    blob_table_remove(&s->table, e);
+}
+
+/* true: the blob is forgotten. */
+static bool settle(struct blob_schedule *s, struct blob_entry *e)
+{
+    if (blob_entry_holder(e) && !(e->dropped && !blob_entry_is_moving(e)))
+        return false;
+    forget(s, e);
+    return true;
+}
+
+void blob_schedule_drop(struct blob_schedule *s, uint64_t blob)
+{
+    struct blob_entry *e = blob_table_get(&s->table, blob);
+
+    if (!e)
+        return;
+    e->dropped = true;
+    (void)settle(s, e);
+}
+
+void blob_schedule_cancel(struct blob_schedule *s, uint64_t blob)
+{
+    struct blob_entry *e = blob_table_get(&s->table, blob);
+
+    if (e)
+        forget(s, e);
+    if (s->busy)
+        look_busy(s);
+}
+
+/* The stream's sender goes on by what the slowest has. */
+static void pass_least(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
+{
+    const uint64_t least = blob_entry_least(e);
+
+    if (least <= e->passed)
+        return;
+    e->passed = least;
+    blob_send_taken(s, e, sender, BLOB_ALL, least);
+}
+
+/* Who was to get it from a sender that can't gets it from somebody who has it all, if anybody
+ * has. */
+static void give_anew(struct blob_schedule *s, struct blob_entry *e, unsigned gone)
+{
+    const struct replica *holder = blob_entry_holder(e);
+    bool many = false;
+
+    if (!holder)
+        return;
+    for (size_t i = 0; i < e->n; i++) {
+        struct replica *r = &e->replica[i];
+
+        if (r->has || r->sender != gone)
+            continue;
+        r->shipped = false;
+        if (r->many) {
+            r->sender = holder->node;
+            many = true;
+        } else {
+            blob_route_any(s, e, r, holder->node);
+        }
+    }
+    if (!many)
+        return;
+    e->passed = 0;
+    blob_send_ship(s, e, holder->node, BLOB_ALL, true);
+    pass_least(s, e, holder->node);
+}
+
+/* A node has no part in it any more. true: the blob is forgotten. */
+static bool leave(struct blob_schedule *s, struct blob_entry *e, unsigned node)
+{
+    const struct replica was = *blob_entry_at(e, node);
+
+    blob_entry_remove(e, blob_entry_at(e, node));
+    if (!was.has && was.many)
+        pass_least(s, e, was.sender);
+    else if (!was.has && was.shipped)
+        blob_send_taken(s, e, was.sender, node, e->size); /* so that the sender gives no more */
+    give_anew(s, e, node);
+    return settle(s, e);
+}
+
+void blob_schedule_lost(struct blob_schedule *s, unsigned node)
+{
+    direct_links_lost(&s->links, node);
+    for (size_t i = s->table.n; i-- > 0;)
+        if (blob_entry_at(&s->table.entry[i], node))
+            (void)leave(s, &s->table.entry[i], node);
+    if (s->busy)
+        look_busy(s);
+}
+
+void blob_schedule_stop(struct blob_schedule *s)
+{
+    for (size_t i = s->table.n; i-- > 0;)
+        if (blob_entry_is_moving(&s->table.entry[i]))
+            forget(s, &s->table.entry[i]);
+    if (s->busy)
+        look_busy(s);
+}
+
+/* ---- messages ---- */
+
+static void on_held(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    struct blob_entry *e = blob_table_get(&s->table, m->blob);
+    struct replica *r = e ? blob_entry_at(e, node) : NULL;
+    const struct slice error = m->v[F_HELD_ERROR].s;
+
+    if (!r)
+        return;
+    if (error.n) {
+        log_warn("blobs", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node,
+                 SLICE_ARG(error));
+        if (r->has)
+            blob_send_drop(s, e->blob, &node, 1); /* it may have it, and can't give it */
+        (void)leave(s, e, node);
+        return;
+    }
+    r->has = true;
+    r->had = e->size;
+    if (r->many)
+        pass_least(s, e, r->sender);
+    (void)settle(s, e);
+}
+
+static void on_taken(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    struct blob_entry *e = blob_table_get(&s->table, m->blob);
+    struct replica *r = e ? blob_entry_at(e, node) : NULL;
+    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+
+    if (!r || bytes > e->size)
+        return;
+    r->ready = true;
+    r->had = bytes > r->had ? bytes : r->had;
+    if (r->has)
+        return;
+    if (r->many)
+        pass_least(s, e, r->sender);
+    else if (r->through)
+        blob_send_taken(s, e, r->sender, node, r->had);
+    else
+        blob_route_begin(s, e, r);
+}
+
+static bool wants_chunk(const struct replica *r, unsigned sender, bool many)
+{
+    return r && !r->has && r->through && r->many == many && r->sender == sender;
+}
+
+static void on_chunk(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    struct blob_entry *e = blob_table_get(&s->table, m->blob);
+    const uint64_t to = m->v[F_CHUNK_TO].u64;
+    struct err err = { "" };
+    size_t n = 0;
+
+    if (!e || blob_schedule_reserve(s, e->n, &err) < 0)
+        return;
+    for (size_t i = 0; i < e->n; i++)
+        if ((to == BLOB_ALL || to == e->replica[i].node) &&
+            wants_chunk(&e->replica[i], node, to == BLOB_ALL))
+            s->node[n++] = e->replica[i].node;
+    if (n)
+        s->ops.send(s->ops.arg, s->node, n, m);
+}
+
+/* ---- how far it is ---- */
+
+/* Up the chain, which is no longer than there are replicas. */
+static uint64_t known_of(const struct blob_entry *e, const struct replica *r)
+{
+    for (size_t i = 0; i < e->n && r && !r->has && !r->through; i++)
+        r = blob_entry_at(e, r->sender);
+    return r && !r->has ? (r->many ? blob_entry_least(e) : r->had) : UINT64_MAX;
+}
+
+uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had)
+{
+    uint64_t bytes = 0;
+
+    *had = 0;
+    for (size_t i = 0; s->busy && i < s->table.n; i++) {
+        const struct blob_entry *e = &s->table.entry[i];
+        const struct replica *r = e->size < BLOB_CHAIN_SIZE ? NULL : blob_entry_at(e, node);
+        const uint64_t known = r && !r->has ? known_of(e, r) : 0;
+
+        if (!r || r->has)
+            continue;
+        bytes += e->size;
+        *had = known == UINT64_MAX || *had == UINT64_MAX ? UINT64_MAX : *had + known;
+    }
+    return bytes;
+}
+
+/* ---- links ---- */
+
+static void link_failed(struct blob_schedule *s, struct direct_link *link, struct slice why)
+{
+    const unsigned sender = link->sender, receiver = link->receiver;
+
+    log_warn("blobs", "no link from node %u to node %u, so the kernel passes blobs on: %.*s",
+             sender, receiver, SLICE_ARG(why));
+    link->state = DIRECT_LINK_BAD;
+    for (size_t i = 0; i < s->table.n; i++) {
+        struct blob_entry *e = &s->table.entry[i];
+        struct replica *r = blob_entry_at(e, receiver);
+        const struct replica *holder = blob_entry_holder(e);
+
+        if (r && holder && !r->has && !r->through && r->sender == sender)
+            blob_route_by_kernel(s, e, r, holder->node);
+    }
+}
+
+static void link_up(struct blob_schedule *s, struct direct_link *link)
+{
+    link->state = DIRECT_LINK_UP;
+    for (size_t i = 0; i < s->table.n; i++) {
+        struct replica *r = blob_entry_at(&s->table.entry[i], link->receiver);
+
+        if (r && r->sender == link->sender)
+            blob_route_begin(s, &s->table.entry[i], r);
+    }
+}
+
+static void dial(struct blob_schedule *s, struct direct_link *link, unsigned port)
+{
+    struct span m = { .kind = SPAN_DIAL,
+                      .v[F_DIAL_NODE].u64 = link->sender,
+                      .v[F_DIAL_ROLE].u64 = 1 };
+    struct buf endpoints = BUF_INIT;
+    struct blob_peer peer;
+
+    if (!s->ops.peer(s->ops.arg, link->sender, &peer)) {
+        link_failed(s, link, slice_text("its addresses are not known"));
+    } else if (direct_link_endpoints(slice_text(peer.addresses), port, &endpoints) < 0) {
+        link_failed(s, link, slice_text("out of memory"));
+    } else {
+        m.v[F_DIAL_ENDPOINTS].s = buf_slice(&endpoints);
+        m.v[F_DIAL_KEY].s = slice_of(peer.key, 32);
+        link->state = DIRECT_LINK_DIALING;
+        blob_send_to(s, link->receiver, &m);
+    }
+    buf_release(&endpoints);
+}
+
+/* The sender listens, or can't; or it says that the link has ended. */
+static bool on_opened(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    struct direct_link *link = direct_links_get(&s->links, node, (unsigned)m->v[F_OPENED_NODE].u64);
+    const struct slice error = m->v[F_OPENED_ERROR].s;
+
+    if (!link || (link->state != DIRECT_LINK_OPENING && !error.n))
+        return false;
+    if (error.n)
+        link_failed(s, link, error);
+    else
+        dial(s, link, (unsigned)m->v[F_OPENED_PORT].u64);
+    return true;
+}
+
+static bool on_dialed(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    struct direct_link *link = direct_links_get(&s->links, (unsigned)m->v[F_DIALED_NODE].u64, node);
+    const struct slice error = m->v[F_DIALED_ERROR].s;
+
+    if (!link || link->state != DIRECT_LINK_DIALING)
+        return false;
+    if (error.n)
+        link_failed(s, link, error);
+    else
+        link_up(s, link);
+    return true;
+}
+
+bool blob_schedule_message(struct blob_schedule *s, unsigned node, const struct span *m)
+{
+    switch (m->kind) {
+    case SPAN_OPENED:
+        return on_opened(s, node, m);
+    case SPAN_DIALED:
+        return on_dialed(s, node, m);
+    case SPAN_HELD:
+        on_held(s, node, m);
+        if (s->busy)
+            look_busy(s);
+        return true;
+    case SPAN_TAKEN:
+        on_taken(s, node, m);
+        return true;
+    case SPAN_CHUNK:
+        on_chunk(s, node, m);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,190 @@
+/* local_blobs.c - see local_blobs.h. A descriptor is sent before the first chunk that needs it: it
+ * is there by then. */
+#include "kernel/blobs/local_blobs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "base/rows.h"
+#include "protocol/pace.h"
+#include "protocol/reader.h"
+#include "protocol/span_fields.h"
+
+/* All of it is mapped once: what maps and unmaps a piece for each chunk stops the thread that
+ * encrypts, each time. */
+struct local_blob {
+    uint64_t number;
+    struct slice bytes; /* owned: blob_unmap() */
+};
+
+struct local_blob_receiver {
+    uint64_t blob;
+    uint64_t to; /* as in CHUNK and TAKEN */
+    struct pace pace;
+};
+
+void local_blobs_release(struct local_blobs *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        blob_unmap(t->blob[i].bytes);
+    free(t->blob);
+    free(t->receiver);
+    *t = (struct local_blobs)LOCAL_BLOBS_INIT;
+}
+
+static struct local_blob *find(const struct local_blobs *t, uint64_t number)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->blob[i].number == number)
+            return &t->blob[i];
+    return NULL;
+}
+
+static struct local_blob_receiver *find_receiver(const struct local_blobs *t, uint64_t blob,
+                                                 uint64_t to)
+{
+    for (size_t i = 0; i < t->n_receivers; i++)
+        if (t->receiver[i].blob == blob && t->receiver[i].to == to)
+            return &t->receiver[i];
+    return NULL;
+}
+
+void local_blobs_drop(struct local_blobs *t, uint64_t blob)
+{
+    struct local_blob *b = find(t, blob);
+
+    if (!b)
+        return;
+    for (size_t i = t->n_receivers; i-- > 0;)
+        if (t->receiver[i].blob == blob)
+            rows_remove(t->receiver, &t->n_receivers, sizeof *t->receiver, i);
+    blob_unmap(b->bytes);
+    rows_remove(t->blob, &t->n, sizeof *b, (size_t)(b - t->blob));
+}
+
+/* One that is here comes again when it is to be given again. */
+static int put(struct local_blobs *t, uint64_t number, uint64_t size, int fd, struct err *err)
+{
+    struct local_blob *b = find(t, number);
+    struct slice bytes;
+
+    if (b && b->bytes.n == size)
+        return 0;
+    local_blobs_drop(t, number);
+    if (blob_map(fd, (size_t)size, &bytes, err) < 0)
+        return -1;
+    if (!(b = rows_insert(t->blob, &t->n, &t->room, sizeof *b, t->n, 8))) {
+        blob_unmap(bytes);
+        return err_set(err, "out of memory");
+    }
+    t->blob = b;
+    t->blob[t->n - 1] = (struct local_blob){ number, bytes };
+    return 0;
+}
+
+/* Refuses what its sender could still cut short: its bytes are mapped. */
+static int check(uint64_t size, int fd, struct err *err)
+{
+    uint64_t has = 0;
+
+    if (blob_check(fd, &has, err) < 0)
+        return -1;
+    return has == size ? 0 : err_set(err, "its file is of another size");
+}
+
+/* Whatever has come. */
+static void take(struct local_blobs *t, int socket)
+{
+    char packet[16];
+    int fd;
+
+    while (descriptor_recv(socket, packet, sizeof packet, &fd)) {
+        struct reader r = reader_of(packet, sizeof packet);
+        const uint64_t number = reader_u64(&r), size = reader_u64(&r);
+        struct err err = { "" };
+
+        if (fd < 0)
+            continue;
+        if (check(size, fd, &err) < 0 || put(t, number, size, fd, &err) < 0)
+            log_warn("agents",
+                     "blob %" PRIu64 " of %" PRIu64
+                     " bytes is not taken from this machine's agent: %s",
+                     number, size, err.text);
+        close(fd);
+    }
+}
+
+int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chunk, struct err *err)
+{
+    const uint64_t to = chunk->v[F_CHUNK_TO].u64, offset = chunk->v[F_CHUNK_OFFSET].u64;
+    const struct local_blob *b;
+    struct local_blob_receiver *receiver;
+
+    take(t, socket);
+    b = find(t, chunk->blob);
+    receiver = find_receiver(t, chunk->blob, to);
+    if (!b || b->bytes.n != chunk->blob_size || offset >= chunk->blob_size)
+        return err_set(err, "blob %" PRIu64 " was not local to the kernel", chunk->blob);
+    if (!receiver) {
+        if (!(receiver = rows_insert(t->receiver, &t->n_receivers, &t->room_receivers,
+                                     sizeof *receiver, t->n_receivers, 8)))
+            return err_set(err, "out of memory for a node that waits for a blob");
+        t->receiver = receiver;
+        receiver += t->n_receivers - 1;
+    }
+    *receiver = (struct local_blob_receiver){ .blob = chunk->blob, .to = to };
+    pace_begin(&receiver->pace, offset);
+    return 0;
+}
+
+bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now_ns)
+{
+    struct local_blob_receiver *receiver = find_receiver(t, m->blob, m->v[F_TAKEN_TO].u64);
+    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+
+    if (!receiver)
+        return false;
+    if (bytes >= m->blob_size) {
+        rows_remove(t->receiver, &t->n_receivers, sizeof *receiver,
+                    (size_t)(receiver - t->receiver));
+        return true;
+    }
+    pace_taken(&receiver->pace, bytes, now_ns);
+    return true;
+}
+
+/* NULL: nobody's next chunk is due. */
+static struct local_blob_receiver *next_due(struct local_blobs *t, const struct local_blob **blob)
+{
+    for (size_t i = 0; i < t->n_receivers; i++) {
+        struct local_blob_receiver *receiver = &t->receiver[(t->turn + i) % t->n_receivers];
+
+        *blob = find(t, receiver->blob);
+        if (receiver->pace.sent < (*blob)->bytes.n && pace_is_due(&receiver->pace)) {
+            t->turn = (size_t)(receiver - t->receiver) + 1;
+            return receiver;
+        }
+    }
+    return NULL;
+}
+
+bool local_blobs_next(struct local_blobs *t, struct span *m, uint64_t now_ns)
+{
+    const struct local_blob *b;
+    struct local_blob_receiver *receiver = next_due(t, &b);
+    size_t at, left;
+
+    if (!receiver)
+        return false;
+    at = (size_t)receiver->pace.sent;
+    left = b->bytes.n - at;
+    *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->bytes.n };
+    m->v[F_CHUNK_TO].u64 = receiver->to;
+    m->v[F_CHUNK_OFFSET].u64 = at;
+    m->v[F_CHUNK_DATA].s = slice_of(b->bytes.p + at, left < SPAN_CHUNK_MAX ? left : SPAN_CHUNK_MAX);
+    pace_sent(&receiver->pace, m->v[F_CHUNK_DATA].s.n, now_ns);
+    return true;
+}

@@ -1,0 +1,132 @@
+/* engine_find.c - see engine_find.h. */
+#include "kernel/engines/engine_find.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/runtime.h"
+#include "base/suggest.h"
+
+#define PREFIX    "cellspan-launch-"
+#define NAMES_MAX 64u
+
+/* Sorted. The strings are owned. */
+struct names {
+    char *name[NAMES_MAX];
+    unsigned n;
+};
+
+static bool is_name(const char *name)
+{
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_' && *c != '.')
+            return false;
+    return *name && *name != '.' && strlen(name) < 64;
+}
+
+/* What there is no room or memory for is left out: it is only a hint. */
+static void names_add(struct names *s, const char *name)
+{
+    char *copy;
+    unsigned at = 0;
+
+    while (at < s->n && strcmp(s->name[at], name) < 0)
+        at++;
+    if (s->n == NAMES_MAX || (at < s->n && strcmp(s->name[at], name) == 0) ||
+        !(copy = strdup(name)))
+        return;
+    memmove(&s->name[at + 1], &s->name[at], (s->n - at) * sizeof s->name[0]);
+    s->name[at] = copy;
+    s->n++;
+}
+
+static void names_of_folder(struct names *s, const char *folder)
+{
+    DIR *d = opendir(folder);
+    struct dirent *entry;
+
+    while (d && (entry = readdir(d)))
+        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 &&
+            is_name(entry->d_name + sizeof PREFIX - 1) &&
+            faccessat(dirfd(d), entry->d_name, X_OK, 0) == 0)
+            names_add(s, entry->d_name + sizeof PREFIX - 1);
+    if (d)
+        closedir(d);
+}
+
+/* The folder of cellspan-launch-local is that of all of cellspan's own. */
+static void names_of_ours(struct names *s)
+{
+    struct err err = { "" };
+    char *local = runtime_find(PREFIX "local", &err), *slash = local ? strrchr(local, '/') : NULL;
+
+    if (slash) {
+        *slash = '\0';
+        names_of_folder(s, local);
+    }
+    free(local);
+}
+
+static void names_of_path(struct names *s)
+{
+    const char *path = getenv("PATH");
+
+    while (path && *path) {
+        const size_t n = strcspn(path, ":");
+        char *folder = strndup(path, n);
+
+        if (folder && n)
+            names_of_folder(s, folder);
+        free(folder);
+        path += n + (path[n] == ':');
+    }
+}
+
+static void not_found(const char *name, struct err *err)
+{
+    struct names s = { .n = 0 };
+    struct buf list = BUF_INIT;
+    const char *meant;
+
+    names_of_ours(&s);
+    names_of_path(&s);
+    for (unsigned i = 0; i < s.n; i++)
+        if (buf_addf(&list, "%s%s", i ? ", " : "", s.name[i]) < 0)
+            break;
+    meant = suggest_nearest(name, (const char *const *)s.name, s.n);
+    if (meant)
+        err_set(err, "--on %.64s: there is no such engine; did you mean %s? There are: %s", name,
+                meant, list.p);
+    else if (!is_name(name))
+        err_set(err, "--on %.64s: that is no engine's name. There are: %s", name,
+                list.n ? list.p : "none");
+    else
+        err_set(
+            err,
+            "--on %.64s: there is no such engine. There are: %s. An executable %s%.64s on PATH would be one",
+            name, list.n ? list.p : "none", PREFIX, name);
+    buf_release(&list);
+    while (s.n > 0)
+        free(s.name[--s.n]);
+}
+
+char *engine_find(const char *name, struct err *err)
+{
+    char program[sizeof PREFIX + 64];
+    struct err unused = { "" };
+    char *path = NULL;
+
+    if (is_name(name)) {
+        memcpy(program, PREFIX, sizeof PREFIX - 1);
+        memcpy(program + sizeof PREFIX - 1, name, strlen(name) + 1);
+        path = runtime_find(program, &unused);
+    }
+    if (!path)
+        not_found(name, err);
+    return path;
+}

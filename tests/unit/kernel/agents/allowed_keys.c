@@ -1,0 +1,141 @@
+/* Which keys may connect. */
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "kernel/agents/allowed_keys.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/tap.h"
+
+static struct secret secret_of(unsigned run)
+{
+    struct secret s = { { 0 }, { 0 } };
+
+    s.seed[0] = (unsigned char)run;
+    return s;
+}
+
+static struct keys keys_of(unsigned run, unsigned index)
+{
+    const struct secret s = secret_of(run);
+    struct keys k;
+
+    keys_derive(&k, &s, index);
+    return k;
+}
+
+static int add(struct allowed_keys *a, unsigned run, unsigned n)
+{
+    if (allowed_keys_reserve(a, n) < 0)
+        return -1;
+    for (unsigned i = 0; i < n; i++)
+        allowed_keys_add(a, keys_of(run, i).public, run, i);
+    return 0;
+}
+
+static enum key_verdict ask(const struct allowed_keys *a, const struct keys *k, unsigned *run,
+                            unsigned *index)
+{
+    return allowed_keys_ask(a, k->public, run, index);
+}
+
+static enum key_verdict verdict(const struct allowed_keys *a, unsigned run, unsigned index)
+{
+    const struct keys k = keys_of(run, index);
+    unsigned r = 0, i = 0;
+    const enum key_verdict v = ask(a, &k, &r, &i);
+
+    if (v == KEY_ALLOWED && (r != run || i != index))
+        return KEY_VERDICTS;
+    return v;
+}
+
+static void only_those_asked_for(void)
+{
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+    unsigned run, index;
+
+    is_int(verdict(&a, 1, 0), KEY_UNKNOWN, "nobody before a run");
+    ok(add(&a, 1, 40) == 0 && add(&a, 2, 200) == 0, "two runs");
+    is_int(verdict(&a, 1, 0), KEY_ALLOWED, "the first agent of the first run");
+    is_int(verdict(&a, 1, 39), KEY_ALLOWED, "and its last");
+    is_int(verdict(&a, 2, 199), KEY_ALLOWED, "the last of the second");
+    is_int(verdict(&a, 1, 40), KEY_UNKNOWN, "nobody beyond");
+    is_int(verdict(&a, 3, 0), KEY_UNKNOWN, "nobody of a run that was not asked for");
+    is_int(allowed_keys_ask(&a, NULL, &run, &index), KEY_MISSING, "not without a key");
+    allowed_keys_release(&a);
+}
+
+static void once_each(void)
+{
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+    unsigned wrong = 0;
+
+    ok(add(&a, 1, 10) == 0, "a run");
+    is_int(verdict(&a, 1, 3), KEY_ALLOWED, "admitted before HELLO");
+    is_int(verdict(&a, 1, 3), KEY_ALLOWED, "and again: its first connection may have failed");
+    allowed_keys_use(&a, keys_of(1, 3).public);
+    is_int(verdict(&a, 1, 3), KEY_USED, "not after HELLO");
+    allowed_keys_use(&a, keys_of(9, 9).public);
+    for (unsigned i = 0; i < 10; i++)
+        wrong += verdict(&a, 1, i) != (i == 3 ? KEY_USED : KEY_ALLOWED);
+    is_int(wrong, 0, "the others are not touched by that");
+    ok(add(&a, 2, 1000) == 0, "the table grows");
+    is_int(verdict(&a, 1, 3), KEY_USED, "and nobody's key is fresh again");
+    allowed_keys_release(&a);
+}
+
+static void engine_runs_end(void)
+{
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+    unsigned wrong = 0;
+
+    ok(add(&a, 1, 100) == 0 && add(&a, 2, 100) == 0 && add(&a, 3, 100) == 0, "three runs");
+    allowed_keys_end(&a, 2);
+    for (unsigned i = 0; i < 100; i++)
+        wrong += verdict(&a, 1, i) != KEY_ALLOWED || verdict(&a, 2, i) != KEY_UNKNOWN ||
+                 verdict(&a, 3, i) != KEY_ALLOWED;
+    is_int(wrong, 0, "one ends: its keys are strangers', the others' are not");
+    allowed_keys_end(&a, 2);
+    allowed_keys_end(&a, 1);
+    alloc_fail_at(0);
+    allowed_keys_end(&a, 3);
+    alloc_fail_at(-1);
+    is_int(verdict(&a, 3, 50), KEY_USED, "without memory the keys are at least used up");
+    a.pending = 1;
+    is_int(verdict(&a, 7, 0), KEY_UNKNOWN_YET,
+           "while a run has not said its size, strangers may be early");
+    is_int(verdict(&a, 3, 50), KEY_USED, "used is used all the same");
+    allowed_keys_release(&a);
+}
+
+static void words_name_every_verdict(void)
+{
+    for (unsigned v = 0; v < KEY_VERDICTS; v++)
+        ok(key_verdict_words((enum key_verdict)v) && *key_verdict_words((enum key_verdict)v),
+           "verdict %u has words", v);
+}
+
+static void without_memory_nobody(void)
+{
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+
+    alloc_fail_at(0);
+    is_int(allowed_keys_reserve(&a, 5), -1, "no memory is said");
+    alloc_fail_at(-1);
+    is_int(verdict(&a, 1, 0), KEY_UNKNOWN, "and nobody is admitted");
+    allowed_keys_release(&a);
+}
+
+int main(void)
+{
+    struct err err = { "" };
+
+    if (random_open(&err) < 0)
+        return 1;
+    only_those_asked_for();
+    once_each();
+    engine_runs_end();
+    words_name_every_verdict();
+    without_memory_nobody();
+    return plan_done();
+}

@@ -1,0 +1,563 @@
+/* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of
+ * messages and failures. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/blob.h"
+#include "base/descriptor.h"
+#include "kernel/blobs/direct_links.h"
+#include "protocol/span_fields.h"
+#include "tests/unit/descriptors.h"
+#include "tests/unit/kernel/blobs/yard.h"
+#include "tests/unit/tap.h"
+
+#define SMALL  5000u
+#define BIG    ((3u << 20) + 77)
+#define LONGER ((uint32_t)SPAN_CHUNK_WINDOW + (2u << 20) - 1) /* than a window */
+#define LENT   (2 * SPAN_CHUNK_WINDOW)
+#define ENOUGH 1000000u
+
+static bool all_have(const struct yard *y, unsigned first, unsigned last, uint64_t blob,
+                     uint64_t size)
+{
+    while (first <= last) {
+        if (y->node[first].alive && !yard_has(y, first, blob, size))
+            return false;
+        first++;
+    }
+    return true;
+}
+
+static bool somebody_has(const struct yard *y, uint64_t blob, uint64_t size)
+{
+    for (unsigned i = 0; i < y->n; i++)
+        if (y->node[i].alive && yard_has(y, i, blob, size))
+            return true;
+    return false;
+}
+
+static bool nobody_waits(const struct yard *y, uint64_t blob)
+{
+    for (unsigned i = 0; i < y->n; i++)
+        if (y->node[i].alive && yard_waits(y, i, blob))
+            return false;
+    return true;
+}
+
+static void small_ones_go_in_one_stream(void)
+{
+    struct yard y;
+
+    yard_init(&y, 50, 1);
+    yard_put(&y, 0, 7, SMALL);
+    yard_need(&y, 7, SMALL, 0, 49);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 49, 7, SMALL), "a small blob gets to 49 nodes");
+    is_int(y.k_chunks, 1, "as one message of the kernel's");
+    is_int(y.ships, 1, "that the sender sent once");
+    yard_need(&y, 7, SMALL, 0, 49);
+    is_int(yard_run(&y, ENOUGH), 0, "who has it gets nothing more");
+    blob_schedule_drop(y.schedule, 7);
+    yard_run(&y, ENOUGH);
+    ok(yard_forgot(&y, 7, SMALL) && y.drops == 1 && y.node[0].blobs.n == 0 &&
+           y.node[49].blobs.n == 0,
+       "and is dropped everywhere by one message");
+    yard_release(&y);
+}
+
+static void one_node_gets_it_by_way_of_the_kernel(void)
+{
+    struct yard y;
+
+    yard_init(&y, 3, 2);
+    yard_put(&y, 2, 9, LONGER);
+    yard_need(&y, 9, LONGER, 0, 0);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 0, 9, LONGER), "a result comes home");
+    ok(y.queue[YARD_K][0].most < SPAN_CHUNK_WINDOW + 65536 &&
+           y.queue[2][YARD_K].most < SPAN_CHUNK_WINDOW + 65536,
+       "the kernel holds a window of it at most (%zu and %zu bytes)", y.queue[YARD_K][0].most,
+       y.queue[2][YARD_K].most);
+    is_int(y.peer_chunks, 0, "no link was made for it");
+    yard_release(&y);
+}
+
+static void large_ones_go_along_a_chain(void)
+{
+    const unsigned chunks = (LONGER + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK;
+    struct yard y;
+
+    yard_init(&y, 5, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 0, 4);
+    ok(!yard_waits(&y, 1, 1) && y.busy, "it begins to move");
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 4, 1, LONGER), "a large blob gets to four nodes");
+    is_int(y.k_chunks, chunks, "the kernel sends it once");
+    is_int(y.local_chunks, chunks, "and gives it itself, for its own machine lends it");
+    is_int(y.peer_chunks, 3 * chunks, "and each link between nodes carries it once");
+    yard_put(&y, 0, 2, BIG);
+    y.k_chunks = 0;
+    yard_need(&y, 2, BIG, 1, 4);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 0, 4, 2, BIG) && y.k_chunks == (BIG + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK,
+       "the links are used again");
+    yard_put(&y, 2, 3, BIG);
+    y.k_chunks = 0;
+    yard_need(&y, 3, BIG, 3, 3);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 3, 3, BIG) && y.k_chunks == 0, "also for one node alone");
+    yard_release(&y);
+}
+
+static void how_far_it_is(void)
+{
+    uint64_t had = 1;
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 7, SMALL);
+    yard_need(&y, 7, SMALL, 1, 3);
+    ok(blob_schedule_expected(y.schedule, 1, &had) == 0 && had == 0,
+       "a small one is not worth a word");
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    ok(blob_schedule_expected(y.schedule, 1, &had) == LONGER && had == 0,
+       "a large one is expected");
+    ok(blob_schedule_expected(y.schedule, 0, &had) == 0 &&
+           blob_schedule_expected(y.schedule, 77, &had) == 0,
+       "where it is to go");
+    while (blob_schedule_expected(y.schedule, 1, &had) && had < LONGER / 2)
+        if (!yard_run(&y, 1))
+            break;
+    ok(had >= LONGER / 2 && had < LONGER, "half of it has come");
+    ok(blob_schedule_expected(y.schedule, 3, &had) == LONGER && had >= LONGER / 2 && had < LONGER,
+       "and is soon there at the end of the chain");
+    yard_put(&y, 2, 3, BIG);
+    yard_need(&y, 3, BIG, 3, 3);
+    ok(blob_schedule_expected(y.schedule, 3, &had) == LONGER + BIG && had == UINT64_MAX,
+       "of what passes by other ways nobody knows");
+    yard_run(&y, ENOUGH);
+    ok(blob_schedule_expected(y.schedule, 1, &had) == 0 &&
+           blob_schedule_expected(y.schedule, 3, &had) == 0 && had == 0,
+       "at the end nothing is");
+    yard_release(&y);
+}
+
+static void a_link_that_cannot_be_made(void)
+{
+    struct yard y;
+
+    yard_init(&y, 6, 4);
+    y.node[1].refuses_open = true;
+    y.node[4].refuses_dial = true;
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 5);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 5, 1, BIG), "nodes without a link get it by way of the kernel");
+    yard_put(&y, 0, 2, BIG);
+    yard_need(&y, 2, BIG, 1, 5);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 5, 2, BIG), "and again");
+    yard_release(&y);
+}
+
+/* The chain 0-K-1-2-3-4 is under way when node `dead` goes. */
+static void somebody_dies(unsigned dead, unsigned after)
+{
+    struct yard y;
+
+    yard_init(&y, 5, after + 7);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 4);
+    yard_run(&y, after);
+    yard_kill(&y, dead);
+    yard_run(&y, ENOUGH);
+    if (dead)
+        ok(all_have(&y, 1, 4, 1, LONGER), "node %u dies after %u messages: the others get it", dead,
+           after);
+    else
+        ok(nobody_waits(&y, 1) &&
+               (all_have(&y, 1, 4, 1, LONGER) || yard_forgot(&y, 1, LONGER) || after > 100),
+           "the source dies after %u messages: nobody waits", after);
+    blob_schedule_drop(y.schedule, 1);
+    yard_run(&y, ENOUGH);
+    ok(yard_forgot(&y, 1, LONGER), "and it is forgotten");
+    yard_release(&y);
+}
+
+static void deaths(void)
+{
+    for (unsigned dead = 0; dead < 5; dead++)
+        for (unsigned after = 0; after < 120; after += 29)
+            somebody_dies(dead, after);
+}
+
+static void no_room_on_a_node(void)
+{
+    struct yard y;
+
+    yard_init(&y, 5, 5);
+    y.node[2].space = 1u << 20;
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 4);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 1, 1, BIG) && all_have(&y, 3, 4, 1, BIG),
+       "the nodes behind it get it all the same");
+    ok(y.node[2].failed == 1 && !yard_waits(&y, 2, 1), "what waits there is let go");
+    is_text(
+        y.node[2].why,
+        "node has no room for 4 MiB: 1 MiB are free (memory); free memory there, send less, or choose a node "
+        "with more",
+        "with a reason");
+    blob_schedule_drop(y.schedule, 1);
+    yard_run(&y, ENOUGH);
+    ok(yard_forgot(&y, 1, BIG) && y.node[4].blobs.n == 0, "and the blob is dropped where it is");
+    yard_release(&y);
+}
+
+static void a_blob_that_its_holder_lost(void)
+{
+    struct yard y;
+
+    yard_init(&y, 3, 6);
+    yard_put(&y, 1, 1, SMALL);
+    blobs_drop(&y.node[1].blobs, 1);
+    yard_need(&y, 1, SMALL, 0, 2);
+    yard_run(&y, ENOUGH);
+    ok(nobody_waits(&y, 1) && y.node[2].failed == 1 && yard_forgot(&y, 1, SMALL),
+       "nobody waits for what is nowhere");
+    yard_need(&y, 1, SMALL, 2, 2);
+    is_int(yard_run(&y, ENOUGH), 0, "and what nobody has is not asked for");
+    yard_release(&y);
+}
+
+static void drop_while_it_is_on_its_way(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 8);
+    yard_put(&y, 0, 1, BIG);
+    yard_need(&y, 1, BIG, 1, 3);
+    yard_run(&y, 20);
+    blob_schedule_drop(y.schedule, 1);
+    is_int(y.drops, 0, "DROP waits until those that expect it have it");
+    yard_run(&y, ENOUGH);
+    ok(y.node[3].settled == 1 && y.node[3].failed == 0, "who waits for it gets it");
+    ok(yard_forgot(&y, 1, BIG) && y.drops == 1 && y.node[3].blobs.n == 0,
+       "then it is dropped everywhere");
+    yard_release(&y);
+}
+
+static void nobody_waits_for_what_cannot_be_told(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_put(&y, 0, 2, SMALL);
+    yard_need(&y, 1, LONGER, 1, 3);
+    yard_run(&y, 20);
+    ok(yard_waits(&y, 2, 1) && y.busy, "a blob is on its way");
+    blob_schedule_stop(y.schedule);
+    ok(!y.busy && yard_forgot(&y, 1, LONGER), "the kernel stops it");
+    yard_run(&y, ENOUGH);
+    ok(nobody_waits(&y, 1) && y.node[3].failed == 1 && y.local_blobs.n_receivers == 0,
+       "those that waited are told");
+    yard_need(&y, 2, SMALL, 1, 3);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 3, 2, SMALL), "and another one comes");
+    yard_release(&y);
+}
+
+static void cancelled_while_it_is_on_its_way(void)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 3);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    while (!yard_waits(&y, 3, 1) && yard_run(&y, 1))
+        ;
+    ok(y.busy && yard_waits(&y, 3, 1), "the last of three nodes waits for it");
+    blob_schedule_cancel(y.schedule, 1);
+    ok(!y.busy && yard_forgot(&y, 1, LONGER), "it is forgotten at once");
+    y.k_chunks = 0;
+    yard_run(&y, ENOUGH);
+    ok(!yard_waits(&y, 1, 1) && !yard_waits(&y, 2, 1) && !yard_waits(&y, 3, 1),
+       "and nobody waits any more");
+    is_int(y.k_chunks, 0, "for what does not come");
+    ok(y.node[0].blobs.n == 0 && y.node[1].blobs.n == 0, "nor has it");
+    blob_schedule_cancel(y.schedule, 1);
+    yard_release(&y);
+}
+
+static void needed_again_while_it_moves(void)
+{
+    struct yard y;
+
+    yard_init(&y, 12, 9);
+    yard_put(&y, 0, 1, SMALL);
+    yard_need(&y, 1, SMALL, 1, 5);
+    yard_run(&y, 3);
+    yard_need(&y, 1, SMALL, 1, 8);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 8, 1, SMALL), "more nodes need a small blob while it is on its way");
+    yard_put(&y, 0, 2, BIG);
+    yard_need(&y, 2, BIG, 1, 3);
+    yard_run(&y, 30);
+    yard_need(&y, 2, BIG, 2, 8);
+    yard_run(&y, 10);
+    yard_need(&y, 2, BIG, 9, 9);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 9, 2, BIG), "and a large one");
+    yard_release(&y);
+}
+
+static void a_link_goes_dead(bool silently)
+{
+    struct yard y;
+
+    yard_init(&y, 4, 10);
+    yard_put(&y, 0, 1, LONGER);
+    yard_need(&y, 1, LONGER, 1, 3);
+    for (unsigned i = 0; i < 500 && y.peer_chunks < 5; i++)
+        yard_run(&y, 1);
+    if (silently)
+        y.node[1].is_mute = true;
+    else
+        yard_cut(&y, 1, 2);
+    yard_run(&y, ENOUGH);
+    if (silently) {
+        ok(yard_waits(&y, 2, 1) && yard_waits(&y, 3, 1),
+           "what is lost on a link is not noticed by anybody at first");
+        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
+        is_int(yard_run(&y, ENOUGH), 0, "nor before its time");
+        y.now_ns += 11 * NS_PER_S;
+        transfers_check(y.node[1].carrier, 10 * NS_PER_S);
+        yard_run(&y, ENOUGH);
+    }
+    ok(all_have(&y, 1, 3, 1, LONGER), "a link that %s is replaced by way of the kernel",
+       silently ? "goes silent" : "ends");
+    yard_release(&y);
+}
+
+/* Nodes die, links end, memory is short, in any order: whoever is left has it or knows that it
+ * won't come. */
+static bool mishaps(uint64_t seed)
+{
+    const uint64_t size = seed % 3 ? BIG : SMALL;
+    struct yard y;
+    bool good;
+
+    yard_init(&y, 9, seed);
+    yard_put(&y, (unsigned)(seed % 2), 1, size);
+    for (unsigned i = 2; i < 9; i++) {
+        y.node[i].refuses_open = (seed >> i) % 5 == 0;
+        y.node[i].refuses_dial = (seed >> (i + 1)) % 7 == 0;
+        y.node[i].space = (seed >> (i + 2)) % 6 == 0 ? 100 : UINT64_MAX;
+    }
+    yard_need(&y, 1, size, 2, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        const unsigned who = 1 + (unsigned)(seed * (i + 3) % 8),
+                       other = 1 + (unsigned)(seed * (i + 5) / 3 % 8);
+
+        yard_run(&y, (unsigned)(seed * (i + 7) % 60));
+        if (i % 3 == 2 && y.node[who].alive)
+            yard_kill(&y, who);
+        else if (i == 4)
+            yard_need(&y, 1, size, 0, 8);
+        else if (who != other)
+            yard_cut(&y, who, other);
+    }
+    if (seed % 2)
+        blob_schedule_drop(y.schedule, 1);
+    yard_run(&y, ENOUGH);
+    good = nobody_waits(&y, 1);
+    for (unsigned i = 2; i <= 6; i++)
+        if (!(seed % 2) && somebody_has(&y, 1, size) && y.node[i].alive && !y.node[i].failed)
+            good = good && yard_has(&y, i, 1, size);
+    blob_schedule_drop(y.schedule, 1);
+    yard_run(&y, ENOUGH);
+    good = good && yard_forgot(&y, 1, size) && !y.busy && !y.wrong;
+    for (unsigned i = 0; i < 9; i++)
+        good = good && (!y.node[i].alive ||
+                        (y.node[i].blobs.n == 0 && transfers_is_idle(y.node[i].carrier)));
+    yard_release(&y);
+    return good;
+}
+
+static void any_mishap(void)
+{
+    const unsigned files = open_descriptors();
+    uint64_t bad = 0;
+
+    for (uint64_t seed = 1; seed <= 150 && !bad; seed++)
+        bad = mishaps(seed * 7919) ? 0 : seed;
+    is_int(
+        bad, 0,
+        "150 rounds of mishaps: whoever is left has it, or knows that it won't come, and nothing is left over");
+    is_int(open_descriptors(), files, "no descriptor is left");
+}
+
+static void what_is_not_about_blobs(void)
+{
+    struct span m = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = 1 };
+    struct yard y;
+
+    yard_init(&y, 3, 11);
+    ok(!blob_schedule_message(y.schedule, 2, &m),
+       "DIALED of a link that the kernel did not ask for");
+    m = (struct span){ .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = 1 };
+    ok(!blob_schedule_message(y.schedule, 2, &m), "OPENED likewise");
+    m = (struct span){ .kind = SPAN_HELD, .blob = 99, .blob_size = 5 };
+    ok(blob_schedule_message(y.schedule, 2, &m) && yard_forgot(&y, 99, 5),
+       "HELD of a blob that nobody knows");
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 99, .blob_size = 5, .v[F_CHUNK_TO].u64 = 1 };
+    ok(blob_schedule_message(y.schedule, 2, &m) && y.k_chunks == 0, "a CHUNK of one goes nowhere");
+    yard_put(&y, 1, 5, SMALL);
+    yard_need(&y, 5, SMALL, 2, 2);
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = SMALL, .v[F_CHUNK_TO].u64 = 2 };
+    ok(blob_schedule_message(y.schedule, 0, &m) && y.k_chunks == 0,
+       "nor does one of a node that is not its sender");
+    yard_release(&y);
+}
+
+static void lend(int socket, uint64_t blob, uint64_t size, int fd, size_t packet)
+{
+    const uint64_t words[2] = { blob, size };
+
+    ok(descriptor_send(socket, words, packet, fd) == 0, "the agent lends %llu bytes",
+       (unsigned long long)size);
+}
+
+static void what_was_not_shared(void)
+{
+    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = 10 };
+    const unsigned files = open_descriptors();
+    int socket[2], fd = blob_of("test", "only these", 10, NULL), soft = blob_create("test", NULL);
+    struct local_blobs t = LOCAL_BLOBS_INIT;
+    struct err err = { "" };
+
+    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob");
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not local"),
+       "nothing was local: %s", err.text);
+    lend(socket[1], 5, 10, fd, 9);
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
+    lend(socket[1], 5, 11, fd, 16);
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0,
+       "a blob that is shorter than its holder says");
+    ok(blob_write(soft, "only these", 10, 0, NULL) == 0, "one that is not sealed");
+    lend(socket[1], 5, 10, soft, 16);
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "could still be cut short");
+    lend(socket[1], 5, 10, fd, 16);
+    m.v[F_CHUNK_OFFSET].u64 = 10;
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 1, "an offset behind the end");
+    m.blob_size--;
+    m.v[F_CHUNK_OFFSET].u64 = 0;
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && !local_blobs_next(&t, &m, 0),
+       "another size");
+    local_blobs_drop(&t, 5);
+    local_blobs_drop(&t, 5);
+    close(fd);
+    close(soft);
+    close(socket[0]);
+    close(socket[1]);
+    is_int(open_descriptors(), files, "no descriptor is left");
+    local_blobs_release(&t);
+}
+
+static bool next_is(struct local_blobs *t, uint64_t to, uint64_t offset)
+{
+    struct span m = { .kind = 0 };
+
+    return local_blobs_next(t, &m, 0) && m.kind == SPAN_CHUNK && m.v[F_CHUNK_TO].u64 == to &&
+           m.v[F_CHUNK_OFFSET].u64 == offset && m.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX &&
+           m.v[F_CHUNK_DATA].s.p[3] == 'z';
+}
+
+static bool takes(struct local_blobs *t, uint64_t to, uint64_t bytes)
+{
+    const struct span m = { .kind = SPAN_TAKEN,
+                            .blob = 5,
+                            .blob_size = LENT,
+                            .v[F_TAKEN_TO].u64 = to,
+                            .v[F_TAKEN_BYTES].u64 = bytes };
+
+    return local_blobs_taken(t, &m, 0);
+}
+
+static void what_was_shared(void)
+{
+    const uint64_t mib = SPAN_CHUNK_MAX, size = LENT;
+    struct span m = { .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 2 };
+    char *bytes = malloc(size);
+    struct local_blobs t = LOCAL_BLOBS_INIT;
+    struct err err = { "" };
+    bool in_turns = true;
+    int socket[2], fd;
+
+    memset(bytes, 'z', size);
+    fd = blob_of("test", bytes, size, NULL);
+    free(bytes);
+    ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob of two windows");
+    lend(socket[1], 5, size, fd, 16);
+    ok(local_blobs_begin(&t, socket[0], &m, &err) == 0, "is given to one node");
+    m.v[F_CHUNK_TO].u64 = 3;
+    ok(local_blobs_begin(&t, socket[0], &m, &err) == 0, "and to another");
+    for (uint64_t at = 0; at < 2 * mib; at += mib)
+        in_turns = in_turns && next_is(&t, 2, at) && next_is(&t, 3, at);
+    ok(in_turns && !local_blobs_next(&t, &m, 0), "in turns, and no more than its pace allows each");
+    ok(takes(&t, 3, mib) && next_is(&t, 3, 2 * mib) && next_is(&t, 3, 3 * mib) &&
+           next_is(&t, 3, 4 * mib) && !local_blobs_next(&t, &m, 0),
+       "who has taken some gets more");
+    ok(takes(&t, 2, size - mib) && next_is(&t, 2, size - mib) && !local_blobs_next(&t, &m, 0),
+       "what somebody has from elsewhere is not sent");
+    ok(!takes(&t, 4, mib), "others are not ours");
+    ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_receivers == 1, "who has all gets no more");
+    lend(socket[1], 5, size, fd, 16);
+    m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
+    ok(local_blobs_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0),
+       "shared once more it begins anew");
+    local_blobs_drop(&t, 5);
+    ok(t.n == 0 && t.n_receivers == 0 && !local_blobs_next(&t, &m, 0), "dropped it goes to nobody");
+    local_blobs_release(&t);
+    close(fd);
+    close(socket[0]);
+    close(socket[1]);
+}
+
+static void endpoints(void)
+{
+    struct buf out = BUF_INIT;
+
+    ok(direct_link_endpoints(slice_text("eth0=10.0.0.1,,ib0=fd00::1,10.2.0.1"), 77, &out) == 0,
+       "HELLO's addresses");
+    is_text(out.p, "tcp://10.0.0.1:77,tcp://[fd00::1]:77,tcp://10.2.0.1:77", "become endpoints");
+    buf_release(&out);
+}
+
+int main(void)
+{
+    small_ones_go_in_one_stream();
+    one_node_gets_it_by_way_of_the_kernel();
+    large_ones_go_along_a_chain();
+    how_far_it_is();
+    a_link_that_cannot_be_made();
+    deaths();
+    no_room_on_a_node();
+    a_blob_that_its_holder_lost();
+    drop_while_it_is_on_its_way();
+    nobody_waits_for_what_cannot_be_told();
+    cancelled_while_it_is_on_its_way();
+    needed_again_while_it_moves();
+    a_link_goes_dead(false);
+    a_link_goes_dead(true);
+    any_mishap();
+    what_is_not_about_blobs();
+    what_was_not_shared();
+    what_was_shared();
+    endpoints();
+    return plan_done();
+}

@@ -1,0 +1,288 @@
+/* Engines as children: what they are told, what they say, how they fail and end; and trees of their
+ * agents. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kernel/agents/tree.h"
+#include "tests/unit/kernel/agents/stage.h"
+#include "tests/unit/tap.h"
+
+static const struct span stacks = { .kind = SPAN_STACKS };
+static const struct span ready = { .kind = SPAN_READY };
+
+static void read_file(const struct stage *s, const char *name, char *out, size_t size)
+{
+    char path[128];
+    FILE *f;
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "%s/%s", s->folder, name);
+    if ((f = fopen(path, "re"))) {
+        n = fread(out, 1, size - 1, f);
+        fclose(f);
+    }
+    out[n] = '\0';
+}
+
+static void what_it_is_told(struct stage *s)
+{
+    const unsigned engine = stage_engine(s, "echo nodes 1");
+    char argv[4096], secret[SECRET_TEXT_SIZE];
+
+    ok(stage_first(s, engine) == 1, "an engine says that it has a node");
+    read_file(s, "argv", argv, sizeof argv);
+    ok(strncmp(argv, "--spec\na b\n--ranks\n7\n--\n", 24) == 0,
+       "spec and ranks as the user wrote them");
+    ok(strstr(argv, "/cellspan-agent\n--connect\ntcp://") != NULL,
+       "the command: an agent, and where it is to dial");
+    ok(strstr(argv, ",tcp://127.0.0.1:") != NULL || strstr(argv, "\ntcp://127.0.0.1:") != NULL,
+       "loopback is the last resort");
+    secret_format(&s->secret, secret);
+    ok(!strstr(argv, secret + 2) && !strstr(argv, secret + 67),
+       "neither half of the secret is on a command line");
+    ok(getenv("CELLSPAN_SECRET") == NULL, "nor in the kernel's environment");
+    agents_engine_stop(s->agents, engine);
+}
+
+static void unknown_ones(struct stage *s)
+{
+    struct err err = { "" };
+    unsigned engine;
+
+    is_int(agents_engine_start(s->agents, "fakr", "", 0, &engine, &err), -1,
+           "an engine that is not there");
+    ok(strstr(err.text, "did you mean fake") && strstr(err.text, "local"), "%s", err.text);
+    err.text[0] = '\0';
+    is_int(agents_engine_start(s->agents, "../x", "", 0, &engine, &err), -1, "nor is a path: %s",
+           err.text);
+    is_int(agents_engine_start(s->agents, "", "", 0, &engine, &err), -1, "nor nothing");
+}
+
+static void failures_have_words(struct stage *s)
+{
+    unsigned failed = s->failed, engine;
+
+    (void)stage_engine(s, "echo 'it hurts here' >&2; exit 3");
+    ok(stage_until(s, &s->failed, failed + 1) &&
+           strstr(s->failure, "exit status 3:\nit hurts here"),
+       "it fails: %s", s->failure);
+    failed = s->failed;
+    (void)stage_engine(s, "echo nodes 4; echo 'partition x: there is none' >&2; exit 2");
+    ok(stage_until(s, &s->failed, failed + 1), "it was asked for what it can't do");
+    is_text(s->failure, "partition x: there is none", "its own words are enough then");
+    failed = s->failed;
+    (void)stage_engine(s, "echo nodes 4; echo 'no node is free' >&2; exit 1");
+    ok(stage_until(s, &s->failed, failed + 1), "it could not do it");
+    is_text(s->failure, "no node is free", "they are enough then, too");
+    failed = s->failed;
+    (void)stage_engine(s, "exit 1");
+    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "exit status 1"),
+       "but it has to have some: %s", s->failure);
+    failed = s->failed;
+    (void)stage_engine(s, "kill -9 $$");
+    ok(stage_until(s, &s->failed, failed + 1) && strstr(s->failure, "killed by signal 9"),
+       "it is killed: %s", s->failure);
+    engine = stage_engine(
+        s,
+        "echo nonsense; echo nodes 2; echo nodes 3; echo failed 1 h7 refuses the key; echo failed 9");
+    {
+        const unsigned first = stage_first(s, engine);
+
+        ok(stage_until(s, &s->lost[first + 1], 1), "one node of two fails");
+        is_text(s->why[first + 1], "h7 refuses the key", "in the engine's words");
+        is_int(s->lost[first], 0, "the other may still come");
+    }
+    agents_engine_stop(s->agents, engine);
+    engine = stage_engine(s, "echo nodes 1; printf 'failed 0 refus\\351e\\n'");
+    {
+        const unsigned first = stage_first(s, engine);
+
+        ok(stage_until(s, &s->lost[first], 1), "a reason may be in any encoding");
+        is_text(s->why[first],
+                "refus\xef\xbf\xbd"
+                "e",
+                "what is no UTF-8 is replaced");
+    }
+    agents_engine_stop(s->agents, engine);
+    engine = stage_engine(s, "echo say job 17 waits: Priority");
+    for (unsigned k = 0; !*s->says && k < 12000; k++)
+        stage_pass(s, 5);
+    is_text(s->says, "job 17 waits: Priority", "what it says is for the user");
+    agents_engine_stop(s->agents, engine);
+}
+
+static void nodes_that_never_come(struct stage *s)
+{
+    const unsigned failed = s->failed;
+
+    (void)stage_engine(
+        s, "echo nodes 3; echo node 0 h1; echo node 1 h2; echo node 2 h3; echo looking for h2 >&2");
+    ok(stage_until(s, &s->failed, failed + 1), "the time is over");
+    ok(strstr(s->failure, "h1, h2, h3 did not come up within 5 s") &&
+           strstr(s->failure, "looking for h2") && strstr(s->failure, "tcp://"),
+       "%s", s->failure);
+}
+
+static void they_end(struct stage *s)
+{
+    const unsigned engine = stage_engine(
+        s, "echo nodes 1; trap '' TERM; sleep 1000 & echo $! >$CELLSPAN_LIBEXECDIR/pid; wait");
+    const struct engine_run *run;
+    char text[32];
+    pid_t child = 0;
+
+    (void)stage_first(s, engine);
+    for (unsigned k = 0; child <= 0 && k < 12000; k++) {
+        stage_pass(s, 5);
+        read_file(s, "pid", text, sizeof text);
+        child = (pid_t)atoi(text);
+    }
+    run = engine_run_get(s->agents, engine);
+    agents_engine_stop(s->agents, engine);
+    ok(run != NULL, "it runs");
+    engine_process_signal(run->process, SIGKILL);
+    for (unsigned k = 0; engine_run_get(s->agents, engine) && k < 12000; k++)
+        stage_pass(s, 5);
+    ok(engine_run_get(s->agents, engine) == NULL, "what is killed is waited for, and forgotten");
+    for (unsigned k = 0; kill(child, 0) == 0 && k < 12000; k++)
+        stage_pass(s, 5);
+    ok(kill(child, 0) < 0 && errno == ESRCH, "with the processes that it left");
+}
+
+/* ---- a tree ---- */
+
+#define MANY 34u
+
+static void move(struct stage *s, struct peer *parent, struct peer *child, unsigned first,
+                 unsigned index, const char *error)
+{
+    struct span opened = { .kind = SPAN_OPENED,
+                           .v[F_OPENED_NODE].u64 = first + index,
+                           .v[F_OPENED_PORT].u64 = 4711 };
+    struct span dialed = { .kind = SPAN_DIALED };
+    struct keys keys;
+    struct err err = { "" };
+    const unsigned at = first + tree_parent(index);
+
+    keys_derive(&keys, &s->secret, index);
+    ok(peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == first + index &&
+           slice_equal(parent->last.v[F_OPEN_KEY].s, slice_of(keys.public, KEY_SIZE)),
+       "the parent is told to open for node %u", first + index);
+    peer_say(parent, at, 0, &opened);
+    keys_derive(&keys, &s->secret, tree_parent(index));
+    ok(peer_gets(s, child, SPAN_DIAL) && child->last.v[F_DIAL_NODE].u64 == at &&
+           slice_is(child->last.v[F_DIAL_ENDPOINTS].s,
+                    "tcp://127.0.0.1:4711,tcp://[fd00::1]:4711") &&
+           slice_equal(child->last.v[F_DIAL_KEY].s, slice_of(keys.public, KEY_SIZE)),
+       "the child to dial, where, and with which key");
+    ok(agents_place(s->agents, 40, first + index) == 0 &&
+           agents_send(s->agents, (const uint32_t[]){ 40 }, 1, &stacks, &err) == 0,
+       "a message on the way");
+    dialed.v[F_DIALED_NODE].u64 = at;
+    dialed.v[F_DIALED_ERROR].s = slice_text(error);
+    peer_say(child, first + index, 0, &dialed);
+}
+
+static void agents_of_agents(struct stage *s)
+{
+    static struct peer peer[MANY];
+    const unsigned engine = stage_engine(s, "echo nodes 34"), first = stage_first(s, engine);
+    struct err err = { "" };
+    uint32_t workers[2] = { 40, 41 };
+    char text[128], want[128];
+    unsigned count;
+
+    ok(peers_up(s, peer, MANY, first), "34 agents of one run are up");
+    move(s, &peer[1], &peer[33], first, 33, "no route");
+    snprintf(want, sizeof want, "%u:40", first + 33);
+    ok(peer_gets(s, &peer[33], SPAN_STACKS),
+       "a move that fails: what waited comes by the old connection");
+    is_text(peer_route(&peer[33], text, sizeof text), want, "to its worker");
+    move(s, &peer[0], &peer[32], first, 32, "");
+    ok(peer_gets(s, &peer[0], SPAN_BEAT), "a move that works: the first word by way of the parent");
+    snprintf(want, sizeof want, "%u:", first + 32);
+    is_text(peer_route(&peer[0], text, sizeof text), want, "is a beat for the child");
+    ok(peer_gets(s, &peer[0], SPAN_STACKS), "then what has waited");
+    snprintf(want, sizeof want, "%u:40", first + 32);
+    is_text(peer_route(&peer[0], text, sizeof text), want, "to its worker");
+    ok(agents_place(s->agents, 41, first) == 0 &&
+           agents_send(s->agents, workers, 2, &stacks, &err) == 0 &&
+           peer_gets(s, &peer[0], SPAN_STACKS),
+       "a message for parent and child");
+    snprintf(want, sizeof want, "%u:40 %u:41", first + 32, first);
+    is_text(peer_route(&peer[0], text, sizeof text), want, "leaves once");
+    peer_close(&peer[32]);
+    count = s->messages;
+    peer_say(&peer[0], first + 32, 40, &ready);
+    ok(stage_until(s, &s->messages, count + 1) && s->from_node == first + 32,
+       "the child speaks by way of its parent");
+    peer_say(&peer[1], first + 32, 40, &ready);
+    peer_say(&peer[0], first + 33, 0, &ready);
+    stage_pass(s, 600);
+    is_int(s->messages, count + 1, "and by nobody else's");
+    is_int(s->lost[first + 32], 0, "its own connection's end was no loss");
+    count = s->n_lost;
+    peer_close(&peer[0]);
+    ok(stage_until(s, &s->n_lost, count + 2) && s->order[count] == first &&
+           s->order[count + 1] == first + 32,
+       "the parent is lost, and then the child");
+    ok(strstr(s->why[first + 32], "by way of") != NULL, "%s", s->why[first + 32]);
+    agents_engine_stop(s->agents, engine);
+    for (unsigned k = 0; k < MANY; k++)
+        peer_close(&peer[k]);
+}
+
+static void bad_settings_are_named(void)
+{
+    struct err err = { "" };
+    struct agents a = { 0 };
+
+    setenv("CELLSPAN_START_TIMEOUT", "soon", 1);
+    ok(engine_runs_init(&a, &err) < 0 && strstr(err.text, "CELLSPAN_START_TIMEOUT=soon"), "%s",
+       err.text);
+    unsetenv("CELLSPAN_START_TIMEOUT");
+}
+
+static void interfaces_are_chosen(void)
+{
+    struct err err = { "" };
+    struct stage s;
+    unsigned engine;
+
+    stage_open(&s);
+    setenv("CELLSPAN_INTERFACE", "nowhere7", 1);
+    ok(agents_engine_start(s.agents, "fake", "", 0, &engine, &err) < 0 &&
+           strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") && strstr(err.text, "127.0.0.1"),
+       "%s", err.text);
+    setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
+    (void)stage_engine(&s, "echo nodes 1");
+    ok(strncmp(s.agents->endpoints.p, "tcp://127.0.0.1:", 16) == 0 &&
+           !strchr(s.agents->endpoints.p, ','),
+       "an address alone, after a wrong one: %s", s.agents->endpoints.p);
+    stage_close(&s);
+    unsetenv("CELLSPAN_INTERFACE");
+}
+
+int main(void)
+{
+    struct stage s;
+
+    stage_ready();
+    bad_settings_are_named();
+    stage_open(&s);
+    what_it_is_told(&s);
+    unknown_ones(&s);
+    failures_have_words(&s);
+    they_end(&s);
+    agents_of_agents(&s);
+    stage_close(&s);
+    setenv("CELLSPAN_START_TIMEOUT", "5", 1);
+    stage_open(&s);
+    nodes_that_never_come(&s);
+    stage_close(&s);
+    unsetenv("CELLSPAN_START_TIMEOUT");
+    interfaces_are_chosen();
+    return plan_done();
+}
