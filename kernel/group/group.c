@@ -36,7 +36,7 @@ void group_destroy(struct group *g)
     for (unsigned k = 0; k < g->size; k++)
         rank_release(&g->rank[k]);
     free(g->rank);
-    free(g->seat);
+    free(g->hash);
     free(g->met);
     free(g->name);
     free(g->on);
@@ -60,21 +60,21 @@ static int rank_init(struct rank *r, unsigned number)
     return -1;
 }
 
-/* Empty seats are filled when the next worker is looked for. */
-static int seats_grow(struct group *g, unsigned n)
+/* Enlarges the hash table. It is empty then; group_worker() fills it. */
+static int hash_grow(struct group *g, unsigned n)
 {
-    unsigned seats = g->seats ? g->seats : 16;
-    uint32_t *seat;
+    unsigned size = g->hash_size ? g->hash_size : 16;
+    uint32_t *hash;
 
-    while (seats <= 2 * n)
-        seats *= 2;
-    if (seats == g->seats)
+    while (size <= 2 * n)
+        size *= 2;
+    if (size == g->hash_size)
         return 0;
-    if (!(seat = calloc(seats, sizeof *seat)))
+    if (!(hash = calloc(size, sizeof *hash)))
         return -1;
-    free(g->seat);
-    g->seat = seat;
-    g->seats = seats;
+    free(g->hash);
+    g->hash = hash;
+    g->hash_size = size;
     return 0;
 }
 
@@ -87,7 +87,7 @@ int group_grow(struct group *g, unsigned n, struct err *err)
         return 0;
     if (n > GROUP_MAX)
         return err_set(err, "-n %u: a group has at most %u ranks", n, GROUP_MAX);
-    if (seats_grow(g, n) < 0 || !(slot = realloc(g->rank, n * sizeof *slot)))
+    if (hash_grow(g, n) < 0 || !(slot = realloc(g->rank, n * sizeof *slot)))
         return err_set(err, "-n %u: out of memory", n);
     g->rank = slot;
     for (; g->size < n; g->size++)
@@ -121,12 +121,12 @@ int group_living(const struct group *g, struct ranks *living)
     return 0;
 }
 
-/* Who sits where its hash says, or behind. */
-static struct rank *seated(const struct group *g, uint32_t worker)
+/* Looks the worker up in the hash table (linear probing). */
+static struct rank *hash_find(const struct group *g, uint32_t worker)
 {
-    for (unsigned at = worker & (g->seats - 1); g->seats && g->seat[at];
-         at = (at + 1) & (g->seats - 1)) {
-        struct rank *r = &g->rank[g->seat[at] - 1];
+    for (unsigned at = worker & (g->hash_size - 1); g->hash_size && g->hash[at];
+         at = (at + 1) & (g->hash_size - 1)) {
+        struct rank *r = &g->rank[g->hash[at] - 1];
 
         if (r->worker == worker)
             return r;
@@ -134,27 +134,27 @@ static struct rank *seated(const struct group *g, uint32_t worker)
     return NULL;
 }
 
-static void seat_all(const struct group *g)
+static void hash_fill(const struct group *g)
 {
-    memset(g->seat, 0, g->seats * sizeof *g->seat);
+    memset(g->hash, 0, g->hash_size * sizeof *g->hash);
     for (unsigned k = 0; k < g->size; k++) {
-        unsigned at = g->rank[k].worker & (g->seats - 1);
+        unsigned at = g->rank[k].worker & (g->hash_size - 1);
 
-        while (g->rank[k].worker && g->seat[at])
-            at = (at + 1) & (g->seats - 1);
+        while (g->rank[k].worker && g->hash[at])
+            at = (at + 1) & (g->hash_size - 1);
         if (g->rank[k].worker)
-            g->seat[at] = k + 1;
+            g->hash[at] = k + 1;
     }
 }
 
 struct rank *group_worker(const struct group *g, uint32_t worker)
 {
-    struct rank *r = worker ? seated(g, worker) : NULL;
+    struct rank *r = worker ? hash_find(g, worker) : NULL;
 
-    if (r || !worker || !g->seats)
+    if (r || !worker || !g->hash_size)
         return r;
-    seat_all(g);
-    return seated(g, worker);
+    hash_fill(g);
+    return hash_find(g, worker);
 }
 
 uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n)
@@ -351,7 +351,7 @@ void group_forget_cells(struct group *g)
     json_array_clear(g->cells);
 }
 
-/* The cell's place in the group's list, which is in order. -1: memory is out. */
+/* The index of the cell in the group's ordered list; adds it if it is new. -1: memory is out. */
 static long place_of(struct group *g, unsigned count)
 {
     size_t at = json_array_size(g->cells);
@@ -364,7 +364,7 @@ static long place_of(struct group *g, unsigned count)
     return json_array_append_new(g->cells, json_integer(count)) < 0 ? -1 : (long)at;
 }
 
-/* A rank that runs all of them needs one stretch, whatever their number. */
+/* Records the cell at index `at`; consecutive cells share a range. */
 static int ran_add(struct rank *r, unsigned at)
 {
     struct stretch *last = r->n_ran ? &r->ran[r->n_ran - 1] : NULL, *more;

@@ -1,5 +1,5 @@
-/* group.h - who the ranks of one world are, where each stands, and what each knows. Pure: it starts
- * and asks nobody. */
+/* group.h - the ranks of a group: their states, their nodes, and which of home's variables each one
+ * has. Pure: it only records; it starts and asks nobody. */
 #ifndef KERNEL_GROUP_GROUP_H
 #define KERNEL_GROUP_GROUP_H
 
@@ -17,22 +17,22 @@ enum rank_state { RANK_NONE, RANK_STARTING, RANK_IDLE, RANK_BUSY, RANK_STOPPING,
 
 struct rank {
     unsigned number;
-    uint32_t worker; /* its address on the wire; 0 while there is no process */
+    uint32_t worker; /* its number in messages; 0 while there is no process */
     unsigned node;   /* where its process is, or was */
     enum rank_state state;
     long pid;          /* 0 until it is ready */
     uint64_t since_ns; /* when it began the cell that it is in */
     bool is_new;       /* has not run a cell since its process started */
-    unsigned lives;    /* processes that this rank has had */
-    json_t *known;     /* owned: name -> version of what home shipped to it */
-    json_t *unsure;    /* owned: the names that were sent to it since it last answered */
-    /* owned: name -> what `known` had, or null, of names that its cell is to assign */
+    unsigned lives;    /* number of processes that this rank has had */
+    json_t *known;     /* owned: name -> version that home sent to it */
+    json_t *unsure;    /* owned: names sent to it since it last answered */
+    /* owned: for names that its cell will assign: name -> what `known` had, or null */
     json_t *before;
-    /* owned: names that it has bound by itself since home was last asked what travels */
+    /* owned: names that it has bound by itself since home last answered CAPTURE */
     json_t *bound;
-    /* owned: name -> what it says of its own value, of those that this cell asked it about */
+    /* owned: name -> the rank's answer about its own value, if this cell asked for it */
     json_t *said;
-    /* owned, n_ran of them, in order: the cells that it ran, as places in the group's list */
+    /* owned, n_ran of them, in order: the cells that it ran, as ranges of indices in group.cells */
     struct stretch *ran;
     unsigned n_ran;
 };
@@ -41,8 +41,8 @@ struct stretch {
     unsigned first, n;
 };
 
-/* A world in which torch.distributed is initialised. Ranks keep its process group while cells run
- * in others. */
+/* A world (size) in which torch.distributed is initialised. Its ranks keep the process group while
+ * cells run in worlds of other sizes. */
 struct met {
     unsigned world, port, number;
 };
@@ -50,82 +50,82 @@ struct met {
 struct group {
     char *name; /* owned */
     char *on;   /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
-    /* owned: the place that a cell asked for last and did not get, after which none is chosen for
-     * the user */
+    /* owned: the last --on that failed; after that no place is chosen for the user */
     char *absent;
     unsigned engine;        /* the number of the engine's run; 0: none is started */
-    struct place_want want; /* as its ranks were started last */
-    unsigned gpus;          /* that each of them got */
+    struct place_want want; /* the wishes of the last start of ranks */
+    unsigned gpus;          /* GPUs that each rank got */
     struct rank *rank;
-    unsigned size;  /* ranks that were ever asked for */
-    uint32_t *seat; /* owned: rank + 1 by worker, hashed; a hint (see group_worker) */
-    unsigned seats; /* a power of two, more than twice the size */
-    /* the world that a cell without -n gets; 0: none was started, or all were stopped */
+    unsigned size;      /* number of ranks ever asked for */
+    uint32_t *hash;     /* owned: worker -> rank + 1; may be out of date (see group_worker) */
+    unsigned hash_size; /* a power of two, more than twice `size` */
+    /* the world size of a cell without -n; 0: none was started, or all were stopped */
     unsigned asked;
     unsigned world;  /* world size of the last cell; 0: none ran */
     unsigned port;   /* MASTER_PORT of that world; 0: none yet */
-    unsigned number; /* of that world: part of the run id */
-    unsigned worlds; /* numbers given so far, one at each change to a size that has not met */
+    unsigned number; /* number of that world, part of the run id */
+    unsigned worlds; /* world numbers used so far; one for each change to a size not in met */
     struct met *met; /* owned, n_met of them, of different sizes */
     unsigned n_met;
-    unsigned restarts; /* times that its connections were lost: with a rank, or cut by us */
-    bool broken;       /* they were, since the last cell */
-    json_t *bound;     /* owned: names that any rank has so, of which home was told */
-    json_t *cells;     /* owned: the numbers of the cells that ran on it, in order */
+    unsigned
+        restarts;  /* how often its connections were lost, by a rank's end or because we cut them */
+    bool broken;   /* they were lost since the last cell */
+    json_t *bound; /* owned: names in any rank's `bound` that home was told of by NEWER */
+    json_t *cells; /* owned: the numbers of the cells that ran on it, in order */
 };
 
 struct group *group_create(const char *name, struct err *err);
 void group_destroy(struct group *g); /* NULL is fine */
 
-/* Grows to n ranks, the new ones RANK_NONE. On failure the group is as it was. */
+/* Grows to n ranks; new ones are RANK_NONE. On failure the group is unchanged. */
 MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);
 
-/* The ranks below n that have no living process: those that a cell with a world of n must start
- * first. */
+/* The ranks below n without a living process, which a cell with a world of n must start first. */
 MUST_USE int group_missing(const struct group *g, unsigned n, struct ranks *missing);
 MUST_USE int group_living(const struct group *g, struct ranks *living);
-/* NULL: no living rank has this worker. Takes the time of a walk only when ranks have started since
- * the last. */
+/* The rank with this worker; NULL: no living rank has it. Uses a hash table, which it rebuilds when
+ * a worker is not found. */
 struct rank *group_worker(const struct group *g, uint32_t worker);
-/* The workers of those of these ranks that have one: the caller's, *n of them. NULL: memory is
- * out. */
+/* The workers of those of these ranks that have one; *n: how many. The caller frees the array.
+ * NULL: memory is out. */
 MUST_USE uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n);
 
-/* A process was asked for: RANK_STARTING, and everything that an earlier one knew is forgotten. */
+/* A process is being started: RANK_STARTING. Forgets what an earlier process had. */
 MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);
-/* Its process is gone: RANK_DEAD (RANK_NONE when it was asked to stop). */
+/* Its process is gone: RANK_DEAD (RANK_NONE if it was asked to stop). */
 void rank_end(struct rank *r);
 bool rank_alive(const struct rank *r); /* starting, idle, busy */
 
-/* A rank is gone, or connections were cut: what torch.distributed holds on the others is of no use
- * any more. */
+/* A rank is gone, or connections were cut: process groups of torch.distributed on the other ranks
+ * can't be used any more. */
 void group_break(struct group *g);
-/* torch.distributed is initialised on a rank of the world that is open. On failure that is
- * forgotten. */
+/* torch.distributed is initialised on a rank of the current world. -1: memory is out, and this is
+ * not recorded. */
 MUST_USE int group_meet(struct group *g);
-/* Whether it was in this world's last cell, and nothing broke since: the world meets at the port
- * that it has. */
+/* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?
+ * Then the world keeps its port. */
 bool group_has_met(const struct group *g, unsigned world);
-/* A cell with this world begins. One that has met has its port and number again, and its ranks say
- * anew that it has. */
+/* A cell with this world size begins. A world in `met` gets its port and number again and leaves
+ * `met`, until its ranks say again that torch.distributed is initialised. */
 void group_open_world(struct group *g, unsigned world);
 
-/* Home is another process now: its versions mean nothing any more. */
+/* Home is another process now, so its old versions mean nothing. */
 void group_forget_versions(struct group *g);
-/* A cell begins: what ranks said for the one before means nothing any more. */
+/* A cell begins: forgets the ranks' answers to the cell before. */
 void group_forget_said(struct group *g);
-/* It answered a RUN or FETCH. unbound: it could not take what was sent before. gone: names that
- * came from home, with commas, and are no more. It lacks both. assigned: of group_doubtful()'s
- * names those that its cell has assigned, with commas; of the others it has what it had. */
+/* The rank answered a RUN or FETCH. unbound: it could not take what was sent since its last answer.
+ * gone: comma-separated names that came from home and no longer exist. In both cases it lacks these
+ * names. assigned: those of group_doubtful()'s names, comma-separated, that its cell has assigned;
+ * the others still have their old values. */
 void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice assigned);
 
-/* The cells that ran on the group and not on this rank, as "4, 7-9", into out, which is empty;
- * returns how many, or -1. */
-unsigned rank_cells(const struct rank *r); /* how many it ran */
+unsigned rank_cells(const struct rank *r); /* the number of cells that it ran */
+/* Writes the cells that ran on the group but not on this rank, as "4, 7-9", to `out`, which must be
+ * empty. Returns how many, or -1. */
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
-/* From here on no cell counts as missed. No rank is alive. */
+/* Forgets all cells, so that none counts as missed. No rank may be alive. */
 void group_forget_cells(struct group *g);
-/* Cell `count` runs on these ranks. A cell run again is written down once. */
+/* Records that cell `count` runs on these ranks. A cell that runs again is recorded once. */
 MUST_USE int group_ran(struct group *g, const struct ranks *where, unsigned count);
 
 #endif

@@ -1,3 +1,4 @@
+/* ledger.c - see ledger.h. */
 #include "kernel/group/ledger.h"
 
 #include <stdlib.h>
@@ -61,8 +62,8 @@ static int rank_assigns(struct rank *r, const char *name, json_t *version)
     return json_object_set(r->known, name, version);
 }
 
-/* The names that are not sent: those of "assigned", and of the others those of which the rank has a
- * value of its own. */
+/* For the names that are not sent: those of "assigned", and those with HOW_SPARE of which the rank
+ * has a value of its own. */
 static int rank_assigns_all(struct rank *r, const json_t *captured)
 {
     size_t at;
@@ -113,7 +114,7 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
 
     if (version)
         return json_object_set(r->known, name, (json_t *)version);
-    if (version_of(json_object_get(captured, "assigned"), name)) /* as group_assigned() has it */
+    if (version_of(json_object_get(captured, "assigned"), name)) /* done by group_assigned() */
         return 0;
     if (json_object_set_new(r->bound, name, json_true()) < 0)
         return -1;

@@ -5,8 +5,8 @@
 
 #include "base/buf.h"
 
-#define CORES_MAX 4u /* ranks of a world that nobody gave a size, where there are no GPUs */
-#define NAMED_MAX 8u /* machines that an error names */
+#define CORES_MAX 4u /* ranks of a world without a given size and without GPUs */
+#define NAMED_MAX 8u /* machines that an error lists */
 #define ANY       UINT_MAX
 
 static unsigned sum(unsigned a, unsigned b)
@@ -27,7 +27,7 @@ static unsigned usable(const struct place_node *node, const struct place_want *w
     return want->share ? node->gpus_all : node->gpus;
 }
 
-/* Ranks for which the machine has room; ANY: for as many as come. */
+/* The number of ranks for which the machine has room; ANY: no limit. */
 static unsigned room(const struct place_node *node, const struct place_want *want, unsigned each)
 {
     const unsigned slots = node->slots ? node->slots : ANY;
@@ -83,12 +83,12 @@ unsigned place_world(const struct place_node *node, size_t n, const struct place
     if (slots)
         return slots;
     if (place_gpus(node, n, want))
-        /* none is free: the error about that is better than ranks without one */
+        /* if none is free, let it fail with an error rather than start ranks without GPUs */
         return gpus ? gpus : 1;
     return world_of_cores(node, n);
 }
 
-/* ---- no room, in words ---- */
+/* ---- errors ---- */
 
 static int add_machines(struct buf *out, const struct place_node *node, size_t n,
                         const struct place_want *want, bool gpus)
@@ -151,7 +151,7 @@ static int no_slots(const struct place_node *node, size_t n, const struct place_
     return -1;
 }
 
-/* Machines in a row that say the same are told once. */
+/* Lists neighbouring machines with the same reason once. */
 int place_add_whys(const struct place_node *node, size_t n, struct buf *out)
 {
     const char *last = "";
@@ -210,10 +210,10 @@ static int check(const struct place_node *node, size_t n, const struct place_wan
                               : no_slots(node, n, want, world, have, err);
 }
 
-/* ---- room for all ---- */
+/* ---- placing ---- */
 
-/* How many ranks each machine is to have: full[k], from its room. Those with room for any share
- * what is left evenly. */
+/* Sets full[k], the number of ranks that machine k should have, from its room. Machines without a
+ * limit share the remaining ranks evenly. */
 static void fill(const struct place_node *node, size_t n, const struct place_want *want,
                  unsigned world, unsigned *full)
 {
@@ -228,7 +228,7 @@ static void fill(const struct place_node *node, size_t n, const struct place_wan
     for (size_t k = 0, nth = 0; k < n; k++)
         if (full[k] == ANY) {
             full[k] = left / open + (nth < left % open);
-            /* among machines with slots, who has none counts for one */
+            /* next to machines with slots, a machine without slots counts as one slot */
             if (full[k] == 0 && open < n)
                 full[k] = 1;
             nth++;

@@ -1,3 +1,4 @@
+/* ship.c - see ship.h. */
 #include "kernel/group/ship.h"
 
 #include <stdlib.h>
@@ -5,11 +6,11 @@
 struct row {
     const char *name;
     const json_t *version;
-    /* who has a version before this one gets the name unasked: home has assigned it since. 0: it
-     * came from a rank, so that others may have one of their own */
+    /* the version with which home last assigned it: a rank with an older version gets it without
+     * being asked. 0: it came from a rank, so other ranks may have values of their own */
     json_int_t since;
     json_int_t how;
-    size_t tie; /* number of the names that share memory with it, from 1; 0: none do */
+    size_t tie; /* number, from 1, of the set of names that share memory; 0: it shares none */
 };
 
 struct rows {
@@ -17,12 +18,12 @@ struct rows {
     size_t n;
 };
 
-/* What is to become of a name on a rank. */
-enum lot {
-    LOT_HAS, /* nothing: it has it */
-    LOT_SEND,
-    LOT_ASK,   /* the rank has to say first whether it changed its own */
-    LOT_CLASH, /* it did, or can't tell: home's is not to go over it */
+/* What to do with a name for a rank. */
+enum action {
+    ACTION_NONE, /* the rank has it, or does not need it */
+    ACTION_SEND,
+    ACTION_ASK,      /* the rank must say first whether it has changed its own value */
+    ACTION_CONFLICT, /* it has, or can't tell: home's value must not replace it */
 };
 
 void shipments_release(struct shipments *s)
@@ -113,53 +114,56 @@ static int rows_open(const json_t *captured, struct rows *out, struct err *err)
 
 /* ---- the rules ---- */
 
-/* A rank has a value, and said so. current: home's has not changed since. */
-static enum lot lot_of_said(const struct row *row, const char *said, bool current, bool drawn)
+/* What to do after a rank's answer `said`. current: home's value has not changed since it was sent.
+ * tied_sent: see action_alone(). */
+static enum action action_of_answer(const struct row *row, const char *said, bool current,
+                                    bool tied_sent)
 {
     if (strcmp(said, "gone") == 0)
-        return LOT_SEND;
-    if (row->how == HOW_PULLED && !drawn) /* what came from a rank does not go back by itself */
-        return LOT_HAS;
+        return ACTION_SEND;
+    if (row->how == HOW_PULLED && !tied_sent) /* what came from a rank does not go back by itself */
+        return ACTION_NONE;
     if (strcmp(said, "same") == 0)
-        return current && !drawn ? LOT_HAS : LOT_SEND;
-    /* the cell assigns it: it does not need home's */
+        return current && !tied_sent ? ACTION_NONE : ACTION_SEND;
+    /* the cell assigns it, so it does not need home's value */
     if (row->how == HOW_SPARE || row->how == HOW_MAYBE)
-        return LOT_HAS;
-    return row->how == HOW_NAMED || row->how == HOW_PUSHED ? LOT_SEND : LOT_CLASH;
+        return ACTION_NONE;
+    return row->how == HOW_NAMED || row->how == HOW_PUSHED ? ACTION_SEND : ACTION_CONFLICT;
 }
 
-/* drawn: another name that shares memory with this one goes, so that this one has to go as well. */
-static enum lot lot_of(const struct rank *r, const struct row *row, bool drawn)
+/* What to do, without a look at other names. tied_sent: a name that shares memory with this one is
+ * sent, so this one must be sent as well. */
+static enum action action_alone(const struct rank *r, const struct row *row, bool tied_sent)
 {
     const json_t *known = json_object_get(r->known, row->name);
     const char *said = json_string_value(json_object_get(r->said, row->name));
     const bool current = known && json_equal(known, row->version);
 
-    if (row->how == HOW_TIED && (!drawn || !known)) /* the cell does not need it */
-        return LOT_HAS;
+    if (row->how == HOW_TIED && (!tied_sent || !known)) /* the cell does not need it */
+        return ACTION_NONE;
     if (known ? json_integer_value(known) < row->since : row->since > 0)
-        return LOT_SEND;
-    if (row->how == HOW_PUSHED && (!current || drawn))
-        return LOT_SEND;
-    if (current && !drawn && row->how != HOW_NAMED && row->how != HOW_PUSHED)
-        return LOT_HAS;
-    return said ? lot_of_said(row, said, current, drawn) : LOT_ASK;
+        return ACTION_SEND;
+    if (row->how == HOW_PUSHED && (!current || tied_sent))
+        return ACTION_SEND;
+    if (current && !tied_sent && row->how != HOW_NAMED && row->how != HOW_PUSHED)
+        return ACTION_NONE;
+    return said ? action_of_answer(row, said, current, tied_sent) : ACTION_ASK;
 }
 
-static bool is_drawn(const struct rank *r, const struct rows *rows, const struct row *row)
+static bool is_tied_sent(const struct rank *r, const struct rows *rows, const struct row *row)
 {
     for (size_t k = 0; row->tie && k < rows->n; k++)
-        if (rows->item[k].tie == row->tie && lot_of(r, &rows->item[k], false) != LOT_HAS)
+        if (rows->item[k].tie == row->tie && action_alone(r, &rows->item[k], false) != ACTION_NONE)
             return true;
     return false;
 }
 
-static enum lot lot_with_others(const struct rank *r, const struct rows *rows,
-                                const struct row *row)
+static enum action action_of(const struct rank *r, const struct rows *rows, const struct row *row)
 {
-    const enum lot lot = lot_of(r, row, false);
+    const enum action action = action_alone(r, row, false);
 
-    return lot == LOT_HAS && is_drawn(r, rows, row) ? lot_of(r, row, true) : lot;
+    return action == ACTION_NONE && is_tied_sent(r, rows, row) ? action_alone(r, row, true)
+                                                               : action;
 }
 
 /* ---- shipments ---- */
@@ -183,8 +187,8 @@ static struct shipment *shipment_add(struct shipments *s, struct buf *names)
     return item[s->n].names ? &item[s->n++] : NULL;
 }
 
-/* The names of this lot on this rank. */
-static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot,
+/* Adds the rank to the shipment of all names that need this action. */
+static int plan_rank(const struct rank *r, const struct rows *rows, enum action action,
                      struct shipments *out)
 {
     struct buf names = BUF_INIT;
@@ -192,7 +196,7 @@ static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < rows->n; k++)
-        if (lot_with_others(r, rows, &rows->item[k]) == lot)
+        if (action_of(r, rows, &rows->item[k]) == action)
             rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
     if (rc == 0 && names.n) {
         if (!(s = shipment_named(out, buf_slice(&names))))
@@ -203,8 +207,8 @@ static int plan_rank(const struct rank *r, const struct rows *rows, enum lot lot
     return rc;
 }
 
-static int plan(const struct group *g, const struct ranks *to, const json_t *captured, enum lot lot,
-                struct shipments *out, struct err *err)
+static int plan(const struct group *g, const struct ranks *to, const json_t *captured,
+                enum action action, struct shipments *out, struct err *err)
 {
     struct rows rows;
     int rc;
@@ -212,7 +216,7 @@ static int plan(const struct group *g, const struct ranks *to, const json_t *cap
     *out = (struct shipments)SHIPMENTS_INIT;
     rc = rows_open(captured, &rows, err);
     for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if ((unsigned)k >= g->size || plan_rank(&g->rank[k], &rows, lot, out) < 0)
+        if ((unsigned)k >= g->size || plan_rank(&g->rank[k], &rows, action, out) < 0)
             rc = err_set(err, "out of memory while planning what travels to rank %ld", k);
     if (rc < 0)
         shipments_release(out);
@@ -223,26 +227,26 @@ static int plan(const struct group *g, const struct ranks *to, const json_t *cap
 int shipments_plan(const struct group *g, const struct ranks *to, const json_t *captured,
                    struct shipments *out, struct err *err)
 {
-    return plan(g, to, captured, LOT_SEND, out, err);
+    return plan(g, to, captured, ACTION_SEND, out, err);
 }
 
 int shipments_ask(const struct group *g, const struct ranks *to, const json_t *captured,
                   struct shipments *out, struct err *err)
 {
-    return plan(g, to, captured, LOT_ASK, out, err);
+    return plan(g, to, captured, ACTION_ASK, out, err);
 }
 
 /* ---- what ranks have changed ---- */
 
-/* What was found of a row on any of the ranks: bits. */
+/* Flags for a row, set for any of the ranks. */
 enum mark {
     MARK_TOUCHED = 1, /* a rank has changed it */
-    MARK_ANEW = 2,    /* it goes to such a rank for being new there, or for home has assigned it */
+    MARK_ANEW = 2,    /* it is sent to such a rank: it is new there, or home has assigned it */
     MARK_LACKED = 4,  /* such a rank does not have it */
 };
 
-/* Is home's value of this name in the way of the rank's own? Of what --capture names: does it go
- * over that? */
+/* Does home's value conflict with the rank's own? asked: does it replace the rank's own, since
+ * --capture names it? */
 static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row,
                        bool asked)
 {
@@ -251,7 +255,7 @@ static bool is_touched(const struct rank *r, const struct rows *rows, const stru
     if (asked)
         return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 &&
                strcmp(said, "gone") != 0 && strncmp(said, HELD, strlen(HELD)) != 0;
-    return lot_with_others(r, rows, row) == LOT_CLASH;
+    return action_of(r, rows, row) == ACTION_CONFLICT;
 }
 
 static bool are_together(const struct row *a, const struct row *b)
@@ -270,11 +274,11 @@ static bool is_changed_at_home(const struct rank *r, const struct row *row)
 {
     const json_t *known = json_object_get(r->known, row->name);
 
-    return row->how != HOW_PULLED && lot_of(r, row, false) != LOT_HAS && !is_anew(r, row) &&
-           !json_equal(known, row->version);
+    return row->how != HOW_PULLED && action_alone(r, row, false) != ACTION_NONE &&
+           !is_anew(r, row) && !json_equal(known, row->version);
 }
 
-/* Is it in the way since home has changed it in place, or what shares memory with it? */
+/* Has home changed it, or a name that shares memory with it, in place? */
 static bool is_clash_in_place(const struct rank *r, const struct rows *rows, const struct row *row)
 {
     for (size_t k = 0; k < rows->n; k++)
@@ -283,7 +287,7 @@ static bool is_clash_in_place(const struct rank *r, const struct rows *rows, con
     return false;
 }
 
-/* "changed", or why the rank can't tell. */
+/* Records that the rank has changed it, or why the rank can't tell. */
 static int note_touched(const struct rank *r, const struct row *row, struct touched *out)
 {
     const char *said = json_string_value(json_object_get(r->said, row->name));
@@ -295,7 +299,8 @@ static int note_touched(const struct rank *r, const struct row *row, struct touc
     return ranks_add(&out->unsure, r->number);
 }
 
-/* What goes to the rank beside this row, and so brings it along. */
+/* Marks the names that share memory with this row and are sent to the rank, so that this row would
+ * have to be sent, too. */
 static int note_anew(const struct rank *r, const struct rows *rows, const struct row *row,
                      unsigned char *marks, struct touched *out)
 {
@@ -303,7 +308,7 @@ static int note_anew(const struct rank *r, const struct rows *rows, const struct
         const struct row *other = &rows->item[k];
 
         if (other == row || !are_together(other, row) || !is_anew(r, other) ||
-            lot_of(r, other, false) != LOT_SEND)
+            action_alone(r, other, false) != ACTION_SEND)
             continue;
         marks[k] |= MARK_ANEW;
         if (json_object_get(r->known, other->name))
@@ -343,9 +348,8 @@ bool names_hold(const char *names, const char *name)
     return false;
 }
 
-/* The names of the rows with one of these marks; together: and of those that share memory with
- * them. Each once: what the cell assigns and what shares memory as well has two rows. NULL in *out:
- * of none. */
+/* Sets *out to the names of the rows with one of these marks; NULL if there are none. together:
+ * also the names that share memory with them. Lists each name once: a name may have two rows. */
 static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of,
                        bool together, char **out)
 {

@@ -1,5 +1,5 @@
-/* connection.c - reading and writing the connection file. Whoever edits one by hand is told what is
- * wrong with it. */
+/* connection.c - see connection.h. Errors say exactly what is wrong, since users also edit such
+ * files by hand. */
 #include "kernel/jupyter/connection.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "protocol/jupyter.h"
 
-#define FILE_MAX (1u << 20) /* bytes; real ones have some 400 */
+#define FILE_MAX (1u << 20) /* bytes; real files have about 400 */
 
 const char *connection_port_name(enum port port)
 {
@@ -39,7 +39,7 @@ void connection_release(struct connection *c)
     sodium_memzero(c, sizeof *c);
 }
 
-/* A text of the file, copied; NULL where it is not given. */
+/* Copies a string of the file to *out; NULL if it is not given. */
 static int take_text(const struct connection *c, const json_t *object, const char *name, char **out,
                      struct err *err)
 {
@@ -110,8 +110,7 @@ static int take_scheme(const struct connection *c, const json_t *object, struct 
                    c->file, json_string_value(value));
 }
 
-/* The other keys of Z85 text that are no key are refused by libzmq, which says no more than
- * EINVAL. */
+/* Checks only the form of the key. libzmq refuses other invalid keys, but only with EINVAL. */
 static int take_curve_key(const struct connection *c, const json_t *object, const char *name,
                           char out[CONNECTION_CURVE_SIZE], struct err *err)
 {
@@ -166,7 +165,7 @@ int connection_parse(struct connection *c, const char *file, struct slice text, 
     memset(c, 0, sizeof *c);
     if (!(c->file = strdup(file)))
         err_set(err, "connection file %s: out of memory", file);
-    else if (!object) /* error.text may quote the file, and with it the key */
+    else if (!object) /* don't show error.text: it may quote the file and so the key */
         err_set(err, "connection file %s: not JSON (line %d, column %d)", file, error.line,
                 error.column);
     else if (!json_is_object(object))
@@ -183,7 +182,7 @@ static int file_read(const char *file, struct buf *out, struct err *err)
 {
     char piece[4096];
     ssize_t n;
-    /* a pipe without a writer must not hold us */
+    /* O_NONBLOCK: don't block if it is a pipe without a writer */
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0)
@@ -258,7 +257,7 @@ int connection_write(const struct connection *c, const char *file, struct err *e
     return rc;
 }
 
-/* libzmq binds to addresses and interfaces, not to names; an IPv6 address needs brackets. */
+/* libzmq binds to addresses and interfaces, not to host names. An IPv6 address needs brackets. */
 int connection_endpoint(const struct connection *c, enum port port,
                         char out[CONNECTION_ENDPOINT_SIZE], struct err *err)
 {

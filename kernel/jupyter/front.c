@@ -1,5 +1,5 @@
-/* front.c - builds the channels and joins them: inboxes and iopub do the moving, usage the
- * measuring. */
+/* front.c - see front.h. Creates the channels and connects them: inbox.c receives, iopub.c
+ * publishes, usage.c measures. */
 #include "kernel/jupyter/front.h"
 
 #include <errno.h>
@@ -26,9 +26,7 @@
 #define FAREWELL_NS       NS_PER_S /* the most that front_destroy waits */
 #define FRAMES_ON_STACK   32u
 #define TOPIC_SIZE        128u
-#define BUSY_AGAIN_NS                                                                              \
-    (30 * NS_PER_S) /* servers that stop idle kernels are promised one a minute                    \
-                     */
+#define BUSY_AGAIN_NS     (30 * NS_PER_S) /* servers that stop idle kernels expect one a minute */
 
 static const enum port port_of[CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_STDIN };
 
@@ -38,7 +36,7 @@ struct front {
     void *arg;
     struct connection connection;
     struct sockets sockets;
-    bool bound; /* the addresses are ours */
+    bool bound; /* we have bound the addresses */
     struct jupyter_session session;
     bool session_ready;
     struct inbox inbox[CHANNELS];
@@ -51,8 +49,8 @@ struct front {
     struct watch *busy_again;
 };
 
-/* Frames in wire order: what goes before, the signed six, the buffers. More than fit on the stack
- * are on the heap. */
+/* The frames of a message in order: identities or topic, the six frames of jupyter_encode, buffers.
+ * If there are more than fit in `few`, they are on the heap. */
 struct frames {
     struct slice few[FRAMES_ON_STACK];
     struct slice *all;
@@ -90,7 +88,7 @@ static void frames_release(struct frames *fs)
         free(fs->all);
 }
 
-/* 0; 1: nobody is there under that identity (a ROUTER says so only where it was asked to). */
+/* Sends the frames. 1: no client has that identity (only reported with ZMQ_ROUTER_MANDATORY). */
 static int route(struct front *f, enum channel channel, const struct frames *fs, struct err *err)
 {
     struct outbound *o = outbound_create(fs->all, fs->n, err);
@@ -108,7 +106,7 @@ static int route(struct front *f, enum channel channel, const struct frames *fs,
     return rc;
 }
 
-/* The reply's metadata, an object or nothing, with `started` in front. */
+/* Appends the reply's metadata (an object, or empty) with `started` added as the first member. */
 static int metadata_started(struct buf *out, const struct request *r, struct slice metadata)
 {
     const bool more = metadata.n > 2; /* not "{}" */
@@ -136,7 +134,7 @@ int front_reply_with(struct front *f, struct request *r, const char *type, struc
         frames_release(&fs);
     }
     buf_release(&whole);
-    return rc < 0 ? -1 : 0; /* a client that has gone away needs no reply */
+    return rc < 0 ? -1 : 0; /* 1: the client is gone and needs no reply */
 }
 
 int front_reply(struct front *f, struct request *r, const char *type, struct slice content,
@@ -145,7 +143,7 @@ int front_reply(struct front *f, struct request *r, const char *type, struct sli
     return front_reply_with(f, r, type, content, slice_text(""), NULL, 0, err);
 }
 
-/* What a client that does not read may miss. */
+/* Messages that a client may miss while it does not read. */
 static bool is_bulk(const char *type)
 {
     return strcmp(type, "stream") == 0 || strcmp(type, "clear_output") == 0 ||
@@ -162,7 +160,7 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     snprintf(topic, sizeof topic, "kernel.%s.%s", f->session.id, type);
     const struct slice before = slice_text(topic);
 
-    iopub_welcome(f->iopub); /* before the frames: a welcome has the same room for its own */
+    iopub_welcome(f->iopub); /* first: it encodes frames of its own into the session's buffer */
     if (frames_collect(&fs, f, r, type, &before, 1, content, metadata, buffers, n, err) < 0)
         return -1;
     rc = iopub_send(f->iopub, fs.all, fs.n, is_bulk(type), err);
@@ -184,7 +182,8 @@ static bool is_occupied(const struct front *f)
     return f->occupied && f->occupied(f->occupied_arg);
 }
 
-/* A server takes the last state that it heard for the kernel's. */
+/* After an idle, publishes another busy if a cell runs: servers use the last state that they got.
+ */
 int front_status(struct front *f, struct request *r, const char *state, struct err *err)
 {
     if (publish_status(f, r, state, err) < 0)
@@ -215,7 +214,7 @@ void front_on_idle(struct front *f, bool (*occupied)(void *arg), void *arg)
     f->occupied_arg = arg;
 }
 
-/* A welcome goes to the new subscriber alone. */
+/* Sends iopub_welcome, which only the new subscriber gets. */
 static void welcome(void *arg, struct slice topic)
 {
     struct front *f = arg;
@@ -224,7 +223,7 @@ static void welcome(void *arg, struct slice topic)
     char *text;
     json_t *content = json_pack("{s:o}", "subscription", json_stringn(topic.p, topic.n));
 
-    if (!content) /* no text: no client of ours */
+    if (!content) /* the topic is not UTF-8: not a Jupyter client */
         return;
     if ((text = json_dumps(content, JSON_COMPACT)) &&
         frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text),
@@ -268,8 +267,7 @@ static void connect_answer(struct front *f, struct request *r)
     buf_release(&content);
 }
 
-/* What needs no interpreter and nobody's state is answered here; everything else is the
- * callback's. */
+/* Answers requests that need no interpreter and no state; passes all others to the callback. */
 static void dispatch(struct front *f, struct request *r)
 {
     const char *type = request_type(r);
@@ -327,7 +325,7 @@ void front_drain_shell(struct front *f)
     }
 }
 
-/* Answers to an input() that was interrupted must not become the next one's. */
+/* Drops answers to an input() that was interrupted, so that the next input() does not get them. */
 static void stale_drop(struct front *f, const struct request *asker)
 {
     unsigned budget = JUPYTER_FRAMES_MAX;
@@ -399,7 +397,7 @@ static int channels_open(struct front *f, struct err *err)
     for (unsigned i = 0; i < CHANNELS; i++)
         inbox_init(&f->inbox[i], (enum channel)i, name[i], f->sockets.socket[port_of[i]],
                    &f->session, &f->refusals);
-    /* Control first: the loop asks in the order in which the watches were made. */
+    /* Control first: the loop serves watches in the order in which they were made. */
     static const enum channel order[CHANNELS] = { CHANNEL_CONTROL, CHANNEL_SHELL, CHANNEL_STDIN };
 
     for (unsigned i = 0; i < CHANNELS; i++) {
@@ -414,9 +412,9 @@ static int channels_open(struct front *f, struct err *err)
     return f->iopub && (f->usage = usage_create(f->loop, usage_answer, f, err)) ? 0 : -1;
 }
 
-/* Before the first thread: an arena for each of ZeroMQ's costs more than sharing one. Fixed
- * thresholds, because glibc raises its own with every large message that is freed, and then keeps
- * what a burst of output took. */
+/* Call it before the first thread starts. ZeroMQ's threads share one arena, which takes less memory
+ * than one each. The thresholds are fixed, because glibc raises its own after each large message
+ * and then keeps the memory of a burst of output. */
 static void memory_set(void)
 {
 #ifdef __GLIBC__

@@ -1,4 +1,4 @@
-/* heartbeat.c - the echo. The thread owns its socket whole and shares nothing else. */
+/* heartbeat.c - see heartbeat.h. The thread owns its socket and shares nothing else. */
 #include "kernel/jupyter/heartbeat.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@ struct heartbeat {
     pthread_t thread;
 };
 
-/* One frame, back to where it came from. A ROUTER drops what it can't deliver, so the send never
- * waits. */
+/* Sends one frame back to the client. A ROUTER drops what it can't deliver, so this never blocks.
+ */
 static int echo(void *socket)
 {
     zmq_msg_t frame;
@@ -52,10 +52,10 @@ static int start(struct heartbeat *h)
 
     if (why)
         return why;
-    /* refused where the least is more: then the default stays */
+    /* fails if the system's minimum is larger; then the default is used */
     pthread_attr_setstacksize(&attr, STACK_SIZE);
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* the loop's thread handles signals */
     why = pthread_create(&h->thread, &attr, beat, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);

@@ -1,5 +1,5 @@
-/* heartbeat.h - sends back what comes, from a thread of its own, so that it answers whatever the
- * loop is doing. */
+/* heartbeat.h - echoes heartbeats from a thread of its own, so that it answers even while the loop
+ * is busy. */
 #ifndef KERNEL_JUPYTER_HEARTBEAT_H
 #define KERNEL_JUPYTER_HEARTBEAT_H
 
@@ -7,11 +7,11 @@
 
 struct heartbeat;
 
-/* Takes the bound ROUTER (also when it fails: then it is closed); from here on only the thread
- * touches it. */
+/* Takes ownership of the bound ROUTER, which from now on only the thread uses. On failure the
+ * socket is closed. */
 struct heartbeat *heartbeat_start(void *socket, struct err *err);
-/* Waits for the thread, which ends and closes its socket once the socket's context was shut down.
- * NULL is fine. */
+/* Waits for the thread. It closes its socket and ends when the socket's context is shut down. NULL
+ * is fine. */
 void heartbeat_join(struct heartbeat *h);
 
 #endif

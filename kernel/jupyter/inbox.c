@@ -1,4 +1,5 @@
-/* inbox.c - a message of a million frames is read over many turns, and kept in none. */
+/* inbox.c - see inbox.h. A message with too many frames is read over many turns of the loop, and
+ * its frames are not kept. */
 #include "kernel/jupyter/inbox.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@ void inbox_release(struct inbox *in)
     memset(in, 0, sizeof *in);
 }
 
-/* The first of a kind, the tenth, the hundredth, …: a flood fills no disk. */
+/* Logs the first of a kind, the tenth, the hundredth and so on, so that a flood does not fill the
+ * disk. */
 static void refuse(struct inbox *in, enum jupyter_fault fault)
 {
     unsigned long long n = ++in->refusals->count[fault];
@@ -46,14 +48,14 @@ static void refuse(struct inbox *in, enum jupyter_fault fault)
                  jupyter_fault_text(fault), in->refusals->count[fault]);
 }
 
-/* Keeps the frame; false: there are too many, or no memory. */
+/* Keeps the frame. false: there are too many, or memory is out. */
 static bool part_keep(struct inbox *in, zmq_msg_t *frame)
 {
     if (in->n >= JUPYTER_FRAMES_MAX)
         return false;
     if (in->n == in->cap) {
         const size_t cap = in->cap ? in->cap * 2 : FIRST_FRAMES;
-        /* not realloc: a zmq_msg_t is moved by zmq_msg_move */
+        /* no realloc: only zmq_msg_move may move a zmq_msg_t */
         zmq_msg_t *part = malloc(cap * sizeof *part);
 
         if (!part)
@@ -71,7 +73,7 @@ static bool part_keep(struct inbox *in, zmq_msg_t *frame)
     return true;
 }
 
-/* Reads one frame. 1: the message is complete; 0: more of it follows; -1: nothing is there. */
+/* Reads one frame. 1: the message is complete; 0: more frames follow; -1: no frame is there. */
 static int frame_read(struct inbox *in)
 {
     zmq_msg_t frame;

@@ -1,11 +1,11 @@
-/* iopub.c - a queue for each subscriber in front of one XPUB socket.
+/* iopub.c - see iopub.h. One queue for each subscriber, in front of one XPUB socket.
  *
- * libzmq tells nobody which subscriber is slow, and drops what comes for one whose pipe is full,
- * whatever it is. So each subscriber is subscribed by us, to a topic that nobody else has, which
- * begins with the one that it asked for, and gets a message of its own, with that topic in front of
- * the real one; the other bytes are shared. No more than IN_FLIGHT bytes of them are within libzmq;
- * the rest waits here, and a timer of TICK_NS looks again while anything does. That a subscriber is
- * gone shows when libzmq has nobody to give its message to. */
+ * libzmq does not tell which subscriber is slow, and drops messages for one whose pipe is full. So
+ * we subscribe each subscriber to a topic of its own, which begins with the topic that it asked
+ * for. Each one gets its own message, with its own topic before the real topic; the other frames
+ * share their bytes. At most IN_FLIGHT bytes for a subscriber are in libzmq. The rest waits here,
+ * and a timer of TICK_NS tries again. A subscriber is gone when libzmq has no receiver for its
+ * message. */
 #include "kernel/jupyter/iopub.h"
 
 #include <errno.h>
@@ -21,11 +21,11 @@
 #include "protocol/jupyter.h"
 
 #define IN_FLIGHT (4u << 20)
-/* of streams and displays that wait for one who does not read */
+/* bytes of streams and displays that wait for a subscriber that does not read */
 #define BULK_MAX ((size_t)4 << 20)
-#define REST_MAX ((size_t)64 << 20) /* of all else */
+#define REST_MAX ((size_t)64 << 20) /* the same of all other messages */
 #define TICK_NS  (2 * NS_PER_MS)
-/* while the queues are empty, and only a mark is waited for */
+/* while the queues are empty and libzmq's bytes must fall below `low` */
 #define SLOW_TICK_NS           (20 * NS_PER_MS)
 #define STUCK_NS               (10 * NS_PER_S)
 #define MESSAGES_PER_TURN      256u
@@ -34,14 +34,14 @@
 
 struct subscriber {
     struct subscriber *next;
-    struct tally tally; /* of what is here and within libzmq; it outlives the context */
-    /* owned: what it asked for, topic_n bytes, then what makes it its own, own_n bytes in all */
+    struct tally tally; /* bytes here and in libzmq; must outlive the context */
+    /* owned: the topic that it asked for (topic_n bytes) and a unique suffix; own_n bytes in all */
     char *topic;
     size_t topic_n, own_n;
     struct outbound *first, **last;
-    size_t queued, bulk;  /* bytes; those of streams and displays among them */
-    size_t held_before;   /* by libzmq, when it was last looked at */
-    uint64_t progress_ns; /* when something last moved */
+    size_t queued, bulk;  /* bytes; bulk: only streams and displays */
+    size_t held_before;   /* bytes in libzmq at the last check */
+    uint64_t progress_ns; /* when data last moved */
     bool stuck, gone;
 };
 
@@ -54,9 +54,9 @@ struct iopub {
     loop_f drained;
     void *drained_arg;
     struct iopub_marks marks;
-    /* those that are there; those whose count may still be touched */
+    /* all: connected; left: gone, but libzmq may still use their counts */
     struct subscriber *all, *left;
-    struct subscriber *only; /* the one that is being welcomed, or NULL */
+    struct subscriber *only; /* the new one that is being welcomed, or NULL */
     unsigned long long number;
     bool over;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
@@ -74,7 +74,7 @@ static size_t held(const struct subscriber *s)
     return all > s->queued ? all - s->queued : 0;
 }
 
-/* Of the slowest that still reads. */
+/* Bytes that wait for the slowest subscriber that still reads. */
 size_t iopub_waiting(const struct iopub *p)
 {
     size_t most = 0;
@@ -104,7 +104,7 @@ static void drop_all(struct subscriber *s)
         outbound_destroy(take_at(s, &s->first));
 }
 
-/* Of what is too much the oldest goes. */
+/* Drops the oldest messages above the limits. */
 static void trim(struct subscriber *s)
 {
     for (struct outbound **at = &s->first; *at && s->bulk > BULK_MAX;)
@@ -145,7 +145,8 @@ static void flush_some(struct iopub *p, struct subscriber *s)
     }
 }
 
-/* Does it make progress? When not for too long, it no longer holds up the others. */
+/* Checks whether the subscriber reads. If it reads nothing for STUCK_NS, it no longer slows down
+ * the others. */
 static void watch_progress(struct iopub *p, struct subscriber *s)
 {
     const uint64_t now = clock_now(loop_clock(p->loop));
@@ -177,8 +178,8 @@ static void subscriber_free(struct subscriber *s)
     free(s);
 }
 
-/* Those whose pipe is gone. libzmq may still touch their counts: they are freed when it has given
- * all back. */
+/* Removes subscribers that are gone. Frees each one only when libzmq has freed all its messages,
+ * since until then it uses the counts. */
 static void sweep(struct iopub *p)
 {
     for (struct subscriber **at = &p->all; *at;) {
@@ -229,8 +230,8 @@ static struct subscriber *subscriber_add(struct iopub *p, struct slice topic)
     return s;
 }
 
-/* Which of those with that topic it was is not said, so all of these are taken off that pipe, which
- * has one at most. */
+/* libzmq does not tell which of the subscribers with that topic it was. So it unsubscribes the
+ * unique topics of all of them; they have an effect only on the pipe that the message came from. */
 static void unsubscribe(struct iopub *p, struct slice topic)
 {
     for (struct subscriber *s = p->all; s; s = s->next)
@@ -238,8 +239,8 @@ static void unsubscribe(struct iopub *p, struct slice topic)
             (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
 }
 
-/* A subscription is one frame: 1, then the topic; 0 is its end. What clients send otherwise is
- * dropped. */
+/* Handles one frame of a client: 1 and a topic subscribes, 0 and a topic unsubscribes. Anything
+ * else is dropped. */
 static void took(struct iopub *p, struct slice m)
 {
     const struct slice topic = slice_of(m.p + 1, m.n - (m.n > 0));
@@ -322,7 +323,7 @@ static void ticked(struct loop *loop, void *arg)
 
 /* ---- sending ---- */
 
-/* The first frame for a subscriber, NULL where it has not asked for that topic. */
+/* The first frame for a subscriber; NULL if it has not asked for that topic. */
 static const char *first_frame(const struct subscriber *s, struct slice topic, char *room,
                                size_t *n)
 {
@@ -359,7 +360,7 @@ static int send_one(struct iopub *p, struct subscriber *s, struct slice topic,
 
 int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, struct err *err)
 {
-    const bool bare = slice_is(frame[0], JUPYTER_DELIMITER); /* it has no topic */
+    const bool bare = slice_is(frame[0], JUPYTER_DELIMITER); /* there is no topic */
     struct outbound *rest = outbound_create(frame + !bare, n - !bare, err);
     bool wait = false;
     int rc = 0;

@@ -1,7 +1,7 @@
-/* iopub.h - the broadcast channel. Nothing is lost to a subscriber that is merely slow: what can't
- * leave waits here in order and is counted in bytes, so that whoever prints can be slowed down. A
- * subscriber that takes nothing for ten seconds holds nobody up from then on: of streams and
- * displays it gets the last few MiB when it reads again, and of all other messages every one. */
+/* iopub.h - the broadcast channel. A slow subscriber loses nothing: messages that can't leave yet
+ * wait here in order. Their bytes are counted, so that programs that print can be slowed down. A
+ * subscriber that reads nothing for ten seconds no longer slows down anybody. When it reads again
+ * it gets only the last few MiB of streams and displays, but all other messages. */
 #ifndef KERNEL_JUPYTER_IOPUB_H
 #define KERNEL_JUPYTER_IOPUB_H
 
@@ -16,8 +16,8 @@ struct iopub;
 /* A client subscribed to the topic (borrowed). */
 typedef void (*iopub_subscribed_f)(void *arg, struct slice topic);
 
-/* The marks of front_waiting(): over `high` whoever prints should stop, under `low` it is told to
- * go on. */
+/* The limits of front.h: above `high`, programs that print should stop; below `low`
+ * iopub_on_drained reports that they may continue. */
 struct iopub_marks {
     size_t high, low; /* bytes */
 };
@@ -25,20 +25,20 @@ struct iopub_marks {
 /* socket: an XPUB with NODROP, MANUAL and no high-water mark, borrowed. */
 struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks,
                            iopub_subscribed_f f, void *arg, struct err *err);
-/* Call while the socket is still open. What waits is dropped: see iopub_flush(). The counts within
- * live until iopub_release(), which must follow once the context is gone. */
+/* Call it while the socket is still open. Drops waiting messages (see iopub_flush()). libzmq may
+ * still use the byte counts, so call iopub_release() after the context is gone. */
 void iopub_stop(struct iopub *p);
 void iopub_release(struct iopub *p); /* NULL is fine */
 
-/* Who has subscribed by now gets the next message: it is told of, by iopub_subscribed_f, before.
- * Call it ahead of iopub_send(), and before the frames are made. What is sent within
- * iopub_subscribed_f goes to the new one alone. */
+/* Calls iopub_subscribed_f for new subscribers, so that they get the next message. Call it before
+ * iopub_send(), and before its frames are made. What is sent within iopub_subscribed_f goes only to
+ * the new subscriber. */
 void iopub_welcome(struct iopub *p);
-/* Sends or queues copies of the frames, the first of which is the topic, or the delimiter where
- * there is none. bulk: a subscriber that does not read may miss it. */
+/* Sends or queues copies of the frames. The first is the topic, or the delimiter if there is no
+ * topic. bulk: a subscriber that does not read may miss it. */
 MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk,
                         struct err *err);
-/* Sends what waits until there is nothing or the time is over; blocks. */
+/* Sends waiting messages until none is left or the time is over. Blocks. */
 void iopub_flush(struct iopub *p, uint64_t limit_ns);
 size_t iopub_waiting(const struct iopub *p); /* bytes */
 void iopub_on_drained(struct iopub *p, loop_f drained, void *arg);

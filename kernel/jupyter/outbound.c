@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWANCE 512u /* bytes: frames' structs and the small frames */
+#define ALLOWANCE 512u /* bytes for the frames' structs and the small frames */
 
-/* Lives in front of the counted frame's bytes. */
+/* The counted frame: its bytes and their tally. */
 struct counted {
     struct tally *tally;
     size_t size;
     char bytes[];
 };
 
-/* the frame that this thread gives to libzmq */
+/* the frame that this thread is passing to libzmq */
 static _Thread_local const struct counted *on_its_way;
 static _Thread_local bool given_back;
 
-/* Called by libzmq's I/O thread, or by whoever closes a frame that never left. */
+/* Called by libzmq's I/O thread, or by the thread that closes a frame that was not sent. */
 static void counted_free(void *data, void *hint)
 {
     struct counted *c = hint;
@@ -131,7 +131,7 @@ static int send_parts(struct outbound *o, void *socket)
     return rc;
 }
 
-/* Once the first frame was taken libzmq takes the others: it counts messages, not frames. */
+/* If libzmq takes the first frame it takes the others, too: its limit counts messages. */
 int outbound_send(struct outbound *o, void *socket)
 {
     const int rc = send_parts(o, socket);

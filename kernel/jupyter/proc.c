@@ -14,7 +14,7 @@
 
 #define PROCESSES_MAX 100000u
 
-/* The start of the file, NUL-terminated: what we look for stands there. -1: it can't be read. */
+/* Reads the start of the file, NUL-terminated; that is all we need. -1: it can't be read. */
 static int file_read(const char *path, char *out, size_t size)
 {
     const size_t n = file_start(path, out, size - 1).n;
@@ -23,8 +23,8 @@ static int file_read(const char *path, char *out, size_t size)
     return n == 0 ? -1 : 0;
 }
 
-/* The name in brackets may hold anything, brackets and blanks too: what follows is behind the last
- * one. */
+/* The process's name, in brackets, may contain brackets and blanks. So what follows starts after
+ * the last bracket. */
 static int process_read(long pid, struct proc_process *p)
 {
     char path[64], text[1024];
@@ -63,7 +63,7 @@ static int processes(struct proc_process **list, size_t *n)
             struct proc_process *more = realloc(*list, (cap ? cap * 2 : 256) * sizeof *more);
 
             if (!more)
-                break; /* what is there must do */
+                break; /* continue with those that we have */
             *list = more;
             cap = cap ? cap * 2 : 256;
         }
@@ -82,8 +82,7 @@ static void swap(struct proc_process *a, struct proc_process *b)
     *b = keep;
 }
 
-/* Moves the tree to the front: each member found brings in its children, until the last has been
- * looked at. */
+/* Moves root and its descendants to the front of the list. Returns how many. */
 static size_t tree_first(struct proc_process *list, size_t n, long root)
 {
     size_t found = 0;
@@ -109,7 +108,7 @@ int proc_tree(long pid, struct proc_process **list, size_t *n)
     return -1;
 }
 
-/* "Name:   123 kB" of a text of such lines; 0 where it is not there. Bytes. */
+/* Finds the line "Name:   123 kB" and returns the number in bytes; 0 if there is no such line. */
 static uint64_t line_of(const char *text, const char *name)
 {
     const size_t n = strlen(name);

@@ -1,5 +1,5 @@
-/* proc.h - what Linux's /proc tells about processes and the machine. Elsewhere every call says
- * -1. */
+/* proc.h - reads facts about processes and the machine from Linux's /proc. On other systems every
+ * call returns -1. */
 #ifndef KERNEL_JUPYTER_PROC_H
 #define KERNEL_JUPYTER_PROC_H
 
@@ -10,7 +10,7 @@
 
 struct proc_process {
     long pid, parent;
-    uint64_t started; /* ticks since boot: tells two processes with one pid apart */
+    uint64_t started; /* ticks since boot: distinguishes two processes with the same pid */
     uint64_t ticks;   /* CPU time used, user and system */
 };
 
@@ -22,9 +22,9 @@ struct proc_cpu { /* ticks since boot, of all CPUs */
     uint64_t busy, all;
 };
 
-/* pid and all its descendants, pid first; *list is the caller's to free. */
+/* The process pid and all its descendants, pid first. The caller frees *list. */
 MUST_USE int proc_tree(long pid, struct proc_process **list, size_t *n);
-/* Proportional set size: shared pages are divided among those that share them. Bytes. */
+/* The proportional set size in bytes: each shared page is divided among its processes. */
 MUST_USE int proc_pss(long pid, uint64_t *bytes);
 MUST_USE int proc_memory(struct proc_memory *m);
 MUST_USE int proc_cpu(struct proc_cpu *c);

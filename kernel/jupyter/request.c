@@ -1,4 +1,4 @@
-/* request.c - a message's frames stay in ZeroMQ's memory; nothing of them is copied. */
+/* request.c - see request.h. The frames stay in ZeroMQ's memory and are not copied. */
 #include "kernel/jupyter/request.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct request {
     struct jupyter_message message; /* borrows from the frames below */
     char begun[32];
     size_t n;
-    struct slice *frame; /* n of them, behind the parts in the same allocation */
+    struct slice *frame; /* n of them, after the parts in the same allocation */
     zmq_msg_t part[];
 };
 
@@ -39,7 +39,7 @@ enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t 
     r->begun[0] = '\0';
     r->n = n;
     r->frame = (struct slice *)(void *)(r->part + n);
-    /* small frames live within the zmq_msg_t: looked at only once they have moved */
+    /* a small frame's bytes are inside the zmq_msg_t: take their address only after the move */
     for (size_t i = 0; i < n; i++) {
         zmq_msg_init(&r->part[i]);
         zmq_msg_move(&r->part[i], &part[i]);

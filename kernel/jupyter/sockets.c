@@ -1,4 +1,4 @@
-/* sockets.c - options and addresses of the five channels. */
+/* sockets.c - see sockets.h. */
 #include "kernel/jupyter/sockets.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include "kernel/jupyter/heartbeat.h"
 #include "kernel/jupyter/owner.h"
 
-#define IOPUB_HWM       0 /* no bound: iopub.c has one for each subscriber */
+#define IOPUB_HWM       0 /* no limit here: iopub.c has one for each subscriber */
 #define ROUTER_RECV_HWM 20000
 #define ROUTER_SEND_HWM 65536
-/* bytes of a frame: libzmq hangs up on a larger one before it is read */
+/* bytes of a frame; if one is larger, libzmq closes the connection without reading it */
 #define LARGEST       (INT64_C(512) << 20)
 #define LARGEST_SMALL (INT64_C(1) << 20)
 
@@ -27,9 +27,8 @@ static int set_all(void *socket, const struct option *o, size_t n, int64_t large
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
 }
 
-/* HANDOVER: a client that comes back under its old identity takes over from the connection that it
- * lost. MANUAL: every subscription is reported, and it is for iopub.c to say what of it is
- * heard. */
+/* HANDOVER: a client that connects again with its old identity replaces its lost connection.
+ * MANUAL: every subscription is reported, and iopub.c decides which messages it gets. */
 static int options_set(void *socket, enum port port)
 {
     static const struct option router[] = {
@@ -52,7 +51,7 @@ static int options_set(void *socket, enum port port)
         return set_all(socket, xpub, sizeof xpub / sizeof *xpub, LARGEST_SMALL);
     case PORT_HEARTBEAT:
         return set_all(socket, echo, sizeof echo / sizeof *echo, LARGEST_SMALL);
-    case PORT_STDIN: /* input() must not wait for an answer of somebody who is not there */
+    case PORT_STDIN: /* input() must not wait for a client that is gone */
         if (set_all(socket, mandatory, 1, LARGEST) < 0)
             return -1;
         return set_all(socket, router, sizeof router / sizeof *router, LARGEST);
@@ -129,13 +128,14 @@ int sockets_open(struct sockets *s, struct loop *loop, const struct connection *
         err_set(err, "ZeroMQ: %s", zmq_strerror(errno));
         goto undo;
     }
-    /* Before any bind: who connects while there is nobody to ask would be let in. */
+    /* Before any bind: without it, every client that connects would be admitted. */
     if (c->curve && !(s->owner = owner_create(loop, s->context, c, err)))
         goto undo;
     for (unsigned port = 0; port < PORTS; port++)
         if (bind_one(s, c, (enum port)port, err) < 0)
             goto undo;
-    s->heartbeat = heartbeat_start(s->socket[PORT_HEARTBEAT], err); /* takes the socket */
+    s->heartbeat = heartbeat_start(s->socket[PORT_HEARTBEAT],
+                                   err); /* takes the socket's ownership */
     s->socket[PORT_HEARTBEAT] = NULL;
     if (s->heartbeat)
         return 0;
@@ -144,9 +144,9 @@ undo:
     return -1;
 }
 
-/* The order matters: an option can't be set once the context was shut down, the heartbeat's thread
- * ends by that only, and zmq_ctx_term waits for every socket to be closed and then for what
- * lingers. */
+/* The order matters. No option can be set after the context is shut down. Only that ends the
+ * heartbeat's thread. And zmq_ctx_term waits until every socket is closed and sent messages have
+ * left. */
 void sockets_close(struct sockets *s, int linger_ms)
 {
     owner_destroy(s->owner);

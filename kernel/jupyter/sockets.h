@@ -1,4 +1,4 @@
-/* sockets.h - ZeroMQ's side of the five channels: one context, one I/O thread, options, keys,
+/* sockets.h - the ZeroMQ sockets of the five channels: one context, one I/O thread, options, keys,
  * addresses. */
 #ifndef KERNEL_JUPYTER_SOCKETS_H
 #define KERNEL_JUPYTER_SOCKETS_H
@@ -12,16 +12,17 @@ struct owner;
 
 struct sockets {
     void *context;
-    void *socket[PORTS]; /* that of the heartbeat is NULL: its thread has it */
-    struct owner *owner; /* NULL: no encryption asked for */
+    void *socket[PORTS]; /* the heartbeat's is NULL: its thread owns it */
+    struct owner *owner; /* NULL: no encryption */
     struct heartbeat *heartbeat;
 };
 
-/* Creates and binds all five, and starts the heartbeat. On failure nothing is left open; the err
- * names the port, the file and the fix. */
+/* Creates and binds all five, and starts the heartbeat. On failure nothing stays open; *err names
+ * the port, the file and the fix. */
 MUST_USE int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c,
                           struct err *err);
-/* Closes what is open; messages that were sent have linger_ms to leave. Safe on a zeroed struct. */
+/* Closes what is open. Waits up to linger_ms until sent messages have left. Safe on a zeroed
+ * struct. */
 void sockets_close(struct sockets *s, int linger_ms);
 
 #endif

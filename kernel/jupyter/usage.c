@@ -1,6 +1,6 @@
-/* usage.c - one measurement at a time; who asks meanwhile gets the same figures. CPU percentages
- * are since the measurement before, so that the first has none (0; as psutil, which other kernels
- * use, has it). */
+/* usage.c - see usage.h. Makes one measurement at a time; all requests that come meanwhile get the
+ * same figures. CPU percentages count from the previous measurement; the first one has 0, as in
+ * psutil, which other kernels use. */
 #include "kernel/jupyter/usage.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct usage {
     void *arg;
     struct request **waiting; /* owned references */
     size_t n_waiting;
-    struct proc_process *now; /* of the measurement that runs */
+    struct proc_process *now; /* the processes of the current measurement */
     size_t n_now, at;
     uint64_t pss; /* bytes, so far */
     bool pss_seen;
@@ -82,10 +82,10 @@ static uint64_t ticks_before(const struct usage *u, const struct proc_process *p
     for (size_t i = 0; i < u->n_before; i++)
         if (u->before[i].pid == p->pid && u->before[i].started == p->started)
             return u->before[i].ticks;
-    return p->ticks; /* it is new: nothing to compare with */
+    return p->ticks; /* a new process */
 }
 
-/* Percent of one CPU that the processes used since the measurement before. */
+/* The CPU time of the processes since the previous measurement, in percent of one CPU. */
 static double kernel_cpu(const struct usage *u, uint64_t now_ns)
 {
     const double seconds = (double)(now_ns - u->before_ns) / (double)NS_PER_S;
@@ -196,7 +196,7 @@ static void finish(struct usage *u)
     free(text);
 }
 
-/* A process may have ended meanwhile, or belong to another user: then it counts nothing. */
+/* Measures the next process. If it has ended, or belongs to another user, it counts 0. */
 static void step(struct loop *loop, void *arg)
 {
     struct usage *u = arg;

@@ -8,13 +8,13 @@
 
 struct usage;
 
-/* r was asked about; content is the reply's, borrowed for the call. */
+/* The answer to r; content is for the reply, borrowed for the call. */
 typedef void (*usage_reply_f)(void *arg, struct request *r, struct slice content);
 
 struct usage *usage_create(struct loop *loop, usage_reply_f reply, void *arg, struct err *err);
-void usage_destroy(struct usage *u); /* NULL is fine; who waits gets no answer */
-/* Answered within a few turns: looking at one large process takes milliseconds, so each turn looks
- * at one. */
+void usage_destroy(struct usage *u); /* NULL is fine; waiting requests get no answer */
+/* Answers after a few turns of the loop: measuring a large process takes milliseconds, so each turn
+ * measures one process. */
 MUST_USE int usage_ask(struct usage *u, struct request *r, struct err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* cell.c - see status.h: the ranks of a running cell, small enough to be sent once a second. */
+/* cell.c - see status.h. The display of a running cell's ranks is short, since it is sent once a
+ * second. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,9 +9,9 @@
 #define LIST_MAX  40u /* bytes of ranks' numbers in a line */
 #define NODES_MAX 3u  /* names of nodes in a line */
 
-/* A display can't be moved, and the first lines are out before it is known that a cell takes long:
- * JupyterLab, Notebook 7 and pages that nbconvert makes draw it above them. Elsewhere this has no
- * effect. */
+/* Shows the display above the cell's output, although it comes later: only after some time is it
+ * known that a cell takes long. JupyterLab, Notebook 7 and pages made by nbconvert follow this;
+ * elsewhere it has no effect. */
 #define ON_TOP                                                                                     \
     "<style>.jp-OutputArea:has(> .jp-OutputArea-child .cellspan-status)"                           \
     "{display:grid;grid-template-columns:minmax(0,1fr);align-content:start}"                       \
@@ -26,7 +27,8 @@ static bool same_name(const struct status_rank *a, const struct status_rank *b)
     return strcmp(a->state, b->state) == 0;
 }
 
-/* The ranks from `first` on that are alike; false: one before it was, so they have been told. */
+/* Finds the ranks that are like rank `first`. false: an earlier rank is like it, so these ranks
+ * have been written already. */
 static int alike(const struct status_cell *s, size_t first,
                  bool (*same)(const struct status_rank *, const struct status_rank *),
                  struct ranks *found)
@@ -63,7 +65,7 @@ static int add_heading(const struct status_cell *s, struct buf *out)
     return rc;
 }
 
-/* "ranks 0-2", or how many where the list is long. */
+/* "ranks 0-2", or only their number if the list is long. */
 static int add_ranks(const struct ranks *found, struct buf *out)
 {
     struct buf list = BUF_INIT;
@@ -77,8 +79,8 @@ static int add_ranks(const struct ranks *found, struct buf *out)
     return rc;
 }
 
-/* "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed in 0:12": all that is left of a
- * cell. */
+/* The line of a cell that is over: "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed
+ * in 0:12". */
 static int add_end(const struct status_cell *s, struct buf *out)
 {
     struct ranks found = RANKS_INIT;
@@ -103,7 +105,7 @@ static int add_end(const struct status_cell *s, struct buf *out)
 struct spread {
     uint64_t least, most, total;
     int use_least, use_most;
-    size_t n, crowded; /* ranks with GPUs; those of them that others use, too */
+    size_t n, crowded; /* ranks with GPUs; ranks whose GPUs others use, too */
 };
 
 static struct spread spread_of(const struct status_cell *s)
@@ -128,8 +130,8 @@ static struct spread spread_of(const struct status_cell *s)
     return g;
 }
 
-/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %, others on those of 3 ranks": of many, the
- * least and the most. */
+/* "gpu memory 11 GiB to 12 GiB of 80 GiB, use 80 to 97 %, others on those of 3 ranks": the least
+ * and the most of many ranks. */
 static int add_gpus(const struct status_cell *s, struct buf *out)
 {
     const struct spread g = spread_of(s);
@@ -158,7 +160,7 @@ static bool is_in(const char *name, const char *const *list, size_t n)
     return false;
 }
 
-/* " (h1, h2)": the nodes of those that are like the first. */
+/* " (h1, h2)": the nodes of the ranks that are like rank `first`. */
 static int add_nodes(const struct status_cell *s, size_t first, struct buf *out)
 {
     const char *seen[NODES_MAX];
@@ -180,7 +182,7 @@ static int add_nodes(const struct status_cell *s, size_t first, struct buf *out)
     return n ? buf_add_text(out, ")") : 0;
 }
 
-/* "ranks 0-3 running 0:12 (vm)": those that are like the first. */
+/* "ranks 0-3 running 0:12 (vm)": the ranks that are like rank `first`. */
 static int add_line(const struct status_cell *s, size_t first, const struct ranks *found,
                     struct buf *out)
 {
@@ -194,8 +196,7 @@ static int add_line(const struct status_cell *s, size_t first, const struct rank
     return add_nodes(s, first, out);
 }
 
-/* ", as of 2026-11-21 14:03:07": a page that is closed keeps what it saw last, and that is to be
- * true for ever. */
+/* ", as of 2026-11-21 14:03:07". A closed page keeps the last state, which must stay true. */
 static int add_time(const struct status_cell *s, struct buf *out)
 {
     return s->as_of && s->as_of[0] ? buf_addf(out, ", as of %s", s->as_of) : 0;
@@ -222,7 +223,7 @@ static int add_lines(const struct status_cell *s, struct buf *out)
     return rc < 0 ? rc : add_gpus(s, out);
 }
 
-/* Ranks that have GPUs differ in these; unless they are many, each has a row. */
+/* Each rank has a row of its own if some have GPUs, unless there are too many ranks. */
 static bool is_table(const struct status_cell *s)
 {
     if (s->over || s->n > STATUS_ROWS)
@@ -233,7 +234,7 @@ static bool is_table(const struct status_cell *s)
     return false;
 }
 
-/* What stands before a table, or all there is. */
+/* The text before the table, or the whole text if there is no table. */
 static int add_words(const struct status_cell *s, struct buf *out)
 {
     if (s->over)

@@ -52,7 +52,7 @@ static int pad(struct buf *out, size_t n)
 
 static int text_line(const struct grid *g, size_t row, const size_t *width, struct buf *out)
 {
-    size_t owed = 0; /* blanks that stand only before something */
+    size_t owed = 0; /* blanks to write before the next text, so that no line ends in blanks */
     int rc = 0;
 
     for (size_t c = 0; rc == 0 && c < g->columns; c++) {

@@ -1,4 +1,4 @@
-/* grid.h - a small table whose cells are texts, as text and as HTML. Pure. */
+/* grid.h - writes a small table of texts as plain text and as HTML. Pure. */
 #ifndef KERNEL_STATUS_GRID_H
 #define KERNEL_STATUS_GRID_H
 
@@ -8,10 +8,10 @@
 
 struct grid {
     size_t columns;
-    const bool *right; /* borrowed, one for each column: it stands at the right; NULL: none does */
+    const bool *right; /* borrowed: for each column, is it aligned right? NULL: none is */
     char **cell;       /* owned, n of them: row after row, the headings first */
     size_t n;
-    bool failed; /* memory was out: what is written of it fails, too */
+    bool failed; /* memory was out in grid_add: writing will fail */
 };
 
 void grid_add(struct grid *g, const char *format, ...) PRINTF_LIKE(2, 3); /* the next cell */

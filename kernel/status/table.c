@@ -75,7 +75,7 @@ static void gpu_use_of(const struct status_rank *r, char *out)
         snprintf(out, TABLE_CELL, "%d %%", r->gpu_use);
 }
 
-/* "alice's python 68 GiB, 2 more"; without a name "3". */
+/* "alice's python 68 GiB, 2 more"; just their number if no name is known. */
 static void gpu_others_of(const struct status_rank *r, char *out)
 {
     char who[TABLE_CELL], size[TABLE_CELL] = "", more[32] = "";
@@ -130,8 +130,8 @@ static void cells_of(const struct status_rank *r, char *out)
 static const struct column {
     const char *name;
     unsigned views;
-    bool number; /* stands at the right */
-    bool always; /* shown also when no rank has anything in it */
+    bool number; /* aligned right */
+    bool always; /* shown even if it is empty for all ranks */
     void (*write)(const struct status_rank *r, char *out);
 } columns[] = {
     { "rank", VIEW_GROUP | VIEW_CELL, true, true, rank_of },
@@ -157,7 +157,7 @@ static const char *cell_of(const struct column *c, const struct status_rank *r,
     return out;
 }
 
-/* How wide each column is; 0: it is left out. */
+/* The width of each column; 0: it is left out. */
 static void measure(const struct status_rank *rows, size_t n, unsigned view,
                     size_t width[static COLUMNS])
 {
@@ -192,7 +192,7 @@ static int text_row(const struct status_rank *r, const size_t width[static COLUM
                     struct buf *out)
 {
     char cell[TABLE_CELL];
-    size_t owed = 0; /* blanks that stand only before something: no line ends in them */
+    size_t owed = 0; /* blanks to write before the next text, so that no line ends in blanks */
 
     for (size_t c = 0; c < COLUMNS; c++) {
         const char *text = r ? cell_of(&columns[c], r, cell) : columns[c].name;

@@ -1,4 +1,4 @@
-/* table.h - what status.c and cell.c share: one list of columns, of which each view shows some. */
+/* table.h - for status.c and cell.c: the table of ranks. Each view shows some of its columns. */
 #ifndef KERNEL_STATUS_TABLE_H
 #define KERNEL_STATUS_TABLE_H
 
@@ -8,7 +8,7 @@
 #define VIEW_GROUP 1u
 #define VIEW_CELL  2u
 
-/* Columns in which no row has anything are left out, but for those that always stand. */
+/* Leaves out columns that are empty in all rows, except those that are always shown. */
 MUST_USE int table_text(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
 MUST_USE int table_html(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
 
