@@ -1,7 +1,7 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/err.h base/err.c \
-	base/slice.h \
+	base/slice.h base/le.h \
 	base/memory.h base/path.h \
 	base/buf.h base/buf.c \
 	base/rows.h base/rows.c \
@@ -58,6 +58,7 @@ tests_unit_base_utf8_t_LDADD = base/libbase.a
 check_PROGRAMS += \
 	tests/unit/base/blob.t \
 	tests/unit/base/descriptor.t \
+	tests/unit/base/le.t \
 	tests/unit/base/loop.t \
 	tests/unit/base/meter.t \
 	tests/unit/base/process.t \
@@ -67,6 +68,8 @@ tests_unit_base_blob_t_SOURCES = tests/unit/base/blob.c
 tests_unit_base_blob_t_LDADD = base/libbase.a
 tests_unit_base_descriptor_t_SOURCES = tests/unit/base/descriptor.c
 tests_unit_base_descriptor_t_LDADD = base/libbase.a
+tests_unit_base_le_t_SOURCES = tests/unit/base/le.c
+tests_unit_base_le_t_LDADD = base/libbase.a
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
 tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)

@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "base/le.h"
 #include "base/random.h"
 
 #define VERSION  "2:"
@@ -30,11 +31,10 @@ void keys_wipe(struct keys *k)
 
 void keys_derive(struct keys *k, const struct secret *s, uint32_t index)
 {
-    const unsigned char le[4] = { (unsigned char)index, (unsigned char)(index >> 8),
-                                  (unsigned char)(index >> 16), (unsigned char)(index >> 24) };
-    unsigned char seed[KEY_SIZE];
+    unsigned char seed[KEY_SIZE], number[4];
 
-    (void)crypto_generichash(seed, sizeof seed, le, sizeof le, s->seed, sizeof s->seed);
+    le_put(number, sizeof number, index);
+    (void)crypto_generichash(seed, sizeof seed, number, sizeof number, s->seed, sizeof s->seed);
     (void)crypto_box_seed_keypair(k->public, k->secret, seed);
     sodium_memzero(seed, sizeof seed);
 }

@@ -1,6 +1,8 @@
 /* reader.c - see reader.h. Reads byte by byte, because numbers in a message are not aligned. */
 #include "protocol/reader.h"
 
+#include "base/le.h"
+
 struct reader reader_of(const void *p, size_t n)
 {
     const uint8_t *start = n > 0 ? p : (const uint8_t *)"";
@@ -26,11 +28,8 @@ struct slice reader_take(struct reader *r, size_t n)
 static uint64_t number(struct reader *r, size_t size)
 {
     const struct slice s = reader_take(r, size);
-    uint64_t v = 0;
 
-    for (size_t i = s.n; i > 0; i--)
-        v = v << 8 | (uint8_t)s.p[i - 1];
-    return v;
+    return le_get(s.p, s.n);
 }
 
 uint8_t reader_u8(struct reader *r)

@@ -1,6 +1,8 @@
 /* writer.c - see writer.h. */
 #include "protocol/writer.h"
 
+#include "base/le.h"
+
 struct writer writer_of(struct buf *out)
 {
     return (struct writer){ out, out->n, false };
@@ -31,8 +33,7 @@ static void number(struct writer *w, uint64_t v, size_t size)
 {
     char byte[8];
 
-    for (size_t i = 0; i < size; i++, v >>= 8)
-        byte[i] = (char)(v & 0xff);
+    le_put(byte, size, v);
     writer_bytes(w, slice_of(byte, size));
 }
 

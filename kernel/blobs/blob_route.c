@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/le.h"
 #include "protocol/span_fields.h"
 
 /* ---- what is sent ---- */
@@ -48,11 +49,10 @@ void blob_send_taken(struct blob_schedule *s, const struct blob_entry *e, unsign
 
 void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *nodes, size_t n)
 {
-    char number[8] = { 0 };
+    char number[8];
     struct span m = { .kind = SPAN_DROP, .v[F_DROP_BLOBS].s = slice_of(number, sizeof number) };
 
-    for (unsigned i = 0; i < 8; i++)
-        number[i] = (char)(blob >> (8 * i) & 0xff);
+    le_put(number, sizeof number, blob);
     if (n)
         s->ops.send(s->ops.arg, nodes, n, &m);
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
+#include "protocol/writer.h"
 
 /* ---- how many ranks there are ---- */
 
@@ -60,14 +61,6 @@ static int choose(struct cell *c, const struct sites *s)
 
 /* ---- START ---- */
 
-static int add_u32(struct buf *out, uint32_t v)
-{
-    const unsigned char le[4] = { (unsigned char)v, (unsigned char)(v >> 8),
-                                  (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
-
-    return buf_add(out, le, sizeof le);
-}
-
 /* The ranks of one machine: START's list of ranks is parallel to the workers of its envelope. */
 static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus,
                     const struct place_want *want, struct err *err)
@@ -75,6 +68,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     struct notebook *nb = c->nb;
     uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
     struct buf numbers = BUF_INIT;
+    struct writer w = writer_of(&numbers);
     struct span m = { .kind = SPAN_START, .cell = c->id };
     size_t n = 0;
     int rc = workers ? 0 : -1;
@@ -84,9 +78,10 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
         rc = rank_start(&c->group->rank[k], workers[n], node, err);
         if (rc == 0)
             rc = nb->doors.place(nb->doors.arg, workers[n++], node);
-        if (rc == 0)
-            rc = add_u32(&numbers, (uint32_t)k);
+        writer_u32(&w, (uint32_t)k);
     }
+    if (writer_end(&w) < 0)
+        rc = -1;
     m.v[F_START_ROLE].u64 = c->passing ? START_SCRIPT : START_RANK;
     m.v[F_START_RANKS].s = buf_slice(&numbers);
     m.v[F_START_GROUP].s = slice_text(nb->group->name);

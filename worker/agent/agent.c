@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
@@ -115,9 +116,7 @@ struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid)
 
 uint32_t agent_u32(struct slice s, size_t i)
 {
-    const uint8_t *p = (const uint8_t *)s.p + 4 * i;
-
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)le_get(s.p + 4 * i, 4);
 }
 
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at)
@@ -158,8 +157,7 @@ static void on_drop(struct agent *a, const struct span *m)
     const struct slice numbers = m->v[F_DROP_BLOBS].s;
 
     for (size_t i = 0; i < numbers.n / 8; i++)
-        transfer_io_drop(a->transfers, (uint64_t)agent_u32(numbers, 2 * i) |
-                                           (uint64_t)agent_u32(numbers, 2 * i + 1) << 32);
+        transfer_io_drop(a->transfers, le_get(numbers.p + 8 * i, 8));
 }
 
 static void on_port(struct agent *a, const struct span *m)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
@@ -215,8 +216,7 @@ static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
         if (s->row[i].owner != w->id || (!disconnect_is_between(&s->row[i], s->row, s->n_rows) &&
                                          !disconnect_is_listed(&s->row[i], ends)))
             continue;
-        for (int byte = 0; byte < 8; byte++)
-            p[byte] = (uint8_t)(s->row[i].inode >> (8 * byte));
+        le_put(p, sizeof p, s->row[i].inode);
         if (buf_add(&inodes, p, sizeof p) < 0)
             break;
     }

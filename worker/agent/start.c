@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
@@ -147,8 +148,7 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
 static int order_rank(struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
                       const struct sight *sight, struct err *err)
 {
-    const uint8_t rank[4] = { (uint8_t)it->rank, (uint8_t)(it->rank >> 8),
-                              (uint8_t)(it->rank >> 16), (uint8_t)(it->rank >> 24) };
+    uint8_t rank[4];
     struct span one = *m;
     char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_status_address(z->agent));
     int rc;
@@ -156,6 +156,7 @@ static int order_rank(struct worker *z, struct worker *w, struct awaited *it, co
     if (!env)
         return err_set(err,
                        "the environment of START is not an object of strings, or memory is out");
+    le_put(rank, sizeof rank, it->rank);
     one.worker = w->id;
     one.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
     one.v[F_START_ENV].s = slice_text(env);

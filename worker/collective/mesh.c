@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/le.h"
 #include "base/process.h"
 
 #define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
@@ -60,17 +61,6 @@ struct meeting {
     size_t n_guests;
     struct pollfd *watch; /* the listener, the dials, the guests */
 };
-
-static void put32(uint8_t *p, unsigned v)
-{
-    for (unsigned i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static unsigned get32(const uint8_t *p)
-{
-    return (unsigned)p[0] | (unsigned)p[1] << 8 | (unsigned)p[2] << 16 | (unsigned)p[3] << 24;
-}
 
 static int prepare_socket(int fd)
 {
@@ -278,10 +268,10 @@ static void dial_start(struct meeting *g, struct dial *d)
     }
     memcpy(d->hello, magic, sizeof magic);
     memcpy(d->hello + 8, g->mesh->token, MESH_TOKEN);
-    put32(d->hello + 24, g->attempt);
-    put32(d->hello + 28, g->self);
-    put32(d->hello + 32, d->peer->rank);
-    put32(d->hello + 36, 0);
+    le_put(d->hello + 24, 4, g->attempt);
+    le_put(d->hello + 28, 4, g->self);
+    le_put(d->hello + 32, 4, d->peer->rank);
+    le_put(d->hello + 36, 4, 0);
     d->fd = socket(where->ai_family, SOCK_STREAM, 0);
     if (d->fd < 0 || prepare_socket(d->fd) < 0 ||
         (connect(d->fd, where->ai_addr, where->ai_addrlen) < 0 && errno != EINPROGRESS))
@@ -338,9 +328,9 @@ static struct line *guest_line(struct meeting *g, const struct guest *q)
         g->mesh->strangers++;
         return NULL;
     }
-    if (get32(q->hello + 24) != g->attempt || get32(q->hello + 32) != g->self)
+    if (le_get(q->hello + 24, 4) != g->attempt || le_get(q->hello + 32, 4) != g->self)
         return NULL;
-    return line_to(g->mesh, get32(q->hello + 28));
+    return line_to(g->mesh, (unsigned)le_get(q->hello + 28, 4));
 }
 
 /* false: the guest is no longer one. */

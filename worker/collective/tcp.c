@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/le.h"
+
 struct tcp {
     struct transport base;
     struct stream_end previous, next;
@@ -167,13 +169,10 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
 
     if (base->ranks == 1)
         return 0;
-    for (unsigned i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(*value >> (8 * i));
+    le_put(bytes, sizeof bytes, *value);
     if (broadcast(t, bytes, sizeof bytes, l, err) < 0)
         return -1;
-    *value = 0;
-    for (unsigned i = 0; i < sizeof bytes; i++)
-        *value |= (uint64_t)bytes[i] << (8 * i);
+    *value = le_get(bytes, sizeof bytes);
     return 0;
 }
 

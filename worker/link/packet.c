@@ -18,6 +18,7 @@
 
 #include "base/blob.h"
 #include "base/descriptor.h"
+#include "base/le.h"
 #include "base/process.h"
 #include "protocol/reader.h"
 #include "protocol/span.h"
@@ -142,8 +143,7 @@ static int send_large(int fd, const void *msg, size_t n, const struct fds *blob,
 
     if (!is_blocking(fd) && poll(&ready, 1, 0) == 0)
         return EAGAIN;
-    for (unsigned i = 0; i < sizeof size; i++)
-        size[i] = (uint8_t)((uint64_t)n >> 8 * i & 0xff);
+    le_put(size, sizeof size, n);
     if ((fds.fd[0] = blob_of("cellspan-message", msg, n, err)) < 0)
         return -1;
     if (blob->n > 0)

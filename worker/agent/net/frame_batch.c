@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "protocol/route.h"
 #include "protocol/span.h"
@@ -122,12 +123,6 @@ void frame_batch_socket(struct frame_batch *b, void *socket)
 
 /* ---- entries ---- */
 
-static void write_u32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
 void frame_batch_number(struct frame_batch *b, uint32_t node)
 {
     struct slice rest = buf_slice(&b->wait);
@@ -136,16 +131,16 @@ void frame_batch_number(struct frame_batch *b, uint32_t node)
     b->node = node;
     while (bundle_next(&rest, &e))
         if (e.node == ROUTE_KERNEL)
-            write_u32((uint8_t *)b->wait.p + (e.whole.p - b->wait.p), node);
+            le_put((uint8_t *)b->wait.p + (e.whole.p - b->wait.p), 4, node);
     frame_batch_flush(b);
 }
 
 /* p: a message of n bytes behind ENTRY_HEAD others. */
 static void write_head(const struct frame_batch *b, uint8_t *p, uint32_t worker, size_t n)
 {
-    write_u32(p, b->node);
-    write_u32(p + 4, worker);
-    write_u32(p + 8, (uint32_t)n);
+    le_put(p, 4, b->node);
+    le_put(p + 4, 4, worker);
+    le_put(p + 8, 4, (uint32_t)n);
     if (n >= SPAN_HEADER_SIZE)
         span_stamp(p + ENTRY_HEAD, worker);
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "worker/agent/agent.h"
@@ -190,16 +191,11 @@ static void send_orders(struct worker *z)
 
 /* ---- listening ---- */
 
-static uint32_t u32_at(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 static void take_pids(struct worker *z, const uint8_t *p, size_t n)
 {
     for (; n >= 8; p += 8, n -= 8) {
-        struct worker *w = agent_worker(z->agent, u32_at(p));
-        const pid_t pid = (pid_t)u32_at(p + 4);
+        struct worker *w = agent_worker(z->agent, (uint32_t)le_get(p, 4));
+        const pid_t pid = (pid_t)le_get(p + 4, 4);
 
         if (w && w->role == WORKER_RANK && w->pid == 0 && pid > 1 &&
             !agent_worker_by_pid(z->agent, pid))
