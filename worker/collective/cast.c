@@ -6,13 +6,13 @@
 
 #define SLOTS 2u
 
-/* A chunk on its way. */
+/* A chunk in transfer. */
 struct slot {
     void *host;        /* pinned */
-    cu_pointer device; /* where it passes through */
+    cu_pointer device; /* buffer for a chunk that does not stay on the GPU */
     cu_event done;
     bool busy;
-    int fd; /* >= 0: its bytes are to be written there once it is done */
+    int fd; /* >= 0: write the bytes there when the chunk is done */
     uint64_t offset, size;
 };
 
@@ -24,7 +24,7 @@ struct cast {
     struct slot slot[SLOTS];
 };
 
-/* Waits for what the slot holds, and puts it where it belongs. */
+/* Waits for the slot's chunk and writes it to its descriptor. */
 static int slot_empty(struct cast *c, struct slot *s, struct err *err)
 {
     if (!s->busy)
@@ -35,7 +35,7 @@ static int slot_empty(struct cast *c, struct slot *s, struct err *err)
     return s->fd < 0 ? 0 : blob_write(s->fd, s->host, s->size, s->offset, err);
 }
 
-/* Enqueues one chunk; `device` 0: it passes through the slot's. */
+/* Enqueues one chunk; `device` 0: uses the slot's own buffer. */
 static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size,
                      cu_pointer device, struct err *err)
 {

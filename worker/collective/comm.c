@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-/* how long an abort waits for a call of the owner's to return */
+/* how long an abort waits until the owner's NCCL call returns */
 #define OTHERS_CALL_MS 2000u
-/* how long what was enqueued may take to end after an abort */
+/* how long enqueued operations may take to end after an abort */
 #define DRAIN_NS (5 * NS_PER_S)
-#define SPIN     200u /* looks without a sleep: a short message is done by then */
+#define SPIN     200u /* number of checks before the first sleep: short messages take less */
 
 struct comm {
     struct comms *list;
@@ -21,7 +21,7 @@ struct comm {
     cu_context context;
     cu_stream stream;
     bool retained, pushed;
-    /* held around each call of NCCL's with this communicator, none of which waits */
+    /* held during each NCCL call with this communicator; these calls don't block */
     pthread_mutex_t lock;
     _Atomic(nccl_comm) comm; /* NULL: not made, or aborted */
     atomic_bool aborted;
@@ -66,8 +66,8 @@ static void comms_remove(struct comms *cs, struct comm *c)
     pthread_mutex_unlock(&cs->lock);
 }
 
-/* The owner looks in between calls, so the lock is free soon. If it isn't, a call hangs in there,
- * and NCCL wants the abort from another thread just then. */
+/* The owner holds the lock only during a call, so it is free soon. If not, the call hangs; then
+ * NCCL allows an abort from another thread. */
 static bool lock_soon(struct comm *c)
 {
     const struct timespec ts = { 0, 1000 * 1000 };
@@ -95,7 +95,7 @@ static void *abort_main(void *arg)
 {
     struct comms *cs = arg;
 
-    pthread_mutex_lock(&cs->lock); /* nobody is closed, and freed, meanwhile */
+    pthread_mutex_lock(&cs->lock); /* so that no owner frees one meanwhile */
     for (struct comm *c = cs->first; c; c = c->next)
         if (atomic_load(&c->aborted))
             abort_one(c);
@@ -104,8 +104,8 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-/* An abort waits for kernels to end: the caller, who has sockets to serve, does not wait for that.
- * Without a thread for it the owners see the mark, and abort their own. */
+/* An abort waits until GPU kernels end, so a thread does it: the caller must serve its sockets. If
+ * no thread can be started, the owners see `aborted` and abort their communicators themselves. */
 unsigned comms_abort(struct comms *cs)
 {
     pthread_t thread;
@@ -166,7 +166,8 @@ static void rest(unsigned looks)
         nanosleep(&ts, NULL);
 }
 
-/* *busy: NCCL is still at it. -1: it met an error. */
+/* Asks NCCL for the communicator's state. *busy: an operation is still in progress. -1: an error.
+ */
 static int look(struct comm *c, const char *what, bool *busy, struct err *err)
 {
     nccl_result state = NCCL_SUCCESS, rc;
@@ -184,7 +185,7 @@ static int look(struct comm *c, const char *what, bool *busy, struct err *err)
     return good;
 }
 
-/* After a call that returned "in progress" no other may follow before this. */
+/* Waits until a call that returned "in progress" is done; only then may the next call follow. */
 static int settle(struct comm *c, const char *what, const struct limit *l, struct err *err)
 {
     for (unsigned looks = 0;; looks++) {
@@ -200,7 +201,7 @@ static int settle(struct comm *c, const char *what, const struct limit *l, struc
     }
 }
 
-/* What a call of NCCL's that enqueues came to. */
+/* The result of an NCCL call that enqueues operations. */
 static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *what,
                     const struct limit *l, struct err *err)
 {
@@ -212,7 +213,7 @@ static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *
     return rc == NCCL_IN_PROGRESS ? settle(c, what, l, err) : 0;
 }
 
-/* A device pointer as NCCL takes it. */
+/* A device pointer in the type that NCCL takes. */
 static void *at(cu_pointer p)
 {
     return (void *)(uintptr_t)p;
@@ -223,10 +224,10 @@ struct step {
     enum { STEP_ALL_REDUCE, STEP_BROADCAST, STEP_SWAP } kind;
     cu_pointer in, out;
     size_t n;
-    unsigned to, from; /* from: of a broadcast the root */
+    unsigned to, from; /* from: for a broadcast, the root */
 };
 
-/* *what: the call that the result is of. */
+/* *what: the name of the call that gave the result. */
 static nccl_result enqueue(struct comm *c, nccl_comm comm, const struct step *s, const char **what)
 {
     const struct nccl *f = c->nccl;
@@ -250,8 +251,8 @@ static nccl_result enqueue(struct comm *c, nccl_comm comm, const struct step *s,
     return f->recv(at(s->out), s->n, NCCL_UINT8, (int)s->from, comm, c->stream);
 }
 
-/* All of them as one group: on a communicator that does not block, NCCL starts a thread for each
- * call outside of one, which takes longer than a short operation. */
+/* Enqueues all of them as one group. On a nonblocking communicator, NCCL starts a thread for each
+ * call outside of a group, which takes longer than a short operation. */
 static int repeat(struct comm *c, const struct step *s, unsigned count, const struct limit *l,
                   struct err *err)
 {
@@ -373,7 +374,7 @@ struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct d
     return NULL;
 }
 
-/* Lets the others end it too, for as long as the limit allows. */
+/* Ends the communicator together with the other ranks, as long as the limit allows. */
 static bool finalize(struct comm *c, const struct limit *l)
 {
     struct err ignored = { "" };
@@ -387,7 +388,8 @@ static bool finalize(struct comm *c, const struct limit *l)
            settle(c, "ncclCommFinalize", l, &ignored) == 0;
 }
 
-/* An abort ends kernels; copies that stood behind them are done then. */
+/* Waits until the stream is done. An abort ends kernels; copies that were enqueued after them then
+ * run. false: it is still busy after DRAIN_NS. */
 static bool quiet(const struct comm *c)
 {
     const uint64_t end = clock_now(&clock_system) + DRAIN_NS;
@@ -407,7 +409,7 @@ bool comm_end(struct comm *c, bool well, const struct limit *l)
 
     well = well && finalize(c, l);
     if (c->list)
-        comms_remove(c->list, c); /* waits for an abort that is under way */
+        comms_remove(c->list, c); /* waits until a running abort is over */
     c->list = NULL;
     comm = atomic_exchange(&c->comm, NULL);
     if (comm)

@@ -9,7 +9,7 @@
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct driver, member, symbol)
 #define LIKES(member, symbol) LIBRARY_LIKES(struct driver, member, symbol)
 
-/* The _v2 names are what cuda.h's macros turn the plain ones into. */
+/* cuda.h's macros replace some names by their _v2 versions, so we need these. */
 static const struct library_row rows[] = {
     NEEDS(init, "cuInit"),
     LIKES(error_string, "cuGetErrorString"),

@@ -1,8 +1,8 @@
-/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast wants a GPU: memory, a
+/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU: memory, a
  * stream, events.
  *
- * Types are this file's own, as the driver's binary interface has them, so that one build serves
- * hosts with and without CUDA; where configure found cuda.h, headers.c compares them with it. */
+ * The types here follow the driver's binary interface without its headers, so that one build serves
+ * hosts with and without CUDA. If configure found cuda.h, headers.c compares them with it. */
 #ifndef WORKER_COLLECTIVE_DRIVER_H
 #define WORKER_COLLECTIVE_DRIVER_H
 
@@ -22,7 +22,7 @@ struct cu_uuid {
 };
 
 enum { DRIVER_OK = 0, DRIVER_OUT_OF_MEMORY = 2, DRIVER_NO_DEVICE = 100, DRIVER_NOT_READY = 600 };
-enum { DRIVER_STREAM_ALONE = 1 }; /* does not wait for the default stream */
+enum { DRIVER_STREAM_ALONE = 1 }; /* CU_STREAM_NON_BLOCKING: doesn't wait for the default stream */
 
 struct driver {
     void *library;
@@ -33,7 +33,7 @@ struct driver {
     cu_result (*device)(cu_device *device, int index);
     cu_result (*name)(char *name, int size, cu_device device);
     cu_result (*uuid)(struct cu_uuid *uuid, cu_device device);
-    /* of a MIG instance its own; NULL before 11.4 */
+    /* for a MIG instance its own UUID; NULL before 11.4 */
     cu_result (*uuid_v2)(struct cu_uuid *uuid, cu_device device);
     cu_result (*primary_retain)(cu_context *context, cu_device device);
     cu_result (*primary_release)(cu_device device);
@@ -43,7 +43,7 @@ struct driver {
     cu_result (*context_device)(cu_device *device);
     cu_result (*alloc)(cu_pointer *p, size_t size);
     cu_result (*release)(cu_pointer p);
-    cu_result (*alloc_host)(void **p, size_t size); /* pinned, so that copies need no stop */
+    cu_result (*alloc_host)(void **p, size_t size); /* pinned, so that copies don't block */
     cu_result (*release_host)(void *p);
     cu_result (*to_device)(cu_pointer to, const void *from, size_t size, cu_stream stream);
     cu_result (*to_host)(void *to, cu_pointer from, size_t size, cu_stream stream);
@@ -57,13 +57,14 @@ struct driver {
     cu_result (*event_elapsed)(float *ms, cu_event begin, cu_event end);
 };
 
-/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit: never before a fork. */
+/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit. Never call it before a fork:
+ * CUDA does not work in the child. */
 MUST_USE int driver_open(struct driver *d, struct err *err);
-/* -1 with "what: the driver's words" unless the result is 0. */
+/* If the result is not 0: -1, with "what: the driver's error text". */
 MUST_USE int driver_check(const struct driver *d, cu_result result, const char *what,
                           struct err *err);
-/* "GPU-01234567-89ab-…" of a device; `out` has 41 bytes. MIG- where the library says so is not told
- * by the driver. */
+/* Writes "GPU-01234567-89ab-…" to `out`, which has 41 bytes. The driver does not tell whether it is
+ * a MIG instance, whose UUID NVML would write as "MIG-…". */
 MUST_USE int driver_uuid(const struct driver *d, cu_device device, char out[static 41],
                          struct err *err);
 

@@ -1,10 +1,10 @@
 #include "worker/collective/figures.h"
 
-#define PERIOD         251u /* prime: a shift by any power of two shows */
+#define PERIOD         251u /* a prime, so that data shifted by a power of two is detected */
 #define RANK_STEP      8u
 #define ITERATIONS     20u
 #define ITERATIONS_MAX 400u
-#define QUICK_NS       UINT64_C(20000000) /* so long at least, of what is quick */
+#define QUICK_NS       UINT64_C(20000000) /* repeat short operations for at least this time */
 
 const char *coll_name(enum coll_op op)
 {
@@ -84,7 +84,7 @@ uint64_t pattern_bad(const float *got, size_t n, size_t first, enum coll_op op, 
             want = pattern_sum(ranks, first + i);
         else
             want = pattern_input(op == COLL_BROADCAST ? 0 : (rank + ranks - 1) % ranks, first + i);
-        bad += !(got[i] >= want && got[i] <= want); /* and NaN is bad */
+        bad += !(got[i] >= want && got[i] <= want); /* so that NaN counts as bad */
     }
     return bad;
 }

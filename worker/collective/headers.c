@@ -1,11 +1,11 @@
-/* headers.c - compares this room's declarations with CUDA's and NCCL's own, where configure found
- * those. No code. */
+/* headers.c - compares the declarations of this folder with CUDA's and NCCL's headers, if configure
+ * found them. It has no code. */
 #include "config.h"
 
 #include "worker/collective/driver.h"
 #include "worker/collective/nccl.h"
 
-/* An enum of theirs is an int to a caller, in every ABI that these libraries exist for. */
+/* Their enums are ints for a caller, in every ABI that has these libraries. */
 #ifdef HAVE_CUDA_H
 #include <cuda.h>
 _Static_assert(sizeof(CUresult) == sizeof(cu_result) && sizeof(CUdevice) == sizeof(cu_device),
@@ -39,8 +39,8 @@ _Static_assert(offsetof(ncclConfig_t, magic) == offsetof(struct nccl_config, mag
                    sizeof(ncclConfig_t) >= sizeof(struct nccl_config),
                "the configuration begins as 2.14's did");
 
-/* Is the call, by its header, what struct nccl calls? By kinds of arguments; pointers and enums are
- * as good as ours. */
+/* Does the function in the header have the arguments with which struct nccl calls it? Pointers and
+ * enums count as equal to our own types. */
 #define IS(call, ...)                                                                              \
     _Static_assert(_Generic(&call, ncclResult_t (*)(__VA_ARGS__): 1, default: 0),                  \
                    #call " takes other arguments")

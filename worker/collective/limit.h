@@ -1,5 +1,4 @@
-/* limit.h - until when something may take, and who may call it off: every wait of this room ends by
- * itself. */
+/* limit.h - a time limit that can also be cancelled. Every wait in this folder has one. */
 #ifndef WORKER_COLLECTIVE_LIMIT_H
 #define WORKER_COLLECTIVE_LIMIT_H
 
@@ -9,18 +8,18 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#define LIMIT_SLICE_MS 50 /* the longest sleep between two looks at `stopped` */
+#define LIMIT_SLICE_MS 50 /* the longest sleep between two calls of `stopped` */
 
 struct limit {
-    uint64_t until_ns;          /* of clock_system */
-    double seconds;             /* what it was set to, for words */
-    bool (*stopped)(void *arg); /* asked between sleeps; NULL: nobody calls it off */
+    uint64_t until_ns;          /* on clock_system */
+    double seconds;             /* the limit that was set, for error texts */
+    bool (*stopped)(void *arg); /* cancelled? Called between sleeps; NULL: never cancelled */
     void *arg;
 };
 
 struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg);
 
-/* -1 when the time is over or it was called off; `what` was waited for, as "rank 3". */
+/* -1 if the time is over or it was cancelled. what: what the caller waits for, such as "rank 3". */
 MUST_USE int limit_check(const struct limit *l, const char *what, struct err *err);
 /* Milliseconds that a poll() may sleep now, from 0 to LIMIT_SLICE_MS. */
 int limit_sleep_ms(const struct limit *l);

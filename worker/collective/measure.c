@@ -1,15 +1,15 @@
 #include "worker/collective/measure.h"
 
-/* iterations: connections are made in the first, the second one is timed */
+/* iterations: the first one makes connections, the second one is timed */
 #define WARM_UP 2u
-#define STOP    UINT64_C(0) /* what rank 0 shares when the time is over */
+#define STOP    UINT64_C(0) /* rank 0 shares this value when the time is over */
 
 struct loop {
     struct transport *t;
     const struct limit *limit;
-    uint64_t end_ns;  /* of the budget */
-    unsigned left;    /* rows that are still to be measured */
-    uint64_t last_ns; /* one iteration of the row before of this operation */
+    uint64_t end_ns;  /* when the budget ends */
+    unsigned left;    /* rows not measured yet */
+    uint64_t last_ns; /* time of one iteration in this operation's previous row */
 };
 
 static uint64_t whole_floats(uint64_t bytes)
@@ -17,8 +17,8 @@ static uint64_t whole_floats(uint64_t bytes)
     return (bytes + 3) / 4 * 4;
 }
 
-/* Rank 0 decides for all how many iterations, from its own warm-up: the row's part of the time that
- * is left. */
+/* Rank 0 decides for all ranks how many iterations to make, so that the row takes its share of the
+ * remaining time. It uses the time of its own warm-up. */
 static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
@@ -31,8 +31,8 @@ static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct e
     return 0;
 }
 
-/* Is there time for another row? As rank 0 sees it. The row before took a quarter of it or more:
- * this one is larger. */
+/* Is there time for another row? Rank 0 decides. There is not if one iteration of the previous row,
+ * which was smaller, took a quarter of the remaining time or more. */
 static int goes_on(struct loop *m, bool *on, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
@@ -71,7 +71,7 @@ static unsigned count_ops(unsigned ops)
     return n;
 }
 
-/* Puts in front of the reason what was done at the time. */
+/* Adds the operation before the reason. */
 static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, struct err *err)
 {
     return err_set(err, "%s of %llu bytes: %s", coll_name(op), (unsigned long long)bytes,

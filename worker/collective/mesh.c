@@ -16,14 +16,14 @@
 
 #define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
 #define GUESTS_MAX 256u /* connections that have not said hello yet */
-/* for one of them to say it, when all places are taken; peers say it at once */
+/* how long one of them may take for it when all places are taken; real peers send it at once */
 #define SILENT_NS (2 * NS_PER_S)
 #define BACKLOG   4096
 static const char magic[8] = "CSMESH1";
 
 struct line {
     unsigned rank;
-    int in, out; /* opened by them, by us; -1: not there */
+    int in, out; /* opened by the peer, opened by us; -1: none */
 };
 
 struct mesh {
@@ -35,16 +35,16 @@ struct mesh {
     size_t n_lines;
 };
 
-/* A connection of ours on its way. */
+/* A connection that we are opening. */
 struct dial {
-    int fd; /* -1: settled, for good or bad */
+    int fd; /* -1: done, or failed */
     struct line *line;
     struct mesh_peer *peer;
     uint8_t hello[HELLO];
     size_t sent;
 };
 
-/* A connection of somebody's, before we know who it is. */
+/* An accepted connection, before we know who it is. */
 struct guest {
     int fd;
     uint64_t since_ns;
@@ -74,7 +74,7 @@ static int prepare_socket(int fd)
 
 /* ---- addresses ---- */
 
-/* "address:port" or "[address]:port" into its parts; both buffers have MESH_WHERE bytes. */
+/* Splits "address:port" or "[address]:port"; both buffers have MESH_WHERE bytes. */
 static int split_where(const char *where, char *address, char *port)
 {
     const char *colon = strrchr(where, ':');
@@ -238,11 +238,11 @@ int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mes
 
     if (!line)
         return -1;
-    upward = is_closed(closed, n, high, low); /* so the lower one's has to do */
+    upward = is_closed(closed, n, high, low); /* then use the one that the lower rank opened */
     return (upward ? low : high) == self ? line->out : line->in;
 }
 
-/* ---- meeting: dials and guests ---- */
+/* ---- connecting: our dials and accepted guests ---- */
 
 static void dial_fail(struct dial *d, const char *what, int error)
 {
@@ -320,8 +320,8 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
     return differ == 0;
 }
 
-/* Who it is; NULL: turned away. One of an earlier attempt is no stranger, but nobody waits at its
- * other end. */
+/* The line of the rank that the guest is; NULL: close it. A guest of an earlier attempt does not
+ * count as a stranger, but its rank no longer waits for this connection. */
 static struct line *guest_line(struct meeting *g, const struct guest *q)
 {
     if (memcmp(q->hello, magic, sizeof magic) != 0 || !same_token(q->hello + 8, g->mesh->token)) {
@@ -333,7 +333,7 @@ static struct line *guest_line(struct meeting *g, const struct guest *q)
     return line_to(g->mesh, (unsigned)le_get(q->hello + 28, 4));
 }
 
-/* false: the guest is no longer one. */
+/* Reads from a guest. false: it is decided, so remove it from the guests. */
 static bool guest_hear(struct meeting *g, struct guest *q)
 {
     const ssize_t n = recv(q->fd, q->hello + q->got, HELLO - q->got, 0);
@@ -344,7 +344,7 @@ static bool guest_hear(struct meeting *g, struct guest *q)
     if (n > 0 && (q->got += (size_t)n) < HELLO)
         return true;
     line = n > 0 ? guest_line(g, q) : NULL;
-    g->mesh->strangers += n <= 0; /* gone before it had said who it is */
+    g->mesh->strangers += n <= 0; /* it left before the end of its hello */
     if (line && send(q->fd, "k", 1, MSG_NOSIGNAL) == 1) {
         fd_close(&line->in);
         line->in = q->fd;
@@ -369,7 +369,7 @@ static void take_guests(struct meeting *g)
     }
 }
 
-/* Peers may stand behind them in the system's queue. */
+/* Closes guests that send no hello, since peers may wait in the system's queue behind them. */
 static void drop_silent(struct meeting *g)
 {
     const uint64_t now = clock_now(&clock_system);
@@ -422,7 +422,7 @@ static int meet_once(struct meeting *g, const struct limit *l)
     return 0;
 }
 
-/* The time is over, or all is settled: what is still open is put in words and closed. */
+/* The time is over, or all peers are decided: closes what is still open and records the errors. */
 static void part(struct meeting *g)
 {
     for (size_t i = 0; i < g->n; i++) {
@@ -449,7 +449,7 @@ static int meet(struct meeting *g, struct mesh_peer *peers, const struct limit *
             return err_set(err, "out of memory");
     for (size_t i = 0; i < g->n; i++) {
         g->dial[i].peer = &peers[i];
-        g->dial[i].line = line_to(g->mesh, peers[i].rank); /* the table moves no more */
+        g->dial[i].line = line_to(g->mesh, peers[i].rank); /* the table does not move any more */
         peers[i].error[0] = peers[i].silent[0] = '\0';
         dial_start(g, &g->dial[i]);
     }

@@ -31,7 +31,7 @@ static const struct library_row rows[] = {
 static int fill(struct nccl *n, const char *used, struct err *err)
 {
     snprintf(n->path, sizeof n->path, "%s", used);
-    /* The version first: an old library is told as old, not as one that lacks a symbol. */
+    /* Check the version first, so that the error for an old library is not a missing symbol. */
     if (library_fill(n->library, used, rows, 1, n, err) < 0)
         return -1;
     if (n->get_version(&n->version) != NCCL_SUCCESS)

@@ -1,9 +1,9 @@
-/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast wants it: the one that torch brought
- * along, else the system's.
+/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast needs it: the one that torch
+ * installed, else the system's.
  *
- * Types are this file's own, as NCCL's binary interface has had them since 2.14, so that one build
- * serves every version; where configure found nccl.h, headers.c compares them with it.
- * Communicators are nonblocking: no call waits for a peer. */
+ * The types here follow NCCL's binary interface since 2.14 without its headers, so that one build
+ * serves every version. If configure found nccl.h, headers.c compares them with it. Communicators
+ * are nonblocking: no call waits for a peer. */
 #ifndef WORKER_COLLECTIVE_NCCL_H
 #define WORKER_COLLECTIVE_NCCL_H
 
@@ -14,7 +14,7 @@
 #include "worker/collective/driver.h"
 
 #define NCCL_ID    128u  /* bytes */
-#define NCCL_LEAST 21400 /* 2.14: the first with nonblocking communicators */
+#define NCCL_LEAST 21400 /* 2.14 is the first with nonblocking communicators */
 #define NCCL_MAGIC 0xcafebeefu
 
 typedef int nccl_result; /* ncclResult_t */
@@ -26,8 +26,8 @@ enum { NCCL_SUCCESS = 0, NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UINT8 = 1, NCCL_FLOAT32 = 7 };
 enum { NCCL_SUM = 0 };
 
-/* What 2.14 had of the configuration. A newer library takes the older, shorter struct and fills in
- * the rest itself; it tells by `size` and `version`. */
+/* The configuration as in 2.14. A newer library recognises the shorter struct by `size` and
+ * `version`, and uses its defaults for the rest. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
@@ -62,7 +62,7 @@ struct nccl {
 /* Loads $CELLSPAN_NCCL_LIBRARY, else the one that is loaded already, else the first of `places`
  * (paths), else the system's. */
 MUST_USE int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct err *err);
-/* -1 with "what: NCCL's words" unless the result is success or in progress. */
+/* If the result is not success or in progress: -1, with "what: NCCL's error text". */
 MUST_USE int nccl_check(const struct nccl *n, nccl_comm comm, nccl_result result, const char *what,
                         struct err *err);
 

@@ -64,7 +64,7 @@ static void destroy(struct transport *base)
     free(w);
 }
 
-/* This rank's pattern, by way of the host, a part at a time. */
+/* Copies this rank's pattern to the GPU, in parts, through host memory. */
 static int fill(struct way *w, uint64_t bytes, struct err *err)
 {
     for (uint64_t at = 0; at < bytes;) {

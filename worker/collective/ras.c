@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the parser is: the communicator whose details it reads, and the count that "Rank N -- …"
- * lines belong to. */
+/* The parser's state: the communicator whose details it reads, and the count to which "Rank N -- …"
+ * lines belong. */
 struct reading {
     struct ras_status *s;
     char comm[64], operation[32];
-    bool counts;   /* "… different … operation counts" stood above */
-    bool troubles; /* within DEAD or INCOMPLETE */
+    bool counts;   /* after a line "… different … operation counts" */
+    bool troubles; /* in a section DEAD or INCOMPLETE */
     size_t open;   /* index + 1 of the count whose ranks follow; 0: none */
 };
 
@@ -80,7 +80,7 @@ static bool take_operation(struct reading *r, const char *line)
     return true;
 }
 
-/* A line on how far ranks are. 1: it is one; 0: it is not; -1: out of memory. */
+/* Parses a line with the counts of ranks. 1: it was one; 0: it was not; -1: out of memory. */
 static int take_count(struct reading *r, const char *line)
 {
     unsigned n = 0;
@@ -108,7 +108,7 @@ static int take_count(struct reading *r, const char *line)
     return 0;
 }
 
-/* Processes that are dead or silent, and communicators that lack ranks: passed on as they stand. */
+/* Copies lines about dead or silent processes, and communicators that lack ranks, unchanged. */
 static int take_trouble(struct reading *r, const char *line)
 {
     if (strcmp(line, "DEAD") == 0 || strcmp(line, "INCOMPLETE") == 0) {

@@ -1,4 +1,4 @@
-/* ras_ask.c - the socket of ras.h. */
+/* ras_ask.c - see ras.h: the client of RAS. */
 #include "worker/collective/ras.h"
 
 #include <errno.h>
@@ -16,14 +16,15 @@
 #include "base/process.h"
 
 #ifdef SOCK_CLOEXEC
-#define CLOEXEC SOCK_CLOEXEC /* at once: another thread may start a process just then */
+#define CLOEXEC                                                                                    \
+    SOCK_CLOEXEC /* set it with socket(): another thread may start a process meanwhile */
 #else
 #define CLOEXEC 0
 #endif
 
 static const char hello[] = "CLIENT PROTOCOL 2\n";
 static const char greeting[] = "SERVER PROTOCOL ";
-static const char timeout[] = "TIMEOUT 1\n"; /* seconds for each leg; 5 unless told */
+static const char timeout[] = "TIMEOUT 1\n"; /* seconds for each step; RAS's default is 5 */
 static const char question[] = "VERBOSE STATUS\n";
 
 struct door {
@@ -68,14 +69,13 @@ static int say(const struct door *d, const char *text, struct err *err)
     return 0;
 }
 
-/* Reads until a line (or all of it) is there. */
+/* Reads one line (line true), or to the end. */
 static int hear(const struct door *d, bool line, struct buf *out, struct err *err)
 {
     char part[4096];
 
     while (out->n < RAS_ANSWER_MAX) {
-        /* A byte at a time up to the end of a line: what follows is the answer, and is read as
-         * such. */
+        /* Reads a line byte by byte, so as not to take the start of the answer after it. */
         const ssize_t n = recv(d->fd, part, line ? 1 : sizeof part, 0);
 
         if (n == 0)
@@ -115,7 +115,8 @@ static int connect_one(struct door *d, const struct addrinfo *at, struct err *er
     return err_set(err, "no NCCL RAS at %s: %s", d->where, strerror(error));
 }
 
-/* The last reason counts: localhost may be ::1 first, where nobody listens. */
+/* Connects. On failure reports the error of the last address: localhost may be ::1 first, where
+ * nobody listens. */
 static int reach(struct door *d, struct err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -166,12 +167,12 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
         rc = err_set(err, "what listens at %s is not NCCL's RAS", d.where);
     buf_clear(&line);
     if (rc == 0 && (rc = say(&d, timeout, err)) == 0)
-        /* "OK", or an older NCCL's complaint: it is asked all the same */
+        /* "OK", or an error from an older NCCL; the question works in both cases */
         rc = hear(&d, true, &line, err);
     if (rc == 0)
         rc = say(&d, question, err);
     if (rc == 0 && hear(&d, false, out, err) < 0)
-        /* what came before a rank that does not answer is worth telling */
+        /* keep what came, for example before a rank that does not answer */
         rc = out->n > had ? 0 : -1;
     buf_release(&line);
     fd_close(&d.fd);
@@ -184,7 +185,7 @@ struct asking {
     int out;
     long pid; /* 0: any */
     unsigned timeout_ms;
-    char address[256]; /* "": the usual one */
+    char address[256]; /* "": the default */
 };
 
 static void tell(int fd, const struct buf *words)
@@ -198,7 +199,7 @@ static void tell(int fd, const struct buf *words)
     }
 }
 
-/* Where the system doesn't tell what is loaded, nobody is asked. */
+/* Has the process loaded NCCL? false also if the system does not tell. */
 static bool has_nccl(long pid)
 {
     char path[64], *line = NULL;
@@ -237,7 +238,8 @@ static void *asking_main(void *arg)
     return NULL;
 }
 
-/* All signals are the loop's. SIGPIPE too: who closed the pipe does not want to know. */
+/* Blocks all signals in the thread, since the loop's thread handles them. SIGPIPE, too: if the pipe
+ * is closed, write() just fails. */
 static int thread_start(struct asking *a)
 {
     pthread_t thread;

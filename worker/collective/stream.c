@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* bytes in one call: others get their turn, and what came is passed on early */
+/* bytes in one call, so that data is passed on early */
 #define AT_ONCE (1u << 20)
 
 static int failed(const struct stream_end *end, int error, struct err *err)
@@ -45,8 +45,8 @@ static int get(const struct stream_end *from, char *p, size_t n, size_t *done, s
     return 0;
 }
 
-/* Sleeps until one of the ends is ready or the limit wants a look. The two may be the same
- * descriptor. */
+/* Sleeps until one of the ends is ready, or until the limit must be checked. Both ends may be the
+ * same descriptor. */
 static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes,
                 const struct limit *l, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* stream.h - bytes over connections of a mesh, both ways at once, under a limit. */
+/* stream.h - sends and receives bytes over connections of a mesh at the same time, with a limit. */
 #ifndef WORKER_COLLECTIVE_STREAM_H
 #define WORKER_COLLECTIVE_STREAM_H
 
@@ -8,19 +8,19 @@
 #include "worker/collective/limit.h"
 
 struct stream_end {
-    int fd;        /* nonblocking, borrowed; -1: nobody */
-    unsigned rank; /* who is at the other end, for words */
+    int fd;        /* nonblocking, borrowed; -1: none */
+    unsigned rank; /* the rank at the other end, for error texts */
 };
 
-/* Sends n_out bytes to one end and takes n_in from another (or the same one) at the same time. -1:
- * *err names the rank that was waited for, or whose connection failed. An end that is nobody goes
- * with 0 bytes. */
+/* Sends n_out bytes to one end and receives n_in from another (or the same one) at the same time.
+ * If an end has fd -1, its number of bytes must be 0. -1: *err names the rank that did not answer
+ * in time or whose connection failed. */
 MUST_USE int stream_exchange(struct stream_end to, const void *out, size_t n_out,
                              struct stream_end from, void *in, size_t n_in, const struct limit *l,
                              struct err *err);
 
-/* Takes n bytes from one end (nobody: they are there already) and passes them on to the next (or to
- * nobody) as they come. */
+/* Receives n bytes from one end and passes them on to the next as they come. from.fd -1: the bytes
+ * are already there. to.fd -1: don't pass them on. */
 MUST_USE int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n,
                           const struct limit *l, struct err *err);
 

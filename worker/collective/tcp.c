@@ -9,8 +9,8 @@ struct tcp {
     struct transport base;
     struct stream_end previous, next;
     float *in;     /* this rank's pattern */
-    float *out;    /* what the last operation brought */
-    float *spare;  /* of all_reduce: a part that arrives */
+    float *out;    /* the result of the last operation */
+    float *spare;  /* for all_reduce: a received part */
     uint64_t room; /* bytes of each */
 };
 
@@ -47,11 +47,11 @@ static int prepare(struct transport *base, uint64_t bytes, struct err *err)
     }
     t->room = bytes;
     pattern_fill(t->in, bytes / sizeof *t->in, base->rank);
-    memset(t->out, 0xff, bytes); /* NaN: what is never written is seen */
+    memset(t->out, 0xff, bytes); /* NaN, so that elements that are never written are detected */
     return 0;
 }
 
-/* Part k of n elements cut into `ranks` parts: its first element, and the one after its last. */
+/* The first element of part k, if n elements are divided into `ranks` parts. */
 static size_t part_begin(const struct tcp *t, size_t n, unsigned k)
 {
     return n / t->base.ranks * k + (k < n % t->base.ranks ? k : n % t->base.ranks);
@@ -62,8 +62,9 @@ static size_t part_size(const struct tcp *t, size_t n, unsigned k)
     return part_begin(t, n, k + 1) - part_begin(t, n, k);
 }
 
-/* In n-1 steps each part goes round once and is summed on the way, in n-1 more its sum goes round:
- * every link carries 2(n-1)/n of the bytes, which is where busbw's factor comes from. */
+/* Ring all-reduce of n ranks: in n-1 steps each part goes round the ring and is summed; in n-1 more
+ * steps its sum goes round. So each link carries 2(n-1)/n of the bytes, which is the factor of
+ * busbw. */
 static int all_reduce(struct tcp *t, size_t n, const struct limit *l, struct err *err)
 {
     const unsigned ranks = t->base.ranks, rank = t->base.rank;
@@ -114,8 +115,8 @@ static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct lim
     return err_set(err, "there is no operation %d", (int)op);
 }
 
-/* A broadcast is over when the last rank has it, not when the system took it from the first one: so
- * a word goes round. */
+/* Sends a word round the ring. A broadcast is over when the last rank has the data, not when the
+ * first rank's system has taken it. */
 static int arrived(struct tcp *t, const struct limit *l, struct err *err)
 {
     const struct stream_end nobody = { -1, 0 };
@@ -141,7 +142,7 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
     struct tcp *t = (struct tcp *)base;
     uint64_t begin;
 
-    if (arrived(t, l, err) < 0) /* all begin together */
+    if (arrived(t, l, err) < 0) /* so that all ranks begin together */
         return -1;
     begin = clock_now(&clock_system);
     for (unsigned i = 0; i < count; i++)

@@ -1,8 +1,8 @@
-/* transport.h - a way for the ranks of a check to talk: NCCL between GPUs, or plain tcp. One timing
- * loop (measure.c) drives both.
+/* transport.h - how the ranks of a check exchange data: NCCL between GPUs, or plain tcp. One timing
+ * loop (measure.c) uses both.
  *
- * Every call is made by all ranks of the transport, in the same order. A failed one leaves it of no
- * use but for destroy: the ranks no longer agree where they are. */
+ * All ranks of the transport must make the same calls in the same order. After a failed call only
+ * destroy may follow, since the ranks may no longer be at the same step. */
 #ifndef WORKER_COLLECTIVE_TRANSPORT_H
 #define WORKER_COLLECTIVE_TRANSPORT_H
 
@@ -14,15 +14,16 @@ struct transport;
 
 struct transport_ops {
     const char *name; /* "nccl", "tcp" */
-    /* Room for messages of up to `bytes` (a multiple of 4), filled with this rank's pattern. */
+    /* Allocates buffers for messages of up to `bytes` (a multiple of 4), and fills in this rank's
+     * pattern. */
     int (*prepare)(struct transport *t, uint64_t bytes, struct err *err);
-    /* Runs op `count` times over `bytes`; *ns: what that took here, all of it arrived. */
+    /* Runs op `count` times with `bytes`; *ns: the time on this rank until all data has arrived. */
     int (*run)(struct transport *t, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
                const struct limit *l, struct err *err);
-    /* Compares what the last run brought with what it should have; *bad: elements that differ. */
+    /* Checks the result of the last run; *bad: number of wrong elements. */
     int (*verify)(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t *bad,
                   const struct limit *l, struct err *err);
-    /* *value becomes rank 0's. */
+    /* Sets *value to that of rank 0. */
     int (*share)(struct transport *t, uint64_t *value, const struct limit *l, struct err *err);
     void (*destroy)(struct transport *t);
 };

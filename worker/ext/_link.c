@@ -1,5 +1,5 @@
-/* _link.c - cellspan._link: what a worker's Python needs of C. The work is in the other files here;
- * this file is the table, and what is left of Python's types in between. */
+/* _link.c - the extension module cellspan._link, for a worker's Python. This file has the table of
+ * functions and converts Python's types; the other files of this folder do the work. */
 #include "worker/ext/python.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ struct state {
     struct link link;
     struct flusher flusher;
     PyObject *flush; /* a callable, or NULL */
-    PyObject *dead;  /* LinkDead: this process has no agent (any more) */
+    PyObject *dead;  /* the exception LinkDead: this process has no agent (any more) */
 };
 
 static struct state *state_of(PyObject *module)
@@ -42,7 +42,7 @@ static PyObject *fail(const struct err *err)
     return NULL;
 }
 
-/* ---- the flusher's way into Python ---- */
+/* ---- the flusher calls Python ---- */
 
 static void flush_python(void *arg)
 {
@@ -51,7 +51,7 @@ static void flush_python(void *arg)
     PyObject *r = s->flush ? PyObject_CallObject(s->flush, NULL) : NULL;
 
     if (!r)
-        PyErr_Clear(); /* a stream that the user closed or replaced is no news */
+        PyErr_Clear(); /* ignore it: the user may have closed or replaced the stream */
     Py_XDECREF(r);
     PyGILState_Release(gil);
 }
@@ -126,8 +126,8 @@ static PyObject *recv_(PyObject *module, PyObject *none)
     return out;
 }
 
-/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1 with a Python exception,
- * of a signal's handler. */
+/* Sleeps until the descriptor is ready. 1: it is; 0: the time is over; -1: a signal handler raised
+ * a Python exception. */
 static int wait_fd(int fd, short events, double seconds)
 {
     struct timespec now, end;
@@ -175,8 +175,8 @@ static PyObject *wait_(PyObject *module, PyObject *args)
     return rc < 0 ? NULL : PyBool_FromLong(rc);
 }
 
-/* A packet leaves whole or not at all, so threads need no lock between them, and an interrupted
- * send sent nothing. */
+/* A packet is sent as a whole or not at all. So threads need no lock, and an interrupted call has
+ * sent nothing. */
 static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
 {
     for (;;) {
@@ -263,7 +263,7 @@ static PyObject *decode(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "S", &bytes) || PyBytes_AsStringAndSize(bytes, &at, &n) < 0)
         return NULL;
-    p.p = at; /* borrowed, and not released */
+    p.p = at; /* borrowed, so don't release p */
     p.n = (size_t)n;
     return convert_packet(&p);
 }
@@ -285,7 +285,7 @@ static PyObject *begin(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* After this, no interrupt of the cell can arrive; one that was on its way is swallowed here. */
+/* After this, no interrupt of the cell can arrive. One that was already sent is discarded here. */
 static PyObject *end(PyObject *module, PyObject *args)
 {
     struct state *s = state_of(module);
@@ -296,7 +296,7 @@ static PyObject *end(PyObject *module, PyObject *args)
         return NULL;
     flusher_end(&s->flusher);
     if (link_end(&s->link, cell)) {
-        (void)getppid(); /* a signal that was sent before is delivered when a system call returns */
+        (void)getppid(); /* a pending signal is delivered when a system call returns */
         while (PyErr_CheckSignals() < 0) {
             PyErr_Clear();
             late = true;
@@ -337,7 +337,7 @@ static PyObject *closed(PyObject *module, PyObject *none)
                  : PyTuple_New(0);
 }
 
-/* Waits for the agent's answer in steps, because a signal wakes no condition. */
+/* Waits for the agent's answer in steps, because a signal does not wake pthread_cond_wait. */
 static int wait_synced(struct state *s, uint64_t nth)
 {
     bool done = false;
@@ -415,7 +415,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
-/* As os.fork(), without the warning about threads that newer Pythons give: numpy's pool stops
+/* As os.fork(), but without the warning of newer Pythons about threads: numpy's thread pool stops
  * itself before a fork. */
 static PyObject *fork_(PyObject *module, PyObject *none)
 {

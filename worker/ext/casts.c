@@ -1,4 +1,4 @@
-/* casts.c - ncclBroadcast of a parcel, for Python. */
+/* casts.c - the Python interface of cast.h: ncclBroadcast of a parcel. */
 #include "worker/ext/convey.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "worker/collective/cast.h"
 #include "worker/ext/pause.h"
 
-/* What one open cast needs. Its limit holds the pause of the call that is under way. */
+/* An open cast. Its limit uses the pause of the current call. */
 struct open_cast {
     struct cast *cast;
     struct pause pause;
@@ -23,7 +23,8 @@ static void end_cast(struct open_cast *o)
     o->cast = NULL;
 }
 
-/* With the interpreter's lock held, which the limit of a call would take. */
+/* Ends the cast with a limit of its own that can't be cancelled: the caller holds the interpreter's
+ * lock, which a call's limit would take. */
 static void discard(struct open_cast *o)
 {
     o->failed = true;
@@ -32,14 +33,14 @@ static void discard(struct open_cast *o)
     free(o);
 }
 
-/* Nobody closed it. */
+/* Called when the capsule is freed without cast_close. */
 static void cast_gone(PyObject *capsule)
 {
     discard(PyCapsule_GetPointer(capsule, CAST));
 }
 
-/* Between the lock's release and its taking the limit looks at signals; its end stays that of the
- * whole cast. */
+/* Releases the interpreter's lock for a call, whose limit then handles signals. The time limit
+ * remains that of the whole cast. */
 static void cast_resume(struct open_cast *o)
 {
     o->limit = pause_begin(&o->pause, o->limit.seconds);

@@ -18,7 +18,7 @@ void collective_abort(void *collective)
     comms_abort(&c->comms);
     if (c->aborted[1] >= 0)
         n = write(c->aborted[1], "a", 1);
-    (void)n; /* a full pipe says it already */
+    (void)n; /* if the pipe is full, the thread is already awake */
 }
 
 void collective_forked(struct collective *c)

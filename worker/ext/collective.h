@@ -1,5 +1,5 @@
-/* collective.h - what Python sees of worker/collective/: connections between ranks, checks over
- * them, casts, aborts. */
+/* collective.h - the Python interface of worker/collective/: connections between ranks, checks of
+ * these, casts, aborts. */
 #ifndef WORKER_EXT_COLLECTIVE_H
 #define WORKER_EXT_COLLECTIVE_H
 
@@ -13,14 +13,14 @@ struct collective {
     struct nccl nccl; /* library NULL: not loaded yet */
     struct driver driver;
     struct comms comms;
-    int aborted[2]; /* a pipe that Python's watching thread reads; -1 until it is asked for */
+    int aborted[2]; /* a pipe that a Python thread reads; -1 until it is requested */
 };
 
 /* Adds the functions to the module. -1 with a Python exception. */
 MUST_USE int collective_add(PyObject *module, struct collective *c);
 void collective_forked(struct collective *c);
-/* A rank has failed: from any thread, without the interpreter's lock. Aborts our communicators and
- * tells Python's thread. */
+/* Call it when a rank has failed; from any thread, without the interpreter's lock. Aborts our
+ * communicators and wakes the Python thread. */
 void collective_abort(void *collective);
 
 #endif

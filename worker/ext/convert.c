@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an encoding borrows from stays alive in here until it is done. */
+/* Owns what the message borrows, until it is encoded. */
 struct held {
     PyObject *object[SPAN_FIELDS_MAX];
     struct slice *item[SPAN_FIELDS_MAX];
@@ -17,7 +17,7 @@ static void held_release(struct held *h)
     }
 }
 
-/* str, bytes, or anything that bytes() takes, as a bytes object; a new reference. */
+/* Converts a str, bytes, or anything that bytes() accepts to a bytes object; a new reference. */
 static PyObject *as_bytes(PyObject *v)
 {
     PyObject *text;
@@ -48,7 +48,8 @@ static int borrow_bytes(PyObject *bytes, struct slice *out)
     return 0;
 }
 
-/* A sequence of bytes-likes: `keep` becomes a list of bytes objects that the slices point into. */
+/* Converts a sequence of bytes-like objects. *keep: a list of bytes objects, from which the slices
+ * borrow. */
 static int list_items(PyObject *v, PyObject **keep, struct slice **item, struct span_list *out)
 {
     const Py_ssize_t n = PySequence_Size(v);

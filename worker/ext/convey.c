@@ -13,7 +13,7 @@ PyObject *collective_fail(const struct err *err)
     return NULL;
 }
 
-/* Room for so many and one more, zeroed, so that an empty list is no failure. */
+/* Allocates zeroed rows for the list, and one more, so that NULL always means failure. */
 static int rows_make(PyObject *list, size_t size_of_one, void **out, size_t *n)
 {
     const Py_ssize_t size = PySequence_Size(list);

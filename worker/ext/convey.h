@@ -1,4 +1,5 @@
-/* convey.h - lists of numbers and rows of figures between Python and worker/collective/. */
+/* convey.h - converts lists of numbers and rows of figures between Python and worker/collective/.
+ */
 #ifndef WORKER_EXT_CONVEY_H
 #define WORKER_EXT_CONVEY_H
 
@@ -9,21 +10,20 @@
 #include "worker/ext/collective.h"
 
 struct collective *collective_of(PyObject *module);
-/* OSError of the words; NULL. */
+/* Raises an OSError with this text and returns NULL. */
 PyObject *collective_fail(const struct err *err);
 
-/* Reads a tuple into one row, which is zeroed: 0, or -1 with an exception. */
+/* Reads a tuple into one zeroed row: 0, or -1 with an exception. */
 typedef int (*tuple_f)(PyObject *tuple, void *one);
-/* A sequence of tuples becomes an array of rows of so many bytes; *out is the caller's to free,
- * also after a failure. -1 with an exception. */
+/* Converts a sequence of tuples to an array of rows of size_of_one bytes. The caller must free
+ * *out, also after a failure. -1 with an exception. */
 MUST_USE int tuples_from(PyObject *list, size_t size_of_one, tuple_f f, void **out, size_t *n);
-/* A sequence of pairs of numbers; *out is the caller's to free, also after a failure. -1 with an
- * exception. */
+/* The same for a sequence of pairs of numbers. */
 MUST_USE int pairs_from(PyObject *list, struct mesh_way **out, size_t *n);
-/* A sequence of at most `most` numbers; the same. */
+/* The same for a sequence of at most `most` numbers. */
 MUST_USE int numbers_from(PyObject *list, size_t most, uint64_t **out, size_t *n);
 
-/* One run of measure(): what it is asked, and what came of it. */
+/* One run of measure(): arguments and results. */
 struct job {
     unsigned ops, n_sizes;
     const uint64_t *sizes;
@@ -33,22 +33,21 @@ struct job {
     struct err err;
 };
 
-/* Takes the transport (NULL: it could not be made, and job->err says why). Needs no interpreter's
- * lock. */
+/* Takes ownership of the transport (NULL: it could not be made, and job->err says why). Does not
+ * need the interpreter's lock. */
 void job_run(struct job *job, struct transport *t, const struct limit *l);
-/* (rows, error): what was measured before it failed is worth having. */
+/* (rows, error): after a failure, rows has what was measured before it. */
 PyObject *job_result(const struct job *job);
 
-/* The parts of the module's table: -1 with an exception. */
+/* Add functions to the module: -1 with an exception. */
 MUST_USE int meshes_add(PyObject *module);
 MUST_USE int gpus_add(PyObject *module);
 MUST_USE int casts_add(PyObject *module);
 
-/* For what needs them: -1 with an exception where there is no driver, or nccl_load() has not been
- * called. */
+/* -1 with an exception if there is no driver, or if nccl_load() has not been called. */
 MUST_USE int gpus_need_driver(struct collective *c);
 MUST_USE int gpus_need_nccl(const struct collective *c);
-/* A communicator's id from its bytes. */
+/* Reads a communicator's id from bytes. */
 MUST_USE int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id);
 
 #endif

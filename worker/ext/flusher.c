@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define TICK_NS 50000000L
-/* after a second without a cell the thread sleeps until the next: an idle worker never wakes */
+/* after a second without a cell the thread sleeps until the next cell */
 #define QUIET_TICKS 20
 
 static int cond_init_monotonic(pthread_cond_t *cond)
@@ -39,7 +39,7 @@ static struct timespec next_tick(void)
 #else
     clock_gettime(CLOCK_REALTIME, &t);
 #endif
-    /* all workers of a node at the same moments: equal lines meet in the merge */
+    /* all workers of a node flush at the same times, so that merging finds equal lines together */
     t.tv_nsec += TICK_NS - t.tv_nsec % TICK_NS;
     if (t.tv_nsec >= 1000000000L) {
         t.tv_nsec -= 1000000000L;
@@ -62,7 +62,7 @@ int flusher_init(struct flusher *f, void (*flush)(void *arg), void *arg, struct 
 bool flusher_stdio_waits(void)
 {
 #ifdef __GLIBC__
-    /* a glance without the lock: what another thread is writing now may come later */
+    /* read without the lock: text that another thread is writing now may come later */
     return __fpending(stdout) > 0;
 #else
     return true;

@@ -1,4 +1,4 @@
-/* gpus.c - the CUDA driver and NCCL, for Python. */
+/* gpus.c - the Python interface of the CUDA driver and NCCL. */
 #include "worker/ext/convey.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "worker/collective/nccl_transport.h"
 #include "worker/ext/pause.h"
 
-/* Loads the driver once. The first call makes CUDA of this process: never before a fork. */
+/* Loads the driver once. The first call initialises CUDA, so never call it before a fork. */
 int gpus_need_driver(struct collective *c)
 {
     struct err err = { "" };

@@ -51,7 +51,7 @@ static void wake_close(struct link *l)
     }
 }
 
-/* A worker without its agent has nobody left to talk to, and must not outlive it: no handlers, no
+/* A worker must not outlive its agent: ends it and its process group at once, without handlers or
  * clean-up. */
 static void die(void)
 {
@@ -60,8 +60,9 @@ static void die(void)
     _exit(1);
 }
 
-/* As a terminal does it: the main thread's SIGINT (the only one that does not mask it in the first
- * place), and those of the commands that it waits for: system() even ignores its own meanwhile. */
+/* Sends SIGINT as a terminal does: to the whole process group. So it reaches the main thread (the
+ * only thread that does not block it) and the commands that it waits for; during system() the
+ * caller itself ignores SIGINT. */
 static void send_interrupt(struct link *l)
 {
     l->interrupted = true;
@@ -71,8 +72,8 @@ static void send_interrupt(struct link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
-/* One that comes before its cell has begun, in a worker that is late, counts when it begins: nobody
- * sends another. */
+/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins:
+ * nobody sends a second one. */
 static void interrupt(struct link *l, uint64_t cell)
 {
     bool runs = false;
@@ -87,8 +88,8 @@ static void interrupt(struct link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What is done for a cell, on ranks or at home; home is asked for other things meanwhile, which are
- * short. */
+/* Does the message start or prepare a cell? Home's other requests are short and are not
+ * interrupted. */
 static bool is_cell(const struct packet *p, const struct span *head)
 {
     struct err err = { "" };
@@ -130,7 +131,7 @@ static void cut(const struct link *l, const struct packet *p)
     if (span_decode(&m, p->p, p->n, &err) < 0)
         return;
     if (m.v[F_CUT_ABORT].u64 && l->abort)
-        l->abort(l->abort_arg); /* first: an abort is silent, a cut socket makes NCCL complain */
+        l->abort(l->abort_arg); /* first, since NCCL logs errors about cut sockets */
     cut_sockets(m.v[F_CUT_INODES].s);
     span_release(&m);
 }
@@ -154,7 +155,7 @@ static int enqueue(struct link *l, struct packet *p)
     return n == 1 ? 0 : -1;
 }
 
-/* What must not wait for Python is done here; the rest is queued. -1: give up. */
+/* Handles messages that must not wait for Python, and queues the others. -1: give up. */
 static int dispatch(struct link *l, struct packet *p)
 {
     struct span head;
@@ -267,8 +268,8 @@ void link_stop(struct link *l)
 
 void link_forked(struct link *l)
 {
-    /* The parent's threads are not here and may have held the lock. The inbox is the parent's; its
-     * memory is a copy. */
+    /* The parent's threads don't exist here, but may have held the lock. The inbox is a copy of the
+     * parent's. */
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->synced, NULL);
     if (l->fd >= 0)

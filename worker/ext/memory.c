@@ -6,19 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* /proc/self/pagemap has a number for each page; its bits are in the kernel's
- * Documentation/admin-guide/mm/pagemap.rst. */
+/* /proc/self/pagemap has a number for each page; Documentation/admin-guide/mm/pagemap.rst of Linux
+ * describes its bits. */
 #define PAGES_AT_ONCE 1024
 #define PAGE_PRESENT  (UINT64_C(1) << 63)
 #define PAGE_SWAPPED  (UINT64_C(1) << 62)
 #define PAGE_OF_FILE  (UINT64_C(1) << 61)
 
 struct memory {
-    uintptr_t start, end; /* addresses; end is the first one behind it */
+    uintptr_t start, end; /* addresses; end is exclusive */
 };
 
-/* Part of the stable ABI since 3.2, though older headers call it deprecated and newer ones don't
- * show it; Py_buffer is part of it only since 3.11. */
+/* This function is in the stable ABI since 3.2, but older headers mark it as deprecated and newer
+ * ones don't declare it. Py_buffer is in the stable ABI only since 3.11. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 extern int PyObject_AsReadBuffer(PyObject *object, const void **p, Py_ssize_t *n);
@@ -58,14 +58,14 @@ static PyObject *address(PyObject *module, PyObject *buffer)
     return PyLong_FromVoidPtr((void *)(uintptr_t)p);
 }
 
-/* A page that was never touched, or only read, is still the file's. */
+/* Has this process written the page? If not, it is still the file's page, or was never touched. */
 static bool is_written(uint64_t page)
 {
     return (page & PAGE_SWAPPED) || ((page & PAGE_PRESENT) && !(page & PAGE_OF_FILE));
 }
 
-/* Appends (start, length), counted from the memory's first byte, of what of these pages belongs to
- * it. */
+/* Appends (start, length) of the part of these pages that belongs to the memory; start counts from
+ * the memory's first byte. */
 static int add_range(PyObject *list, struct memory m, uintptr_t from, uintptr_t to)
 {
     PyObject *pair;
@@ -79,13 +79,13 @@ static int add_range(PyObject *list, struct memory m, uintptr_t from, uintptr_t 
     return rc;
 }
 
-/* 0: list has the ranges that this process has written; 1: the system does not tell; -1 with an
+/* 0: appended the ranges that this process has written; 1: the system does not tell; -1 with an
  * exception. */
 static int list_written(int pagemap, struct memory m, PyObject *list)
 {
     const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), last = (m.end - 1) / size;
     uint64_t page[PAGES_AT_ONCE];
-    uintptr_t begun = 0; /* of a range that has not ended; 0: there is none */
+    uintptr_t begun = 0; /* start of the current range; 0: none */
 
     for (uintptr_t at = m.start / size; at <= last;) {
         const size_t want = last - at < PAGES_AT_ONCE ? (size_t)(last - at) + 1 : PAGES_AT_ONCE;

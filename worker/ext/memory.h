@@ -1,5 +1,5 @@
-/* memory.h - equal(), address() and written() of cellspan._link: comparing memory, and not reading
- * what can't have changed. */
+/* memory.h - equal(), address() and written() of cellspan._link: compare memory without reading
+ * pages that can't have changed. */
 #ifndef WORKER_EXT_MEMORY_H
 #define WORKER_EXT_MEMORY_H
 

@@ -1,4 +1,4 @@
-/* meshes.c - connections between the ranks of a check, for Python. */
+/* meshes.c - the Python interface of mesh.h: connections between the ranks of a check. */
 #include "worker/ext/convey.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int peer_from(PyObject *tuple, void *one)
 
     if (!PyArg_ParseTuple(tuple, "Is", &peer->rank, &where))
         return -1;
-    /* what is cut is no address, and that is said; the rest is zeroed */
+    /* a text that is cut off is not an address and gives an error later; the rest is zero */
     strncpy(peer->where, where, MESH_WHERE - 1);
     return 0;
 }
@@ -165,7 +165,7 @@ done:
     return out;
 }
 
-/* A few bytes from one end of a connection to the other. */
+/* Sends a few bytes to the other end of a connection, or receives them. */
 static PyObject *pass(PyObject *module, PyObject *args)
 {
     const struct stream_end nobody = { -1, 0 };

@@ -1,21 +1,22 @@
-/* In C, since a rank asks around every cell: IPython's own names (_i1, _1, …) grow with each of
- * them, and a loop in Python over a thousand takes as long as a short cell. */
+/* names.c - see names.h. It is in C because a rank uses it before and after each cell. Each cell
+ * adds names of IPython's own (_i1, _1, …), and a Python loop over a thousand names takes as long
+ * as a short cell. */
 #include "worker/ext/names.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SMALL_MAX 256  /* members of a container that is kept for as long as a mark */
-#define TEXT_MAX  4096 /* characters or bytes of a text that is */
-#define MEMBERS   16   /* by which another container is known again */
-#define DEPTH     2    /* and theirs */
+#define SMALL_MAX 256  /* a container with at most so many members is kept itself */
+#define TEXT_MAX  4096 /* a text of at most so many characters or bytes is kept itself */
+#define MEMBERS   16   /* the mark of a larger container has the marks of so many members */
+#define DEPTH     2    /* and of their members, down to this depth */
 
 static bool is_digit(Py_UCS4 c)
 {
     return c >= '0' && c <= '9';
 }
 
-/* A character of a name; 0: it has none there. */
+/* The character of a name at this index; 0: the name is shorter. */
 static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
 {
     const Py_UCS4 c = PyUnicode_ReadChar(name, at);
@@ -26,7 +27,8 @@ static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
     return 0;
 }
 
-/* _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh: IPython's and Python's own. */
+/* Is it a name of IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh?
+ */
 static bool is_own(PyObject *name)
 {
     Py_UCS4 c = char_at(name, 0), first;
@@ -43,8 +45,7 @@ static bool is_own(PyObject *name)
            (first == 'i' || first == 'o' || first == 'd' || first == 's');
 }
 
-/* The next name that the user may have given, and its value; false: there is none. Both are
- * borrowed. */
+/* The next name that may be the user's, and its value, both borrowed. false: no more. */
 static bool next_name(PyObject *names, Py_ssize_t *at, PyObject **name, PyObject **value)
 {
     while (PyDict_Next(names, at, name, value)) {
@@ -54,9 +55,9 @@ static bool next_name(PyObject *names, Py_ssize_t *at, PyObject **name, PyObject
     return false;
 }
 
-/* ---- which object it is ---- */
+/* ---- marks, which identify an object ---- */
 
-/* Numbers and short texts: they take next to no memory, and keep nothing else alive. */
+/* Is it a number or a short text? These need little memory and keep nothing else alive. */
 static bool is_plain(PyObject *value)
 {
     if (PyUnicode_CheckExact(value))
@@ -72,7 +73,7 @@ static bool is_container(PyObject *value)
     return PyDict_Check(value) || PyList_Check(value) || PyTuple_Check(value);
 }
 
-/* The next member of a container, and of a dict its key, else NULL. False: there is none. */
+/* The next member of a container, and *key, which is NULL unless it is a dict. false: no more. */
 static bool next_member(PyObject *of, Py_ssize_t *at, PyObject **key, PyObject **member)
 {
     *key = NULL;
@@ -85,7 +86,7 @@ static bool next_member(PyObject *of, Py_ssize_t *at, PyObject **key, PyObject *
     return true;
 }
 
-/* A container of few plain values. */
+/* Is it a container of a few plain values? */
 static bool is_small(PyObject *value)
 {
     PyObject *key, *member;
@@ -115,7 +116,7 @@ static Py_ssize_t size_of(PyObject *container)
 
 static PyObject *mark_of(PyObject *value, int depth);
 
-/* Appends the mark of a member, where there is one. */
+/* Appends the mark of a member; member may be NULL. */
 static int add_mark(PyObject *list, PyObject *member, int depth)
 {
     PyObject *mark = member ? mark_of(member, depth) : NULL;
@@ -125,7 +126,7 @@ static int add_mark(PyObject *list, PyObject *member, int depth)
     return rc;
 }
 
-/* [address, size, marks of the first members and keys]: a list of ours, which is no user's. */
+/* [address, size, marks of the first members and keys], as a list: no other mark is a list. */
 static PyObject *mark_of_container(PyObject *value, int depth)
 {
     PyObject *mark = Py_BuildValue("[Nn]", PyLong_FromVoidPtr(value), size_of(value));
@@ -139,8 +140,9 @@ static PyObject *mark_of_container(PyObject *value, int depth)
     return mark;
 }
 
-/* What tells a value from another one that stands at the same place later. A plain value is its own
- * mark: nothing else can stand where it does while it is kept. NULL with an exception. */
+/* The mark of a value, which distinguishes it from another value that later has the same address. A
+ * plain value is its own mark: while it is kept, no other value can have its address. NULL with an
+ * exception. */
 static PyObject *mark_of(PyObject *value, int depth)
 {
     PyObject *mark;
@@ -149,13 +151,13 @@ static PyObject *mark_of(PyObject *value, int depth)
         return own(value);
     if (is_container(value))
         return mark_of_container(value, depth);
-    if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) /* a long one; it can't fail */
+    if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) /* a long text; can't fail */
         return Py_BuildValue("(Nn)", PyLong_FromVoidPtr(value), (Py_ssize_t)PyObject_Hash(value));
     mark = PyWeakref_NewRef(value, NULL);
     if (mark || !PyErr_ExceptionMatches(PyExc_TypeError))
         return mark;
     PyErr_Clear();
-    /* NumPy's numbers, for instance: what the collector does not know keeps nothing else alive */
+    /* for example NumPy's numbers: types without garbage collection keep nothing else alive */
     if (!(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) && !PyByteArray_Check(value))
         return own(value);
     return PyLong_FromVoidPtr(value);
@@ -210,7 +212,8 @@ static int is_marked(PyObject *mark, PyObject *value, int depth)
     return rc;
 }
 
-/* Notes which object it is. A small container is kept, so that a change in place is none. */
+/* Records the object that the name has: a small container itself, so that a change in place does
+ * not count; otherwise its mark. */
 static int note(PyObject *name, PyObject *value, PyObject *marks, PyObject *kept)
 {
     PyObject *mark;

@@ -1,5 +1,5 @@
-/* names.h - marks() and rebound() of cellspan._link: which names of a namespace a piece of code has
- * bound. */
+/* names.h - marks() and rebound() of cellspan._link: find out which names of a namespace some code
+ * has bound. */
 #ifndef WORKER_EXT_NAMES_H
 #define WORKER_EXT_NAMES_H
 

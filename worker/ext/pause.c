@@ -1,6 +1,6 @@
 #include "worker/ext/pause.h"
 
-#define LOOK_NS (20 * NS_PER_MS) /* taking the lock costs more than a short message's way */
+#define LOOK_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */
 
 static bool stopped(void *arg)
 {

@@ -1,5 +1,5 @@
-/* pause.h - C code that waits without the interpreter's lock, and looks at signals now and then as
- * Python would. */
+/* pause.h - for C code that waits: releases the interpreter's lock, and handles Python's signals
+ * from time to time, as Python code would. */
 #ifndef WORKER_EXT_PAUSE_H
 #define WORKER_EXT_PAUSE_H
 
@@ -12,12 +12,12 @@
 struct pause {
     PyThreadState *thread;
     uint64_t looked_ns;
-    bool raised; /* a signal's handler did: the exception is set */
+    bool raised; /* a signal handler raised: the exception is set */
 };
 
-/* Releases the lock; the limit's `stopped` is a signal's handler that raises. */
+/* Releases the lock. The limit is cancelled when a signal handler raises. */
 struct limit pause_begin(struct pause *p, double seconds);
-/* Takes it again. true: an exception is set, whatever else came of the call. */
+/* Takes the lock again. true: an exception is set, regardless of the call's result. */
 bool pause_end(struct pause *p);
 
 #endif

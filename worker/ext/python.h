@@ -1,4 +1,4 @@
-/* python.h - Python's stable ABI as of 3.9: one binary for every version since. */
+/* python.h - includes Python.h for the stable ABI of 3.9: one binary for all later versions. */
 #ifndef WORKER_EXT_PYTHON_H
 #define WORKER_EXT_PYTHON_H
 
@@ -6,7 +6,7 @@
 #define Py_LIMITED_API 0x03090000
 #endif
 #define PY_SSIZE_T_CLEAN
-/* Python's headers are not clean under this project's warnings. */
+/* Python's headers give warnings with this project's options. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wconversion"

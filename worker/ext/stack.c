@@ -11,10 +11,9 @@
 #define HAVE_BACKTRACE 1
 #endif
 
-#define FRAMES_MAX 24 /* what comes below is the interpreter's */
+#define FRAMES_MAX 24 /* deeper frames are the interpreter's */
 
-/* A signal handler takes no argument of ours: this is the one place where a variable of the file is
- * needed. */
+/* A signal handler has no argument of ours, so this must be a global variable. */
 static volatile sig_atomic_t stack_fd = -1;
 
 static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
@@ -23,7 +22,7 @@ static void say(const char *text)
 {
     const ssize_t n = write((int)stack_fd, text, strlen(text));
 
-    (void)n; /* nobody reads: there is nothing better to do while dying */
+    (void)n; /* if it fails, there is nothing to do about it during a crash */
 }
 
 static void on_fatal(int signo)
@@ -49,7 +48,7 @@ int stack_install(int fd, struct err *err)
 #ifdef HAVE_BACKTRACE
     void *frame[2];
 
-    (void)backtrace(frame, 2); /* loads the unwinder now: not while crashing */
+    (void)backtrace(frame, 2); /* loads the unwinder now, rather than during a crash */
 #endif
     stack_fd = fd;
     sigemptyset(&act.sa_mask);

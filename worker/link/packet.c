@@ -1,5 +1,5 @@
-/* packet.c - see packet.h. The tag stands in an iovec of its own, so that no message is copied to
- * make room for it. */
+/* packet.c - see packet.h. The tag has an iovec of its own, so that the message need not be
+ * copied. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -32,15 +32,15 @@
 
 #define TAG_INLINE 0
 #define TAG_MEMFD  1
-#define FDS_MAX    2u   /* that a packet may carry */
-#define FDS_ROOM   8u   /* that we take off the socket, to close those too many */
-#define RETRIES    5000 /* of 1 ms */
+#define FDS_MAX    2u   /* descriptors that a packet may have */
+#define FDS_ROOM   8u   /* descriptors that we receive, to close those that are too many */
+#define RETRIES    5000 /* of 1 ms each */
 
-#define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message beside its tag */
+#define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message in a packet, without the tag */
 
 int packet_pair(int fd[2], struct err *err)
 {
-    const int room = 4 * (int)PACKET_INLINE_MAX; /* wanted where the system's default is less */
+    const int room = 4 * (int)PACKET_INLINE_MAX; /* set if the system's default is smaller */
     int have = 0;
     socklen_t size = sizeof have;
 
@@ -91,8 +91,8 @@ static bool is_blocking(int fd)
     return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Linux counts descriptors that are on the way, for all of a user's processes together; they become
- * fewer as peers read. */
+/* Linux limits the descriptors in flight of all of a user's processes together. Waits a moment:
+ * their number falls as peers read. */
 static bool too_many_on_the_way(int fd, int *tries)
 {
     const struct timespec ms = { 0, 1000000 };
@@ -110,7 +110,7 @@ static bool too_many_on_the_way(int fd, int *tries)
     return false;
 }
 
-/* 0; or an errno, EAGAIN when it would block. */
+/* 0, or an errno; EAGAIN: it would block. */
 static int send_packet(int fd, char tag, const void *p, size_t n, const struct fds *fds)
 {
     struct iovec iov[2] = { { &tag, 1 }, { (void *)(uintptr_t)p, n } };
@@ -132,8 +132,8 @@ static int send_packet(int fd, char tag, const void *p, size_t n, const struct f
     return errno == EWOULDBLOCK ? EAGAIN : errno;
 }
 
-/* The message in a memory file. It is not made for a socket that would block anyhow. Returns as
- * send_packet, or -1 with *err set. */
+/* Sends the message in a memory file. First checks whether the socket would block, to save the
+ * work. Returns as send_packet, or -1 with *err set. */
 static int send_large(int fd, const void *msg, size_t n, const struct fds *blob, struct err *err)
 {
     struct pollfd ready = { fd, POLLOUT, 0 };
@@ -153,7 +153,7 @@ static int send_large(int fd, const void *msg, size_t n, const struct fds *blob,
     return rc;
 }
 
-/* Does what the header says of the blob hold? The peer would close the link if not. */
+/* Checks the blob against the header. If they differ, the peer would close the link. */
 static int check_blob(const struct span *m, int blob_fd, struct err *err)
 {
     uint64_t size = 0;
@@ -185,7 +185,7 @@ int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err)
         return -1;
     if (n <= INLINE_MAX)
         rc = send_packet(fd, TAG_INLINE, msg, n, &blob);
-    if (rc == EMSGSIZE || rc == ENOBUFS) /* longer than a packet may be, or than the socket takes */
+    if (rc == EMSGSIZE || rc == ENOBUFS) /* too long for a packet, or for the socket's buffer */
         rc = send_large(fd, msg, n, &blob, err);
     if (rc == EAGAIN)
         return 1;
@@ -213,7 +213,7 @@ static void collect(struct msghdr *h, struct fds *fds)
              at += sizeof(int)) {
             memcpy(&fds->fd[fds->n], CMSG_DATA(c) + at, sizeof(int));
             if (!MSG_CMSG_CLOEXEC && fd_cloexec(fds->fd[fds->n]) < 0)
-                (void)0; /* it stays open over an exec then: no reason to lose the message */
+                (void)0; /* then it stays open over an exec; keep the message nevertheless */
             fds->n++;
         }
     }
@@ -242,10 +242,10 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return PACKET_NONE;
-    /* that is an end too: of a peer that had not read everything */
+    /* ECONNRESET is an end, too: the peer had not read everything */
     if (n < 0 && errno != ECONNRESET)
         return (enum packet_got)err_set(err, "%s", strerror(errno));
-    if (n >= 0) /* an empty packet looks like the end, and may bring descriptors all the same */
+    if (n >= 0) /* an empty packet looks like the end, but may bring descriptors */
         collect(&h, &a->fds);
     if (n <= 0)
         return PACKET_END;
@@ -258,7 +258,7 @@ static enum packet_got receive(int fd, struct arrival *a, struct err *err)
     return PACKET_GOT;
 }
 
-/* The message out of the memory file that is the packet's first descriptor. */
+/* Reads the message from the memory file that is the packet's first descriptor. */
 static int open_large(struct arrival *a, struct packet *p, struct err *err)
 {
     struct reader r = reader_of(a->p, a->n);

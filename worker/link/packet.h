@@ -1,6 +1,6 @@
-/* packet.h - a message as one SOCK_SEQPACKET packet between agent and worker; protocol/README.md,
- * "Packets". No event loop and no Python in here: the agent's loop and the extension's I/O thread
- * both use it. */
+/* packet.h - sends and receives messages between agent and worker as SOCK_SEQPACKET packets
+ * (protocol/README.md, "Packets"). It needs neither event loop nor Python, since the agent's loop
+ * and the extension's I/O thread both use it. */
 #ifndef WORKER_LINK_PACKET_H
 #define WORKER_LINK_PACKET_H
 
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* bytes of a packet with its tag; longer messages go in a memfd */
+/* bytes of a packet with its tag; a longer message goes into a memfd */
 #define PACKET_INLINE_MAX  65536u
 #define PACKET_MESSAGE_MAX (UINT64_C(300) << 20) /* bytes of a message */
 
@@ -23,8 +23,8 @@ struct packet {
 #define PACKET_INIT { NULL, 0, -1 }
 
 enum packet_got {
-    PACKET_ERROR = -1, /* the peer sent nonsense, or the socket failed: close it */
-    PACKET_NONE = 0,   /* nothing there now (nonblocking sockets) */
+    PACKET_ERROR = -1, /* the peer sent an invalid packet, or the socket failed: close it */
+    PACKET_NONE = 0,   /* no packet now (nonblocking sockets) */
     PACKET_GOT = 1,
     PACKET_END = 2, /* the peer is gone */
 };
@@ -32,16 +32,16 @@ enum packet_got {
 /* A connected pair, both ends close-on-exec, with room for packets of PACKET_INLINE_MAX. */
 MUST_USE int packet_pair(int fd[2], struct err *err);
 
-/* Sends one message (it starts with a span's header). blob_fd is borrowed; -1: none; it must be
- * there, with as many bytes as the header says and sealed, if, and only if, the header's blob and
- * blob_size are not 0. Returns 0; 1: would block (nothing was sent; wait for POLLOUT and try
- * again); -1: *err says why. A peer that is gone is -1, never a SIGPIPE. */
+/* Sends one message, which starts with a span's header. blob_fd is borrowed; -1: none. If, and only
+ * if, the header's blob and blob_size are not 0, it must be a sealed memfd of blob_size bytes.
+ * Returns 0; 1: would block (nothing was sent; wait for POLLOUT and try again); -1: *err says why.
+ * A peer that is gone gives -1, never a SIGPIPE. */
 MUST_USE int packet_send(int fd, const void *msg, size_t n, int blob_fd, struct err *err);
 
-/* Takes one packet. *p is filled only for PACKET_GOT, and is then the caller's to release: its
- * header and its blob have been checked, its fields not (span_decode does). */
+/* Receives one packet. *p is filled only for PACKET_GOT; then the caller must release it. Its
+ * header and its blob have been checked, but not its fields (span_decode checks these). */
 enum packet_got packet_recv(int fd, struct packet *p, struct err *err);
 void packet_release(struct packet *p);  /* frees, closes, leaves an empty one */
-int packet_take_blob(struct packet *p); /* the blob's descriptor, now the caller's; -1: none */
+int packet_take_blob(struct packet *p); /* gives the blob's descriptor to the caller; -1: none */
 
 #endif

@@ -1,1 +1,1 @@
-/* cuda_fp16.h - see cuda_runtime.h beside it: nccl.h includes it, and uses nothing of it in C. */
+/* cuda_fp16.h - see cuda_runtime.h. nccl.h includes this file but uses nothing of it in C. */

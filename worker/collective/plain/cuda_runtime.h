@@ -1,6 +1,5 @@
-/* cuda_runtime.h - what nccl.h needs of the CUDA toolkit's file of this name, for builds that have
- * NCCL's header (from its wheel) but no toolkit: configure falls back on it. Nothing else may
- * include it. */
+/* cuda_runtime.h - replaces the CUDA toolkit's file of this name for nccl.h. configure uses it for
+ * builds that have NCCL's header (from its wheel) but no toolkit. Nothing else may include it. */
 #ifndef COLLECTIVE_PLAIN_CUDA_RUNTIME_H
 #define COLLECTIVE_PLAIN_CUDA_RUNTIME_H
 
