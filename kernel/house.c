@@ -189,7 +189,7 @@ static void door_engine_nodes(void *arg, unsigned engine, unsigned *first, unsig
     agents_engine_nodes(((struct house *)arg)->agents, engine, first, n);
 }
 
-static const struct node_info *door_node(void *arg, unsigned node)
+static const struct node *door_node(void *arg, unsigned node)
 {
     return agents_node(((struct house *)arg)->agents, node);
 }

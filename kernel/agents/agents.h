@@ -68,7 +68,7 @@ void agents_engine_stop(struct agents *a, unsigned engine);
 /* Its nodes are first to first+n-1. n 0: it has not said yet, or there is no such engine. */
 void agents_engine_nodes(const struct agents *a, unsigned engine, unsigned *first, unsigned *n);
 /* NULL: there was never such a node. Borrowed until the next event. */
-const struct node_info *agents_node(const struct agents *a, unsigned node);
+const struct node *agents_node(const struct agents *a, unsigned node);
 /* Bytes of large variables that are on their way to that node, as blob_schedule_expected() says. */
 uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had);
 

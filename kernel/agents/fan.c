@@ -18,7 +18,7 @@ void fan_release(struct fan *f)
 static int fan_begin(struct fan *f)
 {
     const size_t n = f->nodes->n;
-    struct node **touched, **top;
+    struct node_link **touched, **top;
 
     f->n_touched = f->n_top = f->gone = 0;
     if (n <= f->room)
@@ -34,59 +34,59 @@ static int fan_begin(struct fan *f)
 }
 
 /* NULL: it is gone. The notebook's own machine may be started again: what is for it waits. */
-static struct node *fan_meet(struct fan *f, unsigned node)
+static struct node_link *fan_meet(struct fan *f, unsigned node)
 {
-    struct node *l = node_table_get(f->nodes, node);
+    struct node_link *link = node_table_get(f->nodes, node);
 
-    if (!l || (l->info.state == NODE_LOST && node != NODE_HERE)) {
+    if (!link || (link->node.state == NODE_LOST && node != NODE_HERE)) {
         f->gone++;
         return NULL;
     }
-    if (!l->touched) {
-        l->touched = true;
-        l->n_workers = 0;
-        f->touched[f->n_touched++] = l;
+    if (!link->fan.has_node) {
+        link->fan.has_node = true;
+        link->fan.n = 0;
+        f->touched[f->n_touched++] = link;
     }
-    return l;
+    return link;
 }
 
-static int node_add_worker(struct node *l, uint32_t worker)
+static int fan_add_worker(struct fan_part *part, uint32_t worker)
 {
-    uint32_t *more = rows_insert(l->worker, &l->n_workers, &l->room, sizeof *more, l->n_workers, 8);
+    uint32_t *more = rows_insert(part->worker, &part->n, &part->room, sizeof *more, part->n, 8);
 
     if (!more)
         return -1;
-    l->worker = more;
-    l->worker[l->n_workers - 1] = worker;
+    part->worker = more;
+    part->worker[part->n - 1] = worker;
     return 0;
 }
 
 /* The node's section goes into the route of its connection, or waits with the body. */
-static int fan_section(struct fan *f, struct node *l, zmq_msg_t *body)
+static int fan_section(struct fan *f, struct node_link *link, zmq_msg_t *body)
 {
-    struct node *top;
+    struct node_link *top;
 
-    if (!node_is_ready(l))
-        return node_wait(l, l->worker, l->n_workers, body);
-    top = node_top(l);
-    if (!top->topped) {
-        top->topped = true;
-        buf_clear(&top->route);
+    if (!node_link_is_ready(link))
+        return node_link_wait(link, link->fan.worker, link->fan.n, body);
+    top = node_link_top(link);
+    if (!top->fan.has_route) {
+        top->fan.has_route = true;
+        buf_clear(&top->fan.route);
         f->top[f->n_top++] = top;
     }
-    return route_add(&top->route, l->number, l->worker, l->n_workers);
+    return route_add(&top->fan.route, link->node.number, link->fan.worker, link->fan.n);
 }
 
 /* The marks are taken off again, whatever happened. */
 static int fan_end(struct fan *f, zmq_msg_t *body, int rc)
 {
     for (size_t i = 0; i < f->n_touched; i++) {
-        f->touched[i]->touched = false;
+        f->touched[i]->fan.has_node = false;
         if (rc == 0)
             rc = fan_section(f, f->touched[i], body);
     }
     for (size_t i = 0; i < f->n_top; i++)
-        f->top[i]->topped = false;
+        f->top[i]->fan.has_route = false;
     if (rc < 0)
         f->n_top = 0;
     return rc;
@@ -97,15 +97,16 @@ size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *node
     size_t found = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct node *l = node_table_get(f->nodes, node_table_where(f->nodes, workers[i]));
+        struct node_link *link = node_table_get(f->nodes, node_table_where(f->nodes, workers[i]));
 
-        if (!l || l->touched || (l->info.state == NODE_LOST && l->number != NODE_HERE))
+        if (!link || link->fan.has_node ||
+            (link->node.state == NODE_LOST && link->node.number != NODE_HERE))
             continue;
-        l->touched = true;
-        nodes[found++] = l->number;
+        link->fan.has_node = true;
+        nodes[found++] = link->node.number;
     }
     for (size_t i = 0; i < found; i++)
-        f->nodes->node[nodes[i]]->touched = false;
+        f->nodes->link[nodes[i]]->fan.has_node = false;
     return found;
 }
 
@@ -114,10 +115,10 @@ int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *bod
     int rc = fan_begin(f);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct node *l = fan_meet(f, node_table_where(f->nodes, workers[i]));
+        struct node_link *link = fan_meet(f, node_table_where(f->nodes, workers[i]));
 
-        if (l)
-            rc = node_add_worker(l, workers[i]);
+        if (link)
+            rc = fan_add_worker(&link->fan, workers[i]);
     }
     return fan_end(f, body, rc);
 }

@@ -3,12 +3,12 @@
 #ifndef KERNEL_AGENTS_FAN_H
 #define KERNEL_AGENTS_FAN_H
 
-#include "kernel/agents/node_link.h"
+#include "kernel/agents/node_table.h"
 
 struct fan {
-    struct node_table *nodes; /* borrowed */
-    struct node **touched;    /* nodes that it is for; owned, with room for all nodes */
-    struct node **top;        /* connections; owned, with room for all nodes */
+    struct node_table *nodes;   /* borrowed */
+    struct node_link **touched; /* nodes that it is for; owned, with room for all nodes */
+    struct node_link **top;     /* connections; owned, with room for all nodes */
     size_t n_touched, n_top, room;
     size_t gone; /* how many of the list are on nodes that are lost, or nowhere */
 };

@@ -49,7 +49,7 @@ static void refuse(const struct router_message *a, unsigned version, const char 
 
 /* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked
  * for. */
-static struct node *caller(struct agents *a, const struct router_message *arrival)
+static struct node_link *caller(struct agents *a, const struct router_message *arrival)
 {
     return arrival->router == a->wire ? engine_nodes_find(a, arrival->user)
                                       : node_table_get(&a->nodes, NODE_HERE);
@@ -57,7 +57,7 @@ static struct node *caller(struct agents *a, const struct router_message *arriva
 
 static void refuse_version(struct agents *a, const struct router_message *arrival, unsigned version)
 {
-    struct node *l = caller(a, arrival);
+    struct node_link *link = caller(a, arrival);
     char why[256];
 
     if (version < SPAN_VERSION)
@@ -72,65 +72,67 @@ static void refuse_version(struct agents *a, const struct router_message *arriva
             "the kernel's cellspan is older than the agent's (it speaks version %u of the protocol, "
             "the agent %u): update cellspan where the notebook runs",
             SPAN_VERSION, version);
-    if (!l || l->told) {
+    if (!link || link->refused) {
         refused(a, arrival, "speaks another version of the protocol");
-        if (l)
+        if (link)
             return;
     } else {
         log_warn("agents", "%s", why);
-        l->told = arrival->router == a->wire;
+        link->refused = arrival->router == a->wire;
     }
     refuse(arrival, version, why);
-    if (l && arrival->router == a->wire && l->info.state == NODE_ASKED)
-        node_failures_lose(a, l, why);
+    if (link && arrival->router == a->wire && link->node.state == NODE_ASKED)
+        node_failures_lose(a, link, why);
 }
 
-static int introduce(struct node *l, const struct router_message *arrival, const struct span *m)
+static int introduce(struct node_link *link, const struct router_message *arrival,
+                     const struct span *m)
 {
-    if (l->number != NODE_HERE &&
-        ((!l->named && m->v[F_HELLO_NODE].s.n && node_set_name(l, m->v[F_HELLO_NODE].s) < 0) ||
-         node_set_addresses(l, m->v[F_HELLO_ADDRESSES].s) < 0))
+    if (link->node.number != NODE_HERE &&
+        ((!link->named && m->v[F_HELLO_NODE].s.n &&
+          node_link_set_name(link, m->v[F_HELLO_NODE].s) < 0) ||
+         node_link_set_addresses(link, m->v[F_HELLO_ADDRESSES].s) < 0))
         return -1;
-    l->info.pid = (long)m->v[F_HELLO_PID].u64;
-    l->info.cores = (long)m->v[F_HELLO_CORES].u64;
-    l->info.state = NODE_UP;
-    l->router = arrival->router;
-    l->fd = arrival->fd;
-    meter_watch(&l->meter, l->fd);
-    l->identity_size = arrival->identity.n;
-    memcpy(l->identity, arrival->identity.p, arrival->identity.n);
+    link->node.pid = (long)m->v[F_HELLO_PID].u64;
+    link->node.cores = (long)m->v[F_HELLO_CORES].u64;
+    link->node.state = NODE_UP;
+    link->router = arrival->router;
+    link->fd = arrival->fd;
+    meter_watch(&link->meter, link->fd);
+    link->identity_size = arrival->identity.n;
+    memcpy(link->identity, arrival->identity.p, arrival->identity.n);
     return 0;
 }
 
-static void welcome(struct agents *a, struct node *l)
+static void welcome(struct agents *a, struct node_link *link)
 {
     struct span m = { .kind = SPAN_WELCOME,
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
-                      .v[F_WELCOME_NUMBER].u64 = l->number };
+                      .v[F_WELCOME_NUMBER].u64 = link->node.number };
 
-    if (l->number != NODE_HERE) /* the end of a pipe tells our own agent */
+    if (link->node.number != NODE_HERE) /* the end of a pipe tells our own agent */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
-    pulse_start(&l->pulse, agents_now(a));
-    agents_tell(a, l, &m);
-    agents_flush(l);
-    if (l->number == NODE_HERE)
+    pulse_start(&link->pulse, agents_now(a));
+    to_agents_tell(&a->out, link, &m);
+    to_agents_flush(link);
+    if (link->node.number == NODE_HERE)
         return;
-    engine_nodes_up(a, l);
-    reparent_up(a, l);
-    a->handler.up(a->handler.arg, l->number);
+    engine_nodes_up(a, link);
+    reparent_up(&a->out, link);
+    a->handler.up(a->handler.arg, link->node.number);
 }
 
 static void hello(struct agents *a, const struct router_message *arrival, const struct span *m)
 {
-    struct node *l = caller(a, arrival);
-    const bool here = l && l->number == NODE_HERE;
+    struct node_link *link = caller(a, arrival);
+    const bool here = link && link->node.number == NODE_HERE;
 
     if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
         refuse_version(a, arrival, (unsigned)m->v[F_HELLO_VERSION].u64);
-    } else if (!l || l->info.state == NODE_LOST) {
+    } else if (!link || link->node.state == NODE_LOST) {
         refused(a, arrival, "says HELLO for a run that is over");
         refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
-    } else if (l->identity_size || arrival->identity.n > IDENTITY_MAX) {
+    } else if (link->identity_size || arrival->identity.n > IDENTITY_MAX) {
         refused(a, arrival, "says HELLO for an agent that is here");
     } else if (here && (pid_t)m->v[F_HELLO_PID].u64 != a->local.pid) {
         refused(a, arrival, "is not of the agent that this kernel started");
@@ -138,23 +140,23 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
     } else {
         /* from here on, the end of its fd's connection is its end */
         router_settle(arrival->router);
-        if (introduce(l, arrival, m) < 0)
+        if (introduce(link, arrival, m) < 0)
             log_error("agents", "out of memory for an agent");
         else
-            welcome(a, l);
+            welcome(a, link);
     }
 }
 
 /* ---- bundles ---- */
 
 /* Whose connection it is; NULL: nobody's who has said HELLO. */
-static struct node *sender(struct agents *a, const struct router_message *arrival)
+static struct node_link *sender(struct agents *a, const struct router_message *arrival)
 {
-    struct node *l = caller(a, arrival);
+    struct node_link *link = caller(a, arrival);
 
-    if (l && l->identity_size &&
-        slice_equal(slice_of(l->identity, l->identity_size), arrival->identity))
-        return l;
+    if (link && link->identity_size &&
+        slice_equal(slice_of(link->identity, link->identity_size), arrival->identity))
+        return link;
     return NULL;
 }
 
@@ -167,73 +169,72 @@ static bool is_whole(struct slice bundle)
     return bundle.n == 0;
 }
 
-/* What this room itself deals with. */
-static bool take_own(struct agents *a, struct node *l, uint32_t worker, const struct span *m)
+/* An answer about a move to a parent? */
+static bool take_reparent(struct agents *a, struct node_link *link, const struct span *m)
+{
+    const enum reparent_outcome outcome = reparent_message(&a->out, link, m);
+
+    if (outcome == REPARENT_CUT_OFF)
+        node_failures_lose(a, link, "the agent by way of which it was to be reached is gone");
+    return outcome != REPARENT_NOT_MINE;
+}
+
+/* What is not for the handler. */
+static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
+                     const struct span *m)
 {
     struct err err = { "" };
 
     if (worker != SPAN_WORKER_NONE) {
         if (m->blob && m->blob_size &&
-            blob_schedule_arrived(a->blobs, m->blob, m->blob_size, l->number, &err) < 0)
-            log_error("agents", "a blob from %s: %s", l->info.name, err.text);
+            blob_schedule_arrived(a->blobs.schedule, m->blob, m->blob_size, link->node.number,
+                                  &err) < 0)
+            log_error("agents", "a blob from %s: %s", link->node.name, err.text);
         return false;
     }
-    return m->kind == SPAN_BEAT || reparent_message(a, l, m) ||
-           blob_schedule_message(a->blobs, l->number, m);
+    return m->kind == SPAN_BEAT || take_reparent(a, link, m) ||
+           blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
 
 /* Not what anybody else is told of: late words of the dead, mostly. */
-static bool is_believed(const struct agents *a, const struct node *from, const struct node *l,
-                        uint32_t worker)
+static bool is_believed(const struct agents *a, const struct node_link *from,
+                        const struct node_link *link, uint32_t worker)
 {
-    return l && node_is_under(l, from) && l->info.state == NODE_UP &&
-           (worker == SPAN_WORKER_NONE || node_table_where(&a->nodes, worker) == l->number);
+    return link && node_link_is_under(link, from) && link->node.state == NODE_UP &&
+           (worker == SPAN_WORKER_NONE || node_table_where(&a->nodes, worker) == link->node.number);
 }
 
 /* What can't be late words either: somebody speaks for others. */
-static bool is_foreign(const struct agents *a, const struct node *from, const struct node *l,
-                       uint32_t worker)
+static bool is_foreign(const struct agents *a, const struct node_link *from,
+                       const struct node_link *link, uint32_t worker)
 {
     const unsigned home = node_table_where(&a->nodes, worker);
 
-    if (!l)
+    if (!link)
         return true;
-    if (l->info.state == NODE_LOST)
+    if (link->node.state == NODE_LOST)
         return false;
-    return !node_is_under(l, from) ||
-           (worker != SPAN_WORKER_NONE && home != l->number && home != NODE_NOWHERE);
+    return !node_link_is_under(link, from) ||
+           (worker != SPAN_WORKER_NONE && home != link->node.number && home != NODE_NOWHERE);
 }
 
-/* This machine's agent leaves a blob to us. If it can't be given, that is as if the agent had said
- * so. */
-static void begin_local_blob(struct agents *a, const struct span *chunk)
-{
-    struct span held = { .kind = SPAN_HELD, .blob = chunk->blob, .blob_size = chunk->blob_size };
-    struct err err = { "" };
-
-    if (local_blobs_begin(&a->local_blobs, a->local.in, chunk, &err) == 0)
-        return;
-    held.v[F_HELD_ERROR].s = slice_text(err.text);
-    (void)blob_schedule_message(a->blobs, NODE_HERE, &held);
-}
-
-static void take_message(struct agents *a, const struct router_message *arrival, struct node *l,
-                         const struct bundle_entry *e)
+static void take_message(struct agents *a, const struct router_message *arrival,
+                         struct node_link *link, const struct bundle_entry *e)
 {
     struct err err = { "" };
     struct span m;
 
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
         refused(a, arrival, "sends messages that can't be read");
-        log_debug("agents", "a message from %s is refused: %s", l->info.name, err.text);
+        log_debug("agents", "a message from %s is refused: %s", link->node.name, err.text);
         return;
     }
-    l->pulse.heard = agents_now(a);
-    if (m.kind == SPAN_CHUNK && l->number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
-        begin_local_blob(a, &m);
-    else if (!take_own(a, l, e->worker, &m))
-        a->handler.message(a->handler.arg, l->number, e->worker, &m);
-    (void)agents_blobs_go_on(a);
+    link->pulse.heard = agents_now(a);
+    if (m.kind == SPAN_CHUNK && link->node.number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
+        agents_blobs_begin_local(&a->blobs, a->local.in, &m);
+    else if (!take_own(a, link, e->worker, &m))
+        a->handler.message(a->handler.arg, link->node.number, e->worker, &m);
+    (void)agents_blobs_go_on(&a->blobs);
     span_release(&m);
 }
 
@@ -241,17 +242,17 @@ static void take_message(struct agents *a, const struct router_message *arrival,
  * false: no such one. */
 static bool is_late(struct agents *a, const struct router_message *arrival)
 {
-    struct node *l = caller(a, arrival);
+    struct node_link *link = caller(a, arrival);
 
-    if (arrival->router != a->wire || (l && l->info.state != NODE_LOST))
+    if (arrival->router != a->wire || (link && link->node.state != NODE_LOST))
         return false;
-    if (l && !l->told) {
-        log_warn("agents", "%s speaks again, and is not taken back", l->info.name);
+    if (link && !link->refused) {
+        log_warn("agents", "%s speaks again, and is not taken back", link->node.name);
         refuse(arrival, SPAN_VERSION,
                "the kernel took this agent for gone, and goes on without it");
     }
-    if (l)
-        l->told = true;
+    if (link)
+        link->refused = true;
     return true;
 }
 
@@ -297,7 +298,7 @@ static bool is_old_hello(const struct router_message *arrival)
 void from_agents_received(void *agents, const struct router_message *arrival)
 {
     struct agents *a = agents;
-    struct node *from = sender(a, arrival);
+    struct node_link *from = sender(a, arrival);
     struct slice bundle = arrival->first;
     struct bundle_entry e;
 
@@ -312,15 +313,15 @@ void from_agents_received(void *agents, const struct router_message *arrival)
     if (!from && !is_first(bundle) && is_late(a, arrival))
         return;
     while (bundle_next(&bundle, &e)) {
-        struct node *l = node_table_get(&a->nodes, e.node);
+        struct node_link *link = node_table_get(&a->nodes, e.node);
 
         if (!from)
             take_first(a, arrival, &e);
         else if (e.node == ROUTE_KERNEL)
             refused(a, arrival, "says HELLO again");
-        else if (is_believed(a, from, l, e.worker))
-            take_message(a, arrival, l, &e);
-        else if (is_foreign(a, from, l, e.worker))
+        else if (is_believed(a, from, link, e.worker))
+            take_message(a, arrival, link, &e);
+        else if (is_foreign(a, from, link, e.worker))
             refused(a, arrival, "speaks for a node or a worker that is not its own");
         else
             log_debug("agents", "dropped: %zu bytes of node %u, worker %u", e.message.n, e.node,

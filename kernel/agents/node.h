@@ -1,5 +1,4 @@
-/* node.h - what the kernel knows of a machine on which ranks may run, and how an engine's run goes
- * on. */
+/* node.h - what the kernel knows about a node: a machine with one agent, on which ranks can run. */
 #ifndef KERNEL_AGENTS_NODE_H
 #define KERNEL_AGENTS_NODE_H
 
@@ -7,22 +6,24 @@
 
 enum node_state { NODE_ASKED, NODE_UP, NODE_LOST };
 
-struct node_info {
+struct node {
+    unsigned number; /* no number is used twice */
     enum node_state state;
-    unsigned engine;       /* the run that it belongs to; 0: this machine's own agent */
-    unsigned index;        /* within the run */
+    unsigned engine;       /* whose node it is; 0: the kernel itself started its agent */
+    unsigned index;        /* among the nodes of its engine, from 0 */
     const char *name;      /* for people; "" until it is known */
-    const char *address;   /* an IP that the run's other nodes reach; "127.0.0.1" of NODE_HERE */
+    const char *address;   /* an IP that the engine's other nodes reach; "127.0.0.1" of NODE_HERE */
     const char *addresses; /* all of them, that one first: "IFNAME=IP,…"; NULL: not known */
     unsigned slots;        /* ranks that the engine wants there; 0: it does not say */
-    long pid, cores;       /* of the agent; 0: not known yet */
+    long pid, cores;       /* pid: of the agent; 0: not known yet */
 };
 
+/* What a running engine tells the kernel. */
 enum engine_event {
     ENGINE_SAYS,  /* text: for the user, while it starts */
-    ENGINE_NODES, /* how many there will be is known now */
-    /* It ended before its nodes were up, or never came up: text says why, in the engine's words. It
-     * is gone. */
+    ENGINE_NODES, /* the number of its nodes is known now */
+    /* It ended before its nodes were up, or they did not come up in time. text: why, in the
+     * engine's words. The engine has been stopped. */
     ENGINE_FAILED,
 };
 

@@ -27,60 +27,60 @@ static void forget_credit(struct agents *a, unsigned node)
     }
 }
 
-void node_failures_lose_quietly(struct agents *a, struct node *l)
+void node_failures_lose_quietly(struct agents *a, struct node_link *link)
 {
-    if (l->info.state == NODE_LOST)
+    if (link->node.state == NODE_LOST)
         return;
-    engine_nodes_lost(a, l);
-    node_lost(l);
-    blob_schedule_lost(a->blobs, l->number);
-    (void)agents_blobs_go_on(a);
-    forget_credit(a, l->number);
+    engine_nodes_lost(a, link);
+    node_link_lost(link);
+    agents_blobs_node_lost(&a->blobs, link->node.number);
+    forget_credit(a, link->node.number);
 }
 
-static void lose(struct agents *a, struct node *l, const char *why)
+static void lose(struct agents *a, struct node_link *link, const char *why)
 {
-    reparent_cancel(a, l);
-    node_failures_lose_quietly(a, l);
-    log_info("agents", "node %u (%s) is lost: %s", l->number, l->info.name, why);
-    reparent_parent_lost(a, l);
-    a->handler.lost(a->handler.arg, l->number, why);
+    reparent_cancel(&a->out, link);
+    node_failures_lose_quietly(a, link);
+    log_info("agents", "node %u (%s) is lost: %s", link->node.number, link->node.name, why);
+    reparent_parent_lost(&a->out, link);
+    a->handler.lost(a->handler.arg, link->node.number, why);
 }
 
 /* Whoever is below is marked while the chain of parents is whole; the node itself is named
  * first. */
-void node_failures_lose(struct agents *a, struct node *l, const char *why)
+void node_failures_lose(struct agents *a, struct node_link *link, const char *why)
 {
     const size_t n = a->nodes.n;
     char below[384];
 
-    if (l->info.state == NODE_LOST)
+    if (link->node.state == NODE_LOST)
         return;
-    for (size_t k = l->number + 1; k < n; k++)
-        a->nodes.node[k]->going = node_is_under(a->nodes.node[k], l);
-    snprintf(below, sizeof below, "it was reached by way of %.255s, which is gone", l->info.name);
-    lose(a, l, why);
-    for (size_t k = l->number + 1; k < n; k++) {
-        struct node *child = a->nodes.node[k];
+    for (size_t k = link->node.number + 1; k < n; k++)
+        a->nodes.link[k]->lost_with_parent = node_link_is_under(a->nodes.link[k], link);
+    snprintf(below, sizeof below, "it was reached by way of %.255s, which is gone",
+             link->node.name);
+    lose(a, link, why);
+    for (size_t k = link->node.number + 1; k < n; k++) {
+        struct node_link *child = a->nodes.link[k];
 
-        if (child->going && child->info.state != NODE_LOST)
+        if (child->lost_with_parent && child->node.state != NODE_LOST)
             lose(a, child, below);
-        child->going = false;
+        child->lost_with_parent = false;
     }
 }
 
 /* ---- connections ---- */
 
-void node_failures_expect(struct agents *a, struct node *l)
+void node_failures_expect(struct agents *a, struct node_link *link)
 {
-    const struct engine_run *run = l ? engine_run_get(a, l->info.engine) : NULL;
+    const struct engine_run *run = link ? engine_run_get(a, link->node.engine) : NULL;
     uint64_t due_ns;
 
-    if (!l || l->info.state != NODE_UP)
+    if (!link || link->node.state != NODE_UP)
         return;
     due_ns = agents_now(a) + (run && !run->over ? WORDS_NS : DOOM_NS);
-    if (!l->doomed_ns || due_ns < l->doomed_ns)
-        l->doomed_ns = due_ns;
+    if (!link->lost_at_ns || due_ns < link->lost_at_ns)
+        link->lost_at_ns = due_ns;
 }
 
 void node_failures_disconnected(void *agents, struct router *r, int fd)
@@ -88,63 +88,65 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
     struct agents *a = agents;
 
     for (size_t k = 0; fd >= 0 && k < a->nodes.n; k++) {
-        struct node *l = a->nodes.node[k];
+        struct node_link *link = a->nodes.link[k];
 
-        if (l->router != r || l->fd != fd)
+        if (link->router != r || link->fd != fd)
             continue;
-        l->fd = -1;
+        link->fd = -1;
         /* one that dials its parent keeps its own connection until we speak by way of that */
-        if (l->reparent != REPARENT_DONE)
-            node_failures_expect(a, l);
+        if (link->reparent != REPARENT_DONE)
+            node_failures_expect(a, link);
     }
 }
 
-static void doomed(struct agents *a, struct node *l)
+static void doomed(struct agents *a, struct node_link *link)
 {
-    const struct engine_run *run = engine_run_get(a, l->info.engine);
+    const struct engine_run *run = engine_run_get(a, link->node.engine);
     struct buf words = BUF_INIT;
 
     if (run && run->over && engine_process_words(run->process, &words) == 0 && words.n)
-        node_failures_lose(a, l, words.p);
+        node_failures_lose(a, link, words.p);
     else
-        node_failures_lose(a, l, "its agent has ended, or was cut off: the connection was closed");
+        node_failures_lose(a, link,
+                           "its agent has ended, or was cut off: the connection was closed");
     buf_release(&words);
 }
 
 /* ---- silence ---- */
 
-static void silent(struct agents *a, struct node *l)
+static void silent(struct agents *a, struct node_link *link)
 {
     char why[160];
 
     snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s",
-             *l->info.address ? " at " : "", l->info.address,
+             *link->node.address ? " at " : "", link->node.address,
              (double)a->beat.timeout_ns / (double)NS_PER_S);
-    node_failures_lose(a, l, why);
+    node_failures_lose(a, link, why);
 }
 
 static void send_beats(struct agents *a, uint64_t now)
 {
     const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = now };
-    unsigned *due = agents_list(a);
+    unsigned *due = to_agents_list(&a->out);
     struct err err = { "" };
     size_t n = 0;
 
     for (size_t k = 1; due && k < a->nodes.n; k++) {
-        struct node *l = a->nodes.node[k];
+        struct node_link *link = a->nodes.link[k];
 
         /* Who dials its parent beats by itself. */
-        if (l->info.state == NODE_UP && l->reparent != REPARENT_DIALING &&
-            pulse_is_due(&a->beat, &l->pulse, now))
-            due[n++] = l->number;
+        if (link->node.state == NODE_UP && link->reparent != REPARENT_DIALING &&
+            pulse_is_due(&a->beat, &link->pulse, now))
+            due[n++] = link->node.number;
     }
-    if (n && agents_send_nodes(a, due, n, &beat, &err) < 0)
+    if (n && to_agents_nodes(&a->out, due, n, &beat, &err) < 0)
         log_info("agents", "%s", err.text);
 }
 
-static bool is_silent(const struct agents *a, const struct node *l, uint64_t now)
+static bool is_silent(const struct agents *a, const struct node_link *link, uint64_t now)
 {
-    return l->info.state == NODE_UP && pulse_is_lost(&a->beat, &l->pulse, node_known_ns(l, now));
+    return link->node.state == NODE_UP &&
+           pulse_is_lost(&a->beat, &link->pulse, node_link_known_ns(link, now));
 }
 
 /* What somebody said may lie here unread, where this machine is busier than the others. */
@@ -153,7 +155,7 @@ static void hear_all(struct agents *a, uint64_t now)
     bool any = false;
 
     for (size_t k = 1; k < a->nodes.n && !any; k++)
-        any = is_silent(a, a->nodes.node[k], now);
+        any = is_silent(a, a->nodes.link[k], now);
     if (any && a->wire)
         router_drain(a->wire);
 }
@@ -161,16 +163,16 @@ static void hear_all(struct agents *a, uint64_t now)
 static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
 {
     for (size_t k = 1; k < a->nodes.n; k++) {
-        struct node *l = a->nodes.node[k];
+        struct node_link *link = a->nodes.link[k];
 
-        if (l->info.state != NODE_UP)
+        if (link->node.state != NODE_UP)
             continue;
         if (late >= BEAT_SLEPT_NS)
-            pulse_start(&l->pulse, now);
-        else if (meter_moved(&l->meter)) /* a piece of something large, not yet its end */
-            l->pulse.heard = now;
+            pulse_start(&link->pulse, now);
+        else if (meter_moved(&link->meter)) /* a piece of something large, not yet its end */
+            link->pulse.heard = now;
         else
-            pulse_forgive(&l->pulse, late, now);
+            pulse_forgive(&link->pulse, late, now);
     }
 }
 
@@ -187,12 +189,12 @@ static void look(struct loop *loop, void *arg)
     excuse_all(a, late, now);
     hear_all(a, now);
     for (size_t k = 1; k < a->nodes.n; k++) {
-        struct node *l = a->nodes.node[k];
+        struct node_link *link = a->nodes.link[k];
 
-        if (l->info.state == NODE_UP && l->doomed_ns && now >= l->doomed_ns)
-            doomed(a, l);
-        else if (is_silent(a, l, now))
-            silent(a, l);
+        if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns)
+            doomed(a, link);
+        else if (is_silent(a, link, now))
+            silent(a, link);
     }
     send_beats(a, now);
     engine_runs_look(a, now);
@@ -224,7 +226,7 @@ static void here_ended(struct agents *a, int status)
 
     router_drain(a->here); /* what it said last comes first */
     local_agent_ended(&a->local, status, why, sizeof why);
-    local_blobs_release(&a->local_blobs);
+    local_blobs_release(&a->blobs.local);
     kill_orphans(a);
     a->sweeps = SWEEPS;
     loop_timer_again(a->sweep, SWEEP_NS);

@@ -4,91 +4,90 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one node ---- */
-
-void waiting_message_free(struct waiting_message *letter)
+void waiting_message_free(struct waiting_message *message)
 {
-    if (!letter)
+    if (!message)
         return;
-    buf_release(&letter->route);
-    zmq_msg_close(&letter->body);
-    free(letter);
+    buf_release(&message->route);
+    zmq_msg_close(&message->body);
+    free(message);
 }
 
-struct waiting_message *node_take(struct node *l)
+struct waiting_message *node_link_take(struct node_link *link)
 {
-    struct waiting_message *first = l->first;
+    struct waiting_message *first = link->first;
 
     if (!first)
         return NULL;
-    if (!(l->first = first->next))
-        l->last = &l->first;
+    if (!(link->first = first->next))
+        link->last = &link->first;
     return first;
 }
 
-int node_wait(struct node *l, const uint32_t *workers, size_t n, zmq_msg_t *body)
+int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n, zmq_msg_t *body)
 {
-    struct waiting_message *letter = calloc(1, sizeof *letter);
+    struct waiting_message *message = calloc(1, sizeof *message);
 
-    if (!letter)
+    if (!message)
         return -1;
-    (void)zmq_msg_init(&letter->body);
-    if (route_add(&letter->route, l->number, workers, n) < 0 ||
-        zmq_msg_copy(&letter->body, body) < 0) {
-        waiting_message_free(letter);
+    (void)zmq_msg_init(&message->body);
+    if (route_add(&message->route, link->node.number, workers, n) < 0 ||
+        zmq_msg_copy(&message->body, body) < 0) {
+        waiting_message_free(message);
         return -1;
     }
-    *l->last = letter;
-    l->last = &letter->next;
+    *link->last = message;
+    link->last = &message->next;
     return 0;
 }
 
-void node_lost(struct node *l)
+void node_link_lost(struct node_link *link)
 {
-    struct waiting_message *letter;
+    struct waiting_message *message;
 
-    while ((letter = node_take(l)))
-        waiting_message_free(letter);
-    l->info.state = NODE_LOST;
-    l->router = NULL;
-    l->identity_size = 0;
-    l->fd = -1;
-    l->parent = NULL;
-    l->reparent = REPARENT_NONE;
-    l->doomed_ns = 0;
-    buf_release(&l->route);
-    free(l->worker);
-    l->worker = NULL;
-    l->n_workers = l->room = 0;
+    while ((message = node_link_take(link)))
+        waiting_message_free(message);
+    link->node.state = NODE_LOST;
+    link->router = NULL;
+    link->identity_size = 0;
+    link->fd = -1;
+    link->parent = NULL;
+    link->reparent = REPARENT_NONE;
+    link->lost_at_ns = 0;
+    buf_release(&link->fan.route);
+    free(link->fan.worker);
+    link->fan = (struct fan_part){ .worker = NULL };
 }
 
-static void node_free(struct node *l)
+void node_link_free(struct node_link *link)
 {
-    if (!l)
+    if (!link)
         return;
-    node_lost(l);
-    free(l->name);
-    free(l->address);
-    free(l->addresses);
-    free(l);
+    node_link_lost(link);
+    free((char *)link->node.name);
+    free((char *)link->node.address);
+    free((char *)link->node.addresses);
+    free(link);
 }
 
-static struct node *node_create(unsigned number, unsigned engine, unsigned index)
+struct node_link *node_link_create(unsigned number, unsigned engine, unsigned index)
 {
-    struct node *l = calloc(1, sizeof *l);
+    struct node_link *link = calloc(1, sizeof *link);
 
-    if (!l)
+    if (!link)
         return NULL;
-    l->number = number;
-    l->fd = -1;
-    l->meter = (struct meter)METER_INIT;
-    l->last = &l->first;
-    l->info = (struct node_info){ .engine = engine, .index = index, .name = "", .address = "" };
-    return l;
+    link->node = (struct node){ .number = number, .engine = engine, .index = index };
+    link->fd = -1;
+    link->meter = (struct meter)METER_INIT;
+    link->last = &link->first;
+    if ((link->node.name = strdup("")) && (link->node.address = strdup("")))
+        return link;
+    node_link_free(link);
+    return NULL;
 }
 
-/* Puts a copy in the text's place. */
-static int text_set(char **text, const char **shown, struct slice s)
+/* Replaces the text by a copy of s. */
+static int set_text(const char **text, struct slice s)
 {
     char *copy = malloc(s.n + 1);
 
@@ -96,19 +95,17 @@ static int text_set(char **text, const char **shown, struct slice s)
         return -1;
     memcpy(copy, s.p, s.n);
     copy[s.n] = '\0';
-    free(*text);
+    free((char *)*text);
     *text = copy;
-    if (shown)
-        *shown = copy;
     return 0;
 }
 
-int node_set_name(struct node *l, struct slice name)
+int node_link_set_name(struct node_link *link, struct slice name)
 {
-    return text_set(&l->name, &l->info.name, name);
+    return set_text(&link->node.name, name);
 }
 
-int node_set_addresses(struct node *l, struct slice list)
+int node_link_set_addresses(struct node_link *link, struct slice list)
 {
     const char *end = list.n ? memchr(list.p, ',', list.n) : NULL;
     struct slice first = slice_of(list.p, end ? (size_t)(end - list.p) : list.n);
@@ -116,114 +113,39 @@ int node_set_addresses(struct node *l, struct slice list)
 
     if (equals)
         first = slice_of(equals + 1, first.n - (size_t)(equals + 1 - first.p));
-    if (text_set(&l->addresses, &l->info.addresses, list) < 0)
+    if (set_text(&link->node.addresses, list) < 0)
         return -1;
-    return text_set(&l->address, &l->info.address, first);
+    return set_text(&link->node.address, first);
 }
 
-/* Its parent may be lost already while it is not yet. */
-bool node_is_ready(const struct node *l)
+/* A parent is marked as lost shortly before its children are: it has no identity then. */
+bool node_link_is_ready(const struct node_link *link)
 {
-    if (!l->identity_size || l->reparent == REPARENT_DIALING)
+    if (!link->identity_size || link->reparent == REPARENT_DIALING)
         return false;
-    while (l->reparent == REPARENT_DONE && l->parent)
-        l = l->parent;
-    return l->identity_size;
+    while (link->reparent == REPARENT_DONE && link->parent)
+        link = link->parent;
+    return link->identity_size;
 }
 
-struct node *node_top(struct node *l)
+struct node_link *node_link_top(struct node_link *link)
 {
-    while (l->reparent == REPARENT_DONE && l->parent)
-        l = l->parent;
-    return l;
+    while (link->reparent == REPARENT_DONE && link->parent)
+        link = link->parent;
+    return link;
 }
 
-bool node_is_under(const struct node *l, const struct node *top)
+bool node_link_is_under(const struct node_link *link, const struct node_link *top)
 {
-    while (l != top && l->reparent == REPARENT_DONE && l->parent)
-        l = l->parent;
-    return l == top;
+    while (link != top && link->reparent == REPARENT_DONE && link->parent)
+        link = link->parent;
+    return link == top;
 }
 
-uint64_t node_known_ns(const struct node *l, uint64_t now)
+uint64_t node_link_known_ns(const struct node_link *link, uint64_t now)
 {
-    for (; l->reparent == REPARENT_DONE && l->parent; l = l->parent)
-        if (l->parent->pulse.heard < now)
-            now = l->parent->pulse.heard;
+    for (; link->reparent == REPARENT_DONE && link->parent; link = link->parent)
+        if (link->parent->pulse.heard < now)
+            now = link->parent->pulse.heard;
     return now;
-}
-
-/* ---- all of them ---- */
-
-void node_table_release(struct node_table *t)
-{
-    for (size_t i = 0; i < t->n; i++)
-        node_free(t->node[i]);
-    free(t->node);
-    free(t->home);
-    *t = (struct node_table)NODE_TABLE_INIT;
-}
-
-int node_table_add(struct node_table *t, unsigned n, unsigned engine, struct err *err)
-{
-    const size_t old = t->n;
-    struct node **node;
-
-    if (n > ROUTE_NODES_MAX || old + n > ROUTE_NODES_MAX)
-        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n,
-                       old, ROUTE_NODES_MAX);
-    if (!(node = realloc(t->node, (old + n) * sizeof *node)))
-        return err_set(err, "out of memory for %u nodes", n);
-    t->node = node;
-    for (unsigned i = 0; i < n; i++, t->n++)
-        if (!(node[t->n] = node_create((unsigned)t->n, engine, i)))
-            goto undo;
-    return 0;
-undo:
-    while (t->n > old)
-        node_free(node[--t->n]);
-    return err_set(err, "out of memory for %u nodes", n);
-}
-
-struct node *node_table_get(const struct node_table *t, unsigned number)
-{
-    return number < t->n ? t->node[number] : NULL;
-}
-
-static int homes_grow(struct node_table *t, uint32_t worker)
-{
-    const size_t n = (size_t)worker + worker / 2 + 64;
-    uint16_t *home;
-
-    if (worker < t->n_homes)
-        return 0;
-    if (!(home = realloc(t->home, n * sizeof *home)))
-        return -1;
-    memset(home + t->n_homes, 0, (n - t->n_homes) * sizeof *home);
-    t->home = home;
-    t->n_homes = n;
-    return 0;
-}
-
-int node_table_place(struct node_table *t, uint32_t worker, unsigned node, struct err *err)
-{
-    if (node >= t->n)
-        return err_set(err, "there is no node %u", node);
-    if (node == NODE_HERE && worker >= t->n_homes)
-        return 0;
-    if (homes_grow(t, worker) < 0)
-        return err_set(err, "out of memory for worker %u", worker);
-    t->home[worker] = (uint16_t)node;
-    return 0;
-}
-
-unsigned node_table_where(const struct node_table *t, uint32_t worker)
-{
-    return worker < t->n_homes ? t->home[worker] : NODE_HERE;
-}
-
-void node_table_forget(struct node_table *t, uint32_t worker)
-{
-    if (worker < t->n_homes)
-        t->home[worker] = NODE_NOWHERE;
 }

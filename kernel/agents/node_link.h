@@ -1,6 +1,5 @@
-/* node_link.h - what the kernel knows of each node: who it is, by which way it is reached, and what
- * waits until it can be. Nodes are never freed before the table: who holds a pointer to one may go
- * on reading it. Pure. */
+/* node_link.h - the connection to a node's agent: on which socket it is reached, directly or
+ * through other agents, and which messages wait until it can be reached. Pure. */
 #ifndef KERNEL_AGENTS_NODE_LINK_H
 #define KERNEL_AGENTS_NODE_LINK_H
 
@@ -18,89 +17,79 @@
 
 struct router;
 
-/* One message for one node that can't take it yet. */
+/* One message for one node, which can't be sent yet. */
 struct waiting_message {
     struct waiting_message *next;
     struct buf route;
     zmq_msg_t body;
 };
 
-/* On its way to a parent: waits for the parent to be there; the parent opens; it dials, and nothing
- * is sent to it; done. */
+/* The steps in which a node moves from its own connection to a parent: see reparent.h. */
 enum reparent_state {
     REPARENT_NONE,
-    REPARENT_WAITS,
-    REPARENT_OPENING,
-    REPARENT_DIALING,
-    REPARENT_DONE
+    REPARENT_WAITS,   /* the parent is not up yet */
+    REPARENT_OPENING, /* the parent was told to OPEN a port */
+    REPARENT_DIALING, /* the node was told to DIAL the parent; nothing is sent to it until it has */
+    REPARENT_DONE     /* all messages go through the parent */
 };
 
-struct node {
-    unsigned number;
-    struct node_info info; /* its texts are the link's own */
-    char *name, *address, *addresses;
-    bool named;            /* by its engine: so the user knows it */
-    struct router *router; /* the socket that it came by; NULL: nothing came yet */
+/* fan.c's part of a link: what one message adds for this node, and for its connection. */
+struct fan_part {
+    uint32_t *worker; /* the message's receivers on this node; owned */
+    size_t n, room;
+    struct buf route; /* of the message on this connection */
+    bool has_node, has_route;
+};
+
+struct node_link {
+    struct node node;  /* its texts are owned by the link */
+    bool named;        /* by its engine: the user knows that name */
+    unsigned siblings; /* the nodes of its engine, with this one */
+    /* the connection */
+    struct router *router; /* the socket on which its HELLO came; NULL: nothing came yet */
     unsigned char identity[IDENTITY_MAX];
     size_t identity_size;
-    /* of its connection, to recognise it when it ends; -1: not known */
-    int fd;
-    struct meter meter;          /* what comes on that; sees by itself when it ends */
+    int fd;                      /* tells which connection has ended; -1: not known */
+    struct meter meter;          /* counts the bytes that come on fd */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
-    /* by way of whom it is reached, from REPARENT_DONE on; while it dials, by whom it is to be */
-    struct node *parent;
-    enum reparent_state reparent;
     struct pulse pulse;
-    /* its connection has ended, and until then its engine may say why; 0: no */
-    uint64_t doomed_ns;
-    struct waiting_message *first, **last; /* what waits */
-    uint32_t *worker;                      /* of the message that is being sent: fan.c's */
-    size_t n_workers, room;
-    struct buf route;
-    bool told;                   /* that it is not taken back */
-    bool touched, topped, going; /* marks, of whoever walks over them */
+    /* Its connection has ended, and the node is lost at this time. Until then its engine may say
+     * why. 0: its connection has not ended. */
+    uint64_t lost_at_ns;
+    /* the way */
+    enum reparent_state reparent;
+    struct node_link *parent; /* from REPARENT_DIALING on */
+    struct waiting_message *first, **last;
+    struct fan_part fan;
+    bool refused;          /* its agent was told that the kernel does not take it (back) */
+    bool lost_with_parent; /* scratch flag of node_failures_lose() */
 };
 
-struct node_table {
-    struct node **node; /* by number */
-    size_t n;
-    uint16_t *home; /* the node of each worker, by its number */
-    size_t n_homes;
-};
+/* NULL: memory is out. Its place among its engine's nodes is `index`. */
+struct node_link *node_link_create(unsigned number, unsigned engine, unsigned index);
+void node_link_free(struct node_link *link); /* NULL is fine */
 
-#define NODE_TABLE_INIT { NULL, 0, NULL, 0 }
-#define NODE_NOWHERE    0xffffu /* the node of a worker that is gone */
+/* The text is copied. */
+MUST_USE int node_link_set_name(struct node_link *link, struct slice name);
+/* The list in HELLO, "IFNAME=IP,…"; the first IP becomes the node's address. */
+MUST_USE int node_link_set_addresses(struct node_link *link, struct slice list);
+/* The node is lost: messages that wait for it are dropped. */
+void node_link_lost(struct node_link *link);
 
-void node_table_release(struct node_table *t);
-/* Adds n nodes of a run. -1: memory is out, or there are no numbers left; none was added then. */
-MUST_USE int node_table_add(struct node_table *t, unsigned n, unsigned engine, struct err *err);
-/* NULL: there was never such a node */
-struct node *node_table_get(const struct node_table *t, unsigned number);
-
-/* Where a worker is: NODE_HERE unless it was placed or forgotten. */
-MUST_USE int node_table_place(struct node_table *t, uint32_t worker, unsigned node,
-                              struct err *err);
-unsigned node_table_where(const struct node_table *t, uint32_t worker);
-void node_table_forget(struct node_table *t, uint32_t worker);
-
-/* The texts are copied. */
-MUST_USE int node_set_name(struct node *l, struct slice name);
-/* HELLO's list, "IFNAME=IP,…"; the first IP becomes the node's address. */
-MUST_USE int node_set_addresses(struct node *l, struct slice list);
-void node_lost(struct node *l); /* nothing reaches it any more, and nothing waits */
-
-/* Can a message for it leave now? */
-bool node_is_ready(const struct node *l);
-/* The node with a connection of its own on the way to this one. */
-struct node *node_top(struct node *l);
-bool node_is_under(const struct node *l, const struct node *top); /* or the same */
-/* Until when it is known whether it spoke: now; or, where it is reached by way of others, when the
- * most silent of them did. */
-uint64_t node_known_ns(const struct node *l, uint64_t now);
-/* Keeps it for later; the body is copied by reference. */
-MUST_USE int node_wait(struct node *l, const uint32_t *workers, size_t n, zmq_msg_t *body);
-/* The first that waits, or NULL. The caller's, to be given to waiting_message_free(). */
-struct waiting_message *node_take(struct node *l);
-void waiting_message_free(struct waiting_message *letter); /* NULL is fine */
+/* Can a message for the node be sent now? */
+bool node_link_is_ready(const struct node_link *link);
+/* The node through whose connection this one is reached: itself, or the topmost of its parents. */
+struct node_link *node_link_top(struct node_link *link);
+/* Is it the same node as top, or reached through it? */
+bool node_link_is_under(const struct node_link *link, const struct node_link *top);
+/* Until when it is known whether the node was silent: `now`, or, when it is reached through others,
+ * when the most silent of them was heard. What the node sent later may still be with them. */
+uint64_t node_link_known_ns(const struct node_link *link, uint64_t now);
+/* Keeps a message until the node can be reached; the body is copied by reference. */
+MUST_USE int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n,
+                            zmq_msg_t *body);
+/* The first message that waits, or NULL. The caller frees it with waiting_message_free(). */
+struct waiting_message *node_link_take(struct node_link *link);
+void waiting_message_free(struct waiting_message *message); /* NULL is fine */
 
 #endif

@@ -1,190 +1,200 @@
-/* reparent.c - past TREE_FAN nodes of a run an agent gives up its connection to the kernel and is
- * reached by way of another one: the parent is told to OPEN, the child to DIAL. Nothing is
- * overtaken: from DIAL until DIALED what is for the child waits, and the child holds back what
- * follows DIALED until something comes by way of the parent (protocol/README.md). A move that fails
- * leaves all as it was. */
+/* reparent.c - see reparent.h. */
+#include "kernel/agents/reparent.h"
+
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/blobs/direct_links.h"
-#include "kernel/agents/room.h"
 #include "kernel/agents/tree.h"
+#include "kernel/blobs/direct_links.h"
+#include "protocol/span_fields.h"
 
-static struct node *parent_of(const struct agents *a, const struct node *l)
+/* The node of the same engine with that index there. NULL: there is none. */
+static struct node_link *sibling(const struct to_agents *out, const struct node_link *link,
+                                 unsigned index)
 {
-    const struct engine_run *run = engine_run_get(a, l->info.engine);
-    const unsigned index = run ? tree_parent(l->info.index) : TREE_NONE;
-
-    return index == TREE_NONE ? NULL : node_table_get(&a->nodes, run->first + index);
+    if (index >= link->siblings)
+        return NULL;
+    return node_table_get(out->fan.nodes, link->node.number - link->node.index + index);
 }
 
-/* Its k-th child, as far as there are any: NULL behind the last. */
-static struct node *child_of(const struct agents *a, const struct node *l, unsigned k)
+static struct node_link *parent_of(const struct to_agents *out, const struct node_link *link)
 {
-    const struct engine_run *run = engine_run_get(a, l->info.engine);
-    const unsigned index = run ? tree_child(l->info.index, k) : TREE_NONE;
-
-    return run && index < run->n ? node_table_get(&a->nodes, run->first + index) : NULL;
+    return sibling(out, link, tree_parent(link->node.index));
 }
 
-/* Is it where it is going to stay? */
-static bool is_settled(const struct node *l)
+/* Its k-th child; NULL: it has no more than k. */
+static struct node_link *child_of(const struct to_agents *out, const struct node_link *link,
+                                  unsigned k)
 {
-    return l->info.state == NODE_UP &&
-           (l->reparent == REPARENT_NONE || l->reparent == REPARENT_DONE);
+    return sibling(out, link, tree_child(link->node.index, k));
 }
 
-static void tell_open(struct agents *a, const struct node *to, const struct node *child,
-                      struct slice key)
+/* Is it up, and not about to move? */
+static bool is_settled(const struct node_link *link)
 {
-    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child->number };
+    return link->node.state == NODE_UP &&
+           (link->reparent == REPARENT_NONE || link->reparent == REPARENT_DONE);
+}
+
+static void tell_open(struct to_agents *out, const struct node_link *to,
+                      const struct node_link *child, struct slice key)
+{
+    struct span m = { .kind = SPAN_OPEN, .v[F_OPEN_NODE].u64 = child->node.number };
 
     m.v[F_OPEN_KEY].s = key;
-    agents_tell(a, to, &m);
+    to_agents_tell(out, to, &m);
 }
 
-static struct slice key_of(const struct node *l)
+static struct slice key_of(const struct node_link *link)
 {
-    return slice_of(l->key, KEY_SIZE);
+    return slice_of(link->key, KEY_SIZE);
 }
 
-static void begin(struct agents *a, struct node *child, struct node *parent)
+static void begin(struct to_agents *out, struct node_link *child, struct node_link *parent)
 {
     child->reparent = REPARENT_OPENING;
-    tell_open(a, parent, child, key_of(child));
+    tell_open(out, parent, child, key_of(child));
 }
 
-/* It won't come: the parent, and those above, were told that it would. */
-static void take_back(struct agents *a, const struct node *child, const struct node *parent)
+/* The child won't come: its parent, and the nodes above, were told that it would. */
+static void take_back(struct to_agents *out, const struct node_link *child,
+                      const struct node_link *parent)
 {
     for (; parent; parent = parent->reparent == REPARENT_DONE ? parent->parent : NULL)
-        if (parent->info.state == NODE_UP)
-            tell_open(a, parent, child, slice_text(""));
+        if (parent->node.state == NODE_UP)
+            tell_open(out, parent, child, slice_text(""));
 }
 
-static void settled(struct agents *a, struct node *l);
+static void settled(struct to_agents *out, struct node_link *link);
 
-/* It stays where it is. */
-static void stay(struct agents *a, struct node *l, const char *why, struct slice text)
+/* It keeps its own connection. */
+static void stay(struct to_agents *out, struct node_link *link, const char *why, struct slice text)
 {
-    log_info("agents", "%s keeps its own connection: %s%.*s", l->info.name, why, SLICE_ARG(text));
-    l->reparent = REPARENT_NONE;
-    l->parent = NULL;
-    agents_flush(l);
-    settled(a, l);
+    log_info("agents", "%s keeps its own connection: %s%.*s", link->node.name, why,
+             SLICE_ARG(text));
+    link->reparent = REPARENT_NONE;
+    link->parent = NULL;
+    to_agents_flush(link);
+    settled(out, link);
 }
 
-/* Children that are up come now. */
-static void settled(struct agents *a, struct node *l)
+/* The node does not move any more: children that wait for it begin to move. */
+static void settled(struct to_agents *out, struct node_link *link)
 {
-    struct node *child;
+    struct node_link *child;
 
-    for (unsigned k = 0; (child = child_of(a, l, k)); k++)
+    for (unsigned k = 0; (child = child_of(out, link, k)); k++)
         if (child->reparent == REPARENT_WAITS)
-            begin(a, child, l);
+            begin(out, child, link);
 }
 
-void reparent_up(struct agents *a, struct node *l)
+void reparent_up(struct to_agents *out, struct node_link *link)
 {
-    struct node *parent = parent_of(a, l);
+    struct node_link *parent = parent_of(out, link);
 
     if (parent && is_settled(parent))
-        begin(a, l, parent);
-    else if (parent && parent->info.state != NODE_LOST)
-        l->reparent = REPARENT_WAITS;
+        begin(out, link, parent);
+    else if (parent && parent->node.state != NODE_LOST)
+        link->reparent = REPARENT_WAITS;
     else
-        settled(a, l);
+        settled(out, link);
 }
 
-/* Those above the parent learn by way of whom the child will be reached. */
-static void tell_above(struct agents *a, const struct node *child, const struct node *parent)
+/* Tells the nodes above the parent through whom the child will be reached. */
+static void tell_above(struct to_agents *out, const struct node_link *child,
+                       const struct node_link *parent)
 {
     for (; parent->reparent == REPARENT_DONE && parent->parent; parent = parent->parent)
-        tell_open(a, parent->parent, child, key_of(parent));
+        tell_open(out, parent->parent, child, key_of(parent));
 }
 
-static void dial(struct agents *a, struct node *child, struct node *parent, unsigned port)
+static void dial(struct to_agents *out, struct node_link *child, struct node_link *parent,
+                 unsigned port)
 {
-    struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = parent->number };
+    struct span m = { .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = parent->node.number };
     struct buf endpoints = BUF_INIT;
 
-    if (direct_link_endpoints(slice_text(parent->addresses ? parent->addresses : ""), port,
-                              &endpoints) < 0 ||
+    if (direct_link_endpoints(slice_text(parent->node.addresses ? parent->node.addresses : ""),
+                              port, &endpoints) < 0 ||
         !endpoints.n) {
-        take_back(a, child, parent);
-        stay(a, child, "no address is known of ", slice_text(parent->info.name));
+        take_back(out, child, parent);
+        stay(out, child, "no address is known of ", slice_text(parent->node.name));
         buf_release(&endpoints);
         return;
     }
     m.v[F_DIAL_ENDPOINTS].s = buf_slice(&endpoints);
     m.v[F_DIAL_KEY].s = slice_of(parent->key, KEY_SIZE);
-    tell_above(a, child, parent);
-    agents_tell(a, child, &m);
+    tell_above(out, child, parent);
+    to_agents_tell(out, child, &m);
     child->parent = parent;
     child->reparent = REPARENT_DIALING;
-    pulse_start(&child->pulse, agents_now(a));
+    pulse_start(&child->pulse, clock_now(out->clock));
     buf_release(&endpoints);
 }
 
-static bool on_opened(struct agents *a, struct node *from, const struct span *m)
+static enum reparent_outcome on_opened(struct to_agents *out, struct node_link *from,
+                                       const struct span *m)
 {
     const uint64_t number = m->v[F_OPENED_NODE].u64, port = m->v[F_OPENED_PORT].u64;
-    struct node *child = number <= ROUTE_NODES_MAX ? node_table_get(&a->nodes, (unsigned)number)
-                                                   : NULL;
+    struct node_link *child = number <= ROUTE_NODES_MAX
+                                  ? node_table_get(out->fan.nodes, (unsigned)number)
+                                  : NULL;
 
-    if (!child || child->reparent != REPARENT_OPENING || parent_of(a, child) != from)
-        return false;
+    if (!child || child->reparent != REPARENT_OPENING || parent_of(out, child) != from)
+        return REPARENT_NOT_MINE;
     if (m->v[F_OPENED_ERROR].s.n || port == 0 || port > 65535)
-        stay(a, child, "its parent has no port for it: ", m->v[F_OPENED_ERROR].s);
+        stay(out, child, "its parent has no port for it: ", m->v[F_OPENED_ERROR].s);
     else
-        dial(a, child, from, (unsigned)port);
-    return true;
+        dial(out, child, from, (unsigned)port);
+    return REPARENT_TAKEN;
 }
 
-static bool on_dialed(struct agents *a, struct node *child, const struct span *m)
+static enum reparent_outcome on_dialed(struct to_agents *out, struct node_link *child,
+                                       const struct span *m)
 {
-    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = agents_now(a) };
+    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = clock_now(out->clock) };
 
-    if (child->reparent != REPARENT_DIALING || m->v[F_DIALED_NODE].u64 != child->parent->number)
-        return false;
+    if (child->reparent != REPARENT_DIALING ||
+        m->v[F_DIALED_NODE].u64 != child->parent->node.number)
+        return REPARENT_NOT_MINE;
     if (m->v[F_DIALED_ERROR].s.n) {
-        take_back(a, child, child->parent);
-        stay(a, child, "", m->v[F_DIALED_ERROR].s);
-    } else if (child->parent->info.state != NODE_UP) {
-        node_failures_lose(a, child, "the agent by way of which it was to be reached is gone");
-    } else {
-        child->reparent = REPARENT_DONE;
-        child->fd = -1;
-        log_info("agents", "%s is reached by way of %s", child->info.name,
-                 child->parent->info.name);
-        agents_tell(a, child, &beat); /* at this it lets go of its connection to us */
-        agents_flush(child);
-        settled(a, child);
+        take_back(out, child, child->parent);
+        stay(out, child, "", m->v[F_DIALED_ERROR].s);
+        return REPARENT_TAKEN;
     }
-    return true;
+    if (child->parent->node.state != NODE_UP)
+        return REPARENT_CUT_OFF;
+    child->reparent = REPARENT_DONE;
+    child->fd = -1;
+    log_info("agents", "%s is reached by way of %s", child->node.name, child->parent->node.name);
+    to_agents_tell(out, child, &beat); /* at this it closes its connection to the kernel */
+    to_agents_flush(child);
+    settled(out, child);
+    return REPARENT_TAKEN;
 }
 
-bool reparent_message(struct agents *a, struct node *from, const struct span *m)
+enum reparent_outcome reparent_message(struct to_agents *out, struct node_link *from,
+                                       const struct span *m)
 {
     if (m->kind == SPAN_OPENED)
-        return on_opened(a, from, m);
-    return m->kind == SPAN_DIALED && on_dialed(a, from, m);
+        return on_opened(out, from, m);
+    return m->kind == SPAN_DIALED ? on_dialed(out, from, m) : REPARENT_NOT_MINE;
 }
 
-void reparent_cancel(struct agents *a, const struct node *l)
+void reparent_cancel(struct to_agents *out, const struct node_link *link)
 {
-    if (l->reparent == REPARENT_OPENING)
-        take_back(a, l, parent_of(a, l));
-    else if (l->reparent == REPARENT_DIALING)
-        take_back(a, l, l->parent);
+    if (link->reparent == REPARENT_OPENING)
+        take_back(out, link, parent_of(out, link));
+    else if (link->reparent == REPARENT_DIALING)
+        take_back(out, link, link->parent);
 }
 
-/* One that dials tells us how that went. */
-void reparent_parent_lost(struct agents *a, const struct node *l)
+/* A child that has dialed already answers with DIALED. */
+void reparent_parent_lost(struct to_agents *out, const struct node_link *link)
 {
-    struct node *child;
+    struct node_link *child;
 
-    for (unsigned k = 0; (child = child_of(a, l, k)); k++)
+    for (unsigned k = 0; (child = child_of(out, link, k)); k++)
         if (child->reparent == REPARENT_WAITS || child->reparent == REPARENT_OPENING)
-            stay(a, child, "its parent is gone", slice_text(""));
+            stay(out, child, "its parent is gone", slice_text(""));
 }

@@ -18,7 +18,7 @@ static bool is_open(const struct notebook *nb)
 
     nb->doors.engine_nodes(nb->doors.arg, nb->group->engine, &first, &n);
     for (unsigned k = 0; k < n; k++) {
-        const struct node_info *info = nb->doors.node(nb->doors.arg, first + k);
+        const struct node *info = nb->doors.node(nb->doors.arg, first + k);
 
         if (!info || info->state == NODE_ASKED)
             return true;

@@ -60,7 +60,7 @@ struct doors {
     int (*engine_find)(void *arg, const char *name, struct err *err);
     void (*engine_stop)(void *arg, unsigned engine);
     void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n);
-    const struct node_info *(*node)(void *arg, unsigned node); /* NULL: none */
+    const struct node *(*node)(void *arg, unsigned node); /* NULL: none */
     /* Bytes of large variables that are on their way to that node; *had of them are there
      * (UINT64_MAX: who knows). */
     uint64_t (*expected)(void *arg, unsigned node, uint64_t *had);

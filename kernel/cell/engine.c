@@ -272,7 +272,7 @@ void engine_look(struct cell *c)
         return;
     }
     for (unsigned k = 0; k < n; k++) {
-        const struct node_info *info = nb->doors.node(nb->doors.arg, first + k);
+        const struct node *info = nb->doors.node(nb->doors.arg, first + k);
 
         if (!info || info->state != NODE_UP)
             return;
@@ -374,7 +374,7 @@ static void lose(struct notebook *nb, struct machine *m, const char *why)
 
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
 {
-    const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+    const struct node *info = nb->doors.node(nb->doors.arg, node);
     const char *name = notebook_node_name(nb, node);
     struct machine *m = machine_of(nb, node);
     struct cell *c = nb->cell;

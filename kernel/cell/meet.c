@@ -25,7 +25,7 @@ static bool is_six(struct slice ip)
 }
 
 /* A node that says nothing of its addresses is taken to have them all. */
-static bool has_family(const struct node_info *info, bool six)
+static bool has_family(const struct node *info, bool six)
 {
     const char *list = info ? info->addresses : NULL;
     struct slice ip;
@@ -50,7 +50,7 @@ static bool all_have(const struct notebook *nb, const unsigned *nodes, size_t n,
 int meet_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
             struct buf *out)
 {
-    const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+    const struct node *info = nb->doors.node(nb->doors.arg, node);
     const char *list = info ? info->addresses : NULL;
     struct slice ip;
 

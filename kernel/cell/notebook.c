@@ -39,7 +39,7 @@ unsigned notebook_node_of(const struct notebook *nb, uint32_t worker)
 
 const char *notebook_node_name(const struct notebook *nb, unsigned node)
 {
-    const struct node_info *info = nb->doors.node(nb->doors.arg, node);
+    const struct node *info = nb->doors.node(nb->doors.arg, node);
 
     return info && info->name[0] ? info->name
            : node == NODE_HERE   ? "this machine"

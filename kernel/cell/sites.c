@@ -196,7 +196,7 @@ bool sites_wait(const struct cell *c)
 
 /* ---- the machines as placement sees them ---- */
 
-static long cores_of(const struct node_info *info, unsigned node)
+static long cores_of(const struct node *info, unsigned node)
 {
     return info && info->cores > 0 ? info->cores
            : node == NODE_HERE     ? sysconf(_SC_NPROCESSORS_ONLN)
@@ -212,7 +212,7 @@ int sites_open(const struct notebook *nb, struct sites *s)
     if (!(s->node = calloc(n + 1, sizeof *s->node)))
         return -1;
     for (size_t k = 0; k < n; k++) {
-        const struct node_info *info = nb->doors.node(nb->doors.arg, m[k].node);
+        const struct node *info = nb->doors.node(nb->doors.arg, m[k].node);
 
         if (m[k].lost)
             continue;

@@ -10,11 +10,11 @@
 static void name_nodes(struct engine_run *run, unsigned first)
 {
     for (unsigned k = 0; k < run->n; k++) {
-        struct node *l = node_table_get(&run->agents->nodes, first + k);
+        struct node_link *link = node_table_get(&run->agents->nodes, first + k);
         char name[32];
 
         snprintf(name, sizeof name, "node %u", k);
-        if (node_set_name(l, slice_text(name)) < 0) /* it stays without */
+        if (node_link_set_name(link, slice_text(name)) < 0) /* it stays without */
             log_warn("agents", "out of memory for the name of %s", name);
     }
 }
@@ -41,20 +41,20 @@ static void on_nodes(struct engine_run *run, unsigned n)
         return;
     }
     for (unsigned k = 0; k < n; k++) {
-        struct node *l = node_table_get(&a->nodes, first + k);
+        struct node_link *link = node_table_get(&a->nodes, first + k);
         struct keys keys;
 
         keys_derive(&keys, &run->secret, k);
-        memcpy(l->key, keys.public, KEY_SIZE);
+        memcpy(link->key, keys.public, KEY_SIZE);
         keys_wipe(&keys);
-        allowed_keys_add(&a->allowed, l->key, run->number, k);
+        allowed_keys_add(&a->allowed, link->key, run->number, k);
     }
     name_nodes(run, first);
     engine_run_clock(run);
     engine_run_tell(run, ENGINE_NODES, "");
 }
 
-static struct node *node_at(const struct engine_run *run, unsigned index)
+static struct node_link *node_at(const struct engine_run *run, unsigned index)
 {
     if (index < run->n)
         return node_table_get(&run->agents->nodes, run->first + index);
@@ -64,13 +64,13 @@ static struct node *node_at(const struct engine_run *run, unsigned index)
 
 static void on_failed(struct engine_run *run, const struct engine_line *said)
 {
-    struct node *l = node_at(run, said->n);
+    struct node_link *link = node_at(run, said->n);
     char why[CHILD_LINE_MAX + 1];
 
-    if (!l || l->info.state == NODE_LOST)
+    if (!link || link->node.state == NODE_LOST)
         return;
     snprintf(why, sizeof why, "%.*s", SLICE_ARG(said->text));
-    node_failures_lose(run->agents, l, *why ? why : "its engine says that it failed");
+    node_failures_lose(run->agents, link, *why ? why : "its engine says that it failed");
 }
 
 static void on_say(struct engine_run *run, struct slice text)
@@ -84,7 +84,7 @@ static void on_say(struct engine_run *run, struct slice text)
 void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_line *said)
 {
     struct engine_run *run = arg;
-    struct node *l;
+    struct node_link *link;
 
     (void)e;
     if (run->stopped)
@@ -94,9 +94,9 @@ void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_
         on_nodes(run, said->n);
         break;
     case ENGINE_LINE_NODE:
-        if ((l = node_at(run, said->n)) && l->info.state != NODE_LOST) {
-            l->info.slots = said->slots;
-            l->named = node_set_name(l, said->text) == 0;
+        if ((link = node_at(run, said->n)) && link->node.state != NODE_LOST) {
+            link->node.slots = said->slots;
+            link->named = node_link_set_name(link, said->text) == 0;
             engine_run_clock(run);
         }
         break;
@@ -112,7 +112,7 @@ void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_
     }
 }
 
-struct node *engine_nodes_find(const struct agents *a, const char *user)
+struct node_link *engine_nodes_find(const struct agents *a, const char *user)
 {
     unsigned number, index;
     const struct engine_run *run;
@@ -123,25 +123,25 @@ struct node *engine_nodes_find(const struct agents *a, const char *user)
     return node_table_get(&a->nodes, run->first + index);
 }
 
-void engine_nodes_up(struct agents *a, struct node *l)
+void engine_nodes_up(struct agents *a, struct node_link *link)
 {
-    struct engine_run *run = engine_run_get(a, l->info.engine);
+    struct engine_run *run = engine_run_get(a, link->node.engine);
 
     if (!run)
         return;
-    allowed_keys_use(&a->allowed, l->key);
+    allowed_keys_use(&a->allowed, link->key);
     run->missing--;
     if (run->missing == 0 || run->deadline_ns == UINT64_MAX)
         engine_run_clock(run);
 }
 
-void engine_nodes_lost(struct agents *a, struct node *l)
+void engine_nodes_lost(struct agents *a, struct node_link *link)
 {
-    struct engine_run *run = engine_run_get(a, l->info.engine);
+    struct engine_run *run = engine_run_get(a, link->node.engine);
 
     if (!run || run->stopped)
         return;
-    allowed_keys_use(&a->allowed, l->key);
-    if (l->info.state == NODE_ASKED && --run->missing == 0)
+    allowed_keys_use(&a->allowed, link->key);
+    if (link->node.state == NODE_ASKED && --run->missing == 0)
         engine_run_clock(run);
 }

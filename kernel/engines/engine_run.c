@@ -185,14 +185,14 @@ static void quit_nodes(struct engine_run *run)
 {
     const struct span quit = { .kind = SPAN_QUIT };
     struct agents *a = run->agents;
-    unsigned *list = agents_list(a);
+    unsigned *list = to_agents_list(&a->out);
     struct err err = { "" };
     size_t n = 0;
 
     for (unsigned k = 0; list && k < run->n; k++)
-        if (node_table_get(&a->nodes, run->first + k)->info.state == NODE_UP)
+        if (node_table_get(&a->nodes, run->first + k)->node.state == NODE_UP)
             list[n++] = run->first + k;
-    if (n && agents_send_nodes(a, list, n, &quit, &err) < 0)
+    if (n && to_agents_nodes(&a->out, list, n, &quit, &err) < 0)
         log_info("agents", "%s", err.text);
 }
 
@@ -268,10 +268,10 @@ static void fail_late(struct engine_run *run)
     int rc = 0;
 
     for (unsigned k = 0; rc == 0 && k < run->n && named < 8; k++) {
-        const struct node *l = node_table_get(&a->nodes, run->first + k);
+        const struct node_link *link = node_table_get(&a->nodes, run->first + k);
 
-        if (l->info.state == NODE_ASKED)
-            rc = buf_addf(&words, "%s%s", named++ ? ", " : "", l->info.name);
+        if (link->node.state == NODE_ASKED)
+            rc = buf_addf(&words, "%s%s", named++ ? ", " : "", link->node.name);
     }
     if (rc == 0 && run->missing > named)
         rc = buf_addf(&words, " and %u more", run->missing - named);

@@ -215,7 +215,7 @@ static void out_wake(void *arg, uint64_t due)
     ((struct world *)arg)->due = due;
 }
 
-static const struct node_info *in_node(void *arg, unsigned node)
+static const struct node *in_node(void *arg, unsigned node)
 {
     struct world *w = arg;
 
@@ -266,7 +266,7 @@ void world_open(struct world *w, struct clock *clock)
 
     *w = (struct world){ .now = NS_PER_S, .first = 1 };
     w->node[0] =
-        (struct node_info){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
+        (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
         !(w->nb = notebook_create(&doors, &config, &err)))

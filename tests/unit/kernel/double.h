@@ -17,7 +17,7 @@ struct world {
     uint64_t now, due, blob;
     bool ended;
     bool no_agent;                      /* revive fails */
-    struct node_info node[WORLD_NODES]; /* [0]: this machine; others as up() and lost() say */
+    struct node node[WORLD_NODES]; /* [0]: this machine; others as up() and lost() say */
     /* what a node says of its GPUs, at once; NULL: that there are none */
     const char *gpus[WORLD_NODES];
     bool silent;                   /* nodes say nothing of their GPUs */

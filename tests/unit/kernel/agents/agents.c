@@ -63,7 +63,7 @@ static void agents_are_welcome(struct stage *s)
 {
     struct peer peer[2];
     const unsigned engine = two(s, peer);
-    const struct node_info *info = agents_node(s->agents, 1);
+    const struct node *info = agents_node(s->agents, 1);
     struct err err = { "" };
     char text[256];
     unsigned first, n;

@@ -27,8 +27,8 @@ static void world_open(struct world *w)
         node_table_add(&w->nodes, NODES - 1, 1, &err) < 0)
         abort();
     for (unsigned k = 0; k < NODES; k++) {
-        w->nodes.node[k]->info.state = NODE_UP;
-        w->nodes.node[k]->identity_size = 5;
+        w->nodes.link[k]->node.state = NODE_UP;
+        w->nodes.link[k]->identity_size = 5;
     }
     for (uint32_t worker = 2; worker < 100; worker++) /* four a node, from node 1 on */
         if (node_table_place(&w->nodes, worker, 1 + (worker - 2) / 4 % (NODES - 1), &err) < 0)
@@ -44,7 +44,7 @@ static void world_close(struct world *w)
 
 static const char *route_of(const struct world *w, size_t top, char *out, size_t size)
 {
-    return top < w->fan.n_top ? route_words(buf_slice(&w->fan.top[top]->route), out, size) : "";
+    return top < w->fan.n_top ? route_words(buf_slice(&w->fan.top[top]->fan.route), out, size) : "";
 }
 
 static void a_list_becomes_routes(void)
@@ -79,8 +79,8 @@ static void a_tree_has_one_route_a_connection(void)
 
     world_open(&w);
     for (unsigned k = 3; k < NODES; k++) { /* 1 and 2 have all others below them; 3 has 11 */
-        w.nodes.node[k]->reparent = REPARENT_DONE;
-        w.nodes.node[k]->parent = w.nodes.node[k == 11 ? 3 : 1 + (k - 1) % 2];
+        w.nodes.link[k]->reparent = REPARENT_DONE;
+        w.nodes.link[k]->parent = w.nodes.link[k == 11 ? 3 : 1 + (k - 1) % 2];
     }
     for (unsigned k = 0; k < 40; k++)
         list[k] = 2 + k;
@@ -93,21 +93,22 @@ static void a_tree_has_one_route_a_connection(void)
        "a grandchild alone");
     is_text(route_of(&w, 0, text, sizeof text), "11:42",
             "its own section, to the connection above");
-    ok(w.fan.top[0] == w.nodes.node[1], "which is that of its grandparent");
-    ok(node_is_under(w.nodes.node[11], w.nodes.node[1]) &&
-           !node_is_under(w.nodes.node[1], w.nodes.node[11]) &&
-           !node_is_under(w.nodes.node[11], w.nodes.node[2]),
+    ok(w.fan.top[0] == w.nodes.link[1], "which is that of its grandparent");
+    ok(node_link_is_under(w.nodes.link[11], w.nodes.link[1]) &&
+           !node_link_is_under(w.nodes.link[1], w.nodes.link[11]) &&
+           !node_link_is_under(w.nodes.link[11], w.nodes.link[2]),
        "who is under whom");
-    node_lost(w.nodes.node[1]);
+    node_link_lost(w.nodes.link[1]);
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
-           w.nodes.node[11]->first,
+           w.nodes.link[11]->first,
        "nothing leaves by way of one that was lost a moment ago");
-    node_lost(w.nodes.node[1]);
+    node_link_lost(w.nodes.link[1]);
     ok(fan_workers(&w.fan, (const uint32_t[]){ 42 }, 1, &w.body) == 0 && w.fan.n_top == 0 &&
-           w.nodes.node[11]->first,
+           w.nodes.link[11]->first,
        "once the grandparent is lost, nothing leaves by it");
-    w.nodes.node[3]->reparent = REPARENT_DIALING;
-    ok(!node_is_under(w.nodes.node[3], w.nodes.node[1]), "while it dials it speaks for itself");
+    w.nodes.link[3]->reparent = REPARENT_DIALING;
+    ok(!node_link_is_under(w.nodes.link[3], w.nodes.link[1]),
+       "while it dials it speaks for itself");
     world_close(&w);
 }
 
@@ -115,23 +116,23 @@ static void who_can_not_take_it_has_it_wait(void)
 {
     static const uint32_t list[] = { 2, 3, 6 };
     struct world w;
-    struct waiting_message *letter;
+    struct waiting_message *message;
     char text[256];
 
     world_open(&w);
-    w.nodes.node[1]->reparent = REPARENT_DIALING;
+    w.nodes.link[1]->reparent = REPARENT_DIALING;
     ok(fan_workers(&w.fan, list, 3, &w.body) == 0 && fan_workers(&w.fan, list, 1, &w.body) == 0,
        "one node is on its way");
     is_int(w.fan.n_top, 0, "nothing leaves to it");
-    letter = node_take(w.nodes.node[1]);
-    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2,3", "the first waits");
-    is_int(zmq_msg_size(&letter->body), 100, "with its body");
-    waiting_message_free(letter);
-    letter = node_take(w.nodes.node[1]);
-    is_text(route_words(buf_slice(&letter->route), text, sizeof text), "1:2",
+    message = node_link_take(w.nodes.link[1]);
+    is_text(route_words(buf_slice(&message->route), text, sizeof text), "1:2,3", "the first waits");
+    is_int(zmq_msg_size(&message->body), 100, "with its body");
+    waiting_message_free(message);
+    message = node_link_take(w.nodes.link[1]);
+    is_text(route_words(buf_slice(&message->route), text, sizeof text), "1:2",
             "the second after it");
-    waiting_message_free(letter);
-    ok(node_take(w.nodes.node[1]) == NULL, "no more");
+    waiting_message_free(message);
+    ok(node_link_take(w.nodes.link[1]) == NULL, "no more");
     waiting_message_free(NULL);
     world_close(&w);
 }
@@ -143,7 +144,7 @@ static void the_dead_get_nothing(void)
     struct world w;
 
     world_open(&w);
-    node_lost(w.nodes.node[1]);
+    node_link_lost(w.nodes.link[1]);
     ok(fan_workers(&w.fan, list, 2, &w.body) == 0 && w.fan.n_top == 1 && w.fan.gone == 1,
        "the others get it");
     is_int(fan_list(&w.fan, list, 3, nodes), 2, "nor are they listed");
@@ -153,8 +154,8 @@ static void the_dead_get_nothing(void)
     ok(fan_workers(&w.fan, list + 1, 1, &w.body) == 0 && w.fan.gone == 1,
        "who is forgotten is nowhere");
     is_int(node_table_where(&w.nodes, 6), NODE_NOWHERE, "indeed");
-    node_lost(w.nodes.node[0]);
-    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.nodes.node[0]->first,
+    node_link_lost(w.nodes.link[0]);
+    ok(fan_workers(&w.fan, list + 2, 1, &w.body) == 0 && w.nodes.link[0]->first,
        "home's waits: it is started again");
     world_close(&w);
 }
@@ -162,14 +163,15 @@ static void the_dead_get_nothing(void)
 static void addresses_are_read(void)
 {
     struct world w;
-    struct node *l;
+    struct node_link *link;
 
     world_open(&w);
-    l = w.nodes.node[2];
-    ok(node_set_addresses(l, slice_text("eth0=10.0.0.2,ib0=10.1.0.2")) == 0, "a list");
-    is_text(l->info.address, "10.0.0.2", "the first is the node's");
-    ok(node_set_addresses(l, slice_text("")) == 0 && *l->info.address == '\0', "none");
-    ok(node_set_addresses(l, slice_text("fd00::1")) == 0 && strcmp(l->info.address, "fd00::1") == 0,
+    link = w.nodes.link[2];
+    ok(node_link_set_addresses(link, slice_text("eth0=10.0.0.2,ib0=10.1.0.2")) == 0, "a list");
+    is_text(link->node.address, "10.0.0.2", "the first is the node's");
+    ok(node_link_set_addresses(link, slice_text("")) == 0 && *link->node.address == '\0', "none");
+    ok(node_link_set_addresses(link, slice_text("fd00::1")) == 0 &&
+           strcmp(link->node.address, "fd00::1") == 0,
        "without a name");
     world_close(&w);
 }
@@ -199,12 +201,12 @@ static void any_allocation_may_fail(void)
         struct err err = { "" };
 
         world_open(&w);
-        w.nodes.node[4]->reparent = REPARENT_DIALING;
+        w.nodes.link[4]->reparent = REPARENT_DIALING;
         alloc_fail_at(nth);
         rc = fan_workers(&w.fan, list, 90, &w.body);
         rc = rc < 0 ? rc : node_table_add(&w.nodes, 3, 2, &err);
         rc = rc < 0 ? rc : node_table_place(&w.nodes, 5000, 1, &err);
-        rc = rc < 0 ? rc : node_set_name(w.nodes.node[1], slice_text("h1"));
+        rc = rc < 0 ? rc : node_link_set_name(w.nodes.link[1], slice_text("h1"));
         alloc_fail_at(-1);
         if (fan_workers(&w.fan, list, 2, &w.body) < 0 || w.fan.n_top != 2)
             nth = 1000; /* a mark was left */

@@ -25,7 +25,7 @@ static int make_word(const struct stage *s)
     return fd;
 }
 
-static const struct node *link_of(const struct stage *s, unsigned node)
+static const struct node_link *link_of(const struct stage *s, unsigned node)
 {
     return node_table_get(&s->agents->nodes, node);
 }
@@ -57,7 +57,7 @@ static void an_engine_may_take_its_time(void)
     stage_open(&s);
     word = make_word(&s);
     first = cut_off(&s, peer, WAITING);
-    run = engine_run_get(s.agents, link_of(&s, first)->info.engine);
+    run = engine_run_get(s.agents, link_of(&s, first)->node.engine);
     stage_skip(&s, 1500);
     is_int(s.n_lost, 0, "an engine that is slow is waited for: %s", s.why[first]);
     ok(write(word, "go\n", 3) == 3, "then it sees why");
