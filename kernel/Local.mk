@@ -3,15 +3,15 @@ noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/group.c \
 	kernel/group/ship.h kernel/group/ship.c kernel/group/ledger.h kernel/group/ledger.c kernel/group/place.h kernel/group/place.c \
-	kernel/cell/doors.h kernel/cell/room.h kernel/cell/cell.h \
-	kernel/cell/notebook.h kernel/cell/notebook.c \
-	kernel/cell/send.c kernel/cell/queue.c kernel/cell/home.c kernel/cell/info.c \
-	kernel/cell/cell.c kernel/cell/gather.c kernel/cell/follow.c kernel/cell/compare.c kernel/cell/cast.c kernel/cell/fanout.c \
-	kernel/cell/engine.c kernel/cell/meet.c kernel/cell/absent.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/sever.c \
-	kernel/cell/collect.c kernel/cell/stream.c kernel/cell/judge.c \
-	kernel/cell/report.c kernel/cell/finish.c kernel/cell/manage.c kernel/cell/gauges.c kernel/cell/live.c kernel/cell/where.c kernel/cell/question.c kernel/cell/prompts.c kernel/cell/hang.c kernel/cell/logs.c \
-	kernel/cell/check.h kernel/cell/check.c kernel/cell/answers.c kernel/cell/facts.c kernel/cell/verdict.c \
-	kernel/cell/text.h kernel/cell/text.c
+	kernel/cell/doors.h kernel/cell/room.h kernel/cell/cell.h kernel/cell/notebook.h kernel/cell/check.h kernel/cell/text.h \
+	kernel/cell/absent.c kernel/cell/answers.c kernel/cell/bind.c kernel/cell/cast.c kernel/cell/cell.c kernel/cell/cell_begin.c \
+	kernel/cell/check.c kernel/cell/compare.c kernel/cell/end_ranks.c kernel/cell/ends.c kernel/cell/engine.c kernel/cell/expand.c \
+	kernel/cell/facts.c kernel/cell/fanout.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/from_home.c kernel/cell/from_ranks.c \
+	kernel/cell/gather.c kernel/cell/gauges.c kernel/cell/hang.c kernel/cell/home.c kernel/cell/info.c kernel/cell/judge.c \
+	kernel/cell/left_behind.c kernel/cell/live.c kernel/cell/logs.c kernel/cell/lookup.c kernel/cell/machines.c kernel/cell/meet.c \
+	kernel/cell/notebook.c kernel/cell/prompts.c kernel/cell/question.c kernel/cell/queue.c kernel/cell/ran.c kernel/cell/report.c \
+	kernel/cell/send.c kernel/cell/sever.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/steps.c kernel/cell/stream.c \
+	kernel/cell/table.c kernel/cell/text.c kernel/cell/verdict.c kernel/cell/where.c kernel/cell/world.c
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c

@@ -96,7 +96,7 @@ static bool is_alike(const struct absent *a, const char *mark)
 
 void absent_fail(struct cell *c)
 {
-    struct absent *a = &c->absent;
+    struct absent *a = &c->engine.absent;
     struct buf words = BUF_INIT;
     char mark[MARK_SIZE];
     int rc;
@@ -115,7 +115,7 @@ void absent_fail(struct cell *c)
 
 void absent_look(struct cell *c)
 {
-    if (c->absent.n && !is_open(c->nb))
+    if (c->engine.absent.n && !is_open(c->nb))
         absent_fail(c);
 }
 
@@ -144,7 +144,7 @@ static int add(struct absent *a, unsigned node, const char *name, const char *wh
 
 void absent_add(struct cell *c, unsigned node, const char *name, const char *why)
 {
-    struct absent *a = &c->absent;
+    struct absent *a = &c->engine.absent;
 
     if (add(a, node, name, why) < 0) {
         cell_fail(c, "RankNotStarted", "%s did not come up: %s", name, why);
@@ -157,16 +157,16 @@ void absent_add(struct cell *c, unsigned node, const char *name, const char *why
 
 void absent_tick(struct cell *c, uint64_t now)
 {
-    if (now < c->absent.due_ns)
+    if (now < c->engine.absent.due_ns)
         return;
-    c->absent.due_ns = NEVER;
+    c->engine.absent.due_ns = NEVER;
     if (c->state == CELL_ENGINE)
         absent_fail(c);
 }
 
 void absent_release(struct cell *c)
 {
-    struct absent *a = &c->absent;
+    struct absent *a = &c->engine.absent;
 
     for (size_t i = 0; i < a->n; i++) {
         free(a->row[i].name);

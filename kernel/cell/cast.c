@@ -26,7 +26,7 @@ struct waiting {
 };
 
 struct cast {
-    struct waiting *of; /* owned: those from c->ships.item[c->packed] on */
+    struct waiting *of; /* owned: those from c->send.ships.item[c->send.packed] on */
     size_t n;
     uint32_t asked;    /* the worker that is asked for an id; 0: nobody */
     uint64_t due_ns;   /* until then it is waited for; NEVER: nobody is */
@@ -35,40 +35,26 @@ struct cast {
 
 static const struct shipment *shipment(const struct cell *c)
 {
-    return &c->ships.item[c->packed];
+    return &c->send.ships.item[c->send.packed];
 }
 
 static struct cast *open_cast(struct cell *c)
 {
-    if (c->cast || !(c->cast = calloc(1, sizeof *c->cast)))
-        return c->cast;
-    c->cast->due_ns = NEVER;
+    if (c->send.cast || !(c->send.cast = calloc(1, sizeof *c->send.cast)))
+        return c->send.cast;
+    c->send.cast->due_ns = NEVER;
     if (c->plan.fresh) /* what failed may be another process now, or on another machine */
         c->nb->casts_fail = false;
-    return c->cast;
+    return c->send.cast;
 }
 
 /* ---- may it be one? ---- */
-
-/* NCCL takes each GPU once; instances of one GPU are the same to it. */
-bool cast_gpus_are_own(const struct cell *c, const struct ranks *to)
-{
-    const struct group *g = c->group;
-
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
-        const struct machine *m = machine_of(c->nb, g->rank[k].node);
-
-        if (m && m->mig)
-            return false;
-    }
-    return !g->want.share;
-}
 
 static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->group;
 
-    if (!g->gpus || !cast_gpus_are_own(c, to))
+    if (!g->gpus || !world_gpus_are_own(c, to))
         return false;
     for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
         if (!machine_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
@@ -80,7 +66,7 @@ static bool suits(const struct cell *c, const struct waiting *w)
 {
     const struct ranks *to = &shipment(c)->ranks;
 
-    return (fanout_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->casts_fail &&
+    return (world_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->casts_fail &&
            ranks_count(to) > 1 && all_hold_gpus(c, to);
 }
 
@@ -93,19 +79,55 @@ static void take_first(struct cast *cast)
     memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
 }
 
+/* With a cast over machines only the first has the blob, and the others get it from there. */
+static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
+{
+    const long root = ranks_next(to, 0);
+    struct ranks one = RANKS_INIT, others = RANKS_INIT;
+    int rc;
+
+    if (m->v[F_BIND_CAST].s.n == 0 || world_is_near(c, to))
+        return cell_send_ranks(c, to, m);
+    if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        rc = -1;
+    } else {
+        ranks_remove(&others, (unsigned)root);
+        rc = cell_send_ranks(c, &one, m);
+        m->blob = m->blob_size = 0;
+        if (rc == 0)
+            rc = cell_send_ranks(c, &others, m);
+    }
+    ranks_release(&one);
+    ranks_release(&others);
+    return rc;
+}
+
+static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
+{
+    const struct shipment *s = &c->send.ships.item[c->send.packed];
+    struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
+
+    m.v[F_BIND_HOW].u64 = BIND_DICT;
+    m.v[F_BIND_CAST].s = slice_text(cast);
+    if (bind_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->group, s, c->prep.captured) < 0)
+        log_warn("fanout", "out of memory: names will be sent again");
+    notebook_drop(c->nb, blob);
+}
+
 static void ship(struct cell *c, const char *text)
 {
-    const struct waiting first = c->cast->of[0];
+    const struct waiting first = c->send.cast->of[0];
 
-    take_first(c->cast);
-    fanout_ship(c, first.blob, first.size, text);
-    gather_shipped(c);
+    take_first(c->send.cast);
+    send_bind(c, first.blob, first.size, text);
+    c->send.packed++;
 }
 
 /* BIND's `cast`. NULL: memory is out. */
 static char *cast_text(const struct cell *c, const char *id)
 {
-    const struct waiting *w = &c->cast->of[0];
+    const struct waiting *w = &c->send.cast->of[0];
     const struct ranks *to = &shipment(c)->ranks;
     json_t *ranks = json_array(), *root;
     char *text;
@@ -113,9 +135,9 @@ static char *cast_text(const struct cell *c, const char *id)
     for (long k = ranks_next(to, 0); ranks && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         json_array_append_new(ranks, json_integer(k));
     root = json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks",
-                     ranks, "id", id, "size", (json_int_t)w->size, "mapped", fanout_is_near(c, to),
+                     ranks, "id", id, "size", (json_int_t)w->size, "mapped", world_is_near(c, to),
                      "limit_s", LIMIT_S + (double)w->size / SLOWEST);
-    text = root && fanout_add_world(c, root) == 0 ? json_dumps(root, JSON_COMPACT) : NULL;
+    text = root && world_add(c, root) == 0 ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;
 }
@@ -143,10 +165,10 @@ static int ask(struct cell *c)
     json_t *world = json_object();
     int rc;
 
-    m.worker = c->cast->asked = root->worker;
-    c->cast->due_ns = notebook_now(c->nb) + ASK_NS;
+    m.worker = c->send.cast->asked = root->worker;
+    c->send.cast->due_ns = notebook_now(c->nb) + ASK_NS;
     m.v[F_PROBE_WHAT].s = slice_text("cast_open");
-    if (!world || fanout_add_world(c, world) < 0) {
+    if (!world || world_add(c, world) < 0) {
         json_decref(world);
         world = NULL;
     }
@@ -163,8 +185,8 @@ static int ask(struct cell *c)
 /* Until one has to wait for its id. */
 static void go_on(struct cell *c)
 {
-    while (c->state == CELL_SHIPPING && c->cast->n && !c->cast->asked) {
-        if (!suits(c, &c->cast->of[0]))
+    while (!c->bad && c->send.cast->n && !c->send.cast->asked) {
+        if (!suits(c, &c->send.cast->of[0]))
             ship(c, "");
         else if (ask(c) < 0)
             return;
@@ -179,7 +201,7 @@ void cast_packed(struct cell *c, const struct span *packed)
     struct cast *cast = open_cast(c);
     struct waiting *more = cast ? realloc(cast->of, (cast->n + 1) * sizeof *more) : NULL;
 
-    if (!more || c->packed + cast->n >= c->ships.n) {
+    if (!more || c->send.packed + cast->n >= c->send.ships.n) {
         if (cast && more)
             cast->of = more;
         notebook_drop(c->nb, w.size ? w.blob : 0);
@@ -198,44 +220,42 @@ bool cast_message(struct cell *c, uint32_t worker, const struct span *m)
     const char *id;
     char *text;
 
-    if (!c->cast || !c->cast->asked || c->cast->asked != worker || m->cell != c->id ||
-        c->state != CELL_SHIPPING)
+    if (!c->send.cast || !c->send.cast->asked || c->send.cast->asked != worker ||
+        m->cell != c->id || c->state != CELL_SHIPPING)
         return false;
     said = text_parse(m->v[F_PROBED_CONTENT].s);
     id = text_field(said, "nccl_id");
     text = id[0] ? cast_text(c, id) : NULL;
     if (!text)
         fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
-    else if (note_told(c->cast, &shipment(c)->ranks) < 0)
+    else if (note_told(c->send.cast, &shipment(c)->ranks) < 0)
         fall_back(c, "out of memory");
     else
         ship(c, text);
     free(text);
     json_decref(said);
-    if (c->state == CELL_SHIPPING)
-        go_on(c);
+    go_on(c);
     return true;
 }
 
 void cast_tick(struct cell *c, uint64_t now)
 {
-    if (!c->cast || now < c->cast->due_ns || c->state != CELL_SHIPPING)
+    if (!c->send.cast || now < c->send.cast->due_ns || c->state != CELL_SHIPPING)
         return;
     fall_back(c, "NCCL did not answer");
-    if (c->state == CELL_SHIPPING)
-        go_on(c);
+    go_on(c);
 }
 
 uint64_t cast_due(const struct cell *c)
 {
-    return c->cast && c->state == CELL_SHIPPING ? c->cast->due_ns : NEVER;
+    return c->send.cast && c->state == CELL_SHIPPING ? c->send.cast->due_ns : NEVER;
 }
 
 void cast_failed(struct cell *c, const struct span *done)
 {
     json_t *said;
 
-    if (!c->cast || c->stopping || c->nb->casts_fail)
+    if (!c->send.cast || c->stop.stopping || c->nb->casts_fail)
         return;
     said = text_parse(done->v[F_DONE_CONTENT].s);
     if (strcmp(text_field(said, "ename"), "CastError") == 0) {
@@ -249,7 +269,7 @@ void cast_failed(struct cell *c, const struct span *done)
  * leave. */
 static void leave(struct cell *c)
 {
-    const struct ranks *told = &c->cast->told;
+    const struct ranks *told = &c->send.cast->told;
 
     for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1)) {
         const struct rank *r = &c->group->rank[k];
@@ -262,18 +282,18 @@ static void leave(struct cell *c)
 
 void cast_over(struct cell *c)
 {
-    if (c->cast && !c->began_ns)
+    if (c->send.cast && !c->live.began_ns)
         leave(c);
 }
 
 void cast_release(struct cell *c)
 {
-    if (!c->cast)
+    if (!c->send.cast)
         return;
-    for (size_t k = 0; k < c->cast->n; k++)
-        notebook_drop(c->nb, c->cast->of[k].size ? c->cast->of[k].blob : 0);
-    ranks_release(&c->cast->told);
-    free(c->cast->of);
-    free(c->cast);
-    c->cast = NULL;
+    for (size_t k = 0; k < c->send.cast->n; k++)
+        notebook_drop(c->nb, c->send.cast->of[k].size ? c->send.cast->of[k].blob : 0);
+    ranks_release(&c->send.cast->told);
+    free(c->send.cast->of);
+    free(c->send.cast);
+    c->send.cast = NULL;
 }

@@ -44,6 +44,39 @@ struct member {
     uint64_t blob, blob_size;
 };
 
+enum cell_state {
+    CELL_EXPANDING, /* home expands {name} in the option line, which becomes a plan */
+    CELL_CHOOSING,  /* what can be refused is refused, before anything starts or ends */
+    CELL_ASKING,   /* --fresh: home says whether what the cell reads can travel, before ranks end */
+    CELL_STOPPING, /* old processes end first (--fresh, %ranks stop) */
+    CELL_ENGINE,   /* the engine's machines come up */
+    CELL_STARTING, /* ranks start, home captures, the agent looks for a port */
+    CELL_COMPARING, /* ranks say whether they changed what would be sent over theirs */
+    CELL_SHIPPING,  /* home packs what ranks lack */
+    CELL_TABLE,     /* %ranks: nodes say what their ranks hold */
+    CELL_WHERE,     /* %ranks where: ranks say where they are */
+    CELL_LOGS,      /* %ranks logs: nodes send what was printed */
+    CELL_RUNNING,
+    CELL_CHECKING, /* %ranks check */
+    CELL_BINDING,  /* home takes the result */
+    CELL_OVER,
+};
+
+/* How a step ends. */
+enum cell_outcome {
+    CELL_STAYS, /* it does not yet */
+    CELL_DONE,
+    CELL_IS_TABLE, /* what the cell is */
+    CELL_IS_WHERE,
+    CELL_IS_LOGS,
+    CELL_IS_CHECK,
+    CELL_ASKS_FIRST, /* home may refuse it, which is known before ranks end for it */
+    CELL_ENDS_RANKS, /* those that there are end first */
+    CELL_HAS_ALL,    /* nothing is to be sent before it runs */
+    CELL_REPEATS,    /* %pull: the next name */
+    CELL_IS_OVER,    /* nothing is left to do */
+};
+
 /* Machines that did not come up. */
 struct absent {
     struct absent_row {
@@ -67,104 +100,150 @@ struct ends {
     bool more; /* there are more than could be said */
 };
 
-enum cell_state {
-    CELL_EXPANDING, /* home expands {name} in the option line */
-    /* home says what the cell reads, and whether that can travel, before ranks end for it
-     * (--fresh) */
-    CELL_ASKING,
-    CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
-    CELL_ENGINE,    /* the engine's machines come up */
-    CELL_LOOKING,   /* %ranks: nodes and ranks say how and where they are */
-    CELL_GATHERING, /* ranks start, home captures, the agent looks for a port */
-    CELL_SHIPPING,  /* home packs what ranks lack */
-    CELL_RUNNING,
-    CELL_BINDING, /* home takes the result */
-    CELL_OVER,
+/* What the cell was asked by: a client's execute_request, or a call of home's. */
+struct cell_from {
+    struct request *request; /* owned reference: the execute_request it is shown under */
+    char *text;              /* owned: the cell as it came */
+    size_t text_size;
+    unsigned count; /* In [count] */
+    bool stdin_allowed, stop_on_error, store;
+    bool silent;  /* its result and error are not published */
+    bool is_call; /* home waits for RETURN; else the client for execute_reply */
+    uint64_t call, call_flags;
+    bool wants_line, wants_return; /* home is to expand the option line; RETURN is to be sent */
+};
+
+/* Why it ends as an error. */
+struct cell_fault {
+    json_t
+        *said;   /* owned: a failure of the whole cell in words (usage, start), a string, or NULL */
+    char *ename; /* owned: its ename */
+    json_t *shown; /* owned: the content of the error message once it was shown */
+};
+
+/* engine_of_cell.c */
+struct cell_engine {
+    bool wanted; /* its machines come up */
+    /* once its old ranks have ended, the engine's run ends too, and plan.on is where others start
+     */
+    bool moves;
+    char *said; /* owned: the engine's last words, or NULL */
+    struct absent absent;
+};
+
+/* prepare.c and start_ranks.c */
+struct cell_prep {
+    json_t *captured; /* owned; NULL while home looks */
+    bool wants_places, wants_port, wants_capture;
+    bool recorded;   /* home was told to write it into the history */
+    size_t starting; /* where a rank that starts was found last */
+    uint64_t due_ns; /* the limit for ranks to come up; NEVER: off */
+};
+
+/* compare.c, prepare.c and broadcast.c: what ranks lack of home */
+struct cell_send {
+    struct shipments ships;
+    size_t packed; /* of them have left */
+    /* those that have not said yet whether they changed what home wants to send again */
+    struct ranks comparing;
+    bool compares;     /* some were asked */
+    struct cast *cast; /* owned: PACKED blobs on their way to ranks, or NULL */
+};
+
+/* Progress bars as they stand, to be shown. */
+struct cell_bars {
+    struct buf text;
+    bool shown, due, done;
+    uint64_t due_ns;
+};
+
+/* cell_output.c */
+struct cell_out {
+    struct merge *merge;
+    struct gap *gap; /* between them, where a page takes only so much; or NULL */
+    struct pace *pace;
+    /* the last display that was left out, for the end of the gap */
+    struct kept_display {
+        char type[24];
+        long rank;
+        struct buf content;
+    } kept;
+    bool labelled; /* a display of another rank than the first was shown */
+    struct cell_bars bars;
+};
+
+/* stop_ranks.c, disconnect.c and left_behind.c. Times are NEVER where nothing is due. */
+struct cell_stop {
+    bool judged, stopping, listed;
+    bool patient; /* ranks that were putting a traceback into words got more time for it */
+    bool ending;  /* all has been said, and the processes of its script are ending */
+    uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns;
+    unsigned interrupts;
+    uint64_t interrupted_ns;    /* when the first came */
+    uint64_t gone_ns;           /* until then those that were killed end */
+    enum cell_state gone_state; /* of the cell, when they were */
+    struct ends ends;
+};
+
+/* live_status.c */
+struct cell_live {
+    bool shown, off;
+    uint64_t due_ns;    /* when its status is; NEVER: off */
+    uint64_t gauges_ns; /* when it asks nodes again; 0: it has not yet */
+    uint64_t began_ns;  /* when its ranks began to run it; 0: they have not */
+};
+
+/* hang.c */
+struct cell_hang {
+    uint64_t due_ns,
+        limit_ns; /* when stacks are looked at next, NEVER: off; how long a wait may last */
+    uint64_t id;  /* of the last look, 0: none yet */
+    size_t asked; /* ranks that it has still to hear from */
+    /* what NCCL said in it of ranks that are not equally far; "": nothing */
+    char nccl[256];
+};
+
+/* bind_home.c */
+struct cell_bind {
+    size_t waiting;      /* BINDs that home has not answered */
+    unsigned pulled;     /* %pull: names done */
+    json_t *expressions; /* owned: user_expressions as home evaluated them, or NULL */
+};
+
+/* What %ranks shows. */
+struct cell_magic {
+    uint64_t due_ns;     /* when the table is; NEVER: off */
+    json_t *table;       /* owned: %ranks as rows, for RETURN; or NULL */
+    struct check *check; /* owned: of %ranks check, or NULL */
+    struct logs *logs;   /* owned: of %ranks logs, or NULL */
 };
 
 struct cell {
     struct notebook *nb;
-    struct cell *next_ended;
     uint64_t id;
-    struct request *request; /* owned reference: the execute_request it is shown under */
-    char *text;              /* owned: the cell as it came */
-    size_t text_size;
-    bool is_call; /* home waits for RETURN; else the client for execute_reply */
-    uint64_t call, call_flags;
-    unsigned count;
-    bool stdin_allowed, stop_on_error, store;
-    bool silent; /* its result and error are not published */
+    struct cell_from from;
     enum cell_state state;
     struct plan plan;
-    bool planned;        /* plan is to be released */
+    bool planned; /* plan is to be released */
+    /* it is to end as an error, even if memory was too short to say which */
+    bool bad;
+    struct cell_fault fault;
     struct group *group; /* whose ranks run it: the notebook's, or a script's own */
     /* owned: of a script; ends with the cell. NULL: the notebook's ranks run it */
     struct group *passing;
     struct ranks to; /* ranks that take part */
     unsigned world;
     struct member *member; /* owned, n of them, by rank */
-    size_t n;
-    /* where a member that is not over, a rank that starts, was found last */
-    size_t open, starting;
-    json_t *captured; /* owned; NULL while home looks */
-    bool wants_places, wants_port, wants_capture, wants_return;
-    /* once its old ranks have ended, the engine's run ends too, and plan.on is where others
-     * start */
-    bool moves;
-    char *said;    /* owned: the engine's last words, or NULL */
-    bool recorded; /* home was told to write it into the history */
-    struct shipments ships;
-    /* those that have not said yet whether they changed what home wants to send again */
-    struct ranks comparing;
-    size_t packed;
-    unsigned pulled;     /* %pull: names done */
-    size_t binds;        /* BINDs that home has not answered */
-    struct cast *cast;   /* owned: PACKED blobs on their way to ranks, or NULL */
-    struct check *check; /* owned: of %ranks check, or NULL */
-    json_t *table;       /* owned: %ranks as rows, for RETURN; or NULL */
-    json_t *expressions; /* owned: user_expressions as home evaluated them, or NULL */
-    struct logs *logs;   /* owned: of %ranks logs, or NULL */
-    struct merge *merge;
-    struct gap *gap; /* between them, where a page takes only so much; or NULL */
-    struct pace *pace;
-    /* the last display that was left out, for the end of the gap */
-    struct {
-        char type[24];
-        long rank;
-        struct buf content;
-    } kept;
-    bool labelled;       /* a display of another rank than the first was shown */
-    struct buf progress; /* bars as they stand, to be shown */
-    bool progress_shown, progress_due, progress_done;
-    uint64_t progress_ns;
-    json_t *error; /* owned: the content of the error message once it was shown */
-    /* it is to end as an error, even if memory was too short to say which */
-    bool bad;
-    /* owned: a failure of the whole cell in words (usage, start), a string, or NULL */
-    json_t *failed;
-    char *failed_name; /* owned: its ename */
-    unsigned interrupts;
-    uint64_t interrupted_ns;    /* when the first came */
-    uint64_t gone_ns;           /* until then those that were killed end; NEVER: nobody was */
-    enum cell_state gone_state; /* of the cell, when they were */
-    uint64_t began_ns;          /* when its ranks began to run it */
-    bool live_shown, live_off;
-    uint64_t live_ns, look_ns; /* when its status, the table of ranks, are due; NEVER: off */
-    /* when stacks are looked at next, NEVER: off; how long a wait may last */
-    uint64_t hang_ns, hang_limit_ns;
-    uint64_t hang_id;  /* of the last look, 0: none yet */
-    size_t hang_asked; /* ranks that it has still to hear from */
-    /* what NCCL said in it of ranks that are not equally far; "": nothing */
-    char hang_nccl[256];
-    uint64_t gauges_ns; /* when its status asks nodes again; 0: it has not yet */
-    struct ends ends;
-    struct absent absent;
-    bool ending; /* all has been said, and the processes of its script are ending */
-    bool judged, stopping, timed_out, listed;
-    /* ranks that were putting a traceback into words got more time for it */
-    bool patient;
-    /* NEVER: off */
-    uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns, start_ns;
+    size_t n, open;        /* open: where one that is not over was found last */
+    struct cell_engine engine;
+    struct cell_prep prep;
+    struct cell_send send;
+    struct cell_out out;
+    struct cell_stop stop;
+    struct cell_live live;
+    struct cell_hang hang;
+    struct cell_bind bind;
+    struct cell_magic magic;
 };
 
 #endif

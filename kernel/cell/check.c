@@ -58,14 +58,6 @@ void check_free(struct check *k)
 
 /* ---- who is in it ---- */
 
-bool check_is_first(const struct check *k, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (k->rank[j].node == k->rank[i].node)
-            return false;
-    return true;
-}
-
 /* Every rank; of many, the first of each node. */
 static void choose_paired(struct check *k)
 {
@@ -91,7 +83,7 @@ static int fill(struct cell *c, struct check *k)
         if (!(one->node_name = strdup(notebook_node_name(c->nb, r->node))))
             return -1;
     }
-    k->own_gpus = cast_gpus_are_own(c, &c->to);
+    k->own_gpus = world_gpus_are_own(c, &c->to);
     choose_paired(k);
     if (!(k->pair = calloc(k->paired * k->paired + 1, sizeof *k->pair)))
         return -1;
@@ -108,13 +100,13 @@ static json_t *address_of(const struct cell *c, const struct check_rank *r)
 {
     const char *first = json_string_value(
         json_array_get(json_array_get(json_object_get(r->facts, "addresses"), 0), 1));
-    unsigned *nodes = calloc(c->check->n, sizeof *nodes);
+    unsigned *nodes = calloc(c->magic.check->n, sizeof *nodes);
     struct buf text = BUF_INIT;
     json_t *address;
 
-    for (size_t i = 0; nodes && i < c->check->n; i++)
-        nodes[i] = c->check->rank[i].node;
-    if (!nodes || meet_at(c->nb, r->node, nodes, c->check->n, &text) < 0)
+    for (size_t i = 0; nodes && i < c->magic.check->n; i++)
+        nodes[i] = c->magic.check->rank[i].node;
+    if (!nodes || meet_at(c->nb, r->node, nodes, c->magic.check->n, &text) < 0)
         buf_clear(&text);
     address = json_string(text.n ? text.p : first ? first : "127.0.0.1");
     buf_release(&text);
@@ -197,7 +189,7 @@ static json_t *world_of(const struct cell *c)
 {
     json_t *world = json_object();
 
-    if (!world || fanout_add_world(c, world) == 0)
+    if (!world || world_add(c, world) == 0)
         return world;
     json_decref(world);
     return NULL;
@@ -241,7 +233,7 @@ static const char *step_name(enum check_step step)
 /* -1: the cell has failed. */
 static int ask(struct cell *c, size_t i)
 {
-    struct check *k = c->check;
+    struct check *k = c->magic.check;
     struct span m = { .kind = SPAN_PROBE, .worker = c->member[i].worker, .cell = c->id };
     struct buf content = BUF_INIT;
     int rc = text_json(&content, question(c, k, i));
@@ -266,13 +258,12 @@ static void leave_out(struct cell *c)
     for (size_t i = 0; i < c->n; i++)
         if (c->member[i].state == MEMBER_WAITING)
             c->member[i].state = MEMBER_INTERRUPTED;
-    check_look(c);
 }
 
 static void ask_all(struct cell *c, enum check_step step)
 {
-    c->check->step = step;
-    said_clear(c->check);
+    c->magic.check->step = step;
+    said_clear(c->magic.check);
     for (size_t i = 0; i < c->n; i++)
         if (ask(c, i) < 0) {
             leave_out(c);
@@ -291,13 +282,12 @@ void check_begin(struct cell *c)
         return;
     }
     if ((!c->plan.ranks && ranks_add_range(&c->to, 0, c->world - 1) < 0) || cell_members(c) < 0 ||
-        !(c->check = calloc(1, sizeof *c->check)) || fill(c, c->check) < 0) {
+        !(c->magic.check = calloc(1, sizeof *c->magic.check)) || fill(c, c->magic.check) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
     for (size_t i = 0; i < c->n; i++)
         g->rank[c->member[i].rank].since_ns = notebook_now(c->nb);
-    c->state = CELL_RUNNING;
     ask_all(c, CHECK_FACTS);
 }
 
@@ -321,7 +311,7 @@ static void set_clock(struct cell *c, struct check_rank *r)
 
 bool check_message(struct cell *c, struct member *member, const struct span *m)
 {
-    struct check *k = c->check;
+    struct check *k = c->magic.check;
     struct check_rank *r;
 
     if (!k || m->cell != c->id || member->state != MEMBER_RUNNING)
@@ -335,11 +325,10 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
     }
     c->nb->group->rank[member->rank].state = RANK_IDLE;
     member->state = MEMBER_OK;
-    if (c->stopping) {
+    if (c->stop.stopping) {
         member->state = MEMBER_INTERRUPTED;
         member->error = interrupted();
     }
-    check_look(c);
     return true;
 }
 
@@ -361,7 +350,7 @@ static bool ring_is_whole(const struct check *k)
 
 static void pairs_next(struct cell *c)
 {
-    struct check *k = c->check;
+    struct check *k = c->magic.check;
 
     if (k->round < links_rounds((unsigned)k->paired)) {
         ask_all(c, CHECK_PAIRS);
@@ -378,22 +367,20 @@ static void pairs_next(struct cell *c)
     }
 }
 
-static void check_end(struct cell *c)
+static void fail_if_bad(struct cell *c)
 {
     struct buf why = BUF_INIT;
-    struct check *k = c->check;
 
     stream_flush(c);
-    if (verdict_is_bad(k, &why))
+    if (verdict_is_bad(c->magic.check, &why))
         cell_fail(c, "LinkError", "%s", why.p ? why.p : "a link failed");
-    else
-        finish(c);
     buf_release(&why);
 }
 
-static void step_over(struct cell *c)
+/* True: that was the last. */
+static bool step_over(struct cell *c)
 {
-    struct check *k = c->check;
+    struct check *k = c->magic.check;
 
     switch (k->step) {
     case CHECK_FACTS:
@@ -421,15 +408,16 @@ static void step_over(struct cell *c)
         break;
     case CHECK_CLOSE:
         answers_log_strangers(k);
-        check_end(c);
-        break;
+        fail_if_bad(c);
+        return true;
     }
+    return false;
 }
 
 /* A rank that could not do a step at all: there is nothing to go on with. */
 static bool has_refused(struct cell *c)
 {
-    const struct check *k = c->check;
+    const struct check *k = c->magic.check;
 
     for (size_t i = 0; i < k->n; i++)
         if (k->rank[i].error && k->step != CHECK_CLOSE) {
@@ -440,15 +428,22 @@ static bool has_refused(struct cell *c)
     return false;
 }
 
-void check_look(struct cell *c)
+static bool is_broken(const struct cell *c)
 {
-    if (c->state != CELL_RUNNING || cell_unfinished(c))
-        return;
     for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state != MEMBER_OK || c->bad) {
-            finish(c);
-            return;
+        if (c->member[k].state != MEMBER_OK)
+            return true;
+    return c->bad;
+}
+
+enum cell_outcome check_look(struct cell *c)
+{
+    do {
+        if (cell_unfinished(c)) {
+            if (c->bad)
+                judge_stop(c);
+            return CELL_STAYS;
         }
-    if (!has_refused(c))
-        step_over(c);
+    } while (!is_broken(c) && !has_refused(c) && !step_over(c));
+    return run_end(c);
 }

@@ -68,10 +68,8 @@ struct check {
 void check_begin(struct cell *c);
 /* a PROBED of the cell */
 bool check_message(struct cell *c, struct member *member, const struct span *m);
-/* a rank has answered, or died */
-void check_look(struct cell *c);
+enum cell_outcome check_look(struct cell *c);
 void check_free(struct check *k);
-bool check_is_first(const struct check *k, size_t i); /* is rank i the first of its node? */
 
 /* ---- answers.c ---- */
 /* What the ranks said in the step that is over, into the check. */
@@ -87,6 +85,7 @@ void check_set_error(char **to, const char *text); /* the first that is not empt
  * together. */
 void verdict_facts(struct cell *c, struct check *k);
 bool verdict_nccl(const struct check *k);
+bool check_is_first(const struct check *k, size_t i); /* is rank i the first of its node? */
 
 /* ---- verdict.c ---- */
 struct grid;

@@ -31,13 +31,13 @@ static int ask(struct cell *c, const struct shipment *s)
 
     for (long k = ranks_next(&s->ranks, 0); rc == 0 && k >= 0;
          k = ranks_next(&s->ranks, (unsigned)k + 1))
-        rc = ranks_add(&c->comparing, (unsigned)k);
+        rc = ranks_add(&c->send.comparing, (unsigned)k);
     if (rc < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_PROBE_WHAT].s = slice_text("compare");
         m.v[F_PROBE_CONTENT].s = buf_slice(&content);
-        rc = fanout_send(c, &s->ranks, &m);
+        rc = cell_send_ranks(c, &s->ranks, &m);
     }
     buf_release(&content);
     return rc;
@@ -218,29 +218,6 @@ static void note_overwritten(struct cell *c, const struct touched *t)
     ranks_release(&all);
 }
 
-/* All have answered. */
-static void go_on(struct cell *c)
-{
-    struct group *g = c->group;
-    struct touched t = TOUCHED_INIT, over = TOUCHED_INIT;
-    struct err err = { "" };
-
-    if (shipments_touched(g, &c->to, c->captured, false, &t, &err) < 0 ||
-        shipments_touched(g, &c->to, c->captured, true, &over, &err) < 0)
-        cell_fail(c, "RuntimeError", "%s", err.text);
-    else if (t.names)
-        refuse(c, &t);
-    else if (over.names)
-        note_overwritten(c, &over);
-    touched_release(&t);
-    touched_release(&over);
-    if (c->state != CELL_SHIPPING)
-        return;
-    if (group_settled(g, &c->to, c->captured) < 0)
-        log_warn("compare", "out of memory: ranks will be asked again");
-    gather_ship(c);
-}
-
 static int take(struct rank *r, const struct span *m)
 {
     json_t *said = text_parse(m->v[F_PROBED_CONTENT].s);
@@ -257,43 +234,68 @@ void compare_begin(struct cell *c)
 {
     struct shipments asked;
     struct err err = { "" };
-    int rc;
+    int rc = 0;
 
     group_forget_said(c->group);
-    if (shipments_ask(c->group, &c->to, c->captured, &asked, &err) < 0) {
+    if (shipments_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
-    rc = 0;
+    c->send.compares = asked.n > 0;
     for (size_t k = 0; rc == 0 && k < asked.n; k++)
         rc = ask(c, &asked.item[k]);
-    if (asked.n == 0)
-        gather_ship(c);
     shipments_release(&asked);
+}
+
+/* All have answered. */
+static void settle(struct cell *c)
+{
+    struct group *g = c->group;
+    struct touched t = TOUCHED_INIT, over = TOUCHED_INIT;
+    struct err err = { "" };
+
+    if (shipments_touched(g, &c->to, c->prep.captured, false, &t, &err) < 0 ||
+        shipments_touched(g, &c->to, c->prep.captured, true, &over, &err) < 0)
+        cell_fail(c, "RuntimeError", "%s", err.text);
+    else if (t.names)
+        refuse(c, &t);
+    else if (over.names)
+        note_overwritten(c, &over);
+    touched_release(&t);
+    touched_release(&over);
+    if (!c->bad && group_settled(g, &c->to, c->prep.captured) < 0)
+        log_warn("compare", "out of memory: ranks will be asked again");
+}
+
+enum cell_outcome compare_look(struct cell *c)
+{
+    if (ranks_count(&c->send.comparing))
+        return CELL_STAYS;
+    if (c->send.compares)
+        settle(c);
+    return CELL_DONE;
 }
 
 bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 {
-    if (m->cell != c->id || c->state != CELL_SHIPPING || !ranks_has(&c->comparing, r->number))
+    if (m->cell != c->id || c->state != CELL_COMPARING || !ranks_has(&c->send.comparing, r->number))
         return false;
-    ranks_remove(&c->comparing, r->number);
+    ranks_remove(&c->send.comparing, r->number);
     if (take(r, m) < 0)
         cell_fail(c, "RuntimeError", "rank %u could not say whether it changed its variables: %.*s",
                   r->number, SLICE_ARG(m->v[F_PROBED_CONTENT].s));
-    else if (ranks_count(&c->comparing) == 0)
-        go_on(c);
     return true;
 }
 
 void compare_over(struct cell *c)
 {
-    for (long k = ranks_next(&c->comparing, 0); k >= 0;
-         k = ranks_next(&c->comparing, (unsigned)k + 1)) {
+    for (long k = ranks_next(&c->send.comparing, 0); k >= 0;
+         k = ranks_next(&c->send.comparing, (unsigned)k + 1)) {
         const struct rank *r = &c->group->rank[k];
         const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
 
         if (r->worker && rank_alive(r))
             notebook_send(c->nb, r->worker, &m);
     }
-    ranks_clear(&c->comparing);
+    ranks_clear(&c->send.comparing);
 }

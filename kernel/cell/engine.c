@@ -9,53 +9,12 @@
 
 static const char here[] = "local";
 
-/* ---- machines ---- */
-
-size_t machines_of(const struct notebook *nb, struct machine **first)
-{
-    *first = nb->group->on ? nb->machine + 1 : nb->machine;
-    return nb->group->on ? nb->machines - 1 : 1;
-}
-
-struct machine *machine_of(const struct notebook *nb, unsigned node)
-{
-    for (size_t k = 0; k < nb->machines; k++)
-        if (nb->machine[k].node == node)
-            return &nb->machine[k];
-    return NULL;
-}
-
-static unsigned machines_lost(const struct notebook *nb)
-{
-    struct machine *m;
-    const size_t n = machines_of(nb, &m);
-    unsigned lost = 0;
-
-    for (size_t k = 0; k < n; k++)
-        lost += m[k].lost;
-    return lost;
-}
+/* ---- the end of a run ---- */
 
 bool engine_is_torn(const struct notebook *nb)
 {
     return nb->group->on && machines_lost(nb) > 0;
 }
-
-static int machines_add(struct notebook *nb, unsigned first, unsigned n)
-{
-    struct machine *more;
-
-    if (nb->machines > 1)
-        return 0;
-    if (!(more = realloc(nb->machine, (1 + (size_t)n) * sizeof *more)))
-        return -1;
-    nb->machine = more;
-    for (unsigned k = 0; k < n; k++)
-        nb->machine[nb->machines++] = (struct machine){ .node = first + k };
-    return 0;
-}
-
-/* ---- the end of a run ---- */
 
 void engine_leave(struct notebook *nb)
 {
@@ -88,7 +47,7 @@ void engine_end(struct notebook *nb)
 
 /* A place where no cell has ever run is none to come back to; and this machine is none that the
  * user has chosen. */
-void engine_give_up(struct notebook *nb)
+static void give_up(struct notebook *nb)
 {
     struct group *g = nb->group;
 
@@ -169,7 +128,7 @@ int engine_choose(struct cell *c)
     }
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
-    c->moves = true;
+    c->engine.moves = true;
     if (!c->plan.fresh) /* else when nothing refuses the cell any more */
         g->asked = 0;   /* how many there are is for the other machines to say */
     return 0;
@@ -187,7 +146,7 @@ static int move(struct cell *c)
     }
     end(c->nb);
     c->nb->group->on = copy;
-    c->moves = false;
+    c->engine.moves = false;
     return 0;
 }
 
@@ -237,51 +196,59 @@ void engine_begin(struct cell *c)
     struct group *g = nb->group;
     struct err err = { "" };
 
-    if (c->moves && move(c) < 0)
+    if (c->engine.moves && move(c) < 0)
         return;
     if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
         note_afresh(c);
         engine_leave(nb);
     }
-    if (!g->on || g->engine) {
-        engine_settle(nb);
-        gather_there(c);
+    if (!g->on || g->engine)
         return;
-    }
-    c->state = CELL_ENGINE;
+    c->engine.wanted = true;
     if (start(c, &err) < 0)
         cell_fail(c, "EngineError", "%s", err.text);
-    else
-        engine_look(c);
 }
 
-void engine_look(struct cell *c)
+/* All machines have come; -1: the cell has failed. */
+static int take_machines(struct cell *c)
 {
     struct notebook *nb = c->nb;
     unsigned first = 0, n = 0;
 
-    if (c->state != CELL_ENGINE)
-        return;
-    if (c->absent.n) {
-        absent_look(c);
-        return;
-    }
     nb->doors.engine_nodes(nb->doors.arg, nb->group->engine, &first, &n);
     if (n && machines_add(nb, first, n) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
-        return;
+        return -1;
     }
     for (unsigned k = 0; k < n; k++) {
         const struct node *info = nb->doors.node(nb->doors.arg, first + k);
 
         if (!info || info->state != NODE_UP)
-            return;
+            return 0;
     }
-    if (n) {
-        engine_settle(nb);
+    return n > 0;
+}
+
+enum cell_outcome engine_look(struct cell *c)
+{
+    if (c->engine.wanted) {
+        if (c->engine.absent.n) {
+            absent_look(c);
+            return CELL_STAYS;
+        }
+        if (take_machines(c) <= 0)
+            return CELL_STAYS;
+        c->engine.wanted = false;
         stream_flush(c); /* what it said while it came is not to wait for what ranks say */
-        gather_there(c);
     }
+    engine_settle(c->nb);
+    return CELL_DONE;
+}
+
+void engine_fail(struct cell *c)
+{
+    if (c->engine.wanted)
+        give_up(c->nb);
 }
 
 /* ---- what becomes of it ---- */
@@ -290,58 +257,15 @@ static void says(struct notebook *nb, const char *text)
 {
     struct cell *c = nb->cell;
 
-    if (!c || !c->pace) {
+    if (!c || !c->out.pace) {
         log_info("engine", "%s", text);
         return;
     }
-    if (c->said && strcmp(c->said, text) == 0)
+    if (c->engine.said && strcmp(c->engine.said, text) == 0)
         return;
-    free(c->said);
-    c->said = strdup(text);
+    free(c->engine.said);
+    c->engine.said = strdup(text);
     stream_note(c, "%s", text);
-}
-
-/* Its words are for each rank that it takes along; a cell that runs on none of them goes on. */
-static void failed(struct notebook *nb, const char *text)
-{
-    struct machine *m;
-    size_t n = machines_of(nb, &m);
-
-    nb->group->engine = 0; /* it is gone by itself */
-    if (nb->cell && nb->cell->state == CELL_ENGINE) {
-        if (nb->cell->absent.n)
-            absent_fail(nb->cell);
-        else
-            cell_fail(nb->cell, "EngineError", "%s", text);
-        return;
-    }
-    for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
-        if (!m[k].lost)
-            engine_lost(nb, m[k].node, text);
-}
-
-void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event,
-                     const char *text)
-{
-    if (nb->over || engine != nb->group->engine || !nb->group->engine)
-        return;
-    if (event == ENGINE_SAYS)
-        says(nb, text);
-    else if (event == ENGINE_FAILED)
-        failed(nb, text);
-    else if (nb->cell)
-        engine_look(nb->cell);
-    notebook_next(nb);
-}
-
-void notebook_up(struct notebook *nb, unsigned node)
-{
-    (void)node;
-    if (nb->over)
-        return;
-    if (nb->cell)
-        engine_look(nb->cell);
-    notebook_next(nb);
 }
 
 /* Engines put a host's name before what they say of it, agents say theirs; here it stands before
@@ -367,9 +291,7 @@ static void lose(struct notebook *nb, struct machine *m, const char *why)
 {
     m->lost = true;
     m->asked = false;
-    group_lost(nb, m->node, nb->next_worker, why);
-    if (nb->cell)
-        start_look(nb->cell);
+    ends_lost(nb, m->node, why);
 }
 
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
@@ -386,4 +308,33 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     else if (m)
         lose(nb, m, why);
     buf_release(&text);
+}
+
+/* Its words are for each rank that it takes along; a cell that runs on none of them goes on. */
+static void failed(struct notebook *nb, const char *text)
+{
+    struct machine *m;
+    size_t n = machines_of(nb, &m);
+
+    nb->group->engine = 0; /* it is gone by itself */
+    if (nb->cell && nb->cell->state == CELL_ENGINE && !nb->cell->bad) {
+        if (nb->cell->engine.absent.n)
+            absent_fail(nb->cell);
+        else
+            cell_fail(nb->cell, "EngineError", "%s", text);
+        return;
+    }
+    for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
+        if (!m[k].lost)
+            engine_lost(nb, m[k].node, text);
+}
+
+void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)
+{
+    if (engine != nb->group->engine || !nb->group->engine)
+        return;
+    if (event == ENGINE_SAYS)
+        says(nb, text);
+    else if (event == ENGINE_FAILED)
+        failed(nb, text);
 }

@@ -12,6 +12,14 @@
 #define CLOCK_OFF_S 2.0 /* more is named */
 #define SHM_LITTLE  (INT64_C(64) << 20)
 
+bool check_is_first(const struct check *k, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (k->rank[j].node == k->rank[i].node)
+            return false;
+    return true;
+}
+
 static const char *fact(const struct check_rank *r, const char *name)
 {
     return text_field(r->facts, name);

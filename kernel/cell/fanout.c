@@ -1,182 +1,11 @@
 /* BIND, RUN and FETCH: one message to each agent, whatever the number of its ranks. */
-#include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
-
-int fanout_send(struct cell *c, const struct ranks *to, const struct span *m)
-{
-    size_t n;
-    uint32_t *workers = group_workers(c->group, to, &n);
-    int rc = workers ? 0 : -1;
-
-    if (n)
-        rc = cell_send(c, workers, n, m);
-    else if (!workers)
-        cell_fail(c, "RuntimeError", "out of memory");
-    free(workers);
-    return rc;
-}
-
-bool fanout_is_near(const struct cell *c, const struct ranks *to)
-{
-    const struct rank *rank = c->group->rank;
-    const long first = ranks_next(to, 0);
-
-    for (long k = first; k >= 0; k = ranks_next(to, (unsigned)k + 1))
-        if (rank[k].node != rank[first].node)
-            return false;
-    return true;
-}
-
-/* With a cast over machines only the first has the blob, and the others get it from there. */
-static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
-{
-    const long root = ranks_next(to, 0);
-    struct ranks one = RANKS_INIT, others = RANKS_INIT;
-    int rc;
-
-    if (m->v[F_BIND_CAST].s.n == 0 || fanout_is_near(c, to))
-        return fanout_send(c, to, m);
-    if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-        rc = -1;
-    } else {
-        ranks_remove(&others, (unsigned)root);
-        rc = fanout_send(c, &one, m);
-        m->blob = m->blob_size = 0;
-        if (rc == 0)
-            rc = fanout_send(c, &others, m);
-    }
-    ranks_release(&one);
-    ranks_release(&others);
-    return rc;
-}
-
-void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
-{
-    const struct shipment *s = &c->ships.item[c->packed];
-    struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
-
-    m.v[F_BIND_HOW].u64 = BIND_DICT;
-    m.v[F_BIND_CAST].s = slice_text(cast);
-    if (bind_ranks(c, &s->ranks, &m) == 0 && shipment_sent(c->group, s, c->captured) < 0)
-        log_warn("fanout", "out of memory: names will be sent again");
-    notebook_drop(c->nb, blob);
-}
-
-/* ---- the world's environment ---- */
-
-static void set(json_t *env, const char *name, json_t *value)
-{
-    json_object_set_new(env, name, value);
-}
-
-/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as
- * "0*4,1*4". */
-static int add_layout(const struct cell *c, struct buf *out)
-{
-    const struct rank *rank = c->group->rank;
-    unsigned most = 0, nodes = 0, *number, run = 1;
-    int rc;
-
-    for (unsigned k = 0; k < c->world; k++)
-        most = rank[k].node > most ? rank[k].node : most;
-    /* by node: its number in the world + 1; 0: it has none yet */
-    number = calloc(most + 1u, sizeof *number);
-    rc = number ? 0 : -1;
-    for (unsigned k = 0; rc == 0 && k < c->world; k++) {
-        if (!number[rank[k].node])
-            number[rank[k].node] = ++nodes;
-        if (k + 1 < c->world && rank[k + 1].node == rank[k].node) {
-            run++;
-            continue;
-        }
-        rc = buf_addf(out, "%s%u*%u", out->n ? "," : "", number[rank[k].node] - 1, run);
-        run = 1;
-    }
-    free(number);
-    return rc;
-}
-
-static bool spans_nodes(const struct cell *c)
-{
-    for (unsigned k = 1; k < c->world; k++)
-        if (c->group->rank[k].node != c->group->rank[0].node)
-            return true;
-    return false;
-}
-
-/* Where the world meets: on rank 0's machine, at an address that the others reach. */
-static int master(const struct cell *c, struct buf *out)
-{
-    unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;
-    int rc = 0;
-
-    for (unsigned k = 0; nodes && k < c->world; k++)
-        nodes[k] = c->group->rank[k].node;
-    if (nodes)
-        rc = meet_at(c->nb, nodes[0], nodes, c->world, out);
-    free(nodes);
-    return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
-}
-
-static bool all_own_gpus(const struct cell *c)
-{
-    struct ranks all = RANKS_INIT;
-    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 &&
-                     cast_gpus_are_own(c, &all);
-
-    ranks_release(&all);
-    return own;
-}
-
-static json_t *world_env(const struct cell *c)
-{
-    const struct group *g = c->group;
-    struct buf meets = BUF_INIT;
-    const char *address = master(c, &meets) == 0 ? meets.p : "127.0.0.1";
-    json_t *env = json_object(), *world = json_sprintf("%u", c->world);
-
-    set(env, "WORLD_SIZE", json_incref(world));
-    set(env, "ROLE_WORLD_SIZE", json_incref(world));
-    set(env, "JAX_NUM_PROCESSES", world);
-    set(env, "MASTER_ADDR", json_string(address));
-    set(env, "MASTER_PORT", json_sprintf("%u", g->port));
-    set(env, "JAX_COORDINATOR_ADDRESS",
-        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
-    buf_release(&meets);
-    if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
-        set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
-    set(env, "TORCHELASTIC_RUN_ID",
-        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->run_id, c->id)
-                   : json_sprintf("%s-%u", c->nb->run_id, g->number));
-    set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
-    set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
-    for (char **e = c->plan.env; e && *e; e++) {
-        char *value = strchr(*e, '='), *name = value ? strndup(*e, (size_t)(value - *e)) : NULL;
-
-        if (name)
-            set(env, name, json_string(value + 1));
-        free(name);
-    }
-    return env;
-}
-
-int fanout_add_world(const struct cell *c, json_t *to)
-{
-    struct buf layout = BUF_INIT;
-    int rc = add_layout(c, &layout);
-
-    if (rc == 0 && (json_object_set_new(to, "env", world_env(c)) < 0 ||
-                    json_object_set_new(to, "layout", json_string(layout.p ? layout.p : "")) < 0))
-        rc = -1;
-    buf_release(&layout);
-    return rc;
-}
 
 static json_t *script_argv(const struct cell *c)
 {
@@ -250,14 +79,8 @@ static void world_open(struct cell *c)
 
     group_open_world(g, c->world);
     note_new(c);
-    if (group_ran(g, &c->to, c->count) < 0)
-        log_warn("fanout", "out of memory: the ledger misses cell %u", c->count);
-}
-
-/* From here on what fails stops those that were told already. */
-static void members_begin(struct cell *c)
-{
-    c->state = CELL_RUNNING;
+    if (group_ran(g, &c->to, c->from.count) < 0)
+        log_warn("fanout", "out of memory: the ledger misses cell %u", c->from.count);
 }
 
 static void member_told(struct cell *c, struct member *member)
@@ -278,13 +101,6 @@ static void members_leave_out(struct cell *c)
             c->member[k].state = MEMBER_INTERRUPTED;
 }
 
-/* All have been told. */
-static void members_run(struct cell *c)
-{
-    live_begin(c);
-    hang_begin(c);
-}
-
 static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
 {
     const uint64_t base = (c->plan.kind == PLAN_SCRIPT ? RUN_SCRIPT : 0);
@@ -297,11 +113,11 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
     if (cell_is_piped(c))
         m->v[F_RUN_FLAGS].u64 |=
-            RUN_PIPED | (lead && c->stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
-    else if (c->stdin_allowed)
+            RUN_PIPED | (lead && c->from.stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
+    else if (c->from.stdin_allowed)
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
-    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next_blob++ : 0;
-    if (fanout_send(c, to, m) < 0)
+    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next.blob++ : 0;
+    if (cell_send_ranks(c, to, m) < 0)
         return -1;
     for (size_t k = 0; k < c->n; k++)
         if (ranks_has(to, c->member[k].rank))
@@ -316,7 +132,6 @@ static int run_all(struct cell *c, struct span *m)
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc = ranks_copy(&others, &c->to);
 
-    members_begin(c);
     for (size_t k = 0; rc == 0 && k < c->n && (k == 0 || c->plan.gather); k++) {
         ranks_clear(&one);
         rc = ranks_add(&one, c->member[k].rank);
@@ -328,11 +143,8 @@ static int run_all(struct cell *c, struct span *m)
         rc = run_one(c, &others, m, false);
     ranks_release(&one);
     ranks_release(&others);
-    if (rc < 0) {
-        /* unless it has failed in other words already */
+    if (rc < 0) /* unless it has failed in other words already */
         cell_fail(c, "RuntimeError", "out of memory");
-        members_leave_out(c);
-    }
     return rc;
 }
 
@@ -340,7 +152,7 @@ static int run_all(struct cell *c, struct span *m)
 static struct slice code_of(const struct cell *c)
 {
     if (c->plan.kind == PLAN_SCRIPT)
-        return text_slice(c->captured, "script");
+        return text_slice(c->prep.captured, "script");
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 
@@ -348,13 +160,13 @@ static struct slice code_of(const struct cell *c)
  * where there are none. */
 static int add_names(const struct cell *c, struct buf *out)
 {
-    json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->captured);
+    json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->prep.captured);
     json_t *doubtful = group_doubtful(c->group, &c->to);
     size_t k;
     json_t *row;
     int rc = watch && doubtful && deleted ? 0 : -1;
 
-    json_array_foreach(json_object_get(c->captured, "assigned"), k, row)
+    json_array_foreach(json_object_get(c->prep.captured, "assigned"), k, row)
     {
         if (rc == 0)
             rc = json_array_append(watch, json_array_get(row, 0));
@@ -369,21 +181,23 @@ static int add_names(const struct cell *c, struct buf *out)
     return rc;
 }
 
-void fanout_run(struct cell *c)
+/* -1: the cell has failed; what runs is to be stopped. */
+static int run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
     struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT, names = BUF_INIT;
+    int rc = -1;
 
     world_open(c);
-    logs_note(c->nb, c->id, c->count, c->group->size);
-    if (group_assigned(c->group, &c->to, c->captured) < 0)
+    ran_note(c->nb, c->id, c->from.count, c->group->size);
+    if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
         log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
-        add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
+        world_add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = code_of(c);
-        m.v[F_RUN_COUNT].u64 = c->count;
+        m.v[F_RUN_COUNT].u64 = c->from.count;
         m.v[F_RUN_ENV].s = buf_slice(&env);
         m.v[F_RUN_INIT].s = slice_text(c->plan.init);
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
@@ -391,14 +205,13 @@ void fanout_run(struct cell *c)
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
         m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
         m.v[F_RUN_NAMES].s = buf_slice(&names);
-        if (run_all(c, &m) == 0)
-            members_run(c);
+        rc = run_all(c, &m);
     }
     buf_release(&env);
     buf_release(&argv);
     buf_release(&layout);
     buf_release(&names);
-    collect_look(c);
+    return rc;
 }
 
 bool fanout_pulls_values(const struct cell *c)
@@ -418,7 +231,7 @@ static int fetched_names(const struct cell *c, struct buf *out)
 {
     if (c->plan.kind != PLAN_PULL)
         return 0;
-    for (char **name = c->plan.names + c->pulled; *name; name++)
+    for (char **name = c->plan.names + c->bind.pulled; *name; name++)
         if (buf_addf(out, "%s%s", out->n ? "," : "", *name) < 0)
             return -1;
     return 0;
@@ -426,18 +239,17 @@ static int fetched_names(const struct cell *c, struct buf *out)
 
 /* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs
  * went. */
-void fanout_fetch(struct cell *c)
+static int fetch(struct cell *c)
 {
     struct buf names = BUF_INIT;
     int rc = fetched_names(c, &names);
 
-    members_begin(c);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     for (size_t k = 0; rc == 0 && k < c->n; k++) {
         struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
 
-        m.blob = names.n ? c->nb->next_blob++ : 0;
+        m.blob = names.n ? c->nb->next.blob++ : 0;
         m.v[F_FETCH_NAMES].s = buf_slice(&names);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
         m.v[F_FETCH_FLAGS].u64 = fanout_pulls_values(c) && !c->plan.into ? FETCH_KEEP : 0;
@@ -445,9 +257,90 @@ void fanout_fetch(struct cell *c)
             member_told(c, &c->member[k]);
     }
     buf_release(&names);
-    if (rc == 0)
-        members_run(c);
-    else
+    return rc;
+}
+
+void run_begin(struct cell *c)
+{
+    const bool fetches = c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH;
+
+    if ((fetches ? fetch(c) : run(c)) < 0)
         members_leave_out(c);
-    collect_look(c);
+    else
+        live_begin(c);
+}
+
+/* ---- its end ---- */
+
+static bool somebody(const struct cell *c, enum member_state state)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == state)
+            return true;
+    return false;
+}
+
+/* The deaths that the error does not tell of. */
+static void note_dead(struct cell *c)
+{
+    struct ranks dead = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused &&
+            ranks_add(&dead, c->member[k].rank) < 0)
+            break;
+    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0 &&
+        text_shorten(&text, ranks_count(&dead)) == 0)
+        stream_note(c,
+                    ranks_count(&dead) > 1 ? "ranks %s are dead: their variables are gone"
+                                           : "rank %s is dead: its variables are gone",
+                    text.p);
+    ranks_release(&dead);
+    buf_release(&text);
+}
+
+enum cell_outcome run_end(struct cell *c)
+{
+    judge_rest(c);
+    stream_flush(c);
+    if (somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED))
+        c->bad = true;
+    live_end(c);
+    if (c->bad && !c->fault.shown)
+        report_show(c, report_error(c));
+    report_late(c);
+    note_dead(c);
+    return CELL_DONE;
+}
+
+/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True:
+ * not all have. */
+static bool script_lingers(struct cell *c)
+{
+    struct ranks left = RANKS_INIT;
+
+    if (!cell_lingers(c))
+        return false;
+    if (!c->stop.ending) {
+        c->stop.ending = true;
+        if (ranks_add_range(&left, 0, c->passing->size - 1) == 0)
+            judge_kill(c->nb, c->passing, &left, SIGTERM, STOP_GRACE_MS);
+        ranks_release(&left);
+        judge_killed(c, STOP_GRACE_MS * NS_PER_MS);
+    }
+    return true;
+}
+
+enum cell_outcome run_look(struct cell *c)
+{
+    if (cell_unfinished(c)) {
+        if (c->bad)
+            judge_stop(c);
+        return CELL_STAYS;
+    }
+    /* what failed when nothing was left to stop does not wait for the script's processes */
+    if (!(c->bad && !c->stop.stopping) && script_lingers(c))
+        return CELL_STAYS;
+    return run_end(c);
 }

@@ -43,7 +43,7 @@ static int tell(struct cell *c, const char *home, bool near)
     m.v[F_FOLLOW_NEAR].u64 = near;
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    else if (ranks_count(&to) && (rc = fanout_send(c, &to, &m)) == 0)
+    else if (ranks_count(&to) && (rc = cell_send_ranks(c, &to, &m)) == 0)
         note_told(c, home, &to);
     ranks_release(&to);
     return rc;
@@ -51,7 +51,7 @@ static int tell(struct cell *c, const char *home, bool near)
 
 int follow_tell(struct cell *c)
 {
-    const char *home = text_field(c->captured, "home");
+    const char *home = text_field(c->prep.captured, "home");
 
     if (c->plan.kind == PLAN_PULL) /* nothing of it runs on ranks */
         return 0;

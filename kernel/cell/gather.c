@@ -1,5 +1,5 @@
 /* What must be there before a cell runs: its ranks, what it reads of home, and a port for its
- * world. All three are asked for at once; gather_look goes on when the last has come. */
+ * world. All three are asked for at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- what home has, and a port ---- */
 
-static int join(struct buf *out, char **names)
+static int add_joined(struct buf *out, char **names)
 {
     for (size_t k = 0; names && names[k]; k++)
         if (buf_addf(out, "%s%s", k ? "," : "", names[k]) < 0)
@@ -40,7 +40,7 @@ static int ask_capture(struct cell *c)
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
     const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
     struct buf names = BUF_INIT, script = BUF_INIT;
-    int rc = join(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
+    int rc = add_joined(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
 
     if (rc == 0)
         rc = add_script(c, &script);
@@ -50,12 +50,13 @@ static int ask_capture(struct cell *c)
                                      : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) |
-                               (c->store ? CAPTURE_RECORD : 0) | (script.n ? CAPTURE_SCRIPT : 0) |
+                               (c->from.store ? CAPTURE_RECORD : 0) |
+                               (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
                                (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
-    m.v[F_CAPTURE_COUNT].u64 = c->count;
-    m.v[F_CAPTURE_RAW].s = slice_of(c->text, c->text_size);
-    c->wants_capture = c->recorded = true;
+    m.v[F_CAPTURE_COUNT].u64 = c->from.count;
+    m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
+    c->prep.wants_capture = c->prep.recorded = true;
     if (rc == 0)
         rc = cell_send_home(c, &m);
     buf_release(&names);
@@ -63,44 +64,18 @@ static int ask_capture(struct cell *c)
     return rc;
 }
 
-/* Of the machine on which rank 0 is. -1: the cell has failed. */
-int gather_ask_port(struct cell *c)
-{
-    const struct span m = { .kind = SPAN_PORT, .cell = c->id };
-    struct group *g = c->group;
-
-    if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
-        return 0;
-    if (group_has_met(g, c->world))
-        /* a world that has met stays where it is; one that has not gets a port that is free now */
-        return 0;
-    c->wants_port = true;
-    return cell_send_node(c, g->rank[0].node, &m);
-}
-
 /* -1: the cell has failed. */
 static int take_newer(struct cell *c)
 {
-    if (group_newer(c->nb->group, c->captured) == 0)
+    if (group_newer(c->nb->group, c->prep.captured) == 0)
         return 0;
     cell_fail(c, "RuntimeError", "out of memory");
     return -1;
 }
 
-/* The machines are there. */
-void gather_there(struct cell *c)
-{
-    c->state = CELL_GATHERING;
-    if (c->plan.kind != PLAN_RANKS && !c->recorded && ask_capture(c) < 0)
-        return;
-    if (c->captured && take_newer(c) < 0) /* what home said before the ranks ended */
-        return;
-    if (c->state == CELL_GATHERING)
-        start_begin(c);
-}
+/* ---- what can be refused before anything is started or stopped ---- */
 
-/* What can be refused before anything is started or stopped. */
-static int check(struct cell *c)
+static int refuse(struct cell *c)
 {
     const unsigned n = c->plan.per_node            ? 0 /* not known before the machines are */
                        : c->plan.n != PLAN_N_UNSET ? c->plan.n
@@ -119,29 +94,23 @@ static int check(struct cell *c)
     return rc < 0 ? -1 : engine_choose(c);
 }
 
-/* Goes on with engine_begin() when they have ended. */
-void gather_stop(struct cell *c, const struct ranks *living)
+void choose_begin(struct cell *c)
 {
-    c->state = CELL_STOPPING;
-    if (ranks_count(living))
-        manage_kill(c->nb, c->nb->group, living, 15, STOP_GRACE_MS);
-    gather_stopped(c);
+    if (c->plan.kind == PLAN_RANKS)
+        c->world = c->nb->group->asked;
+    if (c->plan.kind != PLAN_RANKS)
+        (void)refuse(c);
+    else if (c->plan.ranks_do == PLAN_RANKS_CHECK && !c->world)
+        cell_fail(c, "UsageError",
+                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
 }
 
-/* The ranks end, and with them all that they have. */
-static void begin_afresh(struct cell *c)
+/* --fresh: the ranks end, and with them all that they have. */
+static void decide_afresh(struct cell *c)
 {
-    struct ranks living = RANKS_INIT;
-
-    if (group_living(c->nb->group, &living) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-    } else {
-        if (c->moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
-            c->nb->group->asked = 0;
-        c->moves = c->moves || engine_is_torn(c->nb);
-        gather_stop(c, &living);
-    }
-    ranks_release(&living);
+    if (c->engine.moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
+        c->nb->group->asked = 0;
+    c->engine.moves = c->engine.moves || engine_is_torn(c->nb);
 }
 
 /* Home may refuse what the cell reads, or its text: it is asked before ranks end for the cell. */
@@ -150,92 +119,79 @@ static bool may_be_refused(const struct cell *c)
     return c->plan.kind == PLAN_DISTRIBUTE && group_is_somewhere(c->nb->group);
 }
 
-void gather_begin(struct cell *c)
+enum cell_outcome choose_look(struct cell *c)
 {
-    struct err err = { "" };
-
-    if (stream_open(c, &err) < 0) {
-        cell_fail(c, "RuntimeError", "%s", err.text);
-        return;
-    }
-    if (check(c) < 0)
-        return;
-    if (!c->plan.fresh) {
-        engine_begin(c);
-    } else if (may_be_refused(c)) {
-        c->state = CELL_ASKING;
-        (void)ask_capture(c);
-    } else {
-        begin_afresh(c);
-    }
+    if (c->plan.kind == PLAN_RANKS)
+        return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
+    if (!c->plan.fresh)
+        return CELL_DONE;
+    if (may_be_refused(c))
+        return CELL_ASKS_FIRST;
+    decide_afresh(c);
+    return CELL_ENDS_RANKS;
 }
 
-void gather_stopped(struct cell *c)
+void ask_first_begin(struct cell *c)
 {
-    for (unsigned k = 0; k < c->nb->group->size; k++)
-        if (c->nb->group->rank[k].state == RANK_STOPPING)
-            return;
-    if (c->plan.fresh) /* as was asked for: what ran before is not missed by anybody */
-        group_forget_cells(c->nb->group);
-    if (c->plan.kind == PLAN_RANKS && !c->moves)
-        manage_stopped(c);
-    else
-        engine_begin(c);
+    (void)ask_capture(c);
 }
 
-/* ---- answers ---- */
+enum cell_outcome ask_first_look(struct cell *c)
+{
+    if (c->prep.wants_capture)
+        return CELL_STAYS;
+    decide_afresh(c);
+    return CELL_DONE;
+}
+
+/* ---- from machines to ranks that can begin ---- */
+
+void prepare_begin(struct cell *c)
+{
+    if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c) < 0)
+        return;
+    if (c->prep.captured && take_newer(c) < 0) /* what home said before the ranks ended */
+        return;
+    start_begin(c);
+}
 
 /* Asked after each that is ready: the walk goes on where the last one stopped. */
 static bool ranks_ready(struct cell *c)
 {
-    for (size_t k = 0; k < c->n; k++, c->starting++) {
-        if (c->starting >= c->n)
-            c->starting = 0;
-        if (c->group->rank[c->member[c->starting].rank].state == RANK_STARTING)
+    for (size_t k = 0; k < c->n; k++, c->prep.starting++) {
+        if (c->prep.starting >= c->n)
+            c->prep.starting = 0;
+        if (c->group->rank[c->member[c->prep.starting].rank].state == RANK_STARTING)
             return false;
     }
     return true;
 }
 
+enum cell_outcome prepare_look(struct cell *c)
+{
+    if (!start_look(c))
+        return CELL_ENDS_RANKS;
+    if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
+        !ranks_ready(c))
+        return CELL_STAYS;
+    c->prep.due_ns = NEVER;
+    if (c->plan.kind == PLAN_RANKS)
+        return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
+    if (follow_tell(c) < 0)
+        return CELL_STAYS;
+    return c->prep.captured ? CELL_DONE : CELL_HAS_ALL;
+}
+
+/* ---- what home sends ---- */
+
 static int ask_pack(struct cell *c, const struct shipment *s)
 {
     struct span m = {
-        .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next_blob++
+        .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next.blob++
     };
 
     m.v[F_PACK_NAMES].s = slice_text(s->names);
     return cell_send_home(c, &m);
-}
-
-static void go_on(struct cell *c)
-{
-    if (c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH)
-        fanout_fetch(c);
-    else
-        fanout_run(c);
-}
-
-void gather_look(struct cell *c)
-{
-    if (c->state != CELL_GATHERING || c->wants_places || c->wants_capture || c->wants_port ||
-        !ranks_ready(c))
-        return;
-    c->start_ns = NEVER;
-    if (c->plan.kind == PLAN_RANKS && c->plan.ranks_do == PLAN_RANKS_CHECK) {
-        check_begin(c);
-        return;
-    }
-    if (c->plan.kind == PLAN_RANKS) {
-        finish_now(c);
-        return;
-    }
-    c->state = CELL_SHIPPING;
-    if (follow_tell(c) < 0)
-        return;
-    if (c->captured)
-        compare_begin(c);
-    else
-        go_on(c);
 }
 
 static void note_lines(struct cell *c, struct slice text)
@@ -248,21 +204,26 @@ static void note_lines(struct cell *c, struct slice text)
     }
 }
 
-void gather_ship(struct cell *c)
+void ship_begin(struct cell *c)
 {
     struct err err = { "" };
 
-    note_lines(c, text_slice(c->captured, NOTES));
-    if (shipments_plan(c->group, &c->to, c->captured, &c->ships, &err) < 0) {
+    note_lines(c, text_slice(c->prep.captured, NOTES));
+    if (shipments_plan(c->group, &c->to, c->prep.captured, &c->send.ships, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
-    for (size_t k = 0; k < c->ships.n; k++)
-        if (ask_pack(c, &c->ships.item[k]) < 0)
+    for (size_t k = 0; k < c->send.ships.n; k++)
+        if (ask_pack(c, &c->send.ships.item[k]) < 0)
             return;
-    if (c->ships.n == 0)
-        go_on(c);
 }
+
+enum cell_outcome ship_look(struct cell *c)
+{
+    return c->send.packed == c->send.ships.n ? CELL_DONE : CELL_STAYS;
+}
+
+/* ---- answers ---- */
 
 /* "CaptureError: lock was not sent": the name goes before the colon. */
 static void fail_in_words_of_python(struct cell *c, struct slice text)
@@ -286,9 +247,9 @@ static void take_captured(struct cell *c, const struct span *m)
     json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
     const struct slice error = text_slice(names, "error"), notes = m->v[F_CAPTURED_WARNINGS].s;
 
-    c->wants_capture = false;
-    json_decref(c->captured);
-    c->captured = names;
+    c->prep.wants_capture = false;
+    json_decref(c->prep.captured);
+    c->prep.captured = names;
     if (error.n) {
         note_lines(c, notes);
         fail_in_words_of_python(c, error);
@@ -296,14 +257,8 @@ static void take_captured(struct cell *c, const struct span *m)
     }
     if (c->state != CELL_ASKING && take_newer(c) < 0)
         return;
-    if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0) {
+    if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-        return;
-    }
-    if (c->state == CELL_ASKING)
-        begin_afresh(c);
-    else
-        gather_look(c);
 }
 
 static void take_packed(struct cell *c, const struct span *m)
@@ -319,29 +274,20 @@ static void take_packed(struct cell *c, const struct span *m)
     cast_packed(c, m);
 }
 
-void gather_shipped(struct cell *c)
-{
-    if (c->state == CELL_SHIPPING && ++c->packed == c->ships.n)
-        go_on(c);
-}
-
 void gather_message(struct cell *c, unsigned node, const struct span *m)
 {
     if (m->cell != c->id)
         return;
-    if (m->kind == SPAN_CAPTURED && c->wants_capture) {
+    if (m->kind == SPAN_CAPTURED && c->prep.wants_capture) {
         take_captured(c, m);
     } else if (m->kind == SPAN_PACKED) {
         take_packed(c, m);
-    } else if (m->kind == SPAN_PORT && c->wants_port) {
-        c->wants_port = false;
+    } else if (m->kind == SPAN_PORT && c->prep.wants_port) {
+        c->prep.wants_port = false;
         c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
-        if (c->group->port == 0) {
+        if (c->group->port == 0)
             cell_fail(c, "RuntimeError",
                       "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
                       notebook_node_name(c->nb, node));
-            return;
-        }
-        gather_look(c);
     }
 }

@@ -26,13 +26,13 @@ static struct gauge *gauge_at(struct notebook *nb, unsigned node)
 {
     struct gauge *more;
 
-    if (node < nb->n_gauges)
-        return &nb->gauge[node];
-    if (node >= GROUP_MAX * 16u || !(more = realloc(nb->gauge, (node + 1) * sizeof *more)))
+    if (node < nb->gauges.n)
+        return &nb->gauges.of[node];
+    if (node >= GROUP_MAX * 16u || !(more = realloc(nb->gauges.of, (node + 1) * sizeof *more)))
         return NULL;
-    memset(more + nb->n_gauges, 0, (node + 1 - nb->n_gauges) * sizeof *more);
-    nb->gauge = more;
-    nb->n_gauges = node + 1;
+    memset(more + nb->gauges.n, 0, (node + 1 - nb->gauges.n) * sizeof *more);
+    nb->gauges.of = more;
+    nb->gauges.n = node + 1;
     return &more[node];
 }
 
@@ -68,8 +68,9 @@ void gauges_ask(struct notebook *nb)
 
 bool gauges_wait(const struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->n_gauges; node++)
-        if (nb->gauge[node].waiting && notebook_now(nb) - nb->gauge[node].asked_ns < HOPE_NS)
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        if (nb->gauges.of[node].waiting &&
+            notebook_now(nb) - nb->gauges.of[node].asked_ns < HOPE_NS)
             return true;
     return false;
 }
@@ -88,11 +89,11 @@ void gauges_take(struct notebook *nb, unsigned node, const struct span *m)
 
 void gauges_release(struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->n_gauges; node++)
-        json_decref(nb->gauge[node].said);
-    free(nb->gauge);
-    nb->gauge = NULL;
-    nb->n_gauges = 0;
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        json_decref(nb->gauges.of[node].said);
+    free(nb->gauges.of);
+    nb->gauges.of = NULL;
+    nb->gauges.n = 0;
 }
 
 /* ---- one rank's part of it ---- */
@@ -173,7 +174,7 @@ static void find_other(const json_t *list, struct gauges_text *text, struct stat
 void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_text *text,
                 struct status_rank *row)
 {
-    const struct gauge *g = r->node < nb->n_gauges ? &nb->gauge[r->node] : NULL;
+    const struct gauge *g = r->node < nb->gauges.n ? &nb->gauges.of[r->node] : NULL;
     const json_t *mine, *uuid;
     int uses = 0, use = 0;
     size_t k;
@@ -208,8 +209,8 @@ void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_t
 
 bool gauges_have_gpus(const struct notebook *nb)
 {
-    for (unsigned node = 0; node < nb->n_gauges; node++)
-        if (json_array_size(json_object_get(nb->gauge[node].said, "gpus")))
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        if (json_array_size(json_object_get(nb->gauges.of[node].said, "gpus")))
             return true;
     return false;
 }

@@ -31,18 +31,18 @@ void hang_begin(struct cell *c)
 {
     const uint64_t ns = notice_ns();
 
-    c->hang_limit_ns = ns;
+    c->hang.limit_ns = ns;
     if (ns && c->group->size > 1 &&
         (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
-        c->hang_ns = notebook_now(c->nb) + ns / LOOKS;
+        c->hang.due_ns = notebook_now(c->nb) + ns / LOOKS;
 }
 
 void hang_put_off(struct cell *c)
 {
-    if (c->hang_ns == NEVER)
+    if (c->hang.due_ns == NEVER)
         return;
-    c->hang_ns = notebook_now(c->nb) + c->hang_limit_ns / LOOKS;
-    c->hang_id = 0;
+    c->hang.due_ns = notebook_now(c->nb) + c->hang.limit_ns / LOOKS;
+    c->hang.id = 0;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].place);
         c->member[k].place = NULL;
@@ -55,14 +55,14 @@ void hang_tick(struct cell *c, uint64_t now)
     uint32_t *workers;
     size_t n = 0;
 
-    if (now < c->hang_ns)
+    if (now < c->hang.due_ns)
         return;
     if (prompts_wait(c->nb)) {
         hang_put_off(c);
         return;
     }
-    c->hang_ns = now + c->hang_limit_ns / LOOKS;
-    if (c->state != CELL_RUNNING || c->stopping || c->judged ||
+    c->hang.due_ns = now + c->hang.limit_ns / LOOKS;
+    if (c->state != CELL_RUNNING || c->stop.stopping || c->stop.judged ||
         !(workers = calloc(c->n + 1, sizeof *workers)))
         return;
     for (size_t k = 0; k < c->n; k++)
@@ -70,9 +70,9 @@ void hang_tick(struct cell *c, uint64_t now)
             c->member[k].looked = false;
             workers[n++] = c->member[k].worker;
         }
-    m.cell = c->hang_id = c->nb->next_cell++;
-    c->hang_asked = n;
-    c->hang_nccl[0] = '\0';
+    m.cell = c->hang.id = c->nb->next.cell++;
+    c->hang.asked = n;
+    c->hang.nccl[0] = '\0';
     if (n)
         (void)notebook_send_to(c->nb, workers, n, &m, NULL);
     free(workers);
@@ -101,13 +101,13 @@ static void take_nccl(struct cell *c, const char *stack)
 {
     const char *line = strstr(stack, "\nNCCL says:\n");
 
-    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang_nccl[0];
+    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang.nccl[0];
          line = strstr(line, "\nNCCL #")) {
         const int n = (int)strcspn(++line, "\n");
 
-        snprintf(c->hang_nccl, sizeof c->hang_nccl, "%.*s", n, line);
-        if (!strstr(c->hang_nccl, " launched "))
-            c->hang_nccl[0] = '\0';
+        snprintf(c->hang.nccl, sizeof c->hang.nccl, "%.*s", n, line);
+        if (!strstr(c->hang.nccl, " launched "))
+            c->hang.nccl[0] = '\0';
     }
 }
 
@@ -116,7 +116,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
-    c->hang_asked -= !m->looked && c->hang_asked;
+    c->hang.asked -= !m->looked && c->hang.asked;
     m->looked = true;
     if (report_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
@@ -135,7 +135,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 static bool is_still(const struct cell *c, const struct member *m)
 {
     return m->state != MEMBER_RUNNING ||
-           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang_limit_ns);
+           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang.limit_ns);
 }
 
 static bool same_place(const struct member *a, const struct member *b)
@@ -217,7 +217,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 /* odd: NULL: there is none, all are at that place. */
 static void tell(struct cell *c, const struct member *with, const struct member *odd)
 {
-    const double s = (double)c->hang_limit_ns / 1e9;
+    const double s = (double)c->hang.limit_ns / 1e9;
     struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
 
     if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 ||
@@ -253,16 +253,16 @@ static void look(struct cell *c)
     odd = with ? odd_one(c, with) : NULL;
     if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
         with = NULL; /* all wait for their GPUs, which compute */
-    if (!with && !c->hang_nccl[0])
+    if (!with && !c->hang.nccl[0])
         return;
-    c->hang_ns = NEVER;
-    if (odd || (with && !c->hang_nccl[0]))
+    c->hang.due_ns = NEVER;
+    if (odd || (with && !c->hang.nccl[0]))
         tell(c, with, odd);
     else
         stream_note(
             c,
             "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
-            (double)c->hang_limit_ns / 1e9, c->hang_nccl);
+            (double)c->hang.limit_ns / 1e9, c->hang.nccl);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
@@ -270,13 +270,13 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
     struct member *member = cell_worker(c, worker);
     char *text;
 
-    if (!c->hang_id || m->cell != c->hang_id)
+    if (!c->hang.id || m->cell != c->hang.id)
         return false;
     if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
                                   m->v[F_STACK_TEXT].s.n))) {
         take(c, member, text);
         free(text);
-        if (c->state == CELL_RUNNING && c->hang_ns != NEVER && c->hang_asked == 0)
+        if (c->state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
             look(c);
     }
     return true;

@@ -1,4 +1,4 @@
-/* Requests that home answers, in the order in which it got them; its streams; and its deaths. */
+/* Requests that home answers, in the order in which it got them, and its output. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,59 +13,77 @@
 
 static void remember(struct notebook *nb, uint64_t cell, struct request *r)
 {
-    request_unref(nb->recent[nb->recent_at].r);
-    nb->recent[nb->recent_at].cell = cell;
-    nb->recent[nb->recent_at].r = request_ref(r);
-    nb->recent_at = (nb->recent_at + 1) % RECENT;
+    request_unref(nb->home.recent[nb->home.recent_at].r);
+    nb->home.recent[nb->home.recent_at].cell = cell;
+    nb->home.recent[nb->home.recent_at].r = request_ref(r);
+    nb->home.recent_at = (nb->home.recent_at + 1) % RECENT;
 }
 
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell)
 {
     for (unsigned k = 0; cell && k < RECENT; k++)
-        if (nb->recent[k].cell == cell)
-            return nb->recent[k].r;
-    return nb->home_parent;
+        if (nb->home.recent[k].cell == cell)
+            return nb->home.recent[k].r;
+    return nb->home.parent;
 }
 
 static void home_flush_pace(struct notebook *nb)
 {
     struct err err = { "" };
 
-    if (pace_flush(nb->home_pace, &err) < 0)
+    if (pace_flush(nb->home.pace, &err) < 0)
         log_error("home", "%s", err.text);
 }
 
 void home_flush(struct notebook *nb)
 {
-    if (nb->home_gap && gap_flush(nb->home_gap) < 0)
+    if (nb->home.gap && gap_flush(nb->home.gap) < 0)
         log_error("home", "out of memory: last lines are lost");
     home_flush_pace(nb);
 }
 
 bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
 {
-    struct buf *kept = &nb->early[stream == 2];
+    struct buf *kept = &nb->home.early[stream == 2];
 
-    return !nb->home_owner && !nb->home_parent && kept->n + text.n <= EARLY_MAX &&
+    return !nb->home.owner && !nb->home.parent && kept->n + text.n <= EARLY_MAX &&
            buf_add(kept, text.p, text.n) == 0;
 }
 
 void home_tell_early(struct notebook *nb, const struct request *r)
 {
     for (unsigned k = 0; k < 2; k++) {
-        if (nb->early[k].n)
-            publish_stream(nb, r, k + 1, buf_slice(&nb->early[k]));
-        buf_release(&nb->early[k]);
+        if (nb->home.early[k].n)
+            publish_stream(nb, r, k + 1, buf_slice(&nb->home.early[k]));
+        buf_release(&nb->home.early[k]);
     }
+}
+
+static void publish_input(struct notebook *nb, struct request *r, unsigned count)
+{
+    const json_t *code = json_object_get(request_content(r), "code");
+
+    publish_json(nb, r, "execute_input",
+                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count",
+                           (int)count));
+}
+
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
+{
+    nb->doors.status(nb->doors.arg, r, "busy");
+    if (request_flag(r, "silent", false))
+        return;
+    publish_input(nb, r, count);
+    home_tell_early(nb, r);
 }
 
 static struct asked *asked_add(struct notebook *nb, struct request *r)
 {
-    struct asked *a = calloc(1, sizeof *a), **at = &nb->asked;
+    struct asked *a = calloc(1, sizeof *a), **at = &nb->home.asked;
 
     if (!a)
         return NULL;
-    a->cell = nb->next_cell++;
+    a->cell = nb->next.cell++;
     a->r = request_ref(r);
     while (*at)
         at = &(*at)->next;
@@ -109,14 +127,14 @@ bool home_reply_type(const char *type, char out[static 64])
 
 static struct asked *asked_take(struct notebook *nb, uint64_t cell)
 {
-    for (struct asked **at = &nb->asked; *at; at = &(*at)->next)
+    for (struct asked **at = &nb->home.asked; *at; at = &(*at)->next)
         if ((*at)->cell == cell) {
             struct asked *a = *at;
 
             *at = a->next;
-            if (nb->executing == a) {
-                nb->executing = NULL;
-                nb->home_awaits = false;
+            if (nb->home.executing == a) {
+                nb->home.executing = NULL;
+                nb->home.awaits = false;
             }
             return a;
         }
@@ -171,18 +189,18 @@ static void warm(struct notebook *nb, struct slice metadata)
     struct span m = { .kind = SPAN_WARM };
     json_t *object;
 
-    if (nb->warmed || metadata.n <= 2) /* nearly always "{}" */
+    if (nb->home.warmed || metadata.n <= 2) /* nearly always "{}" */
         return;
     if ((object = text_parse(metadata)) &&
         json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
-        nb->warmed = true;
-        m.v[F_WARM_PYTHON].s = slice_text(nb->python);
+        nb->home.warmed = true;
+        m.v[F_WARM_PYTHON].s = slice_text(nb->config.python);
         (void)notebook_send_node(nb, NODE_HERE, &m, NULL);
     }
     json_decref(object);
 }
 
-static void home_reply(struct notebook *nb, const struct span *m)
+bool home_reply(struct notebook *nb, const struct span *m)
 {
     struct asked *a = asked_take(nb, m->cell);
     const struct parcel p = {
@@ -192,27 +210,25 @@ static void home_reply(struct notebook *nb, const struct span *m)
         .n = m->v[F_REPLY_BUFFERS].list.n,
     };
 
-    if (!a) {
-        if (nb->cell && nb->cell->id == m->cell)
-            finish_bound(nb->cell, m);
-        return;
-    }
-    nb->deaths = 0;
+    if (!a)
+        return false;
+    nb->home.deaths = 0;
     if (a->execute)
         home_flush(nb);
     warm(nb, p.metadata);
     asked_end(nb, a, &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
+    return true;
 }
 
-static void home_lines(struct notebook *nb, const struct span *m)
+void home_lines(struct notebook *nb, const struct span *m)
 {
     struct err err = { "" };
     const struct slice data = m->v[F_LINES_DATA].s;
 
     const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
 
-    if ((nb->home_gap ? gap_text(nb->home_gap, stream, data)
-                      : pace_add(nb->home_pace, stream, data, &err)) < 0)
+    if ((nb->home.gap ? gap_text(nb->home.gap, stream, data)
+                      : pace_add(nb->home.pace, stream, data, &err)) < 0)
         log_error("home", "%s", err.text);
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, data.n);
 }
@@ -226,7 +242,7 @@ static size_t publish_size(const struct span *m)
     return n;
 }
 
-static void home_publish(struct notebook *nb, const struct span *m)
+void home_publish(struct notebook *nb, const struct span *m)
 {
     char type[64];
     const struct slice given = m->v[F_PUBLISH_TYPE].s;
@@ -241,7 +257,7 @@ static void home_publish(struct notebook *nb, const struct span *m)
         return;
     memcpy(type, given.p, given.n);
     type[given.n] = '\0';
-    if (nb->home_gap && strstr(type, "display_data") && !gap_display(nb->home_gap, p.content.n)) {
+    if (nb->home.gap && strstr(type, "display_data") && !gap_display(nb->home.gap, p.content.n)) {
         nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
         return;
     }
@@ -253,91 +269,27 @@ static void home_publish(struct notebook *nb, const struct span *m)
     nb->doors.owe(nb->doors.arg, SPAN_WORKER_HOME, publish_size(m));
 }
 
-static void home_owner(struct notebook *nb, const struct span *m)
+void home_owner(struct notebook *nb, const struct span *m)
 {
     const struct request *r = m->v[F_OWNER_KEEP].u64 ? home_parent_of(nb, m->cell) : NULL;
 
     home_flush(nb);
-    request_unref(nb->home_owner);
-    nb->home_owner = r ? request_ref((struct request *)r) : NULL;
+    request_unref(nb->home.owner);
+    nb->home.owner = r ? request_ref((struct request *)r) : NULL;
 }
 
-static void home_awaits(struct notebook *nb, const struct span *m)
-{
-    if (!nb->executing || nb->executing->cell != m->cell)
-        return;
-    nb->home_awaits = true;
-    queue_pass_comms(nb);
-}
-
-/* A thread of an earlier cell asks under the one that runs: clients show a prompt nowhere else. */
-static void home_input(struct notebook *nb, const struct span *m)
-{
-    const struct request *r = nb->executing                   ? nb->executing->r
-                              : nb->cell && nb->cell->request ? nb->cell->request
-                                                              : home_parent_of(nb, m->cell);
-
-    if (m->v[F_INPUT_OVER].u64)
-        prompts_take_back(nb, SPAN_WORKER_HOME, m);
-    else if (r)
-        prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
-}
-
-static void home_ready(struct notebook *nb, const struct span *m)
+void home_ready(struct notebook *nb, const struct span *m)
 {
     json_t *info = text_parse(m->v[F_READY_INFO].s);
     char *cwd = strdup(text_field(info, "cwd"));
 
     if (cwd) {
-        free(nb->cwd);
-        nb->cwd = cwd;
+        free(nb->home.cwd);
+        nb->home.cwd = cwd;
     }
     json_decref(info);
-    nb->home = HOME_READY;
+    nb->home.state = HOME_READY;
     info_ready(nb, m);
-}
-
-void home_message(struct notebook *nb, const struct span *m)
-{
-    switch (m->kind) {
-    case SPAN_READY:
-        home_ready(nb, m);
-        break;
-    case SPAN_REPLY:
-        home_reply(nb, m);
-        break;
-    case SPAN_PUBLISH:
-        home_publish(nb, m);
-        break;
-    case SPAN_LINES:
-        home_lines(nb, m);
-        break;
-    case SPAN_INPUT:
-        home_input(nb, m);
-        break;
-    case SPAN_OWNER:
-        home_owner(nb, m);
-        break;
-    case SPAN_AWAITS:
-        home_awaits(nb, m);
-        break;
-    case SPAN_CALL:
-        home_flush(nb);
-        cell_begin_call(nb, m);
-        break;
-    case SPAN_ASK:
-        question_take(nb, m);
-        break;
-    case SPAN_CAPTURED:
-    case SPAN_PACKED:
-        if (nb->cell && nb->cell->id == m->cell)
-            gather_message(nb->cell, NODE_HERE, m);
-        else
-            notebook_drop(nb, m->blob_size ? m->blob : 0); /* packed for a cell that is over */
-        break;
-    default:
-        log_warn("home", "a message of kind %u is not for the kernel", (unsigned)m->kind);
-    }
 }
 
 /* ---- asking ---- */
@@ -386,15 +338,15 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
         return;
     }
     home_flush(nb);
-    pace_begin_cell(nb->home_pace);
-    request_unref(nb->home_parent);
-    nb->home_parent = request_ref(r);
+    pace_begin_cell(nb->home.pace);
+    request_unref(nb->home.parent);
+    nb->home.parent = request_ref(r);
     a->execute = true;
-    a->count = nb->home_count = count;
-    logs_note(nb, a->cell, count, 0);
+    a->count = nb->home.count = count;
+    ran_note(nb, a->cell, count, 0);
     a->silent = request_flag(r, "silent", false);
     a->stop_on_error = request_flag(r, "stop_on_error", true);
-    nb->executing = a;
+    nb->home.executing = a;
     rc = forward(nb, a,
                  (a->silent ? EXECUTE_SILENT : 0) |
                      (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
@@ -405,80 +357,32 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
         refuse(nb, a, &err);
 }
 
-/* ---- deaths ---- */
+/* ---- the end ---- */
 
-void home_start(struct notebook *nb)
+void home_fail(struct notebook *nb, const json_t *error)
 {
-    const uint32_t home = SPAN_WORKER_HOME;
-    const unsigned char rank[4] = { 0 };
-    struct span m = { .kind = SPAN_START };
-
-    nb->home = HOME_STARTING;
-    m.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
-    m.v[F_START_GROUP].s = slice_text("home");
-    m.v[F_START_PYTHON].s = slice_text(nb->python);
-    m.v[F_START_CWD].s = slice_text("");
-    m.v[F_START_ENV].s = slice_text("{}");
-    (void)notebook_send_to(nb, &home, 1, &m, NULL);
+    while (nb->home.asked)
+        asked_fail(nb, asked_take(nb, nb->home.asked->cell), error);
 }
 
-/* Takes error; NULL: there was no memory for it. */
-static void home_gone(struct notebook *nb, json_t *error)
+void home_disown(struct notebook *nb)
 {
-    struct cell *c = nb->cell;
-
-    home_flush(nb);
-    prompts_leave(nb, SPAN_WORKER_HOME);
-    request_unref(nb->home_owner);
-    nb->home_owner = NULL;
-    group_forget_versions(nb->group);
-    if (c && (c->is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
-        c->wants_return = false;
-        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
-                  text_field(error, "evalue"));
-    }
-    while (nb->asked)
-        asked_fail(nb, asked_take(nb, nb->asked->cell), error);
-    json_decref(error);
-}
-
-void home_exited(struct notebook *nb, const struct span *m)
-{
-    const bool had_started = nb->home == HOME_READY;
-    json_t *error = report_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
-
-    nb->home = HOME_BROKEN;
-    if (had_started && nb->deaths++ < DEATHS_MAX) {
-        /* one that dies as it starts, over and over, waits until it is needed */
-        home_start(nb);
-        publish_stream(nb, nb->home_parent, 2,
-                       slice_text("cellspan: home ended; a new one is starting: the variables "
-                                  "of home are gone, the ranks keep theirs\n"));
-    }
-    home_gone(nb, error);
-}
-
-void home_lost(struct notebook *nb, const char *why)
-{
-    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
-                              json_sprintf("AgentDied: %s", why));
-
-    nb->home = HOME_STARTING;
-    home_gone(nb, error);
+    request_unref(nb->home.owner);
+    nb->home.owner = NULL;
 }
 
 void home_release(struct notebook *nb)
 {
-    while (nb->asked) {
-        struct asked *a = asked_take(nb, nb->asked->cell);
+    while (nb->home.asked) {
+        struct asked *a = asked_take(nb, nb->home.asked->cell);
 
         request_unref(a->r);
         free(a);
     }
     for (unsigned k = 0; k < RECENT; k++)
-        request_unref(nb->recent[k].r);
-    request_unref(nb->home_parent);
-    request_unref(nb->home_owner);
-    buf_release(&nb->early[0]);
-    buf_release(&nb->early[1]);
+        request_unref(nb->home.recent[k].r);
+    request_unref(nb->home.parent);
+    home_disown(nb);
+    buf_release(&nb->home.early[0]);
+    buf_release(&nb->home.early[1]);
 }

@@ -13,16 +13,16 @@
 static json_t *language(const struct notebook *nb)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:i}, s:s}", "name", "python", "version",
-                     nb->python_version, "mimetype", "text/x-python", "file_extension", ".py",
-                     "pygments_lexer", "ipython3", "codemirror_mode", "name", "ipython", "version",
-                     3, "nbconvert_exporter", "python");
+                     nb->config.python_version, "mimetype", "text/x-python", "file_extension",
+                     ".py", "pygments_lexer", "ipython3", "codemirror_mode", "name", "ipython",
+                     "version", 3, "nbconvert_exporter", "python");
 }
 
 void info_reply(struct notebook *nb, struct request *r)
 {
     json_t *banner =
         json_sprintf("cellspan %s: Python %s, and %%%%distribute -n 4 runs a cell on four ranks",
-                     PACKAGE_VERSION, nb->python_version);
+                     PACKAGE_VERSION, nb->config.python_version);
 
     reply_json(nb, r, "kernel_info_reply",
                json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:[], s:b}", "status",
@@ -39,8 +39,8 @@ void info_ready(struct notebook *nb, const struct span *ready)
 
     if (!text)
         return;
-    free(nb->python_version);
-    nb->python_version = text;
+    free(nb->config.python_version);
+    nb->config.python_version = text;
 }
 
 /* The request's code, and the byte offset of its cursor (the end where none is given). Clients

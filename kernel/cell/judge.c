@@ -21,7 +21,6 @@
 #define TELL_NS (10 * NS_PER_S)
 /* for a script to end by a signal, as torchrun gives it */
 #define SIGNAL_GRACE_MS 30000
-#define STUCK_NS        (10 * NS_PER_S) /* for who was killed to end */
 
 static uint64_t grace(const struct cell *c)
 {
@@ -50,71 +49,54 @@ static void interrupt_running(struct cell *c, uint64_t sever_after)
     struct span m = { .kind = SPAN_INTERRUPT };
     const uint64_t now = notebook_now(c->nb);
 
-    c->stopping = true;
+    c->stop.stopping = true;
     prompts_stop(c->nb);
     send_running(c, &m);
-    c->sever_ns = now + sever_after;
-    c->kill_ns = now + grace(c);
+    c->stop.sever_ns = now + sever_after;
+    c->stop.kill_ns = now + grace(c);
+}
+
+void judge_killed(struct cell *c, uint64_t after_ns)
+{
+    c->stop.gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
+    c->stop.gone_state = c->state;
+}
+
+void judge_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
+                uint64_t grace_ms)
+{
+    struct span m = { .kind = SPAN_KILL,
+                      .v[F_KILL_SIGNAL].u64 = signal,
+                      .v[F_KILL_GRACE_MS].u64 = grace_ms };
+    size_t n;
+    uint32_t *workers = group_workers(g, which, &n);
+
+    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1))
+        if (g->rank[k].worker)
+            g->rank[k].state = RANK_STOPPING;
+    if (n)
+        (void)notebook_send_to(nb, workers, n, &m, NULL);
+    group_break(g);
+    if (nb->cell && nb->cell->state == CELL_STOPPING)
+        judge_killed(nb->cell, grace_ms * NS_PER_MS);
+    free(workers);
 }
 
 static void kill_running(struct cell *c)
 {
     struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = NEVER;
+    c->stop.sever_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
     send_running(c, &m);
     judge_killed(c, 0);
-}
-
-/* ---- who does not even end when it is killed ---- */
-
-void judge_killed(struct cell *c, uint64_t after_ns)
-{
-    c->gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
-    c->gone_state = c->state;
-}
-
-static bool is_stuck(struct cell *c, const struct rank *r)
-{
-    const struct member *member = cell_worker(c, r->worker);
-
-    if (c->state == CELL_STOPPING || r->state == RANK_STOPPING)
-        return r->state == RANK_STOPPING;
-    return c->state == CELL_RUNNING && member && member->state == MEMBER_RUNNING;
-}
-
-/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits
- * for that. */
-static void leave_behind(struct cell *c)
-{
-    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
-    struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
-
-    c->gone_ns = NEVER;
-    gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
-    for (unsigned k = 0; k < g->size && c->state == c->gone_state; k++) {
-        const uint32_t worker = g->rank[k].worker;
-
-        if (!worker || !is_stuck(c, &g->rank[k]))
-            continue;
-        stream_note(
-            c,
-            "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
-            "file system holds it",
-            k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node),
-            (unsigned)(STUCK_NS / NS_PER_S));
-        gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
-        c->nb->doors.forget(c->nb->doors.arg, worker);
-        collect_exited(c->nb, worker, &gone);
-    }
 }
 
 static void ask_stacks(struct cell *c)
 {
     struct span m = { .kind = SPAN_STACKS };
 
-    c->kill_ns = NEVER;
-    c->list_ns = notebook_now(c->nb) + STACKS_NS;
+    c->stop.kill_ns = NEVER;
+    c->stop.list_ns = notebook_now(c->nb) + STACKS_NS;
     send_running(c, &m);
 }
 
@@ -129,26 +111,26 @@ static bool is_telling(const struct member *m)
 /* Once, some more time for those that are on their way back. */
 static bool be_patient(struct cell *c)
 {
-    for (size_t k = 0; k < c->n && !c->patient; k++)
-        c->patient = is_telling(&c->member[k]);
-    if (!c->patient)
+    for (size_t k = 0; k < c->n && !c->stop.patient; k++)
+        c->stop.patient = is_telling(&c->member[k]);
+    if (!c->stop.patient)
         return false;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].stack);
         c->member[k].stack = NULL;
     }
-    c->kill_ns = notebook_now(c->nb) + TELL_NS;
+    c->stop.kill_ns = notebook_now(c->nb) + TELL_NS;
     return true;
 }
 
 static void list_and_kill(struct cell *c)
 {
-    c->list_ns = NEVER;
-    if (!c->patient && be_patient(c))
+    c->stop.list_ns = NEVER;
+    if (!c->stop.patient && be_patient(c))
         return;
-    if (!c->listed)
+    if (!c->stop.listed)
         report_hangs(c);
-    c->listed = true;
+    c->stop.listed = true;
     kill_running(c);
 }
 
@@ -156,29 +138,31 @@ void judge_failure(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
 
-    if (c->judged || c->stopping)
+    if (c->stop.judged || c->stop.stopping)
         return;
-    if (c->judge_limit_ns == NEVER)
-        c->judge_limit_ns = now + ALIKE_MAX_NS;
-    c->judge_ns = now + ALIKE_NS < c->judge_limit_ns ? now + ALIKE_NS : c->judge_limit_ns;
+    if (c->stop.judge_limit_ns == NEVER)
+        c->stop.judge_limit_ns = now + ALIKE_MAX_NS;
+    c->stop.judge_ns = now + ALIKE_NS < c->stop.judge_limit_ns ? now + ALIKE_NS
+                                                               : c->stop.judge_limit_ns;
 }
 
 void judge_stop(struct cell *c)
 {
-    c->judged = true;
-    c->judge_ns = NEVER;
-    if (!c->stopping)
+    c->stop.judged = true;
+    c->stop.judge_ns = NEVER;
+    if (!c->stop.stopping)
         interrupt_running(c, SEVER_NS);
 }
 
 void judge_rest(struct cell *c)
 {
-    c->judge_ns = c->sever_ns = c->ends.due_ns = c->kill_ns = c->list_ns = c->gone_ns = NEVER;
+    c->stop.judge_ns = c->stop.sever_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns =
+        c->stop.gone_ns = NEVER;
 }
 
 static void judge(struct cell *c)
 {
-    finish_show_error(c, report_error(c));
+    report_show(c, report_error(c));
     judge_stop(c);
 }
 
@@ -189,7 +173,7 @@ void judge_interrupt(struct cell *c)
                   c->nb->group->on);
         return;
     }
-    if (c->logs) {
+    if (c->magic.logs) {
         cell_fail(c, "KeyboardInterrupt", "%%ranks logs was interrupted");
         return;
     }
@@ -214,12 +198,12 @@ void judge_interrupt(struct cell *c)
         cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
         return;
     }
-    if (c->state != CELL_RUNNING)
+    if (!cell_runs(c))
         return;
-    if (c->interrupts++ == 0) {
-        c->interrupted_ns = notebook_now(c->nb);
+    if (c->stop.interrupts++ == 0) {
+        c->stop.interrupted_ns = notebook_now(c->nb);
         interrupt_running(c, PATIENT_SEVER_NS);
-    } else if (notebook_now(c->nb) - c->interrupted_ns >= IMPATIENT_NS)
+    } else if (notebook_now(c->nb) - c->stop.interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
 }
 
@@ -233,22 +217,21 @@ void judge_signal(struct cell *c, unsigned signal)
         judge_interrupt(c);
         return;
     }
-    c->stopping = true;
-    c->judge_ns = NEVER;
+    c->stop.stopping = true;
+    c->stop.judge_ns = NEVER;
     send_running(c, &m);
 }
 
 static void time_out(struct cell *c)
 {
-    c->timeout_ns = NEVER;
-    c->timed_out = true;
+    c->stop.timeout_ns = NEVER;
     cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
               (double)c->plan.timeout_ns / 1e9);
 }
 
 static void sever(struct cell *c)
 {
-    c->sever_ns = NEVER;
+    c->stop.sever_ns = NEVER;
     /* the next cell's ranks leave their process group, and may make another */
     group_break(c->group);
     sever_begin(c);
@@ -256,33 +239,23 @@ static void sever(struct cell *c)
 
 void judge_tick(struct cell *c, uint64_t now)
 {
-    if (c->state == CELL_OVER)
-        return;
-    if (now >= c->start_ns)
-        start_took_too_long(c);
-    else if (now >= c->timeout_ns)
+    if (now >= c->stop.timeout_ns)
         time_out(c);
-    else if (now >= c->judge_ns)
+    else if (now >= c->stop.judge_ns)
         judge(c);
-    else if (now >= c->sever_ns)
+    else if (now >= c->stop.sever_ns)
         sever(c);
-    else if (now >= c->absent.due_ns)
-        absent_tick(c, now);
-    else if (now >= c->ends.due_ns)
-        sever_tick(c, now);
-    else if (now >= c->kill_ns)
+    else if (now >= c->stop.kill_ns)
         ask_stacks(c);
-    else if (now >= c->list_ns)
+    else if (now >= c->stop.list_ns)
         list_and_kill(c);
-    else if (now >= c->gone_ns)
-        leave_behind(c);
 }
 
 void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 {
     struct member *member = cell_worker(c, worker);
 
-    if (!member || c->list_ns == NEVER)
+    if (!member || c->stop.list_ns == NEVER)
         return;
     free(member->stack);
     member->stack = strndup(text.p, text.n);
@@ -294,8 +267,8 @@ void judge_stack(struct cell *c, uint32_t worker, struct slice text)
 
 uint64_t judge_due(const struct cell *c)
 {
-    const uint64_t times[] = { c->judge_ns,   c->sever_ns, c->ends.due_ns,   c->kill_ns, c->list_ns,
-                               c->timeout_ns, c->start_ns, c->absent.due_ns, c->gone_ns };
+    const uint64_t times[] = { c->stop.judge_ns, c->stop.sever_ns, c->stop.kill_ns, c->stop.list_ns,
+                               c->stop.timeout_ns };
     uint64_t due = NEVER;
 
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)

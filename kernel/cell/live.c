@@ -20,9 +20,9 @@ static bool is_wanted(const struct cell *c)
 {
     const char *set = getenv("CELLSPAN_STATUS");
 
-    return !c->live_off && cell_is_shown(c) &&
+    return !c->live.off && cell_is_shown(c) &&
            (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
-           !json_is_true(json_object_get(request_content(c->request), "silent")) &&
+           !json_is_true(json_object_get(request_content(c->from.request), "silent")) &&
            !(set && strcmp(set, "off") == 0);
 }
 
@@ -30,17 +30,17 @@ void live_begin(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
 
-    c->began_ns = now;
-    if (c->request && is_wanted(c))
-        c->live_ns = now + AFTER_NS;
+    c->live.began_ns = now;
+    if (c->from.request && is_wanted(c))
+        c->live.due_ns = now + AFTER_NS;
 }
 
 /* What the rank has cleared is gone from the page, and would come back with each update. */
 void live_cleared(struct cell *c)
 {
-    c->live_off = true;
-    c->live_shown = false;
-    c->live_ns = NEVER;
+    c->live.off = true;
+    c->live.shown = false;
+    c->live.due_ns = NEVER;
 }
 
 /* What a row borrows. */
@@ -99,8 +99,9 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
                                : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
-            .in_cell_ns =
-                m->state == MEMBER_RUNNING && !receiving ? notebook_now(c->nb) - c->began_ns : 0,
+            .in_cell_ns = m->state == MEMBER_RUNNING && !receiving
+                              ? notebook_now(c->nb) - c->live.began_ns
+                              : 0,
         };
         gauges_row(c->nb, r, &text[k].gauges, &row[k]);
     }
@@ -131,7 +132,7 @@ static void show(struct cell *c, bool over)
     char clock[32];
     const struct status_cell s = { .rows = row,
                                    .n = c->n,
-                                   .elapsed_ns = notebook_now(c->nb) - c->began_ns,
+                                   .elapsed_ns = notebook_now(c->nb) - c->live.began_ns,
                                    .as_of = clock,
                                    .over = over };
     struct buf content = BUF_INIT;
@@ -139,13 +140,13 @@ static void show(struct cell *c, bool over)
     clock_local(clock);
     if (text && row)
         fill(c, over, text, row);
-    if (text && row && write_bundle(&s, c->live_shown, &content) == 0 &&
+    if (text && row && write_bundle(&s, c->live.shown, &content) == 0 &&
         buf_addf(&content,
                  "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
-                 c->nb->run_id, (unsigned long long)c->id) == 0) {
-        publish(c->nb, c->request, c->live_shown ? "update_display_data" : "display_data",
+                 c->nb->config.run_id, (unsigned long long)c->id) == 0) {
+        publish(c->nb, c->from.request, c->live.shown ? "update_display_data" : "display_data",
                 buf_slice(&content));
-        c->live_shown = true;
+        c->live.shown = true;
     } else {
         log_warn("live", "out of memory: the status of a cell is not shown");
     }
@@ -157,24 +158,25 @@ static void show(struct cell *c, bool over)
 /* Memory and use of GPUs change; where there are none, nothing that is asked for here does. */
 static void poll_gauges(struct cell *c, uint64_t now)
 {
-    if (c->gauges_ns && (now < c->gauges_ns || (!gauges_have_gpus(c->nb) && !gauges_wait(c->nb))))
+    if (c->live.gauges_ns &&
+        (now < c->live.gauges_ns || (!gauges_have_gpus(c->nb) && !gauges_wait(c->nb))))
         return;
-    c->gauges_ns = now + GAUGES_NS;
+    c->live.gauges_ns = now + GAUGES_NS;
     gauges_ask(c->nb);
 }
 
 void live_tick(struct cell *c, uint64_t now)
 {
-    if (now < c->live_ns || c->state != CELL_RUNNING)
+    if (now < c->live.due_ns || c->state != CELL_RUNNING)
         return;
     poll_gauges(c, now);
     show(c, false);
-    c->live_ns = now + EVERY_NS;
+    c->live.due_ns = now + EVERY_NS;
 }
 
 void live_end(struct cell *c)
 {
-    if (c->live_shown)
+    if (c->live.shown)
         show(c, true);
     live_cleared(c);
 }

@@ -7,7 +7,6 @@
 #include "kernel/cell/room.h"
 #include "protocol/reader.h"
 
-#define RAN_MAX   4096u           /* cells that are remembered */
 #define ANSWER_NS (10 * NS_PER_S) /* for a node, which may have much to read */
 #define PIECE     (600u << 10)    /* bytes that one answer becomes, about */
 #define HOME_RANK UINT32_MAX
@@ -20,35 +19,17 @@ struct logs {
     size_t nodes, at_node;
     struct buf bits;        /* the ranks that are asked for, as LOGS has them */
     uint64_t place, due_ns; /* where to go on; when the answer, or the next question, is due */
-    bool waiting, lost, found, known; /* known: something ran under that number */
+    bool waiting, lost, found, over;
+    bool known; /* something ran under that number */
 };
-
-/* ---- what ran ---- */
-
-void logs_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks)
-{
-    struct ran *more;
-
-    if (nb->n_ran == RAN_MAX) {
-        nb->n_ran /= 2;
-        memmove(nb->ran, nb->ran + nb->n_ran, nb->n_ran * sizeof *nb->ran);
-    }
-    if (nb->n_ran == nb->ran_room) {
-        if (!(more = realloc(nb->ran, (nb->ran_room * 2 + 16) * sizeof *more)))
-            return;
-        nb->ran = more;
-        nb->ran_room = nb->ran_room * 2 + 16;
-    }
-    nb->ran[nb->n_ran++] = (struct ran){ .id = id, .count = count, .ranks = ranks };
-}
 
 /* The last one on ranks; without any, the last of home. */
 static unsigned last_count(const struct notebook *nb)
 {
-    for (size_t k = nb->n_ran; k > 0; k--)
-        if (nb->ran[k - 1].ranks)
-            return nb->ran[k - 1].count;
-    return nb->n_ran ? nb->ran[nb->n_ran - 1].count : 0;
+    for (size_t k = nb->ran.n; k > 0; k--)
+        if (nb->ran.of[k - 1].ranks)
+            return nb->ran.of[k - 1].count;
+    return nb->ran.n ? nb->ran.of[nb->ran.n - 1].count : 0;
 }
 
 static int find_cells(struct cell *c, struct logs *l)
@@ -56,13 +37,13 @@ static int find_cells(struct cell *c, struct logs *l)
     const struct notebook *nb = c->nb;
 
     l->count = c->plan.cell ? c->plan.cell : last_count(nb);
-    if (!(l->ran = calloc(nb->n_ran + 1, sizeof *l->ran)))
+    if (!(l->ran = calloc(nb->ran.n + 1, sizeof *l->ran)))
         return -1;
-    for (size_t k = 0; k < nb->n_ran; k++)
-        if (nb->ran[k].count == l->count) {
+    for (size_t k = 0; k < nb->ran.n; k++)
+        if (nb->ran.of[k].count == l->count) {
             l->known = true;
-            if (nb->ran[k].ranks || !c->plan.ranks)
-                l->ran[l->n++] = nb->ran[k];
+            if (nb->ran.of[k].ranks || !c->plan.ranks)
+                l->ran[l->n++] = nb->ran.of[k];
         }
     return 0;
 }
@@ -107,7 +88,7 @@ static int find_ranks(struct cell *c, struct logs *l, struct err *err)
 
 static void over(struct cell *c)
 {
-    const struct logs *l = c->logs;
+    struct logs *l = c->magic.logs;
 
     if (l->lost)
         stream_note(
@@ -118,12 +99,13 @@ static void over(struct cell *c)
         stream_note(c, "no cell has run yet");
     else if (!l->found)
         stream_note(c, "nothing that was printed in cell %u is kept", l->count);
-    finish_now(c);
+    l->due_ns = NEVER;
+    l->over = true;
 }
 
 static void ask(struct cell *c)
 {
-    struct logs *l = c->logs;
+    struct logs *l = c->magic.logs;
     struct err err = { "" };
 
     for (; l->at < l->n; l->at++, l->at_node = 0) {
@@ -148,7 +130,7 @@ static void ask(struct cell *c)
 /* Under the server the next piece waits for room on the page. */
 static void go_on(struct cell *c)
 {
-    struct logs *l = c->logs;
+    struct logs *l = c->magic.logs;
 
     l->waiting = false;
     l->due_ns = c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE) ? page_due_ns(c->nb->page)
@@ -160,15 +142,15 @@ static void go_on(struct cell *c)
 static void skip_node(struct cell *c)
 {
     stream_note(c, "%s does not answer: what its ranks printed is not shown",
-                notebook_node_name(c->nb, c->logs->node[c->logs->at_node]));
-    c->logs->at_node++;
-    c->logs->place = 0;
+                notebook_node_name(c->nb, c->magic.logs->node[c->magic.logs->at_node]));
+    c->magic.logs->at_node++;
+    c->magic.logs->place = 0;
     go_on(c);
 }
 
 void logs_begin(struct cell *c)
 {
-    struct logs *l = c->logs = calloc(1, sizeof *l);
+    struct logs *l = c->magic.logs = calloc(1, sizeof *l);
     struct err err = { "" };
 
     if (!l || find_cells(c, l) < 0 || find_nodes(c->nb, l) < 0) {
@@ -182,11 +164,15 @@ void logs_begin(struct cell *c)
                   c->plan.ranks ? "-r " : "", c->plan.ranks ? c->plan.ranks : "",
                   c->plan.ranks ? ": " : "", err.text);
     } else {
-        c->state = CELL_LOOKING;
         /* what ranks printed alike came at other times than it comes now */
         c->plan.merge = PLAN_PREFIX;
         go_on(c);
     }
+}
+
+enum cell_outcome logs_look(struct cell *c)
+{
+    return c->magic.logs->over ? CELL_DONE : CELL_STAYS;
 }
 
 /* ---- answers ---- */
@@ -201,7 +187,7 @@ static void take_record(struct cell *c, struct reader *r)
     m.v[F_LINES_DATA].s = reader_take(r, reader_u32(r));
     if (r->bad)
         return;
-    c->logs->found = true;
+    c->magic.logs->found = true;
     if (rank == HOME_RANK)
         stream_text(c, (unsigned)m.v[F_LINES_STREAM].u64, m.v[F_LINES_DATA].s);
     else if (rank < c->to.words * 64)
@@ -210,7 +196,7 @@ static void take_record(struct cell *c, struct reader *r)
 
 void logs_take(struct cell *c, unsigned node, const struct span *m)
 {
-    struct logs *l = c->logs;
+    struct logs *l = c->magic.logs;
     struct reader r = reader_of(m->v[F_LOGS_DATA].s.p, m->v[F_LOGS_DATA].s.n);
 
     if (!l || !l->waiting || m->cell != c->id || l->at >= l->n ||
@@ -229,8 +215,8 @@ void logs_take(struct cell *c, unsigned node, const struct span *m)
 
 void logs_lost(struct cell *c, unsigned node)
 {
-    if (c->logs && c->state == CELL_LOOKING && c->logs->waiting &&
-        c->logs->node[c->logs->at_node] == node)
+    if (c->magic.logs && c->state == CELL_LOGS && c->magic.logs->waiting &&
+        c->magic.logs->node[c->magic.logs->at_node] == node)
         skip_node(c);
 }
 
@@ -238,7 +224,7 @@ void logs_tick(struct cell *c, uint64_t now)
 {
     if (now < logs_due(c))
         return;
-    if (c->logs->waiting)
+    if (c->magic.logs->waiting)
         skip_node(c);
     else
         go_on(c);
@@ -246,7 +232,7 @@ void logs_tick(struct cell *c, uint64_t now)
 
 uint64_t logs_due(const struct cell *c)
 {
-    return c->logs && c->state == CELL_LOOKING ? c->logs->due_ns : NEVER;
+    return c->magic.logs && c->state == CELL_LOGS ? c->magic.logs->due_ns : NEVER;
 }
 
 void logs_free(struct logs *l)

@@ -9,41 +9,88 @@
 #include "kernel/cell/room.h"
 #include "kernel/cell/text.h"
 
-uint64_t notebook_now(const struct notebook *nb)
+/* ---- cells, one after the other ---- */
+
+static void rewake(struct notebook *nb)
 {
-    return clock_now(nb->doors.clock);
+    const uint64_t home = pace_due_ns(nb->home.pace), cell = nb->cell ? steps_due(nb->cell) : NEVER;
+    const uint64_t due[] = { home,
+                             cell,
+                             where_due(nb),
+                             question_due(nb),
+                             prompts_due(nb),
+                             nb->home.gap ? gap_due_ns(nb->home.gap) : NEVER };
+    uint64_t first = NEVER;
+
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        first = due[k] < first ? due[k] : first;
+    nb->doors.wake(nb->doors.arg, first);
 }
 
-const struct group *notebook_shown(const struct notebook *nb)
+static void execute(struct notebook *nb, struct request *r)
 {
-    return nb->cell && nb->cell->passing && nb->cell->passing->size ? nb->cell->passing : nb->group;
+    const bool silent = request_flag(r, "silent", false);
+    const bool counts = !silent && request_flag(r, "store_history", true);
+    const unsigned count = nb->count + (counts || nb->count == 0);
+
+    question_over(nb);
+    /* of threads: clients don't show them under a cell that is over */
+    prompts_leave(nb, SPAN_WORKER_HOME);
+    if (counts)
+        nb->count = count;
+    if (!cell_is_ours(r)) {
+        home_execute(nb, r, count);
+        return;
+    }
+    notebook_announce(nb, r, count);
+    cell_begin(nb, r, count);
 }
 
-struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g)
+/* The cell that runs on ranks takes the steps that are due. */
+static void go_on(struct notebook *nb)
 {
-    struct group *const passing = nb->cell ? nb->cell->passing : NULL;
-    struct rank *r = group_worker(nb->group, worker);
-    const bool its = !r && passing && (r = group_worker(passing, worker));
+    struct cell *c = nb->cell;
 
-    if (g)
-        *g = its ? passing : nb->group;
-    return r;
+    if (!c)
+        return;
+    steps_go_on(c);
+    if (c->state == CELL_OVER)
+        cell_destroy(c);
 }
 
-unsigned notebook_node_of(const struct notebook *nb, uint32_t worker)
+static void take_next(struct notebook *nb)
 {
-    const struct rank *r = worker == SPAN_WORKER_HOME ? NULL : notebook_rank(nb, worker, NULL);
+    struct request *r;
 
-    return r ? r->node : NODE_HERE;
+    if (nb->queue.aborting)
+        return;
+    go_on(nb);
+    while (!nb->over && !nb->home.executing && !nb->cell && (r = queue_take(nb))) {
+        if (strcmp(request_type(r), "execute_request") == 0)
+            execute(nb, r);
+        else
+            home_ask(nb, r);
+        request_unref(r);
+        go_on(nb);
+    }
+    rewake(nb);
 }
 
-const char *notebook_node_name(const struct notebook *nb, unsigned node)
+/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's
+ * message. */
+void notebook_interrupt(struct notebook *nb)
 {
-    const struct node *info = nb->doors.node(nb->doors.arg, node);
+    struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
 
-    return info && info->name[0] ? info->name
-           : node == NODE_HERE   ? "this machine"
-                                 : "a node without a name";
+    if (nb->cell) {
+        judge_interrupt(nb->cell);
+    } else {
+        for (const struct asked *a = nb->home.asked; a; a = a->next) {
+            m.cell = a->cell;
+            notebook_send(nb, SPAN_WORKER_HOME, &m);
+        }
+    }
+    take_next(nb);
 }
 
 /* ---- requests ---- */
@@ -67,7 +114,7 @@ static void answer_interrupt(struct notebook *nb, struct request *r)
         judge_signal(nb->cell, (unsigned)signal);
     else
         notebook_interrupt(nb);
-    notebook_next(nb);
+    take_next(nb);
     nb->doors.status(nb->doors.arg, r, "idle");
 }
 
@@ -89,7 +136,7 @@ static void take_execute(struct notebook *nb, struct request *r)
 {
     if (!where_request(nb, r))
         queue_add(nb, r);
-    notebook_next(nb);
+    take_next(nb);
 }
 
 static void take_complete(struct notebook *nb, struct request *r)
@@ -108,7 +155,7 @@ static void take_inspect(struct notebook *nb, struct request *r)
  * served at once. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
-    if (!nb->cell && (nb->executing ? !nb->home_awaits : queue_holds_execute(nb)))
+    if (!nb->cell && (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
         queue_add(nb, r);
     else
         home_ask(nb, r);
@@ -165,106 +212,15 @@ void notebook_request(struct notebook *nb, struct request *r)
     refuse(nb, r);
 }
 
-/* ---- cells, one after the other ---- */
-
-static void publish_input(struct notebook *nb, struct request *r, unsigned count)
-{
-    const json_t *code = json_object_get(request_content(r), "code");
-
-    publish_json(nb, r, "execute_input",
-                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count",
-                           (int)count));
-}
-
-bool request_flag(const struct request *r, const char *name, bool normally)
-{
-    const json_t *value = json_object_get(request_content(r), name);
-
-    return json_is_boolean(value) ? json_is_true(value) : normally;
-}
-
-void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
-{
-    nb->doors.status(nb->doors.arg, r, "busy");
-    if (request_flag(r, "silent", false))
-        return;
-    publish_input(nb, r, count);
-    home_tell_early(nb, r);
-}
-
-static void execute(struct notebook *nb, struct request *r)
-{
-    const bool silent = request_flag(r, "silent", false);
-    const bool counts = !silent && request_flag(r, "store_history", true);
-    const unsigned count = nb->count + (counts || nb->count == 0);
-
-    question_over(nb);
-    /* of threads: clients don't show them under a cell that is over */
-    prompts_leave(nb, SPAN_WORKER_HOME);
-    if (counts)
-        nb->count = count;
-    if (!cell_is_ours(r)) {
-        home_execute(nb, r, count);
-        return;
-    }
-    notebook_announce(nb, r, count);
-    cell_begin(nb, r, count);
-}
-
-static void free_ended(struct notebook *nb)
-{
-    struct cell *c;
-
-    while ((c = nb->ended)) {
-        nb->ended = c->next_ended;
-        cell_destroy(c);
-    }
-}
-
-void notebook_next(struct notebook *nb)
-{
-    struct request *r;
-
-    if (nb->aborting)
-        return;
-    free_ended(nb);
-    while (!nb->over && !nb->executing && !nb->cell && (r = queue_take(nb))) {
-        if (strcmp(request_type(r), "execute_request") == 0)
-            execute(nb, r);
-        else
-            home_ask(nb, r);
-        request_unref(r);
-        free_ended(nb);
-    }
-    notebook_rewake(nb);
-}
-
-/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's
- * message. */
-void notebook_interrupt(struct notebook *nb)
-{
-    struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
-
-    if (nb->cell) {
-        judge_interrupt(nb->cell);
-    } else {
-        for (const struct asked *a = nb->asked; a; a = a->next) {
-            m.cell = a->cell;
-            notebook_send(nb, SPAN_WORKER_HOME, &m);
-        }
-    }
-    notebook_next(nb);
-}
-
 /* ---- messages ---- */
 
 static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     nb->doors.forget(nb->doors.arg, worker);
     if (worker == SPAN_WORKER_HOME)
-        home_exited(nb, m);
+        from_home_exited(nb, m);
     else
-        collect_exited(nb, worker, m);
+        ends_exited(nb, worker, m);
 }
 
 void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)
@@ -272,11 +228,11 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
     if (m->kind == SPAN_EXITED)
         message_exited(nb, worker, m);
     else if (worker == SPAN_WORKER_HOME)
-        home_message(nb, m);
+        from_home(nb, m);
     else if (worker != SPAN_WORKER_NONE)
-        collect_message(nb, worker, m);
+        from_ranks(nb, worker, m);
     else if (m->kind == SPAN_GAUGES)
-        manage_gauges(nb, node, m);
+        gauges_take(nb, node, m);
     else if (m->kind == SPAN_GPUS)
         sites_gpus(nb, node, m);
     else if (nb->cell && m->kind == SPAN_LOGS)
@@ -285,47 +241,37 @@ void notebook_message(struct notebook *nb, unsigned node, uint32_t worker, const
         sever_ends(nb->cell, node, m);
     else if (nb->cell)
         gather_message(nb->cell, node, m);
-    notebook_next(nb);
+    take_next(nb);
 }
 
-static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node,
-                       uint32_t first_new, struct span *gone)
+void notebook_engine(struct notebook *nb, unsigned engine, enum engine_event event,
+                     const char *text)
 {
-    for (unsigned k = 0; k < g->size; k++) {
-        const uint32_t worker = g->rank[k].worker;
-
-        gone->v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
-        if (worker && worker < first_new && g->rank[k].node == node)
-            collect_exited(nb, worker, gone);
-    }
+    if (nb->over)
+        return;
+    engine_event(nb, engine, event, text);
+    take_next(nb);
 }
 
-/* Ranks that were asked of the agent that came in its place have numbers from `first_new`. */
-void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why)
+void notebook_up(struct notebook *nb, unsigned node)
 {
-    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
-    struct group *passing;
-    char cause[1100];
-
-    snprintf(cause, sizeof cause, "is gone: %s", why);
-    text_trim(cause);
-    gone.v[F_EXITED_CAUSE].s = slice_text(cause);
-    ranks_lost(nb, nb->group, node, first_new, &gone);
-    if ((passing = nb->cell ? nb->cell->passing : NULL))
-        ranks_lost(nb, passing, node, first_new, &gone);
+    (void)node;
+    if (!nb->over)
+        take_next(nb);
 }
 
 static void lost_here(struct notebook *nb, const char *why)
 {
     struct err err = { "" };
 
-    nb->warmed = false;
+    nb->home.warmed = false;
     nb->away = true;
     nb->machine[0].asked = false;
-    if (nb->deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
+    if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
         why = err.text;
-    group_lost(nb, NODE_HERE, nb->next_worker, why);
-    home_lost(nb, why);
+    ends_lost(nb, NODE_HERE, why);
+    go_on(nb); /* %ranks restart waits for its ranks to end, not for home */
+    from_home_lost(nb, why);
 }
 
 void notebook_lost(struct notebook *nb, unsigned node, const char *why)
@@ -338,50 +284,34 @@ void notebook_lost(struct notebook *nb, unsigned node, const char *why)
         engine_lost(nb, node, why);
     if (nb->cell)
         logs_lost(nb->cell, node);
-    notebook_next(nb);
+    take_next(nb);
 }
 
 void notebook_tick(struct notebook *nb)
 {
     struct err err = { "" };
 
-    if ((nb->home_gap && gap_tick(nb->home_gap) < 0) || pace_tick(nb->home_pace, &err) < 0)
+    if ((nb->home.gap && gap_tick(nb->home.gap) < 0) || pace_tick(nb->home.pace, &err) < 0)
         log_error("cell", "%s", err.text);
     if (nb->cell)
-        cell_tick(nb->cell, notebook_now(nb));
+        steps_tick(nb->cell, notebook_now(nb));
     where_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
-    notebook_next(nb);
-}
-
-void notebook_rewake(struct notebook *nb)
-{
-    const uint64_t home = pace_due_ns(nb->home_pace), cell = nb->cell ? cell_due(nb->cell) : NEVER;
-    const uint64_t due[] = { home,
-                             cell,
-                             where_due(nb),
-                             question_due(nb),
-                             prompts_due(nb),
-                             nb->home_gap ? gap_due_ns(nb->home_gap) : NEVER };
-    uint64_t first = NEVER;
-
-    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
-        first = due[k] < first ? due[k] : first;
-    nb->doors.wake(nb->doors.arg, first);
+    take_next(nb);
 }
 
 bool notebook_is_occupied(const struct notebook *nb)
 {
-    return nb->executing || nb->cell;
+    return nb->home.executing || nb->cell;
 }
 
 size_t notebook_waiting(const struct notebook *nb)
 {
     const struct cell *c = nb->cell;
 
-    return pace_waiting(nb->home_pace) + (c && c->pace ? pace_waiting(c->pace) : 0) +
-           (c && c->merge ? merge_waiting(c->merge) : 0);
+    return pace_waiting(nb->home.pace) + (c && c->out.pace ? pace_waiting(c->out.pace) : 0) +
+           (c && c->out.merge ? merge_waiting(c->out.merge) : 0);
 }
 
 /* ---- birth and end ---- */
@@ -390,7 +320,7 @@ static int home_passes(void *arg, unsigned stream, struct slice text)
 {
     struct err err = { "" };
 
-    return pace_add(((struct notebook *)arg)->home_pace, stream, text, &err);
+    return pace_add(((struct notebook *)arg)->home.pace, stream, text, &err);
 }
 
 static int home_left_out(void *arg, size_t lines, size_t displays)
@@ -404,14 +334,14 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
         rc = buf_addf(
             &note,
             "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
-            lines, lines > 1 ? "s are" : " is", nb->home_count, lines > 1 ? "them" : "it");
+            lines, lines > 1 ? "s are" : " is", nb->home.count, lines > 1 ? "them" : "it");
     if (rc == 0 && displays)
         rc = buf_addf(
             &note,
             "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n",
             displays, displays > 1 ? "s are" : " is");
     if (rc == 0)
-        rc = pace_add(nb->home_pace, 2, buf_slice(&note), &err);
+        rc = pace_add(nb->home.pace, 2, buf_slice(&note), &err);
     buf_release(&note);
     return rc;
 }
@@ -422,7 +352,7 @@ static bool page_open(struct notebook *nb)
     const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
 
     return (nb->page = page_create(nb->doors.clock)) &&
-           (nb->home_gap = gap_create(nb->doors.clock, nb->page, out));
+           (nb->home.gap = gap_create(nb->doors.clock, nb->page, out));
 }
 
 static int home_text(void *arg, unsigned stream, struct slice text)
@@ -430,7 +360,7 @@ static int home_text(void *arg, unsigned stream, struct slice text)
     struct notebook *nb = arg;
 
     if (!home_keep_early(nb, stream, text))
-        publish_stream(nb, nb->home_owner ? nb->home_owner : nb->home_parent, stream, text);
+        publish_stream(nb, nb->home.owner ? nb->home.owner : nb->home.parent, stream, text);
     return 0;
 }
 
@@ -442,18 +372,18 @@ struct notebook *notebook_create(const struct doors *doors, const struct noteboo
     if (!nb)
         return err_null(err, "out of memory");
     nb->doors = *doors;
-    nb->next_cell = nb->next_blob = 1;
-    nb->next_worker = SPAN_WORKER_HOME + 1;
-    nb->python = strdup(config->python);
-    nb->python_version = strdup(config->python_version);
-    nb->run_id = strdup(config->run_id);
+    nb->next.cell = nb->next.blob = 1;
+    nb->next.worker = SPAN_WORKER_HOME + 1;
+    nb->config.python = strdup(config->python);
+    nb->config.python_version = strdup(config->python_version);
+    nb->config.run_id = strdup(config->run_id);
     nb->group = group_create("default", err);
-    nb->cwd = strdup("");
+    nb->home.cwd = strdup("");
     nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
     nb->machines = 1;
-    nb->home_pace = pace_create(doors->clock, home_text, nb, err);
-    if (nb->python && nb->python_version && nb->run_id && nb->group && nb->cwd && nb->machine &&
-        nb->home_pace && (!config->page || page_open(nb)))
+    nb->home.pace = pace_create(doors->clock, home_text, nb, err);
+    if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
+        nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb)))
         return nb;
     notebook_destroy(nb);
     return err_null(err, "out of memory");
@@ -466,25 +396,24 @@ void notebook_destroy(struct notebook *nb)
     if (!nb)
         return;
     cell_destroy(nb->cell);
-    free_ended(nb);
     request_unref(nb->rank_parent);
     while ((r = queue_take(nb)))
         request_unref(r);
-    free(nb->queue);
+    free(nb->queue.item);
     home_release(nb);
     gauges_release(nb);
     where_release(nb);
     question_release(nb);
     prompts_release(nb);
-    gap_destroy(nb->home_gap);
+    gap_destroy(nb->home.gap);
     page_destroy(nb->page);
-    pace_destroy(nb->home_pace);
-    free(nb->ran);
+    pace_destroy(nb->home.pace);
+    free(nb->ran.of);
     group_destroy(nb->group);
     free(nb->machine);
-    free(nb->cwd);
-    free(nb->python);
-    free(nb->python_version);
-    free(nb->run_id);
+    free(nb->home.cwd);
+    free(nb->config.python);
+    free(nb->config.python_version);
+    free(nb->config.run_id);
     free(nb);
 }

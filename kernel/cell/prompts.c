@@ -50,33 +50,33 @@ static bool is_early(const struct notebook *nb, const struct prompt *p)
     for (size_t k = 0; k < c->n && (long)c->member[k].rank < p->rank; k++)
         if (c->member[k].state == MEMBER_RUNNING)
             return true;
-    return c->stopping;
+    return c->stop.stopping;
 }
 
 static bool is_to_end(const struct notebook *nb, const struct prompt *p)
 {
-    return p->rank >= 0 && nb->cell && nb->cell->stopping;
+    return p->rank >= 0 && nb->cell && nb->cell->stop.stopping;
 }
 
 /* pdb takes an interrupt that comes between two prompts for one of its command, and asks again: it
  * gets another. */
 static void end_first(struct notebook *nb)
 {
-    struct prompt *p = nb->prompts;
+    struct prompt *p = nb->prompts.first;
     struct span m = { .kind = SPAN_INTERRUPT, .worker = p->worker, .cell = nb->cell->id };
 
-    nb->prompts = p->next;
+    nb->prompts.first = p->next;
     notebook_send(nb, p->worker, &m);
     prompt_free(p);
 }
 
 static void look(struct notebook *nb)
 {
-    struct prompt *p = nb->prompts;
+    struct prompt *p = nb->prompts.first;
 
-    if (!p || p->shown || (notebook_now(nb) < nb->prompts_ns && is_early(nb, p)))
+    if (!p || p->shown || (notebook_now(nb) < nb->prompts.due_ns && is_early(nb, p)))
         return;
-    while ((p = nb->prompts) && is_to_end(nb, p))
+    while ((p = nb->prompts.first) && is_to_end(nb, p))
         end_first(nb);
     if (p)
         show(nb, p);
@@ -85,7 +85,7 @@ static void look(struct notebook *nb)
 /* Another one is the first: the time for lower ranks begins. */
 static void turn(struct notebook *nb)
 {
-    nb->prompts_ns = notebook_now(nb) + LOWER_NS;
+    nb->prompts.due_ns = notebook_now(nb) + LOWER_NS;
     look(nb);
 }
 
@@ -101,13 +101,13 @@ static void reply(struct notebook *nb, uint32_t worker, uint64_t id, struct slic
 /* Behind what is shown, and what others of its rank and of lower ones wait for. */
 static void insert(struct notebook *nb, struct prompt *p)
 {
-    struct prompt **at = &nb->prompts;
+    struct prompt **at = &nb->prompts.first;
 
     while (*at && ((*at)->shown || (*at)->rank <= p->rank))
         at = &(*at)->next;
     p->next = *at;
     *at = p;
-    if (nb->prompts == p)
+    if (nb->prompts.first == p)
         turn(nb);
 }
 
@@ -137,9 +137,9 @@ static void drop(struct notebook *nb,
                  bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker,
                  uint64_t id)
 {
-    const struct prompt *first = nb->prompts;
+    const struct prompt *first = nb->prompts.first;
 
-    for (struct prompt **at = &nb->prompts; *at;) {
+    for (struct prompt **at = &nb->prompts.first; *at;) {
         struct prompt *p = *at;
 
         if (f(p, worker, id)) {
@@ -148,7 +148,7 @@ static void drop(struct notebook *nb,
         } else
             at = &p->next;
     }
-    if (nb->prompts != first)
+    if (nb->prompts.first != first)
         turn(nb);
     else
         look(nb); /* who does not run any more does not ask before it */
@@ -188,11 +188,11 @@ void prompts_stop(struct notebook *nb)
 
 void prompts_answer(struct notebook *nb, const struct request *r)
 {
-    struct prompt *p = nb->prompts;
+    struct prompt *p = nb->prompts.first;
 
     if (!p || !p->shown)
         return;
-    nb->prompts = p->next;
+    nb->prompts.first = p->next;
     reply(nb, p->worker, p->id, text_slice(request_content(r), "value"));
     prompt_free(p);
     turn(nb);
@@ -200,7 +200,7 @@ void prompts_answer(struct notebook *nb, const struct request *r)
 
 bool prompts_wait(const struct notebook *nb)
 {
-    return nb->prompts;
+    return nb->prompts.first;
 }
 
 void prompts_tick(struct notebook *nb)
@@ -210,15 +210,15 @@ void prompts_tick(struct notebook *nb)
 
 uint64_t prompts_due(const struct notebook *nb)
 {
-    return nb->prompts && !nb->prompts->shown ? nb->prompts_ns : NEVER;
+    return nb->prompts.first && !nb->prompts.first->shown ? nb->prompts.due_ns : NEVER;
 }
 
 void prompts_release(struct notebook *nb)
 {
     struct prompt *p;
 
-    while ((p = nb->prompts)) {
-        nb->prompts = p->next;
+    while ((p = nb->prompts.first)) {
+        nb->prompts.first = p->next;
         prompt_free(p);
     }
 }

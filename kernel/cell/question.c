@@ -71,7 +71,7 @@ void question_take(struct notebook *nb, const struct span *m)
 
     question_over(nb); /* of another home, that is no more */
     q->home = m->cell;
-    q->id = nb->next_cell++;
+    q->id = nb->next.cell++;
     q->due_ns = notebook_now(nb) + WAIT_NS;
     q->waiting = (struct ranks)RANKS_INIT;
     if (!(q->answers = json_array())) {

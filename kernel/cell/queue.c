@@ -13,64 +13,58 @@ static bool is_execute(const struct request *r)
 
 void queue_add(struct notebook *nb, struct request *r)
 {
-    struct request **slot = realloc(nb->queue, (nb->queued + 1) * sizeof(struct request *));
+    struct request **slot = realloc(nb->queue.item, (nb->queue.n + 1) * sizeof(struct request *));
 
     if (!slot) {
         log_error("cell", "a request is dropped: out of memory");
         return;
     }
-    nb->queue = slot;
-    slot[nb->queued++] = request_ref(r);
+    nb->queue.item = slot;
+    slot[nb->queue.n++] = request_ref(r);
 }
 
 static struct request *take_at(struct notebook *nb, size_t k)
 {
-    struct request *r = nb->queue[k];
+    struct request *r = nb->queue.item[k];
 
-    nb->queued--;
-    memmove(&nb->queue[k], &nb->queue[k + 1], (nb->queued - k) * sizeof(struct request *));
+    nb->queue.n--;
+    memmove(&nb->queue.item[k], &nb->queue.item[k + 1],
+            (nb->queue.n - k) * sizeof(struct request *));
     return r;
 }
 
 struct request *queue_take(struct notebook *nb)
 {
-    return nb->queued ? take_at(nb, 0) : NULL;
+    return nb->queue.n ? take_at(nb, 0) : NULL;
 }
 
 bool queue_holds_execute(const struct notebook *nb)
 {
-    for (size_t k = 0; k < nb->queued; k++)
-        if (is_execute(nb->queue[k]))
+    for (size_t k = 0; k < nb->queue.n; k++)
+        if (is_execute(nb->queue.item[k]))
             return true;
     return false;
 }
 
-void queue_pass_comms(struct notebook *nb)
+struct request *queue_take_comm(struct notebook *nb)
 {
-    for (size_t k = 0; k < nb->queued;) {
-        struct request *r;
-
-        if (is_execute(nb->queue[k])) {
-            k++;
-            continue;
-        }
-        r = take_at(nb, k);
-        home_ask(nb, r);
-        request_unref(r);
-    }
+    for (size_t k = 0; k < nb->queue.n; k++)
+        if (!is_execute(nb->queue.item[k]))
+            return take_at(nb, k);
+    return NULL;
 }
 
 void queue_take_in(struct notebook *nb)
 {
-    nb->aborting = true;
+    nb->queue.aborting = true;
     nb->doors.drain_shell(nb->doors.arg);
-    nb->aborting = false;
+    nb->queue.aborting = false;
 }
 
 void queue_abort(struct notebook *nb)
 {
-    for (size_t k = 0; k < nb->queued;) {
-        struct request *r = nb->queue[k];
+    for (size_t k = 0; k < nb->queue.n;) {
+        struct request *r = nb->queue.item[k];
 
         if (!is_execute(r)) {
             k++;

@@ -204,7 +204,7 @@ static struct member *first_cause(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
         const bool dead = m->state == MEMBER_DEAD;
-        const int weight = m->accused ? (dead ? 4 : 3) : c->interrupts ? (dead ? 1 : 2) : 0;
+        const int weight = m->accused ? (dead ? 4 : 3) : c->stop.interrupts ? (dead ? 1 : 2) : 0;
 
         if (m->error && weight > best) {
             found = m;
@@ -242,7 +242,7 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
         const struct member *m = &c->member[k];
         struct buf who = BUF_INIT, head = BUF_INIT;
 
-        if (told[k] || !m->error || !(m->accused || c->interrupts))
+        if (told[k] || !m->error || !(m->accused || c->stop.interrupts))
             continue;
         if (same_ranks(c, m, told, &who) == 0 &&
             buf_addf(&head, "also on %s: %s: ", who.p, text_field(m->error, "ename")) == 0)
@@ -287,7 +287,7 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
                           killed ? interrupted : json_object_get(cause->error, "evalue"),
                           "traceback", traceback, "exit_status",
                           json_object_get(cause->error, "exit_status"), "raised",
-                          c->is_call ? json_object_get(cause->error, "raised") : NULL);
+                          c->from.is_call ? json_object_get(cause->error, "raised") : NULL);
     }
     json_decref(interrupted);
     json_decref(traceback);
@@ -298,12 +298,13 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 /* What the whole cell failed with. */
 static json_t *failure(const struct cell *c)
 {
-    const struct slice text = slice_of(json_string_value(c->failed), json_string_length(c->failed));
+    const struct slice text = slice_of(json_string_value(c->fault.said),
+                                       json_string_length(c->fault.said));
     char head[320];
 
-    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", c->failed_name);
-    return json_pack("{s:s, s:O, s:[o]}", "ename", c->failed_name, "evalue", c->failed, "traceback",
-                     text_joined(head, text));
+    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", c->fault.ename);
+    return json_pack("{s:s, s:O, s:[o]}", "ename", c->fault.ename, "evalue", c->fault.said,
+                     "traceback", text_joined(head, text));
 }
 
 json_t *report_error(struct cell *c)
@@ -312,7 +313,7 @@ json_t *report_error(struct cell *c)
     bool *told = calloc(c->n + 1, sizeof *told);
     json_t *error = NULL;
 
-    if (c->failed)
+    if (c->fault.said)
         error = failure(c);
     else if (cause && told)
         error = compose(c, cause, told);
@@ -322,22 +323,35 @@ json_t *report_error(struct cell *c)
 
 void report_late(struct cell *c)
 {
-    const struct slice said = text_slice(c->error, "evalue");
+    const struct slice said = text_slice(c->fault.shown, "evalue");
     struct ranks late = RANKS_INIT;
     struct buf who = BUF_INIT;
 
-    for (size_t k = 0; k < c->n && c->error && !c->interrupts; k++) {
+    for (size_t k = 0; k < c->n && c->fault.shown && !c->stop.interrupts; k++) {
         const struct member *m = &c->member[k];
 
-        if (m->state == MEMBER_INTERRUPTED && m->error && alike(m->error, c->error) &&
+        if (m->state == MEMBER_INTERRUPTED && m->error && alike(m->error, c->fault.shown) &&
             ranks_add(&late, m->rank) < 0)
             break;
     }
     if (ranks_count(&late) && ranks_format(&late, &who) == 0)
         stream_note(c, "also on %s %s: %s: %.*s", ranks_count(&late) > 1 ? "ranks" : "rank", who.p,
-                    text_field(c->error, "ename"), SLICE_ARG(said));
+                    text_field(c->fault.shown, "ename"), SLICE_ARG(said));
     ranks_release(&late);
     buf_release(&who);
+}
+
+void report_show(struct cell *c, json_t *error)
+{
+    if (!error || c->fault.shown) {
+        json_decref(error);
+        return;
+    }
+    stream_flush(c);
+    c->fault.shown = error;
+    /* home shows the error that RETURN brings it, in its own traceback */
+    if (!c->from.is_call && !c->from.silent)
+        publish_json(c->nb, c->from.request, "error", json_deep_copy(error));
 }
 
 /* ---- hangs ---- */

@@ -1,37 +1,44 @@
 /* room.h - what the files of this folder share, and nobody else includes: the notebook and home
  * here, the cell that runs on ranks in cell.h.
  *
- *   notebook.c   who gets which request; the clock; deaths of agents
- *   send.c       messages to agents, home and ranks; published messages and replies
- *   queue.c      execute requests that wait, and their abort
- *   home.c       requests that home answers, its output, its deaths
- *   info.c       kernel_info, complete and inspect of the magics: answered here
- *   cell.c       a cell on ranks, from its text to its plan; its members
- *   engine.c     on which machines its ranks live; an engine's run comes, loses machines, and ends
- *   absent.c     machines that did not come up, named in one error
- *   sites.c      the machines as placement sees them, and their GPUs
- *   start.c      how many ranks there are and on which of the machines; their start
- *   gather.c     what must be there before it runs: ranks, captured names, a port
- *   follow.c     what ranks follow home in: its environment, options, and modules
- *   compare.c    what ranks have changed is not overwritten by what home has changed
- *   cast.c       big variables from GPU to GPU
- *   fanout.c     BIND and RUN, FETCH for %pull
- *   collect.c    DONE, EXITED, displays, input of the ranks
- *   stream.c     lines of the ranks through merge and pace to the client
- *   judge.c      what failed first, and what is done about the others; interrupts
- *   sever.c      connections between ranks are cut, on all machines
- *   report.c     tracebacks, death certificates and hangs in words
- *   finish.c     result to home, reply, the end
- *   manage.c     %ranks
- *   gauges.c     what nodes say of memory and GPUs
- *   logs.c       %ranks logs
- *   live.c       the display under a cell that runs for a while
- *   question.c   what home asks of ranks that run nothing
- *   prompts.c    lines that home and ranks want of the user
- *   where.c      %ranks where
- *   hang.c       ranks that wait for one another for long
- *   check.c      %ranks check (check.h), answers.c what it takes in, facts.c and verdict.c what
- *                that means
+ * What all use
+ *   lookup.c       the time, ranks by their worker, names of nodes
+ *   send.c         messages to agents, home and ranks; published messages and replies
+ *   text.c         between JSON trees and their text
+ *   ran.c          which cells have run
+ * Requests and home
+ *   queue.c        execute requests that wait, and their abort
+ *   home.c         requests that home answers, and its output
+ *   info.c         kernel_info, and completion and help of the magics: answered here
+ *   question.c     what home asks of ranks that run nothing
+ *   prompts.c      lines that home and ranks want of the user
+ * A cell on ranks, in the order of its states
+ *   cell.c         what all of its steps use: its failure, its members, sending
+ *   expand.c       from its text to its plan
+ *   engine.c       on which machines its ranks live; absent.c names those that did not come up
+ *   end_ranks.c    ranks end before others start
+ *   gather.c       what must be there before it runs: ranks, captured names, a port
+ *   machines.c, sites.c, start.c   which machines and GPUs there are; where ranks start
+ *   follow.c       what ranks follow home in: its environment, options, modules
+ *   compare.c      what ranks have changed is not overwritten by what home has changed
+ *   cast.c         variables to the ranks, the large ones from GPU to GPU
+ *   world.c, meet.c   the environment of its ranks, and where they meet
+ *   fanout.c       RUN and FETCH, and the end of what they begin
+ *   ends.c         a rank is done, or dead
+ *   stream.c       lines of the ranks through merge and pace to the client
+ *   judge.c, sever.c, left_behind.c   what failed first, and how the others are stopped
+ *   report.c       tracebacks, deaths and hangs in words
+ *   live.c, gauges.c   the display under a cell that runs for a while; what nodes say of memory
+ *   bind.c         what home is given
+ *   finish.c       reply, and the end
+ * %ranks
+ *   table.c, where.c, hang.c, logs.c
+ *   check.c        (check.h), answers.c what it takes in, facts.c and verdict.c what that means
+ * What puts them together
+ *   steps.c        the table: what follows on what
+ *   cell_begin.c   a request or a call becomes a cell
+ *   from_home.c, from_ranks.c   messages go to the part that waits for them
+ *   notebook.c     who gets which request, and what is next
  */
 #ifndef KERNEL_CELL_ROOM_H
 #define KERNEL_CELL_ROOM_H
@@ -54,7 +61,8 @@
 /* bytes of a pickled result that travel home by themselves */
 #define RESULT_LIMIT  (UINT64_C(64) << 20)
 #define GRACE_NS      (10 * NS_PER_S)
-#define STOP_GRACE_MS 2000 /* for ranks that are stopped, before they are killed */
+#define STOP_GRACE_MS 2000            /* for ranks that are stopped, before they are killed */
+#define STUCK_NS      (10 * NS_PER_S) /* for who was killed to end */
 /* of home or its agent without an answer in between, then nothing starts unasked */
 #define DEATHS_MAX 3u
 /* without any sign of the ranks that start, imports included */
@@ -122,75 +130,98 @@ struct question {
     json_t *answers;      /* owned: [[rank, answer], …]; NULL: nothing is asked */
 };
 
-struct notebook {
-    struct doors doors;
-    char *python, *python_version, *run_id;
-    uint64_t next_cell, next_blob;
-    uint32_t next_worker;
-    unsigned count;         /* of the last cell that counted */
-    struct request **queue; /* owned references */
-    size_t queued;
+/* Home: the process in which ordinary cells run. */
+struct home {
+    enum home_state state;
+    unsigned deaths;         /* of home or the agent since home last answered */
+    char *cwd;               /* owned: its folder when it started, or "" */
     struct asked *asked;     /* in the order in which home got them */
     struct asked *executing; /* the execute among them, or NULL */
-    struct cell *cell;       /* on ranks now, or NULL */
-    struct cell *ended;      /* over, freed when nobody up the stack can still touch them */
+    /* the cell at home awaits: comm messages need not wait for its end */
+    bool awaits;
+    bool warmed;    /* what ranks are forked from was told to get ready */
+    unsigned count; /* In [count] is what home runs, or ran last */
+    struct pace *pace;
+    struct gap *gap; /* owned: with page */
+    /* owned reference: home's last cell, whose output its streams are */
+    struct request *parent;
+    /* owned reference: whose they are instead, as home says; NULL: it says nothing */
+    struct request *owner;
+    struct buf early[2]; /* what home wrote to 1 and 2 before there was a cell to show it */
+    struct recent {
+        uint64_t cell;
+        struct request *r;
+    } recent[RECENT];
+    unsigned recent_at;
+};
+
+/* Execute requests that wait, and comm messages behind them. */
+struct queue {
+    struct request **item; /* owned references */
+    size_t n;
+    bool aborting; /* requests are taken in to be aborted, and none begins */
+};
+
+/* Cells that have run, for %ranks logs; ranks 0: home's. */
+struct ran_list {
+    struct ran {
+        uint64_t id;
+        unsigned count, ranks;
+    } *of; /* owned, n of them */
+    size_t n, room;
+};
+
+/* By node: what it said of its memory and GPUs. */
+struct gauge_list {
+    struct gauge *of; /* owned, n of them */
+    unsigned n;
+};
+
+/* Those that wait for a line, in the order in which they are shown. */
+struct prompt_list {
+    struct prompt *first; /* owned */
+    uint64_t due_ns;      /* until then the first of them waits for lower ranks to ask before it */
+};
+
+/* Numbers that are given next. */
+struct next_numbers {
+    uint64_t cell, blob;
+    uint32_t worker;
+};
+
+struct interpreter {
+    char *python, *python_version, *run_id; /* owned; see struct notebook_config */
+};
+
+struct notebook {
+    struct doors doors;
+    struct interpreter config;
+    struct next_numbers next;
+    unsigned count; /* of the last cell that counted */
+    struct queue queue;
+    struct home home;
+    struct cell *cell; /* on ranks now, or NULL */
     /* owned reference: the last cell on ranks, for what they print after it */
     struct request *rank_parent;
     struct group *group;
     struct machine *machine; /* owned: this one, then those of the group's engine */
     size_t machines;
-    char *cwd; /* owned: home's folder when it started, or "" */
-    enum home_state home;
-    bool away;       /* the agent is gone, and none was started in its place */
-    unsigned deaths; /* of home or the agent since home last answered */
-    struct pace *home_pace;
-    /* owned reference: home's last cell, whose output its streams are */
-    struct request *home_parent;
-    struct buf early[2]; /* what home wrote to 1 and 2 before there was a cell to show it */
-    /* owned reference: whose they are instead, as home says; NULL: it says nothing */
-    struct request *home_owner;
-    /* the cell at home awaits: comm messages need not wait for its end */
-    bool home_awaits;
-    struct {
-        uint64_t cell;
-        struct request *r;
-    } recent[RECENT];
-    unsigned recent_at;
-    /* owned: those that wait for a line, in the order in which they are shown */
-    struct prompt *prompts;
-    /* until then the first of them waits for lower ranks to ask before it */
-    uint64_t prompts_ns;
+    bool away; /* the agent is gone, and none was started in its place */
+    struct prompt_list prompts;
     /* owned: what the page under Jupyter's server takes; NULL: another client has all */
     struct page *page;
-    unsigned home_count;  /* In [home_count] is what home runs, or ran last */
-    struct gap *home_gap; /* owned: with page */
-    /* owned, n_ran of them: cells, for %ranks logs; ranks 0: home's */
-    struct ran {
-        uint64_t id;
-        unsigned count, ranks;
-    } *ran;
-    size_t n_ran, ran_room;
-    /* owned, n_gauges of them: by node, what it said of its memory and GPUs */
-    struct gauge *gauge;
-    unsigned n_gauges;
+    struct ran_list ran;
+    struct gauge_list gauges;
     struct question question;
     struct where *where; /* %ranks where that wait for stacks */
     bool casts_fail;     /* one did: variables go the ordinary way, until --fresh */
-    bool warmed;
-    bool over;     /* shutdown was asked for */
-    bool aborting; /* requests are taken in to be aborted, and none begins */
+    bool over;           /* shutdown was asked for */
 };
 
-/* notebook.c */
-/* starts what waits, when nothing runs, and frees what is over */
-void notebook_next(struct notebook *nb);
-void notebook_rewake(struct notebook *nb);
+/* lookup.c */
 /* A true or false of what is asked; `normally` where it says neither. */
 bool request_flag(const struct request *r, const char *name, bool normally);
-/* "busy" and, unless silent, the cell's text */
-void notebook_announce(struct notebook *nb, struct request *r, unsigned count);
 uint64_t notebook_now(const struct notebook *nb);
-void group_lost(struct notebook *nb, unsigned node, uint32_t first_new, const char *why);
 /* The rank whose process it is, of the notebook's group or of the script that runs; *g (may be
  * NULL) is that group. NULL: another process is that rank. */
 struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g);
@@ -200,6 +231,7 @@ unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
 const char *notebook_node_name(const struct notebook *nb, unsigned node); /* for people */
 
 /* send.c */
+void notebook_start_home(struct notebook *nb);
 /* Another agent for this machine instead of one that is gone; it starts home by itself. */
 int notebook_revive(struct notebook *nb, struct err *err);
 /* -1: it did not leave; the reason is in the log, and in *err where that is not NULL. Nothing
@@ -225,8 +257,8 @@ void reply_json(struct notebook *nb, struct request *r, const char *type, json_t
 void queue_add(struct notebook *nb, struct request *r);
 struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL: empty */
 bool queue_holds_execute(const struct notebook *nb);
-/* What waits behind cells and is none goes to home now. */
-void queue_pass_comms(struct notebook *nb);
+/* The first that is no execute request; the caller's reference. NULL: there is none. */
+struct request *queue_take_comm(struct notebook *nb);
 /* An error aborts what was sent before its reply was seen: take in first, then reply, then
  * abort. */
 void queue_take_in(struct notebook *nb);
@@ -236,11 +268,18 @@ void queue_abort(struct notebook *nb); /* replies aborted to the execute request
 /* forwards any request but execute */
 void home_ask(struct notebook *nb, struct request *r);
 void home_execute(struct notebook *nb, struct request *r, unsigned count);
-void home_message(struct notebook *nb, const struct span *m);
-void home_exited(struct notebook *nb, const struct span *m);
-void home_lost(struct notebook *nb, const char *why); /* with its agent, which starts another */
-void home_start(struct notebook *nb);
-void home_flush(struct notebook *nb); /* what it printed goes out */
+/* "busy" and, unless silent, the cell's text */
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count);
+void home_ready(struct notebook *nb, const struct span *m);
+bool home_reply(struct notebook *nb,
+                const struct span *m); /* false: to nothing that is asked here */
+void home_lines(struct notebook *nb, const struct span *m);
+void home_publish(struct notebook *nb, const struct span *m);
+void home_owner(struct notebook *nb, const struct span *m);
+/* Home is gone: all that it was asked gets this error; borrowed. */
+void home_fail(struct notebook *nb, const json_t *error);
+void home_disown(struct notebook *nb); /* its streams belong to its last cell again */
+void home_flush(struct notebook *nb);  /* what it printed goes out */
 void home_release(struct notebook *nb);
 /* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
 MUST_USE bool home_reply_type(const char *type, char out[static 64]);
@@ -257,47 +296,70 @@ bool info_complete(struct notebook *nb, struct request *r); /* false: home's to 
 bool info_inspect(struct notebook *nb, struct request *r);
 void info_ready(struct notebook *nb, const struct span *ready);
 
-/* cell.c */
+/* from_home.c */
+void from_home(struct notebook *nb, const struct span *m);
+void from_home_exited(struct notebook *nb, const struct span *m);
+void from_home_lost(struct notebook *nb,
+                    const char *why); /* with its agent, which starts another */
+
+/* cell_begin.c */
 bool cell_is_ours(struct request *r);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
 void cell_begin_call(struct notebook *nb, const struct span *m);
-void cell_expanded(struct cell *c, struct slice line);
-/* and finishes */
+void cell_destroy(struct cell *c);
+
+/* steps.c */
+void steps_begin(struct cell *c);
+void steps_go_on(struct cell *c); /* it takes the steps that are due; CELL_OVER: it is over */
+void steps_tick(struct cell *c, uint64_t now);
+uint64_t steps_due(const struct cell *c);
+
+/* cell.c */
+/* The cell is to end with this error, unless it has another one already. The step that it is in
+ * goes no further; ranks that run are stopped first. */
 void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
 /* of Python's, behind the head */
 void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text);
-void cell_destroy(struct cell *c);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
 bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
+bool cell_runs(const struct cell *c);     /* on ranks, which are stopped if it fails */
 /* Sends what an answer is waited for; -1: it did not leave, and the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
+int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m);
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 struct member *cell_worker(struct cell *c, uint32_t worker);
-int cell_members(struct cell *c);        /* one for each rank of c->to */
+int cell_members(struct cell *c); /* one for each rank of c->to */
+void cell_release_members(struct cell *c);
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* processes of its script have not ended */
-void cell_tick(struct cell *c, uint64_t now);
-uint64_t cell_due(const struct cell *c);
+
+/* expand.c */
+void expand_begin(struct cell *c);
+enum cell_outcome expand_look(struct cell *c);
+void expand_reply(struct cell *c, const json_t *content);
+
+/* machines.c */
+size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
+struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
+unsigned machines_lost(const struct notebook *nb);
+int machines_add(struct notebook *nb, unsigned first, unsigned n); /* -1: memory is out */
 
 /* engine.c */
 int engine_choose(struct cell *c);              /* --on; -1: the cell has failed */
 bool group_is_somewhere(const struct group *g); /* has ranks, or an engine */
-/* goes on with gather_there() when the machines are there */
 void engine_begin(struct cell *c);
-void engine_look(struct cell *c);
+enum cell_outcome engine_look(struct cell *c);
+void engine_fail(struct cell *c);
 /* ends the run, and with it the ranks that are left there */
 void engine_leave(struct notebook *nb);
 void engine_end(struct notebook *nb); /* that too, and the group is nowhere any more */
-/* it did not come up: the next cell has to say where it runs */
-void engine_give_up(struct notebook *nb);
 /* the user has said where, or wants no place any more */
 void engine_settle(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost machines */
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
-size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
-struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
+void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
 
 /* meet.c */
 /* Writes into *out at which address of `node` all these n nodes can meet it; where there is none,
@@ -329,41 +391,43 @@ int sites_ask(struct cell *c);
 bool sites_wait(const struct cell *c); /* for an answer */
 
 /* start.c */
-void start_begin(struct cell *c); /* goes on with gather_look() */
-void start_look(struct cell *c);
+void start_begin(struct cell *c);
+/* false: the ranks that are left end first, for there is no room for all */
+bool start_look(struct cell *c);
 /* a rank came: the limit for the others begins anew */
 void start_progress(struct cell *c);
 /* READY said it */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version);
-void start_took_too_long(struct cell *c);
+void start_tick(struct cell *c, uint64_t now);
 
 /* gather.c */
-void gather_begin(struct cell *c);
-void gather_there(struct cell *c); /* the machines are */
-void gather_stop(struct cell *c, const struct ranks *living);
-int gather_ask_port(struct cell *c); /* -1: the cell has failed */
+void choose_begin(struct cell *c);
+enum cell_outcome choose_look(struct cell *c);
+void ask_first_begin(struct cell *c);
+enum cell_outcome ask_first_look(struct cell *c);
+void prepare_begin(struct cell *c);
+enum cell_outcome prepare_look(struct cell *c);
+void ship_begin(struct cell *c);
+enum cell_outcome ship_look(struct cell *c);
 /* CAPTURED, PACKED, PORT */
 void gather_message(struct cell *c, unsigned node, const struct span *m);
-void gather_look(struct cell *c); /* goes on when all is there */
-/* what travels is sent: no rank's change is in the way */
-void gather_ship(struct cell *c);
-void gather_shipped(struct cell *c); /* the next of its shipments has left */
-void gather_stopped(struct cell *c); /* a process that was to end has ended */
+
+/* end_ranks.c */
+void end_ranks_begin(struct cell *c);
+enum cell_outcome end_ranks_look(struct cell *c);
 
 /* follow.c */
 /* the ranks that were told something else; -1: the cell has failed */
 int follow_tell(struct cell *c);
 
 /* compare.c */
-void compare_begin(struct cell *c); /* goes on with gather_ship() */
+void compare_begin(struct cell *c);
+enum cell_outcome compare_look(struct cell *c);
 /* a PROBED; false: not one that is waited for */
 bool compare_message(struct cell *c, struct rank *r, const struct span *m);
 void compare_over(struct cell *c); /* the cell is: nobody is to look any more */
 
 /* cast.c */
-/* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no
- * others. */
-bool cast_gpus_are_own(const struct cell *c, const struct ranks *to);
 /* takes its blob; ships it now or later */
 void cast_packed(struct cell *c, const struct span *packed);
 /* a PROBED; false: not the one that is waited for */
@@ -374,23 +438,34 @@ uint64_t cast_due(const struct cell *c);
 void cast_over(struct cell *c);
 void cast_release(struct cell *c);
 
-/* fanout.c */
-/* to their workers; -1: the cell has failed */
-int fanout_send(struct cell *c, const struct ranks *to, const struct span *m);
-/* cast: BIND's, or "" */
-void fanout_ship(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast);
+/* world.c */
+/* Has each of these ranks GPUs that no other one has, as far as GPUs are given? NCCL takes no
+ * others. */
+bool world_gpus_are_own(const struct cell *c, const struct ranks *to);
+bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
+json_t *world_env(const struct cell *c);                          /* as RUN has it */
+int world_add_layout(const struct cell *c, struct buf *out);
 /* Adds "env" and "layout" as RUN has them, of the world that the cell is in. -1: memory is out. */
-MUST_USE int fanout_add_world(const struct cell *c, json_t *to);
+MUST_USE int world_add(const struct cell *c, json_t *to);
+
+/* fanout.c */
 /* %pull of one rank that is named by its number: no lists */
 bool fanout_pulls_values(const struct cell *c);
-bool fanout_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
-void fanout_run(struct cell *c);
-void fanout_fetch(struct cell *c);
+void run_begin(struct cell *c);
+enum cell_outcome run_look(struct cell *c);
+/* all have ended: what failed is shown */
+enum cell_outcome run_end(struct cell *c);
 
-/* collect.c */
-void collect_message(struct notebook *nb, uint32_t worker, const struct span *m);
-void collect_exited(struct notebook *nb, uint32_t worker, const struct span *m);
-void collect_look(struct cell *c); /* is it over? */
+/* ends.c */
+void ends_done(struct notebook *nb, struct rank *r, const struct span *m);
+void ends_exited(struct notebook *nb, uint32_t worker, const struct span *m);
+void ends_lost(struct notebook *nb, unsigned node, const char *why); /* all ranks of a node */
+
+/* left_behind.c */
+void left_behind_tick(struct cell *c, uint64_t now);
+
+/* from_ranks.c */
+void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);
 
 /* stream.c */
 int stream_open(struct cell *c, struct err *err);
@@ -416,6 +491,8 @@ void judge_interrupt(struct cell *c); /* by the user */
 void judge_signal(struct cell *c, unsigned signal);
 /* ranks are, in so long: who does not end then is left behind */
 void judge_killed(struct cell *c, uint64_t after_ns);
+void judge_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
+                uint64_t grace_ms);
 void judge_stack(struct cell *c, uint32_t worker, struct slice text);
 uint64_t judge_due(const struct cell *c);
 
@@ -431,6 +508,8 @@ json_t *report_error(struct cell *c);
 /* ranks that failed like those that it tells of, but later */
 void report_late(struct cell *c);
 void report_hangs(struct cell *c);
+/* takes error; the first is shown, at once */
+void report_show(struct cell *c, json_t *error);
 /* of faulthandler's text: the part that tells of it */
 const char *report_main_thread(const char *stack);
 /* its innermost frame, and the line of the cell that led there */
@@ -439,12 +518,14 @@ int report_place(const char *stack, struct buf *out);
 json_t *report_death(const struct notebook *nb, const struct rank *r, const struct span *m);
 json_t *report_exit(const char *ename, const char *who, const struct span *m);
 
+/* bind.c */
+void bind_begin(struct cell *c);
+enum cell_outcome bind_look(struct cell *c);
+void bind_reply(struct cell *c, const struct span *reply, const json_t *content);
+void bind_drop_blobs(struct cell *c);
+
 /* finish.c */
-void finish(struct cell *c); /* all members are done or dead, or there are none */
-/* takes error; the first is shown, at once */
-void finish_show_error(struct cell *c, json_t *error);
-void finish_bound(struct cell *c, const struct span *reply);
-void finish_now(struct cell *c);
+void finish_begin(struct cell *c);
 
 /* gauges.c */
 struct gauges_text {
@@ -461,11 +542,14 @@ void gauges_row(const struct notebook *nb, const struct rank *r, struct gauges_t
                 struct status_rank *row);
 void gauges_release(struct notebook *nb);
 
+/* ran.c */
+/* This cell runs, as In [count], on some of so many ranks; 0: at home. */
+void ran_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
+
 /* logs.c */
 struct logs;
-/* This cell runs, as In [count], on some of so many ranks; 0: at home. */
-void logs_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
 void logs_begin(struct cell *c);
+enum cell_outcome logs_look(struct cell *c);
 void logs_take(struct cell *c, unsigned node, const struct span *m);
 void logs_lost(struct cell *c, unsigned node);
 void logs_tick(struct cell *c, uint64_t now);
@@ -515,18 +599,15 @@ void prompts_release(struct notebook *nb);
 /* true: it was a `%ranks where` and is being answered */
 bool where_request(struct notebook *nb, struct request *r);
 void where_begin(struct cell *c);
+enum cell_outcome where_look(struct cell *c);
 /* false: somebody else asked for it */
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
 void where_tick(struct notebook *nb);
 uint64_t where_due(const struct notebook *nb);
 void where_release(struct notebook *nb);
 
-/* manage.c */
-void manage_gauges(struct notebook *nb, unsigned node, const struct span *m);
-void manage_look(struct cell *c); /* shows the table when all is there, or its time has come */
-void manage_ranks(struct cell *c);
-void manage_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
-                 uint64_t grace_ms);
-void manage_stopped(struct cell *c);
+/* table.c */
+void table_begin(struct cell *c);
+enum cell_outcome table_look(struct cell *c);
 
 #endif

@@ -17,8 +17,24 @@ int notebook_revive(struct notebook *nb, struct err *err)
         return -1;
     }
     nb->away = false;
-    nb->home = HOME_STARTING;
+    nb->home.state = HOME_STARTING;
     return 0;
+}
+
+void notebook_start_home(struct notebook *nb)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+    const unsigned char rank[4] = { 0 };
+    struct span m = { .kind = SPAN_START };
+    struct err err = { "" };
+
+    nb->home.state = HOME_STARTING;
+    m.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
+    m.v[F_START_GROUP].s = slice_text("home");
+    m.v[F_START_PYTHON].s = slice_text(nb->config.python);
+    m.v[F_START_CWD].s = slice_text("");
+    m.v[F_START_ENV].s = slice_text("{}");
+    (void)nb->doors.send(nb->doors.arg, &home, 1, &m, &err);
 }
 
 /* What somebody waits for is worth another try to start who is gone from this machine. */
@@ -31,8 +47,8 @@ static int need(struct notebook *nb, const struct span *m, struct err *err)
             return notebook_revive(nb, err);
         return err_set(err, "the agent on %s is gone", notebook_node_name(nb, NODE_HERE));
     }
-    if (home && nb->home == HOME_BROKEN)
-        home_start(nb);
+    if (home && nb->home.state == HOME_BROKEN)
+        notebook_start_home(nb);
     return 0;
 }
 

@@ -46,10 +46,10 @@ static struct ends_node *find(struct ends *e, unsigned node)
 
 void sever_release(struct cell *c)
 {
-    for (size_t k = 0; k < c->ends.n; k++)
-        buf_release(&c->ends.of[k].ends);
-    free(c->ends.of);
-    c->ends = (struct ends){ .due_ns = NEVER };
+    for (size_t k = 0; k < c->stop.ends.n; k++)
+        buf_release(&c->stop.ends.of[k].ends);
+    free(c->stop.ends.of);
+    c->stop.ends = (struct ends){ .due_ns = NEVER };
 }
 
 /* One entry for each node on which ranks live. */
@@ -58,11 +58,11 @@ static int list_nodes(struct cell *c)
     const struct group *g = c->group;
 
     sever_release(c);
-    if (!(c->ends.of = calloc(g->size + 1u, sizeof *c->ends.of)))
+    if (!(c->stop.ends.of = calloc(g->size + 1u, sizeof *c->stop.ends.of)))
         return -1;
     for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(&c->ends, g->rank[k].node))
-            c->ends.of[c->ends.n++].node = g->rank[k].node;
+        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(&c->stop.ends, g->rank[k].node))
+            c->stop.ends.of[c->stop.ends.n++].node = g->rank[k].node;
     return 0;
 }
 
@@ -143,8 +143,8 @@ static void cut_at(struct cell *c, const struct said *said, const struct ends_no
     struct span m = { .kind = SPAN_SEVER, .cell = c->id };
     struct buf ends = BUF_INIT;
 
-    if ((of->waiting ? add_others(&c->ends, of, &ends) : add_matches(said, of, &ends)) < 0)
-        c->ends.more = true;
+    if ((of->waiting ? add_others(&c->stop.ends, of, &ends) : add_matches(said, of, &ends)) < 0)
+        c->stop.ends.more = true;
     m.v[F_SEVER_ENDS].s = buf_slice(&ends);
     (void)send(c, of->node, &m);
     buf_release(&ends);
@@ -152,7 +152,7 @@ static void cut_at(struct cell *c, const struct said *said, const struct ends_no
 
 static void cut(struct cell *c)
 {
-    struct ends *e = &c->ends;
+    struct ends *e = &c->stop.ends;
     struct said said;
 
     e->due_ns = NEVER;
@@ -178,12 +178,12 @@ void sever_begin(struct cell *c)
         log_error("sever", "connections between ranks are not cut: out of memory");
         return;
     }
-    for (size_t k = 0; c->ends.n > 1 && k < c->ends.n; k++) {
-        c->ends.of[k].waiting = send(c, c->ends.of[k].node, &ask) == 0;
-        wait = wait || c->ends.of[k].waiting;
+    for (size_t k = 0; c->stop.ends.n > 1 && k < c->stop.ends.n; k++) {
+        c->stop.ends.of[k].waiting = send(c, c->stop.ends.of[k].node, &ask) == 0;
+        wait = wait || c->stop.ends.of[k].waiting;
     }
     if (wait)
-        c->ends.due_ns = notebook_now(c->nb) + ENDS_NS;
+        c->stop.ends.due_ns = notebook_now(c->nb) + ENDS_NS;
     else
         cut(c);
 }
@@ -203,20 +203,20 @@ static void take(struct ends *e, struct ends_node *of, struct slice said)
 
 void sever_ends(struct cell *c, unsigned node, const struct span *m)
 {
-    struct ends_node *of = find(&c->ends, node);
+    struct ends_node *of = find(&c->stop.ends, node);
 
-    if (!of || !of->waiting || m->cell != c->id || c->ends.due_ns == NEVER)
+    if (!of || !of->waiting || m->cell != c->id || c->stop.ends.due_ns == NEVER)
         return;
     of->waiting = false;
-    take(&c->ends, of, m->v[F_ENDS_ENDS].s);
-    for (size_t k = 0; k < c->ends.n; k++)
-        if (c->ends.of[k].waiting)
+    take(&c->stop.ends, of, m->v[F_ENDS_ENDS].s);
+    for (size_t k = 0; k < c->stop.ends.n; k++)
+        if (c->stop.ends.of[k].waiting)
             return;
     cut(c);
 }
 
 void sever_tick(struct cell *c, uint64_t now)
 {
-    if (now >= c->ends.due_ns)
+    if (now >= c->stop.ends.due_ns)
         cut(c);
 }

@@ -50,8 +50,6 @@ void sites_gpus(struct notebook *nb, unsigned node, const struct span *m)
             snprintf(machine->held, sizeof machine->held, "%s", text_field(said, "why"));
     }
     json_decref(said);
-    if (nb->cell)
-        start_look(nb->cell);
 }
 
 struct place_want sites_want(const struct cell *c)

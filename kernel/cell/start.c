@@ -74,7 +74,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     int rc = workers ? 0 : -1;
 
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
-        workers[n] = nb->next_worker++;
+        workers[n] = nb->next.worker++;
         rc = rank_start(&c->group->rank[k], workers[n], node, err);
         if (rc == 0)
             rc = nb->doors.place(nb->doors.arg, workers[n++], node);
@@ -85,8 +85,8 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     m.v[F_START_ROLE].u64 = c->passing ? START_SCRIPT : START_RANK;
     m.v[F_START_RANKS].s = buf_slice(&numbers);
     m.v[F_START_GROUP].s = slice_text(nb->group->name);
-    m.v[F_START_PYTHON].s = slice_text(nb->python);
-    m.v[F_START_CWD].s = slice_text(node == NODE_HERE ? "" : nb->cwd);
+    m.v[F_START_PYTHON].s = slice_text(nb->config.python);
+    m.v[F_START_CWD].s = slice_text(node == NODE_HERE ? "" : nb->home.cwd);
     m.v[F_START_ENV].s = slice_text("{}");
     m.v[F_START_GPUS].u64 = gpus;
     m.v[F_START_SHARE].u64 = (want->share ? START_SHARE : 0) | (want->own ? START_OWN : 0);
@@ -134,23 +134,15 @@ static int start_all(struct cell *c, const struct sites *s, const struct ranks *
 
 /* The machines that are left have no room: what the user asked for is there again only when all
  * start anew. */
-static void start_afresh(struct cell *c, const struct err *why)
+static void note_afresh(struct cell *c, const struct err *why)
 {
-    struct ranks living = RANKS_INIT;
-
-    if (group_living(c->nb->group, &living) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-    } else {
-        log_info("start", "%s", why->text);
-        stream_note(
-            c,
-            "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
-            "are gone",
-            c->nb->group->on);
-        c->moves = true;
-        gather_stop(c, &living);
-    }
-    ranks_release(&living);
+    log_info("start", "%s", why->text);
+    stream_note(
+        c,
+        "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
+        "are gone",
+        c->nb->group->on);
+    c->engine.moves = true;
 }
 
 /* The ranks of a machine that is lost which start on the one with this index. */
@@ -234,7 +226,7 @@ static int place_missing(struct cell *c, const struct sites *s, const struct ran
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
-            start_afresh(c, &err);
+            note_afresh(c, &err);
         else
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
@@ -271,6 +263,21 @@ static int ensure(struct cell *c, const struct sites *s)
     return rc;
 }
 
+/* Of the machine on which rank 0 is. -1: the cell has failed. */
+static int ask_port(struct cell *c)
+{
+    const struct span m = { .kind = SPAN_PORT, .cell = c->id };
+    struct group *g = c->group;
+
+    if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
+        return 0;
+    if (group_has_met(g, c->world))
+        /* a world that has met stays where it is; one that has not gets a port that is free now */
+        return 0;
+    c->prep.wants_port = true;
+    return cell_send_node(c, g->rank[0].node, &m);
+}
+
 static void go(struct cell *c)
 {
     struct sites s = { NULL, 0 };
@@ -280,36 +287,37 @@ static void go(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
-    c->wants_places = false;
+    c->prep.wants_places = false;
     rc = ensure(c, &s);
     free(s.node);
     if (rc < 0)
         return;
     if (cell_members(c) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
-    else if (gather_ask_port(c) == 0)
-        gather_look(c);
+    else
+        (void)ask_port(c);
 }
 
 /* Each that comes is a sign that the others are under way. */
 void start_progress(struct cell *c)
 {
-    if (c->state == CELL_GATHERING)
-        c->start_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    if (c->state == CELL_STARTING)
+        c->prep.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
 }
 
 void start_begin(struct cell *c)
 {
     start_progress(c); /* the limit is also for those that an earlier cell began to start */
-    c->wants_places = true;
-    if (sites_ask(c) == 0)
-        start_look(c);
+    c->prep.wants_places = true;
+    (void)sites_ask(c);
 }
 
-void start_look(struct cell *c)
+bool start_look(struct cell *c)
 {
-    if (c->state == CELL_GATHERING && c->wants_places && !sites_wait(c))
-        go(c);
+    if (!c->prep.wants_places || sites_wait(c))
+        return true;
+    go(c);
+    return !c->engine.moves;
 }
 
 /* ---- those that came, or did not ---- */
@@ -327,19 +335,19 @@ static size_t minor_size(const char *version, size_t n)
  * version. */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version)
 {
-    const char *ours = nb->python_version;
+    const char *ours = nb->config.python_version;
     const size_t n = minor_size(ours, strlen(ours));
     struct cell *c = nb->cell;
     struct ranks all = RANKS_INIT;
 
-    if (!c || c->state != CELL_GATHERING || r->node == NODE_HERE || version.n == 0 ||
+    if (!c || c->state != CELL_STARTING || r->node == NODE_HERE || version.n == 0 ||
         (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
         return;
     for (size_t k = 0; k < c->n; k++)
         if (c->group->rank[c->member[k].rank].node == r->node &&
             ranks_add(&all, c->member[k].rank) < 0)
             break;
-    manage_kill(nb, c->group, &all, 9, 0);
+    judge_kill(nb, c->group, &all, 9, 0);
     ranks_release(&all);
     cell_fail(
         c, "RankNotStarted",
@@ -349,7 +357,7 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
         r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
 }
 
-void start_took_too_long(struct cell *c)
+static void take_too_long(struct cell *c)
 {
     struct machine *m;
     const size_t n = machines_of(c->nb, &m);
@@ -357,8 +365,8 @@ void start_took_too_long(struct cell *c)
     struct buf text = BUF_INIT;
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
 
-    c->start_ns = NEVER;
-    for (size_t k = 0; k < n && c->wants_places; k++)
+    c->prep.due_ns = NEVER;
+    for (size_t k = 0; k < n && c->prep.wants_places; k++)
         if (m[k].asked) {
             m[k].asked = false;
             cell_fail(c, "RankNotStarted",
@@ -374,7 +382,13 @@ void start_took_too_long(struct cell *c)
         cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",
                   ranks_count(&late) > 1 ? "ranks" : "rank", text.p, limit);
     if (ranks_count(&late)) /* else it is home that takes its time, which it may */
-        manage_kill(c->nb, c->group, &late, 9, 0);
+        judge_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);
+}
+
+void start_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->prep.due_ns)
+        take_too_long(c);
 }

@@ -21,7 +21,7 @@ static int paced(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
     struct err err = { "" };
-    const int rc = pace_add(c->pace, stream, text, &err);
+    const int rc = pace_add(c->out.pace, stream, text, &err);
 
     complain(rc, &err);
     return rc;
@@ -31,8 +31,8 @@ static int out_text(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
 
-    if (c->gap)
-        return gap_text(c->gap, stream, text);
+    if (c->out.gap)
+        return gap_text(c->out.gap, stream, text);
     if (c->nb->page)
         page_count(c->nb->page, page_size(text));
     return paced(c, stream, text);
@@ -42,12 +42,12 @@ static int left_out(void *arg, size_t lines, size_t displays)
 {
     struct cell *c = arg;
 
-    displays -= displays && c->kept.content.n; /* that one follows */
+    displays -= displays && c->out.kept.content.n; /* that one follows */
     if (lines)
         stream_note(
             c,
             "%zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
-            lines, lines > 1 ? "s are" : " is", c->count, lines > 1 ? "them" : "it");
+            lines, lines > 1 ? "s are" : " is", c->from.count, lines > 1 ? "them" : "it");
     if (displays)
         stream_note(c, "%zu display%s left out here, for Jupyter's server lets no more through",
                     displays, displays > 1 ? "s are" : " is");
@@ -58,13 +58,13 @@ static int out_progress(void *arg, struct slice text, bool done)
 {
     struct cell *c = arg;
 
-    buf_clear(&c->progress);
-    if (buf_add_slice(&c->progress, text) < 0)
+    buf_clear(&c->out.bars.text);
+    if (buf_add_slice(&c->out.bars.text, text) < 0)
         return -1;
-    c->progress_due = true;
-    c->progress_done = done;
-    if (c->progress_ns == NEVER)
-        c->progress_ns = notebook_now(c->nb);
+    c->out.bars.due = true;
+    c->out.bars.done = done;
+    if (c->out.bars.due_ns == NEVER)
+        c->out.bars.due_ns = notebook_now(c->nb);
     return 0;
 }
 
@@ -73,7 +73,7 @@ static int out_stream(void *arg, unsigned stream, struct slice text)
     struct cell *c = arg;
 
     if (cell_is_shown(c))
-        publish_stream(c->nb, c->request, stream, text);
+        publish_stream(c->nb, c->from.request, stream, text);
     return 0;
 }
 
@@ -81,10 +81,10 @@ int stream_open(struct cell *c, struct err *err)
 {
     const struct gap_out out = { .text = paced, .note = left_out, .arg = c };
 
-    if (!(c->pace = pace_create(c->nb->doors.clock, out_stream, c, err)))
+    if (!(c->out.pace = pace_create(c->nb->doors.clock, out_stream, c, err)))
         return -1;
     if (c->nb->page && c->plan.kind != PLAN_RANKS &&
-        !(c->gap = gap_create(c->nb->doors.clock, c->nb->page, out)))
+        !(c->out.gap = gap_create(c->nb->doors.clock, c->nb->page, out)))
         return err_set(err, "out of memory");
     return 0;
 }
@@ -94,20 +94,20 @@ static int merge_open(struct cell *c)
     const struct merge_out out = { .text = out_text, .progress = out_progress, .arg = c };
     struct err err = { "" };
 
-    if (!c->merge &&
-        !(c->merge = merge_create(c->plan.merge, &c->to, c->nb->doors.clock, out, &err)))
+    if (!c->out.merge &&
+        !(c->out.merge = merge_create(c->plan.merge, &c->to, c->nb->doors.clock, out, &err)))
         complain(-1, &err);
-    return c->merge ? 0 : -1;
+    return c->out.merge ? 0 : -1;
 }
 
 void stream_close(struct cell *c)
 {
-    merge_destroy(c->merge);
-    gap_destroy(c->gap);
-    pace_destroy(c->pace);
-    c->merge = NULL;
-    c->gap = NULL;
-    c->pace = NULL;
+    merge_destroy(c->out.merge);
+    gap_destroy(c->out.gap);
+    pace_destroy(c->out.pace);
+    c->out.merge = NULL;
+    c->out.gap = NULL;
+    c->out.pace = NULL;
 }
 
 /* The bars stand in one display, which is updated in place: as text, and as HTML that keeps their
@@ -117,19 +117,19 @@ static void show_progress(struct cell *c)
     struct buf content = BUF_INIT;
 
     if (!cell_is_shown(c)) {
-        c->progress_due = false;
+        c->out.bars.due = false;
         return;
     }
-    c->progress_due = false;
-    c->progress_ns = c->progress_done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
+    c->out.bars.due = false;
+    c->out.bars.due_ns = c->out.bars.done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
     if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 &&
-        jupyter_quote(&content, buf_slice(&c->progress)) == 0 &&
+        jupyter_quote(&content, buf_slice(&c->out.bars.text)) == 0 &&
         buf_addf(&content,
                  "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}",
-                 c->nb->run_id, (unsigned long long)c->id) == 0)
-        publish(c->nb, c->request, c->progress_shown ? "update_display_data" : "display_data",
+                 c->nb->config.run_id, (unsigned long long)c->id) == 0)
+        publish(c->nb, c->from.request, c->out.bars.shown ? "update_display_data" : "display_data",
                 buf_slice(&content));
-    c->progress_shown = !c->progress_done;
+    c->out.bars.shown = !c->out.bars.done;
     buf_release(&content);
 }
 
@@ -137,8 +137,8 @@ static void flush_pace(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->pace)
-        complain(pace_flush(c->pace, &err), &err);
+    if (c->out.pace)
+        complain(pace_flush(c->out.pace, &err), &err);
 }
 
 void stream_lines(struct cell *c, unsigned rank, const struct span *m)
@@ -146,7 +146,7 @@ void stream_lines(struct cell *c, unsigned rank, const struct span *m)
     struct err err = { "" };
 
     if (merge_open(c) == 0)
-        complain(merge_lines(c->merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+        complain(merge_lines(c->out.merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
                              (unsigned)m->v[F_LINES_FLAGS].u64, m->v[F_LINES_DATA].s, &err),
                  &err);
 }
@@ -161,40 +161,40 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
     char label[24];
 
     snprintf(label, sizeof label, "[%ld]\n", rank);
-    if (rank >= 0 && c->pace)
+    if (rank >= 0 && c->out.pace)
         (void)paced(c, 1, slice_text(label));
     if (rank >= 0 && c->nb->page)
         page_count(c->nb->page, sizeof label);
     flush_pace(c);
-    buf_clear(&c->kept.content);
-    c->nb->doors.publish(c->nb->doors.arg, c->request, type, p);
+    buf_clear(&c->out.kept.content);
+    c->nb->doors.publish(c->nb->doors.arg, c->from.request, type, p);
 }
 
 /* Of displays that are left out the last one is shown, as the last lines are. */
 static void show_kept(struct cell *c)
 {
-    struct buf content = c->kept.content;
+    struct buf content = c->out.kept.content;
     const struct parcel p = { .content = buf_slice(&content) };
 
-    if (!content.n || gap_due_ns(c->gap) != NEVER)
+    if (!content.n || gap_due_ns(c->out.gap) != NEVER)
         return;
-    c->kept.content = (struct buf)BUF_INIT;
+    c->out.kept.content = (struct buf)BUF_INIT;
     page_count(c->nb->page, content.n);
-    publish_display(c, c->kept.rank, c->kept.type, &p);
+    publish_display(c, c->out.kept.rank, c->out.kept.type, &p);
     buf_release(&content);
 }
 
 void stream_display(struct cell *c, long rank, const char *type, const struct parcel *p)
 {
-    if (!c->gap || gap_display(c->gap, p->content.n)) {
+    if (!c->out.gap || gap_display(c->out.gap, p->content.n)) {
         publish_display(c, rank, type, p);
         return;
     }
-    buf_clear(&c->kept.content);
-    c->kept.rank = rank;
-    snprintf(c->kept.type, sizeof c->kept.type, "%s", type);
-    if (p->content.n > KEPT_MAX || p->n || buf_add_slice(&c->kept.content, p->content) < 0)
-        buf_clear(&c->kept.content);
+    buf_clear(&c->out.kept.content);
+    c->out.kept.rank = rank;
+    snprintf(c->out.kept.type, sizeof c->out.kept.type, "%s", type);
+    if (p->content.n > KEPT_MAX || p->n || buf_add_slice(&c->out.kept.content, p->content) < 0)
+        buf_clear(&c->out.kept.content);
 }
 
 void stream_note(struct cell *c, const char *format, ...)
@@ -208,8 +208,8 @@ void stream_note(struct cell *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_trim(text);
-    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->pace)
-        complain(pace_add(c->pace, 2, buf_slice(&line), &err), &err);
+    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.pace)
+        complain(pace_add(c->out.pace, 2, buf_slice(&line), &err), &err);
     buf_release(&line);
 }
 
@@ -217,14 +217,14 @@ void stream_flush(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->merge)
-        complain(merge_flush(c->merge, &err), &err);
-    if (c->gap && gap_flush(c->gap) < 0)
+    if (c->out.merge)
+        complain(merge_flush(c->out.merge, &err), &err);
+    if (c->out.gap && gap_flush(c->out.gap) < 0)
         log_error("stream", "out of memory: last lines are lost");
     flush_pace(c);
-    if (c->gap)
+    if (c->out.gap)
         show_kept(c);
-    if (c->progress_due)
+    if (c->out.bars.due)
         show_progress(c);
 }
 
@@ -232,15 +232,15 @@ void stream_tick(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->merge)
-        complain(merge_tick(c->merge, &err), &err);
-    if (c->gap && gap_tick(c->gap) < 0)
+    if (c->out.merge)
+        complain(merge_tick(c->out.merge, &err), &err);
+    if (c->out.gap && gap_tick(c->out.gap) < 0)
         log_error("stream", "out of memory: last lines are lost");
-    if (c->gap)
+    if (c->out.gap)
         show_kept(c);
-    if (c->pace)
-        complain(pace_tick(c->pace, &err), &err);
-    if (c->progress_due && notebook_now(c->nb) >= c->progress_ns) {
+    if (c->out.pace)
+        complain(pace_tick(c->out.pace, &err), &err);
+    if (c->out.bars.due && notebook_now(c->nb) >= c->out.bars.due_ns) {
         flush_pace(c);
         show_progress(c);
     }
@@ -248,10 +248,11 @@ void stream_tick(struct cell *c)
 
 uint64_t stream_due(const struct cell *c)
 {
-    const uint64_t merge = c->merge ? merge_due_ns(c->merge) : NEVER,
-                   pace = c->pace ? pace_due_ns(c->pace) : NEVER;
-    const uint64_t bars = c->progress_due ? c->progress_ns : NEVER;
-    const uint64_t gap = c->gap ? gap_due_ns(c->gap) : NEVER, text = merge < pace ? merge : pace;
+    const uint64_t merge = c->out.merge ? merge_due_ns(c->out.merge) : NEVER,
+                   pace = c->out.pace ? pace_due_ns(c->out.pace) : NEVER;
+    const uint64_t bars = c->out.bars.due ? c->out.bars.due_ns : NEVER;
+    const uint64_t gap = c->out.gap ? gap_due_ns(c->out.gap) : NEVER,
+                   text = merge < pace ? merge : pace;
     const uint64_t first = text < gap ? text : gap;
 
     return first < bars ? first : bars;

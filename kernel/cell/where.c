@@ -225,16 +225,15 @@ static void where_end(struct notebook *nb, struct where *w)
     if (compose(nb, w, &text) < 0)
         log_error("where", "out of memory: no stacks are shown");
     else if (w->r || (c && cell_is_shown(c)))
-        publish_stream(nb, w->r ? w->r : c->request, 1, buf_slice(&text));
+        publish_stream(nb, w->r ? w->r : c->from.request, 1, buf_slice(&text));
     buf_release(&text);
     if (w->r)
         answer_request(nb, w, NULL, NULL);
-    if (c)
-        finish_now(c);
     where_free(w);
 }
 
-static void where_look(struct notebook *nb)
+/* Those that wait for nothing more, or not any longer, are shown. */
+static void show_due(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
 
@@ -247,13 +246,12 @@ static void where_look(struct notebook *nb)
         }
         *at = w->next;
         where_end(nb, w);
-        at = &nb->where; /* the next cell may have begun, and asked or ended others */
     }
 }
 
 void where_tick(struct notebook *nb)
 {
-    where_look(nb);
+    show_due(nb);
 }
 
 uint64_t where_due(const struct notebook *nb)
@@ -322,7 +320,7 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
                                          .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {
-        w->id = nb->next_cell++;
+        w->id = nb->next.cell++;
         w->due_ns = notebook_now(nb) + WAIT_NS;
         return w;
     }
@@ -336,7 +334,7 @@ static void where_start(struct notebook *nb, struct where *w)
         log_error("where", "out of memory: ranks are not asked");
     w->next = nb->where;
     nb->where = w;
-    where_look(nb);
+    show_due(nb);
 }
 
 void where_begin(struct cell *c)
@@ -348,9 +346,16 @@ void where_begin(struct cell *c)
         cell_fail(c, "UsageError", "%s", err.text);
         return;
     }
-    c->state = CELL_LOOKING;
     w->cell = c->id;
     where_start(c->nb, w);
+}
+
+enum cell_outcome where_look(struct cell *c)
+{
+    for (const struct where *w = c->nb->where; w; w = w->next)
+        if (w->cell == c->id)
+            return CELL_STAYS;
+    return CELL_DONE;
 }
 
 /* It is in the history as the other cells are. */
@@ -395,8 +400,9 @@ bool where_request(struct notebook *nb, struct request *r)
     struct slice line;
     bool ours;
 
-    if (!nb->cell || nb->aborting || plan_peek(code, &line) != 1 || memchr(line.p, '{', line.n) ||
-        memchr(line.p, '$', line.n) || plan_parse(code, line, &plan, &err) < 0)
+    if (!nb->cell || nb->queue.aborting || plan_peek(code, &line) != 1 ||
+        memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n) ||
+        plan_parse(code, line, &plan, &err) < 0)
         return false;
     ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
     if (ours)
@@ -422,6 +428,6 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
         w->waiting--;
     }
     if (w)
-        where_look(nb);
+        show_due(nb);
     return w != NULL;
 }

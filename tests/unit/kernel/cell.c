@@ -42,7 +42,8 @@ static void home_dies(void)
     ok(logged(&w, "\"ename\":\"HomeDied\"") && logged(&w, "last words"),
        "and shows the last words");
     ok(logged(&w, "send START 1"), "a new home starts");
-    ok(in_order(&w, "reply execute_reply", "idle") && !w.nb->executing, "and the cell is over");
+    ok(in_order(&w, "reply execute_reply", "idle") && !w.nb->home.executing,
+       "and the cell is over");
     world_close(&w);
 }
 

@@ -52,7 +52,7 @@ static uint64_t running(const struct world *w)
 /* What is needed for the cell to run, whoever asked for it. */
 static void provide_x(struct world *w)
 {
-    const uint32_t old = w->nb->next_worker;
+    const uint32_t old = w->nb->next.worker;
 
     captured(w, CAPTURES_X);
     if (running(w))
@@ -64,7 +64,7 @@ static void provide_x(struct world *w)
 
 static void answer(struct world *w, const char *status, const char *content, const char *result)
 {
-    for (uint32_t k = 2; k < w->nb->next_worker; k++) {
+    for (uint32_t k = 2; k < w->nb->next.worker; k++) {
         lines(w, k, "a line\n");
         done(w, k, status, content, result);
     }
@@ -75,8 +75,8 @@ static void answer(struct world *w, const char *status, const char *content, con
 /* Home serves what was asked of it, in order. */
 static void serve(struct world *w)
 {
-    while (w->nb->asked)
-        replied(w, w->nb->asked->cell, "ok", "{\"status\":\"ok\"}");
+    while (w->nb->home.asked)
+        replied(w, w->nb->home.asked->cell, "ok", "{\"status\":\"ok\"}");
 }
 
 static void walk(struct world *w)
@@ -95,8 +95,8 @@ static void walk(struct world *w)
         exited(w, 3, 1, 11);
     answer(w, "ok", "", "");
     run(w, "2");
-    if (w->nb->executing)
-        called(w, w->nb->executing->cell, "%ranks");
+    if (w->nb->home.executing)
+        called(w, w->nb->home.executing->cell, "%ranks");
     exited(w, SPAN_WORKER_HOME, 1, 9);
     notebook_lost(w->nb, NODE_HERE, "it fell over");
 }
@@ -143,7 +143,7 @@ static void give_up(struct world *w)
     for (int k = 0; w->nb->cell && k < 3; k++) {
         w->now += NS_PER_S;
         notebook_interrupt(w->nb);
-        for (uint32_t worker = 2; w->nb->cell && worker < w->nb->next_worker; worker++)
+        for (uint32_t worker = 2; w->nb->cell && worker < w->nb->next.worker; worker++)
             exited(w, worker, 1, 9);
     }
     serve(w);
@@ -169,7 +169,7 @@ static bool try_failing(long nth, void (*way)(struct world *w), unsigned *n_lost
     alloc_fail_at(-1);
     kept = -1;
     give_up(&w);
-    if (w.nb->cell || w.nb->executing || unanswered(&w))
+    if (w.nb->cell || w.nb->home.executing || unanswered(&w))
         ++*n_lost;
     world_close(&w);
     return came;

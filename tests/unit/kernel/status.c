@@ -329,7 +329,7 @@ static void where_is_answered_while_a_cell_runs(void)
                 "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") &&
            logged(&w, "idle"),
        "and it ends");
-    ok(w.nb->cell && w.nb->queued == 1, "the cell goes on, and what waits still waits");
+    ok(w.nb->cell && w.nb->queue.n == 1, "the cell goes on, and what waits still waits");
     buf_clear(&w.log);
     done(&w, 3, "ok", "", "");
     run(&w, "%ranks where -r 0-1");

@@ -30,8 +30,8 @@ static void aborts(void)
     buf_clear(&w.log);
     run(&w, "1/0");
     w.arrives = "2";
-    replied(&w, w.nb->executing->cell, "error", "{\"status\":\"error\"}");
-    ok(!w.nb->executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"),
+    replied(&w, w.nb->home.executing->cell, "error", "{\"status\":\"error\"}");
+    ok(!w.nb->home.executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"),
        "nor does one that arrives as home's fails");
     run(&w, "3");
     ok(times(&w, "send REQUEST") == 2, "what arrives later does");
@@ -48,8 +48,8 @@ static void cells_in_a_row(void)
     run(&w, "%ranks --help");
     run(&w, "%ranks --help");
     run(&w, "%ranks --help");
-    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(times(&w, "publish stream") == 3 && !w.nb->cell && !w.nb->ended,
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    ok(times(&w, "publish stream") == 3 && !w.nb->cell,
        "cells that end at once follow on each other");
     world_close(&w);
 }
@@ -118,14 +118,14 @@ static void home_is_broken(void)
     ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send REQUEST 1"),
        "so is a cell at home");
     ready(&w, SPAN_WORKER_HOME);
-    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     for (int k = 0; k < 10; k++) {
-        if (w.nb->home == HOME_STARTING)
+        if (w.nb->home.state == HOME_STARTING)
             ready(&w, SPAN_WORKER_HOME);
-        if (w.nb->home == HOME_READY)
+        if (w.nb->home.state == HOME_READY)
             exited(&w, SPAN_WORKER_HOME, 1, 11);
     }
-    ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home == HOME_BROKEN,
+    ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home.state == HOME_BROKEN,
        "one that dies over and over as it starts is left");
     run(&w, "1");
     ok(times(&w, "send START 1") == 3 + DEATHS_MAX, "until something is asked of it");
@@ -299,14 +299,14 @@ static void interrupts(void)
     world_open_idle(&w, &clock);
     run(&w, "%%distribute\npass");
     ask(&w, "execute_request", "{\"code\":\"7\"}");
-    w.nb->cell->stop_on_error = false;
+    w.nb->cell->from.stop_on_error = false;
     notebook_interrupt(w.nb);
     ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
        "the cell after an interrupted one begins at once");
     buf_clear(&w.log);
     notebook_interrupt(w.nb);
     ok(times(&w, "send INTERRUPT 1") == 1, "an interrupt goes to home when home runs");
-    replied(&w, w.nb->executing->cell, "ok", "{\"status\":\"ok\"}");
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     buf_clear(&w.log);
     ask(&w, "comm_msg", "{\"comm_id\":\"1\",\"data\":{}}");
     notebook_interrupt(w.nb);
@@ -360,7 +360,7 @@ static void interrupted_values(void)
 static void begin_call(struct world *w)
 {
     run(w, "for k in range(9):\n    %distribute 1");
-    called(w, w->nb->executing->cell, "%distribute 1");
+    called(w, w->nb->home.executing->cell, "%distribute 1");
 }
 
 static void calls(void)
@@ -377,15 +377,15 @@ static void calls(void)
     ok(logged(&w, "send START 4 5") && logged(&w, "send KILL 4 5"),
        "the ranks that its script was to have are ended");
     all_exited(&w, 4, 5);
-    ok(w.nb->executing && !times(&w, "execute_reply"), "home's cell goes on");
-    called(&w, w.nb->executing->cell, "%distribute 1");
+    ok(w.nb->home.executing && !times(&w, "execute_reply"), "home's cell goes on");
+    called(&w, w.nb->home.executing->cell, "%distribute 1");
     captured(&w, "{\"names\": []}");
     port(&w);
     all_ready(&w, 6, 7);
     notebook_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
        "one that runs is interrupted on the ranks");
-    called(&w, w.nb->executing->cell, "%ranks");
+    called(&w, w.nb->home.executing->cell, "%ranks");
     ok(times(&w, "send RETURN 1") == 2 && w.nb->cell, "another call meanwhile is refused");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(times(&w, "execute_reply") == 1 && w.nb->cell,

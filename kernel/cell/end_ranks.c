@@ -1,0 +1,74 @@
+/* Ranks end before others start: all for --fresh, those that are meant for %ranks stop and
+ * restart. */
+#include <signal.h>
+
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+static bool is_stop_or_restart(const struct cell *c)
+{
+    return c->plan.kind == PLAN_RANKS && !c->engine.moves;
+}
+
+static int refuse(struct cell *c, const char *ename, const char *why)
+{
+    cell_fail(c, ename, "%s", why);
+    return -1;
+}
+
+/* Which ranks are meant, of those that there are; -1 when that was refused. */
+static int choose(struct cell *c, struct ranks *which)
+{
+    struct err err = { "" };
+    struct group *g = c->nb->group;
+
+    if (!c->plan.ranks)
+        return group_living(g, which) < 0 ? refuse(c, "RuntimeError", "out of memory") : 0;
+    if (g->size && ranks_parse(which, c->plan.ranks, g->size, &err) == 0)
+        return 0;
+    return refuse(c, "UsageError", err.text[0] ? err.text : "there are no ranks yet");
+}
+
+void end_ranks_begin(struct cell *c)
+{
+    struct ranks which = RANKS_INIT;
+    struct group *g = c->nb->group;
+
+    if (is_stop_or_restart(c)) {
+        if (choose(c, &c->to) == 0)
+            judge_kill(c->nb, g, &c->to, SIGTERM, STOP_GRACE_MS);
+    } else if (group_living(g, &which) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else if (ranks_count(&which)) {
+        judge_kill(c->nb, g, &which, SIGTERM, STOP_GRACE_MS);
+    }
+    ranks_release(&which);
+}
+
+static void note_ranks(struct cell *c, const char *what, const struct ranks *which)
+{
+    struct buf text = BUF_INIT;
+
+    if (ranks_format(which, &text) == 0 && text_shorten(&text, ranks_count(which)) == 0 && text.n)
+        stream_note(c, "%s %s: %s", ranks_count(which) > 1 ? "ranks" : "rank", text.p, what);
+    buf_release(&text);
+}
+
+enum cell_outcome end_ranks_look(struct cell *c)
+{
+    struct group *g = c->nb->group;
+
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].state == RANK_STOPPING)
+            return CELL_STAYS;
+    if (c->plan.fresh) /* forget earlier cells, so that new ranks don't report them as missed */
+        group_forget_cells(g);
+    if (!is_stop_or_restart(c) || c->plan.ranks_do != PLAN_RANKS_STOP)
+        return CELL_DONE;
+    note_ranks(c, "stopped", &c->to);
+    if (!c->plan.ranks) {
+        g->asked = 0;
+        engine_end(c->nb);
+    }
+    return CELL_IS_OVER;
+}

@@ -1,0 +1,119 @@
+/* From the cell's text to its plan. What {name} and $name on its option line stand for is home's to
+ * say. */
+#include <string.h>
+
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+static void show_help(struct cell *c)
+{
+    struct buf text = BUF_INIT;
+
+    if (buf_addf(&text, "%s%s", c->plan.help,
+                 c->plan.help[0] && c->plan.help[strlen(c->plan.help) - 1] == '\n' ? "" : "\n") ==
+        0)
+        publish_stream(c->nb, c->from.request, 1, buf_slice(&text));
+    buf_release(&text);
+}
+
+/* A script has ranks of its own, beside the notebook's, for as long as it runs. */
+static int group_pass(struct cell *c, struct err *err)
+{
+    struct group *g = group_create(c->nb->group->name, err);
+
+    if (!g)
+        return -1;
+    c->group = c->passing = g;
+    return 0;
+}
+
+/* The table and the stacks are shown as they are. */
+static bool wants_output(const struct cell *c)
+{
+    return c->plan.kind != PLAN_RANKS ||
+           (c->plan.ranks_do != PLAN_RANKS_TABLE && c->plan.ranks_do != PLAN_RANKS_WHERE);
+}
+
+static void parse(struct cell *c, struct slice line)
+{
+    struct err err = { "" };
+
+    if (plan_parse(slice_of(c->from.text, c->from.text_size), line, &c->plan, &err) < 0) {
+        cell_fail(c, "UsageError", "%s", err.text);
+        return;
+    }
+    c->planned = true;
+    if (c->plan.timeout_ns)
+        c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+    if (c->plan.kind == PLAN_HELP)
+        show_help(c);
+    else if (c->plan.kind == PLAN_SCRIPT && group_pass(c, &err) < 0)
+        cell_fail(c, "RuntimeError", "%s", err.text);
+    else if (wants_output(c) && stream_open(c, &err) < 0)
+        cell_fail(c, "RuntimeError", "%s", err.text);
+}
+
+static bool wants_expansion(struct slice line)
+{
+    return memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n);
+}
+
+static void ask_expansion(struct cell *c, struct slice line)
+{
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct buf content = BUF_INIT;
+
+    if (buf_add_text(&content, "{\"text\":") < 0 || jupyter_quote(&content, line) < 0 ||
+        buf_add_text(&content, "}") < 0) {
+        buf_release(&content);
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    m.v[F_REQUEST_TYPE].s = slice_text("cellspan_expand");
+    m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+    m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
+    c->from.wants_line = cell_send_home(c, &m) == 0;
+    buf_release(&content);
+}
+
+void expand_begin(struct cell *c)
+{
+    struct slice line = { NULL, 0 };
+
+    if (plan_peek(slice_of(c->from.text, c->from.text_size), &line) != 1)
+        cell_fail(c, "UsageError", "that is no cell of cellspan's magics");
+    else if (!c->from.is_call &&
+             wants_expansion(line)) /* of a call IPython has expanded it already */
+        ask_expansion(c, line);
+    else
+        parse(c, line);
+}
+
+void expand_reply(struct cell *c, const json_t *content)
+{
+    c->from.wants_line = false;
+    if (json_is_string(json_object_get(content, "text")))
+        parse(c, text_slice(content, "text"));
+    else
+        cell_fail_in_words(c, text_field(content, "ename"), "", text_slice(content, "evalue"));
+}
+
+enum cell_outcome expand_look(struct cell *c)
+{
+    if (!c->planned)
+        return CELL_STAYS;
+    if (c->plan.kind == PLAN_HELP)
+        return CELL_IS_OVER;
+    if (c->plan.kind != PLAN_RANKS)
+        return CELL_DONE;
+    switch (c->plan.ranks_do) {
+    case PLAN_RANKS_TABLE:
+        return CELL_IS_TABLE;
+    case PLAN_RANKS_WHERE:
+        return CELL_IS_WHERE;
+    case PLAN_RANKS_LOGS:
+        return CELL_IS_LOGS;
+    default:
+        return CELL_DONE;
+    }
+}

@@ -1,0 +1,43 @@
+/* Ranks that don't even end when they are killed. */
+#include "kernel/cell/room.h"
+
+static bool is_stuck(struct cell *c, const struct rank *r)
+{
+    const struct member *member = cell_worker(c, r->worker);
+
+    if (c->state == CELL_STOPPING || r->state == RANK_STOPPING)
+        return r->state == RANK_STOPPING;
+    return cell_runs(c) && member && member->state == MEMBER_RUNNING;
+}
+
+/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits
+ * for that. */
+static void leave(struct cell *c)
+{
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
+
+    c->stop.gone_ns = NEVER;
+    gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
+    for (unsigned k = 0; k < g->size && c->state == c->stop.gone_state; k++) {
+        const uint32_t worker = g->rank[k].worker;
+
+        if (!worker || !is_stuck(c, &g->rank[k]))
+            continue;
+        stream_note(
+            c,
+            "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
+            "file system holds it",
+            k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node),
+            (unsigned)(STUCK_NS / NS_PER_S));
+        gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
+        c->nb->doors.forget(c->nb->doors.arg, worker);
+        ends_exited(c->nb, worker, &gone);
+    }
+}
+
+void left_behind_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->stop.gone_ns)
+        leave(c);
+}

@@ -1,0 +1,43 @@
+/* The machines on which the group's ranks may live: this one, or those of its engine. */
+#include <stdlib.h>
+
+#include "kernel/cell/room.h"
+
+size_t machines_of(const struct notebook *nb, struct machine **first)
+{
+    *first = nb->group->on ? nb->machine + 1 : nb->machine;
+    return nb->group->on ? nb->machines - 1 : 1;
+}
+
+struct machine *machine_of(const struct notebook *nb, unsigned node)
+{
+    for (size_t k = 0; k < nb->machines; k++)
+        if (nb->machine[k].node == node)
+            return &nb->machine[k];
+    return NULL;
+}
+
+unsigned machines_lost(const struct notebook *nb)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+    unsigned lost = 0;
+
+    for (size_t k = 0; k < n; k++)
+        lost += m[k].lost;
+    return lost;
+}
+
+int machines_add(struct notebook *nb, unsigned first, unsigned n)
+{
+    struct machine *more;
+
+    if (nb->machines > 1)
+        return 0;
+    if (!(more = realloc(nb->machine, (1 + (size_t)n) * sizeof *more)))
+        return -1;
+    nb->machine = more;
+    for (unsigned k = 0; k < n; k++)
+        nb->machine[nb->machines++] = (struct machine){ .node = first + k };
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* The world of a cell's ranks: the environment that torch and others read, on which nodes it is,
+ * and whether its ranks have GPUs of their own. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/room.h"
+#include "kernel/cell/text.h"
+
+bool world_is_near(const struct cell *c, const struct ranks *to)
+{
+    const struct rank *rank = c->group->rank;
+    const long first = ranks_next(to, 0);
+
+    for (long k = first; k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (rank[k].node != rank[first].node)
+            return false;
+    return true;
+}
+
+/* NCCL takes each GPU once; instances of one GPU are the same to it. */
+bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
+{
+    const struct group *g = c->group;
+
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+        const struct machine *m = machine_of(c->nb, g->rank[k].node);
+
+        if (m && m->mig)
+            return false;
+    }
+    return !g->want.share;
+}
+
+/* ---- the world's environment ---- */
+
+static void set(json_t *env, const char *name, json_t *value)
+{
+    json_object_set_new(env, name, value);
+}
+
+/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as
+ * "0*4,1*4". */
+int world_add_layout(const struct cell *c, struct buf *out)
+{
+    const struct rank *rank = c->group->rank;
+    unsigned most = 0, nodes = 0, *number, run = 1;
+    int rc;
+
+    for (unsigned k = 0; k < c->world; k++)
+        most = rank[k].node > most ? rank[k].node : most;
+    /* by node: its number in the world + 1; 0: it has none yet */
+    number = calloc(most + 1u, sizeof *number);
+    rc = number ? 0 : -1;
+    for (unsigned k = 0; rc == 0 && k < c->world; k++) {
+        if (!number[rank[k].node])
+            number[rank[k].node] = ++nodes;
+        if (k + 1 < c->world && rank[k + 1].node == rank[k].node) {
+            run++;
+            continue;
+        }
+        rc = buf_addf(out, "%s%u*%u", out->n ? "," : "", number[rank[k].node] - 1, run);
+        run = 1;
+    }
+    free(number);
+    return rc;
+}
+
+static bool spans_nodes(const struct cell *c)
+{
+    for (unsigned k = 1; k < c->world; k++)
+        if (c->group->rank[k].node != c->group->rank[0].node)
+            return true;
+    return false;
+}
+
+/* Where the world meets: on rank 0's machine, at an address that the others reach. */
+static int master(const struct cell *c, struct buf *out)
+{
+    unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;
+    int rc = 0;
+
+    for (unsigned k = 0; nodes && k < c->world; k++)
+        nodes[k] = c->group->rank[k].node;
+    if (nodes)
+        rc = meet_at(c->nb, nodes[0], nodes, c->world, out);
+    free(nodes);
+    return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
+}
+
+static bool all_own_gpus(const struct cell *c)
+{
+    struct ranks all = RANKS_INIT;
+    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 &&
+                     world_gpus_are_own(c, &all);
+
+    ranks_release(&all);
+    return own;
+}
+
+json_t *world_env(const struct cell *c)
+{
+    const struct group *g = c->group;
+    struct buf meets = BUF_INIT;
+    const char *address = master(c, &meets) == 0 ? meets.p : "127.0.0.1";
+    json_t *env = json_object(), *world = json_sprintf("%u", c->world);
+
+    set(env, "WORLD_SIZE", json_incref(world));
+    set(env, "ROLE_WORLD_SIZE", json_incref(world));
+    set(env, "JAX_NUM_PROCESSES", world);
+    set(env, "MASTER_ADDR", json_string(address));
+    set(env, "MASTER_PORT", json_sprintf("%u", g->port));
+    set(env, "JAX_COORDINATOR_ADDRESS",
+        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
+    buf_release(&meets);
+    if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
+        set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
+    set(env, "TORCHELASTIC_RUN_ID",
+        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
+                   : json_sprintf("%s-%u", c->nb->config.run_id, g->number));
+    set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
+    set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
+    for (char **e = c->plan.env; e && *e; e++) {
+        char *value = strchr(*e, '='), *name = value ? strndup(*e, (size_t)(value - *e)) : NULL;
+
+        if (name)
+            set(env, name, json_string(value + 1));
+        free(name);
+    }
+    return env;
+}
+
+int world_add(const struct cell *c, json_t *to)
+{
+    struct buf layout = BUF_INIT;
+    int rc = world_add_layout(c, &layout);
+
+    if (rc == 0 && (json_object_set_new(to, "env", world_env(c)) < 0 ||
+                    json_object_set_new(to, "layout", json_string(layout.p ? layout.p : "")) < 0))
+        rc = -1;
+    buf_release(&layout);
+    return rc;
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Compares the table of a cell's states in docs/architecture.md with the one in the kernel. Prints TAP."""
+import os
+import pathlib
+import re
+
+TOP = pathlib.Path(os.environ.get("top_srcdir", "."))
+
+
+def rows_of_source():
+    source = next((TOP / "kernel").rglob("*steps.c")).read_text()
+    return re.findall(r"\{ CELL_(\w+), CELL_(\w+), CELL_(\w+) \}", source)
+
+
+def states_of_header():
+    header = (TOP / "kernel/cell/cell.h").read_text()
+    return set(re.findall(r"\bCELL_(\w+)", re.search(r"enum cell_state \{(.*?)\n\}", header, re.S)[1]))
+
+
+def rows_of_document():
+    text = (TOP / "docs/architecture.md").read_text()
+    table = re.search(r"\| state \| how it ends \| next state \|\n\| --- .*\n((?:\|.*\n)+)", text)[1]
+    return [tuple(word.strip() for word in line.strip("|\n").split("|")) for line in table.splitlines()]
+
+
+source, document, states = rows_of_source(), rows_of_document(), states_of_header()
+reached = {to for _, _, to in source} | {"EXPANDING"}
+checks = [
+    (len(source) > 20, "the source has a table"),
+    (source == document, "docs/architecture.md shows the same rows"),
+    (reached == states, "each state is reached"),
+    ({start for start, _, _ in source} == states - {"OVER"}, "each state but the last goes on"),
+    (len({row[:2] for row in source}) == len(source), "no state ends twice in one way"),
+]
+for number, (right, what) in enumerate(checks, 1):
+    print(f"{'ok' if right else 'not ok'} {number} - {what}")
+print(f"1..{len(checks)}")
