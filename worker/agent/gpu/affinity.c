@@ -29,7 +29,7 @@ static int cpus_init(struct cpus *c, struct err *err)
     return 0;
 }
 
-/* What of `mine` is in the list, into near. 0: neither none nor all of it. */
+/* Sets `near` to the CPUs of `mine` that are in the list. 0: some, but not all, of `mine` are. */
 static int choose(const struct cpus *mine, const struct ranks *list, struct cpus *near)
 {
     for (long cpu = ranks_next(list, 0); cpu >= 0 && cpu < CPUS_MAX;
@@ -41,7 +41,7 @@ static int choose(const struct cpus *mine, const struct ranks *list, struct cpus
                : -1;
 }
 
-/* How many threads were bound just now. */
+/* Binds all threads of the process. Returns how many. */
 static int bind_threads(pid_t pid, const struct cpus *near)
 {
     char path[64];
@@ -77,7 +77,7 @@ static int bind_to(pid_t pid, const struct ranks *list, struct err *err)
     if (choose(&mine, list, &near) < 0)
         goto done;
     rc = bind_threads(pid, &near) > 0 ? 1 : err_set(err, "sched_setaffinity: %s", strerror(errno));
-    (void)bind_threads(pid, &near); /* a thread that one not yet bound had just started */
+    (void)bind_threads(pid, &near); /* again: an unbound thread may have started another one */
 done:
     free(mine.set);
     free(near.set);
@@ -100,6 +100,6 @@ int affinity_bind(pid_t pid, const char *cpus, struct err *err)
     (void)pid;
     (void)cpus;
     (void)err;
-    return 0; /* this system doesn't keep processes to processors */
+    return 0; /* this system can't bind processes to processors */
 }
 #endif

@@ -1,4 +1,4 @@
-/* autopsy.c - what went wrong on a dead worker's GPUs; see gpu.h. */
+/* autopsy.c - see gpu.h: finds out what went wrong on a dead worker's GPUs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/words.h"
 
-#define LIMIT_NS (700 * NS_PER_MS) /* a death is told within a second */
+#define LIMIT_NS (700 * NS_PER_MS) /* a death must be reported within a second */
 
 struct autopsy {
     struct gpu_text_to {
@@ -15,10 +15,10 @@ struct autopsy {
     } to;
     bool oom;
     unsigned n;
-    struct gpu gpu[]; /* copies: the list may be another when the answer comes */
+    struct gpu gpu[]; /* copies: the list may change before the answer comes */
 };
 
-/* Cut where it is too long, not within a character. */
+/* Passes the text on, cut between two characters if it is too long. */
 static void tell(const struct autopsy *a, struct buf *text)
 {
     if (text->n >= GPU_TEXT_MAX) {
@@ -61,7 +61,8 @@ static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct sea
     return a;
 }
 
-/* Takes a. what: the question; "since" is for the dead. */
+/* Asks the process about the worker's GPUs. Takes ownership of a. what: the question: "since" for a
+ * dead worker, "read" for a living one. */
 static void question(struct gpu_desk *d, struct autopsy *a, const char *what, uint32_t worker,
                      const struct gpu_worker *others, size_t n)
 {

@@ -1,5 +1,5 @@
-/* client.c - see client.h. Answers come in the order of the questions; a question whose time is
- * over keeps its place. */
+/* client.c - see client.h. Answers come in the order of the questions. So a question whose time is
+ * over stays in the queue, until its answer comes. */
 #include "worker/agent/gpu/client.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #define WAITING_MAX 64u
 #define ANSWER_MAX  (4u << 20) /* bytes */
 #define READ_SIZE   16384
-/* who has this much time may wait behind a question that is late */
+/* a question with at least this limit may wait behind one that is late; others fail at once */
 #define PATIENT_NS (10 * NS_PER_S)
 
 #ifndef MSG_NOSIGNAL
@@ -28,7 +28,7 @@
 struct question {
     struct question *next;
     struct client *client;
-    client_f f; /* NULL: nobody waits, or not any more */
+    client_f f; /* NULL: nobody waits (any more) */
     void *arg;
     struct watch *timer;
     bool late;
@@ -36,12 +36,12 @@ struct question {
 
 struct client {
     struct loop *loop;
-    int fd; /* -1: it does not run */
+    int fd; /* -1: the process does not run */
     struct watch *watch;
     struct buf in;
     struct question *first, **end;
     unsigned waiting;
-    bool closed; /* nothing is asked any more */
+    bool closed; /* no more questions */
 };
 
 struct client *client_create(struct loop *loop, struct err *err)
@@ -79,7 +79,7 @@ static void hang_up(struct client *c)
 {
     watch_stop(c->watch);
     c->watch = NULL;
-    fd_close(&c->fd); /* it ends with its socket */
+    fd_close(&c->fd); /* the process ends with its socket */
     buf_release(&c->in);
 }
 
@@ -92,7 +92,7 @@ static void finish(struct question *q, const json_t *said, const char *why)
     question_destroy(q);
 }
 
-/* Those that wait now; new ones may be asked meanwhile, of a new process. */
+/* Fails all open questions. Their callbacks may ask new ones, of a new process. */
 static void fail_all(struct client *c, const char *why)
 {
     struct question *q, *list = c->first;
@@ -203,7 +203,7 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
     } else if (send(c->fd, line.p, line.n, MSG_NOSIGNAL) != (ssize_t)line.n) {
         (void)err_set(err, "the process that asks the GPU driver takes no questions: %s",
                       strerror(errno));
-        /* half a question may be in it: its end is noticed, and another one started */
+        /* part of a question may have been sent: end this process, so that another is started */
         (void)shutdown(c->fd, SHUT_RDWR);
     } else {
         rc = 0;

@@ -1,5 +1,5 @@
-/* client.h - the agent's end of the process that asks the driver: started by the first question,
- * and anew after it ended. */
+/* client.h - the agent's end of the socket to cellspan-gpus, the process that asks the driver. The
+ * first question starts the process, and the next one starts it again after it has ended. */
 #ifndef WORKER_AGENT_GPU_CLIENT_H
 #define WORKER_AGENT_GPU_CLIENT_H
 
@@ -10,14 +10,14 @@
 #include "base/loop/loop.h"
 
 struct client;
-/* The answer, borrowed; or NULL, and why. */
+/* said: the answer, borrowed; NULL: it failed, and `why` says why. */
 typedef void (*client_f)(void *arg, const json_t *said, const char *why);
 
 struct client *client_create(struct loop *loop, struct err *err);
-void client_destroy(struct client *c); /* questions that wait fail now; NULL is fine */
+void client_destroy(struct client *c); /* open questions fail now; NULL is fine */
 
-/* Takes question, also on failure. f is called once, from the loop, within limit_ns; NULL: nobody
- * wants to know. -1: *err, and f is not called. */
+/* Takes ownership of question, also on failure. f is called once, from the loop, within limit_ns; f
+ * may be NULL. -1: *err, and f is not called. */
 MUST_USE int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f,
                         void *arg, struct err *err);
 

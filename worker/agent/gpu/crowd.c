@@ -36,7 +36,7 @@ static int add(struct crowd *c, long pid, size_t worker, struct err *err)
     return 0;
 }
 
-/* The children of one thread. */
+/* Adds the children of one thread. */
 static int add_children(struct crowd *c, const char *path, size_t worker, struct err *err)
 {
     FILE *f = fopen(path, "re");
@@ -50,7 +50,7 @@ static int add_children(struct crowd *c, const char *path, size_t worker, struct
     return rc;
 }
 
-/* Any thread may have started some. */
+/* Adds the children of all threads of a process. */
 static int add_threads(struct crowd *c, struct member m, struct err *err)
 {
     char path[128];

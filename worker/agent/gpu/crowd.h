@@ -1,5 +1,5 @@
-/* crowd.h - the workers' processes: their main ones, and those that these started (data
- * loaders). */
+/* crowd.h - all processes of the workers: their main processes, and those that these have started,
+ * such as data loaders. */
 #ifndef WORKER_AGENT_GPU_CROWD_H
 #define WORKER_AGENT_GPU_CROWD_H
 
@@ -14,7 +14,7 @@
 
 struct member {
     long pid;
-    size_t worker; /* which element of the array that the crowd was made from */
+    size_t worker; /* index in the array given to crowd_fill */
 };
 
 struct crowd {
@@ -25,13 +25,13 @@ struct crowd {
 #define CROWD_INIT { NULL, 0 }
 
 void crowd_release(struct crowd *c);
-/* workers: [{"worker", "pid"}, …]; elements without them have no processes. */
+/* workers: [{"worker", "pid"}, …]; an element without pid has no processes. */
 MUST_USE int crowd_fill(struct crowd *c, const json_t *workers, struct err *err);
 const struct member *crowd_find(const struct crowd *c, long pid); /* NULL: not one of ours */
-/* Bytes of memory of a worker's processes, shared pages in parts (Pss); 0 when the system doesn't
- * tell. */
+/* The memory of a worker's processes in bytes (PSS: shared pages are divided); 0 if the system does
+ * not tell. */
 uint64_t crowd_memory(const struct crowd *c, size_t worker);
-/* "alice's python"; "" when it can't be told: it has ended, or is in another container. */
+/* "alice's python"; "" if unknown: the process has ended, or is in another container. */
 const char *crowd_who(long pid, char out[static CROWD_WHO]);
 
 #endif

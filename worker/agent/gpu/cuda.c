@@ -21,7 +21,7 @@ static const struct library_row rows[] = {
     NEEDS(driver_version, "cuDriverGetVersion"),
     NEEDS(count, "cuDeviceGetCount"),
     NEEDS(by_index, "cuDeviceGet"),
-    /* _v2: that of a MIG instance, not of the GPU it is on */
+    /* _v2 gives the UUID of a MIG instance, not of its GPU */
     NEEDS(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"),
     NEEDS(name, "cuDeviceGetName"),
     NEEDS(memory, "cuDeviceTotalMem_v2"),

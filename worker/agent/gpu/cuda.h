@@ -1,6 +1,5 @@
-/* cuda.h - the CUDA driver (libcuda.so.1), loaded when a program runs, for nodes whose driver
- * brings no NVML. Only what names devices is used: no context is ever made, so no GPU memory is
- * taken. */
+/* cuda.h - the CUDA driver (libcuda.so.1), loaded at run time, for nodes whose driver has no NVML.
+ * It is used only to list devices. No context is made, so it takes no GPU memory. */
 #ifndef WORKER_AGENT_GPU_CUDA_H
 #define WORKER_AGENT_GPU_CUDA_H
 
@@ -13,7 +12,7 @@
 #include <cuda.h>
 #else
 typedef int CUdevice;
-typedef int CUresult; /* an enum whose values fit an int: the same to a caller */
+typedef int CUresult; /* CUDA's is an enum, which is the same for a caller */
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
@@ -34,10 +33,10 @@ struct cuda {
     CUresult (*pci)(char *bus_id, int size, CUdevice device); /* NULL where the driver lacks it */
 };
 
-/* Loads it ($CELLSPAN_CUDA_LIBRARY, else libcuda.so.1) and calls cuInit. *absent: no library, or it
- * sees no device. */
+/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit. *absent: there is no library,
+ * or no device. */
 MUST_USE int cuda_open(struct cuda *c, bool *absent, struct err *err);
-void cuda_close(struct cuda *c); /* fine for one that is not open */
+void cuda_close(struct cuda *c); /* does nothing if it is not open */
 const char *cuda_words(const struct cuda *c, CUresult result);
 
 #endif

@@ -1,5 +1,5 @@
-/* driver.c - see driver.h. NVML is preferred: it names MIG instances, needs no context, and tells
- * what a GPU does. */
+/* driver.c - see driver.h. Prefers NVML to the CUDA driver: NVML knows MIG instances, needs no
+ * context, and has readings of each GPU. */
 #include "config.h"
 #include "worker/agent/gpu/driver.h"
 
@@ -63,7 +63,7 @@ static int add(struct driver *d, const struct gpu *one, struct nvml_device *devi
     return 0;
 }
 
-/* Names come from firmware: only what every terminal and JSON takes stays. */
+/* Names come from firmware: replaces characters that a terminal or JSON can't show unescaped. */
 static void clean(char *text)
 {
     for (; *text; text++)
@@ -73,7 +73,7 @@ static void clean(char *text)
 
 /* ---- where a GPU is ---- */
 
-/* NVML writes eight digits of the domain, and capitals. */
+/* Converts NVML's PCI address to that of sysfs: four digits of the domain, lower case. */
 static void sysfs_name(const char *bus_id, char *out, size_t size)
 {
     const size_t n = strcspn(bus_id, ":");
@@ -112,7 +112,7 @@ static int numa_of(const struct nvml *n, struct nvml_device *device, const char 
     return -1;
 }
 
-/* A set that is too long to be written is one that need not be kept to. */
+/* Reads the CPUs near the GPU. If the list is too long for `out`, it is left empty. */
 static void read_cpus(const struct nvml *n, struct nvml_device *device, char out[static GPU_CPUS])
 {
     unsigned long cpus[CPU_WORDS] = { 0 };
@@ -169,14 +169,14 @@ static bool is_mig(const struct nvml *n, struct nvml_device *device)
            n->mig_mode(device, &now, &later) == NVML_OK && now == NVML_MIG_ENABLED;
 }
 
-/* A GPU in MIG mode can't be used itself: its instances stand for it. */
+/* Adds the instances of a GPU in MIG mode, since the GPU itself can't be used. */
 static int add_instances(struct driver *d, struct nvml_device *device, const struct gpu *whole,
                          struct err *err)
 {
     const struct nvml *n = &d->nvml;
     unsigned max = 0;
 
-    d->gpus.numbered = false; /* CUDA counts otherwise then */
+    d->gpus.numbered = false; /* CUDA then has other numbers */
     if (n->mig_max(device, &max) != NVML_OK)
         return 0;
     for (unsigned i = 0; i < max; i++) {
@@ -205,7 +205,7 @@ static int add_one(struct driver *d, unsigned index, struct err *err)
 
     if (result != NVML_OK) {
         log_warn("gpu", "GPU %u can't be used: %s", index, nvml_words(n, result));
-        d->gpus.numbered = false; /* CUDA may not count it */
+        d->gpus.numbered = false; /* CUDA may not count this GPU */
         return 0;
     }
     if (!read_names(n, device, &one)) {
@@ -276,7 +276,7 @@ static int add_cuda(struct driver *d, const struct cuda *c, unsigned index, stru
     return add(d, &one, NULL, err);
 }
 
-/* CUDA_VISIBLE_DEVICES is applied already: the driver shows only what it names. */
+/* CUDA_VISIBLE_DEVICES needs no further work: the CUDA driver lists only what it names. */
 static int find_by_cuda(struct driver *d, struct err *err)
 {
     struct err why = { "" };

@@ -1,6 +1,6 @@
-/* events.c - Xids and ECC errors since a worker got its GPUs; see driver.h. The driver keeps events
- * for us from the first mark on; they are fetched when a mark is made and when a death is looked
- * into, so nothing has to wait for them. */
+/* events.c - see driver.h: Xids and ECC errors since a worker got its GPUs. From the first mark on
+ * the driver stores events for us. We fetch them when a mark is set and when a worker has died, so
+ * nothing has to wait for events. */
 #include "worker/agent/gpu/driver.h"
 
 #include <stdlib.h>
@@ -9,9 +9,10 @@
 #include "base/log.h"
 
 #define WAIT_MS   1u
-#define PER_DRAIN 1024 /* a GPU that raises errors without end must not keep us here */
+#define PER_DRAIN 1024 /* a limit, in case a GPU raises errors without end */
 
-/* What is not supported (ECC on many cards) is left out; without any the set stays empty. */
+/* Registers for events of all whole GPUs. Leaves out types that a GPU does not support, such as ECC
+ * on many cards. */
 static void register_all(struct driver *d)
 {
     const uint64_t wanted = NVML_EVENT_SINGLE_BIT | NVML_EVENT_DOUBLE_BIT | NVML_EVENT_XID;
@@ -29,7 +30,7 @@ static void register_all(struct driver *d)
     }
 }
 
-/* A GPU in MIG mode is not on the list itself: it is asked for by an instance. */
+/* Registers for GPUs in MIG mode, which are not in the list: finds them by their instances. */
 static void register_parents(struct driver *d)
 {
     for (size_t i = 0; i < d->n_found; i++) {
@@ -67,7 +68,7 @@ static void keep(struct driver *d, const struct nvml_event *e)
         .type = e->type, .data = e->data, .gi = e->gpu_instance, .number = d->n_events + 1
     };
     if (!e->device || d->nvml.uuid(e->device, to->uuid, sizeof to->uuid) != NVML_OK)
-        /* one that fell off the bus tells nothing any more, but we know it */
+        /* a GPU that fell off the bus has no UUID any more, but we remember it */
         for (size_t i = 0; i < d->n_found; i++)
             if (d->found[i].device == e->device)
                 memcpy(to->uuid, d->found[i].uuid, sizeof to->uuid);
@@ -87,8 +88,8 @@ static void drain(struct driver *d)
 
 /* ---- marks ---- */
 
-/* Drops what the worker had, and the oldest where there is no room for n more: who was never asked
- * about. */
+/* Drops the worker's old marks, and the oldest marks if there is no room for n more (driver_since
+ * was never called for them). */
 static void make_room(struct driver *d, unsigned worker, size_t n)
 {
     size_t kept = 0, surplus = d->n_marks + n > DRIVER_MARKS ? d->n_marks + n - DRIVER_MARKS : 0;
@@ -128,7 +129,7 @@ int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct e
     return 0;
 }
 
-/* Was it on the mark's GPU, or on the part of it that the mark's MIG instance is? */
+/* Was the event on the mark's GPU or, for a MIG instance, on its part of the GPU? */
 static bool concerns(const struct event *e, const struct mark *m, const struct found *f)
 {
     if (e->number <= m->after)
@@ -139,7 +140,7 @@ static bool concerns(const struct event *e, const struct mark *m, const struct f
            (e->gi == UINT32_MAX || f->gi < 0 || (int)e->gi == f->gi);
 }
 
-/* Counts the Xid in the list, which has an object for each. */
+/* Counts the Xid in the list, which has one object for each Xid of a GPU. */
 static int count_xid(json_t *list, const char *uuid, uint64_t xid)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {

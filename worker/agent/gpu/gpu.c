@@ -1,5 +1,5 @@
-/* gpu.c - see gpu.h: what there is, and how it does. take.c gives it out, autopsy.c says what went
- * wrong. */
+/* gpu.c - see gpu.h: the list of GPUs and their readings. take.c assigns GPUs, autopsy.c reports
+ * errors. */
 #include "worker/agent/gpu/gpu.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/lease.h"
 
-#define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take some 20 s to wake */
+#define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take about 20 s to start */
 #define GAUGE_NS (5 * NS_PER_S)
 
 struct gpu_desk *gpu_open(struct loop *loop, struct err *err)
@@ -95,7 +95,7 @@ static void say_why(const char *why, gpu_json_f f, void *arg)
     json_decref(json);
 }
 
-/* There may be some, but nobody could tell which: the kernel is to ask again. */
+/* Answers that there may be GPUs, but which is not known: the kernel must ask again. */
 static void say_unknown(const char *why, gpu_json_f f, void *arg)
 {
     json_t *json = json_pack("{s:n, s:s, s:s}", "gpus", "driver", "", "why", why);
@@ -104,7 +104,7 @@ static void say_unknown(const char *why, gpu_json_f f, void *arg)
     json_decref(json);
 }
 
-/* Those of others: what our own workers hold is no news to our kernel. */
+/* Who else holds the GPU, or null. Our kernel already knows what our own workers hold. */
 static json_t *leased_by(struct gpu_desk *d, const char *uuid)
 {
     char holder[LEASE_HOLDER];

@@ -32,7 +32,7 @@ const struct gpu *gpus_find(const struct gpus *g, const char *uuid)
     return NULL;
 }
 
-/* The kind and four digits tell GPUs of one node apart. */
+/* The length of a short UUID: the kind and four digits distinguish the GPUs of a node. */
 static int short_length(const char *uuid)
 {
     const char *dash = strchr(uuid, '-');
@@ -85,7 +85,7 @@ static void copy_text(char *to, size_t size, const json_t *object, const char *n
     snprintf(to, size, "%s", text ? text : "");
 }
 
-/* A number that is not there is `missing`. */
+/* The number of this name, or `missing`. */
 static int int_of(const json_t *object, const char *name, int missing)
 {
     const json_t *v = json_object_get(object, name);

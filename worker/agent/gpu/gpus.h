@@ -1,5 +1,5 @@
-/* gpus.h - the GPUs of a node that cellspan may use: MIG instances stand for the GPU that they are
- * on. Pure. */
+/* gpus.h - the list of GPUs of a node that cellspan may use. A GPU in MIG mode is replaced by its
+ * instances. Pure. */
 #ifndef WORKER_AGENT_GPU_GPUS_H
 #define WORKER_AGENT_GPU_GPUS_H
 
@@ -18,12 +18,12 @@
 struct gpu {
     char uuid[GPU_TEXT]; /* "GPU-8f2c…", "MIG-41c1…": what CUDA_VISIBLE_DEVICES takes */
     char name[GPU_TEXT];
-    char pci[32];          /* "0000:3b:00.0", as sysfs writes it; "" when unknown */
-    char cpus[GPU_CPUS];   /* those near it, "0-31,64-95"; "" when unknown */
-    char parent[GPU_TEXT]; /* of a MIG instance: the GPU that it is on; "" else */
-    unsigned index;        /* of the GPU in the driver's order; a MIG instance has its GPU's */
-    int instance;          /* of a MIG instance: its number on the GPU; -1: a whole GPU */
-    /* of a MIG instance: its GPU and compute instance, for the names of older drivers; -1:
+    char pci[32];          /* "0000:3b:00.0", as in sysfs; "" if unknown */
+    char cpus[GPU_CPUS];   /* CPUs near it, "0-31,64-95"; "" if unknown */
+    char parent[GPU_TEXT]; /* the GPU of a MIG instance; "" for a whole GPU */
+    unsigned index;        /* in the driver's order; a MIG instance has its GPU's */
+    int instance;          /* number of a MIG instance on its GPU; -1: a whole GPU */
+    /* GPU instance and compute instance of a MIG instance, for the names of older drivers; -1:
      * unknown */
     int gi, ci;
     int numa;        /* -1: unknown, or the machine has only one */
@@ -33,26 +33,25 @@ struct gpu {
 struct gpus {
     struct gpu *v; /* owned; in the driver's order */
     size_t n;
-    /* `index` is CUDA's number, too, in the order of PCI: no GPU is in MIG mode, and NVML told */
+    /* `index` is also CUDA's number with PCI order: the list is from NVML, without MIG mode */
     bool numbered;
-    unsigned all;    /* devices before CUDA_VISIBLE_DEVICES was looked at */
-    char driver[80]; /* "550.54.15"; "" when unknown */
-    char why[512];   /* why there is none; "" when there are some */
+    unsigned all;    /* number of devices before CUDA_VISIBLE_DEVICES was applied */
+    char driver[80]; /* "550.54.15"; "" if unknown */
+    char why[512];   /* why there is no GPU; "" if there are some */
 };
 
 void gpus_release(struct gpus *g);
 MUST_USE int gpus_add(struct gpus *g, const struct gpu *one, struct err *err); /* copies */
 const struct gpu *gpus_find(const struct gpus *g, const char *uuid);           /* NULL: not there */
-/* Keeps those that the value of CUDA_VISIBLE_DEVICES (NULL: unset) names, in its order, by CUDA's
- * rules. What is left out, and why, is in g->why when nothing is left. */
+/* Applies CUDA_VISIBLE_DEVICES (visible; NULL: unset) by CUDA's rules: keeps the devices that it
+ * names, in its order. If none is left, g->why says why. */
 MUST_USE int gpus_mask(struct gpus *g, const char *visible, struct err *err);
 /* "GPU 1 (GPU-8f2c…, NVIDIA A100)", "GPU 1 MIG 0 (MIG-41c1…, …)". */
 const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL]);
 
-/* {"gpus": [{…}], "driver": "550.54.15", "why": null}: also between the agent and the process that
- * asks the driver. */
+/* {"gpus": [{…}], "driver": "550.54.15", "why": null}; cellspan-gpus sends this to the agent. */
 json_t *gpus_to_json(const struct gpus *g); /* NULL: memory is out */
-/* Replaces what g holds; on failure it is as it was. */
+/* Replaces the content of g; on failure g is unchanged. */
 MUST_USE int gpus_from_json(struct gpus *g, const json_t *json, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* headers.c - compares nvml.h of this room with NVIDIA's own, where configure found that. No
+/* headers.c - compares nvml.h of this folder with NVIDIA's, if configure found that. It has no
  * code. */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 #include "worker/agent/gpu/nvml.h"
 
 #ifdef HAVE_NVML_H
-/* A member: at the same place, and as long. */
+/* A member has the same offset and size. */
 #define ALIKE(theirs, member, ours, own)                                                           \
     _Static_assert(offsetof(theirs, member) == offsetof(struct ours, own) &&                       \
                        sizeof(((theirs *)0)->member) == sizeof(((struct ours *)0)->own),           \
@@ -18,7 +18,7 @@
 #define AS_LONG(theirs, ours) _Static_assert(sizeof(theirs) == sizeof(struct ours), #theirs)
 #define EQUAL(theirs, ours)                                                                        \
     _Static_assert((unsigned long long)(theirs) == (unsigned long long)(ours), #theirs)
-/* The call's arguments, by its header: struct nvml calls it with as many, of the same kinds. */
+/* Does the function in the header have the arguments with which struct nvml calls it? */
 #define IS(call, ...)                                                                              \
     _Static_assert(_Generic(&call, nvmlReturn_t (*)(__VA_ARGS__): 1, default: 0),                  \
                    #call " takes other arguments")

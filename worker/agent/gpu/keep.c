@@ -1,4 +1,4 @@
-/* keep.c - leases are looked after as long as there are any; see lease_keep. */
+/* keep.c - checks the leases regularly, as long as there are any; see lease_keep. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -6,7 +6,7 @@
 #include "worker/agent/gpu/desk.h"
 #include "worker/agent/gpu/lease.h"
 
-/* for as long two notebooks may have the same GPU when a lock file is removed */
+/* if a lock file is removed, two notebooks may have the same GPU for this time */
 #define KEEP_NS NS_PER_S
 
 const char *desk_notebook(void)

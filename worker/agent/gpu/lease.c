@@ -1,10 +1,10 @@
-/* lease.c - see lease.h. Locks are Linux's open file description locks: unlike flock(), they can be
- * looked at without being taken, so that looking never makes somebody else's attempt fail.
- * Elsewhere, and where the system has none, flock().
+/* lease.c - see lease.h. Uses Linux's open file description locks. Unlike with flock(), one can
+ * test them without taking them, so that a test never makes another's attempt fail. Other systems
+ * use flock().
  *
- * Files stay: one that is unlinked while somebody waits for it would be locked twice. Any user may
- * write what a file says, so it is shown cleaned, and only the lock counts; links, and files with a
- * second name, are not touched. */
+ * Files are never removed: if one were unlinked while somebody waits for it, two could lock it. Any
+ * user may write to a file, so its text is cleaned before it is shown, and only the lock counts.
+ * Links, and files with a second name, are not used. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -27,13 +27,13 @@
 #define NAME        "cellspan-gpu"
 #define FILE_MODE   0666
 #define FOLDER_MODE 01777
-#define TRIES       3   /* files that come and go at the same moment */
+#define TRIES       3   /* in case a file is made or removed at the same moment */
 #define USER_SIZE   41u /* bytes of a user's name that are shown */
 
 /* ---- the folder ---- */
 
-/* Others may have made it: it must be a folder, not a link to one, and nobody may remove what
- * others put there. */
+/* Another user may have made the folder. It must be sticky if all may write to it, so that nobody
+ * can remove others' files. */
 static int check_folder(int fd, const char *path, struct err *err)
 {
     struct stat s;
@@ -48,11 +48,10 @@ static int check_folder(int fd, const char *path, struct err *err)
     return 0;
 }
 
-/* One that is there already stays as it is: it may be a folder of the user's that was named by
- * mistake. */
+/* Does not change the mode of an existing folder: the user may have named it by mistake. */
 static int open_folder(const char *path, struct err *err)
 {
-    /* other users come at any moment, and must find it open to them */
+    /* the folder must be open to other users from its first moment on */
     const mode_t mask = umask(0);
     int fd = mkdir(path, FOLDER_MODE);
 
@@ -78,8 +77,7 @@ int lease_folder(struct err *err)
 
     if (told && told[0])
         return open_folder(told, err);
-    /* All must come to the same answer, whatever they may write: so it does not depend on who
-     * asks. */
+    /* All users must choose the same folder, so the choice must not depend on their rights. */
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
         return open_folder("/dev/shm/" NAME, err);
     return open_folder("/tmp/" NAME, err);
@@ -94,7 +92,7 @@ bool lease_folder_is_there(int folder)
 
 /* ---- locks ---- */
 
-/* 0: it is ours; 1: somebody else's; -1: errno. */
+/* 0: it is locked for us; 1: somebody else has it; -1: errno. */
 static int lock(int fd, bool share)
 {
 #ifdef F_OFD_SETLK
@@ -112,7 +110,7 @@ static int lock(int fd, bool share)
     return errno == EWOULDBLOCK ? 1 : -1;
 }
 
-/* Would lock() say 1? */
+/* Would lock() return 1? */
 static bool is_locked(int fd, bool share)
 {
     bool held;
@@ -130,7 +128,7 @@ static bool is_locked(int fd, bool share)
 
 /* ---- a file ---- */
 
-/* A uuid is from the driver; still, it must not lead out of the folder. */
+/* Is it a valid file name? The UUID is from the driver, but must not lead out of the folder. */
 static bool is_name(const char *uuid)
 {
     const size_t n = strlen(uuid);
@@ -141,7 +139,7 @@ static bool is_name(const char *uuid)
     return n > 0 && n < 128;
 }
 
-/* First without O_CREAT: in a sticky folder, Linux refuses it for files of others
+/* Tries without O_CREAT first: in a sticky folder, Linux refuses O_CREAT for other users' files
  * (fs.protected_regular). */
 static int open_file(int folder, const char *uuid, bool make)
 {
@@ -153,7 +151,7 @@ static int open_file(int folder, const char *uuid, bool make)
 
         if (fd >= 0 || errno != ENOENT || !make)
             return fd;
-        mask = umask(0); /* other users must be able to lock it, from its first moment on */
+        mask = umask(0); /* other users must be able to lock it from its first moment on */
         fd = openat(folder, uuid, flags | O_CREAT | O_EXCL, FILE_MODE);
         (void)umask(mask);
         if (fd >= 0 || errno != EEXIST)
@@ -162,7 +160,7 @@ static int open_file(int folder, const char *uuid, bool make)
     return -1;
 }
 
-/* A file with a second name may be anybody's: we would write into it. */
+/* Is it a regular file without a second name? Otherwise we might overwrite a file of somebody's. */
 static bool is_plain(int fd)
 {
     struct stat s;
@@ -170,7 +168,7 @@ static bool is_plain(int fd)
     return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1;
 }
 
-/* Whoever comes looks at the name: a lock on a file that was removed keeps nobody away. */
+/* Does the name still lead to this file? A lock on a removed file has no effect on others. */
 static bool is_named(int folder, const char *uuid, int fd)
 {
     struct stat ours, named;
@@ -179,8 +177,8 @@ static bool is_named(int folder, const char *uuid, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* Who we are, for people. The local file is read, not the system's directory asked: that may be a
- * server which does not answer, and the agent's loop would wait for it. */
+/* Our user's name, for the file's text. Reads the local file of users, not the system's directory:
+ * that may be a server that does not answer, and would block the agent's loop. */
 static void name_user(char out[static USER_SIZE])
 {
     const char *login = getenv("LOGNAME");
@@ -214,7 +212,7 @@ static void write_holder(int fd, const char *what)
         (void)strftime(when, sizeof when, "%H:%M", &tm);
     n = snprintf(text, sizeof text, "%s%s%.40s (pid %ld, since %s)", user, what[0] ? ", " : "",
                  what, (long)getpid(), when);
-    /* What it says is for people; on a full file system it stays empty. */
+    /* The text is only for users; if the file system is full, it stays empty. */
     if (ftruncate(fd, 0) == 0)
         (void)!pwrite(fd, text, (size_t)n, 0);
 }
@@ -237,7 +235,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
         write_holder(*fd, what);
         return LEASE_TAKEN;
     }
-    if (share) /* asked for: what somebody else holds for himself alone is used all the same */
+    if (share) /* the user asked to share: use the GPU even if somebody holds it exclusively */
         return LEASE_TAKEN;
     if (locked < 0)
         (void)err_set(err, "the lock file of %s can't be locked: %s", uuid, strerror(errno));
@@ -275,7 +273,7 @@ int lease_keep(int folder, const char *uuid, bool share, const char *what, int *
 
     if (is_named(folder, uuid, *fd)) {
         if (share)
-            (void)lock(*fd, true); /* who held it alone may be gone */
+            (void)lock(*fd, true); /* an exclusive holder may be gone now */
         return 0;
     }
     switch (lease_take(folder, uuid, share, what, &fresh, err)) {

@@ -1,6 +1,6 @@
-/* cellspan-gpus - asks the GPU driver what an agent wants to know, in a process of its own: a
- * driver that hangs, or kills its caller, takes nothing else with it. Started by cellspan-agent
- * with a socket as stdin; by hand it prints what it finds. */
+/* main.c - the program cellspan-gpus, which asks the GPU driver for an agent. It is a separate
+ * process, so that a driver that hangs or kills its caller does no other harm. cellspan-agent
+ * starts it with a socket as stdin; started by hand, it prints the GPUs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

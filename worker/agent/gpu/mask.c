@@ -1,6 +1,6 @@
-/* mask.c - CUDA_VISIBLE_DEVICES by CUDA's rules: numbers, or beginnings of "GPU-…" or "MIG-…"
- * names, one kind in a list; it stops at the first that is none, and one that comes twice makes it
- * empty. */
+/* mask.c - applies CUDA_VISIBLE_DEVICES by CUDA's rules. It is a list of numbers, or of beginnings
+ * of "GPU-…" or of "MIG-…" names, all of one kind. The list ends at the first entry that names no
+ * device; a device that is named twice makes the list empty. */
 #include "worker/agent/gpu/gpus.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 
 #define TOKEN 128
 
-/* Cuts the next token off; spaces around it don't count. False: there is no more. */
+/* Reads the next token, without the spaces around it. false: there is no more. */
 static bool next_token(const char **at, char out[static TOKEN])
 {
     const char *from = *at, *end;
@@ -29,7 +29,8 @@ static bool next_token(const char **at, char out[static TOKEN])
     return true;
 }
 
-/* The name that drivers before R470 gave a MIG instance: "MIG-GPU-uuid/gi/ci". */
+/* Does the token have the form that drivers before R470 used for a MIG instance,
+ * "MIG-GPU-uuid/gi/ci"? */
 static bool has_old_name(const struct gpu *one, const char *token)
 {
     char name[GPU_TEXT + 40];
@@ -45,7 +46,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Does the token name this device, or the GPU that it is on? */
+/* Does the token name this device, or its GPU? */
 static bool is_named(const struct gpu *one, const char *token)
 {
     char *end;
@@ -64,7 +65,7 @@ static const char *owner(const struct gpu *one)
     return one->instance >= 0 ? one->parent : one->uuid;
 }
 
-/* How many devices the token names; 0: none, or the beginning of more than one GPU's name. */
+/* How many devices the token names; 0: none, or it fits more than one GPU's name. */
 static size_t count_named(const struct gpus *g, const char *token)
 {
     const bool mig = begins(token, "MIG-");
@@ -96,7 +97,7 @@ static int add_named(const struct gpus *g, const char *token, struct gpus *out, 
     return 0;
 }
 
-/* "G", "M" or "0": a list keeps to the kind of its first token. */
+/* 'G', 'M' or '0': all tokens of a list must be of the first one's kind. */
 static char kind_of(const char *token)
 {
     return begins(token, "GPU-") ? 'G' : begins(token, "MIG-") ? 'M' : '0';
@@ -126,7 +127,7 @@ static int choose(const struct gpus *g, const char *visible, struct gpus *out,
     return 0;
 }
 
-/* Why nothing is left of g's devices. */
+/* Sets g->why: why no device is left. */
 static void say_why(struct gpus *g, const char *visible, const char *stopped)
 {
     if (stopped[0])

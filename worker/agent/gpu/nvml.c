@@ -8,7 +8,7 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* What a driver reads and writes by our pointers must be laid out as it thinks. */
+/* Our structs must have the layout that the driver expects. */
 _Static_assert(sizeof(struct nvml_memory) == 24, "nvmlMemory_t");
 _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
 _Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t");
@@ -49,7 +49,7 @@ static const struct library_row rows[] = {
     LIKES(event_set, "nvmlEventSetCreate"),
     LIKES(event_types, "nvmlDeviceGetSupportedEventTypes"),
     LIKES(event_register, "nvmlDeviceRegisterEvents"),
-    /* its event is longer than the one of the call without _v2 */
+    /* without _v2 the event struct is shorter */
     LIKES(event_wait, "nvmlEventSetWait_v2"),
     LIKES(event_free, "nvmlEventSetFree"),
 };

@@ -1,6 +1,6 @@
-/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded when a program runs. Its header
- * comes with the toolkit, not with the driver, so what is used of it is declared here; the layouts
- * are those of every NVML since R450. */
+/* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded at run time. Its header comes
+ * with the toolkit, not with the driver. So what we use is declared here, with the layouts of every
+ * NVML since R450. */
 #ifndef WORKER_AGENT_GPU_NVML_H
 #define WORKER_AGENT_GPU_NVML_H
 
@@ -35,9 +35,9 @@ enum nvml_result {
 #define NVML_ECC_VOLATILE     0 /* counts since the driver was loaded */
 #define NVML_SCOPE_NODE       0u
 #define NVML_MIG_ENABLED      1u
-#define NVML_NOT_AVAILABLE    UINT64_MAX /* of a process's memory */
+#define NVML_NOT_AVAILABLE    UINT64_MAX /* unknown memory of a process */
 
-struct nvml_device;    /* opaque; NVML's own until shutdown */
+struct nvml_device;    /* opaque; owned by NVML, valid until shutdown */
 struct nvml_event_set; /* opaque */
 
 struct nvml_memory {
@@ -60,7 +60,7 @@ struct nvml_process_v1 { /* before R470 */
     unsigned long long used;
 };
 
-struct nvml_process { /* _v2 and _v3 of the call */
+struct nvml_process { /* for _v2 and _v3 of the function */
     unsigned pid;
     unsigned long long used;
     unsigned gpu_instance, compute_instance;
@@ -90,7 +90,7 @@ struct nvml {
     int (*uuid)(struct nvml_device *device, char *uuid, unsigned size);
     int (*name)(struct nvml_device *device, char *name, unsigned size);
     int (*memory)(struct nvml_device *device, struct nvml_memory *memory);
-    /* From here on NULL where the driver lacks it. */
+    /* The following are NULL if the driver lacks them. */
     int (*memory_v2)(struct nvml_device *device, struct nvml_memory_v2 *memory);
     int (*utilization)(struct nvml_device *device, struct nvml_utilization *use);
     int (*processes)(struct nvml_device *device, unsigned *n, struct nvml_process *process);
@@ -114,11 +114,11 @@ struct nvml {
     int (*event_free)(struct nvml_event_set *set);
 };
 
-/* Loads it ($CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1) and initialises it, which may take
- * seconds. *absent: there is no library, or no driver: a node without GPUs. -1: *err says why, for
- * users. */
+/* Loads $CELLSPAN_NVML_LIBRARY, else libnvidia-ml.so.1, and initialises it, which may take seconds.
+ * *absent: there is no library or no driver, so it is a node without GPUs. -1: *err has the reason
+ * for users. */
 MUST_USE int nvml_open(struct nvml *n, bool *absent, struct err *err);
-void nvml_close(struct nvml *n); /* fine for one that is not open */
+void nvml_close(struct nvml *n); /* does nothing if it is not open */
 const char *nvml_words(const struct nvml *n, int result);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 
-/* Of the GPUs that were found last; the agent asks for a list before anything else, but another
- * process may have died. */
+/* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
+ * replace one that has died. */
 static int find_once(struct driver *d, const char *visible, struct err *err)
 {
     return d->gpus.n || d->open ? 0 : driver_find(d, visible, err);
@@ -20,7 +20,7 @@ static json_t *answer_list(struct driver *d, const char *visible, struct err *er
     return driver_find(d, visible, err) < 0 ? NULL : gpus_to_json(&d->gpus);
 }
 
-/* Host memory of each worker, and its GPUs as they were given to us. */
+/* The host memory of each worker, and its GPUs, copied from the question. */
 static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
 {
     json_t *list = json_array();
@@ -120,7 +120,7 @@ static int write_all(int fd, struct slice s)
     return 0;
 }
 
-/* Answers every whole line in `in`. */
+/* Answers every complete line in `in`. */
 static int answer_lines(struct driver *d, int fd, struct buf *in)
 {
     const char *end;

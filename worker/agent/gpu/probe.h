@@ -1,5 +1,5 @@
-/* probe.h - the process that asks the driver on the agent's behalf: one line of JSON in, one out,
- * in that order.
+/* probe.h - answers the agent's questions in the process cellspan-gpus: one line of JSON for each
+ * question and each answer, in the same order.
  *
  *   {"ask": "list"}                              {"gpus": […], "all", "driver", "why"}; see gpus.h
  *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory",
@@ -9,8 +9,8 @@
  *   {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}   {"xids": […], "ecc": […],
  *                                                                   "gpus": […]}
  *
- * workers: [{"worker", "pid", "who", "gpus": [uuid]}]. The lists of answers are those of driver.h.
- * What fails is answered by {"error": text}. */
+ * workers: [{"worker", "pid", "who", "gpus": [uuid]}]. driver.h describes the lists in the answers.
+ * The answer to a question that fails is {"error": text}. */
 #ifndef WORKER_AGENT_GPU_PROBE_H
 #define WORKER_AGENT_GPU_PROBE_H
 
@@ -19,11 +19,11 @@
 
 #define PROBE_LINE_MAX 1048576u
 
-/* Answers one line (without its newline), with a newline. visible: CUDA_VISIBLE_DEVICES. -1: memory
- * is out. */
+/* Answers one line (given without its newline) with a line that ends in a newline. visible:
+ * CUDA_VISIBLE_DEVICES. -1: memory is out. */
 MUST_USE int probe_answer(struct driver *d, const char *visible, struct slice line,
                           struct buf *out);
-/* Serves the socket until it ends; the exit status. */
+/* Serves the socket until it ends. Returns the exit status. */
 int probe_serve(int fd);
 
 #endif

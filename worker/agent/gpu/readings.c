@@ -1,11 +1,11 @@
-/* readings.c - what GPUs do now; see driver.h. */
+/* readings.c - see driver.h: the current readings of GPUs. */
 #include "worker/agent/gpu/driver.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define PROCESSES_MAX 4096u
-#define TRIES         4 /* the list may have grown since its length was told */
+#define TRIES         4 /* the list may have grown since NVML told its length */
 #define SLACK         16u
 
 int64_t driver_ecc(const struct driver *d, const struct found *f, int type)
@@ -25,8 +25,8 @@ static json_t *number(int64_t n)
 
 /* ---- memory ---- */
 
-/* The result: NVML_GPU_IS_LOST is news. The newer call leaves out what the driver keeps for
- * itself. */
+/* Returns NVML's result, which may be NVML_GPU_IS_LOST. Prefers the newer function, which does not
+ * count the memory that the driver reserves. */
 static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t *used,
                        int64_t *total)
 {
@@ -48,7 +48,8 @@ static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t
 
 /* ---- processes ---- */
 
-/* An older driver's entries are shorter: they are spread out in place, the last one first. */
+/* Asks an older driver, whose entries are shorter. Expands them in place, starting with the last.
+ */
 static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *count,
                    struct nvml_process *p)
 {
@@ -64,7 +65,7 @@ static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *c
     return result;
 }
 
-/* How many there are, in *out (free()); or -1. */
+/* Reads the processes into *out (to be freed). Returns how many, or -1. */
 static long ask_processes(const struct nvml *n, struct nvml_device *device,
                           struct nvml_process **out)
 {
@@ -73,8 +74,8 @@ static long ask_processes(const struct nvml *n, struct nvml_device *device,
     if (!n->processes && !n->processes_v1)
         return -1;
     for (int i = 0; i < TRIES && room <= PROCESSES_MAX; i++) {
-        /* Some drivers of 2023 wrote 8 bytes more an entry than this call's version has: there is
-         * room for them. */
+        /* Allocates 8 bytes more for each entry: some drivers of 2023 write longer entries than
+         * this version of the function has. */
         struct nvml_process *const p = calloc(room, sizeof *p + 8);
         unsigned count = room;
         int result;
@@ -111,7 +112,7 @@ static json_t *other_to_json(const struct nvml_process *p)
                      crowd_who((long)p->pid, who));
 }
 
-/* Both lists stay empty where the driver doesn't tell; *told: it did. */
+/* *told: does the driver tell? If not, both lists stay empty. */
 static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers,
                           const struct crowd *crowd, json_t *ours, json_t *others, bool *told)
 {
@@ -133,7 +134,7 @@ static int read_processes(const struct nvml *n, struct nvml_device *device, cons
 
 /* ---- one GPU ---- */
 
-/* NVML tells the use of whole GPUs only. */
+/* The use in percent; -1: unknown. NVML knows it only for whole GPUs. */
 static int64_t read_use(const struct nvml *n, struct nvml_device *device)
 {
     struct nvml_utilization use;

@@ -1,4 +1,4 @@
-/* take.c - which worker gets which GPU; see gpu.h. */
+/* take.c - see gpu.h: decides which worker gets which GPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,7 +72,8 @@ static bool is_alone(const struct gpu_desk *d, const struct seat *s)
     return s->share || s->own || (one && one->instance >= 0);
 }
 
-/* *at: how many stand there already. own: NULL for a mate's. */
+/* Adds a worker's GPUs to `visible`. *at: how many are in it already. own: NULL for other workers.
+ */
 static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, struct buf *own)
 {
     for (unsigned i = 0; i < s->n; i++, ++*at)
@@ -108,7 +109,7 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
     const struct gpu *one = s ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
     struct err err = { "" };
 
-    /* Those of several GPUs: the first one's, unless they are on different nodes. */
+    /* With several GPUs, bind only if all have the same near processors. */
     for (unsigned i = 1; one && i < s->n; i++) {
         const struct gpu *other = gpus_find(&d->gpus, s->hold[i].uuid);
 
@@ -121,7 +122,7 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
 
 /* ---- one worker ---- */
 
-/* Numbers, for libraries take what stands there for numbers; instances have none. */
+/* Prefers numbers, since some libraries expect numbers there. MIG instances have no number. */
 static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one,
                           char out[static GPU_TEXT])
 {
@@ -157,8 +158,8 @@ static bool seat_has(const struct seat *s, const char *uuid)
     return false;
 }
 
-/* How little a GPU is to be shared: free ones first, then those that fewest of ours have, then what
- * others hold. */
+/* The cost of sharing this GPU: 0 if it is free, 1 if only others hold it, else more for each
+ * worker of ours that uses it. */
 static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
 {
     char holder[LEASE_HOLDER];
@@ -167,7 +168,8 @@ static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
     return 2 * uses + (uses == 0 && lease_holder(d->folder, one->uuid, false, holder) ? 1 : 0);
 }
 
-/* A process can use one MIG instance, and no GPU beside it: who wants several gets none. */
+/* A process can use only one MIG instance, and no GPU in addition. So a worker that gets several
+ * GPUs can't have a MIG instance. */
 static bool fits(const struct gpu *one, unsigned each)
 {
     return each == 1 || one->instance < 0;
@@ -204,8 +206,8 @@ static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct
     return 0;
 }
 
-/* *at: the first GPU that was not tried yet; what another worker of ours did not get, this one
- * doesn't either. */
+/* *at: the first GPU that was not tried yet. A GPU that an earlier worker could not get is not
+ * tried again. */
 static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at,
                       struct err *err)
 {
@@ -269,7 +271,7 @@ static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *
     return -1;
 }
 
-/* NULL: there are enough others. */
+/* A GPU that does not fit, if there are too few others; NULL: there are enough. */
 static const struct gpu *unfit(const struct gpu_desk *d, size_t wanted, unsigned each)
 {
     const struct gpu *instance = NULL;
@@ -283,7 +285,7 @@ static const struct gpu *unfit(const struct gpu_desk *d, size_t wanted, unsigned
     return n < wanted ? instance : NULL;
 }
 
-/* What can't work whoever holds what. */
+/* Refuses what can't work, regardless of who holds which GPU. */
 static int check(struct gpu_desk *d, size_t ranks, unsigned each, bool share, struct err *err)
 {
     const struct gpu *instance;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* bytes that a GPU may have in use with no process on it: the driver's own */
+/* bytes that the driver itself may use on a GPU without processes */
 #define UNLISTED_MAX (INT64_C(1) << 30)
 
 struct xid {
@@ -12,8 +12,7 @@ struct xid {
     const char *words;
 };
 
-/* Those that jobs run into, from NVIDIA's list of Xid errors, with what a user can do about
- * them. */
+/* The Xids that occur in jobs, from NVIDIA's list of Xid errors, with what a user can do. */
 static const struct xid xids[] = {
     { 8, "the GPU stopped processing" },
     { 13,
@@ -92,7 +91,7 @@ bool words_say_oom(struct slice text)
 
 /* ---- what happened on a GPU ---- */
 
-/* A colon before the first fact, a semicolon before others. */
+/* The facts about a GPU: a colon before the first, a semicolon before the others. */
 struct facts {
     struct buf *out;
     unsigned n;
@@ -177,7 +176,7 @@ static int add_oom(struct facts *f, const json_t *o)
     }
     if (n)
         return 0;
-    /* A container with a pid namespace of its own gets an empty list, whoever is there. */
+    /* In a container with its own pid namespace, the driver's list is always empty. */
     if (!json_is_true(json_object_get(o, "told")) || used < 0 || used > UNLISTED_MAX)
         return buf_add_text(f->out, "; which processes are on it the driver does not tell here");
     return buf_add_text(f->out, ", no other process is on it");
