@@ -240,6 +240,27 @@ undo:
     return -1;
 }
 
+/* "name":value, as one member of an object. */
+static int add_member(struct buf *out, const char *name, struct slice value)
+{
+    return buf_addf(out, "\"%s\":", name) < 0 ? -1 : jupyter_quote(out, value);
+}
+
+int jupyter_display(struct buf *out, struct slice text, struct slice html, const char *id)
+{
+    const size_t before = out->n;
+
+    if (buf_add_text(out, "{\"data\":{") == 0 &&
+        (!text.p || add_member(out, "text/plain", text) == 0) &&
+        (!text.p || !html.p || buf_add_text(out, ",") == 0) &&
+        (!html.p || add_member(out, "text/html", html) == 0) &&
+        buf_add_text(out, "},\"metadata\":{},\"transient\":{") == 0 &&
+        (!id || add_member(out, "display_id", slice_text(id)) == 0) && buf_add_text(out, "}}") == 0)
+        return 0;
+    out->n = before;
+    return -1;
+}
+
 static int header_write(struct jupyter_session *s, const char *type, const char *date)
 {
     struct buf *b = &s->header;

@@ -111,6 +111,11 @@ MUST_USE int jupyter_encode(struct jupyter_session *s, const char *type, const c
 /* Appends text as a JSON string, quotes included. text is UTF-8. -1: memory is out. */
 MUST_USE int jupyter_quote(struct buf *out, struct slice text);
 
+/* Appends the content of display_data or update_display_data: text as text/plain, html as
+ * text/html. One whose p is NULL is left out. id: the display_id; NULL: the display is never
+ * updated. -1: memory is out, *out is unchanged. */
+MUST_USE int jupyter_display(struct buf *out, struct slice text, struct slice html, const char *id);
+
 /* Parses a JSON object, which the caller owns. NULL: not an object, or nested too deeply. */
 json_t *jupyter_object(struct slice text);
 

@@ -109,20 +109,17 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
 
 /* The text comes with updates alone: a terminal such as jupyter console's takes none, and would
  * show for ever what it printed first. */
-static int write_bundle(const struct status_cell *s, bool update, struct buf *out)
+static void publish_status(struct cell *c, const struct status_cell *s)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
-    int rc = status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0 ? -1 : 0;
 
-    if (rc == 0 && (buf_add_text(out, "{\"data\":{\"text/html\":") < 0 ||
-                    jupyter_quote(out, buf_slice(&html)) < 0))
-        rc = -1;
-    if (rc == 0 && update &&
-        (buf_add_text(out, ",\"text/plain\":") < 0 || jupyter_quote(out, buf_slice(&text)) < 0))
-        rc = -1;
+    if (status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0)
+        log_warn("live", "out of memory: the status of a cell is not shown");
+    else
+        publish_bundle(c, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html),
+                       "status", &c->live.shown);
     buf_release(&text);
     buf_release(&html);
-    return rc;
 }
 
 static void show(struct cell *c, bool over)
@@ -135,22 +132,14 @@ static void show(struct cell *c, bool over)
                                    .elapsed_ns = notebook_now(c->nb) - c->live.began_ns,
                                    .as_of = clock,
                                    .over = over };
-    struct buf content = BUF_INIT;
 
     clock_local(clock);
-    if (text && row)
+    if (text && row) {
         fill(c, over, text, row);
-    if (text && row && write_bundle(&s, c->live.shown, &content) == 0 &&
-        buf_addf(&content,
-                 "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-status-%s-%llu\"}}",
-                 c->nb->config.run_id, (unsigned long long)c->id) == 0) {
-        publish(c->nb, c->from.request, c->live.shown ? "update_display_data" : "display_data",
-                buf_slice(&content));
-        c->live.shown = true;
+        publish_status(c, &s);
     } else {
         log_warn("live", "out of memory: the status of a cell is not shown");
     }
-    buf_release(&content);
     free(row);
     free(text);
 }

@@ -250,6 +250,10 @@ void publish_json(struct notebook *nb, const struct request *parent, const char 
                   json_t *content);
 void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream,
                     struct slice text);
+/* A MIME bundle as a display of the cell; see jupyter_display(). name and *shown: of one that is
+ * updated in place; it is made first, which sets *shown. */
+void publish_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
+                    bool *shown);
 /* takes content */
 void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);
 

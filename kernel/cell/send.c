@@ -1,6 +1,8 @@
 /* What goes out: messages to agents, home and ranks, published messages and replies to clients. */
 #include "kernel/cell/room.h"
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "kernel/cell/text.h"
 
@@ -125,6 +127,26 @@ void publish_stream(struct notebook *nb, const struct request *parent, unsigned 
         log_error("cell", "%zu bytes of output are lost: out of memory", text.n);
     else
         publish(nb, parent, "stream", buf_slice(&content));
+    buf_release(&content);
+}
+
+void publish_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
+                    bool *shown)
+{
+    struct buf content = BUF_INIT;
+    char id[128];
+
+    if (name)
+        snprintf(id, sizeof id, "cellspan-%s-%s-%llu", name, c->nb->config.run_id,
+                 (unsigned long long)c->id);
+    if (jupyter_display(&content, text, html, name ? id : NULL) < 0) {
+        log_error("cell", "a display is lost: out of memory");
+    } else {
+        publish(c->nb, c->from.request, shown && *shown ? "update_display_data" : "display_data",
+                buf_slice(&content));
+        if (shown)
+            *shown = true;
+    }
     buf_release(&content);
 }
 

@@ -114,23 +114,13 @@ void stream_close(struct cell *c)
  * columns. */
 static void show_progress(struct cell *c)
 {
-    struct buf content = BUF_INIT;
-
-    if (!cell_is_shown(c)) {
-        c->out.bars.due = false;
-        return;
-    }
     c->out.bars.due = false;
+    if (!cell_is_shown(c))
+        return;
     c->out.bars.due_ns = c->out.bars.done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
-    if (buf_add_text(&content, "{\"data\":{\"text/plain\":") == 0 &&
-        jupyter_quote(&content, buf_slice(&c->out.bars.text)) == 0 &&
-        buf_addf(&content,
-                 "},\"metadata\":{},\"transient\":{\"display_id\":\"cellspan-progress-%s-%llu\"}}",
-                 c->nb->config.run_id, (unsigned long long)c->id) == 0)
-        publish(c->nb, c->from.request, c->out.bars.shown ? "update_display_data" : "display_data",
-                buf_slice(&content));
+    publish_bundle(c, buf_slice(&c->out.bars.text), slice_of(NULL, 0), "progress",
+                   &c->out.bars.shown);
     c->out.bars.shown = !c->out.bars.done;
-    buf_release(&content);
 }
 
 static void flush_pace(struct cell *c)

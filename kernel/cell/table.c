@@ -80,9 +80,7 @@ static int publish_table(struct cell *c, const struct status_rank *row, unsigned
         rc = status_html(row, n, name, &html);
 
     if (rc == 0)
-        publish_json(c->nb, c->from.request, "display_data",
-                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p,
-                               "text/html", html.p, "metadata", "transient"));
+        publish_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
     buf_release(&text);
     buf_release(&html);
     return rc;

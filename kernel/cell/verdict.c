@@ -31,9 +31,7 @@ void check_show(struct cell *c, const char *heading, const struct grid *grid,
     if (rc < 0)
         log_error("check", "out of memory: a table is not shown");
     else if (cell_is_shown(c))
-        publish_json(c->nb, c->from.request, "display_data",
-                     json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", "text/plain", text.p,
-                               "text/html", html.p, "metadata", "transient"));
+        publish_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
     buf_release(&text);
     buf_release(&html);
 }

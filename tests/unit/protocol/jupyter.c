@@ -237,6 +237,32 @@ static void what_is_written_can_be_read(void)
     jupyter_session_release(&reader);
 }
 
+static void displays_are_written(void)
+{
+    struct buf out = BUF_INIT;
+    const struct slice none = slice_of(NULL, 0);
+
+    ok(jupyter_display(&out, slice_text("a\nb"), slice_text("<b>\"</b>"), NULL) == 0, "memory");
+    is_text(out.p,
+            "{\"data\":{\"text/plain\":\"a\\nb\",\"text/html\":\"<b>\\\"</b>\"},"
+            "\"metadata\":{},\"transient\":{}}",
+            "text and HTML");
+    buf_clear(&out);
+    ok(jupyter_display(&out, slice_text(""), none, "bars-1") == 0, "memory");
+    is_text(out.p,
+            "{\"data\":{\"text/plain\":\"\"},\"metadata\":{},"
+            "\"transient\":{\"display_id\":\"bars-1\"}}",
+            "text alone, which may be empty, in a display that is updated");
+    buf_release(&out);
+    alloc_fail_at(0);
+    ok(jupyter_display(&out, none, slice_text("a"), NULL) < 0 && out.n == 0,
+       "a failed allocation is said");
+    alloc_fail_at(-1);
+    ok(jupyter_display(&out, none, slice_text("a"), NULL) == 0 && strstr(out.p, "{\"text/html\":"),
+       "HTML alone");
+    buf_release(&out);
+}
+
 static void signatures_are_those_of_the_standard(void)
 {
     struct slice part[3] = { slice_text("what do ya "), slice_text("want "),
@@ -321,6 +347,7 @@ int main(void)
     masses_are_refused();
     json_is_checked_once_verified();
     what_is_written_can_be_read();
+    displays_are_written();
     the_history_is_bounded();
     failing_allocations_leave_nothing();
     return plan_done();
