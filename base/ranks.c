@@ -75,16 +75,6 @@ bool ranks_has(const struct ranks *r, unsigned rank)
     return rank / BITS < r->words && (r->bit[rank / BITS] >> rank % BITS & 1u) != 0;
 }
 
-bool ranks_equal(const struct ranks *a, const struct ranks *b)
-{
-    const unsigned words = a->words > b->words ? a->words : b->words;
-
-    for (unsigned i = 0; i < words; i++)
-        if ((i < a->words ? a->bit[i] : 0) != (i < b->words ? b->bit[i] : 0))
-            return false;
-    return true;
-}
-
 static unsigned bits_set(uint64_t word)
 {
     unsigned n = 0;

@@ -24,7 +24,6 @@ MUST_USE int ranks_add_range(struct ranks *r, unsigned first, unsigned last);
 MUST_USE int ranks_copy(struct ranks *to, const struct ranks *from);
 void ranks_remove(struct ranks *r, unsigned rank);
 bool ranks_has(const struct ranks *r, unsigned rank);
-bool ranks_equal(const struct ranks *a, const struct ranks *b);
 unsigned ranks_count(const struct ranks *r);
 /* The first member that is >= from, or -1. To visit all members:
  * for (long k = ranks_next(r, 0); k >= 0; k = ranks_next(r, k + 1)) */

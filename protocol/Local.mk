@@ -33,7 +33,7 @@ check_PROGRAMS += \
 	tests/unit/protocol/span.t \
 	tests/unit/protocol/table.t \
 	tests/unit/protocol/vectors.t
-EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/source.h
+EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/kinds.h tests/unit/protocol/source.h
 tests_unit_protocol_pace_t_SOURCES = tests/unit/protocol/pace.c
 tests_unit_protocol_pace_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_reader_t_SOURCES = tests/unit/protocol/reader.c

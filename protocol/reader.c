@@ -51,3 +51,8 @@ uint64_t reader_u64(struct reader *r)
 {
     return number(r, 8);
 }
+
+uint32_t reader_u32_at(struct slice list, size_t i)
+{
+    return i < list.n / 4 ? (uint32_t)le_get(list.p + 4 * i, 4) : 0;
+}

@@ -21,5 +21,7 @@ uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
+/* The u32 with index i of a list of them; 0 beyond its end. */
+uint32_t reader_u32_at(struct slice list, size_t i);
 
 #endif

@@ -39,16 +39,6 @@ bool route_next(struct slice *route, struct route_section *section)
     return true;
 }
 
-uint32_t route_worker(struct slice workers, size_t i)
-{
-    struct reader r = reader_of(workers.p, workers.n);
-
-    if (i >= workers.n / 4)
-        return 0;
-    (void)reader_take(&r, 4 * i);
-    return reader_u32(&r);
-}
-
 int bundle_add(struct buf *out, uint32_t node, uint32_t worker, struct slice message)
 {
     struct writer w = writer_of(out);

@@ -28,7 +28,6 @@ MUST_USE int route_add(struct buf *out, uint32_t node, const uint32_t *workers, 
 /* Removes the first section from *route. false: none is left, or the rest is incomplete (then
  * *route is not empty). */
 bool route_next(struct slice *route, struct route_section *section);
-uint32_t route_worker(struct slice workers, size_t i); /* the i-th u32; 0 beyond the end */
 
 /* ---- up: bundle = *entry; entry = node:u32 worker:u32 size:u32 message ---- */
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/le.h"
 #include "base/utf8.h"
 #include "protocol/reader.h"
 #include "protocol/writer.h"
@@ -292,35 +293,5 @@ int span_peek(struct span *m, const void *p, size_t n, struct err *err)
 
 void span_stamp(void *p, uint32_t worker)
 {
-    uint8_t *at = (uint8_t *)p + WORKER_AT;
-
-    for (unsigned i = 0; i < 4; i++, worker >>= 8)
-        at[i] = (uint8_t)(worker & 0xff);
-}
-
-/* ---- for the log ---- */
-
-static int describe_field(const struct span_field *f, const union span_value *v, struct buf *out)
-{
-    if (f->type == SPAN_U64)
-        return buf_addf(out, " %s=%" PRIu64, f->name, v->u64);
-    if (f->type == SPAN_LIST)
-        return buf_addf(out, " %s:%zu items", f->name, v->list.n);
-    return buf_addf(out, " %s:%zu B", f->name, v->s.n);
-}
-
-int span_describe(const struct span *m, struct buf *out)
-{
-    const struct span_info *info = span_info((unsigned)m->kind);
-
-    if (!info)
-        return buf_addf(out, "kind %u", (unsigned)m->kind);
-    if (buf_addf(out, "%s worker=%" PRIu32 " cell=%" PRIu64, info->name, m->worker, m->cell) < 0)
-        return -1;
-    if (m->blob && buf_addf(out, " blob=%" PRIu64 ":%" PRIu64 " B", m->blob, m->blob_size) < 0)
-        return -1;
-    for (unsigned i = 0; i < info->n; i++)
-        if (describe_field(&info->field[i], &m->v[i], out) < 0)
-            return -1;
-    return 0;
+    le_put((uint8_t *)p + WORKER_AT, 4, worker);
 }

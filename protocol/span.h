@@ -125,7 +125,6 @@ struct span {
 };
 
 const struct span_info *span_info(unsigned kind);          /* NULL: no such kind */
-const struct span_info *span_info_at(unsigned index);      /* every row in turn; NULL at the end */
 const struct span_info *span_info_named(const char *name); /* NULL: no such name */
 
 /* Appends the message. -1: a field is longer than its max, a string is not UTF-8 (see
@@ -151,8 +150,6 @@ MUST_USE int span_encode_as(unsigned version, const struct span *m, struct buf *
 
 /* Decodes only the header: kind, worker, cell, blob. For those that only pass messages on. */
 MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err);
-/* Appends one line for the log: kind, numbers, sizes of the other fields; never users' content. */
-MUST_USE int span_describe(const struct span *m, struct buf *out);
 
 /* Overwrites the sender in an encoded message (at least SPAN_HEADER_SIZE bytes), so that a worker
  * can't pose as another. */

@@ -128,11 +128,6 @@ const struct span_info *span_info(unsigned kind)
     return NULL;
 }
 
-const struct span_info *span_info_at(unsigned index)
-{
-    return index < ROWS ? &table[index] : NULL;
-}
-
 const struct span_info *span_info_named(const char *name)
 {
     for (unsigned i = 0; i < ROWS; i++)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/path.h"
-#include "protocol/span.h"
+#include "tests/unit/protocol/kinds.h"
 #include "tests/unit/protocol/source.h"
 
 static void print_size(uint32_t n)
@@ -16,7 +16,7 @@ static void print_dictionary(void)
 {
     const struct span_info *info;
 
-    for (unsigned k = 0; (info = span_info_at(k)); k++) {
+    for (unsigned k = 0; (info = kind_at(k)); k++) {
         printf("# %s\n\"\\x%02x\\x%02x\\x00\\x00\"\n", info->name, SPAN_VERSION,
                (unsigned)info->kind);
         for (unsigned i = 0; i < info->n; i++)

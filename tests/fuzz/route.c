@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "protocol/reader.h"
 #include "protocol/route.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -34,8 +35,8 @@ static void read_route(const uint8_t *data, size_t size)
 
         demand(worker && s.workers.n % 4 == 0 && s.whole.n == 8 + s.workers.n);
         for (size_t i = 0; i < n; i++)
-            worker[i] = route_worker(s.workers, i);
-        demand(route_worker(s.workers, n) == 0);
+            worker[i] = reader_u32_at(s.workers, i);
+        demand(reader_u32_at(s.workers, n) == 0);
         demand(route_add(&made, s.node, worker, n) == 0);
         free(worker);
     }

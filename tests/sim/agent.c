@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "protocol/reader.h"
 #include "protocol/route.h"
 
 #define NO_GPUS   "{\"gpus\":[],\"driver\":\"\",\"why\":\"a simulated agent has none\"}"
@@ -48,7 +49,7 @@ static void on_start(struct agent *a, const struct span *m, struct slice workers
         struct rank *r = room_for(a);
 
         if (r)
-            rank_start(r, a, route_worker(workers, k), route_worker(numbers, k));
+            rank_start(r, a, reader_u32_at(workers, k), reader_u32_at(numbers, k));
         else
             fprintf(stderr, "agent %u: a simulated agent has at most %u ranks\n", a->index,
                     SIM_RANKS_MAX);
@@ -188,7 +189,7 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
         for_agent(a, &m, workers);
     else
         for (size_t k = 0; k < workers.n / 4; k++) {
-            struct rank *r = rank_of(a, route_worker(workers, k));
+            struct rank *r = rank_of(a, reader_u32_at(workers, k));
 
             if (r)
                 for_rank(r, &m);

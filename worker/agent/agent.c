@@ -10,6 +10,7 @@
 
 #include "base/le.h"
 #include "base/log.h"
+#include "protocol/reader.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/node_usage.h"
@@ -114,15 +115,10 @@ struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid)
     return w;
 }
 
-uint32_t agent_u32(struct slice s, size_t i)
-{
-    return (uint32_t)le_get(s.p + 4 * i, 4);
-}
-
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at)
 {
     while (*at < workers.n / 4) {
-        struct worker *w = agent_worker(a, agent_u32(workers, (*at)++));
+        struct worker *w = agent_worker(a, reader_u32_at(workers, (*at)++));
 
         if (w)
             return w;

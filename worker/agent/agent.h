@@ -62,7 +62,6 @@ struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid); /* zygotes
 /* The workers in an envelope, one after another: *at counts from 0. NULL: no more. Unknown ones are
  * left out. */
 struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at);
-uint32_t agent_u32(struct slice s, size_t i); /* of a list of u32, of which there are more than i */
 /* NUL-terminated (free()); NULL: memory is out, or there is a NUL within */
 char *agent_text(struct slice s);
 

@@ -9,6 +9,7 @@
 
 #include "base/le.h"
 #include "base/log.h"
+#include "protocol/reader.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu/gpu.h"
@@ -50,8 +51,8 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
 {
     log_error("agent", "START: %s", why);
     for (size_t i = 0; i < workers.n / 4; i++)
-        if (!agent_worker(a, agent_u32(workers, i)))
-            reap_never_started(a, agent_u32(workers, i), why);
+        if (!agent_worker(a, reader_u32_at(workers, i)))
+            reap_never_started(a, reader_u32_at(workers, i), why);
 }
 
 /* ---- ranks ---- */
@@ -94,7 +95,7 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
         struct err err = { "" };
         struct worker *w;
 
-        *to = (struct awaited){ agent_u32(workers, i), agent_u32(m->v[F_START_RANKS].s, i),
+        *to = (struct awaited){ reader_u32_at(workers, i), reader_u32_at(m->v[F_START_RANKS].s, i),
                                 WORKER_ENDS_INIT };
         if (agent_worker(s->agent, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
@@ -417,9 +418,9 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == ROLE_RANK || m->v[F_START_ROLE].u64 == ROLE_SCRIPT)
         start_ranks(a, m, python, cwd, workers);
-    else if (m->v[F_START_ROLE].u64 == ROLE_HOME && workers.n == 4 && agent_u32(workers, 0) &&
-             !agent_worker(a, agent_u32(workers, 0)))
-        start_home(a, agent_u32(workers, 0), python, cwd, m->v[F_START_ENV].s);
+    else if (m->v[F_START_ROLE].u64 == ROLE_HOME && workers.n == 4 && reader_u32_at(workers, 0) &&
+             !agent_worker(a, reader_u32_at(workers, 0)))
+        start_home(a, reader_u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else
         log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown",
                   m->v[F_START_ROLE].u64);

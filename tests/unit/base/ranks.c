@@ -69,6 +69,17 @@ static void a_bad_spec_leaves_the_set_alone(void)
     ranks_release(&r);
 }
 
+static bool equal(const struct ranks *a, const struct ranks *b)
+{
+    struct buf text[2] = { BUF_INIT, BUF_INIT };
+    const bool same = ranks_format(a, &text[0]) == 0 && ranks_format(b, &text[1]) == 0 &&
+                      slice_equal(buf_slice(&text[0]), buf_slice(&text[1]));
+
+    buf_release(&text[0]);
+    buf_release(&text[1]);
+    return same;
+}
+
 static void sets_behave_as_sets(void)
 {
     struct ranks a = RANKS_INIT, b = RANKS_INIT;
@@ -77,18 +88,17 @@ static void sets_behave_as_sets(void)
        "an empty set has no members");
     ok(ranks_add(&a, 3) == 0 && ranks_add(&a, 200) == 0 && ranks_add(&b, 3) == 0,
        "members are added");
-    ok(!ranks_equal(&a, &b) && !ranks_equal(&b, &a), "sets with different members differ");
+    ok(!equal(&a, &b) && !equal(&b, &a), "sets with different members differ");
     ranks_remove(&a, 200);
     ranks_remove(&a, 60000);
-    ok(ranks_equal(&a, &b), "sets are equal whatever they once held");
+    ok(equal(&a, &b), "sets are equal whatever they once held");
     ok(ranks_add(&a, RANKS_MAX) < 0 && ranks_add_range(&a, 0, RANKS_MAX) < 0 &&
            ranks_add_range(&a, 2, 1) < 0,
        "no rank may be RANKS_MAX, no range may run backwards");
     ok(ranks_add(&a, RANKS_MAX - 1) == 0 && ranks_next(&a, 4) == (long)RANKS_MAX - 1,
        "the largest rank is a member");
     is_int(ranks_next(&a, RANKS_MAX), -1, "nothing comes after it");
-    ok(ranks_copy(&b, &a) == 0 && ranks_equal(&a, &b) && ranks_copy(&b, &b) == 0,
-       "a copy is equal");
+    ok(ranks_copy(&b, &a) == 0 && equal(&a, &b) && ranks_copy(&b, &b) == 0, "a copy is equal");
     ranks_clear(&a);
     ok(ranks_count(&a) == 0 && ranks_count(&b) == 2, "and its own");
     ok(ranks_copy(&b, &a) == 0 && ranks_count(&b) == 0, "copying an empty set empties");

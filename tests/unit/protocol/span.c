@@ -7,6 +7,7 @@
 #include "protocol/span_fields.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/protocol/fill.h"
+#include "tests/unit/protocol/kinds.h"
 #include "tests/unit/tap.h"
 
 /* The bytes in a block of their exact size, so that ASan sees one read too far. NULL: refused. */
@@ -30,7 +31,7 @@ static void every_kind_comes_through(void)
 {
     const struct span_info *info;
 
-    for (unsigned k = 0; (info = span_info_at(k)); k++) {
+    for (unsigned k = 0; (info = kind_at(k)); k++) {
         const struct span m = span_filled(info);
         struct buf b = BUF_INIT;
         struct err err = { "" };
@@ -52,7 +53,7 @@ static void an_empty_message_of_every_kind_comes_through(void)
     const struct span_info *info;
     unsigned good = 0, kinds = 0;
 
-    for (; (info = span_info_at(kinds)); kinds++) {
+    for (; (info = kind_at(kinds)); kinds++) {
         const struct span m = { .kind = info->kind };
         struct buf b = BUF_INIT;
         struct span back;
@@ -70,7 +71,7 @@ static void every_prefix_and_every_surplus_is_refused(void)
 {
     const struct span_info *info;
 
-    for (unsigned k = 0; (info = span_info_at(k)); k++) {
+    for (unsigned k = 0; (info = kind_at(k)); k++) {
         const struct span m = span_filled(info);
         struct buf b = BUF_INIT;
         bool good = span_encode(&m, &b, NULL) == 0;
@@ -93,7 +94,7 @@ static void any_byte_may_be_anything(void)
     const struct span_info *info;
     unsigned long tried = 0;
 
-    for (unsigned k = 0; (info = span_info_at(k)); k++) {
+    for (unsigned k = 0; (info = kind_at(k)); k++) {
         const struct span m = span_filled(info);
         struct buf b = BUF_INIT;
 
@@ -133,7 +134,7 @@ static void a_field_over_its_limit_is_refused(void)
 {
     const struct span_info *info;
 
-    for (unsigned k = 0; (info = span_info_at(k)); k++)
+    for (unsigned k = 0; (info = kind_at(k)); k++)
         for (unsigned i = 0; i < info->n; i++) {
             const struct span_field *f = &info->field[i];
             struct span m = { .kind = info->kind };
@@ -342,7 +343,7 @@ static void what_leaves_room_is_what_it_would_have_been(void)
 static void headers_can_be_read_and_stamped(void)
 {
     const struct span m = span_filled(span_info(SPAN_DONE));
-    struct buf b = BUF_INIT, line = BUF_INIT;
+    struct buf b = BUF_INIT;
     struct span head;
 
     if (span_encode(&m, &b, NULL) < 0)
@@ -354,11 +355,7 @@ static void headers_can_be_read_and_stamped(void)
        "and nothing else");
     ok(span_peek(&head, b.p, SPAN_HEADER_SIZE - 1, NULL) < 0, "half a header is none");
     ok(span_peek(&head, NULL, 0, NULL) < 0, "nothing is none");
-    ok(span_describe(&m, &line) == 0 && strstr(line.p, "DONE worker=7") &&
-           !strstr(line.p, "a field"),
-       "the log gets sizes, not contents: %s", line.p);
     buf_release(&b);
-    buf_release(&line);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "protocol/span.h"
+#include "tests/unit/protocol/kinds.h"
 #include "tests/unit/protocol/source.h"
 #include "tests/unit/tap.h"
 
@@ -48,7 +48,7 @@ static void the_readme_has_every_row(const char *readme)
     const struct span_info *info;
     unsigned rows = 0, kinds = 0;
 
-    for (; (info = span_info_at(kinds)); kinds++) {
+    for (; (info = kind_at(kinds)); kinds++) {
         check_row(info, readme);
         ok(span_info((unsigned)info->kind) == info && span_info_named(info->name) == info,
            "%s is found by number and by name", info->name);
@@ -86,7 +86,7 @@ static void the_enumerators_are_in_order(const char *header)
     const struct span_info *info;
     bool good = at != NULL;
 
-    for (unsigned k = 0; good && (info = span_info_at(k)); k++)
+    for (unsigned k = 0; good && (info = kind_at(k)); k++)
         for (unsigned i = 0; good && i < info->n; i++) {
             if (i == 0 && (at = strstr(at, "enum {")) == NULL)
                 good = false;

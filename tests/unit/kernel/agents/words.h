@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "protocol/reader.h"
 #include "protocol/route.h"
 
 /* As "1:2,3 4:14". Returns out. */
@@ -17,7 +18,7 @@ static inline const char *route_words(struct slice route, char *out, size_t size
         n += (size_t)snprintf(out + n, size - n, "%s%u:", n ? " " : "", s.node);
         for (size_t k = 0; k < s.workers.n / 4; k++)
             n += (size_t)snprintf(out + n, size - n, "%s%u", k ? "," : "",
-                                  route_worker(s.workers, k));
+                                  reader_u32_at(s.workers, k));
     }
     return out;
 }
