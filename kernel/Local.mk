@@ -1,20 +1,24 @@
 # kernel: what runs where and what becomes of it (group, cell: pure), and the process.
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
-	kernel/group/group.h kernel/group/group.c \
-	kernel/group/ship.h kernel/group/ship.c kernel/group/ledger.h kernel/group/ledger.c kernel/group/place.h kernel/group/place.c \
-	kernel/cell/doors.h kernel/cell/room.h kernel/cell/cell.h kernel/cell/notebook.h kernel/cell/check.h kernel/cell/text.h \
-	kernel/cell/absent.c kernel/cell/answers.c kernel/cell/bind.c kernel/cell/cast.c kernel/cell/cell.c kernel/cell/cell_begin.c \
-	kernel/cell/check.c kernel/cell/compare.c kernel/cell/end_ranks.c kernel/cell/ends.c kernel/cell/engine.c kernel/cell/expand.c \
-	kernel/cell/facts.c kernel/cell/fanout.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/from_home.c kernel/cell/from_ranks.c \
-	kernel/cell/gather.c kernel/cell/gauges.c kernel/cell/hang.c kernel/cell/home.c kernel/cell/info.c kernel/cell/judge.c \
-	kernel/cell/left_behind.c kernel/cell/live.c kernel/cell/logs.c kernel/cell/lookup.c kernel/cell/machines.c kernel/cell/meet.c \
-	kernel/cell/notebook.c kernel/cell/prompts.c kernel/cell/question.c kernel/cell/queue.c kernel/cell/ran.c kernel/cell/report.c \
-	kernel/cell/send.c kernel/cell/sever.c kernel/cell/sites.c kernel/cell/start.c kernel/cell/steps.c kernel/cell/stream.c \
-	kernel/cell/table.c kernel/cell/text.c kernel/cell/verdict.c kernel/cell/where.c kernel/cell/world.c
+	kernel/group/group.h kernel/group/ledger.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
+	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
+	kernel/notebook/cell_ops.h kernel/notebook/json_text.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
+	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
+	kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
+	kernel/cell/cell.h kernel/cell/parts.h kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
+	kernel/cell/cell_output.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/end_ranks.c \
+	kernel/cell/engine_of_cell.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c \
+	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/machines.c kernel/cell/node_errors.c \
+	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c \
+	kernel/cell/rendezvous.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_ranks.c kernel/cell/world.c \
+	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
+	kernel/ranks/check_report.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
+	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c \
+	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
 bin_PROGRAMS += cellspan-kernel
-cellspan_kernel_SOURCES = kernel/main.c kernel/house.h kernel/house.c kernel/arguments.h kernel/arguments.c
+cellspan_kernel_SOURCES = kernel/main.c kernel/kernel.h kernel/kernel.c kernel/arguments.h kernel/arguments.c
 cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/engines/libengines.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -8,15 +8,15 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/random.h"
-#include "kernel/house.h"
+#include "kernel/kernel.h"
 
 static int run(const struct arguments *arguments, struct err *err)
 {
     struct loop *loop = loop_create(&clock_system, err);
-    struct house *house = loop ? house_create(loop, arguments, err) : NULL;
+    struct kernel *house = loop ? kernel_create(loop, arguments, err) : NULL;
     const int rc = house ? loop_run(loop, err) : -1;
 
-    house_destroy(house);
+    kernel_destroy(house);
     loop_destroy(loop);
     return rc;
 }

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/rows.h"
-#include "kernel/cell/check.h"
-#include "kernel/cell/text.h"
+#include "kernel/ranks/check.h"
+#include "kernel/notebook/json_text.h"
 
 void cell_release_members(struct cell *c)
 {

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/ranks.h"
 #include "kernel/group/group.h"
-#include "kernel/group/ship.h"
+#include "kernel/group/vars_bundle.h"
 #include "kernel/jupyter/front.h"
 #include "kernel/merge/gap.h"
 #include "kernel/merge/merge.h"
@@ -78,8 +78,8 @@ enum cell_outcome {
 };
 
 /* Machines that did not come up. */
-struct absent {
-    struct absent_row {
+struct node_errors {
+    struct node_error {
         unsigned node;
         char *name, *why; /* owned */
         bool told;        /* a mark, of whoever walks over them */
@@ -128,7 +128,7 @@ struct cell_engine {
      */
     bool moves;
     char *said; /* owned: the engine's last words, or NULL */
-    struct absent absent;
+    struct node_errors errors;
 };
 
 /* prepare.c and start_ranks.c */
@@ -142,12 +142,12 @@ struct cell_prep {
 
 /* compare.c, prepare.c and broadcast.c: what ranks lack of home */
 struct cell_send {
-    struct shipments ships;
+    struct vars_bundles ships;
     size_t packed; /* of them have left */
     /* those that have not said yet whether they changed what home wants to send again */
     struct ranks comparing;
-    bool compares;     /* some were asked */
-    struct cast *cast; /* owned: PACKED blobs on their way to ranks, or NULL */
+    bool compares;               /* some were asked */
+    struct broadcast *broadcast; /* owned: PACKED blobs on their way to ranks, or NULL */
 };
 
 /* Progress bars as they stand, to be shown. */
@@ -174,10 +174,10 @@ struct cell_out {
 
 /* stop_ranks.c, disconnect.c and left_behind.c. Times are NEVER where nothing is due. */
 struct cell_stop {
-    bool judged, stopping, listed;
+    bool decided, stopping, listed;
     bool patient; /* ranks that were putting a traceback into words got more time for it */
     bool ending;  /* all has been said, and the processes of its script are ending */
-    uint64_t judge_ns, judge_limit_ns, sever_ns, kill_ns, list_ns, timeout_ns;
+    uint64_t alike_ns, alike_limit_ns, disconnect_ns, kill_ns, list_ns, timeout_ns;
     unsigned interrupts;
     uint64_t interrupted_ns;    /* when the first came */
     uint64_t gone_ns;           /* until then those that were killed end */
@@ -212,10 +212,10 @@ struct cell_bind {
 
 /* What %ranks shows. */
 struct cell_magic {
-    uint64_t due_ns;     /* when the table is; NEVER: off */
-    json_t *table;       /* owned: %ranks as rows, for RETURN; or NULL */
-    struct check *check; /* owned: of %ranks check, or NULL */
-    struct logs *logs;   /* owned: of %ranks logs, or NULL */
+    uint64_t due_ns;        /* when the table is; NEVER: off */
+    json_t *table;          /* owned: %ranks as rows, for RETURN; or NULL */
+    struct check *check;    /* owned: of %ranks check, or NULL */
+    struct rank_logs *logs; /* owned: of %ranks logs, or NULL */
 };
 
 struct cell {

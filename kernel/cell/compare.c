@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 /* ---- asking ---- */
 
@@ -23,7 +23,7 @@ static json_t *question(const char *names)
 }
 
 /* -1: the cell has failed. */
-static int ask(struct cell *c, const struct shipment *s)
+static int ask(struct cell *c, const struct vars_bundle *s)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
     struct buf content = BUF_INIT;
@@ -212,7 +212,7 @@ static void note_overwritten(struct cell *c, const struct touched *t)
             ranks_add(&all, (unsigned)k) < 0)
             break;
     if (add_enumeration(t->names, &names) == 0 && add_who(&all, &who) == 0)
-        stream_note(c, "--capture puts home's %s over what %s had changed", names.p, who.p);
+        output_note(c, "--capture puts home's %s over what %s had changed", names.p, who.p);
     buf_release(&names);
     buf_release(&who);
     ranks_release(&all);
@@ -232,19 +232,19 @@ static int take(struct rank *r, const struct span *m)
 
 void compare_begin(struct cell *c)
 {
-    struct shipments asked;
+    struct vars_bundles asked;
     struct err err = { "" };
     int rc = 0;
 
     group_forget_said(c->group);
-    if (shipments_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
+    if (vars_bundles_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
     c->send.compares = asked.n > 0;
     for (size_t k = 0; rc == 0 && k < asked.n; k++)
         rc = ask(c, &asked.item[k]);
-    shipments_release(&asked);
+    vars_bundles_release(&asked);
 }
 
 /* All have answered. */
@@ -254,8 +254,8 @@ static void settle(struct cell *c)
     struct touched t = TOUCHED_INIT, over = TOUCHED_INIT;
     struct err err = { "" };
 
-    if (shipments_touched(g, &c->to, c->prep.captured, false, &t, &err) < 0 ||
-        shipments_touched(g, &c->to, c->prep.captured, true, &over, &err) < 0)
+    if (vars_bundles_touched(g, &c->to, c->prep.captured, false, &t, &err) < 0 ||
+        vars_bundles_touched(g, &c->to, c->prep.captured, true, &over, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (t.names)
         refuse(c, &t);

@@ -2,8 +2,8 @@
  * restart. */
 #include <signal.h>
 
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 static bool is_stop_or_restart(const struct cell *c)
 {
@@ -36,11 +36,11 @@ void end_ranks_begin(struct cell *c)
 
     if (is_stop_or_restart(c)) {
         if (choose(c, &c->to) == 0)
-            judge_kill(c->nb, g, &c->to, SIGTERM, STOP_GRACE_MS);
+            stop_kill(c->nb, g, &c->to, SIGTERM, STOP_GRACE_MS);
     } else if (group_living(g, &which) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (ranks_count(&which)) {
-        judge_kill(c->nb, g, &which, SIGTERM, STOP_GRACE_MS);
+        stop_kill(c->nb, g, &which, SIGTERM, STOP_GRACE_MS);
     }
     ranks_release(&which);
 }
@@ -50,7 +50,7 @@ static void note_ranks(struct cell *c, const char *what, const struct ranks *whi
     struct buf text = BUF_INIT;
 
     if (ranks_format(which, &text) == 0 && text_shorten(&text, ranks_count(which)) == 0 && text.n)
-        stream_note(c, "%s %s: %s", ranks_count(which) > 1 ? "ranks" : "rank", text.p, what);
+        output_note(c, "%s %s: %s", ranks_count(which) > 1 ? "ranks" : "rank", text.p, what);
     buf_release(&text);
 }
 

@@ -2,8 +2,8 @@
  * say. */
 #include <string.h>
 
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 static void show_help(struct cell *c)
 {
@@ -49,7 +49,7 @@ static void parse(struct cell *c, struct slice line)
         show_help(c);
     else if (c->plan.kind == PLAN_SCRIPT && group_pass(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
-    else if (wants_output(c) && stream_open(c, &err) < 0)
+    else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 /* ---- the end ---- */
 
@@ -65,7 +65,7 @@ static void send_reply(struct cell *c)
     if (aborts)
         queue_take_in(c->nb);
     reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
-    c->nb->doors.status(c->nb->doors.arg, c->from.request, "idle");
+    c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
     page_reset(c->nb->page);
     if (aborts)
         queue_abort(c->nb);
@@ -100,7 +100,7 @@ static void kill_script(struct cell *c)
     struct ranks left = RANKS_INIT;
 
     if (cell_lingers(c) && ranks_add_range(&left, 0, c->passing->size - 1) == 0)
-        judge_kill(c->nb, c->passing, &left, 9, 0);
+        stop_kill(c->nb, c->passing, &left, 9, 0);
     ranks_release(&left);
 }
 
@@ -110,10 +110,10 @@ void finish_begin(struct cell *c)
 
     if (c->bad)
         stop_home(c);
-    stream_flush(c);
+    output_flush(c);
     live_end(c);
     if (c->fault.said)
-        report_show(c, report_error(c));
+        error_show(c, error_of_cell(c));
     record(c);
     kill_script(c);
     nb->cell = NULL;
@@ -125,5 +125,5 @@ void finish_begin(struct cell *c)
         send_return(c);
     bind_drop_blobs(c);
     compare_over(c);
-    cast_over(c);
+    broadcast_over(c);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 #define KNOWN "%home" /* among what a rank knows; no variable can have this name */
 

@@ -1,5 +1,5 @@
 /* Ranks that don't even end when they are killed. */
-#include "kernel/cell/room.h"
+#include "kernel/cell/parts.h"
 
 static bool is_stuck(struct cell *c, const struct rank *r)
 {
@@ -24,15 +24,15 @@ static void leave(struct cell *c)
 
         if (!worker || !is_stuck(c, &g->rank[k]))
             continue;
-        stream_note(
+        output_note(
             c,
             "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
             "file system holds it",
             k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node),
             (unsigned)(STUCK_NS / NS_PER_S));
         gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
-        c->nb->doors.forget(c->nb->doors.arg, worker);
-        ends_exited(c->nb, worker, &gone);
+        c->nb->ops.forget(c->nb->ops.arg, worker);
+        rank_ends_exited(c->nb, worker, &gone);
     }
 }
 

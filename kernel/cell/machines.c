@@ -1,7 +1,7 @@
 /* The machines on which the group's ranks may live: this one, or those of its engine. */
 #include <stdlib.h>
 
-#include "kernel/cell/room.h"
+#include "kernel/cell/parts.h"
 
 size_t machines_of(const struct notebook *nb, struct machine **first)
 {

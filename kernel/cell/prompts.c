@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 #define LOWER_NS                                                                                   \
     (100 * NS_PER_MS)  /* for lower ranks to ask as well, or again, as in a debugger               \
@@ -35,9 +35,9 @@ static void show(struct notebook *nb, struct prompt *p)
     if (p->rank < 0)
         home_flush(nb);
     else if (nb->cell)
-        stream_flush(nb->cell);
+        output_flush(nb->cell);
     p->shown = true;
-    nb->doors.ask(nb->doors.arg, p->r, buf_slice(&p->text), p->password);
+    nb->ops.ask(nb->ops.arg, p->r, buf_slice(&p->text), p->password);
 }
 
 /* May prompts come that belong before p, or is p about to be taken back? */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cell/room.h"
-#include "kernel/cell/text.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
 
 bool world_is_near(const struct cell *c, const struct ranks *to)
 {
@@ -83,7 +83,7 @@ static int master(const struct cell *c, struct buf *out)
     for (unsigned k = 0; nodes && k < c->world; k++)
         nodes[k] = c->group->rank[k].node;
     if (nodes)
-        rc = meet_at(c->nb, nodes[0], nodes, c->world, out);
+        rc = rendezvous_at(c->nb, nodes[0], nodes, c->world, out);
     free(nodes);
     return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
 }

@@ -185,14 +185,14 @@ static void interrupts(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches every rank");
     buf_clear(&w.log);
     w.now += 300 * NS_PER_MS;
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(!strstr(w.log.p ? w.log.p : "", "KILL"), "a double click is one interrupt");
     w.now += NS_PER_S;
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send KILL 2 3"), "a second one kills them");
     exited(&w, 2, 1, 9);
     exited(&w, 3, 1, 9);
@@ -207,7 +207,7 @@ static void lost_agents(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    notebook_lost(w.nb, NODE_HERE, "the agent was killed");
+    dispatch_lost(w.nb, NODE_HERE, "the agent was killed");
     ok(logged(&w, "revive") && logged(&w, "the agent was killed"),
        "an agent that is lost ends the cell and is started again");
     pass(&w, 300 * NS_PER_MS);

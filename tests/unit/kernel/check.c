@@ -222,7 +222,7 @@ static void interrupts_and_deaths(void)
     struct world w;
 
     begin_check(&w, &clock, "%ranks check");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches the ranks");
     probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
     probed(&w, 3, "error", "{\"error\": \"interrupted\"}");

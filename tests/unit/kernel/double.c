@@ -27,7 +27,7 @@ static void note(struct world *w, const char *text)
 }
 
 static void out_publish(void *arg, const struct request *parent, const char *type,
-                        const struct parcel *p)
+                        const struct content *p)
 {
     struct world *w = arg;
 
@@ -38,7 +38,7 @@ static void out_publish(void *arg, const struct request *parent, const char *typ
     own(w, false);
 }
 
-static void out_reply(void *arg, struct request *r, const char *type, const struct parcel *p)
+static void out_reply(void *arg, struct request *r, const char *type, const struct content *p)
 {
     struct world *w = arg;
 
@@ -234,7 +234,7 @@ static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
 
 void world_open(struct world *w, struct clock *clock)
 {
-    const struct doors doors = {
+    const struct cell_ops doors = {
         .arg = w,
         .clock = clock,
         .publish = out_publish,
@@ -259,7 +259,7 @@ void world_open(struct world *w, struct clock *clock)
         .engine_nodes = in_engine_nodes,
         .expected = in_expected,
     };
-    const struct notebook_config config = { .python = "python3",
+    const struct dispatch_config config = { .python = "python3",
                                             .python_version = "3.11.7",
                                             .run_id = "run" };
     struct err err = { "" };
@@ -269,13 +269,13 @@ void world_open(struct world *w, struct clock *clock)
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
-        !(w->nb = notebook_create(&doors, &config, &err)))
+        !(w->nb = dispatch_create(&doors, &config, &err)))
         abort();
 }
 
 void world_close(struct world *w)
 {
-    notebook_destroy(w->nb);
+    dispatch_destroy(w->nb);
     jupyter_session_release(&w->session);
     buf_release(&w->log);
     buf_release(&w->sent);
@@ -292,7 +292,7 @@ static void settle(struct world *w)
             continue;
         w->asked &= ~(1u << node);
         m.v[F_GPUS_GPUS].s = slice_text(w->gpus[node] ? w->gpus[node] : "{}");
-        notebook_message(w->nb, node, SPAN_WORKER_NONE, &m);
+        dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
     }
 }
 
@@ -315,7 +315,7 @@ void ask(struct world *w, const char *type, const char *content)
     if (request_create(CHANNEL_SHELL, part, 7, &w->session, &r) != JUPYTER_FINE)
         abort();
     own(w, false);
-    notebook_request(w->nb, r);
+    dispatch_request(w->nb, r);
     settle(w);
     request_unref(r);
     for (size_t k = 0; k < 7; k++)
@@ -339,7 +339,7 @@ void run(struct world *w, const char *code)
 void say(struct world *w, uint32_t worker, struct span m)
 {
     m.worker = worker;
-    notebook_message(w->nb, NODE_HERE, worker, &m);
+    dispatch_message(w->nb, NODE_HERE, worker, &m);
     settle(w);
 }
 
@@ -427,7 +427,7 @@ void crashed(struct world *w, uint32_t worker, const char *stack)
 void pass(struct world *w, uint64_t ns)
 {
     w->now += ns;
-    notebook_tick(w->nb);
+    dispatch_tick(w->nb);
     settle(w);
 }
 
@@ -447,14 +447,14 @@ void come(struct world *w, unsigned n)
         w->node[k].address = addresses[k];
     }
     w->nodes = n;
-    notebook_engine(w->nb, w->engine, ENGINE_NODES, "");
+    dispatch_engine(w->nb, w->engine, ENGINE_NODES, "");
 }
 
 void up(struct world *w, unsigned node)
 {
     w->node[node].state = NODE_UP;
     w->node[node].cores = 4;
-    notebook_up(w->nb, node);
+    dispatch_up(w->nb, node);
     settle(w);
 }
 
@@ -468,13 +468,13 @@ void all_up(struct world *w, unsigned n)
 void lost(struct world *w, unsigned node, const char *why)
 {
     w->node[node].state = NODE_LOST;
-    notebook_lost(w->nb, node, why);
+    dispatch_lost(w->nb, node, why);
     settle(w);
 }
 
 void engine(struct world *w, enum engine_event event, const char *text)
 {
-    notebook_engine(w->nb, w->engine, event, text);
+    dispatch_engine(w->nb, w->engine, event, text);
 }
 
 void said_ends(struct world *w, unsigned node, const char *ends)
@@ -482,7 +482,7 @@ void said_ends(struct world *w, unsigned node, const char *ends)
     struct span m = { .kind = SPAN_ENDS, .cell = w->nb->cell ? w->nb->cell->id : 0 };
 
     m.v[F_ENDS_ENDS].s = slice_text(ends);
-    notebook_message(w->nb, node, SPAN_WORKER_NONE, &m);
+    dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }
 
 void all_ready(struct world *w, uint32_t first, uint32_t last)

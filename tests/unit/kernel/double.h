@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_KERNEL_DOUBLE_H
 #define TESTS_UNIT_KERNEL_DOUBLE_H
 
-#include "kernel/cell/room.h"
+#include "kernel/dispatch/private.h"
 
 #define WORLD_NODES 13u
 /* what home answers of a cell that reads x */
@@ -16,7 +16,7 @@ struct world {
     struct span last;     /* header of the last message that was sent to a worker */
     uint64_t now, due, blob;
     bool ended;
-    bool no_agent;                      /* revive fails */
+    bool no_agent;                 /* revive fails */
     struct node node[WORLD_NODES]; /* [0]: this machine; others as up() and lost() say */
     /* what a node says of its GPUs, at once; NULL: that there are none */
     const char *gpus[WORLD_NODES];

@@ -130,7 +130,7 @@ static void absences(struct world *w)
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first, "it does not answer");
-    notebook_interrupt(w->nb);
+    dispatch_interrupt(w->nb);
     ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the wait");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
@@ -217,7 +217,7 @@ static void interrupts(void)
 
     world_open(&w, &clock);
     run(&w, "%%distribute --on slurm\npass");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt") && logged(&w, "engine stop 1"),
        "an interrupt ends what is still starting");
     up(&w, 1);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernel/group/ledger.h"
-#include "kernel/group/ship.h"
+#include "kernel/group/vars_bundle.h"
 #include "tests/unit/tap.h"
 
 static json_t *parse(const char *text)
@@ -101,7 +101,7 @@ static void shipping(void)
 {
     struct err err = { "" };
     struct group *g = living_group(3);
-    struct shipments s = SHIPMENTS_INIT;
+    struct vars_bundles s = SHIPMENTS_INIT;
     struct ranks all = RANKS_INIT;
     json_t *captured = parse(
         "{\"names\": [[\"a\", 1, 8, \"\"], [\"b\", 5, 8, \"\"]], \"assigned\": [[\"c\", 9]]}");
@@ -109,23 +109,23 @@ static void shipping(void)
 
     if (ranks_add_range(&all, 0, 2) < 0)
         abort();
-    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
+    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
        "ranks that lack the same names get one shipment");
     is_text(s.item[0].names, "a,b", "of all names");
-    ok(shipment_sent(g, &s.item[0], captured) == 0, "it is sent");
-    shipments_release(&s);
-    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
+    ok(vars_bundle_sent(g, &s.item[0], captured) == 0, "it is sent");
+    vars_bundles_release(&s);
+    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
        "what they have does not travel again");
     json_object_del(g->rank[1].known, "a");
-    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 1, "one rank lacks a name");
+    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1, "one rank lacks a name");
     ok(ranks_format(&s.item[0].ranks, &text) == 0, "only it gets a shipment");
     is_text(text.p, "1", "rank 1");
     is_text(s.item[0].names, "a", "of that name alone");
-    shipments_release(&s);
+    vars_bundles_release(&s);
     json_array_set_new(json_array_get(json_object_get(captured, "names"), 1), 1, json_integer(6));
-    ok(shipments_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,
+    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,
        "a new version travels to all, with what else each lacks");
-    shipments_release(&s);
+    vars_bundles_release(&s);
     ok(group_assigned(g, &all, captured) == 0 &&
            json_integer_value(json_object_get(g->rank[2].known, "c")) == 9,
        "a name that the cell assigns counts as known");
@@ -142,7 +142,7 @@ static const char *lot(struct group *g, const char *row, const char *said)
 {
     char text[256];
     struct ranks one = RANKS_INIT;
-    struct shipments plan, ask;
+    struct vars_bundles plan, ask;
     struct touched touched;
     struct err err = { "" };
     const char *found;
@@ -153,13 +153,13 @@ static const char *lot(struct group *g, const char *row, const char *said)
     group_forget_said(g);
     if (said)
         json_object_set_new(g->rank[0].said, "a", json_string(said));
-    if (ranks_add(&one, 0) < 0 || shipments_plan(g, &one, captured, &plan, &err) < 0 ||
-        shipments_ask(g, &one, captured, &ask, &err) < 0 ||
-        shipments_touched(g, &one, captured, false, &touched, &err) < 0)
+    if (ranks_add(&one, 0) < 0 || vars_bundles_plan(g, &one, captured, &plan, &err) < 0 ||
+        vars_bundles_ask(g, &one, captured, &ask, &err) < 0 ||
+        vars_bundles_touched(g, &one, captured, false, &touched, &err) < 0)
         abort();
     found = plan.n ? "goes" : ask.n ? "asked" : touched.names ? "clash" : "has";
-    shipments_release(&plan);
-    shipments_release(&ask);
+    vars_bundles_release(&plan);
+    vars_bundles_release(&ask);
     touched_release(&touched);
     ranks_release(&one);
     json_decref(captured);
@@ -250,7 +250,7 @@ static void causes(void)
             json_object_set_new(g->rank[r].said, "b", json_string(cases[k].said));
         }
         if (ranks_add_range(&all, 0, 1) < 0 ||
-            shipments_touched(g, &all, captured, false, &t, &err) < 0)
+            vars_bundles_touched(g, &all, captured, false, &t, &err) < 0)
             abort();
         ok(t.at_home == cases[k].at_home && t.tied == (cases[k].names != NULL), "%s",
            cases[k].what);
@@ -279,7 +279,7 @@ static void two_causes(void)
 
     json_object_update_new(g->rank[0].known, parse("{\"a\": 3, \"c\": 3}"));
     json_object_update_new(g->rank[0].said, parse("{\"a\": \"changed\", \"c\": \"changed\"}"));
-    if (ranks_add(&one, 0) < 0 || shipments_touched(g, &one, captured, false, &t, &err) < 0)
+    if (ranks_add(&one, 0) < 0 || vars_bundles_touched(g, &one, captured, false, &t, &err) < 0)
         abort();
     ok(t.at_home && !t.tied && !t.anew, "what home has changed in place is a conflict of its own");
     is_text(t.names, "c", "told without what is only new");
@@ -346,10 +346,10 @@ static void nonsense_from_home(void)
         abort();
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         struct err err = { "" };
-        struct shipments s;
+        struct vars_bundles s;
         json_t *captured = parse(bad[k]);
 
-        ok(shipments_plan(g, &all, captured, &s, &err) < 0 && s.n == 0 && err.text[0],
+        ok(vars_bundles_plan(g, &all, captured, &s, &err) < 0 && s.n == 0 && err.text[0],
            "%s is refused", bad[k]);
         json_decref(captured);
     }

@@ -144,9 +144,9 @@ static void stuck(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     w.now += 2 * NS_PER_S;
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send KILL 2 3"), "two ranks are killed");
     exited(&w, 3, 1, 9);
     pass(&w, 9 * NS_PER_S);

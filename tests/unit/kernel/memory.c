@@ -98,7 +98,7 @@ static void walk(struct world *w)
     if (w->nb->home.executing)
         called(w, w->nb->home.executing->cell, "%ranks");
     exited(w, SPAN_WORKER_HOME, 1, 9);
-    notebook_lost(w->nb, NODE_HERE, "it fell over");
+    dispatch_lost(w->nb, NODE_HERE, "it fell over");
 }
 
 /* Machines of an engine come, one is lost, and all of them are. */
@@ -115,7 +115,7 @@ static void walk_away(struct world *w)
     provide_x(w);
     if (running(w)) {
         pass(w, NS_PER_S);
-        notebook_interrupt(w->nb);
+        dispatch_interrupt(w->nb);
         pass(w, 2 * NS_PER_S);
         said_ends(w, 1, "ends");
         said_ends(w, 2, "ends");
@@ -142,7 +142,7 @@ static void give_up(struct world *w)
 {
     for (int k = 0; w->nb->cell && k < 3; k++) {
         w->now += NS_PER_S;
-        notebook_interrupt(w->nb);
+        dispatch_interrupt(w->nb);
         for (uint32_t worker = 2; w->nb->cell && worker < w->nb->next.worker; worker++)
             exited(w, worker, 1, 9);
     }

@@ -128,7 +128,7 @@ static void the_table_forgets_a_larger_world(void)
     captured(&w, "{\"names\": []}");
     exited(&w, 2, 1, 15);
     ready(&w, 4);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     buf_clear(&w.log);
     run(&w, "%ranks");
     gauges(&w, gpus);
@@ -146,14 +146,14 @@ static void an_interrupt_ends_the_wait(void)
     begin_two(&w);
     end_two(&w);
     run(&w, "%ranks");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "%ranks was interrupted") && !w.nb->cell,
        "a table that is waited for can be interrupted");
     pass(&w, 2 * NS_PER_S);
     gauges(&w, gpus);
     ok(!strstr(w.log.p, "display_data"), "and does not come later");
     run(&w, "%ranks restart");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "ranks that have ended are started by the next cell"),
        "who was to end does so all the same, which is told");
     world_close(&w);

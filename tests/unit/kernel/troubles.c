@@ -141,14 +141,14 @@ static void agents_die(void)
 
     world_open(&w, &clock);
     for (int k = 0; k < 10; k++)
-        notebook_lost(w.nb, NODE_HERE, "it fell over");
+        dispatch_lost(w.nb, NODE_HERE, "it fell over");
     ok(times(&w, "revive") == DEATHS_MAX,
        "an agent that dies over and over is not started again and again");
     run(&w, "1");
     ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"),
        "a cell is another try");
     w.no_agent = true;
-    notebook_lost(w.nb, NODE_HERE, "it fell over");
+    dispatch_lost(w.nb, NODE_HERE, "it fell over");
     ok(is_over(&w, "AgentDied"), "and fails when it falls over again");
     buf_clear(&w.log);
     run(&w, "2");
@@ -172,7 +172,7 @@ static void agent_dies_while_ranks_restart(void)
     world_open_idle(&w, &clock);
     exited(&w, 3, 1, 9);
     run(&w, "%ranks restart -r 0");
-    notebook_lost(w.nb, NODE_HERE, "it fell over");
+    dispatch_lost(w.nb, NODE_HERE, "it fell over");
     ok(w.nb->group->rank[1].state == RANK_STARTING && w.nb->group->rank[1].worker,
        "what was asked of the new agent is not lost with the old one");
     world_close(&w);
@@ -237,7 +237,7 @@ static void starts(void)
     world_open(&w, &clock);
     ready(&w, SPAN_WORKER_HOME);
     run(&w, "%%distribute -n 2\npass");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt"), "a cell is interrupted while its ranks start");
     buf_clear(&w.log);
     run(&w, "%ranks stop");
@@ -248,7 +248,7 @@ static void starts(void)
     ok(is_over(&w, "\"status\":\"ok\"") && w.nb->group->rank[0].state == RANK_NONE,
        "also when one came up meanwhile");
     run(&w, "%%distribute -n 2\npass");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
     captured(&w, "{\"names\": []}");
@@ -300,16 +300,16 @@ static void interrupts(void)
     run(&w, "%%distribute\npass");
     ask(&w, "execute_request", "{\"code\":\"7\"}");
     w.nb->cell->from.stop_on_error = false;
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
        "the cell after an interrupted one begins at once");
     buf_clear(&w.log);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(times(&w, "send INTERRUPT 1") == 1, "an interrupt goes to home when home runs");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     buf_clear(&w.log);
     ask(&w, "comm_msg", "{\"comm_id\":\"1\",\"data\":{}}");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 1"), "also when it serves a widget");
     world_close(&w);
 }
@@ -322,7 +322,7 @@ static void interrupted_values(void)
     world_open_idle(&w, &clock);
     run(&w, "%pull x y");
     captured(&w, "{\"names\": []}");
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     for (uint32_t k = 2; k < 4; k++)
         say(&w, k,
             (struct span){ .kind = SPAN_DONE,
@@ -349,7 +349,7 @@ static void interrupted_values(void)
                            .blob = k,
                            .blob_size = 10,
                            .v[F_DONE_STATUS].s = { "ok", 2 } });
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt"),
        "an interrupt ends a cell whose values are on their way home");
     ok(times(&w, "cancel 2") == 1 && times(&w, "cancel 3") == 1 && !times(&w, "drop"),
@@ -370,7 +370,7 @@ static void calls(void)
 
     world_open_idle(&w, &clock);
     begin_call(&w);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(!w.nb->cell && times(&w, "send RETURN 1") == 1,
        "a call that is interrupted before it runs returns");
     ok(times(&w, "send INTERRUPT") == 1, "and home looks for nothing more on its account");
@@ -382,7 +382,7 @@ static void calls(void)
     captured(&w, "{\"names\": []}");
     port(&w);
     all_ready(&w, 6, 7);
-    notebook_interrupt(w.nb);
+    dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
        "one that runs is interrupted on the ranks");
     called(&w, w.nb->home.executing->cell, "%ranks");

@@ -18,7 +18,7 @@ static const unsigned char key[32] = { 1 };
 
 static void queue_add(struct queue *q, struct slice msg)
 {
-    struct parcel *p = malloc(sizeof *p + msg.n);
+    struct content *p = malloc(sizeof *p + msg.n);
 
     if (!p)
         return;
@@ -31,9 +31,9 @@ static void queue_add(struct queue *q, struct slice msg)
     q->most = q->bytes > q->most ? q->bytes : q->most;
 }
 
-static struct parcel *queue_take(struct queue *q)
+static struct content *queue_take(struct queue *q)
 {
-    struct parcel *p = q->first;
+    struct content *p = q->first;
 
     if (!p)
         return NULL;
@@ -45,7 +45,7 @@ static struct parcel *queue_take(struct queue *q)
 
 static void queue_clear(struct queue *q)
 {
-    struct parcel *p;
+    struct content *p;
 
     while ((p = queue_take(q)))
         free(p);
@@ -327,7 +327,7 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
 
 static void deliver(struct yard *y, unsigned from, unsigned to)
 {
-    struct parcel *p = queue_take(&y->queue[from][to]);
+    struct content *p = queue_take(&y->queue[from][to]);
     struct err err = { "" };
     struct span m;
 

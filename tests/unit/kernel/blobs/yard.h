@@ -15,14 +15,14 @@
 #define YARD_NODES 64u
 #define YARD_K     YARD_NODES /* the kernel's place among the ends of links */
 
-struct parcel {
-    struct parcel *next;
+struct content {
+    struct content *next;
     size_t n;
     char p[];
 };
 
 struct queue {
-    struct parcel *first, **last;
+    struct content *first, **last;
     size_t bytes, most; /* now, and the most there ever were */
 };
 

@@ -1,0 +1,209 @@
+/* What home is given of a cell that went well: its result, handles, pulled values; and the result
+ * that clients see. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+/* A cell that has failed waits for none of them, and what comes after it is not to. */
+void bind_drop_blobs(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        if (c->bad && c->member[k].blob)
+            c->nb->ops.cancel(c->nb->ops.arg, c->member[k].blob);
+        else
+            notebook_drop(c->nb, c->member[k].blob);
+        c->member[k].blob = 0;
+    }
+}
+
+/* -1: the cell has failed. */
+static int bind_home(struct cell *c, const struct member *m, unsigned how, const char *name,
+                     unsigned count)
+{
+    struct span b = { .kind = SPAN_BIND,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .blob = m->blob,
+                      .blob_size = m->blob_size };
+
+    b.v[F_BIND_NAMES].s = slice_text(name);
+    b.v[F_BIND_HOW].u64 = how;
+    b.v[F_BIND_COUNT].u64 = count;
+    c->bind.waiting++;
+    return cell_send_home(c, &b);
+}
+
+/* A value that did not travel: home gets a handle that shows what the rank showed, and can be
+ * pulled. */
+static void bind_handle(struct cell *c, const struct member *m)
+{
+    struct span b = { .kind = SPAN_REQUEST,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .v[F_REQUEST_COUNT].u64 = c->from.count };
+    struct buf content = BUF_INIT;
+    const json_t *data = json_object_get(m->result, "data");
+
+    if (text_json(&content,
+                  json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
+                            text_joined("", text_slice(data, "text/plain")), "why", m->note,
+                            "count", (int)c->from.count, "into", c->plan.into)) == 0) {
+        b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
+        b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+        b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
+        c->bind.waiting++;
+        (void)cell_send_home(c, &b);
+    }
+    buf_release(&content);
+}
+
+static bool all_sent(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!c->member[k].blob) {
+            cell_fail(c, "RuntimeError", "rank %u's %s did not travel: %s", c->member[k].rank,
+                      c->plan.kind == PLAN_PULL ? "value" : "result",
+                      c->member[k].note ? c->member[k].note : "it sent none");
+            return false;
+        }
+    return true;
+}
+
+/* A list by rank, or one value. */
+static void bind_all(struct cell *c, const char *name, unsigned count, bool list)
+{
+    if (!all_sent(c))
+        return;
+    if (!list) {
+        (void)bind_home(c, &c->member[0], BIND_VALUE, name, count);
+        return;
+    }
+    for (size_t k = 0; k < c->n; k++)
+        if (bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count) < 0)
+            return;
+}
+
+/* Of one rank all names came at once, in a dict. */
+static void bind_pulled(struct cell *c)
+{
+    if (!run_pulls_values(c) || c->plan.into)
+        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->bind.pulled], 0,
+                 !run_pulls_values(c));
+    else if (all_sent(c))
+        (void)bind_home(c, &c->member[0], BIND_DICT, "", 0);
+}
+
+static void bind_result(struct cell *c)
+{
+    const struct member *lead = &c->member[0];
+    /* the value of a call is its caller's, not `_` */
+    const unsigned count = c->from.is_call ? 0 : c->from.count;
+    const char *into = c->plan.into ? c->plan.into : "";
+
+    if (c->plan.gather)
+        bind_all(c, into, count, true);
+    else if (c->plan.into && !lead->blob)
+        all_sent(c);
+    else if (lead->blob && (count || into[0]))
+        (void)bind_home(c, lead, BIND_VALUE, into, count);
+    else if (lead->result && lead->note && c->from.is_call)
+        output_note(c, "the value of rank %u did not travel: %s", lead->rank, lead->note);
+    else if (lead->result && lead->note)
+        bind_handle(c, lead);
+}
+
+/* user_expressions are home's, after the cell: an empty silent cell has them evaluated. */
+static void ask_expressions(struct cell *c)
+{
+    json_t *wanted = c->from.is_call
+                         ? NULL
+                         : json_object_get(request_content(c->from.request), "user_expressions");
+    struct span m = { .kind = SPAN_REQUEST,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .v[F_REQUEST_COUNT].u64 = c->from.count };
+    struct buf content = BUF_INIT;
+
+    if (json_object_size(wanted) == 0)
+        return;
+    if (text_json(&content, json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1,
+                                      "user_expressions", wanted)) == 0) {
+        m.v[F_REQUEST_TYPE].s = slice_text("execute_request");
+        m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
+        m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
+        m.v[F_REQUEST_FLAGS].u64 = EXECUTE_SILENT;
+        c->bind.waiting++;
+        (void)cell_send_home(c, &m);
+    }
+    buf_release(&content);
+}
+
+/* ---- the result ---- */
+
+static void show_result(struct cell *c, const json_t *bundle)
+{
+    const json_t *data = json_object_get(bundle, "data"),
+                 *metadata = json_object_get(bundle, "metadata");
+
+    if (!json_object_size(data) || c->from.is_call || c->from.silent)
+        return;
+    output_flush(c);
+    publish_json(c->nb, c->from.request, "execute_result",
+                 json_pack("{s:i, s:O, s:o}", "execution_count", (int)c->from.count, "data", data,
+                           "metadata",
+                           json_is_object(metadata) ? json_deep_copy(metadata) : json_object()));
+}
+
+void bind_begin(struct cell *c)
+{
+    if (c->plan.kind == PLAN_PULL)
+        bind_pulled(c);
+    else if (c->plan.kind != PLAN_PUSH)
+        bind_result(c);
+    if (!c->bad)
+        ask_expressions(c);
+    if (!c->bad && !c->plan.gather && c->plan.kind != PLAN_PULL && c->n)
+        show_result(c, c->member[0].result);
+}
+
+/* Does another name follow? */
+static bool next_pull(struct cell *c)
+{
+    const bool all = run_pulls_values(c) && !c->plan.into;
+
+    bind_drop_blobs(c);
+    c->bind.pulled++;
+    if (all || !c->plan.names[c->bind.pulled])
+        return false;
+    if (c->stop.interrupts)
+        cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more",
+                  c->plan.names[c->bind.pulled - 1]);
+    else if (cell_members(c) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    return true;
+}
+
+enum cell_outcome bind_look(struct cell *c)
+{
+    if (c->bind.waiting)
+        return CELL_STAYS;
+    return c->plan.kind == PLAN_PULL && next_pull(c) ? CELL_REPEATS : CELL_DONE;
+}
+
+void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
+{
+    if (c->bind.waiting == 0)
+        return;
+    c->bind.waiting--;
+    if (json_object_size(json_object_get(content, "user_expressions"))) {
+        json_decref(c->bind.expressions);
+        c->bind.expressions = json_incref(json_object_get(content, "user_expressions"));
+    }
+    if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
+        cell_fail_in_words(c, text_field(content, "ename"),
+                           "home could not take the value: ", text_slice(content, "evalue"));
+    else if (c->plan.gather && c->bind.waiting == 0)
+        show_result(c, content);
+}

@@ -1,0 +1,299 @@
+/* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast,
+ * where each holds GPUs of its own: the blob reaches that rank's machine alone. On one machine all
+ * map it, which nothing beats for what is in host memory at home; only what lay on a GPU is cast
+ * there. worker/collective/README.md says what is asked and sent.
+ *
+ * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first.
+ * Whatever is in the way of a cast, the blob then goes as all others do, and one line says why. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is
+ * smaller. Where it ends up is the same. */
+#define CAST_MIN (UINT64_C(8) << 20) /* bytes */
+#define ASK_NS   (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
+#define LIMIT_S  60.0                /* for all of a cast, besides */
+/* bytes a second: the blob may have to reach the root's machine first */
+#define SLOWEST 20e6
+
+struct waiting {
+    uint64_t blob, size;
+    uint64_t gpu; /* bytes of it that lay on a GPU at home */
+};
+
+struct broadcast {
+    struct waiting *of; /* owned: those from c->send.ships.item[c->send.packed] on */
+    size_t n;
+    uint32_t asked;    /* the worker that is asked for an id; 0: nobody */
+    uint64_t due_ns;   /* until then it is waited for; NEVER: nobody is */
+    struct ranks told; /* those that take part in casts of this cell */
+};
+
+static const struct vars_bundle *shipment(const struct cell *c)
+{
+    return &c->send.ships.item[c->send.packed];
+}
+
+static struct broadcast *open_cast(struct cell *c)
+{
+    if (c->send.broadcast || !(c->send.broadcast = calloc(1, sizeof *c->send.broadcast)))
+        return c->send.broadcast;
+    c->send.broadcast->due_ns = NEVER;
+    if (c->plan.fresh) /* what failed may be another process now, or on another machine */
+        c->nb->broadcasts_fail = false;
+    return c->send.broadcast;
+}
+
+/* ---- may it be one? ---- */
+
+static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
+{
+    const struct group *g = c->group;
+
+    if (!g->gpus || !world_gpus_are_own(c, to))
+        return false;
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (!machine_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
+            return false;
+    return true;
+}
+
+static bool suits(const struct cell *c, const struct waiting *w)
+{
+    const struct ranks *to = &shipment(c)->ranks;
+
+    return (world_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->broadcasts_fail &&
+           ranks_count(to) > 1 && all_hold_gpus(c, to);
+}
+
+/* ---- the ordinary way, and this one ---- */
+
+static void take_first(struct broadcast *cast)
+{
+    cast->asked = 0;
+    cast->due_ns = NEVER;
+    memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
+}
+
+/* With a cast over machines only the first has the blob, and the others get it from there. */
+static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
+{
+    const long root = ranks_next(to, 0);
+    struct ranks one = RANKS_INIT, others = RANKS_INIT;
+    int rc;
+
+    if (m->v[F_BIND_CAST].s.n == 0 || world_is_near(c, to))
+        return cell_send_ranks(c, to, m);
+    if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        rc = -1;
+    } else {
+        ranks_remove(&others, (unsigned)root);
+        rc = cell_send_ranks(c, &one, m);
+        m->blob = m->blob_size = 0;
+        if (rc == 0)
+            rc = cell_send_ranks(c, &others, m);
+    }
+    ranks_release(&one);
+    ranks_release(&others);
+    return rc;
+}
+
+static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
+{
+    const struct vars_bundle *s = &c->send.ships.item[c->send.packed];
+    struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
+
+    m.v[F_BIND_HOW].u64 = BIND_DICT;
+    m.v[F_BIND_CAST].s = slice_text(cast);
+    if (bind_ranks(c, &s->ranks, &m) == 0 && vars_bundle_sent(c->group, s, c->prep.captured) < 0)
+        log_warn("fanout", "out of memory: names will be sent again");
+    notebook_drop(c->nb, blob);
+}
+
+static void ship(struct cell *c, const char *text)
+{
+    const struct waiting first = c->send.broadcast->of[0];
+
+    take_first(c->send.broadcast);
+    send_bind(c, first.blob, first.size, text);
+    c->send.packed++;
+}
+
+/* BIND's `cast`. NULL: memory is out. */
+static char *cast_text(const struct cell *c, const char *id)
+{
+    const struct waiting *w = &c->send.broadcast->of[0];
+    const struct ranks *to = &shipment(c)->ranks;
+    json_t *ranks = json_array(), *root;
+    char *text;
+
+    for (long k = ranks_next(to, 0); ranks && k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        json_array_append_new(ranks, json_integer(k));
+    root = json_pack("{s:i, s:o, s:s, s:I, s:b, s:f}", "root", (int)ranks_next(to, 0), "ranks",
+                     ranks, "id", id, "size", (json_int_t)w->size, "mapped", world_is_near(c, to),
+                     "limit_s", LIMIT_S + (double)w->size / SLOWEST);
+    text = root && world_add(c, root) == 0 ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    return text;
+}
+
+static void fall_back(struct cell *c, const char *why)
+{
+    c->nb->broadcasts_fail = true;
+    output_note(c, "variables don't go from GPU to GPU: %s", why);
+    ship(c, "");
+}
+
+static int note_told(struct broadcast *cast, const struct ranks *to)
+{
+    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+        if (ranks_add(&cast->told, (unsigned)k) < 0)
+            return -1;
+    return 0;
+}
+
+static int ask(struct cell *c)
+{
+    struct span m = { .kind = SPAN_PROBE, .cell = c->id };
+    const struct rank *root = &c->group->rank[ranks_next(&shipment(c)->ranks, 0)];
+    struct buf content = BUF_INIT;
+    json_t *world = json_object();
+    int rc;
+
+    m.worker = c->send.broadcast->asked = root->worker;
+    c->send.broadcast->due_ns = notebook_now(c->nb) + ASK_NS;
+    m.v[F_PROBE_WHAT].s = slice_text("cast_open");
+    if (!world || world_add(c, world) < 0) {
+        json_decref(world);
+        world = NULL;
+    }
+    if ((rc = text_json(&content, world)) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else {
+        m.v[F_PROBE_CONTENT].s = buf_slice(&content);
+        rc = cell_send(c, &root->worker, 1, &m);
+    }
+    buf_release(&content);
+    return rc;
+}
+
+/* Until one has to wait for its id. */
+static void go_on(struct cell *c)
+{
+    while (!c->bad && c->send.broadcast->n && !c->send.broadcast->asked) {
+        if (!suits(c, &c->send.broadcast->of[0]))
+            ship(c, "");
+        else if (ask(c) < 0)
+            return;
+    }
+}
+
+/* ---- from outside ---- */
+
+void broadcast_packed(struct cell *c, const struct span *packed)
+{
+    const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
+    struct broadcast *cast = open_cast(c);
+    struct waiting *more = cast ? realloc(cast->of, (cast->n + 1) * sizeof *more) : NULL;
+
+    if (!more || c->send.packed + cast->n >= c->send.ships.n) {
+        if (cast && more)
+            cast->of = more;
+        notebook_drop(c->nb, w.size ? w.blob : 0);
+        if (!more)
+            cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    cast->of = more;
+    cast->of[cast->n++] = w;
+    go_on(c);
+}
+
+bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
+{
+    json_t *said;
+    const char *id;
+    char *text;
+
+    if (!c->send.broadcast || !c->send.broadcast->asked || c->send.broadcast->asked != worker ||
+        m->cell != c->id || c->state != CELL_SHIPPING)
+        return false;
+    said = text_parse(m->v[F_PROBED_CONTENT].s);
+    id = text_field(said, "nccl_id");
+    text = id[0] ? cast_text(c, id) : NULL;
+    if (!text)
+        fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
+    else if (note_told(c->send.broadcast, &shipment(c)->ranks) < 0)
+        fall_back(c, "out of memory");
+    else
+        ship(c, text);
+    free(text);
+    json_decref(said);
+    go_on(c);
+    return true;
+}
+
+void broadcast_tick(struct cell *c, uint64_t now)
+{
+    if (!c->send.broadcast || now < c->send.broadcast->due_ns || c->state != CELL_SHIPPING)
+        return;
+    fall_back(c, "NCCL did not answer");
+    go_on(c);
+}
+
+uint64_t broadcast_due(const struct cell *c)
+{
+    return c->send.broadcast && c->state == CELL_SHIPPING ? c->send.broadcast->due_ns : NEVER;
+}
+
+void broadcast_failed(struct cell *c, const struct span *done)
+{
+    json_t *said;
+
+    if (!c->send.broadcast || c->stop.stopping || c->nb->broadcasts_fail)
+        return;
+    said = text_parse(done->v[F_DONE_CONTENT].s);
+    if (strcmp(text_field(said, "ename"), "CastError") == 0) {
+        c->nb->broadcasts_fail = true;
+        output_note(c, "variables don't go from GPU to GPU any more: run the cell again");
+    }
+    json_decref(said);
+}
+
+/* Ranks that wait for others in a cast, though the cell is over before it ran, are told to
+ * leave. */
+static void leave(struct cell *c)
+{
+    const struct ranks *told = &c->send.broadcast->told;
+
+    for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1)) {
+        const struct rank *r = &c->group->rank[k];
+        const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
+
+        if (r->worker && rank_alive(r))
+            notebook_send(c->nb, r->worker, &m);
+    }
+}
+
+void broadcast_over(struct cell *c)
+{
+    if (c->send.broadcast && !c->live.began_ns)
+        leave(c);
+}
+
+void broadcast_release(struct cell *c)
+{
+    if (!c->send.broadcast)
+        return;
+    for (size_t k = 0; k < c->send.broadcast->n; k++)
+        notebook_drop(c->nb, c->send.broadcast->of[k].size ? c->send.broadcast->of[k].blob : 0);
+    ranks_release(&c->send.broadcast->told);
+    free(c->send.broadcast->of);
+    free(c->send.broadcast);
+    c->send.broadcast = NULL;
+}

@@ -1,0 +1,222 @@
+/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a
+ * connection within its machine; where ranks are on several, each first says the ends that are its
+ * own, and is told which of them have their other end on a machine of the others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+
+/* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
+#define ENDS_NS (1200 * NS_PER_MS)
+
+#define END_SIZE  18u                /* bytes of an end: an address and a port */
+#define PAIR_SIZE (2 * END_SIZE)     /* of a connection, as ENDS has it */
+#define ALL_MAX   ((size_t)64 << 20) /* bytes of all nodes' that are kept */
+
+/* The living ranks on the node; n of them. NULL: memory is out. */
+static uint32_t *workers_on(const struct group *g, unsigned node, size_t *n)
+{
+    uint32_t *workers = calloc(g->size + 1u, sizeof *workers);
+
+    *n = 0;
+    for (unsigned k = 0; workers && k < g->size; k++)
+        if (g->rank[k].worker && g->rank[k].node == node && rank_alive(&g->rank[k]))
+            workers[(*n)++] = g->rank[k].worker;
+    return workers;
+}
+
+static int send(struct cell *c, unsigned node, const struct span *m)
+{
+    size_t n;
+    uint32_t *workers = workers_on(c->group, node, &n);
+    const int rc = workers && n ? notebook_send_to(c->nb, workers, n, m, NULL) : -1;
+
+    free(workers);
+    return rc;
+}
+
+static struct ends_node *find(struct ends *e, unsigned node)
+{
+    for (size_t k = 0; k < e->n; k++)
+        if (e->of[k].node == node)
+            return &e->of[k];
+    return NULL;
+}
+
+void disconnect_release(struct cell *c)
+{
+    for (size_t k = 0; k < c->stop.ends.n; k++)
+        buf_release(&c->stop.ends.of[k].ends);
+    free(c->stop.ends.of);
+    c->stop.ends = (struct ends){ .due_ns = NEVER };
+}
+
+/* One entry for each node on which ranks live. */
+static int list_nodes(struct cell *c)
+{
+    const struct group *g = c->group;
+
+    disconnect_release(c);
+    if (!(c->stop.ends.of = calloc(g->size + 1u, sizeof *c->stop.ends.of)))
+        return -1;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(&c->stop.ends, g->rank[k].node))
+            c->stop.ends.of[c->stop.ends.n++].node = g->rank[k].node;
+    return 0;
+}
+
+/* ---- which are whose ---- */
+
+/* Connections as all nodes said them, sorted by their bytes. */
+struct said {
+    struct pair {
+        const char *bytes;
+        const struct ends_node *of;
+    } *pair;
+    size_t n;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+    return memcmp(((const struct pair *)a)->bytes, ((const struct pair *)b)->bytes, PAIR_SIZE);
+}
+
+static int said_sort(struct said *s, const struct ends *e)
+{
+    size_t most = 0;
+
+    for (size_t k = 0; k < e->n; k++)
+        most += e->of[k].ends.n / PAIR_SIZE;
+    *s = (struct said){ calloc(most + 1, sizeof *s->pair), 0 };
+    if (!s->pair)
+        return -1;
+    for (size_t k = 0; k < e->n; k++)
+        for (size_t i = 0; i < e->of[k].ends.n / PAIR_SIZE; i++)
+            s->pair[s->n++] = (struct pair){ e->of[k].ends.p + i * PAIR_SIZE, &e->of[k] };
+    qsort(s->pair, s->n, sizeof *s->pair, by_bytes);
+    return 0;
+}
+
+/* Of what the node said, that which another one said the other way round: as that one has it. */
+static int add_matches(const struct said *s, const struct ends_node *of, struct buf *out)
+{
+    for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
+        const char *p = of->ends.p + i * PAIR_SIZE;
+        char turned[PAIR_SIZE];
+        const struct pair key = { turned, NULL }, *found;
+
+        memcpy(turned, p + END_SIZE, END_SIZE);
+        memcpy(turned + END_SIZE, p, END_SIZE);
+        found = bsearch(&key, s->pair, s->n, sizeof key, by_bytes);
+        if (found && found->of != of && buf_add(out, turned, PAIR_SIZE) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* For one that has not said which are its own: all of the others, as far as there is room in a
+ * message. */
+static int add_others(struct ends *e, const struct ends_node *than, struct buf *out)
+{
+    const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_ENDS].max;
+
+    for (size_t k = 0; k < e->n; k++) {
+        struct slice s = buf_slice(&e->of[k].ends);
+
+        if (&e->of[k] == than)
+            continue;
+        if (s.n > most - out->n) {
+            s.n = (most - out->n) / PAIR_SIZE * PAIR_SIZE;
+            e->more = true;
+        }
+        if (buf_add_slice(out, s) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- cutting ---- */
+
+static void cut_at(struct cell *c, const struct said *said, const struct ends_node *of)
+{
+    struct span m = { .kind = SPAN_SEVER, .cell = c->id };
+    struct buf ends = BUF_INIT;
+
+    if ((of->waiting ? add_others(&c->stop.ends, of, &ends) : add_matches(said, of, &ends)) < 0)
+        c->stop.ends.more = true;
+    m.v[F_SEVER_ENDS].s = buf_slice(&ends);
+    (void)send(c, of->node, &m);
+    buf_release(&ends);
+}
+
+static void cut(struct cell *c)
+{
+    struct ends *e = &c->stop.ends;
+    struct said said;
+
+    e->due_ns = NEVER;
+    if (said_sort(&said, e) < 0)
+        e->more = true;
+    for (size_t k = 0; k < e->n; k++)
+        cut_at(c, &said, &e->of[k]);
+    free(said.pair);
+    if (e->more)
+        output_note(
+            c,
+            "there are more connections between the machines than can be cut: ranks that wait on one of the "
+            "others are killed, if they don't come back");
+    disconnect_release(c);
+}
+
+void disconnect_begin(struct cell *c)
+{
+    const struct span ask = { .kind = SPAN_SEVER, .cell = c->id, .v[F_SEVER_ASK].u64 = 1 };
+    bool wait = false;
+
+    if (list_nodes(c) < 0) {
+        log_error("sever", "connections between ranks are not cut: out of memory");
+        return;
+    }
+    for (size_t k = 0; c->stop.ends.n > 1 && k < c->stop.ends.n; k++) {
+        c->stop.ends.of[k].waiting = send(c, c->stop.ends.of[k].node, &ask) == 0;
+        wait = wait || c->stop.ends.of[k].waiting;
+    }
+    if (wait)
+        c->stop.ends.due_ns = notebook_now(c->nb) + ENDS_NS;
+    else
+        cut(c);
+}
+
+/* A message that is full leaves some out. */
+static void take(struct ends *e, struct ends_node *of, struct slice said)
+{
+    size_t all = 0;
+
+    for (size_t k = 0; k < e->n; k++)
+        all += e->of[k].ends.n;
+    if (said.n + PAIR_SIZE > span_info(SPAN_ENDS)->field[F_ENDS_ENDS].max)
+        e->more = true;
+    if (all + said.n > ALL_MAX || buf_add_slice(&of->ends, said) < 0)
+        e->more = true;
+}
+
+void disconnect_ends(struct cell *c, unsigned node, const struct span *m)
+{
+    struct ends_node *of = find(&c->stop.ends, node);
+
+    if (!of || !of->waiting || m->cell != c->id || c->stop.ends.due_ns == NEVER)
+        return;
+    of->waiting = false;
+    take(&c->stop.ends, of, m->v[F_ENDS_ENDS].s);
+    for (size_t k = 0; k < c->stop.ends.n; k++)
+        if (c->stop.ends.of[k].waiting)
+            return;
+    cut(c);
+}
+
+void disconnect_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->stop.ends.due_ns)
+        cut(c);
+}

@@ -1,0 +1,339 @@
+/* Where the group's ranks live: this machine, or those of an engine's run, which comes up while a
+ * cell waits, loses machines, and ends with the last rank. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+static const char here[] = "local";
+
+/* ---- the end of a run ---- */
+
+bool engine_is_torn(const struct notebook *nb)
+{
+    return nb->group->on && machines_lost(nb) > 0;
+}
+
+void engine_leave(struct notebook *nb)
+{
+    struct group *g = nb->group;
+
+    if (g->engine)
+        nb->ops.engine_stop(nb->ops.arg, g->engine);
+    g->engine = 0;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker && g->rank[k].node != NODE_HERE) {
+            nb->ops.forget(nb->ops.arg, g->rank[k].worker);
+            rank_end(&g->rank[k]);
+            group_break(g);
+        }
+    nb->machines = 1;
+}
+
+static void end(struct notebook *nb)
+{
+    engine_leave(nb);
+    free(nb->group->on);
+    nb->group->on = NULL;
+}
+
+void engine_end(struct notebook *nb)
+{
+    end(nb);
+    engine_settle(nb);
+}
+
+/* A place where no cell has ever run is none to come back to; and this machine is none that the
+ * user has chosen. */
+static void give_up(struct notebook *nb)
+{
+    struct group *g = nb->group;
+
+    if (g->asked) {
+        engine_leave(nb);
+        return;
+    }
+    engine_settle(nb);
+    g->absent = g->on;
+    g->on = NULL;
+    engine_leave(nb);
+}
+
+void engine_settle(struct notebook *nb)
+{
+    free(nb->group->absent);
+    nb->group->absent = NULL;
+}
+
+/* ---- which one a cell wants ---- */
+
+bool group_is_somewhere(const struct group *g)
+{
+    if (g->engine)
+        return true;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].worker)
+            return true;
+    return false;
+}
+
+static bool is_other(const struct group *g, const char *on)
+{
+    return strcmp(on, g->on ? g->on : here) != 0;
+}
+
+/* Is there such an engine? Who asks for one by a wrong name does not lose the ranks that it was to
+ * follow. */
+static bool is_there(struct cell *c, const char *on)
+{
+    const size_t n = strcspn(on, ":");
+    char *name = strndup(on, n);
+    struct err err = { "" };
+    int rc = name ? 0 : err_set(&err, "out of memory");
+
+    if (rc == 0 && strcmp(name, here) != 0)
+        rc = c->nb->ops.engine_find(c->nb->ops.arg, name, &err);
+    free(name);
+    if (rc < 0)
+        cell_fail(c, "EngineError", "%s", err.text);
+    return rc == 0;
+}
+
+int engine_choose(struct cell *c)
+{
+    struct group *g = c->nb->group;
+    const char *on = c->plan.on;
+
+    if (!on && g->absent) {
+        cell_fail(
+            c, "UsageError",
+            "%s did not come up: say with --on where the ranks are to run (--on local: on this machine)",
+            g->absent);
+        return -1;
+    }
+    if (!on || !is_other(g, on))
+        return 0;
+    if (strncmp(on, "local:", 6) == 0) {
+        cell_fail(c, "UsageError",
+                  "--on %s: local is this machine, and takes nothing after the colon", on);
+        return -1;
+    }
+    if (group_is_somewhere(g) && !c->plan.fresh) {
+        cell_fail(c, "UsageError",
+                  "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
+                  g->on ? g->on : here);
+        return -1;
+    }
+    if (group_is_somewhere(g) && !is_there(c, on))
+        return -1;
+    c->engine.moves = true;
+    if (!c->plan.fresh) /* else when nothing refuses the cell any more */
+        g->asked = 0;   /* how many there are is for the other machines to say */
+    return 0;
+}
+
+/* -1: the cell has failed. */
+static int move(struct cell *c)
+{
+    const char *on = c->plan.on ? c->plan.on : c->nb->group->on;
+    char *copy = NULL;
+
+    if (on && strcmp(on, here) != 0 && !(copy = strdup(on))) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return -1;
+    }
+    end(c->nb);
+    c->nb->group->on = copy;
+    c->engine.moves = false;
+    return 0;
+}
+
+/* ---- its start ---- */
+
+static int start(struct cell *c, struct err *err)
+{
+    struct notebook *nb = c->nb;
+    struct group *g = nb->group;
+    const char *colon = strchr(g->on, ':');
+    char *name = strndup(g->on, colon ? (size_t)(colon - g->on) : strlen(g->on));
+    const unsigned ranks = c->plan.per_node                                       ? 0
+                           : c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n
+                                                                                  : g->asked;
+    int rc;
+
+    if (!name)
+        return err_set(err, "out of memory");
+    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks, &g->engine, err);
+    if (rc < 0)
+        g->engine = 0;
+    free(name);
+    return rc;
+}
+
+static void note_afresh(struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+    struct buf names = BUF_INIT;
+    unsigned lost = 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (m[k].lost &&
+            buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
+            break;
+    if (lost && names.n)
+        output_note(c, "%s %s lost: %s starts afresh", names.p, lost > 1 ? "are" : "is",
+                    c->nb->group->on);
+    buf_release(&names);
+}
+
+void engine_begin(struct cell *c)
+{
+    struct notebook *nb = c->nb;
+    struct group *g = nb->group;
+    struct err err = { "" };
+
+    if (c->engine.moves && move(c) < 0)
+        return;
+    if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
+        note_afresh(c);
+        engine_leave(nb);
+    }
+    if (!g->on || g->engine)
+        return;
+    c->engine.wanted = true;
+    if (start(c, &err) < 0)
+        cell_fail(c, "EngineError", "%s", err.text);
+}
+
+/* All machines have come; -1: the cell has failed. */
+static int take_machines(struct cell *c)
+{
+    struct notebook *nb = c->nb;
+    unsigned first = 0, n = 0;
+
+    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
+    if (n && machines_add(nb, first, n) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return -1;
+    }
+    for (unsigned k = 0; k < n; k++) {
+        const struct node *info = nb->ops.node(nb->ops.arg, first + k);
+
+        if (!info || info->state != NODE_UP)
+            return 0;
+    }
+    return n > 0;
+}
+
+enum cell_outcome engine_look(struct cell *c)
+{
+    if (c->engine.wanted) {
+        if (c->engine.errors.n) {
+            node_errors_look(c);
+            return CELL_STAYS;
+        }
+        if (take_machines(c) <= 0)
+            return CELL_STAYS;
+        c->engine.wanted = false;
+        output_flush(c); /* what it said while it came is not to wait for what ranks say */
+    }
+    engine_settle(c->nb);
+    return CELL_DONE;
+}
+
+void engine_fail(struct cell *c)
+{
+    if (c->engine.wanted)
+        give_up(c->nb);
+}
+
+/* ---- what becomes of it ---- */
+
+static void says(struct notebook *nb, const char *text)
+{
+    struct cell *c = nb->cell;
+
+    if (!c || !c->out.pace) {
+        log_info("engine", "%s", text);
+        return;
+    }
+    if (c->engine.said && strcmp(c->engine.said, text) == 0)
+        return;
+    free(c->engine.said);
+    c->engine.said = strdup(text);
+    output_note(c, "%s", text);
+}
+
+/* Engines put a host's name before what they say of it, agents say theirs; here it stands before
+ * all that already. Borrowed from why or out; why as it is when memory is out. */
+static const char *without_name(const char *why, const char *name, struct buf *out)
+{
+    static const char agent[] = "cellspan-agent on ";
+    const size_t n = strlen(name);
+    const char *at;
+
+    if (strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0)
+        why += n + 2;
+    at = strstr(why, agent);
+    if (!at || strncmp(at + sizeof agent - 1, name, n) != 0 ||
+        !strchr(": ", at[sizeof agent - 1 + n]))
+        return why;
+    if (buf_addf(out, "%.*scellspan-agent%s", (int)(at - why), why, at + sizeof agent - 1 + n) < 0)
+        return why;
+    return out->p;
+}
+
+static void lose(struct notebook *nb, struct machine *m, const char *why)
+{
+    m->lost = true;
+    m->asked = false;
+    rank_ends_lost(nb, m->node, why);
+}
+
+void engine_lost(struct notebook *nb, unsigned node, const char *why)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+    const char *name = notebook_node_name(nb, node);
+    struct machine *m = machine_of(nb, node);
+    struct cell *c = nb->cell;
+    struct buf text = BUF_INIT;
+
+    why = without_name(why, name, &text);
+    if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine)
+        node_errors_add(c, node, name, why);
+    else if (m)
+        lose(nb, m, why);
+    buf_release(&text);
+}
+
+/* Its words are for each rank that it takes along; a cell that runs on none of them goes on. */
+static void failed(struct notebook *nb, const char *text)
+{
+    struct machine *m;
+    size_t n = machines_of(nb, &m);
+
+    nb->group->engine = 0; /* it is gone by itself */
+    if (nb->cell && nb->cell->state == CELL_ENGINE && !nb->cell->bad) {
+        if (nb->cell->engine.errors.n)
+            node_errors_fail(nb->cell);
+        else
+            cell_fail(nb->cell, "EngineError", "%s", text);
+        return;
+    }
+    for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
+        if (!m[k].lost)
+            engine_lost(nb, m[k].node, text);
+}
+
+void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)
+{
+    if (engine != nb->group->engine || !nb->group->engine)
+        return;
+    if (event == ENGINE_SAYS)
+        says(nb, text);
+    else if (event == ENGINE_FAILED)
+        failed(nb, text);
+}

@@ -1,0 +1,405 @@
+/* Failures in words: the traceback that ranks share, the death of a process, and where a rank
+ * hangs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+/* ---- deaths ---- */
+
+/* Of faulthandler's stack: the frames below the user's cell are ours, and its list of modules helps
+ * nobody. */
+static bool is_ours(struct slice line, bool *below)
+{
+    static const char frame[] = "  File \"";
+    char text[512];
+
+    snprintf(text, sizeof text, "%.*s", SLICE_ARG(line));
+    if (strncmp(text, frame, sizeof frame - 1) != 0) {
+        *below = false;
+        return strncmp(text, "Extension modules:", 18) == 0;
+    }
+    if (*below)
+        return true;
+    *below = strstr(text, "<ipython-input-") && strstr(text, " in <module>");
+    return false;
+}
+
+static bool starts(struct slice text, const char *with)
+{
+    return text.n >= strlen(with) && memcmp(text.p, with, strlen(with)) == 0;
+}
+
+static void add_lines(json_t *to, struct slice text)
+{
+    bool below = false;
+
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+
+        if (!is_ours(line, &below))
+            json_array_append_new(to, json_pack("s+%", "  ", line.p, line.n));
+    }
+}
+
+static bool thread_begins(struct slice text)
+{
+    return starts(text, "Thread 0x") || starts(text, "Current thread 0x");
+}
+
+/* Cuts one thread off *text: its head, its frames and the empty lines behind them. */
+static struct slice cut_thread(struct slice *text)
+{
+    const struct slice from = *text;
+
+    slice_line(text);
+    while (starts(*text, "  "))
+        slice_line(text);
+    while (starts(*text, "\n"))
+        slice_line(text);
+    return slice_of(from.p, from.n - text->n);
+}
+
+static bool waits_for_aborts(struct slice thread)
+{
+    struct slice line;
+    char frame[512];
+
+    slice_line(&thread);
+    line = slice_line(&thread);
+    snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
+    return strstr(frame, "/cellspan/_worker/aborts.py\"") != NULL;
+}
+
+/* faulthandler lists the threads from the youngest to the main one. The one that crashed comes
+ * first here; the thread that every worker has for aborts is left out. */
+static void add_stack(json_t *to, struct slice text)
+{
+    struct slice head = text, all, rest;
+
+    while (text.n && !thread_begins(text))
+        slice_line(&text);
+    head.n -= text.n;
+    all = rest = text;
+    add_lines(to, head);
+    while (thread_begins(rest)) {
+        const struct slice thread = cut_thread(&rest);
+
+        if (starts(thread, "Current"))
+            add_lines(to, thread);
+    }
+    while (thread_begins(all)) {
+        const struct slice thread = cut_thread(&all);
+
+        if (!starts(thread, "Current") && !waits_for_aborts(thread))
+            add_lines(to, thread);
+    }
+    add_lines(to, rest);
+}
+
+/* What follows on the name of who ended: the agent's own words where it has some. */
+static int how(const struct span *m, struct buf *out)
+{
+    const unsigned long status = (unsigned long)m->v[F_EXITED_STATUS].u64;
+    const struct slice cause = m->v[F_EXITED_CAUSE].s;
+    char name[24];
+
+    if (starts(cause, "killed") || starts(cause, "ended by"))
+        return buf_addf(out, "was %.*s", SLICE_ARG(cause));
+    if (cause.n)
+        return buf_addf(out, "%s%.*s",
+                        starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
+    switch (m->v[F_EXITED_CODE].u64) {
+    case 0:
+        return buf_addf(out, "ended with exit status %lu", status);
+    case 1:
+        return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));
+    default:
+        return buf_add_text(out, "did not start");
+    }
+}
+
+/* As a shell says it: 128 and the signal, for who was killed. */
+static int exit_status(const struct span *m)
+{
+    const int status = (int)(m->v[F_EXITED_STATUS].u64 & 0x7f);
+
+    return m->v[F_EXITED_CODE].u64 == 1   ? 128 + status
+           : m->v[F_EXITED_CODE].u64 == 0 ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff)
+                                          : 1;
+}
+
+static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
+{
+    /* the whole sentence; what ranks that died alike share of it */
+    struct buf text = BUF_INIT, same = BUF_INIT;
+    json_t *error = NULL, *traceback = json_array();
+
+    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
+        buf_add_slice(&same, buf_slice(&text)) == 0 &&
+        (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
+        json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
+        if (m->v[F_EXITED_STDERR].s.n)
+            json_array_append_new(traceback, json_string("Its last lines on stderr:"));
+        add_lines(traceback, m->v[F_EXITED_STDERR].s);
+        if (m->v[F_EXITED_STACK].s.n)
+            json_array_append_new(traceback, json_string("Where it was:"));
+        add_stack(traceback, m->v[F_EXITED_STACK].s);
+        error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p,
+                          "traceback", traceback, "how", same.p + strlen(who) + 1, "exit_status",
+                          exit_status(m));
+    }
+    json_decref(traceback);
+    buf_release(&text);
+    buf_release(&same);
+    return error;
+}
+
+json_t *error_of_exit(const char *ename, const char *who, const struct span *m)
+{
+    return death(ename, who, "", m);
+}
+
+json_t *error_of_death(const struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    const struct slice gpu = m->v[F_EXITED_GPU].s;
+    const char *host = notebook_node_name(nb, r->node);
+    const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it had none yet */
+    const bool here = r->node == NODE_HERE;        /* elsewhere its name stands in front */
+    char who[320], number[32] = "", where[1600];
+
+    if (pid)
+        snprintf(number, sizeof number, "pid %ld", pid);
+    snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
+    snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "",
+             here && pid ? ", " : "", number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
+    return death("RankDied", who, where, m);
+}
+
+/* ---- errors of ranks ---- */
+
+/* What is the same for ranks that failed alike: of a death, how it came; of an exception, its
+ * text. */
+static struct slice essence(const json_t *error)
+{
+    return text_slice(error, json_object_get(error, "how") ? "how" : "evalue");
+}
+
+static bool alike(const json_t *a, const json_t *b)
+{
+    return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 &&
+           slice_equal(essence(a), essence(b));
+}
+
+/* The first of the causes: a death before an exception, for exceptions of peers follow from it.
+ * After the user's interrupt: who was interrupted, before who had to be killed for it. */
+static struct member *first_cause(struct cell *c)
+{
+    struct member *found = NULL;
+    int best = 0;
+
+    for (size_t k = 0; k < c->n; k++) {
+        struct member *m = &c->member[k];
+        const bool dead = m->state == MEMBER_DEAD;
+        const int weight = m->accused ? (dead ? 4 : 3) : c->stop.interrupts ? (dead ? 1 : 2) : 0;
+
+        if (m->error && weight > best) {
+            found = m;
+            best = weight;
+        }
+    }
+    return found;
+}
+
+/* Which ranks failed just like `cause`, as "0-2"; marks them as told. */
+static int same_ranks(const struct cell *c, const struct member *cause, bool *told, struct buf *out)
+{
+    struct ranks same = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++) {
+        const struct member *m = &c->member[k];
+
+        if (told[k] || !m->error || m->state != cause->state || !alike(m->error, cause->error))
+            continue;
+        told[k] = true;
+        rc = ranks_add(&same, m->rank);
+    }
+    if (rc == 0)
+        rc = buf_addf(out, "%s ", ranks_count(&same) > 1 ? "ranks" : "rank");
+    if (rc == 0)
+        rc = ranks_format(&same, out);
+    ranks_release(&same);
+    return rc;
+}
+
+static void add_others(const struct cell *c, bool *told, json_t *traceback)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        struct buf who = BUF_INIT, head = BUF_INIT;
+
+        if (told[k] || !m->error || !(m->accused || c->stop.interrupts))
+            continue;
+        if (same_ranks(c, m, told, &who) == 0 &&
+            buf_addf(&head, "also on %s: %s: ", who.p, text_field(m->error, "ename")) == 0)
+            json_array_append_new(traceback, text_joined(head.p, essence(m->error)));
+        buf_release(&who);
+        buf_release(&head);
+    }
+}
+
+/* The lines of a rank's error. One that was killed, for it did not heed the interrupt, is told as
+ * that: the death is what came of it. */
+static void add_traceback(json_t *traceback, const json_t *error, const json_t *interrupted)
+{
+    const struct slice text = slice_of(json_string_value(interrupted),
+                                       json_string_length(interrupted));
+    json_t *line;
+    size_t k;
+
+    json_array_foreach(json_object_get(error, "traceback"), k, line) if (k == 0 && interrupted)
+        json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
+    else json_array_append(traceback, line);
+}
+
+static json_t *compose(struct cell *c, const struct member *cause, bool *told)
+{
+    const bool killed = cause->state == MEMBER_DEAD && !cause->accused;
+    const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
+    json_t *interrupted = killed
+                              ? text_joined("interrupted, and ", text_slice(cause->error, "evalue"))
+                              : NULL;
+    json_t *traceback = json_array(), *error = NULL;
+    struct buf who = BUF_INIT;
+
+    if (traceback && same_ranks(c, cause, told, &who) == 0) {
+        if (c->world > 1 &&
+            (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
+            json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename,
+                                                          who.p, c->world));
+        add_traceback(traceback, cause->error, interrupted);
+        add_others(c, told, traceback);
+        error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
+                          killed ? interrupted : json_object_get(cause->error, "evalue"),
+                          "traceback", traceback, "exit_status",
+                          json_object_get(cause->error, "exit_status"), "raised",
+                          c->from.is_call ? json_object_get(cause->error, "raised") : NULL);
+    }
+    json_decref(interrupted);
+    json_decref(traceback);
+    buf_release(&who);
+    return error;
+}
+
+/* What the whole cell failed with. */
+static json_t *failure(const struct cell *c)
+{
+    const struct slice text = slice_of(json_string_value(c->fault.said),
+                                       json_string_length(c->fault.said));
+    char head[320];
+
+    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", c->fault.ename);
+    return json_pack("{s:s, s:O, s:[o]}", "ename", c->fault.ename, "evalue", c->fault.said,
+                     "traceback", text_joined(head, text));
+}
+
+json_t *error_of_cell(struct cell *c)
+{
+    struct member *cause = first_cause(c);
+    bool *told = calloc(c->n + 1, sizeof *told);
+    json_t *error = NULL;
+
+    if (c->fault.said)
+        error = failure(c);
+    else if (cause && told)
+        error = compose(c, cause, told);
+    free(told);
+    return error;
+}
+
+void error_note_late(struct cell *c)
+{
+    const struct slice said = text_slice(c->fault.shown, "evalue");
+    struct ranks late = RANKS_INIT;
+    struct buf who = BUF_INIT;
+
+    for (size_t k = 0; k < c->n && c->fault.shown && !c->stop.interrupts; k++) {
+        const struct member *m = &c->member[k];
+
+        if (m->state == MEMBER_INTERRUPTED && m->error && alike(m->error, c->fault.shown) &&
+            ranks_add(&late, m->rank) < 0)
+            break;
+    }
+    if (ranks_count(&late) && ranks_format(&late, &who) == 0)
+        output_note(c, "also on %s %s: %s: %.*s", ranks_count(&late) > 1 ? "ranks" : "rank", who.p,
+                    text_field(c->fault.shown, "ename"), SLICE_ARG(said));
+    ranks_release(&late);
+    buf_release(&who);
+}
+
+void error_show(struct cell *c, json_t *error)
+{
+    if (!error || c->fault.shown) {
+        json_decref(error);
+        return;
+    }
+    output_flush(c);
+    c->fault.shown = error;
+    /* home shows the error that RETURN brings it, in its own traceback */
+    if (!c->from.is_call && !c->from.silent)
+        publish_json(c->nb, c->from.request, "error", json_deep_copy(error));
+}
+
+/* ---- hangs ---- */
+
+/* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in
+ * f'. The main thread is the last one that it prints. */
+const char *error_main_thread(const char *stack)
+{
+    const char *at = stack, *found = stack;
+
+    while ((at = strstr(at, "most recent call first")))
+        found = at++;
+    return found;
+}
+
+/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce
+ * (c10d_logger.py:83), called in line 3 of cell 7". */
+int error_place(const char *stack, struct buf *out)
+{
+    const char *at = stack ? strstr(error_main_thread(stack), "File \"") : NULL;
+    const char *cell = at ? strstr(at, "File \"<ipython-input-") : NULL;
+    char file[512], name[256];
+    unsigned line, count, cell_line;
+
+    if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
+        return buf_add_text(out, "a place that could not be told");
+    if (buf_add_text(out, name) < 0 ||
+        (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
+        return -1;
+    if (!cell ||
+        sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
+        return 0;
+    return buf_addf(out, ", %sline %u of cell %u", at != cell ? "called in " : "", cell_line,
+                    count);
+}
+
+void error_note_hangs(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        struct buf where = BUF_INIT;
+
+        if (c->member[k].state != MEMBER_RUNNING)
+            continue;
+        if (error_place(c->member[k].stack, &where) == 0)
+            output_note(c,
+                        "rank %u did not come back from the interrupt and is killed: it hung in %s",
+                        c->member[k].rank, where.p);
+        buf_release(&where);
+    }
+    output_flush(c);
+}

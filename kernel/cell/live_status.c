@@ -1,0 +1,170 @@
+/* The display of a cell that runs for a while: where each rank stands, kept up to date in place. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+#include "kernel/status/status.h"
+
+#define AFTER_NS  (2 * NS_PER_S) /* a cell that is over sooner shows none */
+#define EVERY_NS  (1 * NS_PER_S)
+#define GAUGES_NS (2 * NS_PER_S)
+
+#define MIB_OF(bytes) (((bytes) + (1u << 19)) >> 20) /* the nearest */
+
+static bool is_wanted(const struct cell *c)
+{
+    const char *set = getenv("CELLSPAN_STATUS");
+
+    return !c->live.off && cell_is_shown(c) &&
+           (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
+           !json_is_true(json_object_get(request_content(c->from.request), "silent")) &&
+           !(set && strcmp(set, "off") == 0);
+}
+
+void live_begin(struct cell *c)
+{
+    const uint64_t now = notebook_now(c->nb);
+
+    c->live.began_ns = now;
+    if (c->from.request && is_wanted(c))
+        c->live.due_ns = now + AFTER_NS;
+}
+
+/* What the rank has cleared is gone from the page, and would come back with each update. */
+void live_cleared(struct cell *c)
+{
+    c->live.off = true;
+    c->live.shown = false;
+    c->live.due_ns = NEVER;
+}
+
+/* What a row borrows. */
+struct row_text {
+    struct rank_usage_text gauges;
+    char state[64];
+};
+
+/* Its cell waits for variables on their way to its node, though the rank has been told to run
+ * it. */
+static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
+{
+    const unsigned node = c->group->rank[m->rank].node;
+    uint64_t had, bytes;
+
+    if (m->state != MEMBER_RUNNING || !(bytes = c->nb->ops.expected(c->nb->ops.arg, node, &had)))
+        return false;
+    if (had == UINT64_MAX)
+        snprintf(text, size, "receiving %" PRIu64 " MiB", MIB_OF(bytes));
+    else
+        snprintf(text, size, "receiving %.0f %% of %" PRIu64 " MiB",
+                 100.0 * (double)had / (double)bytes, MIB_OF(bytes));
+    return true;
+}
+
+static const char *state_text(const struct member *m)
+{
+    static const char *const texts[] = {
+        [MEMBER_WAITING] = "waiting", [MEMBER_RUNNING] = "running",         [MEMBER_OK] = "done",
+        [MEMBER_FAILED] = "failed",   [MEMBER_INTERRUPTED] = "interrupted", [MEMBER_DEAD] = "dead",
+    };
+
+    return texts[m->state];
+}
+
+/* Of a cell that is over nothing waits or runs. */
+static const char *last_text(const struct member *m)
+{
+    return m->state == MEMBER_WAITING   ? "not begun"
+           : m->state == MEMBER_RUNNING ? "not ended"
+                                        : state_text(m);
+}
+
+static void fill(const struct cell *c, bool over, struct row_text *text, struct status_rank *row)
+{
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        const struct rank *r = &c->group->rank[m->rank];
+        const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
+
+        row[k] = (struct status_rank){
+            .rank = m->rank,
+            .state = receiving ? text[k].state
+                     : over    ? last_text(m)
+                               : state_text(m),
+            .node = notebook_node_name(c->nb, r->node),
+            .pid = r->pid,
+            .in_cell_ns = m->state == MEMBER_RUNNING && !receiving
+                              ? notebook_now(c->nb) - c->live.began_ns
+                              : 0,
+        };
+        rank_usage_row(c->nb, r, &text[k].gauges, &row[k]);
+    }
+}
+
+/* The text comes with updates alone: a terminal such as jupyter console's takes none, and would
+ * show for ever what it printed first. */
+static void publish_status(struct cell *c, const struct status_cell *s)
+{
+    struct buf text = BUF_INIT, html = BUF_INIT;
+
+    if (status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0)
+        log_warn("live", "out of memory: the status of a cell is not shown");
+    else
+        output_bundle(c, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html),
+                      "status", &c->live.shown);
+    buf_release(&text);
+    buf_release(&html);
+}
+
+static void show(struct cell *c, bool over)
+{
+    struct row_text *text = calloc(c->n + 1, sizeof *text);
+    struct status_rank *row = calloc(c->n + 1, sizeof *row);
+    char clock[32];
+    const struct status_cell s = { .rows = row,
+                                   .n = c->n,
+                                   .elapsed_ns = notebook_now(c->nb) - c->live.began_ns,
+                                   .as_of = clock,
+                                   .over = over };
+
+    clock_local(clock);
+    if (text && row) {
+        fill(c, over, text, row);
+        publish_status(c, &s);
+    } else {
+        log_warn("live", "out of memory: the status of a cell is not shown");
+    }
+    free(row);
+    free(text);
+}
+
+/* Memory and use of GPUs change; where there are none, nothing that is asked for here does. */
+static void poll_gauges(struct cell *c, uint64_t now)
+{
+    if (c->live.gauges_ns &&
+        (now < c->live.gauges_ns || (!rank_usage_have_gpus(c->nb) && !rank_usage_wait(c->nb))))
+        return;
+    c->live.gauges_ns = now + GAUGES_NS;
+    rank_usage_ask(c->nb);
+}
+
+void live_tick(struct cell *c, uint64_t now)
+{
+    if (now < c->live.due_ns || c->state != CELL_RUNNING)
+        return;
+    poll_gauges(c, now);
+    show(c, false);
+    c->live.due_ns = now + EVERY_NS;
+}
+
+void live_end(struct cell *c)
+{
+    if (c->live.shown)
+        show(c, true);
+    live_cleared(c);
+}

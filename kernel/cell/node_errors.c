@@ -1,0 +1,177 @@
+/* Machines that did not come up: a run without them is not what was asked for, and the cell fails.
+ * Others may be about to fail too, so that for a moment it waits for them, and then names all, in
+ * their order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rows.h"
+#include "kernel/cell/parts.h"
+
+#define MOMENT_NS (1500 * NS_PER_MS)
+#define NAMED_MAX 8u
+
+/* Is one of them still on its way? */
+static bool is_open(const struct notebook *nb)
+{
+    unsigned first = 0, n = 0;
+
+    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
+    for (unsigned k = 0; k < n; k++) {
+        const struct node *info = nb->ops.node(nb->ops.arg, first + k);
+
+        if (!info || info->state == NODE_ASKED)
+            return true;
+    }
+    return n == 0;
+}
+
+#define MARK_SIZE 64u
+
+/* " (ENGINE: ", behind which a reason has what a program of the engine's said of one machine. */
+static void mark_of(const struct cell *c, char mark[static MARK_SIZE])
+{
+    const char *on = c->nb->group->on ? c->nb->group->on : "";
+
+    snprintf(mark, MARK_SIZE, " (%.*s: ", (int)strcspn(on, ":"), on);
+}
+
+/* Alike, but for that. */
+static bool same_reason(const char *a, const char *b, const char *mark)
+{
+    const char *const end_a = strstr(a, mark), *const end_b = strstr(b, mark);
+    const size_t n = end_a ? (size_t)(end_a - a) : strlen(a);
+
+    return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && memcmp(a, b, n) == 0;
+}
+
+/* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks
+ * none. */
+static int add_names(struct node_errors *a, const struct node_error *like, const char *mark,
+                     struct buf *out)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        struct node_error *row = &a->row[i];
+
+        if (like && (row->told || !same_reason(row->why, like->why, mark)))
+            continue;
+        row->told = like != NULL;
+        if (n++ < NAMED_MAX && buf_addf(out, "%s%s", n > 1 ? ", " : "", row->name) < 0)
+            return -1;
+    }
+    return n > NAMED_MAX ? buf_addf(out, " and %u more", n - NAMED_MAX) : 0;
+}
+
+/* Each of the first reasons once, behind those whose it is. */
+static int add_reasons(struct node_errors *a, const char *mark, struct buf *out)
+{
+    unsigned n = 0, more = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct node_error *row = &a->row[i];
+
+        if (row->told)
+            continue;
+        if (n == NAMED_MAX) {
+            more++;
+            continue;
+        }
+        if (buf_add_text(out, "\n  ") < 0 || add_names(a, row, mark, out) < 0 ||
+            buf_addf(out, ": %s", row->why) < 0)
+            return -1;
+        n++;
+    }
+    return more ? buf_addf(out, "\n  and %u more, for other reasons", more) : 0;
+}
+
+static bool is_alike(const struct node_errors *a, const char *mark)
+{
+    for (size_t i = 1; i < a->n; i++)
+        if (!same_reason(a->row[i].why, a->row[0].why, mark))
+            return false;
+    return true;
+}
+
+void node_errors_fail(struct cell *c)
+{
+    struct node_errors *a = &c->engine.errors;
+    struct buf words = BUF_INIT;
+    char mark[MARK_SIZE];
+    int rc;
+
+    mark_of(c, mark);
+    rc = add_names(a, NULL, mark, &words) < 0 || buf_add_text(&words, " did not come up:") < 0;
+    if (rc == 0)
+        rc = is_alike(a, mark) ? buf_addf(&words, " %s", a->row[0].why)
+                               : add_reasons(a, mark, &words);
+    if (rc == 0)
+        cell_fail(c, "RankNotStarted", "%s", words.p);
+    else
+        cell_fail(c, "RankNotStarted", "%zu machines did not come up", a->n);
+    buf_release(&words);
+}
+
+void node_errors_look(struct cell *c)
+{
+    if (c->engine.errors.n && !is_open(c->nb))
+        node_errors_fail(c);
+}
+
+static uint64_t number(const void *rows, size_t i)
+{
+    return ((const struct node_error *)rows)[i].node;
+}
+
+static int add(struct node_errors *a, unsigned node, const char *name, const char *why)
+{
+    const struct node_error row = { .node = node, .name = strdup(name), .why = strdup(why) };
+    const size_t at = rows_place(a->row, a->n, number, node);
+    struct node_error *more = row.name && row.why ? rows_insert(a->row, &a->n, &a->room,
+                                                                sizeof *more, at, NAMED_MAX)
+                                                  : NULL;
+
+    if (!more) {
+        free(row.name);
+        free(row.why);
+        return -1;
+    }
+    a->row = more;
+    a->row[at] = row;
+    return 0;
+}
+
+void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why)
+{
+    struct node_errors *a = &c->engine.errors;
+
+    if (add(a, node, name, why) < 0) {
+        cell_fail(c, "RankNotStarted", "%s did not come up: %s", name, why);
+        return;
+    }
+    if (a->n == 1)
+        a->due_ns = notebook_now(c->nb) + MOMENT_NS;
+    node_errors_look(c);
+}
+
+void node_errors_tick(struct cell *c, uint64_t now)
+{
+    if (now < c->engine.errors.due_ns)
+        return;
+    c->engine.errors.due_ns = NEVER;
+    if (c->state == CELL_ENGINE)
+        node_errors_fail(c);
+}
+
+void node_errors_release(struct cell *c)
+{
+    struct node_errors *a = &c->engine.errors;
+
+    for (size_t i = 0; i < a->n; i++) {
+        free(a->row[i].name);
+        free(a->row[i].why);
+    }
+    free(a->row);
+    *a = (struct node_errors){ .due_ns = NEVER };
+}

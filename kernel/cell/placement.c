@@ -1,0 +1,236 @@
+/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what
+ * else placement looks at. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+/* ---- GPUs of the machines ---- */
+
+/* A driver that could not tell now may do so the next time. */
+static bool is_told(const json_t *said)
+{
+    return said && !json_is_null(json_object_get(said, "gpus"));
+}
+
+static void note_held(struct machine *m, const json_t *gpu, const char *by)
+{
+    const size_t at = strlen(m->held);
+
+    snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s",
+             at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")),
+             by);
+}
+
+void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
+{
+    struct machine *machine = machine_of(nb, node);
+    json_t *said = text_parse(m->v[F_GPUS_GPUS].s), *one;
+    size_t k;
+
+    if (machine) {
+        machine->known = is_told(said);
+        machine->asked = false;
+        machine->gpus = machine->gpus_all = 0;
+        machine->mig = false;
+        machine->held[0] = '\0';
+        json_array_foreach(json_object_get(said, "gpus"), k, one)
+        {
+            machine->gpus_all++;
+            machine->mig = machine->mig || json_is_true(json_object_get(one, "mig"));
+            if (json_is_string(json_object_get(one, "leased_by")))
+                note_held(machine, one, text_field(one, "leased_by"));
+            else
+                machine->gpus++;
+        }
+        if (!machine->gpus_all)
+            snprintf(machine->held, sizeof machine->held, "%s", text_field(said, "why"));
+    }
+    json_decref(said);
+}
+
+struct place_want placement_want(const struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    struct place_want want = g->want;
+    bool any = false;
+
+    for (unsigned k = 0; k < g->size; k++)
+        any = any || rank_alive(&g->rank[k]);
+    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* a new world is as its cell says */
+        want = (struct place_want){ 0 };
+    if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
+        want.no_gpu = c->plan.no_gpu;
+        want.gpus = c->plan.gpus;
+        want.own = c->plan.own_gpus;
+    }
+    if (c->plan.n == PLAN_N_GPU)
+        want.no_gpu = false;
+    want.share = want.share || c->plan.share;
+    return want;
+}
+
+/* So many on each machine that is there. */
+static unsigned world_of_nodes(const struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+    uint64_t world = 0;
+
+    for (size_t k = 0; k < n; k++)
+        world += m[k].lost ? 0 : c->plan.per_node;
+    return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
+}
+
+unsigned placement_world(const struct cell *c)
+{
+    if (c->plan.kind == PLAN_RANKS)
+        return c->world;
+    if (c->plan.per_node)
+        return world_of_nodes(c);
+    return c->plan.n == PLAN_N_GPU     ? 0
+           : c->plan.n != PLAN_N_UNSET ? c->plan.n
+                                       : c->nb->group->asked;
+}
+
+static bool depends_on_gpus(const struct cell *c)
+{
+    const unsigned world = placement_world(c);
+
+    if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
+        return false;
+    /* nobody has some that its ranks could use as well */
+    if (!world || (c->passing && !c->nb->group->gpus))
+        return true;
+    for (unsigned k = 0; k < world; k++)
+        if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
+            return true;
+    return false;
+}
+
+static bool waits_for_gpus(const struct notebook *nb)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+
+    for (size_t k = 0; k < n; k++)
+        if (m[k].asked)
+            return true;
+    return false;
+}
+
+/* A machine without GPUs is asked once. */
+static int ask_gpus(struct cell *c)
+{
+    const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++) {
+        if (m[k].lost || m[k].asked || (m[k].known && m[k].gpus_all == 0))
+            continue;
+        m[k].asked = true;
+        if (cell_send_node(c, m[k].node, &q) < 0) {
+            m[k].asked = false;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What ranks hold they keep as long as they live: CUDA reads once which there are. */
+static int refuse_change(struct cell *c)
+{
+    const struct group *g = c->nb->group; /* a script beside it uses the same ones, or none */
+    struct ranks living = RANKS_INIT;
+    struct buf who = BUF_INIT;
+    char have[80] = "", asked[40] = "";
+
+    if (c->passing && (c->plan.no_gpu || !g->gpus))
+        return 0;
+    if (c->plan.no_gpu && g->gpus) {
+        snprintf(asked, sizeof asked, "--no-gpu");
+        snprintf(have, sizeof have, "GPUs are held by");
+    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.gpus != g->gpus) {
+        snprintf(asked, sizeof asked, "--gpus %u", c->plan.gpus);
+        snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by",
+                 g->gpus, g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
+    } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET &&
+               c->plan.own_gpus != g->want.own) {
+        snprintf(asked, sizeof asked, "--gpus %u%s", c->plan.gpus, c->plan.own_gpus ? ",own" : "");
+        snprintf(have, sizeof have, "GPUs that %s are held by",
+                 g->want.own ? "their rank alone sees" : "all ranks see");
+    } else if (c->plan.n == PLAN_N_GPU && g->want.no_gpu) {
+        snprintf(asked, sizeof asked, "-n gpu");
+        snprintf(have, sizeof have, "no GPUs are held by");
+    }
+    if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) &&
+        ranks_format(&living, &who) == 0)
+        cell_fail(c, "UsageError", "%s: %s %s %s, which %s (--fresh ends %s and starts anew)",
+                  asked, have, ranks_count(&living) > 1 ? "ranks" : "rank", who.p,
+                  ranks_count(&living) > 1 ? "live" : "lives",
+                  ranks_count(&living) > 1 ? "them" : "it");
+    else
+        asked[0] = '\0';
+    ranks_release(&living);
+    buf_release(&who);
+    return asked[0] ? -1 : 0;
+}
+
+int placement_ask(struct cell *c)
+{
+    if (refuse_change(c) < 0)
+        return -1;
+    return depends_on_gpus(c) ? ask_gpus(c) : 0;
+}
+
+bool placement_wait(const struct cell *c)
+{
+    return depends_on_gpus(c) && waits_for_gpus(c->nb);
+}
+
+/* ---- the machines as placement sees them ---- */
+
+static long cores_of(const struct node *info, unsigned node)
+{
+    return info && info->cores > 0 ? info->cores
+           : node == NODE_HERE     ? sysconf(_SC_NPROCESSORS_ONLN)
+                                   : 0;
+}
+
+int placement_open(const struct notebook *nb, struct placement *s)
+{
+    struct machine *m;
+    const size_t n = machines_of(nb, &m);
+
+    s->n = 0;
+    if (!(s->node = calloc(n + 1, sizeof *s->node)))
+        return -1;
+    for (size_t k = 0; k < n; k++) {
+        const struct node *info = nb->ops.node(nb->ops.arg, m[k].node);
+
+        if (m[k].lost)
+            continue;
+        s->node[s->n++] = (struct place_node){
+            .node = m[k].node,
+            .name = notebook_node_name(nb, m[k].node),
+            .slots = info ? info->slots : 0,
+            .gpus = m[k].gpus,
+            .gpus_all = m[k].gpus_all,
+            .held = m[k].held,
+            .cores = cores_of(info, m[k].node),
+        };
+    }
+    return 0;
+}
+
+unsigned placement_find(const struct placement *s, unsigned node)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (s->node[k].node == node)
+            return (unsigned)k;
+    return PLACE_NOWHERE;
+}

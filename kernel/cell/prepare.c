@@ -1,0 +1,293 @@
+/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its
+ * world. All three are asked for at once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/ranks/check.h"
+#include "kernel/notebook/json_text.h"
+
+#define NOTES                                                                                      \
+    "notes" /* in what home said of its names: lines that are true when these are sent             \
+             */
+
+/* ---- what home has, and a port ---- */
+
+static int add_joined(struct buf *out, char **names)
+{
+    for (size_t k = 0; names && names[k]; k++)
+        if (buf_addf(out, "%s%s", k ? "," : "", names[k]) < 0)
+            return -1;
+    return 0;
+}
+
+/* A script goes along with its text where ranks may not have the file. Its path, as home finds
+ * it. */
+static int add_script(const struct cell *c, struct buf *out)
+{
+    const char *script = c->plan.argv ? c->plan.argv[0] : NULL;
+
+    if (c->plan.kind != PLAN_SCRIPT || !script || strcmp(script, "-m") == 0 || !c->nb->group->on)
+        return 0;
+    if (script[0] != '/' && c->plan.cwd && buf_addf(out, "%s/", c->plan.cwd) < 0)
+        return -1;
+    return buf_add_text(out, script);
+}
+
+/* -1: the cell has failed. */
+static int ask_capture(struct cell *c)
+{
+    struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
+    struct buf names = BUF_INIT, script = BUF_INIT;
+    int rc = add_joined(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
+
+    if (rc == 0)
+        rc = add_script(c, &script);
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    m.v[F_CAPTURE_CODE].s = script.n ? buf_slice(&script)
+                                     : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
+    m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
+    m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) |
+                               (c->from.store ? CAPTURE_RECORD : 0) |
+                               (script.n ? CAPTURE_SCRIPT : 0) |
+                               (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
+                               (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
+    m.v[F_CAPTURE_COUNT].u64 = c->from.count;
+    m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
+    c->prep.wants_capture = c->prep.recorded = true;
+    if (rc == 0)
+        rc = cell_send_home(c, &m);
+    buf_release(&names);
+    buf_release(&script);
+    return rc;
+}
+
+/* -1: the cell has failed. */
+static int take_newer(struct cell *c)
+{
+    if (group_newer(c->nb->group, c->prep.captured) == 0)
+        return 0;
+    cell_fail(c, "RuntimeError", "out of memory");
+    return -1;
+}
+
+/* ---- what can be refused before anything is started or stopped ---- */
+
+static int refuse(struct cell *c)
+{
+    const unsigned n = c->plan.per_node            ? 0 /* not known before the machines are */
+                       : c->plan.n != PLAN_N_UNSET ? c->plan.n
+                                                   : c->nb->group->asked;
+    struct ranks which = RANKS_INIT;
+    struct err err = { "" };
+    int rc = 0;
+
+    if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
+        rc = err_set(&err, "%%pull: there are no ranks yet (run a %%%%distribute cell first)");
+    else if (n && n <= GROUP_MAX && c->plan.ranks)
+        rc = ranks_parse(&which, c->plan.ranks, n, &err);
+    ranks_release(&which);
+    if (rc < 0)
+        cell_fail(c, "UsageError", "%s", err.text);
+    return rc < 0 ? -1 : engine_choose(c);
+}
+
+void prepare_choose_begin(struct cell *c)
+{
+    if (c->plan.kind == PLAN_RANKS)
+        c->world = c->nb->group->asked;
+    if (c->plan.kind != PLAN_RANKS)
+        (void)refuse(c);
+    else if (c->plan.ranks_do == PLAN_RANKS_CHECK && !c->world)
+        cell_fail(c, "UsageError",
+                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
+}
+
+/* --fresh: the ranks end, and with them all that they have. */
+static void decide_afresh(struct cell *c)
+{
+    if (c->engine.moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
+        c->nb->group->asked = 0;
+    c->engine.moves = c->engine.moves || engine_is_torn(c->nb);
+}
+
+/* Home may refuse what the cell reads, or its text: it is asked before ranks end for the cell. */
+static bool may_be_refused(const struct cell *c)
+{
+    return c->plan.kind == PLAN_DISTRIBUTE && group_is_somewhere(c->nb->group);
+}
+
+enum cell_outcome prepare_choose_look(struct cell *c)
+{
+    if (c->plan.kind == PLAN_RANKS)
+        return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
+    if (!c->plan.fresh)
+        return CELL_DONE;
+    if (may_be_refused(c))
+        return CELL_ASKS_FIRST;
+    decide_afresh(c);
+    return CELL_ENDS_RANKS;
+}
+
+void prepare_ask_begin(struct cell *c)
+{
+    (void)ask_capture(c);
+}
+
+enum cell_outcome prepare_ask_look(struct cell *c)
+{
+    if (c->prep.wants_capture)
+        return CELL_STAYS;
+    decide_afresh(c);
+    return CELL_DONE;
+}
+
+/* ---- from machines to ranks that can begin ---- */
+
+void prepare_begin(struct cell *c)
+{
+    if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c) < 0)
+        return;
+    if (c->prep.captured && take_newer(c) < 0) /* what home said before the ranks ended */
+        return;
+    start_begin(c);
+}
+
+/* Asked after each that is ready: the walk goes on where the last one stopped. */
+static bool ranks_ready(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++, c->prep.starting++) {
+        if (c->prep.starting >= c->n)
+            c->prep.starting = 0;
+        if (c->group->rank[c->member[c->prep.starting].rank].state == RANK_STARTING)
+            return false;
+    }
+    return true;
+}
+
+enum cell_outcome prepare_look(struct cell *c)
+{
+    if (!start_look(c))
+        return CELL_ENDS_RANKS;
+    if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
+        !ranks_ready(c))
+        return CELL_STAYS;
+    c->prep.due_ns = NEVER;
+    if (c->plan.kind == PLAN_RANKS)
+        return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
+    if (follow_tell(c) < 0)
+        return CELL_STAYS;
+    return c->prep.captured ? CELL_DONE : CELL_HAS_ALL;
+}
+
+/* ---- what home sends ---- */
+
+static int ask_pack(struct cell *c, const struct vars_bundle *s)
+{
+    struct span m = {
+        .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next.blob++
+    };
+
+    m.v[F_PACK_NAMES].s = slice_text(s->names);
+    return cell_send_home(c, &m);
+}
+
+static void note_lines(struct cell *c, struct slice text)
+{
+    while (text.n) {
+        const struct slice line = slice_line(&text);
+
+        if (line.n)
+            output_note(c, "%.*s", SLICE_ARG(line));
+    }
+}
+
+void prepare_ship_begin(struct cell *c)
+{
+    struct err err = { "" };
+
+    note_lines(c, text_slice(c->prep.captured, NOTES));
+    if (vars_bundles_plan(c->group, &c->to, c->prep.captured, &c->send.ships, &err) < 0) {
+        cell_fail(c, "RuntimeError", "%s", err.text);
+        return;
+    }
+    for (size_t k = 0; k < c->send.ships.n; k++)
+        if (ask_pack(c, &c->send.ships.item[k]) < 0)
+            return;
+}
+
+enum cell_outcome prepare_ship_look(struct cell *c)
+{
+    return c->send.packed == c->send.ships.n ? CELL_DONE : CELL_STAYS;
+}
+
+/* ---- answers ---- */
+
+/* "CaptureError: lock was not sent": the name goes before the colon. */
+static void fail_in_words_of_python(struct cell *c, struct slice text)
+{
+    char ename[64] = "RuntimeError";
+    const char *colon = memchr(text.p, ':', text.n);
+    const size_t n = colon ? (size_t)(colon - text.p) : 0;
+
+    if (n && n < sizeof ename && !memchr(text.p, ' ', n)) {
+        memcpy(ename, text.p, n);
+        ename[n] = '\0';
+        text = slice_of(colon + 1, text.n - n - 1);
+    }
+    while (text.n && text.p[0] == ' ')
+        text = slice_of(text.p + 1, text.n - 1);
+    cell_fail_in_words(c, ename, "", text);
+}
+
+static void take_captured(struct cell *c, const struct span *m)
+{
+    json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
+    const struct slice error = text_slice(names, "error"), notes = m->v[F_CAPTURED_WARNINGS].s;
+
+    c->prep.wants_capture = false;
+    json_decref(c->prep.captured);
+    c->prep.captured = names;
+    if (error.n) {
+        note_lines(c, notes);
+        fail_in_words_of_python(c, error);
+        return;
+    }
+    if (c->state != CELL_ASKING && take_newer(c) < 0)
+        return;
+    if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+}
+
+static void take_packed(struct cell *c, const struct span *m)
+{
+    if (c->state != CELL_SHIPPING) {
+        notebook_drop(c->nb, m->blob_size ? m->blob : 0);
+        return;
+    }
+    if (m->v[F_PACKED_ERROR].s.n) {
+        fail_in_words_of_python(c, m->v[F_PACKED_ERROR].s);
+        return;
+    }
+    broadcast_packed(c, m);
+}
+
+void prepare_message(struct cell *c, unsigned node, const struct span *m)
+{
+    if (m->cell != c->id)
+        return;
+    if (m->kind == SPAN_CAPTURED && c->prep.wants_capture) {
+        take_captured(c, m);
+    } else if (m->kind == SPAN_PACKED) {
+        take_packed(c, m);
+    } else if (m->kind == SPAN_PORT && c->prep.wants_port) {
+        c->prep.wants_port = false;
+        c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
+        if (c->group->port == 0)
+            cell_fail(c, "RuntimeError",
+                      "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
+                      notebook_node_name(c->nb, node));
+    }
+}

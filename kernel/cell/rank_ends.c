@@ -1,0 +1,186 @@
+/* The end of a rank's part in a cell: it says that it is done, or its process ends, alone or with
+ * its node. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+static void member_over(struct cell *c, struct member *member)
+{
+    struct err err = { "" };
+
+    prompts_leave(c->nb, member->worker);
+    if (c->out.merge && merge_rank_over(c->out.merge, member->rank, &err) < 0)
+        log_error("collect", "%s", err.text);
+    if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)
+        stop_after_failure(c);
+}
+
+/* A KeyboardInterrupt that we did not ask for, raised or sent from outside, is an exception as
+ * any. */
+static enum member_state state_of(const struct cell *c, const struct span *m)
+{
+    if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
+        return MEMBER_OK;
+    return c->stop.stopping ? MEMBER_INTERRUPTED : MEMBER_FAILED;
+}
+
+static void take_result(struct member *member, const struct span *m)
+{
+    const struct slice note = m->v[F_DONE_NOTE].s;
+
+    member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL
+                                                          : text_parse(m->v[F_DONE_CONTENT].s);
+    member->result = m->v[F_DONE_RESULT].s.n ? text_parse(m->v[F_DONE_RESULT].s) : NULL;
+    member->note = note.n ? strndup(note.p, note.n) : NULL;
+    member->blob = m->blob_size ? m->blob : 0;
+    member->blob_size = m->blob_size;
+}
+
+/* What ranks have bound by themselves is newer than what home has now. */
+static void note_bound(struct cell *c, struct rank *r, struct slice names)
+{
+    struct span m = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct buf unknown = BUF_INIT;
+
+    if (rank_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
+        log_warn("collect", "out of memory: home's value may go over what rank %u has assigned",
+                 r->number);
+    m.v[F_NEWER_NAMES].s = buf_slice(&unknown);
+    if (unknown.n)
+        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    buf_release(&unknown);
+}
+
+void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct cell *c = nb->cell;
+    struct member *member = c && c->id == m->cell ? cell_worker(c, r->worker) : NULL;
+
+    if (r->state == RANK_BUSY)
+        r->state = RANK_IDLE;
+    rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
+                  m->v[F_DONE_ASSIGNED].s);
+    if (c && c->id == m->cell)
+        note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
+        broadcast_failed(c, m);
+    if (!member || member->state != MEMBER_RUNNING) {
+        notebook_drop(nb, m->blob_size ? m->blob : 0);
+        return;
+    }
+    take_result(member, m);
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
+        log_warn("collect", "out of memory: the process group of a world of %u is made anew",
+                 c->world);
+    member->state = state_of(c, m);
+    member->accused = member->state == MEMBER_FAILED;
+    member_over(c, member);
+}
+
+/* ---- deaths ---- */
+
+static void note_idle_death(struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    json_t *death = error_of_death(nb, r, m);
+    struct buf line = BUF_INIT;
+
+    if (death && buf_addf(&line, "cellspan: %s (no cell was running on it)\n",
+                          json_string_value(json_object_get(death, "evalue"))) == 0)
+        publish_stream(nb, nb->rank_parent, 2, buf_slice(&line));
+    buf_release(&line);
+    json_decref(death);
+}
+
+static void member_died(struct cell *c, struct member *member, const struct span *m)
+{
+    json_decref(member->error);
+    member->error = error_of_death(c->nb, &c->group->rank[member->rank], m);
+    member->accused = !c->stop.stopping;
+    member->state = MEMBER_DEAD;
+    member_over(c, member);
+}
+
+static void start_failed(struct cell *c, const struct rank *r, const struct span *m)
+{
+    json_t *death = error_of_death(c->nb, r, m);
+    const struct slice last = m->v[F_EXITED_STDERR].s;
+
+    cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "",
+              SLICE_ARG(last));
+    json_decref(death);
+}
+
+/* Idle as it was: what the cell needs is gone. */
+static void died_before(struct cell *c, const struct rank *r, const struct span *m)
+{
+    json_t *death = error_of_death(c->nb, r, m);
+
+    cell_fail(c, "RankDied", "%s, before the cell could run", text_field(death, "evalue"));
+    json_decref(death);
+}
+
+/* The cell has failed for another one already. */
+static void note_another(struct cell *c, const struct rank *r, const struct span *m)
+{
+    json_t *death = error_of_death(c->nb, r, m);
+
+    output_note(c, "%s (no cell was running on it)", text_field(death, "evalue"));
+    json_decref(death);
+}
+
+void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct group *g;
+    struct rank *r = notebook_rank(nb, worker, &g);
+    struct cell *c = nb->cell;
+    struct member *member = c ? cell_worker(c, worker) : NULL;
+    const bool needed = member && c->state < CELL_RUNNING && c->state != CELL_STOPPING;
+    enum rank_state was;
+
+    if (!r)
+        return;
+    was = r->state;
+    group_break(g);
+    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed &&
+        g == nb->group)
+        note_idle_death(nb, r, m);
+    rank_end(r);
+    if (member && member->state == MEMBER_RUNNING)
+        member_died(c, member, m);
+    else if (c && was == RANK_STARTING && c->state == CELL_STARTING)
+        start_failed(c, r, m);
+    else if (needed && c->bad)
+        note_another(c, r, m);
+    else if (needed)
+        died_before(c, r, m);
+}
+
+/* ---- all of a node ---- */
+
+static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node, struct span *gone)
+{
+    for (unsigned k = 0; k < g->size; k++) {
+        const uint32_t worker = g->rank[k].worker;
+
+        gone->v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
+        if (worker && g->rank[k].node == node)
+            rank_ends_exited(nb, worker, gone);
+    }
+}
+
+void rank_ends_lost(struct notebook *nb, unsigned node, const char *why)
+{
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct group *passing;
+    char cause[1100];
+
+    snprintf(cause, sizeof cause, "is gone: %s", why);
+    text_trim(cause);
+    gone.v[F_EXITED_CAUSE].s = slice_text(cause);
+    ranks_lost(nb, nb->group, node, &gone);
+    if ((passing = nb->cell ? nb->cell->passing : NULL))
+        ranks_lost(nb, passing, node, &gone);
+}

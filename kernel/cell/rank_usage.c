@@ -1,0 +1,216 @@
+/* What the agents say of their machines now: memory of ranks, and memory, use and others' processes
+ * of GPUs. Asked for when somebody is going to look; nobody waits longer for an answer than he
+ * likes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+#include "kernel/status/status.h"
+
+#define STALE_NS    (5 * NS_PER_S)  /* what is older is not shown */
+#define HOPE_NS     (2 * NS_PER_S)  /* who has not answered by then is not waited for */
+#define PATIENCE_NS (10 * NS_PER_S) /* nor asked again before that: a driver may be stuck */
+
+struct gauge {
+    bool waiting; /* it was asked, and has not answered */
+    uint64_t asked_ns;
+    uint64_t taken_ns; /* when it answered */
+    json_t *said;      /* owned: the last answer, or NULL */
+};
+
+/* By the number of the node. NULL: memory is out. */
+static struct gauge *gauge_at(struct notebook *nb, unsigned node)
+{
+    struct gauge *more;
+
+    if (node < nb->gauges.n)
+        return &nb->gauges.of[node];
+    if (node >= GROUP_MAX * 16u || !(more = realloc(nb->gauges.of, (node + 1) * sizeof *more)))
+        return NULL;
+    memset(more + nb->gauges.n, 0, (node + 1 - nb->gauges.n) * sizeof *more);
+    nb->gauges.of = more;
+    nb->gauges.n = node + 1;
+    return &more[node];
+}
+
+/* Is it to be asked? Then it counts as asked. */
+static bool is_due(struct notebook *nb, unsigned node)
+{
+    struct gauge *g = gauge_at(nb, node);
+
+    if (!g || (node == NODE_HERE && nb->away) ||
+        (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
+        return false;
+    g->asked_ns = notebook_now(nb);
+    g->waiting = true;
+    return true;
+}
+
+void rank_usage_ask(struct notebook *nb)
+{
+    const struct span m = { .kind = SPAN_GAUGES };
+    const struct group *of[] = { nb->group, notebook_shown(nb) };
+    unsigned *nodes = calloc(of[0]->size + of[1]->size + 1u, sizeof *nodes);
+    struct err err = { "" };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (unsigned k = 0; nodes && k < of[i]->size; k++)
+            if (of[i]->rank[k].worker && is_due(nb, of[i]->rank[k].node))
+                nodes[n++] = of[i]->rank[k].node;
+    if (n && nb->ops.send_nodes(nb->ops.arg, nodes, n, &m, &err) < 0)
+        log_info("gauges", "%s", err.text); /* some have been asked, and answer */
+    free(nodes);
+}
+
+bool rank_usage_wait(const struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        if (nb->gauges.of[node].waiting &&
+            notebook_now(nb) - nb->gauges.of[node].asked_ns < HOPE_NS)
+            return true;
+    return false;
+}
+
+void rank_usage_take(struct notebook *nb, unsigned node, const struct span *m)
+{
+    struct gauge *g = gauge_at(nb, node);
+
+    if (!g)
+        return;
+    g->waiting = false;
+    g->taken_ns = notebook_now(nb);
+    json_decref(g->said);
+    g->said = text_parse(m->v[F_GAUGES_GAUGES].s);
+}
+
+void rank_usage_release(struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        json_decref(nb->gauges.of[node].said);
+    free(nb->gauges.of);
+    nb->gauges.of = NULL;
+    nb->gauges.n = 0;
+}
+
+/* ---- one rank's part of it ---- */
+
+static const json_t *worker_of(const json_t *said, uint32_t worker)
+{
+    const json_t *list = json_object_get(said, "workers"), *entry;
+    size_t k;
+
+    json_array_foreach(list, k, entry) if (json_integer_value(json_object_get(entry, "worker")) ==
+                                           (json_int_t)worker) return entry;
+    return NULL;
+}
+
+static const json_t *gpu_of(const json_t *said, const char *uuid)
+{
+    const json_t *list = json_object_get(said, "gpus"), *entry;
+    size_t k;
+
+    json_array_foreach(list, k,
+                       entry) if (strcmp(text_field(entry, "uuid"), uuid) == 0) return entry;
+    return NULL;
+}
+
+static uint64_t bytes(const json_t *entry, const char *name)
+{
+    const json_int_t n = json_integer_value(json_object_get(entry, name));
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Of a number that may be unknown. */
+static int number(const json_t *entry, const char *name)
+{
+    const json_t *n = json_object_get(entry, name);
+
+    return json_is_integer(n) && json_integer_value(n) >= 0 && json_integer_value(n) < 1000000
+               ? (int)json_integer_value(n)
+               : -1;
+}
+
+/* "0", "0,1" where the agent numbers them; else what of the UUID tells them apart. */
+static void name_gpu(const json_t *gpu, const char *uuid, char *out, size_t size)
+{
+    const size_t at = strlen(out);
+    const char *comma = at ? "," : "";
+    const int index = number(gpu, "index");
+
+    if (index >= 0)
+        snprintf(out + at, size - at, "%s%d", comma, index);
+    else
+        snprintf(out + at, size - at, "%s%.12s", comma, uuid);
+}
+
+/* Who of the others has the most memory there: "alice's python", or "pid 4711". */
+static void find_other(const json_t *list, struct rank_usage_text *text, struct status_rank *row)
+{
+    const json_t *one;
+    size_t k;
+
+    json_array_foreach(list, k, one)
+    {
+        const char *who = text_field(one, "who");
+
+        if (row->gpu_other && bytes(one, "memory") <= row->gpu_other_memory)
+            continue;
+        if (who[0])
+            snprintf(text->other, sizeof text->other, "%s", who);
+        else
+            snprintf(text->other, sizeof text->other, "pid %lld",
+                     (long long)json_integer_value(json_object_get(one, "pid")));
+        text_trim(text->other);
+        row->gpu_other = text->other;
+        row->gpu_other_memory = bytes(one, "memory");
+    }
+}
+
+void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
+                    struct status_rank *row)
+{
+    const struct gauge *g = r->node < nb->gauges.n ? &nb->gauges.of[r->node] : NULL;
+    const json_t *mine, *uuid;
+    int uses = 0, use = 0;
+    size_t k;
+
+    text->gpu[0] = '\0';
+    row->gpu_use = row->gpu_others = -1;
+    if (!g || !g->said || !r->worker || notebook_now(nb) - g->taken_ns > STALE_NS ||
+        !(mine = worker_of(g->said, r->worker)))
+        return;
+    row->memory = bytes(mine, "memory");
+    json_array_foreach(json_object_get(mine, "gpus"), k, uuid)
+    {
+        const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
+        const json_t *gpu = gpu_of(g->said, name);
+        const json_t *list = json_object_get(gpu, "others");
+        const int others = json_is_array(list) ? (int)json_array_size(list) : number(gpu, "others");
+
+        name_gpu(gpu, name, text->gpu, sizeof text->gpu);
+        find_other(list, text, row);
+        row->gpu_used += bytes(gpu, "used");
+        row->gpu_total += bytes(gpu, "total");
+        if (number(gpu, "use") >= 0) {
+            use += number(gpu, "use");
+            uses++;
+        }
+        if (others >= 0)
+            row->gpu_others = others + (row->gpu_others < 0 ? 0 : row->gpu_others);
+    }
+    row->gpu = text->gpu[0] ? text->gpu : NULL;
+    row->gpu_use = uses ? use / uses : -1;
+}
+
+bool rank_usage_have_gpus(const struct notebook *nb)
+{
+    for (unsigned node = 0; node < nb->gauges.n; node++)
+        if (json_array_size(json_object_get(nb->gauges.of[node].said, "gpus")))
+            return true;
+    return false;
+}

@@ -1,0 +1,62 @@
+/* At which of its addresses a machine is met: one whose family (IPv4, IPv6) all others of the world
+ * have as well. */
+#include <string.h>
+
+#include "kernel/cell/parts.h"
+
+/* The IP of the next entry of "IFNAME=IP,…"; false: there is none. */
+static bool next_ip(const char **list, struct slice *ip)
+{
+    while (*list && **list) {
+        const size_t n = strcspn(*list, ",");
+        const char *equals = memchr(*list, '=', n);
+
+        *ip = equals ? slice_of(equals + 1, n - (size_t)(equals + 1 - *list)) : slice_of(*list, n);
+        *list += n + ((*list)[n] == ',');
+        if (ip->n)
+            return true;
+    }
+    return false;
+}
+
+static bool is_six(struct slice ip)
+{
+    return memchr(ip.p, ':', ip.n) != NULL;
+}
+
+/* A node that says nothing of its addresses is taken to have them all. */
+static bool has_family(const struct node *info, bool six)
+{
+    const char *list = info ? info->addresses : NULL;
+    struct slice ip;
+    bool any = false;
+
+    while (next_ip(&list, &ip)) {
+        any = true;
+        if (is_six(ip) == six)
+            return true;
+    }
+    return !any;
+}
+
+static bool all_have(const struct notebook *nb, const unsigned *nodes, size_t n, bool six)
+{
+    for (size_t k = 0; k < n; k++)
+        if (!has_family(nb->ops.node(nb->ops.arg, nodes[k]), six))
+            return false;
+    return true;
+}
+
+int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+                  struct buf *out)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+    const char *list = info ? info->addresses : NULL;
+    struct slice ip;
+
+    buf_clear(out);
+    while (next_ip(&list, &ip))
+        if (all_have(nb, nodes, n, is_six(ip)))
+            return buf_add_slice(out, ip);
+    return buf_add_text(out, info && info->address ? info->address : "");
+}

@@ -1,0 +1,346 @@
+/* BIND, RUN and FETCH: one message to each agent, whatever the number of its ranks. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+
+static json_t *script_argv(const struct cell *c)
+{
+    json_t *argv = json_array();
+
+    for (char **a = c->plan.argv; a && *a; a++)
+        json_array_append_new(argv, json_string(*a));
+    return argv;
+}
+
+/* How many cells a new rank has not run; their numbers go to *missed. */
+static int missed_of(const struct group *g, const struct rank *r, struct buf *missed)
+{
+    buf_clear(missed);
+    return r->is_new ? rank_missed(g, r, missed) : 0;
+}
+
+/* One line for those that missed the same cells. */
+static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed,
+                          struct ranks *told)
+{
+    const struct group *g = c->group;
+    struct ranks same = RANKS_INIT;
+    struct buf other = BUF_INIT, who = BUF_INIT;
+    bool gone = false;
+
+    for (size_t k = first; k < c->n; k++) {
+        const struct rank *r = &g->rank[c->member[k].rank];
+
+        if (missed_of(g, r, &other) <= 0 || !slice_equal(buf_slice(&other), buf_slice(cells)))
+            continue;
+        gone = gone || r->lives > 1;
+        if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
+            break;
+    }
+    buf_clear(&other);
+    if (ranks_format(&same, &who) < 0 || text_shorten(&who, ranks_count(&same)) < 0 ||
+        buf_add_slice(&other, buf_slice(cells)) < 0 || text_shorten(&other, missed) < 0)
+        log_warn("fanout", "out of memory: new ranks are not told of");
+    else if (ranks_count(&same) == 1)
+        output_note(c, "rank %s is new: %sit has not run cell%s %s", who.p,
+                    gone ? "its variables are gone, " : "", missed > 1 ? "s" : "", other.p);
+    else if (who.n)
+        output_note(c, "ranks %s are new: %sthey have not run cell%s %s", who.p,
+                    gone ? "their variables are gone, " : "", missed > 1 ? "s" : "", other.p);
+    ranks_release(&same);
+    buf_release(&other);
+    buf_release(&who);
+}
+
+static void note_new(struct cell *c)
+{
+    const struct group *g = c->group;
+    struct ranks told = RANKS_INIT;
+    struct buf cells = BUF_INIT;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (!ranks_has(&told, c->member[k].rank)) {
+            const int missed = missed_of(g, &g->rank[c->member[k].rank], &cells);
+
+            if (missed > 0)
+                note_new_like(c, k, &cells, (size_t)missed, &told);
+        }
+    ranks_release(&told);
+    buf_release(&cells);
+}
+
+static void world_open(struct cell *c)
+{
+    struct group *g = c->group;
+
+    group_open_world(g, c->world);
+    note_new(c);
+    if (group_ran(g, &c->to, c->from.count) < 0)
+        log_warn("fanout", "out of memory: the ledger misses cell %u", c->from.count);
+}
+
+static void member_told(struct cell *c, struct member *member)
+{
+    struct rank *r = &c->group->rank[member->rank];
+
+    member->worker = r->worker;
+    member->state = MEMBER_RUNNING;
+    r->state = RANK_BUSY;
+    r->since_ns = notebook_now(c->nb);
+}
+
+/* Nobody is to wait for those that were not told. */
+static void members_leave_out(struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_WAITING)
+            c->member[k].state = MEMBER_INTERRUPTED;
+}
+
+static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool lead)
+{
+    const uint64_t base = (c->plan.kind == PLAN_SCRIPT ? RUN_SCRIPT : 0);
+
+    m->v[F_RUN_FLAGS].u64 = base;
+    if ((lead && cell_wants_value(c)) || c->plan.gather)
+        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT |
+                                 (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
+    if (!lead && c->plan.merge == PLAN_RANK0)
+        m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
+    if (cell_is_piped(c))
+        m->v[F_RUN_FLAGS].u64 |=
+            RUN_PIPED | (lead && c->from.stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
+    else if (c->from.stdin_allowed)
+        m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
+    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next.blob++ : 0;
+    if (cell_send_ranks(c, to, m) < 0)
+        return -1;
+    for (size_t k = 0; k < c->n; k++)
+        if (ranks_has(to, c->member[k].rank))
+            member_told(c, &c->member[k]);
+    return 0;
+}
+
+/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for
+ * each has a blob. Where some can't be sent theirs, those that have it already are interrupted. */
+static int run_all(struct cell *c, struct span *m)
+{
+    struct ranks one = RANKS_INIT, others = RANKS_INIT;
+    int rc = ranks_copy(&others, &c->to);
+
+    for (size_t k = 0; rc == 0 && k < c->n && (k == 0 || c->plan.gather); k++) {
+        ranks_clear(&one);
+        rc = ranks_add(&one, c->member[k].rank);
+        ranks_remove(&others, c->member[k].rank);
+        if (rc == 0)
+            rc = run_one(c, &one, m, k == 0);
+    }
+    if (rc == 0 && ranks_count(&others))
+        rc = run_one(c, &others, m, false);
+    ranks_release(&one);
+    ranks_release(&others);
+    if (rc < 0) /* unless it has failed in other words already */
+        cell_fail(c, "RuntimeError", "out of memory");
+    return rc;
+}
+
+/* Of a script: its text, for machines where the file is not. */
+static struct slice code_of(const struct cell *c)
+{
+    if (c->plan.kind == PLAN_SCRIPT)
+        return text_slice(c->prep.captured, "script");
+    return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
+}
+
+/* RUN's names: those that ranks are to watch, and those that go, for home has deleted them. Empty
+ * where there are none. */
+static int add_names(const struct cell *c, struct buf *out)
+{
+    json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->prep.captured);
+    json_t *doubtful = group_doubtful(c->group, &c->to);
+    size_t k;
+    json_t *row;
+    int rc = watch && doubtful && deleted ? 0 : -1;
+
+    json_array_foreach(json_object_get(c->prep.captured, "assigned"), k, row)
+    {
+        if (rc == 0)
+            rc = json_array_append(watch, json_array_get(row, 0));
+    }
+    if (rc == 0 &&
+        (json_array_size(watch) || json_array_size(doubtful) || json_array_size(deleted)))
+        rc = text_json(out, json_pack("{s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful,
+                                      "deleted", deleted));
+    json_decref(watch);
+    json_decref(doubtful);
+    json_decref(deleted);
+    return rc;
+}
+
+/* -1: the cell has failed; what runs is to be stopped. */
+static int run(struct cell *c)
+{
+    struct span m = { .kind = SPAN_RUN, .cell = c->id };
+    struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT, names = BUF_INIT;
+    int rc = -1;
+
+    world_open(c);
+    cells_ran_note(c->nb, c->id, c->from.count, c->group->size);
+    if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
+        log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
+    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
+        world_add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else {
+        m.v[F_RUN_CODE].s = code_of(c);
+        m.v[F_RUN_COUNT].u64 = c->from.count;
+        m.v[F_RUN_ENV].s = buf_slice(&env);
+        m.v[F_RUN_INIT].s = slice_text(c->plan.init);
+        m.v[F_RUN_ARGV].s = buf_slice(&argv);
+        m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
+        m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
+        m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
+        m.v[F_RUN_NAMES].s = buf_slice(&names);
+        rc = run_all(c, &m);
+    }
+    buf_release(&env);
+    buf_release(&argv);
+    buf_release(&layout);
+    buf_release(&names);
+    return rc;
+}
+
+bool run_pulls_values(const struct cell *c)
+{
+    const char *ranks = c->plan.kind == PLAN_PULL ? c->plan.ranks : NULL, *digits;
+
+    if (!ranks)
+        return false;
+    digits = ranks + (ranks[0] == '-');
+    return digits[0] && digits[strspn(digits, "0123456789")] == '\0';
+}
+
+/* Of one rank all names are fetched at once, so that what they share is shared at home. With --into
+ * there is but one, and it is another name there than on the rank. Of several ranks the first is
+ * fetched; that the others are there as well is seen before anything is bound. */
+static int fetched_names(const struct cell *c, struct buf *out)
+{
+    if (c->plan.kind != PLAN_PULL)
+        return 0;
+    for (char **name = c->plan.names + c->bind.pulled; *name; name++)
+        if (buf_addf(out, "%s%s", out->n ? "," : "", *name) < 0)
+            return -1;
+    return 0;
+}
+
+/* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs
+ * went. */
+static int fetch(struct cell *c)
+{
+    struct buf names = BUF_INIT;
+    int rc = fetched_names(c, &names);
+
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    for (size_t k = 0; rc == 0 && k < c->n; k++) {
+        struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
+
+        m.blob = names.n ? c->nb->next.blob++ : 0;
+        m.v[F_FETCH_NAMES].s = buf_slice(&names);
+        m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
+        m.v[F_FETCH_FLAGS].u64 = run_pulls_values(c) && !c->plan.into ? FETCH_KEEP : 0;
+        if ((rc = cell_send(c, &c->member[k].worker, 1, &m)) == 0)
+            member_told(c, &c->member[k]);
+    }
+    buf_release(&names);
+    return rc;
+}
+
+void run_begin(struct cell *c)
+{
+    const bool fetches = c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH;
+
+    if ((fetches ? fetch(c) : run(c)) < 0)
+        members_leave_out(c);
+    else
+        live_begin(c);
+}
+
+/* ---- its end ---- */
+
+static bool somebody(const struct cell *c, enum member_state state)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == state)
+            return true;
+    return false;
+}
+
+/* The deaths that the error does not tell of. */
+static void note_dead(struct cell *c)
+{
+    struct ranks dead = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused &&
+            ranks_add(&dead, c->member[k].rank) < 0)
+            break;
+    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0 &&
+        text_shorten(&text, ranks_count(&dead)) == 0)
+        output_note(c,
+                    ranks_count(&dead) > 1 ? "ranks %s are dead: their variables are gone"
+                                           : "rank %s is dead: its variables are gone",
+                    text.p);
+    ranks_release(&dead);
+    buf_release(&text);
+}
+
+enum cell_outcome run_end(struct cell *c)
+{
+    stop_over(c);
+    output_flush(c);
+    if (somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED))
+        c->bad = true;
+    live_end(c);
+    if (c->bad && !c->fault.shown)
+        error_show(c, error_of_cell(c));
+    error_note_late(c);
+    note_dead(c);
+    return CELL_DONE;
+}
+
+/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True:
+ * not all have. */
+static bool script_lingers(struct cell *c)
+{
+    struct ranks left = RANKS_INIT;
+
+    if (!cell_lingers(c))
+        return false;
+    if (!c->stop.ending) {
+        c->stop.ending = true;
+        if (ranks_add_range(&left, 0, c->passing->size - 1) == 0)
+            stop_kill(c->nb, c->passing, &left, SIGTERM, STOP_GRACE_MS);
+        ranks_release(&left);
+        stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+    }
+    return true;
+}
+
+enum cell_outcome run_look(struct cell *c)
+{
+    if (cell_unfinished(c)) {
+        if (c->bad)
+            stop_running(c);
+        return CELL_STAYS;
+    }
+    /* what failed when nothing was left to stop does not wait for the script's processes */
+    if (!(c->bad && !c->stop.stopping) && script_lingers(c))
+        return CELL_STAYS;
+    return run_end(c);
+}

@@ -1,0 +1,395 @@
+/* The ranks of a cell: how many there are, on which machines, and the start of those that are
+ * missing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/json_text.h"
+#include "protocol/writer.h"
+
+/* ---- how many ranks there are ---- */
+
+static int refuse_n_gpu(struct cell *c, const struct placement *s)
+{
+    struct buf where = BUF_INIT, whys = BUF_INIT;
+    bool some = false;
+
+    for (size_t k = 0; k < s->n && k < 8; k++) {
+        some = some || s->node[k].gpus_all;
+        if (buf_addf(&where, "%s%s", k ? ", " : "", s->node[k].name) < 0 ||
+            (s->node[k].gpus_all && s->node[k].held[0] &&
+             buf_addf(&where, "; %s", s->node[k].held) < 0))
+            break;
+    }
+    if (place_add_whys(s->node, s->n, &whys) < 0)
+        buf_clear(&whys);
+    cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)%s",
+              some ? "free " : "", where.p ? where.p : "", whys.n ? whys.p : "");
+    buf_release(&whys);
+    buf_release(&where);
+    return -1;
+}
+
+/* Which ranks take part, of how many; -1: that was refused. */
+static int choose(struct cell *c, const struct placement *s)
+{
+    const struct place_want want = placement_want(c);
+    struct group *g = c->group;
+    struct err err = { "" };
+
+    c->world = placement_world(c);
+    if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(s->node, s->n, &want)))
+        return refuse_n_gpu(c, s);
+    if (c->plan.kind != PLAN_RANKS && !c->world)
+        c->world = place_world(s->node, s->n, &want);
+    ranks_clear(&c->to);
+    if (c->world > GROUP_MAX)
+        err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
+    else if (c->plan.ranks && c->plan.kind != PLAN_RANKS &&
+             ranks_parse(&c->to, c->plan.ranks, c->world, &err) < 0)
+        ;
+    else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) &&
+             ranks_add_range(&c->to, 0, c->world - 1) < 0)
+        err_set(&err, "out of memory");
+    else if (group_grow(g, c->world, &err) == 0)
+        return 0;
+    cell_fail(c, "UsageError", "%s", err.text);
+    return -1;
+}
+
+/* ---- START ---- */
+
+/* The ranks of one machine: START's list of ranks is parallel to the workers of its envelope. */
+static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus,
+                    const struct place_want *want, struct err *err)
+{
+    struct notebook *nb = c->nb;
+    uint32_t *workers = calloc(ranks_count(which) + 1, sizeof *workers);
+    struct buf numbers = BUF_INIT;
+    struct writer w = writer_of(&numbers);
+    struct span m = { .kind = SPAN_START, .cell = c->id };
+    size_t n = 0;
+    int rc = workers ? 0 : -1;
+
+    for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
+        workers[n] = nb->next.worker++;
+        rc = rank_start(&c->group->rank[k], workers[n], node, err);
+        if (rc == 0)
+            rc = nb->ops.place(nb->ops.arg, workers[n++], node);
+        writer_u32(&w, (uint32_t)k);
+    }
+    if (writer_end(&w) < 0)
+        rc = -1;
+    m.v[F_START_ROLE].u64 = c->passing ? START_SCRIPT : START_RANK;
+    m.v[F_START_RANKS].s = buf_slice(&numbers);
+    m.v[F_START_GROUP].s = slice_text(nb->group->name);
+    m.v[F_START_PYTHON].s = slice_text(nb->config.python);
+    m.v[F_START_CWD].s = slice_text(node == NODE_HERE ? "" : nb->home.cwd);
+    m.v[F_START_ENV].s = slice_text("{}");
+    m.v[F_START_GPUS].u64 = gpus;
+    m.v[F_START_SHARE].u64 = (want->share ? START_SHARE : 0) | (want->own ? START_OWN : 0);
+    if (rc < 0)
+        err_set(err, "out of memory while starting ranks");
+    else
+        rc = notebook_send_to(nb, workers, n, &m, err);
+    for (size_t k = 0; rc < 0 && workers && k < n; k++) {
+        nb->ops.forget(nb->ops.arg, workers[k]);
+        if (group_worker(c->group, workers[k]))
+            rank_end(group_worker(c->group, workers[k]));
+    }
+    buf_release(&numbers);
+    free(workers);
+    return rc;
+}
+
+/* at: index into the site, by rank. */
+static int start_all(struct cell *c, const struct placement *s, const struct ranks *missing,
+                     const unsigned *at)
+{
+    const struct place_want *want = &c->group->want;
+    const unsigned gpus = place_gpus(s->node, s->n, want);
+    struct err err = { "" };
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < s->n; i++) {
+        struct ranks there = RANKS_INIT;
+
+        for (long k = ranks_next(missing, 0); rc == 0 && k >= 0;
+             k = ranks_next(missing, (unsigned)k + 1))
+            if (at[k] == i && ranks_add(&there, (unsigned)k) < 0)
+                rc = err_set(&err, "out of memory while starting ranks");
+        if (rc == 0 && ranks_count(&there))
+            rc = start_on(c, s->node[i].node, &there, gpus, want, &err);
+        ranks_release(&there);
+    }
+    c->group->gpus = gpus;
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "%s", err.text);
+    return rc;
+}
+
+/* ---- where the missing go ---- */
+
+/* The machines that are left have no room: what the user asked for is there again only when all
+ * start anew. */
+static void note_afresh(struct cell *c, const struct err *why)
+{
+    log_info("start", "%s", why->text);
+    output_note(
+        c,
+        "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
+        "are gone",
+        c->nb->group->on);
+    c->engine.moves = true;
+}
+
+/* The ranks of a machine that is lost which start on the one with this index. */
+static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing,
+                      const struct placement *s, const unsigned *at, size_t to)
+{
+    const struct rank *rank = c->nb->group->rank;
+    struct ranks who = RANKS_INIT;
+    struct buf text = BUF_INIT;
+
+    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
+        if (rank[k].lives && rank[k].node == from->node && at[k] == to &&
+            ranks_add(&who, (unsigned)k) < 0)
+            break;
+    if (ranks_count(&who) && ranks_format(&who, &text) == 0 &&
+        text_shorten(&text, ranks_count(&who)) == 0)
+        output_note(c,
+                    ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s"
+                                          : "%s is lost: rank %s starts on %s",
+                    notebook_node_name(c->nb, from->node), text.p, s->node[to].name);
+    ranks_release(&who);
+    buf_release(&text);
+}
+
+static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *s,
+                           const unsigned *at)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++)
+        for (size_t to = 0; m[k].lost && to < s->n; to++)
+            note_move(c, &m[k], missing, s, at, to);
+}
+
+/* Ranks that could have a GPU must not go without one in silence. */
+static void note_unknown(struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++)
+        if (!m[k].lost && !m[k].known && m[k].held[0])
+            output_note(c, "%s can't tell which GPUs it has, and ranks start there without: %s",
+                        notebook_node_name(c->nb, m[k].node), m[k].held);
+}
+
+/* at and before: by rank, of n ranks: those of the notebook's group and of the cell's world. -1:
+ * memory is out. */
+static int stand(const struct cell *c, const struct placement *s, unsigned **at, unsigned **before,
+                 unsigned *size)
+{
+    const struct group *g = c->nb->group;
+    const size_t n = (*size = g->size > c->world ? g->size : c->world) + 1u;
+
+    *at = calloc(2 * n, sizeof **at);
+    if (!*at)
+        return -1;
+    *before = *at + n;
+    for (unsigned k = 0; k < *size; k++)
+        (*at)[k] = (*before)[k] = PLACE_NOWHERE;
+    for (unsigned k = 0; k < g->size; k++) {
+        const unsigned place = g->rank[k].lives ? placement_find(s, g->rank[k].node)
+                                                : PLACE_NOWHERE;
+
+        (*before)[k] = place;
+        (*at)[k] = rank_alive(&g->rank[k]) ? place : PLACE_NOWHERE;
+    }
+    return 0;
+}
+
+/* -1: the cell has failed, or starts its ranks elsewhere first. */
+static int place_missing(struct cell *c, const struct placement *s, const struct ranks *missing)
+{
+    struct group *g = c->group;
+    unsigned *at = NULL, *before = NULL, size = 0;
+    struct err err = { "" };
+    int rc = -1;
+
+    g->want = placement_want(c);
+    if (stand(c, s, &at, &before, &size) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, size, &err) < 0) {
+        if (engine_is_torn(c->nb))
+            note_afresh(c, &err);
+        else
+            cell_fail(c, "UsageError", "%s", err.text);
+    } else {
+        if (!c->passing)
+            note_elsewhere(c, missing, s, at);
+        if (!g->want.no_gpu)
+            note_unknown(c);
+        for (unsigned k = 0; c->passing && k < c->world; k++)
+            /* the world's layout, whoever of it takes part */
+            g->rank[k].node = s->node[at[k]].node;
+        rc = start_all(c, s, missing, at);
+    }
+    free(at);
+    return rc;
+}
+
+/* -1: it has failed, or its ranks start elsewhere first. */
+static int ensure(struct cell *c, const struct placement *s)
+{
+    struct group *g = c->group;
+    struct ranks missing = RANKS_INIT;
+    int rc;
+
+    if (choose(c, s) < 0)
+        return -1;
+    rc = c->passing ? ranks_copy(&missing, &c->to) : group_missing(g, c->world, &missing);
+    if (rc < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (ranks_count(&missing))
+        rc = place_missing(c, s, &missing);
+    if (rc == 0 && !c->passing && g->asked < c->world)
+        g->asked = c->world;
+    ranks_release(&missing);
+    return rc;
+}
+
+/* Of the machine on which rank 0 is. -1: the cell has failed. */
+static int ask_port(struct cell *c)
+{
+    const struct span m = { .kind = SPAN_PORT, .cell = c->id };
+    struct group *g = c->group;
+
+    if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
+        return 0;
+    if (group_has_met(g, c->world))
+        /* a world that has met stays where it is; one that has not gets a port that is free now */
+        return 0;
+    c->prep.wants_port = true;
+    return cell_send_node(c, g->rank[0].node, &m);
+}
+
+static void go(struct cell *c)
+{
+    struct placement s = { NULL, 0 };
+    int rc;
+
+    if (placement_open(c->nb, &s) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    c->prep.wants_places = false;
+    rc = ensure(c, &s);
+    free(s.node);
+    if (rc < 0)
+        return;
+    if (cell_members(c) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else
+        (void)ask_port(c);
+}
+
+/* Each that comes is a sign that the others are under way. */
+void start_progress(struct cell *c)
+{
+    if (c->state == CELL_STARTING)
+        c->prep.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+}
+
+void start_begin(struct cell *c)
+{
+    start_progress(c); /* the limit is also for those that an earlier cell began to start */
+    c->prep.wants_places = true;
+    (void)placement_ask(c);
+}
+
+bool start_look(struct cell *c)
+{
+    if (!c->prep.wants_places || placement_wait(c))
+        return true;
+    go(c);
+    return !c->engine.moves;
+}
+
+/* ---- those that came, or did not ---- */
+
+/* "3.11" of "3.11.7". */
+static size_t minor_size(const char *version, size_t n)
+{
+    const char *dot = memchr(version, '.', n);
+    const char *second = dot ? memchr(dot + 1, '.', n - (size_t)(dot + 1 - version)) : NULL;
+
+    return second ? (size_t)(second - version) : n;
+}
+
+/* What pickles at home must unpickle there, byte code included: that takes the same minor
+ * version. */
+void start_check(struct notebook *nb, const struct rank *r, struct slice version)
+{
+    const char *ours = nb->config.python_version;
+    const size_t n = minor_size(ours, strlen(ours));
+    struct cell *c = nb->cell;
+    struct ranks all = RANKS_INIT;
+
+    if (!c || c->state != CELL_STARTING || r->node == NODE_HERE || version.n == 0 ||
+        (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->group->rank[c->member[k].rank].node == r->node &&
+            ranks_add(&all, c->member[k].rank) < 0)
+            break;
+    stop_kill(nb, c->group, &all, 9, 0);
+    ranks_release(&all);
+    cell_fail(
+        c, "RankNotStarted",
+        "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
+        "CELLSPAN_REMOTE_PYTHON to a "
+        "Python %.*s there)",
+        r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
+}
+
+static void take_too_long(struct cell *c)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+    struct ranks late = RANKS_INIT;
+    struct buf text = BUF_INIT;
+    const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
+
+    c->prep.due_ns = NEVER;
+    for (size_t k = 0; k < n && c->prep.wants_places; k++)
+        if (m[k].asked) {
+            m[k].asked = false;
+            cell_fail(c, "RankNotStarted",
+                      "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
+                      notebook_node_name(c->nb, m[k].node), limit);
+            return;
+        }
+    for (size_t k = 0; k < c->n; k++)
+        if (c->group->rank[c->member[k].rank].state == RANK_STARTING &&
+            ranks_add(&late, c->member[k].rank) < 0)
+            break;
+    if (ranks_count(&late) && ranks_format(&late, &text) == 0)
+        cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",
+                  ranks_count(&late) > 1 ? "ranks" : "rank", text.p, limit);
+    if (ranks_count(&late)) /* else it is home that takes its time, which it may */
+        stop_kill(c->nb, c->group, &late, 9, 0);
+    ranks_release(&late);
+    buf_release(&text);
+}
+
+void start_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->prep.due_ns)
+        take_too_long(c);
+}

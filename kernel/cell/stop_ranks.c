@@ -1,0 +1,278 @@
+/* Who failed first, and what becomes of the others.
+ *
+ * The first failure opens a moment in which others may fail alike; then the error is shown, and
+ * those that still run are interrupted. What sits in a collective does not come back from SIGINT,
+ * so after another moment the connections between the ranks are cut, which ends gloo's waits. Who
+ * is not back after the grace is asked where it hangs, and killed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/parts.h"
+
+#define ALIKE_NS     (200 * NS_PER_MS) /* after a failure, for others to fail alike */
+#define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
+#define SEVER_NS     (200 * NS_PER_MS) /* for SIGINT to be enough, after a failure */
+/* the same after the user's interrupt: nothing is broken then */
+#define PATIENT_SEVER_NS (1 * NS_PER_S)
+/* a second interrupt before that is a double click, and kills nobody */
+#define IMPATIENT_NS (1 * NS_PER_S)
+#define STACKS_NS    (500 * NS_PER_MS) /* for stacks to arrive */
+/* for tracebacks to be put into words, besides the grace */
+#define TELL_NS (10 * NS_PER_S)
+/* for a script to end by a signal, as torchrun gives it */
+#define SIGNAL_GRACE_MS 30000
+
+static uint64_t grace(const struct cell *c)
+{
+    return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
+}
+
+/* Sends m to the ranks that still run. */
+static void send_running(struct cell *c, struct span *m)
+{
+    uint32_t *workers = calloc(c->n + 1, sizeof *workers);
+    size_t n = 0;
+
+    if (!workers)
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING)
+            workers[n++] = c->member[k].worker;
+    m->cell = c->id;
+    if (n)
+        (void)notebook_send_to(c->nb, workers, n, m, NULL);
+    free(workers);
+}
+
+static void interrupt_running(struct cell *c, uint64_t sever_after)
+{
+    struct span m = { .kind = SPAN_INTERRUPT };
+    const uint64_t now = notebook_now(c->nb);
+
+    c->stop.stopping = true;
+    prompts_stop(c->nb);
+    send_running(c, &m);
+    c->stop.disconnect_ns = now + sever_after;
+    c->stop.kill_ns = now + grace(c);
+}
+
+void stop_killed(struct cell *c, uint64_t after_ns)
+{
+    c->stop.gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
+    c->stop.gone_state = c->state;
+}
+
+void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
+               uint64_t grace_ms)
+{
+    struct span m = { .kind = SPAN_KILL,
+                      .v[F_KILL_SIGNAL].u64 = signal,
+                      .v[F_KILL_GRACE_MS].u64 = grace_ms };
+    size_t n;
+    uint32_t *workers = group_workers(g, which, &n);
+
+    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1))
+        if (g->rank[k].worker)
+            g->rank[k].state = RANK_STOPPING;
+    if (n)
+        (void)notebook_send_to(nb, workers, n, &m, NULL);
+    group_break(g);
+    if (nb->cell && nb->cell->state == CELL_STOPPING)
+        stop_killed(nb->cell, grace_ms * NS_PER_MS);
+    free(workers);
+}
+
+static void kill_running(struct cell *c)
+{
+    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = 9 };
+
+    c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
+    send_running(c, &m);
+    stop_killed(c, 0);
+}
+
+static void ask_stacks(struct cell *c)
+{
+    struct span m = { .kind = SPAN_STACKS };
+
+    c->stop.kill_ns = NEVER;
+    c->stop.list_ns = notebook_now(c->nb) + STACKS_NS;
+    send_running(c, &m);
+}
+
+/* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a
+ * limit of its own. */
+static bool is_telling(const struct member *m)
+{
+    return m->state == MEMBER_RUNNING && m->stack &&
+           strstr(error_main_thread(m->stack), " in _show_one\n");
+}
+
+/* Once, some more time for those that are on their way back. */
+static bool be_patient(struct cell *c)
+{
+    for (size_t k = 0; k < c->n && !c->stop.patient; k++)
+        c->stop.patient = is_telling(&c->member[k]);
+    if (!c->stop.patient)
+        return false;
+    for (size_t k = 0; k < c->n; k++) {
+        free(c->member[k].stack);
+        c->member[k].stack = NULL;
+    }
+    c->stop.kill_ns = notebook_now(c->nb) + TELL_NS;
+    return true;
+}
+
+static void list_and_kill(struct cell *c)
+{
+    c->stop.list_ns = NEVER;
+    if (!c->stop.patient && be_patient(c))
+        return;
+    if (!c->stop.listed)
+        error_note_hangs(c);
+    c->stop.listed = true;
+    kill_running(c);
+}
+
+void stop_after_failure(struct cell *c)
+{
+    const uint64_t now = notebook_now(c->nb);
+
+    if (c->stop.decided || c->stop.stopping)
+        return;
+    if (c->stop.alike_limit_ns == NEVER)
+        c->stop.alike_limit_ns = now + ALIKE_MAX_NS;
+    c->stop.alike_ns = now + ALIKE_NS < c->stop.alike_limit_ns ? now + ALIKE_NS
+                                                               : c->stop.alike_limit_ns;
+}
+
+void stop_running(struct cell *c)
+{
+    c->stop.decided = true;
+    c->stop.alike_ns = NEVER;
+    if (!c->stop.stopping)
+        interrupt_running(c, SEVER_NS);
+}
+
+void stop_over(struct cell *c)
+{
+    c->stop.alike_ns = c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns =
+        c->stop.list_ns = c->stop.gone_ns = NEVER;
+}
+
+static void judge(struct cell *c)
+{
+    error_show(c, error_of_cell(c));
+    stop_running(c);
+}
+
+void stop_by_interrupt(struct cell *c)
+{
+    if (c->state == CELL_ENGINE) {
+        cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
+                  c->nb->group->on);
+        return;
+    }
+    if (c->magic.logs) {
+        cell_fail(c, "KeyboardInterrupt", "%%ranks logs was interrupted");
+        return;
+    }
+    if (c->plan.kind == PLAN_RANKS && c->state < CELL_RUNNING) {
+        const enum plan_ranks what = c->plan.ranks_do;
+
+        if (what == PLAN_RANKS_STOP || what == PLAN_RANKS_RESTART)
+            cell_fail(c, "KeyboardInterrupt",
+                      "interrupted: ranks that have ended are started by the next cell");
+        else
+            cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
+                      what == PLAN_RANKS_CHECK   ? " check"
+                      : what == PLAN_RANKS_WHERE ? " where"
+                                                 : "");
+        return;
+    }
+    if (c->state < CELL_RUNNING) {
+        cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
+        return;
+    }
+    if (c->state == CELL_BINDING) {
+        cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
+        return;
+    }
+    if (!cell_runs(c))
+        return;
+    if (c->stop.interrupts++ == 0) {
+        c->stop.interrupted_ns = notebook_now(c->nb);
+        interrupt_running(c, PATIENT_SEVER_NS);
+    } else if (notebook_now(c->nb) - c->stop.interrupted_ns >= IMPATIENT_NS)
+        kill_running(c);
+}
+
+void stop_by_signal(struct cell *c, unsigned signal)
+{
+    struct span m = { .kind = SPAN_KILL,
+                      .v[F_KILL_SIGNAL].u64 = signal,
+                      .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
+
+    if (c->state != CELL_RUNNING || !c->passing) {
+        stop_by_interrupt(c);
+        return;
+    }
+    c->stop.stopping = true;
+    c->stop.alike_ns = NEVER;
+    send_running(c, &m);
+}
+
+static void time_out(struct cell *c)
+{
+    c->stop.timeout_ns = NEVER;
+    cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
+              (double)c->plan.timeout_ns / 1e9);
+}
+
+static void sever(struct cell *c)
+{
+    c->stop.disconnect_ns = NEVER;
+    /* the next cell's ranks leave their process group, and may make another */
+    group_break(c->group);
+    disconnect_begin(c);
+}
+
+void stop_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->stop.timeout_ns)
+        time_out(c);
+    else if (now >= c->stop.alike_ns)
+        judge(c);
+    else if (now >= c->stop.disconnect_ns)
+        sever(c);
+    else if (now >= c->stop.kill_ns)
+        ask_stacks(c);
+    else if (now >= c->stop.list_ns)
+        list_and_kill(c);
+}
+
+void stop_stack(struct cell *c, uint32_t worker, struct slice text)
+{
+    struct member *member = cell_worker(c, worker);
+
+    if (!member || c->stop.list_ns == NEVER)
+        return;
+    free(member->stack);
+    member->stack = strndup(text.p, text.n);
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING && !c->member[k].stack)
+            return;
+    list_and_kill(c);
+}
+
+uint64_t stop_due(const struct cell *c)
+{
+    const uint64_t times[] = { c->stop.alike_ns, c->stop.disconnect_ns, c->stop.kill_ns,
+                               c->stop.list_ns, c->stop.timeout_ns };
+    uint64_t due = NEVER;
+
+    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+        if (times[k] < due)
+            due = times[k];
+    return due;
+}

@@ -1,0 +1,144 @@
+/* A cell's steps: the one place that says what follows on what. A step does its work and says how
+ * it ended; the table says what comes next. docs/architecture.md shows the same table. */
+#include <assert.h>
+
+#include "kernel/dispatch/private.h"
+
+static void run(struct cell *c)
+{
+    run_begin(c);
+    if (!c->bad)
+        hang_begin(c);
+}
+
+/* What a step begins with, and whether it is over (asked after every event). What fails in it ends
+ * the cell; `fail`, where there is one, puts in order what the step leaves behind then. */
+static const struct {
+    void (*begin)(struct cell *c);
+    enum cell_outcome (*look)(struct cell *c);
+    void (*fail)(struct cell *c);
+} steps[] = {
+    [CELL_EXPANDING] = { expand_begin, expand_look, NULL },
+    [CELL_CHOOSING] = { prepare_choose_begin, prepare_choose_look, NULL },
+    [CELL_ASKING] = { prepare_ask_begin, prepare_ask_look, NULL },
+    [CELL_STOPPING] = { end_ranks_begin, end_ranks_look, NULL },
+    [CELL_ENGINE] = { engine_begin, engine_look, engine_fail },
+    [CELL_STARTING] = { prepare_begin, prepare_look, NULL },
+    [CELL_COMPARING] = { compare_begin, compare_look, NULL },
+    [CELL_SHIPPING] = { prepare_ship_begin, prepare_ship_look, NULL },
+    [CELL_TABLE] = { rank_table_begin, rank_table_look, NULL },
+    [CELL_WHERE] = { where_begin, where_look, NULL },
+    [CELL_LOGS] = { rank_logs_begin, rank_logs_look, NULL },
+    [CELL_RUNNING] = { run, run_look, NULL },
+    [CELL_CHECKING] = { check_begin, check_look, NULL },
+    [CELL_BINDING] = { bind_begin, bind_look, NULL },
+    [CELL_OVER] = { finish_begin, NULL, NULL },
+};
+
+/* Whatever fails goes to CELL_OVER. */
+static const struct {
+    enum cell_state from;
+    enum cell_outcome outcome;
+    enum cell_state to;
+} rows[] = {
+    { CELL_EXPANDING, CELL_DONE, CELL_CHOOSING },
+    { CELL_EXPANDING, CELL_IS_TABLE, CELL_TABLE },
+    { CELL_EXPANDING, CELL_IS_WHERE, CELL_WHERE },
+    { CELL_EXPANDING, CELL_IS_LOGS, CELL_LOGS },
+    { CELL_EXPANDING, CELL_IS_OVER, CELL_OVER },
+    { CELL_CHOOSING, CELL_DONE, CELL_ENGINE },
+    { CELL_CHOOSING, CELL_ASKS_FIRST, CELL_ASKING },
+    { CELL_CHOOSING, CELL_ENDS_RANKS, CELL_STOPPING },
+    { CELL_ASKING, CELL_DONE, CELL_STOPPING },
+    { CELL_STOPPING, CELL_DONE, CELL_ENGINE },
+    { CELL_STOPPING, CELL_IS_OVER, CELL_OVER },
+    { CELL_ENGINE, CELL_DONE, CELL_STARTING },
+    { CELL_STARTING, CELL_DONE, CELL_COMPARING },
+    { CELL_STARTING, CELL_HAS_ALL, CELL_RUNNING },
+    { CELL_STARTING, CELL_ENDS_RANKS, CELL_STOPPING },
+    { CELL_STARTING, CELL_IS_CHECK, CELL_CHECKING },
+    { CELL_STARTING, CELL_IS_OVER, CELL_OVER },
+    { CELL_COMPARING, CELL_DONE, CELL_SHIPPING },
+    { CELL_SHIPPING, CELL_DONE, CELL_RUNNING },
+    { CELL_TABLE, CELL_DONE, CELL_OVER },
+    { CELL_WHERE, CELL_DONE, CELL_OVER },
+    { CELL_LOGS, CELL_DONE, CELL_OVER },
+    { CELL_RUNNING, CELL_DONE, CELL_BINDING },
+    { CELL_CHECKING, CELL_DONE, CELL_BINDING },
+    { CELL_BINDING, CELL_REPEATS, CELL_RUNNING },
+    { CELL_BINDING, CELL_DONE, CELL_OVER },
+};
+
+static enum cell_state next(enum cell_state from, enum cell_outcome outcome)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].from == from && rows[k].outcome == outcome)
+            return rows[k].to;
+    assert(!"a step ends as the table does not say");
+    return CELL_OVER;
+}
+
+static void enter(struct cell *c, enum cell_state state)
+{
+    c->state = state;
+    steps[state].begin(c);
+}
+
+/* What has failed while ranks run stops them first: that is for the step to do. */
+static bool step_once(struct cell *c)
+{
+    enum cell_outcome outcome = CELL_STAYS;
+
+    if (!c->bad || cell_runs(c))
+        outcome = steps[c->state].look(c);
+    if (c->bad && (outcome != CELL_STAYS || !cell_runs(c))) {
+        if (steps[c->state].fail)
+            steps[c->state].fail(c);
+        enter(c, CELL_OVER);
+        return true;
+    }
+    if (outcome != CELL_STAYS)
+        enter(c, next(c->state, outcome));
+    return outcome != CELL_STAYS;
+}
+
+void cell_steps_begin(struct cell *c)
+{
+    enter(c, CELL_EXPANDING);
+}
+
+void cell_steps_go_on(struct cell *c)
+{
+    while (c->state != CELL_OVER && step_once(c))
+        ;
+}
+
+void cell_steps_tick(struct cell *c, uint64_t now)
+{
+    output_tick(c);
+    if (c->bad && !cell_runs(c))
+        return;
+    start_tick(c, now);
+    stop_tick(c, now);
+    node_errors_tick(c, now);
+    disconnect_tick(c, now);
+    left_behind_tick(c, now);
+    live_tick(c, now);
+    hang_tick(c, now);
+    broadcast_tick(c, now);
+    rank_logs_tick(c, now);
+}
+
+uint64_t cell_steps_due(const struct cell *c)
+{
+    const uint64_t due[] = { output_due(c),           stop_due(c),         c->prep.due_ns,
+                             c->engine.errors.due_ns, c->stop.ends.due_ns, c->stop.gone_ns,
+                             c->live.due_ns,          c->magic.due_ns,     c->hang.due_ns,
+                             broadcast_due(c),        rank_logs_due(c) };
+    uint64_t first = NEVER;
+
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        if (due[k] < first)
+            first = due[k];
+    return first;
+}

@@ -1,0 +1,420 @@
+/* Who gets which request, what is next, and what is left when an agent dies. */
+#include "kernel/dispatch/dispatch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/dispatch/private.h"
+#include "kernel/notebook/json_text.h"
+
+/* ---- cells, one after the other ---- */
+
+static void rewake(struct notebook *nb)
+{
+    const uint64_t home = pace_due_ns(nb->home.pace),
+                   cell = nb->cell ? cell_steps_due(nb->cell) : NEVER;
+    const uint64_t due[] = { home,
+                             cell,
+                             where_due(nb),
+                             question_due(nb),
+                             prompts_due(nb),
+                             nb->home.gap ? gap_due_ns(nb->home.gap) : NEVER };
+    uint64_t first = NEVER;
+
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        first = due[k] < first ? due[k] : first;
+    nb->ops.wake(nb->ops.arg, first);
+}
+
+static void execute(struct notebook *nb, struct request *r)
+{
+    const bool silent = request_flag(r, "silent", false);
+    const bool counts = !silent && request_flag(r, "store_history", true);
+    const unsigned count = nb->count + (counts || nb->count == 0);
+
+    question_over(nb);
+    /* of threads: clients don't show them under a cell that is over */
+    prompts_leave(nb, SPAN_WORKER_HOME);
+    if (counts)
+        nb->count = count;
+    if (!cell_is_ours(r)) {
+        home_execute(nb, r, count);
+        return;
+    }
+    notebook_announce(nb, r, count);
+    cell_begin(nb, r, count);
+}
+
+/* The cell that runs on ranks takes the steps that are due. */
+static void go_on(struct notebook *nb)
+{
+    struct cell *c = nb->cell;
+
+    if (!c)
+        return;
+    cell_steps_go_on(c);
+    if (c->state == CELL_OVER)
+        cell_destroy(c);
+}
+
+static void take_next(struct notebook *nb)
+{
+    struct request *r;
+
+    if (nb->queue.aborting)
+        return;
+    go_on(nb);
+    while (!nb->over && !nb->home.executing && !nb->cell && (r = queue_take(nb))) {
+        if (strcmp(request_type(r), "execute_request") == 0)
+            execute(nb, r);
+        else
+            home_ask(nb, r);
+        request_unref(r);
+        go_on(nb);
+    }
+    rewake(nb);
+}
+
+/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's
+ * message. */
+void dispatch_interrupt(struct notebook *nb)
+{
+    struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
+
+    if (nb->cell) {
+        stop_by_interrupt(nb->cell);
+    } else {
+        for (const struct asked *a = nb->home.asked; a; a = a->next) {
+            m.cell = a->cell;
+            notebook_send(nb, SPAN_WORKER_HOME, &m);
+        }
+    }
+    take_next(nb);
+}
+
+/* ---- requests ---- */
+
+static void answer_info(struct notebook *nb, struct request *r)
+{
+    nb->ops.status(nb->ops.arg, r, "busy");
+    info_reply(nb, r);
+    nb->ops.status(nb->ops.arg, r, "idle");
+}
+
+/* `cellspan run` says which signal it was. */
+static void answer_interrupt(struct notebook *nb, struct request *r)
+{
+    const json_int_t signal = json_integer_value(
+        json_object_get(request_content(r), "cellspan_signal"));
+
+    nb->ops.status(nb->ops.arg, r, "busy");
+    reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
+    if (nb->cell && signal > 0 && signal < 64)
+        stop_by_signal(nb->cell, (unsigned)signal);
+    else
+        dispatch_interrupt(nb);
+    take_next(nb);
+    nb->ops.status(nb->ops.arg, r, "idle");
+}
+
+static void answer_shutdown(struct notebook *nb, struct request *r)
+{
+    const bool restart = json_is_true(json_object_get(request_content(r), "restart"));
+
+    nb->ops.status(nb->ops.arg, r, "busy");
+    reply_json(nb, r, "shutdown_reply",
+               json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    publish_json(nb, r, "shutdown_reply",
+                 json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
+    nb->ops.status(nb->ops.arg, r, "idle");
+    nb->over = true;
+    nb->ops.shutdown(nb->ops.arg);
+}
+
+static void take_execute(struct notebook *nb, struct request *r)
+{
+    if (!where_request(nb, r))
+        queue_add(nb, r);
+    take_next(nb);
+}
+
+static void take_complete(struct notebook *nb, struct request *r)
+{
+    if (!info_complete(nb, r))
+        home_ask(nb, r);
+}
+
+static void take_inspect(struct notebook *nb, struct request *r)
+{
+    if (!info_inspect(nb, r))
+        home_ask(nb, r);
+}
+
+/* While home is free, as during a cell on ranks or while its own awaits, widgets and tab keys are
+ * served at once. */
+static void take_comm(struct notebook *nb, struct request *r)
+{
+    if (!nb->cell && (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
+        queue_add(nb, r);
+    else
+        home_ask(nb, r);
+}
+
+static void take_input(struct notebook *nb, struct request *r)
+{
+    prompts_answer(nb, r);
+}
+
+/* Who asks for a debugger or a subshell does not wait for what never comes. */
+static void refuse(struct notebook *nb, struct request *r)
+{
+    char type[64];
+
+    log_info("cell", "a request of a type that nobody here answers");
+    nb->ops.status(nb->ops.arg, r, "busy");
+    if (home_reply_type(request_type(r), type))
+        reply_json(nb, r, type,
+                   json_pack("{s:s, s:s, s:s+, s:[]}", "status", "error", "ename",
+                             "NotImplementedError", "evalue", request_type(r),
+                             " is nothing that cellspan answers", "traceback"));
+    nb->ops.status(nb->ops.arg, r, "idle");
+}
+
+void dispatch_request(struct notebook *nb, struct request *r)
+{
+    static const struct {
+        const char *type;
+        void (*f)(struct notebook *nb, struct request *r);
+    } table[] = {
+        { "execute_request", take_execute },
+        { "kernel_info_request", answer_info },
+        { "interrupt_request", answer_interrupt },
+        { "shutdown_request", answer_shutdown },
+        { "complete_request", take_complete },
+        { "inspect_request", take_inspect },
+        { "is_complete_request", home_ask },
+        { "history_request", home_ask },
+        { "comm_info_request", home_ask },
+        { "comm_open", take_comm },
+        { "comm_msg", take_comm },
+        { "comm_close", take_comm },
+        { "input_reply", take_input },
+    };
+
+    if (nb->over)
+        return;
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (strcmp(table[k].type, request_type(r)) == 0) {
+            table[k].f(nb, r);
+            return;
+        }
+    refuse(nb, r);
+}
+
+/* ---- messages ---- */
+
+static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    nb->ops.forget(nb->ops.arg, worker);
+    if (worker == SPAN_WORKER_HOME)
+        from_home_exited(nb, m);
+    else
+        rank_ends_exited(nb, worker, m);
+}
+
+void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)
+{
+    if (m->kind == SPAN_EXITED)
+        message_exited(nb, worker, m);
+    else if (worker == SPAN_WORKER_HOME)
+        from_home(nb, m);
+    else if (worker != SPAN_WORKER_NONE)
+        from_ranks(nb, worker, m);
+    else if (m->kind == SPAN_GAUGES)
+        rank_usage_take(nb, node, m);
+    else if (m->kind == SPAN_GPUS)
+        placement_gpus(nb, node, m);
+    else if (nb->cell && m->kind == SPAN_LOGS)
+        rank_logs_take(nb->cell, node, m);
+    else if (nb->cell && m->kind == SPAN_ENDS)
+        disconnect_ends(nb->cell, node, m);
+    else if (nb->cell)
+        prepare_message(nb->cell, node, m);
+    take_next(nb);
+}
+
+void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,
+                     const char *text)
+{
+    if (nb->over)
+        return;
+    engine_event(nb, engine, event, text);
+    take_next(nb);
+}
+
+void dispatch_up(struct notebook *nb, unsigned node)
+{
+    (void)node;
+    if (!nb->over)
+        take_next(nb);
+}
+
+static void lost_here(struct notebook *nb, const char *why)
+{
+    struct err err = { "" };
+
+    nb->home.warmed = false;
+    nb->away = true;
+    nb->machine[0].asked = false;
+    if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
+        why = err.text;
+    rank_ends_lost(nb, NODE_HERE, why);
+    go_on(nb); /* %ranks restart waits for its ranks to end, not for home */
+    from_home_lost(nb, why);
+}
+
+void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
+{
+    if (nb->over)
+        return;
+    if (node == NODE_HERE)
+        lost_here(nb, why);
+    else
+        engine_lost(nb, node, why);
+    if (nb->cell)
+        rank_logs_lost(nb->cell, node);
+    take_next(nb);
+}
+
+void dispatch_tick(struct notebook *nb)
+{
+    struct err err = { "" };
+
+    if ((nb->home.gap && gap_tick(nb->home.gap) < 0) || pace_tick(nb->home.pace, &err) < 0)
+        log_error("cell", "%s", err.text);
+    if (nb->cell)
+        cell_steps_tick(nb->cell, notebook_now(nb));
+    where_tick(nb);
+    question_tick(nb);
+    prompts_tick(nb);
+    take_next(nb);
+}
+
+bool dispatch_is_occupied(const struct notebook *nb)
+{
+    return nb->home.executing || nb->cell;
+}
+
+size_t dispatch_waiting(const struct notebook *nb)
+{
+    const struct cell *c = nb->cell;
+
+    return pace_waiting(nb->home.pace) + (c && c->out.pace ? pace_waiting(c->out.pace) : 0) +
+           (c && c->out.merge ? merge_waiting(c->out.merge) : 0);
+}
+
+/* ---- birth and end ---- */
+
+static int home_passes(void *arg, unsigned stream, struct slice text)
+{
+    struct err err = { "" };
+
+    return pace_add(((struct notebook *)arg)->home.pace, stream, text, &err);
+}
+
+static int home_left_out(void *arg, size_t lines, size_t displays)
+{
+    struct notebook *nb = arg;
+    struct buf note = BUF_INIT;
+    struct err err = { "" };
+    int rc = 0;
+
+    if (lines)
+        rc = buf_addf(
+            &note,
+            "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
+            lines, lines > 1 ? "s are" : " is", nb->home.count, lines > 1 ? "them" : "it");
+    if (rc == 0 && displays)
+        rc = buf_addf(
+            &note,
+            "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n",
+            displays, displays > 1 ? "s are" : " is");
+    if (rc == 0)
+        rc = pace_add(nb->home.pace, 2, buf_slice(&note), &err);
+    buf_release(&note);
+    return rc;
+}
+
+/* A page under Jupyter's server takes only so much. */
+static bool page_open(struct notebook *nb)
+{
+    const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
+
+    return (nb->page = page_create(nb->ops.clock)) &&
+           (nb->home.gap = gap_create(nb->ops.clock, nb->page, out));
+}
+
+static int home_text(void *arg, unsigned stream, struct slice text)
+{
+    struct notebook *nb = arg;
+
+    if (!home_keep_early(nb, stream, text))
+        publish_stream(nb, nb->home.owner ? nb->home.owner : nb->home.parent, stream, text);
+    return 0;
+}
+
+struct notebook *dispatch_create(const struct cell_ops *doors, const struct dispatch_config *config,
+                                 struct err *err)
+{
+    struct notebook *nb = calloc(1, sizeof *nb);
+
+    if (!nb)
+        return err_null(err, "out of memory");
+    nb->ops = *doors;
+    nb->next.cell = nb->next.blob = 1;
+    nb->next.worker = SPAN_WORKER_HOME + 1;
+    nb->config.python = strdup(config->python);
+    nb->config.python_version = strdup(config->python_version);
+    nb->config.run_id = strdup(config->run_id);
+    nb->group = group_create("default", err);
+    nb->home.cwd = strdup("");
+    nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
+    nb->machines = 1;
+    nb->home.pace = pace_create(doors->clock, home_text, nb, err);
+    if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
+        nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb)))
+        return nb;
+    dispatch_destroy(nb);
+    return err_null(err, "out of memory");
+}
+
+void dispatch_destroy(struct notebook *nb)
+{
+    struct request *r;
+
+    if (!nb)
+        return;
+    cell_destroy(nb->cell);
+    request_unref(nb->rank_parent);
+    while ((r = queue_take(nb)))
+        request_unref(r);
+    free(nb->queue.item);
+    home_release(nb);
+    rank_usage_release(nb);
+    where_release(nb);
+    question_release(nb);
+    prompts_release(nb);
+    gap_destroy(nb->home.gap);
+    page_destroy(nb->page);
+    pace_destroy(nb->home.pace);
+    free(nb->ran.of);
+    group_destroy(nb->group);
+    free(nb->machine);
+    free(nb->home.cwd);
+    free(nb->config.python);
+    free(nb->config.python_version);
+    free(nb->config.run_id);
+    free(nb);
+}

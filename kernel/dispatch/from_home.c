@@ -1,0 +1,143 @@
+/* What comes from home: answers, output, questions, cells that it wants run on ranks, and its end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/dispatch/private.h"
+#include "kernel/notebook/json_text.h"
+
+/* What waits behind cells and is none goes to home now. */
+static void pass_comms(struct notebook *nb)
+{
+    struct request *r;
+
+    while ((r = queue_take_comm(nb))) {
+        home_ask(nb, r);
+        request_unref(r);
+    }
+}
+
+static void awaits(struct notebook *nb, const struct span *m)
+{
+    if (!nb->home.executing || nb->home.executing->cell != m->cell)
+        return;
+    nb->home.awaits = true;
+    pass_comms(nb);
+}
+
+/* A thread of an earlier cell asks under the one that runs: clients show a prompt nowhere else. */
+static void input(struct notebook *nb, const struct span *m)
+{
+    const struct request *r = nb->home.executing                   ? nb->home.executing->r
+                              : nb->cell && nb->cell->from.request ? nb->cell->from.request
+                                                                   : home_parent_of(nb, m->cell);
+
+    if (m->v[F_INPUT_OVER].u64)
+        prompts_take_back(nb, SPAN_WORKER_HOME, m);
+    else if (r)
+        prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
+}
+
+/* Home answers what the cell that runs on ranks has asked it. */
+static void of_cell_reply(struct cell *c, const struct span *m)
+{
+    json_t *content = text_parse(m->v[F_REPLY_CONTENT].s);
+
+    if (c->state == CELL_EXPANDING)
+        expand_reply(c, content);
+    else if (c->state == CELL_BINDING)
+        bind_reply(c, m, content);
+    json_decref(content);
+}
+
+void from_home(struct notebook *nb, const struct span *m)
+{
+    struct cell *c = nb->cell && nb->cell->id == m->cell ? nb->cell : NULL;
+
+    switch (m->kind) {
+    case SPAN_READY:
+        home_ready(nb, m);
+        break;
+    case SPAN_REPLY:
+        if (!home_reply(nb, m) && c)
+            of_cell_reply(c, m);
+        break;
+    case SPAN_PUBLISH:
+        home_publish(nb, m);
+        break;
+    case SPAN_LINES:
+        home_lines(nb, m);
+        break;
+    case SPAN_INPUT:
+        input(nb, m);
+        break;
+    case SPAN_OWNER:
+        home_owner(nb, m);
+        break;
+    case SPAN_AWAITS:
+        awaits(nb, m);
+        break;
+    case SPAN_CALL:
+        home_flush(nb);
+        cell_begin_call(nb, m);
+        break;
+    case SPAN_ASK:
+        question_take(nb, m);
+        break;
+    case SPAN_CAPTURED:
+    case SPAN_PACKED:
+        if (c)
+            prepare_message(c, NODE_HERE, m);
+        else
+            notebook_drop(nb, m->blob_size ? m->blob : 0); /* packed for a cell that is over */
+        break;
+    default:
+        log_warn("home", "a message of kind %u is not for the kernel", (unsigned)m->kind);
+    }
+}
+
+/* ---- its end ---- */
+
+/* Takes error; NULL: there was no memory for it. */
+static void home_gone(struct notebook *nb, json_t *error)
+{
+    struct cell *c = nb->cell;
+
+    home_flush(nb);
+    prompts_leave(nb, SPAN_WORKER_HOME);
+    home_disown(nb);
+    group_forget_versions(nb->group);
+    if (c && (c->from.is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
+        c->from.wants_return = false;
+        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
+                  text_field(error, "evalue"));
+    }
+    home_fail(nb, error);
+    json_decref(error);
+}
+
+void from_home_exited(struct notebook *nb, const struct span *m)
+{
+    const bool had_started = nb->home.state == HOME_READY;
+    json_t *error = error_of_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
+
+    nb->home.state = HOME_BROKEN;
+    if (had_started && nb->home.deaths++ < DEATHS_MAX) {
+        /* one that dies as it starts, over and over, waits until it is needed */
+        notebook_start_home(nb);
+        publish_stream(nb, nb->home.parent, 2,
+                       slice_text("cellspan: home ended; a new one is starting: the variables "
+                                  "of home are gone, the ranks keep theirs\n"));
+    }
+    home_gone(nb, error);
+}
+
+void from_home_lost(struct notebook *nb, const char *why)
+{
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
+                              json_sprintf("AgentDied: %s", why));
+
+    nb->home.state = HOME_STARTING;
+    home_gone(nb, error);
+}

@@ -1,0 +1,167 @@
+/* What comes back from ranks: that they are ready, their lines and displays, questions, results,
+ * and their deaths. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/dispatch/private.h"
+#include "kernel/notebook/json_text.h"
+
+/* ---- output ---- */
+
+/* What a rank prints when no cell of its runs is shown under the last one, labelled line by
+ * line. */
+static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
+{
+    struct buf text = BUF_INIT;
+    struct slice data = m->v[F_LINES_DATA].s;
+
+    while (data.n) {
+        const struct slice line = slice_line(&data);
+
+        if (buf_addf(&text, "[%u] ", rank) < 0 || buf_add_slice(&text, line) < 0 ||
+            buf_add(&text, "\n", 1) < 0)
+            break;
+    }
+    if (text.n)
+        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+                       buf_slice(&text));
+    buf_release(&text);
+}
+
+static void take_lines(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+
+    if (member)
+        output_lines(nb->cell, r->number, m);
+    else
+        late_lines(nb, r->number, m);
+    nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
+}
+
+/* Rank 0's displays show as they do at home; other ranks' under a label, and what would clear or
+ * control the page not at all. */
+static bool is_shown(const struct cell *c, const struct member *member, const char *type)
+{
+    const bool lead = member == &c->member[0];
+
+    if (!cell_is_shown(c) || strncmp(type, "comm_", 5) == 0)
+        return false;
+    if (strcmp(type, "clear_output") == 0)
+        return lead;
+    return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
+}
+
+/* Rank 0's display needs a label only behind another rank's: else it would stand under that
+ * one's. */
+static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
+{
+    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
+           (member != &c->member[0] || c->out.labelled);
+}
+
+static void show(struct cell *c, struct member *member, const char *type, const struct span *m)
+{
+    struct err err = { "" };
+    const bool labelled = is_labelled(c, member, type);
+    const struct content p = {
+        .content = m->v[F_PUBLISH_CONTENT].s,
+        .metadata = m->v[F_PUBLISH_METADATA].s,
+        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
+        .n = m->v[F_PUBLISH_BUFFERS].list.n,
+    };
+
+    if (c->out.merge && merge_flush_rank(c->out.merge, member->rank, &err) < 0)
+        log_error("collect", "%s", err.text);
+    if (strcmp(type, "clear_output") == 0)
+        live_cleared(c);
+    c->out.labelled = c->out.labelled || labelled;
+    output_display(c, labelled ? (long)member->rank : -1, type, &p);
+}
+
+static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+    const struct slice given = m->v[F_PUBLISH_TYPE].s;
+    char type[64];
+    size_t size = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
+
+    if (given.n < sizeof type) {
+        memcpy(type, given.p, given.n);
+        type[given.n] = '\0';
+        if (member && is_shown(nb->cell, member, type))
+            show(nb->cell, member, type, m);
+    }
+    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
+        size += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
+    nb->ops.owe(nb->ops.arg, r->worker, size);
+}
+
+/* Of a script that has the client's lines rank 0 alone asks, for they are its standard input. */
+static void take_input(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct cell *c = nb->cell;
+    const struct member *member = c ? cell_worker(c, r->worker) : NULL;
+
+    if (m->v[F_INPUT_OVER].u64) {
+        prompts_take_back(nb, r->worker, m);
+    } else if (member && member->state == MEMBER_RUNNING && c->from.request) {
+        hang_put_off(c);
+        prompts_add(nb, c->from.request, r->worker, (long)r->number, c->n > 1 && !cell_is_piped(c),
+                    m);
+    }
+}
+
+static void take_ready(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    r->pid = (long)m->v[F_READY_PID].u64;
+    if (r->state == RANK_STARTING)
+        r->state = RANK_IDLE;
+    start_check(nb, r, m->v[F_READY_PYTHON].s);
+    if (nb->cell)
+        start_progress(nb->cell);
+}
+
+void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct rank *r = notebook_rank(nb, worker, NULL);
+
+    if (!r) {
+        /* another process is that rank now */
+        notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0);
+        return;
+    }
+    switch (m->kind) {
+    case SPAN_READY:
+        take_ready(nb, r, m);
+        break;
+    case SPAN_LINES:
+        take_lines(nb, r, m);
+        break;
+    case SPAN_PUBLISH:
+        take_publish(nb, r, m);
+        break;
+    case SPAN_DONE:
+        rank_ends_done(nb, r, m);
+        break;
+    case SPAN_INPUT:
+        take_input(nb, r, m);
+        break;
+    case SPAN_PROBED:
+        if (question_message(nb, r, m))
+            break;
+        if (!nb->cell ||
+            !(compare_message(nb->cell, r, m) || broadcast_message(nb->cell, worker, m) ||
+              check_message(nb->cell, cell_worker(nb->cell, worker), m)))
+            log_debug("collect", "rank %u answers a probe that is over", r->number);
+        break;
+    case SPAN_STACK:
+        if (!where_stack(nb, worker, m) && nb->cell && !hang_stack(nb->cell, worker, m))
+            stop_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
+        break;
+    default:
+        log_warn("collect", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
+    }
+}

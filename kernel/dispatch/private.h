@@ -1,0 +1,29 @@
+/* private.h - what the files of this folder call of each other. */
+#ifndef KERNEL_DISPATCH_PRIVATE_H
+#define KERNEL_DISPATCH_PRIVATE_H
+
+#include "kernel/dispatch/dispatch.h"
+#include "kernel/ranks/check.h"
+
+/* ---- cell_steps.c ---- */
+void cell_steps_begin(struct cell *c);
+void cell_steps_go_on(struct cell *c); /* it takes the steps that are due; CELL_OVER: it is over */
+void cell_steps_tick(struct cell *c, uint64_t now);
+uint64_t cell_steps_due(const struct cell *c);
+
+/* ---- cell_begin.c ---- */
+bool cell_is_ours(struct request *r);
+void cell_begin(struct notebook *nb, struct request *r, unsigned count);
+void cell_begin_call(struct notebook *nb, const struct span *m);
+void cell_destroy(struct cell *c);
+
+/* ---- from_home.c ---- */
+void from_home(struct notebook *nb, const struct span *m);
+void from_home_exited(struct notebook *nb, const struct span *m);
+void from_home_lost(struct notebook *nb,
+                    const char *why); /* with its agent, which starts another */
+
+/* ---- from_ranks.c ---- */
+void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);
+
+#endif

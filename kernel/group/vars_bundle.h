@@ -1,0 +1,71 @@
+/* ship.h - decides which of home's variables go to which ranks for a cell, and which may not
+ * because ranks have changed their own values. Ranks that lack the same names get one shipment, so
+ * that it is pickled once. Pure.
+ *
+ * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how], …], "assigned":
+ * [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}; protocol/README.md explains
+ * them. */
+#ifndef KERNEL_GROUP_SHIP_H
+#define KERNEL_GROUP_SHIP_H
+
+#include "kernel/group/group.h"
+
+/* Why a name is listed: `how` of CAPTURED. */
+enum how { HOW_READ, HOW_NAMED, HOW_PUSHED, HOW_SPARE, HOW_PULLED, HOW_TIED, HOW_MAYBE };
+
+struct vars_bundle {
+    char *names;        /* owned: comma-separated, as PACK takes them */
+    struct ranks ranks; /* owned: the ranks that lack exactly these names */
+};
+
+struct vars_bundles {
+    struct vars_bundle *item;
+    size_t n;
+};
+
+#define SHIPMENTS_INIT { NULL, 0 }
+
+/* Is the name in this comma-separated list? names may be NULL. */
+bool names_hold(const char *names, const char *name);
+
+/* Plans what is sent to ranks in `to`, from what they have and what they have answered. A malformed
+ * `captured` is an error. On failure *out is empty. */
+MUST_USE int vars_bundles_plan(const struct group *g, const struct ranks *to,
+                               const json_t *captured, struct vars_bundles *out, struct err *err);
+/* Plans about which names ranks must be asked first whether they have changed them. Otherwise as
+ * vars_bundles_plan(). */
+MUST_USE int vars_bundles_ask(const struct group *g, const struct ranks *to, const json_t *captured,
+                              struct vars_bundles *out, struct err *err);
+void vars_bundles_release(struct vars_bundles *s);
+
+/* a rank's answer begins so if names of its own use the memory of the value it is asked about */
+#define HELD "held: "
+
+/* Names that ranks have changed since home sent them, and names that share memory with these. Lists
+ * are comma-separated and owned; NULL: empty. */
+struct touched {
+    char *names;  /* all of them */
+    bool tied;    /* some of them share memory */
+    char *theirs; /* those that ranks have changed */
+    char *anew; /* those that would be sent because they are new there or home has assigned them */
+    char *lacked; /* those that these ranks do not have */
+    /* true: home has changed them in place; false: they are in the way only because of `anew` */
+    bool at_home;
+    struct ranks changed; /* owned: the ranks that have changed them */
+    struct ranks unsure;  /* owned: the ranks that can't tell */
+    struct ranks lack;    /* owned: the ranks that do not have all of `anew` */
+    char *why;            /* owned: why one rank can't tell; NULL: none */
+};
+
+#define TOUCHED_INIT                                                                               \
+    { NULL, false, NULL, NULL, NULL, false, RANKS_INIT, RANKS_INIT, RANKS_INIT, NULL }
+
+/* asked: finds the names that are sent nevertheless, since --capture names them. Else finds the
+ * names that conflict and so stop the cell; if home has changed some of these in place, only
+ * those. */
+MUST_USE int vars_bundles_touched(const struct group *g, const struct ranks *to,
+                                  const json_t *captured, bool asked, struct touched *out,
+                                  struct err *err);
+void touched_release(struct touched *t);
+
+#endif

@@ -1,0 +1,388 @@
+/* Requests that home answers, in the order in which it got them, and its output. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/notebook/notebook.h"
+#include "kernel/notebook/json_text.h"
+
+/* bytes of each of home's streams that are kept until there is a cell */
+#define EARLY_MAX (64 << 10)
+
+/* What is asked, until it is answered. */
+
+static void remember(struct notebook *nb, uint64_t cell, struct request *r)
+{
+    request_unref(nb->home.recent[nb->home.recent_at].r);
+    nb->home.recent[nb->home.recent_at].cell = cell;
+    nb->home.recent[nb->home.recent_at].r = request_ref(r);
+    nb->home.recent_at = (nb->home.recent_at + 1) % RECENT;
+}
+
+const struct request *home_parent_of(const struct notebook *nb, uint64_t cell)
+{
+    for (unsigned k = 0; cell && k < RECENT; k++)
+        if (nb->home.recent[k].cell == cell)
+            return nb->home.recent[k].r;
+    return nb->home.parent;
+}
+
+static void home_flush_pace(struct notebook *nb)
+{
+    struct err err = { "" };
+
+    if (pace_flush(nb->home.pace, &err) < 0)
+        log_error("home", "%s", err.text);
+}
+
+void home_flush(struct notebook *nb)
+{
+    if (nb->home.gap && gap_flush(nb->home.gap) < 0)
+        log_error("home", "out of memory: last lines are lost");
+    home_flush_pace(nb);
+}
+
+bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
+{
+    struct buf *kept = &nb->home.early[stream == 2];
+
+    return !nb->home.owner && !nb->home.parent && kept->n + text.n <= EARLY_MAX &&
+           buf_add(kept, text.p, text.n) == 0;
+}
+
+void home_tell_early(struct notebook *nb, const struct request *r)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        if (nb->home.early[k].n)
+            publish_stream(nb, r, k + 1, buf_slice(&nb->home.early[k]));
+        buf_release(&nb->home.early[k]);
+    }
+}
+
+static void publish_input(struct notebook *nb, struct request *r, unsigned count)
+{
+    const json_t *code = json_object_get(request_content(r), "code");
+
+    publish_json(nb, r, "execute_input",
+                 json_pack("{s:O, s:i}", "code", code ? code : json_null(), "execution_count",
+                           (int)count));
+}
+
+void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
+{
+    nb->ops.status(nb->ops.arg, r, "busy");
+    if (request_flag(r, "silent", false))
+        return;
+    publish_input(nb, r, count);
+    home_tell_early(nb, r);
+}
+
+static struct asked *asked_add(struct notebook *nb, struct request *r)
+{
+    struct asked *a = calloc(1, sizeof *a), **at = &nb->home.asked;
+
+    if (!a)
+        return NULL;
+    a->cell = nb->next.cell++;
+    a->r = request_ref(r);
+    while (*at)
+        at = &(*at)->next;
+    *at = a;
+    if (strcmp(request_type(r), "execute_request") == 0 ||
+        strncmp(request_type(r), "comm_", 5) == 0)
+        remember(nb, a->cell, r);
+    return a;
+}
+
+static int forward(struct notebook *nb, const struct asked *a, uint64_t flags, struct err *err)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = a->cell };
+    size_t n;
+    const struct slice *buffers = request_buffers(a->r, &n);
+
+    m.v[F_REQUEST_TYPE].s = slice_text(request_type(a->r));
+    m.v[F_REQUEST_CONTENT].s = request_content_text(a->r);
+    m.v[F_REQUEST_HEADER].s = request_header(a->r);
+    m.v[F_REQUEST_METADATA].s = request_metadata(a->r);
+    m.v[F_REQUEST_BUFFERS].list.item = (struct slice *)buffers;
+    m.v[F_REQUEST_BUFFERS].list.n = n;
+    m.v[F_REQUEST_COUNT].u64 = a->count;
+    m.v[F_REQUEST_FLAGS].u64 = flags;
+    return notebook_send_to(nb, &home, 1, &m, err);
+}
+
+/* ---- answers ---- */
+
+bool home_reply_type(const char *type, char out[static 64])
+{
+    const char *end = strstr(type, "_request");
+
+    if (!end || end - type > 40)
+        return false;
+    memcpy(out, type, (size_t)(end - type));
+    strcpy(out + (end - type), "_reply");
+    return true;
+}
+
+static struct asked *asked_take(struct notebook *nb, uint64_t cell)
+{
+    for (struct asked **at = &nb->home.asked; *at; at = &(*at)->next)
+        if ((*at)->cell == cell) {
+            struct asked *a = *at;
+
+            *at = a->next;
+            if (nb->home.executing == a) {
+                nb->home.executing = NULL;
+                nb->home.awaits = false;
+            }
+            return a;
+        }
+    return NULL;
+}
+
+static void answer(struct notebook *nb, struct request *r, const struct content *p)
+{
+    char type[64];
+
+    if (home_reply_type(request_type(r), type))
+        nb->ops.reply(nb->ops.arg, r, type, p);
+    nb->ops.status(nb->ops.arg, r, "idle");
+    if (!nb->cell)
+        page_reset(nb->page);
+}
+
+static void asked_end(struct notebook *nb, struct asked *a, const struct content *p, bool ok)
+{
+    const bool aborts = a->execute && !ok && a->stop_on_error;
+
+    if (aborts)
+        queue_take_in(nb);
+    answer(nb, a->r, p);
+    if (aborts)
+        queue_abort(nb);
+    request_unref(a->r);
+    free(a);
+}
+
+/* What was asked of the home that is gone gets its answer from us: an error. */
+static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error)
+{
+    json_t *content = json_deep_copy(error);
+    struct buf text = BUF_INIT;
+    struct content p = { .content = slice_text(NO_MEMORY) };
+
+    if (a->execute && !a->silent)
+        publish_json(nb, a->r, "error", json_deep_copy(error));
+    json_object_set_new(content, "status", json_string("error"));
+    json_object_set_new(content, "execution_count", json_integer(a->count));
+    if (text_json(&text, content) == 0)
+        p.content = buf_slice(&text);
+    asked_end(nb, a, &p, false);
+    buf_release(&text);
+}
+
+/* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready
+ * meanwhile. */
+static void warm(struct notebook *nb, struct slice metadata)
+{
+    struct span m = { .kind = SPAN_WARM };
+    json_t *object;
+
+    if (nb->home.warmed || metadata.n <= 2) /* nearly always "{}" */
+        return;
+    if ((object = text_parse(metadata)) &&
+        json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
+        nb->home.warmed = true;
+        m.v[F_WARM_PYTHON].s = slice_text(nb->config.python);
+        (void)notebook_send_node(nb, NODE_HERE, &m, NULL);
+    }
+    json_decref(object);
+}
+
+bool home_reply(struct notebook *nb, const struct span *m)
+{
+    struct asked *a = asked_take(nb, m->cell);
+    const struct content p = {
+        .content = m->v[F_REPLY_CONTENT].s,
+        .metadata = m->v[F_REPLY_METADATA].s,
+        .buffers = m->v[F_REPLY_BUFFERS].list.item,
+        .n = m->v[F_REPLY_BUFFERS].list.n,
+    };
+
+    if (!a)
+        return false;
+    nb->home.deaths = 0;
+    if (a->execute)
+        home_flush(nb);
+    warm(nb, p.metadata);
+    asked_end(nb, a, &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
+    return true;
+}
+
+void home_lines(struct notebook *nb, const struct span *m)
+{
+    struct err err = { "" };
+    const struct slice data = m->v[F_LINES_DATA].s;
+
+    const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
+
+    if ((nb->home.gap ? gap_text(nb->home.gap, stream, data)
+                      : pace_add(nb->home.pace, stream, data, &err)) < 0)
+        log_error("home", "%s", err.text);
+    nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, data.n);
+}
+
+static size_t publish_size(const struct span *m)
+{
+    size_t n = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
+
+    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
+        n += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
+    return n;
+}
+
+void home_publish(struct notebook *nb, const struct span *m)
+{
+    char type[64];
+    const struct slice given = m->v[F_PUBLISH_TYPE].s;
+    const struct content p = {
+        .content = m->v[F_PUBLISH_CONTENT].s,
+        .metadata = m->v[F_PUBLISH_METADATA].s,
+        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
+        .n = m->v[F_PUBLISH_BUFFERS].list.n,
+    };
+
+    if (given.n >= sizeof type)
+        return;
+    memcpy(type, given.p, given.n);
+    type[given.n] = '\0';
+    if (nb->home.gap && strstr(type, "display_data") && !gap_display(nb->home.gap, p.content.n)) {
+        nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, publish_size(m));
+        return;
+    }
+    if (strncmp(type, "comm_", 5) == 0) /* ends no gap: they may be many */
+        home_flush_pace(nb);
+    else
+        home_flush(nb);
+    nb->ops.publish(nb->ops.arg, home_parent_of(nb, m->cell), type, &p);
+    nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, publish_size(m));
+}
+
+void home_owner(struct notebook *nb, const struct span *m)
+{
+    const struct request *r = m->v[F_OWNER_KEEP].u64 ? home_parent_of(nb, m->cell) : NULL;
+
+    home_flush(nb);
+    request_unref(nb->home.owner);
+    nb->home.owner = r ? request_ref((struct request *)r) : NULL;
+}
+
+void home_ready(struct notebook *nb, const struct span *m)
+{
+    json_t *info = text_parse(m->v[F_READY_INFO].s);
+    char *cwd = strdup(text_field(info, "cwd"));
+
+    if (cwd) {
+        free(nb->home.cwd);
+        nb->home.cwd = cwd;
+    }
+    json_decref(info);
+    nb->home.state = HOME_READY;
+    info_ready(nb, m);
+}
+
+/* ---- asking ---- */
+
+static void no_memory(struct notebook *nb, struct request *r)
+{
+    const struct content p = { .content = slice_text(NO_MEMORY) };
+
+    log_error("home", "a request is refused: out of memory");
+    answer(nb, r, &p);
+}
+
+/* It could not be sent: it is too large, or nobody is there. */
+static void refuse(struct notebook *nb, struct asked *a, const struct err *why)
+{
+    json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "RuntimeError", "evalue", why->text,
+                              "traceback", json_sprintf("RuntimeError: %s", why->text));
+
+    asked_fail(nb, asked_take(nb, a->cell), error);
+    json_decref(error);
+}
+
+void home_ask(struct notebook *nb, struct request *r)
+{
+    struct asked *a = asked_add(nb, r);
+    struct err err = { "" };
+
+    nb->ops.status(nb->ops.arg, r, "busy");
+    if (!a)
+        no_memory(nb, r);
+    else if (forward(nb, a, 0, &err) < 0)
+        refuse(nb, a, &err);
+}
+
+/* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later
+ * turn of the loop. */
+void home_execute(struct notebook *nb, struct request *r, unsigned count)
+{
+    struct asked *a = asked_add(nb, r);
+    struct err err = { "" };
+    int rc;
+
+    if (!a) {
+        notebook_announce(nb, r, count);
+        no_memory(nb, r);
+        return;
+    }
+    home_flush(nb);
+    pace_begin_cell(nb->home.pace);
+    request_unref(nb->home.parent);
+    nb->home.parent = request_ref(r);
+    a->execute = true;
+    a->count = nb->home.count = count;
+    cells_ran_note(nb, a->cell, count, 0);
+    a->silent = request_flag(r, "silent", false);
+    a->stop_on_error = request_flag(r, "stop_on_error", true);
+    nb->home.executing = a;
+    rc = forward(nb, a,
+                 (a->silent ? EXECUTE_SILENT : 0) |
+                     (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
+                     (request_flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
+                 &err);
+    notebook_announce(nb, r, count);
+    if (rc < 0)
+        refuse(nb, a, &err);
+}
+
+/* ---- the end ---- */
+
+void home_fail(struct notebook *nb, const json_t *error)
+{
+    while (nb->home.asked)
+        asked_fail(nb, asked_take(nb, nb->home.asked->cell), error);
+}
+
+void home_disown(struct notebook *nb)
+{
+    request_unref(nb->home.owner);
+    nb->home.owner = NULL;
+}
+
+void home_release(struct notebook *nb)
+{
+    while (nb->home.asked) {
+        struct asked *a = asked_take(nb, nb->home.asked->cell);
+
+        request_unref(a->r);
+        free(a);
+    }
+    for (unsigned k = 0; k < RECENT; k++)
+        request_unref(nb->home.recent[k].r);
+    request_unref(nb->home.parent);
+    home_disown(nb);
+    buf_release(&nb->home.early[0]);
+    buf_release(&nb->home.early[1]);
+}

@@ -1,0 +1,91 @@
+#include "kernel/notebook/json_text.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+int text_json(struct buf *out, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const int rc = text ? buf_add_text(out, text) : -1;
+
+    free(text);
+    json_decref(value);
+    return rc;
+}
+
+json_t *text_parse(struct slice text)
+{
+    return json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
+}
+
+const char *text_field(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text ? text : "";
+}
+
+struct slice text_slice(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+
+    return json_is_string(value) ? slice_of(json_string_value(value), json_string_length(value))
+                                 : slice_text("");
+}
+
+json_t *text_joined(const char *head, struct slice text)
+{
+    struct buf all = BUF_INIT;
+    json_t *joined = NULL;
+
+    if (buf_add_text(&all, head) == 0 && buf_add_slice(&all, text) == 0)
+        joined = json_stringn(all.p, all.n);
+    buf_release(&all);
+    return joined;
+}
+
+void text_trim(char *text)
+{
+    const size_t n = strlen(text);
+
+    text[n - utf8_torn_tail(slice_of(text, n))] = '\0';
+}
+
+#define LIST_MAX 60u /* bytes of a list of numbers in a sentence */
+
+int text_shorten(struct buf *list, size_t count)
+{
+    size_t n = LIST_MAX;
+
+    if (list->n <= LIST_MAX)
+        return 0;
+    while (n > 0 && list->p[n] != ',')
+        n--;
+    list->n = n;
+    return buf_addf(list, ", \xe2\x80\xa6 (%zu in all)", count);
+}
+
+const char *text_signal(unsigned long signo, char out[static 24])
+{
+    static const struct {
+        int no;
+        const char *name;
+    } names[] = {
+        { SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },   { SIGQUIT, "SIGQUIT" },
+        { SIGILL, "SIGILL" },   { SIGTRAP, "SIGTRAP" }, { SIGABRT, "SIGABRT" },
+        { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },   { SIGKILL, "SIGKILL" },
+        { SIGSEGV, "SIGSEGV" }, { SIGPIPE, "SIGPIPE" }, { SIGALRM, "SIGALRM" },
+        { SIGTERM, "SIGTERM" }, { SIGUSR1, "SIGUSR1" }, { SIGUSR2, "SIGUSR2" },
+        { SIGXCPU, "SIGXCPU" },
+    };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if ((unsigned long)names[k].no == signo)
+            return names[k].name;
+    snprintf(out, 24, "signal %lu", signo);
+    return out;
+}

@@ -1,0 +1,48 @@
+/* What the parts of the kernel look up in the notebook: the time, ranks by their worker, the names
+ * of nodes, a flag of a request. */
+#include "kernel/cell/cell.h"
+#include "kernel/notebook/notebook.h"
+
+uint64_t notebook_now(const struct notebook *nb)
+{
+    return clock_now(nb->ops.clock);
+}
+
+const struct group *notebook_shown(const struct notebook *nb)
+{
+    return nb->cell && nb->cell->passing && nb->cell->passing->size ? nb->cell->passing : nb->group;
+}
+
+struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g)
+{
+    struct group *const passing = nb->cell ? nb->cell->passing : NULL;
+    struct rank *r = group_worker(nb->group, worker);
+    const bool its = !r && passing && (r = group_worker(passing, worker));
+
+    if (g)
+        *g = its ? passing : nb->group;
+    return r;
+}
+
+unsigned notebook_node_of(const struct notebook *nb, uint32_t worker)
+{
+    const struct rank *r = worker == SPAN_WORKER_HOME ? NULL : notebook_rank(nb, worker, NULL);
+
+    return r ? r->node : NODE_HERE;
+}
+
+const char *notebook_node_name(const struct notebook *nb, unsigned node)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+
+    return info && info->name[0] ? info->name
+           : node == NODE_HERE   ? "this machine"
+                                 : "a node without a name";
+}
+
+bool request_flag(const struct request *r, const char *name, bool normally)
+{
+    const json_t *value = json_object_get(request_content(r), name);
+
+    return json_is_boolean(value) ? json_is_true(value) : normally;
+}

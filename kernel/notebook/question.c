@@ -1,0 +1,119 @@
+/* What home asks of ranks that run nothing: which names they have, and what completes one. It waits
+ * for the answers that come within a moment, and no longer than until a cell is to begin. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/notebook/notebook.h"
+#include "kernel/notebook/json_text.h"
+
+#define WAIT_NS (300 * NS_PER_MS)
+
+static int send_waiting(struct notebook *nb, const struct span *m)
+{
+    size_t n;
+    uint32_t *workers = group_workers(nb->group, &nb->question.waiting, &n);
+    int rc = workers ? 0 : -1;
+
+    if (n)
+        rc = notebook_send_to(nb, workers, n, m, NULL);
+    free(workers);
+    return rc;
+}
+
+static void tell(struct notebook *nb, json_t *answers)
+{
+    struct span m = { .kind = SPAN_TOLD, .worker = SPAN_WORKER_HOME, .cell = nb->question.home };
+    struct buf text = BUF_INIT;
+    const int rc = text_json(&text, answers);
+
+    m.v[F_TOLD_ANSWERS].s = rc == 0 ? buf_slice(&text) : slice_text("[]");
+    notebook_send(nb, SPAN_WORKER_HOME, &m);
+    buf_release(&text);
+}
+
+/* Those that have not answered stop; home has what there is. */
+void question_over(struct notebook *nb)
+{
+    struct question *q = &nb->question;
+    const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = q->id };
+    json_t *answers = q->answers;
+
+    if (!answers)
+        return;
+    q->answers = NULL;
+    if (send_waiting(nb, &interrupt) < 0)
+        log_debug("question", "ranks that have not answered were not stopped");
+    ranks_release(&q->waiting);
+    tell(nb, answers);
+}
+
+static int add_idle(struct notebook *nb, bool all)
+{
+    for (unsigned k = 0; k < nb->group->size && (all || k == 0); k++)
+        if (nb->group->rank[k].state == RANK_IDLE && ranks_add(&nb->question.waiting, k) < 0)
+            return -1;
+    return 0;
+}
+
+static int ask(struct notebook *nb, const struct span *m)
+{
+    struct span probe = { .kind = SPAN_PROBE, .cell = nb->question.id };
+
+    probe.v[F_PROBE_WHAT].s = m->v[F_ASK_WHAT].s;
+    probe.v[F_PROBE_CONTENT].s = m->v[F_ASK_CONTENT].s;
+    return send_waiting(nb, &probe);
+}
+
+void question_take(struct notebook *nb, const struct span *m)
+{
+    struct question *q = &nb->question;
+
+    question_over(nb); /* of another home, that is no more */
+    q->home = m->cell;
+    q->id = nb->next.cell++;
+    q->due_ns = notebook_now(nb) + WAIT_NS;
+    q->waiting = (struct ranks)RANKS_INIT;
+    if (!(q->answers = json_array())) {
+        tell(nb, json_array());
+        return;
+    }
+    if (nb->cell || add_idle(nb, m->v[F_ASK_ALL].u64 != 0) < 0 || ask(nb, m) < 0)
+        ranks_clear(&q->waiting);
+    if (ranks_count(&q->waiting) == 0)
+        question_over(nb);
+}
+
+bool question_message(struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    struct question *q = &nb->question;
+
+    if (!q->answers || m->cell != q->id)
+        return false;
+    if (slice_is(m->v[F_PROBED_STATUS].s, "ok") &&
+        json_array_append_new(q->answers, json_pack("[i, o]", (int)r->number,
+                                                    text_parse(m->v[F_PROBED_CONTENT].s))) < 0)
+        log_debug("question", "rank %u answers with something that is no answer", r->number);
+    ranks_remove(&q->waiting, r->number);
+    if (ranks_count(&q->waiting) == 0)
+        question_over(nb);
+    return true;
+}
+
+void question_tick(struct notebook *nb)
+{
+    if (nb->question.answers && notebook_now(nb) >= nb->question.due_ns)
+        question_over(nb);
+}
+
+uint64_t question_due(const struct notebook *nb)
+{
+    return nb->question.answers ? nb->question.due_ns : NEVER;
+}
+
+void question_release(struct notebook *nb)
+{
+    json_decref(nb->question.answers);
+    nb->question.answers = NULL;
+    ranks_release(&nb->question.waiting);
+}

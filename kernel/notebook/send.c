@@ -1,0 +1,140 @@
+/* What goes out: messages to agents, home and ranks, published messages and replies to clients. */
+#include "kernel/notebook/notebook.h"
+
+#include "base/log.h"
+#include "kernel/notebook/json_text.h"
+
+static bool is_asked_of_home(const struct span *m)
+{
+    return m->worker == SPAN_WORKER_HOME && (m->kind == SPAN_REQUEST || m->kind == SPAN_CAPTURE ||
+                                             m->kind == SPAN_PACK || m->kind == SPAN_BIND);
+}
+
+int notebook_revive(struct notebook *nb, struct err *err)
+{
+    if (nb->ops.revive(nb->ops.arg, err) < 0) {
+        log_error("cell", "%s", err->text);
+        return -1;
+    }
+    nb->away = false;
+    nb->home.state = HOME_STARTING;
+    return 0;
+}
+
+void notebook_start_home(struct notebook *nb)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+    const unsigned char rank[4] = { 0 };
+    struct span m = { .kind = SPAN_START };
+    struct err err = { "" };
+
+    nb->home.state = HOME_STARTING;
+    m.v[F_START_RANKS].s = slice_of(rank, sizeof rank);
+    m.v[F_START_GROUP].s = slice_text("home");
+    m.v[F_START_PYTHON].s = slice_text(nb->config.python);
+    m.v[F_START_CWD].s = slice_text("");
+    m.v[F_START_ENV].s = slice_text("{}");
+    (void)nb->ops.send(nb->ops.arg, &home, 1, &m, &err);
+}
+
+/* What somebody waits for is worth another try to start who is gone from this machine. */
+static int need(struct notebook *nb, const struct span *m, struct err *err)
+{
+    const bool home = is_asked_of_home(m);
+
+    if (nb->away) {
+        if (home || m->kind == SPAN_START || m->kind == SPAN_PORT || m->kind == SPAN_GPUS)
+            return notebook_revive(nb, err);
+        return err_set(err, "the agent on %s is gone", notebook_node_name(nb, NODE_HERE));
+    }
+    if (home && nb->home.state == HOME_BROKEN)
+        notebook_start_home(nb);
+    return 0;
+}
+
+static bool any_here(const struct notebook *nb, const uint32_t *workers, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (notebook_node_of(nb, workers[k]) == NODE_HERE)
+            return true;
+    return false;
+}
+
+int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m,
+                     struct err *err)
+{
+    struct err spare = { "" };
+
+    if (!err)
+        err = &spare;
+    if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) && need(nb, m, err) < 0)
+        return -1;
+    return nb->ops.send(nb->ops.arg, workers, n, m, err);
+}
+
+void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    (void)notebook_send_to(nb, &worker, 1, m, NULL);
+}
+
+int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err)
+{
+    struct err spare = { "" };
+
+    if (!err)
+        err = &spare;
+    if (node == NODE_HERE && need(nb, m, err) < 0)
+        return -1;
+    return nb->ops.send_nodes(nb->ops.arg, &node, 1, m, err);
+}
+
+void notebook_drop(struct notebook *nb, uint64_t blob)
+{
+    if (blob)
+        nb->ops.drop(nb->ops.arg, blob);
+}
+
+void publish(struct notebook *nb, const struct request *parent, const char *type,
+             struct slice content)
+{
+    const struct content p = { .content = content };
+
+    nb->ops.publish(nb->ops.arg, parent, type, &p);
+}
+
+void publish_json(struct notebook *nb, const struct request *parent, const char *type,
+                  json_t *content)
+{
+    struct buf text = BUF_INIT;
+
+    if (text_json(&text, content) < 0)
+        log_error("cell", "a %s message is lost: out of memory", type);
+    else
+        publish(nb, parent, type, buf_slice(&text));
+    buf_release(&text);
+}
+
+void publish_stream(struct notebook *nb, const struct request *parent, unsigned stream,
+                    struct slice text)
+{
+    struct buf content = BUF_INIT;
+
+    if (buf_add_text(&content, stream == 2 ? "{\"name\":\"stderr\",\"text\":"
+                                           : "{\"name\":\"stdout\",\"text\":") < 0 ||
+        jupyter_quote(&content, text) < 0 || buf_add_text(&content, "}") < 0)
+        log_error("cell", "%zu bytes of output are lost: out of memory", text.n);
+    else
+        publish(nb, parent, "stream", buf_slice(&content));
+    buf_release(&content);
+}
+
+void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content)
+{
+    struct buf text = BUF_INIT;
+    struct content p = { .content = slice_text(NO_MEMORY) };
+
+    if (text_json(&text, content) == 0)
+        p.content = buf_slice(&text);
+    nb->ops.reply(nb->ops.arg, r, type, &p);
+    buf_release(&text);
+}

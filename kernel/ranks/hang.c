@@ -1,0 +1,283 @@
+/* A cell whose ranks wait for one another: said once, with the rank that the others wait for.
+ * Stacks are looked at now and then, and ranks that stay at one place for all of the time are told:
+ * while another one is elsewhere, or where all are in one collective. Ranks that don't run the cell
+ * are named as well: a group of another world may wait for them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/ranks/ranks.h"
+
+#define NOTICE_S 60.0
+/* in the time of a notice: a loop is hardly found at one place by all of them */
+#define LOOKS 4u
+
+/* CELLSPAN_HANG_NOTICE: seconds, or "off". */
+static uint64_t notice_ns(void)
+{
+    const char *set = getenv("CELLSPAN_HANG_NOTICE");
+    double s = NOTICE_S;
+    char *end = NULL;
+
+    if (set && set[0])
+        s = strtod(set, &end);
+    if (end && *end)
+        return strcmp(set, "off") == 0 ? 0 : (uint64_t)(NOTICE_S * 1e9);
+    return s > 0 && s < 1e6 ? (uint64_t)(s * 1e9) : 0;
+}
+
+void hang_begin(struct cell *c)
+{
+    const uint64_t ns = notice_ns();
+
+    c->hang.limit_ns = ns;
+    if (ns && c->group->size > 1 &&
+        (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
+        c->hang.due_ns = notebook_now(c->nb) + ns / LOOKS;
+}
+
+void hang_put_off(struct cell *c)
+{
+    if (c->hang.due_ns == NEVER)
+        return;
+    c->hang.due_ns = notebook_now(c->nb) + c->hang.limit_ns / LOOKS;
+    c->hang.id = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        free(c->member[k].place);
+        c->member[k].place = NULL;
+    }
+}
+
+void hang_tick(struct cell *c, uint64_t now)
+{
+    struct span m = { .kind = SPAN_STACKS };
+    uint32_t *workers;
+    size_t n = 0;
+
+    if (now < c->hang.due_ns)
+        return;
+    if (prompts_wait(c->nb)) {
+        hang_put_off(c);
+        return;
+    }
+    c->hang.due_ns = now + c->hang.limit_ns / LOOKS;
+    if (c->state != CELL_RUNNING || c->stop.stopping || c->stop.decided ||
+        !(workers = calloc(c->n + 1, sizeof *workers)))
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING) {
+            c->member[k].looked = false;
+            workers[n++] = c->member[k].worker;
+        }
+    m.cell = c->hang.id = c->nb->next.cell++;
+    c->hang.asked = n;
+    c->hang.nccl[0] = '\0';
+    if (n)
+        (void)notebook_send_to(c->nb, workers, n, &m, NULL);
+    free(workers);
+}
+
+/* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU
+ * that is. */
+static enum member_waits waits(const char *stack)
+{
+    const char *main_thread = error_main_thread(stack),
+               *cell = strstr(main_thread, "\"<ipython-input-");
+
+    for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
+        if (cell && at > cell)
+            return WAITS_NOT;
+        else if (strncmp(at, "/torch/distributed/", 19) == 0)
+            return WAITS_IN_COLLECTIVE;
+        else if (strncmp(at, "/torch/cuda/", 12) == 0)
+            return WAITS_FOR_GPU;
+    return WAITS_NOT;
+}
+
+/* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such
+ * line. Whoever waits for the GPU itself, in x.item() say, has no frame of torch's on the stack. */
+static void take_nccl(struct cell *c, const char *stack)
+{
+    const char *line = strstr(stack, "\nNCCL says:\n");
+
+    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang.nccl[0];
+         line = strstr(line, "\nNCCL #")) {
+        const int n = (int)strcspn(++line, "\n");
+
+        snprintf(c->hang.nccl, sizeof c->hang.nccl, "%.*s", n, line);
+        if (!strstr(c->hang.nccl, " launched "))
+            c->hang.nccl[0] = '\0';
+    }
+}
+
+static void take(struct cell *c, struct member *m, const char *stack)
+{
+    struct buf place = BUF_INIT;
+
+    take_nccl(c, stack);
+    c->hang.asked -= !m->looked && c->hang.asked;
+    m->looked = true;
+    if (error_place(stack, &place) < 0 || !place.p) {
+        buf_release(&place);
+        return;
+    }
+    if (!m->place || strcmp(m->place, place.p) != 0) {
+        free(m->place);
+        m->place = buf_take(&place);
+        m->place_ns = notebook_now(c->nb);
+    }
+    m->waits = waits(stack);
+    buf_release(&place);
+}
+
+/* It has been where it is for all of the time, or is over. */
+static bool is_still(const struct cell *c, const struct member *m)
+{
+    return m->state != MEMBER_RUNNING ||
+           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang.limit_ns);
+}
+
+static bool same_place(const struct member *a, const struct member *b)
+{
+    return b->state == MEMBER_RUNNING && b->place && strcmp(a->place, b->place) == 0;
+}
+
+/* Where most of those are that wait; NULL: nobody waits. */
+static const struct member *crowd(const struct cell *c)
+{
+    const struct member *found = NULL;
+    size_t most = 0;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+        size_t n = 0;
+
+        if (m->state != MEMBER_RUNNING || !m->waits || !m->place)
+            continue;
+        for (size_t j = 0; j < c->n; j++)
+            n += same_place(m, &c->member[j]);
+        if (n > most) {
+            most = n;
+            found = m;
+        }
+        if (most > c->n / 2)
+            break;
+    }
+    return found;
+}
+
+static int add_ranks(const struct cell *c, const struct member *with, bool there, struct buf *out)
+{
+    struct ranks some = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (same_place(with, &c->member[k]) == there)
+            rc = ranks_add(&some, c->member[k].rank);
+    rc = rc < 0 ? rc : buf_add_text(out, ranks_count(&some) > 1 ? "ranks " : "rank ");
+    rc = rc < 0 ? rc : ranks_format(&some, out);
+    ranks_release(&some);
+    return rc;
+}
+
+/* Of the others, the first: where it is. */
+static const struct member *odd_one(const struct cell *c, const struct member *with)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!same_place(with, &c->member[k]))
+            return &c->member[k];
+    return NULL;
+}
+
+/* "; rank 2 does not run this cell": those that live and are not asked for. Nothing where there are
+ * none. */
+static int add_absent(const struct cell *c, struct buf *out)
+{
+    struct ranks some = RANKS_INIT;
+    size_t n;
+    int rc = 0;
+
+    for (unsigned k = 0; rc == 0 && k < c->group->size; k++)
+        if (rank_alive(&c->group->rank[k]) && !ranks_has(&c->to, k))
+            rc = ranks_add(&some, k);
+    n = ranks_count(&some);
+    if (rc == 0 && n) {
+        rc = buf_add_text(out, n > 1 ? "; ranks " : "; rank ");
+        rc = rc < 0 ? rc : ranks_format(&some, out);
+        rc = rc < 0 ? rc
+                    : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
+        if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)
+            rc = buf_addf(out, ", whose world has %u", c->world);
+    }
+    ranks_release(&some);
+    return rc < 0 ? rc : buf_add_text(out, "");
+}
+
+/* odd: NULL: there is none, all are at that place. */
+static void tell(struct cell *c, const struct member *with, const struct member *odd)
+{
+    const double s = (double)c->hang.limit_ns / 1e9;
+    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
+
+    if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 ||
+        add_absent(c, &absent) < 0)
+        log_warn("hang", "out of memory");
+    else if (!odd)
+        output_note(
+            c,
+            "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
+            s, who.p, with->place, absent.p ? absent.p : "");
+    else
+        output_note(c,
+                    "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)",
+                    s, who.p, with->place, others.p,
+                    strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first"
+                                                                   : "is",
+                    odd->state == MEMBER_RUNNING ? "in " : "",
+                    odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already",
+                    absent.p ? absent.p : "");
+    buf_release(&who);
+    buf_release(&others);
+    buf_release(&absent);
+}
+
+static void look(struct cell *c)
+{
+    const struct member *with, *odd;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (!is_still(c, &c->member[k]))
+            return;
+    with = crowd(c);
+    odd = with ? odd_one(c, with) : NULL;
+    if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
+        with = NULL; /* all wait for their GPUs, which compute */
+    if (!with && !c->hang.nccl[0])
+        return;
+    c->hang.due_ns = NEVER;
+    if (odd || (with && !c->hang.nccl[0]))
+        tell(c, with, odd);
+    else
+        output_note(
+            c,
+            "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
+            (double)c->hang.limit_ns / 1e9, c->hang.nccl);
+}
+
+bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
+{
+    struct member *member = cell_worker(c, worker);
+    char *text;
+
+    if (!c->hang.id || m->cell != c->hang.id)
+        return false;
+    if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
+                                  m->v[F_STACK_TEXT].s.n))) {
+        take(c, member, text);
+        free(text);
+        if (c->state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
+            look(c);
+    }
+    return true;
+}

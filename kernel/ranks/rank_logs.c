@@ -1,0 +1,246 @@
+/* %ranks logs: what was printed in a cell, as the agents have kept it. One piece after the other is
+ * asked for, and under Jupyter's server not faster than it lets through. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/ranks/ranks.h"
+#include "protocol/reader.h"
+
+#define ANSWER_NS (10 * NS_PER_S) /* for a node, which may have much to read */
+#define PIECE     (600u << 10)    /* bytes that one answer becomes, about */
+#define HOME_RANK UINT32_MAX
+
+struct rank_logs {
+    unsigned count;  /* In [count] */
+    struct ran *ran; /* owned, n of them: what ran under that number */
+    size_t n, at;
+    unsigned *node; /* owned, nodes of them */
+    size_t nodes, at_node;
+    struct buf bits;        /* the ranks that are asked for, as LOGS has them */
+    uint64_t place, due_ns; /* where to go on; when the answer, or the next question, is due */
+    bool waiting, lost, found, over;
+    bool known; /* something ran under that number */
+};
+
+/* The last one on ranks; without any, the last of home. */
+static unsigned last_count(const struct notebook *nb)
+{
+    for (size_t k = nb->ran.n; k > 0; k--)
+        if (nb->ran.of[k - 1].ranks)
+            return nb->ran.of[k - 1].count;
+    return nb->ran.n ? nb->ran.of[nb->ran.n - 1].count : 0;
+}
+
+static int find_cells(struct cell *c, struct rank_logs *l)
+{
+    const struct notebook *nb = c->nb;
+
+    l->count = c->plan.cell ? c->plan.cell : last_count(nb);
+    if (!(l->ran = calloc(nb->ran.n + 1, sizeof *l->ran)))
+        return -1;
+    for (size_t k = 0; k < nb->ran.n; k++)
+        if (nb->ran.of[k].count == l->count) {
+            l->known = true;
+            if (nb->ran.of[k].ranks || !c->plan.ranks)
+                l->ran[l->n++] = nb->ran.of[k];
+        }
+    return 0;
+}
+
+static int find_nodes(struct notebook *nb, struct rank_logs *l)
+{
+    struct machine *first;
+    const size_t n = machines_of(nb, &first);
+
+    if (!(l->node = calloc(n + 1, sizeof *l->node)))
+        return -1;
+    l->node[l->nodes++] = NODE_HERE;
+    for (size_t k = 0; k < n; k++)
+        if (first[k].node != NODE_HERE && !first[k].lost)
+            l->node[l->nodes++] = first[k].node;
+    return 0;
+}
+
+/* Without -r all that there were when the cell ran. */
+static int find_ranks(struct cell *c, struct rank_logs *l, struct err *err)
+{
+    unsigned most = 0;
+
+    for (size_t k = 0; k < l->n; k++)
+        most = l->ran[k].ranks > most ? l->ran[k].ranks : most;
+    if (c->plan.ranks && most == 0)
+        return err_set(err, c->plan.cell ? "no ranks ran that cell" : "there are no ranks yet");
+    if (c->plan.ranks && ranks_parse(&c->to, c->plan.ranks, most, err) < 0)
+        return -1;
+    if (!c->plan.ranks && most && ranks_add_range(&c->to, 0, most - 1) < 0)
+        return err_set(err, "out of memory");
+    for (unsigned k = 0; k < c->to.words * 64; k += 8) {
+        const char byte = (char)(c->to.bit[k / 64] >> k % 64 & 0xff);
+
+        if (buf_add(&l->bits, &byte, 1) < 0)
+            return err_set(err, "out of memory");
+    }
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void over(struct cell *c)
+{
+    struct rank_logs *l = c->magic.logs;
+
+    if (l->lost)
+        output_note(
+            c,
+            "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
+            l->count);
+    if (!l->known)
+        output_note(c, "no cell has run yet");
+    else if (!l->found)
+        output_note(c, "nothing that was printed in cell %u is kept", l->count);
+    l->due_ns = NEVER;
+    l->over = true;
+}
+
+static void ask(struct cell *c)
+{
+    struct rank_logs *l = c->magic.logs;
+    struct err err = { "" };
+
+    for (; l->at < l->n; l->at++, l->at_node = 0) {
+        const struct ran *ran = &l->ran[l->at];
+
+        for (; l->at_node < (ran->ranks ? l->nodes : 1); l->at_node++, l->place = 0) {
+            struct span m = { .kind = SPAN_LOGS, .cell = c->id };
+
+            m.v[F_LOGS_OF].u64 = ran->id;
+            m.v[F_LOGS_AT].u64 = l->place;
+            if (ran->ranks)
+                m.v[F_LOGS_RANKS].s = buf_slice(&l->bits);
+            l->waiting = true;
+            l->due_ns = notebook_now(c->nb) + ANSWER_NS;
+            if (notebook_send_node(c->nb, l->node[l->at_node], &m, &err) == 0)
+                return;
+        }
+    }
+    over(c);
+}
+
+/* Under the server the next piece waits for room on the page. */
+static void go_on(struct cell *c)
+{
+    struct rank_logs *l = c->magic.logs;
+
+    l->waiting = false;
+    l->due_ns = c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE) ? page_due_ns(c->nb->page)
+                                                                         : 0;
+    if (!l->due_ns)
+        ask(c);
+}
+
+static void skip_node(struct cell *c)
+{
+    output_note(c, "%s does not answer: what its ranks printed is not shown",
+                notebook_node_name(c->nb, c->magic.logs->node[c->magic.logs->at_node]));
+    c->magic.logs->at_node++;
+    c->magic.logs->place = 0;
+    go_on(c);
+}
+
+void rank_logs_begin(struct cell *c)
+{
+    struct rank_logs *l = c->magic.logs = calloc(1, sizeof *l);
+    struct err err = { "" };
+
+    if (!l || find_cells(c, l) < 0 || find_nodes(c->nb, l) < 0) {
+        cell_fail(c, "RuntimeError", "out of memory");
+    } else if (!l->known && c->plan.cell) {
+        cell_fail(c, "UsageError",
+                  "--cell %u: no such cell ran here (the last on ranks is In [%u])", l->count,
+                  last_count(c->nb));
+    } else if (find_ranks(c, l, &err) < 0) {
+        cell_fail(c, c->plan.ranks ? "UsageError" : "RuntimeError", "%s%s%s%s",
+                  c->plan.ranks ? "-r " : "", c->plan.ranks ? c->plan.ranks : "",
+                  c->plan.ranks ? ": " : "", err.text);
+    } else {
+        /* what ranks printed alike came at other times than it comes now */
+        c->plan.merge = PLAN_PREFIX;
+        go_on(c);
+    }
+}
+
+enum cell_outcome rank_logs_look(struct cell *c)
+{
+    return c->magic.logs->over ? CELL_DONE : CELL_STAYS;
+}
+
+/* ---- answers ---- */
+
+static void take_record(struct cell *c, struct reader *r)
+{
+    struct span m = { .kind = SPAN_LINES };
+    const uint32_t rank = reader_u32(r);
+
+    m.v[F_LINES_STREAM].u64 = reader_u32(r);
+    m.v[F_LINES_FLAGS].u64 = reader_u32(r);
+    m.v[F_LINES_DATA].s = reader_take(r, reader_u32(r));
+    if (r->bad)
+        return;
+    c->magic.logs->found = true;
+    if (rank == HOME_RANK)
+        output_text(c, (unsigned)m.v[F_LINES_STREAM].u64, m.v[F_LINES_DATA].s);
+    else if (rank < c->to.words * 64)
+        output_lines(c, rank, &m);
+}
+
+void rank_logs_take(struct cell *c, unsigned node, const struct span *m)
+{
+    struct rank_logs *l = c->magic.logs;
+    struct reader r = reader_of(m->v[F_LOGS_DATA].s.p, m->v[F_LOGS_DATA].s.n);
+
+    if (!l || !l->waiting || m->cell != c->id || l->at >= l->n ||
+        m->v[F_LOGS_OF].u64 != l->ran[l->at].id || node != l->node[l->at_node])
+        return;
+    while (reader_left(&r) && !r.bad)
+        take_record(c, &r);
+    l->lost = l->lost || m->v[F_LOGS_FLAGS].u64 & LOGS_LOST;
+    l->place = m->v[F_LOGS_AT].u64;
+    if (!(m->v[F_LOGS_FLAGS].u64 & LOGS_MORE)) {
+        l->at_node++;
+        l->place = 0;
+    }
+    go_on(c);
+}
+
+void rank_logs_lost(struct cell *c, unsigned node)
+{
+    if (c->magic.logs && c->state == CELL_LOGS && c->magic.logs->waiting &&
+        c->magic.logs->node[c->magic.logs->at_node] == node)
+        skip_node(c);
+}
+
+void rank_logs_tick(struct cell *c, uint64_t now)
+{
+    if (now < rank_logs_due(c))
+        return;
+    if (c->magic.logs->waiting)
+        skip_node(c);
+    else
+        go_on(c);
+}
+
+uint64_t rank_logs_due(const struct cell *c)
+{
+    return c->magic.logs && c->state == CELL_LOGS ? c->magic.logs->due_ns : NEVER;
+}
+
+void rank_logs_free(struct rank_logs *l)
+{
+    if (!l)
+        return;
+    buf_release(&l->bits);
+    free(l->ran);
+    free(l->node);
+    free(l);
+}

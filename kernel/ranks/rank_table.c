@@ -1,0 +1,120 @@
+/* %ranks: who they are and where they stand. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "kernel/ranks/ranks.h"
+#include "kernel/notebook/json_text.h"
+#include "kernel/status/status.h"
+
+#define TABLE_WAIT_NS (1 * NS_PER_S) /* for the nodes to say what their ranks hold */
+
+/* ---- the table ---- */
+
+static const char *state_text(const struct rank *r)
+{
+    static const char *const texts[] = {
+        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
+        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
+    };
+
+    return texts[r->state];
+}
+
+static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
+                 struct status_rank *row)
+{
+    *row = (struct status_rank){
+        .rank = r->number,
+        .state = state_text(r),
+        .node = r->state == RANK_NONE ? NULL : notebook_node_name(nb, r->node),
+        .pid = r->pid,
+        .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,
+        .cells = rank_cells(r),
+    };
+    rank_usage_row(nb, r, text, row);
+}
+
+/* What Python gets: the same rows as a list of dicts. */
+static json_t *table_of(const struct status_rank *row, unsigned n)
+{
+    json_t *table = json_array();
+
+    for (unsigned k = 0; k < n; k++) {
+        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i, s:s?}", "rank",
+                                (int)row[k].rank, "state", row[k].state, "node",
+                                row[k].node ? row[k].node : "", "pid", (json_int_t)row[k].pid,
+                                "memory", (json_int_t)row[k].memory, "in_cell",
+                                (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells, "gpu",
+                                row[k].gpu);
+
+        if (one && row[k].gpu)
+            json_object_update_new(one, json_pack("{s:I, s:I, s:i, s:i}", "gpu_used",
+                                                  (json_int_t)row[k].gpu_used, "gpu_total",
+                                                  (json_int_t)row[k].gpu_total, "gpu_use",
+                                                  row[k].gpu_use, "gpu_others", row[k].gpu_others));
+        json_array_append_new(table, one);
+    }
+    return table;
+}
+
+/* Those that belong to the world, and those that live beside it. Who died in a larger one, before
+ * this was made afresh, is no concern any more. */
+static unsigned shown(const struct group *g)
+{
+    unsigned n = g->size;
+
+    if (!g->asked)
+        return n;
+    while (n > g->asked && !g->rank[n - 1].worker)
+        n--;
+    return n;
+}
+
+static int publish_table(struct cell *c, const struct status_rank *row, unsigned n)
+{
+    struct buf text = BUF_INIT, html = BUF_INIT;
+    const char *name = c->nb->group->name;
+    int rc = status_text(row, n, name, &text);
+
+    if (rc == 0)
+        rc = status_html(row, n, name, &html);
+
+    if (rc == 0)
+        output_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
+    buf_release(&text);
+    buf_release(&html);
+    return rc;
+}
+
+static void show_table(struct cell *c)
+{
+    struct group *g = c->nb->group;
+    const unsigned n = shown(g);
+    struct status_rank *row = calloc(n + 1u, sizeof *row);
+    struct rank_usage_text *text = calloc(n + 1u, sizeof *text);
+
+    for (unsigned k = 0; row && text && k < n; k++)
+        fill(c->nb, &g->rank[k], &text[k], &row[k]);
+    if (row && text && c->from.is_call)
+        c->magic.table = table_of(row, n);
+    if (!row || !text || (cell_is_shown(c) && publish_table(c, row, n) < 0))
+        log_error("cell", "out of memory: no table of ranks");
+    free(row);
+    free(text);
+}
+
+/* The nodes are asked what their ranks hold; the table shows what they said in time. */
+void rank_table_begin(struct cell *c)
+{
+    c->magic.due_ns = notebook_now(c->nb) + TABLE_WAIT_NS;
+    rank_usage_ask(c->nb);
+}
+
+enum cell_outcome rank_table_look(struct cell *c)
+{
+    if (rank_usage_wait(c->nb) && notebook_now(c->nb) < c->magic.due_ns)
+        return CELL_STAYS;
+    c->magic.due_ns = NEVER;
+    show_table(c);
+    return CELL_DONE;
+}

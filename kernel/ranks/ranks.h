@@ -1,0 +1,41 @@
+/* ranks.h - what %ranks shows, and the notice of ranks that wait for one another. check.h has
+ * %ranks check. Functions are named as in kernel/cell/parts.h. */
+#ifndef KERNEL_RANKS_RANKS_H
+#define KERNEL_RANKS_RANKS_H
+
+#include "kernel/cell/parts.h"
+
+/* ---- rank_table.c ---- */
+void rank_table_begin(struct cell *c);
+enum cell_outcome rank_table_look(struct cell *c);
+
+/* ---- where.c ---- */
+/* true: it was a `%ranks where` and is being answered */
+bool where_request(struct notebook *nb, struct request *r);
+void where_begin(struct cell *c);
+enum cell_outcome where_look(struct cell *c);
+/* false: somebody else asked for it */
+bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
+void where_tick(struct notebook *nb);
+uint64_t where_due(const struct notebook *nb);
+void where_release(struct notebook *nb);
+
+/* ---- hang.c ---- */
+void hang_begin(struct cell *c);
+void hang_tick(struct cell *c, uint64_t now);
+/* false: somebody else asked for it */
+bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
+/* the user is asked for a line: what waits meanwhile does not hang */
+void hang_put_off(struct cell *c);
+
+/* ---- rank_logs.c ---- */
+struct rank_logs;
+void rank_logs_begin(struct cell *c);
+enum cell_outcome rank_logs_look(struct cell *c);
+void rank_logs_take(struct cell *c, unsigned node, const struct span *m);
+void rank_logs_lost(struct cell *c, unsigned node);
+void rank_logs_tick(struct cell *c, uint64_t now);
+uint64_t rank_logs_due(const struct cell *c);
+void rank_logs_free(struct rank_logs *l);
+
+#endif

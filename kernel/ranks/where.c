@@ -1,0 +1,433 @@
+/* %ranks where: the Python stack of each rank, equal ones told once. While a cell runs on ranks it
+ * is answered at once, beside the queue, for that is when it is wanted; else it is a cell like
+ * others. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/ranks/ranks.h"
+#include "kernel/notebook/json_text.h"
+
+/* the agents answer for a rank that does not, after 2 s; for NCCL after 3 s */
+#define WAIT_NS    (4 * NS_PER_S)
+#define FRAMES_MAX 32u
+#define TEXT_MAX   (256u << 10) /* bytes of the whole answer */
+
+struct spot {
+    unsigned rank;
+    uint32_t worker;
+    bool passing; /* it is a script's */
+    bool waiting;
+    char *text; /* owned: its stack as it came, or NULL */
+};
+
+struct where {
+    struct where *next;
+    uint64_t id;       /* of the question */
+    uint64_t cell;     /* the cell that it is, or 0 */
+    struct request *r; /* owned reference: what is answered where it is no cell, or NULL */
+    unsigned count;
+    uint64_t due_ns;
+    struct spot *spot; /* owned, n of them, by rank */
+    size_t n, waiting;
+};
+
+static void where_free(struct where *w)
+{
+    for (size_t k = 0; w && k < w->n; k++)
+        free(w->spot[k].text);
+    if (w) {
+        free(w->spot);
+        request_unref(w->r);
+    }
+    free(w);
+}
+
+/* ---- what a stack says ---- */
+
+static bool has(struct slice line, const char *text)
+{
+    const size_t n = strlen(text);
+
+    for (size_t at = 0; at + n <= line.n; at++)
+        if (memcmp(line.p + at, text, n) == 0)
+            return true;
+    return false;
+}
+
+/* The frames of the main thread, which is the last that is printed, down to the user's cell or
+ * script: what is below is the worker's own. */
+static size_t frames_of(const char *stack, struct slice *frame)
+{
+    struct slice text = slice_text(error_main_thread(stack));
+    size_t n = 0;
+
+    (void)slice_line(&text);
+    while (text.n && n < FRAMES_MAX) {
+        const struct slice line = slice_line(&text);
+
+        if (!has(line, "  File \"") || has(line, "/cellspan/_worker/rank.py\", line"))
+            break;
+        frame[n++] = line;
+        if (has(line, "\"<ipython-input-") && has(line, " in <module>"))
+            break;
+    }
+    while (n > 1 && (has(frame[n - 1], "<frozen runpy>") || has(frame[n - 1], "/runpy.py\"")))
+        n--;
+    return n;
+}
+
+/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each
+ * communicator are. All nodes know the same, so each line is told once, below the stacks. */
+static int add_nccl(const char *stack, struct buf *out)
+{
+    static const char says[] = "\nNCCL says:\n";
+    const char *at = strstr(stack, says);
+    struct slice text = slice_text(at ? at + sizeof says - 1 : "");
+    int rc = 0;
+
+    while (rc == 0 && text.n) {
+        const struct slice line = slice_line(&text);
+        struct buf whole = BUF_INIT;
+
+        rc = buf_addf(&whole, "%.*s\n", SLICE_ARG(line));
+        if (rc == 0 && line.n && !(out->p && strstr(out->p, whole.p)))
+            rc = buf_add_slice(out, buf_slice(&whole));
+        buf_release(&whole);
+    }
+    return rc;
+}
+
+/* "all_reduce (distributed_c10d.py:2810), called in line 5 of cell 3" and the frames below it. */
+static int describe_stack(const char *stack, struct buf *out)
+{
+    struct slice frame[FRAMES_MAX], whole = slice_text(stack);
+    const size_t n = stack[0] == '(' ? 0 : frames_of(stack, frame);
+    int rc = 0;
+
+    if (n == 0) {
+        return buf_add_slice(out, slice_line(&whole)) < 0 ? -1 : buf_add_text(out, "\n");
+    }
+    if (error_place(stack, out) < 0 || buf_add_text(out, "\n") < 0)
+        return -1;
+    for (size_t k = 0; rc == 0 && k < n; k++)
+        rc = buf_addf(out, "    %.*s\n", SLICE_ARG(frame[k]));
+    return rc;
+}
+
+/* NULL: it was a script's, which has ended. */
+static const struct rank *rank_of(const struct notebook *nb, const struct spot *s)
+{
+    const struct rank *r = notebook_rank(nb, s->worker, NULL);
+
+    if (r)
+        return r;
+    return !s->passing && s->rank < nb->group->size ? &nb->group->rank[s->rank] : NULL;
+}
+
+static int describe(const struct notebook *nb, const struct spot *s, struct buf *out)
+{
+    static const char *const states[] = {
+        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
+        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
+    };
+    const struct rank *r = rank_of(nb, s);
+
+    if (s->text)
+        return describe_stack(s->text, out);
+    if (!r)
+        return buf_addf(out, "ended\n");
+    if (s->waiting)
+        return buf_addf(out, "no answer from its node (%s)\n", notebook_node_name(nb, r->node));
+    return buf_addf(out, "%s\n", states[r->state]);
+}
+
+/* ---- the answer ---- */
+
+/* Adds the ranks from `first` on whose text is the same, and the text. */
+static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const struct spot *spot,
+                     struct buf *out)
+{
+    struct ranks same = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = first; rc == 0 && k < n; k++)
+        if (!told[k] && slice_equal(buf_slice(&text[k]), buf_slice(&text[first]))) {
+            told[k] = true;
+            rc = ranks_add(&same, spot[k].rank);
+        }
+    rc = rc < 0 ? rc : buf_add_text(out, "[");
+    rc = rc < 0 ? rc : ranks_format(&same, out);
+    rc = rc < 0 ? rc : buf_addf(out, "] %s", text[first].p);
+    ranks_release(&same);
+    return rc;
+}
+
+static int compose(const struct notebook *nb, const struct where *w, struct buf *out)
+{
+    struct buf *text = calloc(w->n + 1, sizeof *text);
+    bool *told = calloc(w->n + 1, sizeof *told);
+    struct buf nccl = BUF_INIT;
+    size_t left = 0;
+    int rc = text && told ? 0 : -1;
+
+    for (size_t k = 0; rc == 0 && k < w->n; k++)
+        rc = describe(nb, &w->spot[k], &text[k]) < 0 ||
+                     (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0)
+                 ? -1
+                 : 0;
+    for (size_t k = 0; rc == 0 && k < w->n; k++) {
+        if (told[k])
+            continue;
+        if (out->n < TEXT_MAX)
+            rc = add_alike(text, k, w->n, told, w->spot, out);
+        else
+            left++;
+    }
+    if (rc == 0 && left)
+        rc = buf_addf(out, "(and %zu ranks more: %%ranks where -r asks for some)\n", left);
+    if (rc == 0)
+        rc = buf_add_slice(out, buf_slice(&nccl));
+    buf_release(&nccl);
+    if (rc == 0 && w->n == 0)
+        rc = buf_add_text(out, "there are no ranks\n");
+    for (size_t k = 0; text && k < w->n; k++)
+        buf_release(&text[k]);
+    free(text);
+    free(told);
+    return rc;
+}
+
+static void answer_request(struct notebook *nb, struct where *w, const char *ename,
+                           const char *evalue)
+{
+    json_t *content = json_pack("{s:s, s:i, s:{}, s:[]}", "status", ename ? "error" : "ok",
+                                "execution_count", (int)w->count, "user_expressions", "payload");
+
+    if (ename) {
+        json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", ename, "evalue", evalue,
+                                  "traceback",
+                                  json_sprintf("\033[0;31m%s\033[0m: %s", ename, evalue));
+
+        json_object_update(content, error);
+        publish_json(nb, w->r, "error", error);
+    }
+    reply_json(nb, w->r, "execute_reply", content);
+    nb->ops.status(nb->ops.arg, w->r, "idle");
+}
+
+static void where_end(struct notebook *nb, struct where *w)
+{
+    struct cell *c = nb->cell && w->cell && nb->cell->id == w->cell ? nb->cell : NULL;
+    struct buf text = BUF_INIT;
+
+    if (compose(nb, w, &text) < 0)
+        log_error("where", "out of memory: no stacks are shown");
+    else if (w->r || (c && cell_is_shown(c)))
+        publish_stream(nb, w->r ? w->r : c->from.request, 1, buf_slice(&text));
+    buf_release(&text);
+    if (w->r)
+        answer_request(nb, w, NULL, NULL);
+    where_free(w);
+}
+
+/* Those that wait for nothing more, or not any longer, are shown. */
+static void show_due(struct notebook *nb)
+{
+    const uint64_t now = notebook_now(nb);
+
+    for (struct where **at = &nb->where; *at;) {
+        struct where *w = *at;
+
+        if (w->waiting && now < w->due_ns) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        where_end(nb, w);
+    }
+}
+
+void where_tick(struct notebook *nb)
+{
+    show_due(nb);
+}
+
+uint64_t where_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct where *w = nb->where; w; w = w->next)
+        if (w->due_ns < due)
+            due = w->due_ns;
+    return due;
+}
+
+void where_release(struct notebook *nb)
+{
+    while (nb->where) {
+        struct where *w = nb->where;
+
+        nb->where = w->next;
+        where_free(w);
+    }
+}
+
+/* ---- the question ---- */
+
+/* Those that run a cell are asked; of the others it is known. */
+static int ask(struct notebook *nb, struct where *w)
+{
+    uint32_t *workers = calloc(w->n + 1, sizeof *workers);
+    const struct span m = { .kind = SPAN_STACKS, .cell = w->id };
+
+    if (!workers)
+        return -1;
+    for (size_t k = 0; k < w->n; k++) {
+        const struct rank *r = rank_of(nb, &w->spot[k]);
+
+        if (!r || r->state != RANK_BUSY)
+            continue;
+        w->spot[k].waiting = true;
+        workers[w->waiting++] = w->spot[k].worker;
+    }
+    if (w->waiting && notebook_send_to(nb, workers, w->waiting, &m, NULL) < 0)
+        w->waiting = 0;
+    free(workers);
+    return 0;
+}
+
+/* Takes no reference of r; NULL: *err says why. */
+static struct where *where_create(struct notebook *nb, const char *spec, struct err *err)
+{
+    struct where *w = calloc(1, sizeof *w);
+    const struct group *g = notebook_shown(nb);
+    struct ranks which = RANKS_INIT;
+    int rc = w ? 0 : err_set(err, "out of memory");
+
+    if (rc == 0 && spec && !g->size)
+        rc = err_set(err, "there are no ranks yet");
+    else if (rc == 0 && spec)
+        rc = ranks_parse(&which, spec, g->size, err);
+    else if (rc == 0 && g->size && ranks_add_range(&which, 0, g->size - 1) < 0)
+        rc = err_set(err, "out of memory");
+    if (rc == 0 && !(w->spot = calloc(ranks_count(&which) + 1, sizeof *w->spot)))
+        rc = err_set(err, "out of memory");
+    for (long k = ranks_next(&which, 0); rc == 0 && k >= 0; k = ranks_next(&which, (unsigned)k + 1))
+        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k,
+                                         .passing = g != nb->group,
+                                         .worker = g->rank[k].worker };
+    ranks_release(&which);
+    if (rc == 0) {
+        w->id = nb->next.cell++;
+        w->due_ns = notebook_now(nb) + WAIT_NS;
+        return w;
+    }
+    where_free(w);
+    return NULL;
+}
+
+static void where_start(struct notebook *nb, struct where *w)
+{
+    if (ask(nb, w) < 0)
+        log_error("where", "out of memory: ranks are not asked");
+    w->next = nb->where;
+    nb->where = w;
+    show_due(nb);
+}
+
+void where_begin(struct cell *c)
+{
+    struct err err = { "" };
+    struct where *w = where_create(c->nb, c->plan.ranks, &err);
+
+    if (!w) {
+        cell_fail(c, "UsageError", "%s", err.text);
+        return;
+    }
+    w->cell = c->id;
+    where_start(c->nb, w);
+}
+
+enum cell_outcome where_look(struct cell *c)
+{
+    for (const struct where *w = c->nb->where; w; w = w->next)
+        if (w->cell == c->id)
+            return CELL_STAYS;
+    return CELL_DONE;
+}
+
+/* It is in the history as the other cells are. */
+static void record(struct notebook *nb, const struct where *w, struct slice code)
+{
+    struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = w->id };
+
+    m.v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD;
+    m.v[F_CAPTURE_COUNT].u64 = w->count;
+    m.v[F_CAPTURE_RAW].s = code;
+    notebook_send(nb, SPAN_WORKER_HOME, &m);
+}
+
+static void answer_beside(struct notebook *nb, struct request *r, const char *spec,
+                          struct slice code)
+{
+    const bool silent = json_is_true(json_object_get(request_content(r), "silent"));
+    const bool store = !silent &&
+                       !json_is_false(json_object_get(request_content(r), "store_history"));
+    struct err err = { "" };
+    struct where *w = where_create(nb, spec, &err);
+    struct where refused = { .count = nb->count + store, .r = r };
+
+    nb->count += store;
+    notebook_announce(nb, r, nb->count);
+    if (!w) {
+        answer_request(nb, &refused, "UsageError", err.text);
+        return;
+    }
+    w->count = nb->count;
+    w->r = request_ref(r);
+    if (store)
+        record(nb, w, code);
+    where_start(nb, w);
+}
+
+bool where_request(struct notebook *nb, struct request *r)
+{
+    const struct slice code = text_slice(request_content(r), "code");
+    struct err err = { "" };
+    struct plan plan;
+    struct slice line;
+    bool ours;
+
+    if (!nb->cell || nb->queue.aborting || plan_peek(code, &line) != 1 ||
+        memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n) ||
+        plan_parse(code, line, &plan, &err) < 0)
+        return false;
+    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
+    if (ours)
+        answer_beside(nb, r, plan.ranks, code);
+    plan_release(&plan);
+    return ours;
+}
+
+bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct where *w = nb->where;
+
+    while (w && w->id != m->cell)
+        w = w->next;
+    for (size_t k = 0; w && k < w->n; k++) {
+        struct spot *s = &w->spot[k];
+
+        if (s->worker != worker || !s->waiting)
+            continue;
+        s->waiting = false;
+        s->text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
+                          m->v[F_STACK_TEXT].s.n);
+        w->waiting--;
+    }
+    if (w)
+        show_due(nb);
+    return w != NULL;
+}
