@@ -49,10 +49,10 @@ static void balance(struct kernel *h)
     agents_hold(h->agents, front_waiting(h->front) + dispatch_waiting(h->notebook) > WAITING_MAX);
 }
 
-/* ---- the notebook's doors ---- */
+/* ---- what cells need of the world ---- */
 
-static void door_publish(void *arg, const struct request *parent, const char *type,
-                         const struct content *p)
+static void op_publish(void *arg, const struct request *parent, const char *type,
+                       const struct content *p)
 {
     struct err err = { "" };
 
@@ -61,7 +61,7 @@ static void door_publish(void *arg, const struct request *parent, const char *ty
              &err);
 }
 
-static void door_reply(void *arg, struct request *r, const char *type, const struct content *p)
+static void op_reply(void *arg, struct request *r, const char *type, const struct content *p)
 {
     struct err err = { "" };
 
@@ -70,32 +70,32 @@ static void door_reply(void *arg, struct request *r, const char *type, const str
              &err);
 }
 
-static void door_status(void *arg, struct request *r, const char *state)
+static void op_status(void *arg, struct request *r, const char *state)
 {
     struct err err = { "" };
 
     complain(front_status(((struct kernel *)arg)->front, r, state, &err), &err);
 }
 
-static void door_ask(void *arg, const struct request *r, struct slice prompt, bool password)
+static void op_ask(void *arg, const struct request *r, struct slice prompt, bool password)
 {
     struct err err = { "" };
 
     complain(front_ask(((struct kernel *)arg)->front, r, prompt, password, &err), &err);
 }
 
-static void door_drain_shell(void *arg)
+static void op_drain_shell(void *arg)
 {
     front_drain_shell(((struct kernel *)arg)->front);
 }
 
-static void door_shutdown(void *arg)
+static void op_shutdown(void *arg)
 {
     loop_stop(((struct kernel *)arg)->loop);
 }
 
-static int door_send(void *arg, const uint32_t *workers, size_t n, const struct span *m,
-                     struct err *err)
+static int op_send(void *arg, const uint32_t *workers, size_t n, const struct span *m,
+                   struct err *err)
 {
     const int rc = agents_send(((struct kernel *)arg)->agents, workers, n, m, err);
 
@@ -104,7 +104,7 @@ static int door_send(void *arg, const uint32_t *workers, size_t n, const struct 
     return rc;
 }
 
-static void door_owe(void *arg, uint32_t worker, size_t bytes)
+static void op_owe(void *arg, uint32_t worker, size_t bytes)
 {
     struct kernel *h = arg;
 
@@ -113,17 +113,17 @@ static void door_owe(void *arg, uint32_t worker, size_t bytes)
     agents_owe(h->agents, worker, bytes);
 }
 
-static void door_forget(void *arg, uint32_t worker)
+static void op_forget(void *arg, uint32_t worker)
 {
     agents_forget(((struct kernel *)arg)->agents, worker);
 }
 
-static int door_revive(void *arg, struct err *err)
+static int op_revive(void *arg, struct err *err)
 {
     return agents_restart(((struct kernel *)arg)->agents, err);
 }
 
-static void door_wake(void *arg, uint64_t due_ns)
+static void op_wake(void *arg, uint64_t due_ns)
 {
     struct kernel *h = arg;
     const uint64_t now = clock_now(loop_clock(h->loop));
@@ -139,8 +139,8 @@ static void door_wake(void *arg, uint64_t due_ns)
     }
 }
 
-static int door_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m,
-                           struct err *err)
+static int op_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m,
+                         struct err *err)
 {
     const int rc = agents_send_nodes(((struct kernel *)arg)->agents, nodes, n, m, err);
 
@@ -149,28 +149,28 @@ static int door_send_nodes(void *arg, const unsigned *nodes, size_t n, const str
     return rc;
 }
 
-static int door_place(void *arg, uint32_t worker, unsigned node)
+static int op_place(void *arg, uint32_t worker, unsigned node)
 {
     return agents_place(((struct kernel *)arg)->agents, worker, node);
 }
 
-static void door_drop(void *arg, uint64_t blob)
+static void op_drop(void *arg, uint64_t blob)
 {
     agents_drop(((struct kernel *)arg)->agents, blob);
 }
 
-static void door_cancel(void *arg, uint64_t blob)
+static void op_cancel(void *arg, uint64_t blob)
 {
     agents_cancel(((struct kernel *)arg)->agents, blob);
 }
 
-static int door_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
-                             unsigned *engine, struct err *err)
+static int op_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
+                           unsigned *engine, struct err *err)
 {
     return agents_engine_start(((struct kernel *)arg)->agents, name, spec, ranks, engine, err);
 }
 
-static int door_engine_find(void *arg, const char *name, struct err *err)
+static int op_engine_find(void *arg, const char *name, struct err *err)
 {
     char *path = engine_find(name, err);
 
@@ -179,52 +179,52 @@ static int door_engine_find(void *arg, const char *name, struct err *err)
     return path ? 0 : -1;
 }
 
-static void door_engine_stop(void *arg, unsigned engine)
+static void op_engine_stop(void *arg, unsigned engine)
 {
     agents_engine_stop(((struct kernel *)arg)->agents, engine);
 }
 
-static void door_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n)
+static void op_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n)
 {
     agents_engine_nodes(((struct kernel *)arg)->agents, engine, first, n);
 }
 
-static const struct node *door_node(void *arg, unsigned node)
+static const struct node *op_node(void *arg, unsigned node)
 {
     return agents_node(((struct kernel *)arg)->agents, node);
 }
 
-static uint64_t door_expected(void *arg, unsigned node, uint64_t *had)
+static uint64_t op_expected(void *arg, unsigned node, uint64_t *had)
 {
     return agents_expected(((struct kernel *)arg)->agents, node, had);
 }
 
-static struct cell_ops doors_of(struct kernel *h)
+static struct cell_ops ops_of(struct kernel *h)
 {
     return (struct cell_ops){
         .arg = h,
         .clock = loop_clock(h->loop),
-        .publish = door_publish,
-        .reply = door_reply,
-        .status = door_status,
-        .ask = door_ask,
-        .drain_shell = door_drain_shell,
-        .shutdown = door_shutdown,
-        .send = door_send,
-        .send_nodes = door_send_nodes,
-        .place = door_place,
-        .drop = door_drop,
-        .cancel = door_cancel,
-        .owe = door_owe,
-        .forget = door_forget,
-        .revive = door_revive,
-        .engine_start = door_engine_start,
-        .engine_find = door_engine_find,
-        .engine_stop = door_engine_stop,
-        .engine_nodes = door_engine_nodes,
-        .node = door_node,
-        .expected = door_expected,
-        .wake = door_wake,
+        .publish = op_publish,
+        .reply = op_reply,
+        .status = op_status,
+        .ask = op_ask,
+        .drain_shell = op_drain_shell,
+        .shutdown = op_shutdown,
+        .send = op_send,
+        .send_nodes = op_send_nodes,
+        .place = op_place,
+        .drop = op_drop,
+        .cancel = op_cancel,
+        .owe = op_owe,
+        .forget = op_forget,
+        .revive = op_revive,
+        .engine_start = op_engine_start,
+        .engine_find = op_engine_find,
+        .engine_stop = op_engine_stop,
+        .engine_nodes = op_engine_nodes,
+        .node = op_node,
+        .expected = op_expected,
+        .wake = op_wake,
     };
 }
 
@@ -347,7 +347,7 @@ static bool has_page(void)
 
 static int open_notebook(struct kernel *h, const struct arguments *o, struct err *err)
 {
-    const struct cell_ops doors = doors_of(h);
+    const struct cell_ops ops = ops_of(h);
     char run_id[UUID_TEXT_SIZE];
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
@@ -356,7 +356,7 @@ static int open_notebook(struct kernel *h, const struct arguments *o, struct err
 
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
-    h->notebook = dispatch_create(&doors, &config, err);
+    h->notebook = dispatch_create(&ops, &config, err);
     return h->notebook ? 0 : -1;
 }
 

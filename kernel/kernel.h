@@ -1,6 +1,6 @@
-/* house.h - builds the kernel from its rooms and hands each what it needs of the others. */
-#ifndef KERNEL_HOUSE_H
-#define KERNEL_HOUSE_H
+/* kernel.h - builds the kernel from its parts, and gives each what it needs of the others. */
+#ifndef KERNEL_KERNEL_H
+#define KERNEL_KERNEL_H
 
 #include "base/loop/loop.h"
 #include "kernel/arguments.h"

@@ -365,14 +365,14 @@ static int home_text(void *arg, unsigned stream, struct slice text)
     return 0;
 }
 
-struct notebook *dispatch_create(const struct cell_ops *doors, const struct dispatch_config *config,
+struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispatch_config *config,
                                  struct err *err)
 {
     struct notebook *nb = calloc(1, sizeof *nb);
 
     if (!nb)
         return err_null(err, "out of memory");
-    nb->ops = *doors;
+    nb->ops = *ops;
     nb->next.cell = nb->next.blob = 1;
     nb->next.worker = SPAN_WORKER_HOME + 1;
     nb->config.python = strdup(config->python);
@@ -382,7 +382,7 @@ struct notebook *dispatch_create(const struct cell_ops *doors, const struct disp
     nb->home.cwd = strdup("");
     nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
     nb->machines = 1;
-    nb->home.pace = pace_create(doors->clock, home_text, nb, err);
+    nb->home.pace = pace_create(ops->clock, home_text, nb, err);
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
         nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb)))
         return nb;

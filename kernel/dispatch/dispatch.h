@@ -1,7 +1,7 @@
-/* notebook.h - one notebook's state and the order of its cells: what waits, what runs at home, what
- * runs on ranks, and what becomes of all of it when somebody dies. Decides; the doors send. */
-#ifndef KERNEL_CELL_NOTEBOOK_H
-#define KERNEL_CELL_NOTEBOOK_H
+/* dispatch.h - one notebook's state and the order of its cells: what waits, what runs at home, what
+ * runs on ranks, and what becomes of all of it when somebody dies. It decides; cell_ops send. */
+#ifndef KERNEL_DISPATCH_DISPATCH_H
+#define KERNEL_DISPATCH_DISPATCH_H
 
 #include "kernel/notebook/cell_ops.h"
 
@@ -14,8 +14,8 @@ struct dispatch_config {
     bool page;                  /* Jupyter's server stands between us and the page */
 };
 
-/* doors is copied; what it points to is borrowed and outlives the notebook. */
-struct notebook *dispatch_create(const struct cell_ops *doors, const struct dispatch_config *config,
+/* ops is copied; what it points to is borrowed and outlives the notebook. */
+struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispatch_config *config,
                                  struct err *err);
 void dispatch_destroy(struct notebook *nb); /* NULL is fine */
 

@@ -33,7 +33,7 @@ static int rank_sent(struct rank *r, const char *name, json_t *version)
                : 0;
 }
 
-int vars_bundle_sent(struct group *g, const struct vars_bundle *s, const json_t *captured)
+int ledger_bundle_sent(struct group *g, const struct vars_bundle *s, const json_t *captured)
 {
     size_t at;
     json_t *row;

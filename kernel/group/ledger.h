@@ -10,7 +10,8 @@
  * asked about it again until home's value changes. */
 MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);
 /* These ranks were sent the captured versions of the shipment's names. */
-MUST_USE int vars_bundle_sent(struct group *g, const struct vars_bundle *s, const json_t *captured);
+MUST_USE int ledger_bundle_sent(struct group *g, const struct vars_bundle *s,
+                                const json_t *captured);
 /* Records the names that the cell assigns on the ranks and that are not sent: the ranks' values
  * will be newer than home's captured versions. Call it when all shipments are sent. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);

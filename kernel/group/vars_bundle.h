@@ -1,12 +1,12 @@
-/* ship.h - decides which of home's variables go to which ranks for a cell, and which may not
+/* vars_bundle.h - decides which of home's variables go to which ranks for a cell, and which may not
  * because ranks have changed their own values. Ranks that lack the same names get one shipment, so
  * that it is pickled once. Pure.
  *
  * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how], …], "assigned":
  * [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}; protocol/README.md explains
  * them. */
-#ifndef KERNEL_GROUP_SHIP_H
-#define KERNEL_GROUP_SHIP_H
+#ifndef KERNEL_GROUP_VARS_BUNDLE_H
+#define KERNEL_GROUP_VARS_BUNDLE_H
 
 #include "kernel/group/group.h"
 

@@ -1,9 +1,9 @@
-/* doors.h - what a cell needs of the world, as functions, so that the rooms that decide hold no
- * socket and a test can stand in for all of them. Every call but send either takes what it is given
+/* cell_ops.h - what a cell needs of the world, as functions. So the folders that decide hold no
+ * socket, and a test can replace all of them. Every call but send either takes what it is given
  * or logs why it could not: a cell has nothing better to do about a broken socket. Slices are
  * borrowed for the call. */
-#ifndef KERNEL_CELL_DOORS_H
-#define KERNEL_CELL_DOORS_H
+#ifndef KERNEL_NOTEBOOK_CELL_OPS_H
+#define KERNEL_NOTEBOOK_CELL_OPS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
-/* text.h - between JSON trees and their text. */
-#ifndef KERNEL_CELL_TEXT_H
-#define KERNEL_CELL_TEXT_H
+/* json_text.h - between JSON trees and their text. */
+#ifndef KERNEL_NOTEBOOK_JSON_TEXT_H
+#define KERNEL_NOTEBOOK_JSON_TEXT_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* check.h - %ranks check: what check.c asks of the ranks and verdict.c makes of their answers. */
-#ifndef KERNEL_CELL_CHECK_H
-#define KERNEL_CELL_CHECK_H
+#ifndef KERNEL_RANKS_CHECK_H
+#define KERNEL_RANKS_CHECK_H
 
 #include "base/links.h"
 #include "kernel/ranks/ranks.h"

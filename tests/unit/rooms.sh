@@ -28,9 +28,11 @@ never "cli" "(kernel/[^j]|worker/|launchers/)" "of the kernel, the command inclu
 never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the workers, the launchers and the command"
 never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|group)/" "merge and status don't know who calls them"
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
-never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/cell" "$sockets|base/loop/|base/process\.h" \
+never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
+never "kernel/notebook kernel/cell kernel/ranks" "kernel/dispatch/" "a cell does not know who calls it"
+never "kernel/notebook kernel/cell" "kernel/ranks/" "%ranks stands above the cell"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
 
 n=$((n + 1))

@@ -234,7 +234,7 @@ static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
 
 void world_open(struct world *w, struct clock *clock)
 {
-    const struct cell_ops doors = {
+    const struct cell_ops ops = {
         .arg = w,
         .clock = clock,
         .publish = out_publish,
@@ -269,7 +269,7 @@ void world_open(struct world *w, struct clock *clock)
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
-        !(w->nb = dispatch_create(&doors, &config, &err)))
+        !(w->nb = dispatch_create(&ops, &config, &err)))
         abort();
 }
 

@@ -112,7 +112,7 @@ static void shipping(void)
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
        "ranks that lack the same names get one shipment");
     is_text(s.item[0].names, "a,b", "of all names");
-    ok(vars_bundle_sent(g, &s.item[0], captured) == 0, "it is sent");
+    ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "it is sent");
     vars_bundles_release(&s);
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
        "what they have does not travel again");

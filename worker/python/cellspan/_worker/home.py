@@ -29,7 +29,7 @@ SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
 _OWN = "_cellspan_cell"  # of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # whose threads belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
-RECENT = 64  # requests that late output may still belong to: kernel/cell/room.h
+RECENT = 64  # requests that late output may still belong to: kernel/notebook/notebook.h
 SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
 
 
