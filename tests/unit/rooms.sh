@@ -30,6 +30,8 @@ never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|gr
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
 never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
+never "worker/agent/net worker/agent/blobs worker/agent/output worker/agent/processes worker/agent/gpu" "worker/agent/[a-z_]+\.h" \
+    "the agent's folders don't know the agent"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "kernel/notebook kernel/cell kernel/ranks" "kernel/dispatch/" "a cell does not know who calls it"
 never "kernel/notebook kernel/cell" "kernel/ranks/" "%ranks stands above the cell"

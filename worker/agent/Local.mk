@@ -45,11 +45,15 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/guard.h worker/agent/processes/guard.c \
 	worker/agent/processes/nccl_status.h worker/agent/processes/nccl_status.c \
 	worker/agent/processes/oom.h worker/agent/processes/oom.c \
+	worker/agent/processes/orders.h worker/agent/processes/orders.c \
 	worker/agent/processes/outbox.h worker/agent/processes/outbox.c \
 	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \
 	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
 	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
+	worker/agent/processes/strays.h worker/agent/processes/strays.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
+	worker/agent/processes/worker_ends.h worker/agent/processes/worker_ends.c \
+	worker/agent/processes/worker_state.h worker/agent/processes/worker_state.c \
 	worker/agent/processes/zygote.h worker/agent/processes/zygote.c \
 	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c
 

@@ -10,19 +10,19 @@
 
 #include "base/le.h"
 #include "base/log.h"
-#include "protocol/reader.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
+#include "worker/agent/gpu/gpu.h"
 #include "worker/agent/node_usage.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/port.h"
+#include "worker/agent/reap.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/disconnect.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/processes/stacks.h"
 #include "worker/agent/start.h"
 #include "worker/agent/prestart.h"
-#include "worker/agent/processes/worker.h"
 
 #define SIGNAL_MAX 63u
 #define LOGS_SIZE  262144u /* bytes of one answer to LOGS, about */
@@ -61,13 +61,19 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->kernel.node = args->node;
     a->probes.loop = loop;
     a->package = spawn_package();
-    a->window = WORKER_CREDIT_FIRST;
     oom_init(&a->oom);
     open_spool(a);
-    if (!(a->read_buf = malloc(AGENT_READ_SIZE)))
+    if (!(a->read_buf = malloc(PIPES_READ_SIZE)))
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))
         return -1;
+    a->workers = (struct workers){
+        .agent = a,
+        .io = { loop, &a->kernel, &a->spool, a->read_buf, WORKER_CREDIT_FIRST },
+        .gpus = a->gpus,
+        .folder = args->folder,
+        .end_due_ns = UINT64_MAX,
+    };
     if (!(a->transfers = transfer_io_create(&transfers, err)))
         return -1;
     return reap_start(a, err);
@@ -76,12 +82,13 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
 void agent_release(struct agent *a)
 {
     path_probes_end(&a->probes);
-    while (a->worker) {
-        struct worker *w = a->worker;
+    while (a->workers.first) {
+        struct worker *w = a->workers.first;
 
-        a->worker = w->next;
+        a->workers.first = w->next;
         worker_destroy(w);
     }
+    watch_stop(a->workers.end_timer);
     kernel_link_release(&a->kernel);
     transfer_io_destroy(a->transfers);
     a->transfers = NULL;
@@ -95,55 +102,15 @@ void agent_release(struct agent *a)
     a->package = NULL;
 }
 
-/* ---- workers ---- */
-
-struct worker *agent_worker(const struct agent *a, uint32_t id)
-{
-    struct worker *w = id ? a->worker : NULL;
-
-    while (w && w->id != id)
-        w = w->next;
-    return w;
-}
-
-struct worker *agent_worker_by_pid(const struct agent *a, pid_t pid)
-{
-    struct worker *w = a->worker;
-
-    while (w && w->pid != pid)
-        w = w->next;
-    return w;
-}
-
-struct worker *agent_next(const struct agent *a, struct slice workers, size_t *at)
-{
-    while (*at < workers.n / 4) {
-        struct worker *w = agent_worker(a, reader_u32_at(workers, (*at)++));
-
-        if (w)
-            return w;
-    }
-    return NULL;
-}
-
 /* ---- what the kernel asks of the agent ---- */
-
-char *agent_text(struct slice s)
-{
-    char *text = s.n && memchr(s.p, '\0', s.n) ? NULL : malloc(s.n + 1);
-
-    if (!text)
-        return NULL;
-    memcpy(text, s.n ? s.p : "", s.n);
-    text[s.n] = '\0';
-    return text;
-}
 
 static void on_welcome(struct agent *a, const struct span *m)
 {
-    a->window = m->v[F_WELCOME_WINDOW].u64 ? m->v[F_WELCOME_WINDOW].u64 : WORKER_CREDIT_FIRST;
-    for (struct worker *w = a->worker; w; w = w->next) {
-        worker_credit_window(&w->credit, a->window);
+    const uint64_t window = m->v[F_WELCOME_WINDOW].u64;
+
+    a->workers.io.window = window ? window : WORKER_CREDIT_FIRST;
+    for (struct worker *w = a->workers.first; w; w = w->next) {
+        worker_credit_window(&w->pipes.credit, a->workers.io.window);
         worker_watch(w);
     }
 }
@@ -210,9 +177,9 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
 {
     struct worker *w;
 
-    for (size_t at = 0; (w = agent_next(a, workers, &at));)
+    for (size_t at = 0; (w = worker_next(&a->workers, workers, &at));)
         if (m->kind == SPAN_CREDIT) {
-            worker_credit_give(&w->credit, m->v[F_CREDIT_BYTES].u64);
+            worker_credit_give(&w->pipes.credit, m->v[F_CREDIT_BYTES].u64);
             worker_watch(w);
         } else if (m->kind == SPAN_STACKS) {
             stacks_ask(w, m->cell);
@@ -278,7 +245,7 @@ static void relay(struct agent *a, const struct span *head, struct slice workers
 {
     struct worker *w;
 
-    for (size_t at = 0; (w = agent_next(a, workers, &at));)
+    for (size_t at = 0; (w = worker_next(&a->workers, workers, &at));)
         if (w->role != WORKER_ZYGOTE)
             relay_down(w, head, msg);
 }

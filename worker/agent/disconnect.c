@@ -146,14 +146,14 @@ static int find_sockets(struct tcp_table *s, const struct worker *w)
     DIR *dir;
     int rc = 0;
 
-    snprintf(path, sizeof path, "/proc/%ld/fd", (long)w->pid);
-    if (w->pid <= 0 || !(dir = opendir(path)))
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)w->state.pid);
+    if (w->state.pid <= 0 || !(dir = opendir(path)))
         return 0;
     while (rc == 0 && (entry = readdir(dir))) {
         unsigned long long inode;
         ssize_t n;
 
-        snprintf(path, sizeof path, "/proc/%ld/fd/%s", (long)w->pid, entry->d_name);
+        snprintf(path, sizeof path, "/proc/%ld/fd/%s", (long)w->state.pid, entry->d_name);
         if ((n = readlink(path, text, sizeof text - 1)) <= 0)
             continue;
         text[n] = '\0';
@@ -252,7 +252,7 @@ static void find_all(struct tcp_table *s, const struct agent *a, struct slice wo
     size_t at = 0;
     int rc = 0;
 
-    while (rc == 0 && (w = agent_next(a, workers, &at)))
+    while (rc == 0 && (w = worker_next(&a->workers, workers, &at)))
         rc = find_sockets(s, w);
     if (rc == 0 && s->n_sockets) {
         qsort(s->socket, s->n_sockets, sizeof *s->socket, by_inode);
@@ -273,7 +273,7 @@ void disconnect_workers(struct agent *a, const struct span *m, struct slice work
     if (m->v[F_SEVER_ASK].u64 == 1)
         tell_ends(a, &s, m->cell);
     else
-        while ((w = agent_next(a, workers, &at)))
+        while ((w = worker_next(&a->workers, workers, &at)))
             cut(w, &s, m->v[F_SEVER_ENDS].s);
     free(s.socket);
     free(s.row);

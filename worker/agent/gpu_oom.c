@@ -78,7 +78,7 @@ static struct held_done *held_create(struct worker *w, struct slice msg)
 
     if (!h)
         return NULL;
-    *h = (struct held_done){ w->agent, w->id, BUF_INIT };
+    *h = (struct held_done){ w->all->agent, w->id, BUF_INIT };
     if (buf_add_slice(&h->msg, msg) == 0)
         return h;
     free(h);
@@ -90,11 +90,11 @@ bool gpu_oom_takes(struct worker *w, struct slice msg)
     struct held_done *h;
     struct node_workers crew;
 
-    if (!gpu_has(w->agent->gpus, w->id) || !complains(msg) || !(h = held_create(w, msg)))
+    if (!gpu_has(w->all->agent->gpus, w->id) || !complains(msg) || !(h = held_create(w, msg)))
         return false;
-    if (node_workers_init(&crew, w->agent, 0) < 0)
+    if (node_workers_init(&crew, w->all->agent, 0) < 0)
         log_error("agent", "out of memory: who fills the GPU is not told");
-    gpu_full(w->agent->gpus, w->id, crew.v, crew.n, told, h);
+    gpu_full(w->all->agent->gpus, w->id, crew.v, crew.n, told, h);
     node_workers_release(&crew);
     return true;
 }

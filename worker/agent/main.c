@@ -21,7 +21,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/spawn.h"
-#include "worker/agent/processes/worker.h"
+#include "worker/agent/reap.h"
 
 #define LARGE           131072 /* bytes */
 #define PARENT_LOOK_NS  (2 * NS_PER_S)
@@ -173,8 +173,8 @@ static int start(struct program *h, struct err *err)
 
     if (process_adopt_orphans() < 0)
         log_info("agent", "orphans of workers are not adopted here: %s", strerror(errno));
-    if (a->args.python && !spawn_worker(a, WORKER_HOME, SPAN_WORKER_HOME, a->args.python,
-                                        a->args.cwd, slice_text(""), &home))
+    if (a->args.python &&
+        !spawn_home(a, SPAN_WORKER_HOME, a->args.python, a->args.cwd, slice_text(""), &home))
         log_info("agent", "%s", home.text);
     if (join_start(&h->join, &handler, err) < 0)
         return -1;

@@ -23,7 +23,7 @@ int node_workers_init(struct node_workers *c, const struct agent *a, uint32_t wi
 {
     size_t room = 1;
 
-    for (const struct worker *w = a->worker; w; w = w->next)
+    for (const struct worker *w = a->workers.first; w; w = w->next)
         room++;
     memset(c, 0, sizeof *c);
     c->v = calloc(room, sizeof *c->v);
@@ -32,14 +32,14 @@ int node_workers_init(struct node_workers *c, const struct agent *a, uint32_t wi
         node_workers_release(c);
         return -1;
     }
-    for (const struct worker *w = a->worker; w; w = w->next) {
-        if (w->role == WORKER_ZYGOTE || w->pid <= 0 || w->id == without)
+    for (const struct worker *w = a->workers.first; w; w = w->next) {
+        if (w->role == WORKER_ZYGOTE || w->state.pid <= 0 || w->id == without)
             continue;
         if (w->role == WORKER_HOME)
             snprintf(c->who[c->n], sizeof *c->who, "home");
         else
             snprintf(c->who[c->n], sizeof *c->who, "rank %u", w->rank);
-        c->v[c->n] = (struct gpu_worker){ w->id, (long)w->pid, c->who[c->n] };
+        c->v[c->n] = (struct gpu_worker){ w->id, (long)w->state.pid, c->who[c->n] };
         c->n++;
     }
     return 0;

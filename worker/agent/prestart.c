@@ -7,7 +7,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/processes/zygote.h"
+#include "worker/agent/spawn.h"
 
 /* for a file system to say what is there: half of what the kernel gives ranks to come */
 #define LOOK_NS (60 * NS_PER_S)
@@ -39,7 +39,7 @@ static void warm(struct agent *a, const char *python)
 {
     struct err err = { "" };
 
-    if (!zygote_get(a, python, &err))
+    if (!spawn_zygote(a, python, &err))
         log_warn("agent", "WARM: %s", err.text);
 }
 
@@ -74,7 +74,7 @@ static int warm_there(struct agent *a, const char *python, struct err *err)
 
 void prestart_zygote(struct agent *a, const struct span *m)
 {
-    char *python = agent_text(m->v[F_WARM_PYTHON].s);
+    char *python = python_paths_copy(m->v[F_WARM_PYTHON].s);
     struct err err = { "" };
 
     if (python && !join_is_remote(a->args.connect))

@@ -18,53 +18,31 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/node_usage.h"
-#include "worker/agent/output/pipes.h"
 #include "worker/agent/relay.h"
-#include "worker/agent/processes/stacks.h"
-#include "worker/agent/processes/worker.h"
 #include "worker/agent/processes/zygote.h"
 
-#define LAST_LINES 20u
-/* until a socket's end counts as the death of a process that nobody knows */
-#define UNKNOWN_NS   (300 * NS_PER_MS)
-#define KNOWN_NS     NS_PER_S /* until a process that closed its socket is killed */
+#define LAST_LINES   20u
 #define EVERYBODY_NS (5 * NS_PER_S)
 #define POLITE_NS    (2 * NS_PER_S) /* for ranks to end by themselves */
 
-struct death {
-    bool known; /* code and status are */
-    enum death_code code;
-    int status;
-};
-
 /* ---- EXITED ---- */
-
-static bool sent_by_us(const struct worker *w, const struct death *d)
-{
-    if (w->pid == 0)
-        return w->signal_later != 0;
-    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 &&
-           (w->sent_signals >> (unsigned)d->status & 1);
-}
 
 static int add_cause(struct worker *w, const struct death *d, struct slice said, struct buf *out)
 {
     struct death_cause c = {
         .who = w->role == WORKER_ZYGOTE ? "the process that ranks are forked from" : NULL,
         .python = w->python,
-        .node = join_is_remote(w->agent->args.connect) ? w->agent->args.node : NULL,
-        .ready = w->ready && w->role != WORKER_ZYGOTE,
-        .known = d->known,
-        .code = d->code,
-        .status = d->status,
-        .ours = sent_by_us(w, d),
+        .node = join_is_remote(w->all->agent->args.connect) ? w->all->agent->args.node : NULL,
+        .ready = w->state.ready && w->role != WORKER_ZYGOTE,
+        .death = *d,
+        .ours = worker_state_killed(&w->state, d),
         .oom = OOM_NONE,
         .said = said,
-        .broke = w->broke[0] ? w->broke : NULL,
+        .broke = w->state.broke[0] ? w->state.broke : NULL,
     };
 
     if (d->known && d->code == DEATH_KILLED && d->status == SIGKILL)
-        c.oom = oom_check(&w->agent->oom);
+        c.oom = oom_check(&w->all->agent->oom);
     return death_cause_text(&c, out);
 }
 
@@ -113,7 +91,7 @@ static void gpus_told(void *arg, const char *text)
  * is asked. */
 static void publish(struct worker *w, struct obituary *o)
 {
-    struct obituary *kept = gpu_has(w->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
+    struct obituary *kept = gpu_has(w->all->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
     struct node_workers crew;
 
     if (!kept) {
@@ -122,9 +100,10 @@ static void publish(struct worker *w, struct obituary *o)
         return;
     }
     *kept = *o;
-    if (node_workers_init(&crew, w->agent, w->id) < 0)
+    if (node_workers_init(&crew, w->all->agent, w->id) < 0)
         log_error("reap", "out of memory: who shares the GPU is not told");
-    gpu_autopsy(w->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n, gpus_told, kept);
+    gpu_autopsy(w->all->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n, gpus_told,
+                kept);
     node_workers_release(&crew);
 }
 
@@ -132,14 +111,14 @@ static void publish(struct worker *w, struct obituary *o)
 static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
 {
     struct worker *speaker = zygote ? zygote : w;
-    struct obituary o = { w->agent, w->id,    w->pid,  *d, w->ready && !zygote,
-                          BUF_INIT, BUF_INIT, BUF_INIT };
+    struct obituary o = { w->all->agent, w->id,    w->state.pid, *d, w->state.ready && !zygote,
+                          BUF_INIT,      BUF_INIT, BUF_INIT };
     struct buf cause = BUF_INIT;
 
-    if (tail_text(&speaker->errors, LAST_LINES, &o.errors) < 0 ||
+    if (tail_text(&speaker->pipes.errors, LAST_LINES, &o.errors) < 0 ||
         add_cause(speaker, d, buf_slice(&o.errors), &cause) < 0 ||
         utf8_add_short(&o.cause, buf_slice(&cause), 4096) < 0 ||
-        utf8_add_short(&o.stack, buf_slice(&speaker->stack_text), WORKER_STACK_MAX) < 0)
+        utf8_add_short(&o.stack, buf_slice(&speaker->stacks.text), STACKS_MAX) < 0)
         log_error("reap", "out of memory: a death is told without its cause");
     buf_release(&cause);
     publish(w, &o);
@@ -147,8 +126,7 @@ static void tell_exited(struct worker *w, const struct death *d, struct worker *
 
 void reap_never_started(struct agent *a, unsigned id, const char *why)
 {
-    struct obituary o = { a,     id,       0,        { false, DEATH_NEVER_UP, 0 },
-                          false, BUF_INIT, BUF_INIT, BUF_INIT };
+    struct obituary o = { a, id, 0, DEATH_UNKNOWN, false, BUF_INIT, BUF_INIT, BUF_INIT };
 
     if (utf8_add_short(&o.cause, slice_text(why), 4096) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
@@ -162,14 +140,14 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
  * no process. */
 static void end_zygote(struct worker *z, const struct death *d)
 {
-    struct agent *a = z->agent;
+    struct agent *a = z->all->agent;
     struct worker *next;
 
     zygote_read(z); /* who its ranks are may be the last thing it said */
-    if (d->known && !z->agent->kernel.quitting)
+    if (d->known && !z->all->agent->kernel.quitting)
         log_info("zygote", "%s: %s %d", z->python,
                  d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
-    for (struct worker *w = a->worker; w; w = next) {
+    for (struct worker *w = a->workers.first; w; w = next) {
         next = w->next;
         if (w->zygote != z)
             continue;
@@ -182,12 +160,12 @@ static void end_worker(struct worker *w, const struct death *d)
 {
     char name[48];
 
-    w->ending = true;
+    w->pipes.ended = true;
     log_debug("reap", "%s: end", worker_name(w, name));
     if (w->role != WORKER_ZYGOTE)
         relay_read_rest(w);
-    pipes_drain(w);
-    pipes_flush(w);
+    pipes_drain(&w->pipes);
+    pipes_flush(&w->pipes);
     stacks_rest(w);
     if (w->role == WORKER_ZYGOTE)
         end_zygote(w, d);
@@ -196,62 +174,7 @@ static void end_worker(struct worker *w, const struct death *d)
     worker_retire(w);
 }
 
-static void expect_over(struct loop *loop, void *arg)
-{
-    const struct death unknown = { false, DEATH_NEVER_UP, 0 };
-    struct worker *w = arg;
-
-    (void)loop;
-    watch_stop(w->end_timer);
-    w->end_timer = NULL;
-    reap_children(w->agent);
-    if (w->gone)
-        return;
-    if (w->pid == 0) {
-        end_worker(w, &unknown);
-        return;
-    }
-    if (w->link_fd >= 0)
-        return; /* it takes its time to die: a large heap, a core dump */
-    if (!w->broke[0])
-        snprintf(w->broke, sizeof w->broke, "it closed its connection to the agent");
-    worker_signal(w, SIGKILL);
-    reap_expect(w);
-}
-
-void reap_expect(struct worker *w)
-{
-    const uint64_t after_ns = w->pid ? KNOWN_NS : UNKNOWN_NS;
-    struct err err = { "" };
-
-    if (w->end_timer || w->gone)
-        return;
-    if (!(w->end_timer = loop_timer(w->agent->loop, after_ns, 0, expect_over, w, &err)))
-        log_error("reap", "%s", err.text);
-}
-
-void reap_unlink(struct worker *w)
-{
-    watch_stop(w->link);
-    w->link = NULL;
-    fd_close(&w->link_fd);
-    reap_expect(w);
-}
-
 /* ---- children ---- */
-
-static void remember(struct strays *s, pid_t pid, const struct death *d)
-{
-    s->stray[s->next++ % STRAYS_MAX] = (struct stray){ pid, d->code, d->status };
-}
-
-static const struct stray *recall(const struct strays *s, pid_t pid)
-{
-    for (unsigned i = 0; i < STRAYS_MAX; i++)
-        if (s->stray[i].pid == pid)
-            return &s->stray[i];
-    return NULL;
-}
 
 static struct death death_of(int status)
 {
@@ -264,7 +187,7 @@ static struct death death_of(int status)
  * for. */
 static int reap_one(struct agent *a, pid_t pid)
 {
-    struct worker *w = agent_worker_by_pid(a, pid);
+    struct worker *w = worker_find_pid(&a->workers, pid);
     struct death d;
     int status;
 
@@ -276,11 +199,11 @@ static int reap_one(struct agent *a, pid_t pid)
     if (w)
         end_worker(w, &d);
     else
-        remember(&a->strays, pid, &d);
+        strays_add(&a->workers.strays, pid, &d);
     return 0;
 }
 
-void reap_children(struct agent *a)
+static void reap_children(struct agent *a)
 {
     for (;;) {
         siginfo_t info = { .si_pid = 0 };
@@ -298,46 +221,59 @@ static void child_ended(struct loop *loop, void *arg)
     reap_children(arg);
 }
 
+/* ---- an end that is overdue ---- */
+
+static void end_overdue(struct worker *w)
+{
+    switch (worker_state_overdue(&w->state, w->link_fd >= 0)) {
+    case WORKER_GIVE_UP:
+        end_worker(w, &w->state.death);
+        break;
+    case WORKER_KILL:
+        if (!w->state.broke[0])
+            snprintf(w->state.broke, sizeof w->state.broke,
+                     "it closed its connection to the agent");
+        worker_signal(w, SIGKILL);
+        worker_expect_end(w);
+        break;
+    case WORKER_WAIT:
+        break;
+    }
+}
+
+/* The worker whose end is due first; NULL: no end is expected. */
+static struct worker *first_due(const struct workers *all)
+{
+    struct worker *first = NULL;
+
+    for (struct worker *w = all->first; w; w = w->next)
+        if (w->state.end_due_ns != UINT64_MAX &&
+            (!first || w->state.end_due_ns < first->state.end_due_ns))
+            first = w;
+    return first;
+}
+
+static void ends_due(struct loop *loop, void *arg)
+{
+    const uint64_t now = clock_now(loop_clock(loop));
+    struct agent *a = arg;
+    struct worker *w;
+
+    a->workers.end_due_ns = UINT64_MAX;
+    reap_children(a);
+    while ((w = first_due(&a->workers)) && w->state.end_due_ns <= now)
+        end_overdue(w);
+    if (w)
+        worker_set_end_timer(&a->workers, w->state.end_due_ns);
+}
+
 int reap_start(struct agent *a, struct err *err)
 {
-    return loop_signal(a->loop, SIGCHLD, child_ended, a, err) ? 0 : -1;
-}
-
-static void end_known(struct loop *loop, void *arg)
-{
-    struct worker *w = arg;
-    const struct stray *s = recall(&w->agent->strays, w->pid);
-    const struct death d = s ? (struct death){ true, s->code, s->status }
-                             : (struct death){ false, DEATH_NEVER_UP, 0 };
-
-    (void)loop;
-    end_worker(w, &d);
-}
-
-/* Not at once: the caller is in the middle of what the worker said last. */
-void reap_known(struct worker *w)
-{
-    struct err err = { "" };
-
-    if (!recall(&w->agent->strays, w->pid))
-        return;
-    watch_stop(w->end_timer);
-    if (!(w->end_timer = loop_timer(w->agent->loop, 0, 0, end_known, w, &err)))
-        log_error("reap", "%s", err.text);
-}
-
-bool reap_may_be(const struct agent *a, pid_t pid)
-{
-    pid_t up = pid;
-
-    if (pid <= 1 || pid == getpid() || agent_worker_by_pid(a, pid))
-        return false;
-    if (recall(&a->strays, pid))
-        return true;
-    for (int i = 0; i < 3 && up > 1; i++) /* the process in between may not have ended yet */
-        if ((up = orphans_parent(up)) == getpid())
-            return true;
-    return up < 0 && kill(pid, 0) == 0; /* a system that doesn't tell */
+    if (!loop_signal(a->loop, SIGCHLD, child_ended, a, err) ||
+        !(a->workers.end_timer = loop_timer(a->loop, 0, 0, ends_due, a, err)))
+        return -1;
+    loop_timer_off(a->workers.end_timer);
+    return 0;
 }
 
 /* ---- the end ---- */
@@ -356,8 +292,8 @@ static bool has_ended(const struct worker *w)
 {
     siginfo_t info = { .si_pid = 0 };
 
-    return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-           info.si_pid == w->pid;
+    return waitid(P_PID, (id_t)w->state.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+           info.si_pid == w->state.pid;
 }
 
 /* Home and ranks end as Python ends: handlers of atexit run. What sits in C, or takes longer, is
@@ -368,13 +304,14 @@ static void let_end(const struct agent *a)
     const uint64_t until_ns = clock_now(clock) + POLITE_NS;
     bool waiting = true;
 
-    for (struct worker *w = a->worker; w; w = w->next)
-        if (w->role != WORKER_ZYGOTE && w->pid > 0 && w->ready)
-            (void)kill(w->pid, SIGTERM); /* what it has started is its own to end */
+    for (struct worker *w = a->workers.first; w; w = w->next)
+        if (w->role != WORKER_ZYGOTE && w->state.pid > 0 && w->state.ready)
+            (void)kill(w->state.pid, SIGTERM); /* what it has started is its own to end */
     while (waiting && clock_now(clock) < until_ns) {
         waiting = false;
-        for (const struct worker *w = a->worker; w && !waiting; w = w->next)
-            waiting = w->role != WORKER_ZYGOTE && w->pid > 0 && w->ready && !has_ended(w);
+        for (const struct worker *w = a->workers.first; w && !waiting; w = w->next)
+            waiting = w->role != WORKER_ZYGOTE && w->state.pid > 0 && w->state.ready &&
+                      !has_ended(w);
         if (waiting)
             (void)poll(NULL, 0, 5);
     }
@@ -388,7 +325,7 @@ void reap_everybody(struct agent *a)
     a->kernel.quitting = true;
     let_end(a);
     until_ns = clock_now(clock) + EVERYBODY_NS;
-    for (struct worker *w = a->worker; w; w = w->next)
+    for (struct worker *w = a->workers.first; w; w = w->next)
         worker_signal(w, SIGKILL);
     while (!wait_for_all() && clock_now(clock) < until_ns) {
         orphans_kill(0);

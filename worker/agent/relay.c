@@ -13,7 +13,6 @@
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/stand_in.h"
 #include "worker/agent/output/pipes.h"
-#include "worker/agent/reap.h"
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/link/packet.h"
@@ -30,7 +29,7 @@ static void link_failed(struct worker *w, const struct err *err)
     /* The usual reason is that the worker has just died: its end is told by the socket or
      * SIGCHLD. */
     log_info("relay", "%s: %s", worker_name(w, name), err->text);
-    reap_expect(w);
+    worker_expect_end(w);
 }
 
 static bool is_urgent(enum span_kind kind)
@@ -128,7 +127,7 @@ void relay_settle(struct agent *a, uint64_t blob, const char *error)
 {
     struct outbox_message *waiting;
 
-    for (struct worker *w = a->worker; w; w = w->next) {
+    for (struct worker *w = a->workers.first; w; w = w->next) {
         if (!outbox_waiting(&w->outbox, blob))
             continue;
         while ((waiting = outbox_waiting(&w->outbox, blob)))
@@ -147,7 +146,7 @@ static void wait_for_blob(struct worker *w, const struct span *head, struct slic
 
 static bool is_awaited(const struct agent *a, uint64_t blob)
 {
-    for (const struct worker *w = a->worker; w; w = w->next)
+    for (const struct worker *w = a->workers.first; w; w = w->next)
         if (outbox_waiting(&w->outbox, blob))
             return true;
     return false;
@@ -162,8 +161,8 @@ static void forget_binds(struct worker *w, uint64_t cell)
         const uint64_t blob = waiting->waits;
 
         outbox_remove(&w->outbox, waiting);
-        if (blob && !is_awaited(w->agent, blob))
-            transfer_io_unwanted(w->agent->transfers, blob);
+        if (blob && !is_awaited(w->all->agent, blob))
+            transfer_io_unwanted(w->all->agent->transfers, blob);
     }
 }
 
@@ -181,7 +180,7 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
     if (!waiting)
         return false;
     answered = stand_in_for_cell(w->id, head->cell, unbound, &done, &err) == 0 &&
-               uplink_send(w->agent->kernel.uplink, w->id, buf_slice(&done), &err) == 0;
+               uplink_send(w->all->agent->kernel.uplink, w->id, buf_slice(&done), &err) == 0;
     if (answered) {
         outbox_remove(&w->outbox, waiting);
         forget_binds(w, head->cell);
@@ -194,24 +193,22 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
 
 static void begin_cell(struct worker *w, const struct span *head)
 {
-    w->cell = head->cell;
-    if (head->kind == SPAN_RUN)
-        tail_clear(&w->errors);
+    pipes_begin(&w->pipes, head->cell, head->kind == SPAN_RUN);
 }
 
 void relay_down(struct worker *w, const struct span *head, struct slice msg)
 {
     const bool rides = head->blob != 0 && head->blob_size != 0;
-    const struct blob *b = rides ? blobs_get(&w->agent->blobs, head->blob) : NULL;
+    const struct blob *b = rides ? blobs_get(&w->all->agent->blobs, head->blob) : NULL;
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
         begin_cell(w, head);
     if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
         return;
-    if (rides && !b && transfer_io_expects(w->agent->transfers, head->blob))
+    if (rides && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
         wait_for_blob(w, head, msg);
     else if (rides && (!b || b->size != head->blob_size))
-        post_without(w, head, msg, transfer_io_why(w->agent->transfers, head->blob));
+        post_without(w, head, msg, transfer_io_why(w->all->agent->transfers, head->blob));
     else
         post(w, is_urgent(head->kind), msg, b ? b->fd : -1);
 }
@@ -248,7 +245,7 @@ static int take_blob(struct worker *w, const struct span *head, struct packet *p
                      err.text[0] ? err.text : "their number or size is wrong");
         return -1;
     }
-    if (blobs_put(&w->agent->blobs, head->blob, size, packet_take_blob(p)) < 0)
+    if (blobs_put(&w->all->agent->blobs, head->blob, size, packet_take_blob(p)) < 0)
         log_error("relay", "out of memory: blob %llu is lost", (unsigned long long)head->blob);
     return 0;
 }
@@ -265,13 +262,13 @@ static int note_ready(struct worker *w, struct slice msg)
     }
     pid = (pid_t)m.v[F_READY_PID].u64;
     span_release(&m);
-    w->ready = true;
-    if (w->pid == 0 && !reap_may_be(w->agent, pid)) {
+    w->state.ready = true;
+    if (w->state.pid == 0 && !worker_may_be(w->all, pid)) {
         worker_broke(w, "it says that it is process %lld, which is no child of the agent",
                      (long long)pid);
         return -1;
     }
-    if (w->pid == 0)
+    if (w->state.pid == 0)
         worker_set_pid(w, pid);
     return 0;
 }
@@ -280,7 +277,7 @@ static void answer_sync(struct worker *w)
 {
     const struct span m = { .kind = SPAN_SYNCED, .worker = w->id };
 
-    pipes_drain(w);
+    pipes_drain(&w->pipes);
     relay_tell(w, &m);
 }
 
@@ -300,13 +297,13 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
         return;
     }
     if (is_after_text(head->kind))
-        pipes_drain(w);
-    pipes_flush(w);
+        pipes_drain(&w->pipes);
+    pipes_flush(&w->pipes);
     if (head->kind == SPAN_DONE && gpu_oom_takes(w, msg))
         return;
-    if (uplink_send(w->agent->kernel.uplink, w->id, msg, &err) < 0)
+    if (uplink_send(w->all->agent->kernel.uplink, w->id, msg, &err) < 0)
         worker_broke(w, "what it said is lost: %s", err.text);
-    worker_credit_take(&w->credit, (uint64_t)counts);
+    worker_credit_take(&w->pipes.credit, (uint64_t)counts);
 }
 
 static void take(struct worker *w, struct packet *p)
@@ -347,18 +344,20 @@ static int read_one(struct worker *w)
     case PACKET_END:
         break;
     }
-    reap_unlink(w);
+    worker_unlink(w);
     return 2;
 }
 
-int relay_read(struct worker *w)
+/* Takes packets until there are none, a bounded number. 0: all were taken; -1: some may be left (a
+ * turn's work is done, or credit is out). The worker may be gone afterwards. */
+static int read_some(struct worker *w)
 {
     for (int i = 0; i < PACKETS_PER_TURN; i++) {
-        if (worker_credit_is_out(&w->credit) && !w->ending)
+        if (!pipes_may_send(&w->pipes))
             return -1;
         if (read_one(w) != 1)
             return 0;
-        if (w->gone)
+        if (w->state.gone)
             return 0;
     }
     return -1;
@@ -366,7 +365,7 @@ int relay_read(struct worker *w)
 
 void relay_read_rest(struct worker *w)
 {
-    for (int i = 0; i < PACKETS_AT_END && !w->gone; i++)
+    for (int i = 0; i < PACKETS_AT_END && !w->state.gone; i++)
         if (read_one(w) != 1)
             return;
 }
@@ -380,9 +379,48 @@ void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
     if (events & LOOP_WRITE)
         post_waiting(w);
     if (events & LOOP_HANGUP)
-        w->ending = true; /* nothing follows what is in there now: credit need not hold it back */
+        w->pipes.ended =
+            true; /* nothing follows what is in there now: credit need not hold it back */
     if (events & (LOOP_READ | LOOP_HANGUP))
-        (void)relay_read(w);
-    if (!w->gone)
+        (void)read_some(w);
+    if (!w->state.gone)
         worker_watch(w);
+}
+
+/* ---- text, in its place among the messages (pipes.h) ---- */
+
+static void read_stream(struct worker *w, struct stream *s, unsigned events)
+{
+    const size_t waiting = fd_waiting(s->fd);
+    const unsigned drains = w->pipes.drains;
+
+    if (waiting == 0 && (events & LOOP_HANGUP)) {
+        pipes_end(s);
+        return;
+    }
+    if (w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP))
+        return; /* messages that were sent before these bytes are still to come */
+    if (w->state.gone || s->fd < 0)
+        return;
+    if (w->pipes.drains == drains) /* else the counted bytes have been read */
+        pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
+    worker_watch(w);
+}
+
+void relay_stdout(struct loop *loop, int fd, unsigned events, void *worker)
+{
+    struct worker *w = worker;
+
+    (void)loop;
+    (void)fd;
+    read_stream(w, &w->pipes.stream[0], events);
+}
+
+void relay_stderr(struct loop *loop, int fd, unsigned events, void *worker)
+{
+    struct worker *w = worker;
+
+    (void)loop;
+    (void)fd;
+    read_stream(w, &w->pipes.stream[1], events);
 }

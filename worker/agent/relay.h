@@ -9,7 +9,10 @@
 struct agent;
 struct worker;
 
+/* What the loop calls for a worker's socket, and for its pipes. */
 void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
+void relay_stdout(struct loop *loop, int fd, unsigned events, void *worker);
+void relay_stderr(struct loop *loop, int fd, unsigned events, void *worker);
 
 /* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for
  * waits, and so does what rides on a blob that is expected, with all that follows and is not
@@ -22,10 +25,6 @@ void relay_tell(struct worker *w, const struct span *m);
  * waited for it leaves. */
 void relay_settle(struct agent *a, uint64_t blob, const char *error);
 
-/* Worker to kernel: takes packets until there are none, a bounded number. 0: all were taken; -1:
- * some may be left (a turn's work is done, or credit is out). The worker may be `gone`
- * afterwards. */
-int relay_read(struct worker *w);
 /* All that is left in the socket of a dead worker. */
 void relay_read_rest(struct worker *w);
 

@@ -10,6 +10,8 @@
 #include "base/runtime.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/env.h"
+#include "worker/agent/processes/zygote.h"
+#include "worker/agent/relay.h"
 
 #ifndef CELLSPAN_PYTHONDIR
 #define CELLSPAN_PYTHONDIR ""
@@ -52,12 +54,39 @@ static pid_t execute(const struct worker *w, const char *cwd, const struct worke
     return process_start(&spec, err);
 }
 
-struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id, const char *python,
+/* Its events: a zygote's socket has a protocol of its own, and nothing orders its text. */
+static int watch(struct worker *w, struct err *err)
+{
+    static const loop_fd_f link[] = { relay_event, relay_event, zygote_event };
+    struct loop *loop = w->all->io.loop;
+    struct stream *s = w->pipes.stream;
+
+    return (w->link = loop_fd(loop, w->link_fd, LOOP_READ, link[w->role], w, err)) &&
+                   (s[0].watch = loop_fd(loop, s[0].fd, LOOP_READ, relay_stdout, w, err)) &&
+                   (s[1].watch = loop_fd(loop, s[1].fd, LOOP_READ, relay_stderr, w, err)) &&
+                   (w->stacks.watch = loop_fd(loop, w->stacks.fd, LOOP_READ, stacks_event, w, err))
+               ? 0
+               : -1;
+}
+
+static struct worker *make(struct agent *a, enum worker_role role, uint32_t id, uint32_t rank,
+                           const char *python, struct worker_ends *ends, struct err *err)
+{
+    struct worker *w = worker_create(&a->workers, role, id, rank, python, ends, err);
+
+    if (!w || watch(w, err) == 0)
+        return w;
+    worker_ends_close(ends);
+    worker_retire(w);
+    return NULL;
+}
+
+static struct worker *start(struct agent *a, enum worker_role role, uint32_t id, const char *python,
                             const char *cwd, struct slice json, struct err *err)
 {
     struct env env = ENV_INIT;
     struct worker_ends ends;
-    struct worker *w = worker_create(a, role, id, python, &ends, err);
+    struct worker *w = make(a, role, id, 0, python, &ends, err);
     pid_t pid = -1;
 
     if (!w)
@@ -73,4 +102,23 @@ struct worker *spawn_worker(struct agent *a, enum worker_role role, uint32_t id,
     }
     worker_set_pid(w, pid);
     return w;
+}
+
+struct worker *spawn_home(struct agent *a, uint32_t id, const char *python, const char *cwd,
+                          struct slice env, struct err *err)
+{
+    return start(a, WORKER_HOME, id, python, cwd, env, err);
+}
+
+struct worker *spawn_zygote(struct agent *a, const char *python, struct err *err)
+{
+    struct worker *z = zygote_find(&a->workers, python);
+
+    return z ? z : start(a, WORKER_ZYGOTE, 0, python, a->args.cwd, slice_text(""), err);
+}
+
+struct worker *spawn_rank(struct agent *a, uint32_t id, uint32_t rank, const char *python,
+                          struct worker_ends *ends, struct err *err)
+{
+    return make(a, WORKER_RANK, id, rank, python, ends, err);
 }

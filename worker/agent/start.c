@@ -16,6 +16,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/processes/nccl_status.h"
 #include "worker/agent/processes/python_paths.h"
+#include "worker/agent/reap.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/prestart.h"
 #include "worker/agent/processes/worker.h"
@@ -43,7 +44,7 @@ static void start_home(struct agent *a, uint32_t id, const char *python, const c
 {
     struct err err = { "" };
 
-    if (!spawn_worker(a, WORKER_HOME, id, python, cwd, env, &err))
+    if (!spawn_home(a, id, python, cwd, env, &err))
         reap_never_started(a, id, err.text);
 }
 
@@ -51,7 +52,7 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
 {
     log_error("agent", "START: %s", why);
     for (size_t i = 0; i < workers.n / 4; i++)
-        if (!agent_worker(a, reader_u32_at(workers, i)))
+        if (!worker_find(&a->workers, reader_u32_at(workers, i)))
             reap_never_started(a, reader_u32_at(workers, i), why);
 }
 
@@ -97,11 +98,9 @@ static void make_workers(struct starting *s, const struct span *m, struct slice 
 
         *to = (struct awaited){ reader_u32_at(workers, i), reader_u32_at(m->v[F_START_RANKS].s, i),
                                 WORKER_ENDS_INIT };
-        if (agent_worker(s->agent, to->worker)) {
+        if (worker_find(&s->agent->workers, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
-        } else if ((w = worker_create(s->agent, WORKER_RANK, to->worker, s->python, &to->ends,
-                                      &err))) {
-            w->rank = to->rank;
+        } else if ((w = spawn_rank(s->agent, to->worker, to->rank, s->python, &to->ends, &err))) {
             w->passing = m->v[F_START_ROLE].u64 == ROLE_SCRIPT;
             s->n++;
         } else {
@@ -151,7 +150,7 @@ static int order_rank(struct worker *z, struct worker *w, struct awaited *it, co
 {
     uint8_t rank[4];
     struct span one = *m;
-    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_status_address(z->agent));
+    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_status_address(&z->all->nccl));
     int rc;
 
     if (!env)
@@ -182,7 +181,7 @@ static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_
     const struct worker **rank;
     size_t most = 0;
 
-    for (const struct worker *w = a->worker; w; w = w->next)
+    for (const struct worker *w = a->workers.first; w; w = w->next)
         most++;
     *n = 0;
     rank = malloc((most + 1) * sizeof *rank);
@@ -192,8 +191,8 @@ static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_
         free(*mates);
         return -1;
     }
-    for (const struct worker *w = a->worker; w; w = w->next)
-        if (w->role == WORKER_RANK && w->passing == passing && !w->gone)
+    for (const struct worker *w = a->workers.first; w; w = w->next)
+        if (w->role == WORKER_RANK && w->passing == passing && !w->state.gone)
             rank[(*n)++] = w;
     qsort(rank, *n, sizeof *rank, by_rank);
     for (size_t i = 0; i < *n; i++)
@@ -232,10 +231,10 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
 {
     struct agent *a = s->agent;
     struct err err = { "" };
-    struct worker *z = trouble ? NULL : zygote_get(a, s->python, &err);
+    struct worker *z = trouble ? NULL : spawn_zygote(a, s->python, &err);
 
     for (size_t i = 0; i < s->n; i++) {
-        struct worker *w = agent_worker(a, s->v[i].worker);
+        struct worker *w = worker_find(&a->workers, s->v[i].worker);
         struct sight sight;
         struct err why = { "" };
 
@@ -252,7 +251,7 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
         buf_release(&sight.visible);
         buf_release(&sight.own);
     }
-    if (z && zygote_go(z, &err) < 0)
+    if (z && zygote_fork(z, &err) < 0)
         log_error("agent", "START: %s", err.text);
 }
 
@@ -261,8 +260,8 @@ static void order_ranks(struct starting *s, const struct span *m, const char *tr
 /* The rank with its number, beside which it lives. */
 static const struct worker *resident_of(const struct agent *a, const struct worker *w)
 {
-    for (const struct worker *r = a->worker; w->passing && r; r = r->next)
-        if (r->role == WORKER_RANK && !r->passing && r->rank == w->rank && !r->gone)
+    for (const struct worker *r = a->workers.first; w->passing && r; r = r->next)
+        if (r->role == WORKER_RANK && !r->passing && r->rank == w->rank && !r->state.gone)
             return r;
     return NULL;
 }
@@ -278,7 +277,7 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
     if (!living)
         return err_set(err, "out of memory");
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
-        const struct worker *w = agent_worker(s->agent, s->v[i].worker),
+        const struct worker *w = worker_find(&s->agent->workers, s->v[i].worker),
                             *beside = w ? resident_of(s->agent, w) : NULL;
 
         if (beside && gpu_has(s->agent->gpus, beside->id))
@@ -346,7 +345,8 @@ static void go_on(struct starting *s)
         span_release(&m);
     }
     if (gpus) {
-        (void)zygote_get(s->agent, s->python,
+        (void)
+            spawn_zygote(s->agent, s->python,
                          &err); /* it imports meanwhile; what fails is told when they are ordered */
         err.text[0] = '\0';
         if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)
@@ -366,7 +366,7 @@ static int settle_python(struct starting *s, const char *python)
     free(s->python);
     s->python = copy;
     for (size_t i = 0; i < s->n; i++) {
-        struct worker *w = agent_worker(s->agent, s->v[i].worker);
+        struct worker *w = worker_find(&s->agent->workers, s->v[i].worker);
 
         if (w && worker_python(w, python) < 0)
             return -1;
@@ -411,15 +411,15 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
 
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
 {
-    char *python = agent_text(m->v[F_START_PYTHON].s);
-    char *cwd = agent_text(m->v[F_START_CWD].s);
+    char *python = python_paths_copy(m->v[F_START_PYTHON].s);
+    char *cwd = python_paths_copy(m->v[F_START_CWD].s);
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
     else if (m->v[F_START_ROLE].u64 == ROLE_RANK || m->v[F_START_ROLE].u64 == ROLE_SCRIPT)
         start_ranks(a, m, python, cwd, workers);
     else if (m->v[F_START_ROLE].u64 == ROLE_HOME && workers.n == 4 && reader_u32_at(workers, 0) &&
-             !agent_worker(a, reader_u32_at(workers, 0)))
+             !worker_find(&a->workers, reader_u32_at(workers, 0)))
         start_home(a, reader_u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else
         log_error("agent", "START: home is alive, or the role %" PRIu64 " is unknown",

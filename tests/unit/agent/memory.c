@@ -38,20 +38,22 @@ static void desk_open(struct desk *d)
     struct err err = { "" };
 
     memset(d, 0, sizeof *d);
-    d->agent.window = 1000;
-    if (!(d->agent.loop = d->agent.kernel.loop = loop_create(&clock_system, &err)) ||
+    d->agent.workers.agent = &d->agent;
+    d->agent.workers.io = (struct pipes_io){ .kernel = &d->agent.kernel, .window = 1000 };
+    if (!(d->agent.workers.io.loop = d->agent.kernel.loop = loop_create(&clock_system, &err)) ||
         !(d->agent.transfers = transfer_io_create(&config, &err)) ||
-        !(d->worker = worker_create(&d->agent, WORKER_RANK, 2, "python3", &d->ends, &err)))
+        !(d->worker = worker_create(&d->agent.workers, WORKER_RANK, 2, 0, "python3", &d->ends,
+                                    &err)))
         abort();
 }
 
 static void desk_close(struct desk *d)
 {
-    d->agent.worker = NULL;
+    d->agent.workers.first = NULL;
     worker_destroy(d->worker);
     worker_ends_close(&d->ends);
     transfer_io_destroy(d->agent.transfers);
-    loop_destroy(d->agent.loop);
+    loop_destroy(d->agent.kernel.loop);
 }
 
 static bool has_got(const struct desk *d)
@@ -92,9 +94,9 @@ static bool passes(long nth, bool with_blob, bool full, bool *failed)
     relay_down(d.worker, &m, buf_slice(&msg));
     *failed = alloc_failed();
     alloc_fail_at(-1);
-    good = d.worker->broke[0] || (full ? !outbox_is_empty(&d.worker->outbox) : has_got(&d));
-    if (d.worker->broke[0])
-        good = good && d.worker->signal_later == SIGKILL;
+    good = d.worker->state.broke[0] || (full ? !outbox_is_empty(&d.worker->outbox) : has_got(&d));
+    if (d.worker->state.broke[0])
+        good = good && d.worker->state.later == SIGKILL;
     buf_release(&msg);
     desk_close(&d);
     return good;

@@ -1,8 +1,10 @@
 /* What waits, what is held, what may be on the way. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/tap.h"
@@ -10,6 +12,7 @@
 #include "worker/agent/output/worker_credit.h"
 #include "worker/agent/stand_in.h"
 #include "worker/agent/processes/outbox.h"
+#include "worker/agent/processes/worker_state.h"
 #include "worker/agent/blobs/memory_limit.h"
 
 static bool is_open(int fd)
@@ -153,6 +156,37 @@ static void memory_that_is_left(void)
     ok(memory_limit_free(&why) > 0 && why, "here: %s", why);
 }
 
+static void a_worker_from_start_to_end(void)
+{
+    const struct death killed = { true, DEATH_KILLED, SIGTERM };
+    struct worker_state s;
+
+    worker_state_init(&s);
+    ok(!worker_state_signal(&s, SIGTERM) && !worker_state_signal(&s, SIGKILL) &&
+           !worker_state_signal(&s, SIGTERM),
+       "without a process no signal is sent");
+    is_int(worker_state_set_pid(&s, 7, NULL, 0), SIGKILL, "SIGKILL is, once there is one");
+    ok(!worker_state_killed(&s, &killed) && worker_state_signal(&s, SIGTERM) &&
+           worker_state_killed(&s, &killed),
+       "a signal is ours if we sent it");
+    ok(worker_state_expect_end(&s, NS_PER_S) && !worker_state_expect_end(&s, 2 * NS_PER_S) &&
+           s.end_due_ns == 2 * NS_PER_S,
+       "an end is expected within a second");
+    ok(worker_state_overdue(&s, true) == WORKER_WAIT && s.end_due_ns == UINT64_MAX,
+       "a process that is connected takes its time");
+    ok(worker_state_expect_end(&s, 0) && worker_state_overdue(&s, false) == WORKER_KILL,
+       "one that is not is killed");
+    worker_state_init(&s);
+    ok(worker_state_expect_end(&s, 0) && s.end_due_ns < NS_PER_S / 2 &&
+           worker_state_overdue(&s, true) == WORKER_GIVE_UP,
+       "where there is no process nothing is waited for");
+    worker_state_init(&s);
+    is_int(worker_state_set_pid(&s, 8, &killed, 5), 0, "a process that has died already");
+    ok(s.end_due_ns == 5 && worker_state_overdue(&s, true) == WORKER_GIVE_UP &&
+           s.death.status == SIGTERM,
+       "is told of at once");
+}
+
 static void credit_is_bounded(void)
 {
     struct worker_credit c = WORKER_CREDIT_INIT;
@@ -197,6 +231,7 @@ int main(void)
     messages_wait_for_blobs();
     what_is_said_in_the_place_of_a_blob();
     memory_that_is_left();
+    a_worker_from_start_to_end();
     blobs_are_found_by_number();
     credit_is_bounded();
     publish_counts_its_payload();

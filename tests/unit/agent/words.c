@@ -22,52 +22,52 @@ static void cause_is(struct death_cause c, const char *want, const char *name)
 static void causes_are_named(void)
 {
     cause_is((struct death_cause){ .ready = true,
-                                   .known = true,
-                                   .code = DEATH_EXITED,
-                                   .status = 1 },
+                                   .death.known = true,
+                                   .death.code = DEATH_EXITED,
+                                   .death.status = 1 },
              "", "an exit needs no cause");
     cause_is((struct death_cause){ .ready = true,
-                                   .known = true,
-                                   .code = DEATH_KILLED,
-                                   .status = SIGSEGV },
+                                   .death.known = true,
+                                   .death.code = DEATH_KILLED,
+                                   .death.status = SIGSEGV },
              "", "nor does a crash");
     cause_is((struct death_cause){ .ready = true,
-                                   .known = true,
-                                   .code = DEATH_KILLED,
-                                   .status = SIGKILL,
+                                   .death.known = true,
+                                   .death.code = DEATH_KILLED,
+                                   .death.status = SIGKILL,
                                    .oom = OOM_CGROUP },
              "killed by the cgroup's out-of-memory killer", "the cgroup's OOM killer");
     cause_is((struct death_cause){ .ready = true,
-                                   .known = true,
-                                   .code = DEATH_KILLED,
-                                   .status = SIGKILL },
+                                   .death.known = true,
+                                   .death.code = DEATH_KILLED,
+                                   .death.status = SIGKILL },
              "killed by SIGKILL from outside (perhaps the out-of-memory killer)",
              "somebody else's SIGKILL");
     cause_is((struct death_cause){ .ready = true,
-                                   .known = true,
-                                   .code = DEATH_KILLED,
-                                   .status = SIGKILL,
+                                   .death.known = true,
+                                   .death.code = DEATH_KILLED,
+                                   .death.status = SIGKILL,
                                    .ours = true },
              "", "our own SIGKILL");
     cause_is(
-        (struct death_cause){ .known = true,
-                              .code = DEATH_EXITED,
-                              .status = 1,
+        (struct death_cause){ .death.known = true,
+                              .death.code = DEATH_EXITED,
+                              .death.status = 1,
                               .said = slice_text("No module named 'IPython'") },
         "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
         "a python without IPython");
     cause_is(
-        (struct death_cause){ .known = true,
-                              .code = DEATH_EXITED,
-                              .status = 1,
+        (struct death_cause){ .death.known = true,
+                              .death.code = DEATH_EXITED,
+                              .death.status = 1,
                               .node = "h2",
                               .said = slice_text("py has no cloudpickle: x") },
         "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
         "one on another host");
     cause_is(
-        (struct death_cause){ .known = true,
-                              .code = DEATH_EXITED,
-                              .status = 1,
+        (struct death_cause){ .death.known = true,
+                              .death.code = DEATH_EXITED,
+                              .death.status = 1,
                               .node = "h2",
                               .said = slice_text("No module named 'cellspan'") },
         "py exited with status 1 before it was ready: no cellspan for py on h2: `py -m pip install cellspan` there, or set "
@@ -75,9 +75,9 @@ static void causes_are_named(void)
         "cellspan is missing there");
     cause_is(
         (struct death_cause){
-            .known = true,
-            .code = DEATH_EXITED,
-            .status = 1,
+            .death.known = true,
+            .death.code = DEATH_EXITED,
+            .death.status = 1,
             .node = "h2",
             .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
         "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "

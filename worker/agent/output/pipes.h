@@ -1,28 +1,84 @@
-/* pipes.h - what workers write to descriptors 1 and 2, sent on as LINES; the order between text and
- * messages; credit.
+/* pipes.h - what a worker writes to descriptors 1 and 2, sent on as LINES under credit.
  *
- * The order rule: text that was written before a message goes before it, text that was written
- * after goes after. A pipe and a socket tell no common order, so:
- *   - before a pipe is read, its waiting bytes are counted, then the socket is emptied, then only
- *   the counted bytes
- *     are read: a message sent before them has passed already;
- *   - before DONE, REPLY, CALL and INPUT pass on, whatever the pipes hold is read (their sender
- *   writes nothing meanwhile);
+ * Text keeps its place among the worker's messages: text that was written before a message leaves
+ * before it, and text that was written after leaves after it. A pipe and a socket have no common
+ * order, so relay.c does this:
+ *   - before a pipe is read, its waiting bytes are counted, then the socket is emptied, and then
+ *     only the counted bytes are read: a message that was sent before them has passed already;
+ *   - before DONE, REPLY, CALL and INPUT pass on, all that the pipes hold is read (the sender
+ *     writes nothing meanwhile);
  *   - before PUBLISH the worker asks by SYNC when its pipes are not empty. */
 #ifndef WORKER_AGENT_OUTPUT_PIPES_H
 #define WORKER_AGENT_OUTPUT_PIPES_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/loop/loop.h"
-#include "base/slice.h"
+#include "base/tail.h"
+#include "worker/agent/output/lines.h"
+#include "worker/agent/output/worker_credit.h"
 
-struct worker;
+#define PIPES_READ_SIZE 65536u /* bytes of a pipe that are read in one turn */
 
-void pipes_event(struct loop *loop, int fd, unsigned events, void *stream);
-/* lines_out_f: sends one LINES of `stream`. */
-int pipes_put(void *stream, struct slice data, unsigned flags);
+struct kernel_link;
+struct spool;
+
+/* What the pipes of all workers share; everything is borrowed. */
+struct pipes_io {
+    struct loop *loop;
+    struct kernel_link *kernel;
+    struct spool *spool;
+    char *read_buf;  /* PIPES_READ_SIZE bytes */
+    uint64_t window; /* of a new worker's credit */
+};
+
+enum pipes_how {
+    PIPES_RAW,   /* to the kernel as it is read: home */
+    PIPES_LINES, /* to the kernel in whole lines: ranks */
+    PIPES_LOG,   /* to the agent's log: zygotes, which no cell shows */
+};
+
+struct stream {
+    struct pipes *pipes; /* borrowed: whom it is in */
+    unsigned number;     /* the worker's descriptor: 1 or 2 */
+    int fd;              /* -1: ended */
+    struct watch *watch;
+    struct lines lines;
+};
+
+struct pipes {
+    const struct pipes_io *io; /* borrowed */
+    enum pipes_how how;
+    uint32_t worker, rank;
+    uint64_t cell; /* the last one that the worker was given */
+    struct stream stream[2];
+    unsigned drains; /* how often they were read on behalf of a message */
+    struct worker_credit credit;
+    bool ended; /* the worker is dead or dying: what it left is read whatever its credit is */
+    struct watch *timer;
+    uint64_t due_ns;    /* when the timer rings; UINT64_MAX: off */
+    struct tail errors; /* the last lines of stderr; of a zygote: of both */
+};
+
+void pipes_init(struct pipes *p, const struct pipes_io *io, enum pipes_how how, uint32_t worker,
+                uint32_t rank);
+void pipes_close(struct pipes *p);   /* nothing is read any more */
+void pipes_release(struct pipes *p); /* closes, and frees */
+
+/* Text from now on belongs to this cell. fresh: what stderr held so far is not its last lines. */
+void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
+/* More may be sent to the kernel. */
+bool pipes_may_send(const struct pipes *p);
+/* Sets what the loop watches by that. */
+void pipes_watch(struct pipes *p);
+
+/* Reads at most n bytes that were seen waiting, and sends them. */
+void pipes_read(struct stream *s, size_t n);
+void pipes_end(struct stream *s); /* the worker has closed it */
 /* Reads what both pipes hold now, and sends it. */
-void pipes_drain(struct worker *w);
+void pipes_drain(struct pipes *p);
 /* Sends what is held of unfinished lines. */
-void pipes_flush(struct worker *w);
+void pipes_flush(struct pipes *p);
 
 #endif

@@ -17,11 +17,12 @@ static bool says(struct slice text, const char *what)
 
 static int add_end(const struct death_cause *c, struct buf *out)
 {
-    if (!c->known)
+    if (!c->death.known)
         return buf_add_text(out, "ended");
-    if (c->code == DEATH_KILLED)
-        return buf_addf(out, "was killed by signal %d (%s)", c->status, strsignal(c->status));
-    return buf_addf(out, "exited with status %d", c->status);
+    if (c->death.code == DEATH_KILLED)
+        return buf_addf(out, "was killed by signal %d (%s)", c->death.status,
+                        strsignal(c->death.status));
+    return buf_addf(out, "exited with status %d", c->death.status);
 }
 
 static int add_no_package(const struct death_cause *c, struct buf *out)
@@ -92,7 +93,7 @@ static int never_up(const struct death_cause *c, struct buf *out)
 
 static int killed(const struct death_cause *c, struct buf *out)
 {
-    if (c->status != SIGKILL)
+    if (c->death.status != SIGKILL)
         return 0;
     if (c->oom == OOM_CGROUP)
         return buf_add_text(out, "killed by the cgroup's out-of-memory killer");
@@ -107,7 +108,7 @@ int death_cause_text(const struct death_cause *c, struct buf *out)
         return buf_addf(out, "ended by the agent: %s", c->broke);
     if (!c->ready && !c->ours)
         return never_up(c, out);
-    if (c->known && c->code == DEATH_KILLED && !c->ours)
+    if (c->death.known && c->death.code == DEATH_KILLED && !c->ours)
         return killed(c, out);
     return 0;
 }

@@ -9,6 +9,14 @@
 
 enum death_code { DEATH_EXITED, DEATH_KILLED, DEATH_NEVER_UP }; /* `code` of EXITED */
 
+struct death {
+    bool known; /* code and status are */
+    enum death_code code;
+    int status; /* exit status or signal */
+};
+
+#define DEATH_UNKNOWN { false, DEATH_NEVER_UP, 0 }
+
 enum oom_killer { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 
 struct death_cause {
@@ -17,9 +25,7 @@ struct death_cause {
     const char *python; /* what it was started with */
     const char *node;   /* the host, where that is not the notebook's; NULL: it is */
     bool ready;         /* it had said READY */
-    bool known;         /* code and status are known */
-    enum death_code code;
-    int status;          /* exit status or signal */
+    struct death death;
     bool ours;           /* the agent sent the signal */
     enum oom_killer oom; /* who ran out of memory meanwhile */
     struct slice said;   /* its last lines on stderr */

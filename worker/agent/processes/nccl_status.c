@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "worker/agent/agent.h"
 #include "worker/agent/net/port.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/collective/ras.h"
@@ -24,19 +23,19 @@ struct nccl_status {
     struct buf words;
 };
 
-const char *nccl_status_address(struct agent *a)
+const char *nccl_status_address(struct nccl_port *p)
 {
     const char *set = getenv("NCCL_RAS_ADDR");
     struct err err = { "" };
     int port;
 
-    if (a->ras[0] || (set && set[0]))
-        return a->ras;
+    if (p->address[0] || (set && set[0]))
+        return p->address;
     if ((port = port_find(&err)) < 0)
         log_info("nccl", "%s", err.text);
     else
-        snprintf(a->ras, sizeof a->ras, "localhost:%d", port);
-    return a->ras;
+        snprintf(p->address, sizeof p->address, "localhost:%d", port);
+    return p->address;
 }
 
 static void over(struct nccl_status *n)
@@ -69,13 +68,13 @@ struct nccl_status *nccl_status_ask(struct worker *w, void (*f)(struct worker *w
     struct err err = { "" };
     struct nccl_status *n;
 
-    if (w->pid <= 0 || !(n = calloc(1, sizeof *n)))
+    if (w->state.pid <= 0 || !(n = calloc(1, sizeof *n)))
         return NULL;
     n->worker = w;
     n->f = f;
-    n->fd = ras_begin(nccl_status_address(w->agent), (long)w->pid, WAIT_MS, &err);
+    n->fd = ras_begin(nccl_status_address(&w->all->nccl), (long)w->state.pid, WAIT_MS, &err);
     if (n->fd >= 0 && fd_nonblock(n->fd, true) == 0)
-        n->watch = loop_fd(w->agent->loop, n->fd, LOOP_READ, said, n, &err);
+        n->watch = loop_fd(w->all->io.loop, n->fd, LOOP_READ, said, n, &err);
     if (n->watch)
         return n;
     log_info("nccl", "%s", err.text[0] ? err.text : "its pipe can't be watched");

@@ -3,17 +3,22 @@
 #define WORKER_AGENT_PROCESSES_NCCL_STATUS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
-struct agent;
-struct worker;
 struct nccl_status;
+struct worker;
 
-/* "localhost:PORT": where the NCCL of this agent's ranks is to answer, chosen at the first call.
- * All processes of a host would use the same port otherwise, and only the first of them would be
- * heard. "": the user chose another, or none is free. */
-const char *nccl_status_address(struct agent *a);
+/* Where the NCCL of this agent's ranks answers. */
+struct nccl_port {
+    char address[32]; /* "localhost:PORT"; "": the user chose another, or none is known yet */
+    uint64_t cell;    /* the STACKS for which it was asked last */
+};
+
+/* The address, chosen at the first call. Without it all processes of a host would use the same
+ * port, and only the first of them would be heard. "": the user chose another, or none is free. */
+const char *nccl_status_address(struct nccl_port *port);
 
 /* Asks NCCL's RAS, of which each node has one that knows the whole job, when the worker has loaded
  * NCCL; f is called once it has answered, or didn't in time. NULL: it has not loaded it, or can't

@@ -31,6 +31,11 @@ bool python_paths_version(const char *path, char out[static 32])
     return true;
 }
 
+char *python_paths_copy(struct slice path)
+{
+    return path.n && memchr(path.p, '\0', path.n) ? NULL : strndup(path.n ? path.p : "", path.n);
+}
+
 void python_paths_release(struct python_paths *p)
 {
     for (size_t i = 0; i < p->n; i++)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/slice.h"
 
 /* Programs that could be the Python, best first. */
 struct python_paths {
@@ -24,6 +25,8 @@ struct python_paths {
  * -1: memory is out. */
 MUST_USE int python_paths_list(struct python_paths *p, const char *wanted, const char *told,
                                const char *path, struct err *err);
+/* A path of a message, NUL-terminated (free()); NULL: memory is out, or there is a NUL within. */
+char *python_paths_copy(struct slice path);
 void python_paths_release(struct python_paths *p);
 /* The one that is there. NULL: none is, and the err names node, path and fix. found: its number,
  * -1: none. Logs when it is not the first choice. */

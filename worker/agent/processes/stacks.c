@@ -13,7 +13,7 @@
 #include "base/process.h"
 #include "base/utf8.h"
 #include "protocol/span_fields.h"
-#include "worker/agent/agent.h"
+#include "worker/agent/net/kernel_link.h"
 #include "worker/agent/processes/nccl_status.h"
 #include "worker/agent/processes/worker.h"
 
@@ -28,34 +28,55 @@
 #define SIGNAL_STACK 0 /* no such signals here: nobody is asked */
 #endif
 
+static void close_pipe(struct stacks *s)
+{
+    watch_stop(s->watch);
+    s->watch = NULL;
+    fd_close(&s->fd);
+}
+
+void stacks_close(struct stacks *s)
+{
+    close_pipe(s);
+    watch_stop(s->timer);
+    s->timer = NULL;
+}
+
+void stacks_release(struct stacks *s)
+{
+    stacks_close(s);
+    buf_release(&s->text);
+    nccl_status_end(s->nccl);
+}
+
 static void answer(struct worker *w, struct slice text)
 {
-    struct span m = { .kind = SPAN_STACK, .worker = w->id, .cell = w->stack_cell };
+    struct span m = { .kind = SPAN_STACK, .worker = w->id, .cell = w->stacks.cell };
     struct buf clean = BUF_INIT;
 
-    if (utf8_add_short(&clean, text, WORKER_STACK_MAX) < 0)
+    if (utf8_add_short(&clean, text, STACKS_MAX) < 0)
         log_error("stacks", "out of memory: a stack is lost");
     m.v[F_STACK_TEXT].s = buf_slice(&clean);
-    kernel_link_send(&w->agent->kernel, &m);
+    kernel_link_send(w->all->io.kernel, &m);
     buf_release(&clean);
 }
 
 /* What there is, now. */
 static void conclude(struct worker *w, const char *nothing)
 {
-    struct nccl_status *nccl = w->nccl;
+    struct nccl_status *nccl = w->stacks.nccl;
 
-    if (!w->stack_asked)
+    if (!w->stacks.asked)
         return;
-    w->stack_asked = false;
-    w->nccl = NULL;
-    if (w->stack_text.n == 0 && buf_add_text(&w->stack_text, nothing) < 0)
+    w->stacks.asked = false;
+    w->stacks.nccl = NULL;
+    if (w->stacks.text.n == 0 && buf_add_text(&w->stacks.text, nothing) < 0)
         log_error("stacks", "out of memory: a stack is lost");
-    if (nccl_status_text(nccl, &w->stack_text) < 0)
+    if (nccl_status_text(nccl, &w->stacks.text) < 0)
         log_error("stacks", "out of memory: what NCCL said is lost");
     nccl_status_end(nccl);
-    answer(w, buf_slice(&w->stack_text));
-    buf_release(&w->stack_text);
+    answer(w, buf_slice(&w->stacks.text));
+    buf_release(&w->stacks.text);
 }
 
 static int wait_for(struct worker *w, uint64_t ns);
@@ -63,17 +84,17 @@ static int wait_for(struct worker *w, uint64_t ns);
 /* What NCCL says is waited for a little longer than the stack. */
 static void finish(struct worker *w)
 {
-    const uint64_t now = clock_now(loop_clock(w->agent->loop));
-    const uint64_t limit = w->stack_limit_ns + NCCL_NS - LIMIT_NS;
+    const uint64_t now = clock_now(loop_clock(w->all->io.loop));
+    const uint64_t limit = w->stacks.limit_ns + NCCL_NS - LIMIT_NS;
 
-    w->stack_over = true;
-    if (!nccl_status_waits(w->nccl) || now >= limit || wait_for(w, limit - now) < 0)
+    w->stacks.over = true;
+    if (!nccl_status_waits(w->stacks.nccl) || now >= limit || wait_for(w, limit - now) < 0)
         conclude(w, "(no answer: it may be stopped or deep in the system)\n");
 }
 
 static void nccl_said(struct worker *w)
 {
-    if (w->stack_over)
+    if (w->stacks.over)
         finish(w);
 }
 
@@ -87,11 +108,11 @@ static int wait_for(struct worker *w, uint64_t ns)
 {
     struct err err = { "" };
 
-    if (w->stack_timer) {
-        loop_timer_again(w->stack_timer, ns);
+    if (w->stacks.timer) {
+        loop_timer_again(w->stacks.timer, ns);
         return 0;
     }
-    if ((w->stack_timer = loop_timer(w->agent->loop, ns, 0, wait_over, w, &err)))
+    if ((w->stacks.timer = loop_timer(w->all->io.loop, ns, 0, wait_over, w, &err)))
         return 0;
     log_error("stacks", "%s", err.text);
     return -1;
@@ -118,41 +139,35 @@ static bool is_caught(pid_t pid, int signo)
 void stacks_ask(struct worker *w, uint64_t cell)
 {
     conclude(w, "(it was asked again)\n"); /* one answer for each question */
-    w->stack_cell = cell;
-    if (!w->ready || w->pid <= 0 || SIGNAL_STACK == 0 || !is_caught(w->pid, SIGNAL_STACK)) {
+    w->stacks.cell = cell;
+    if (!w->state.ready || w->state.pid <= 0 || SIGNAL_STACK == 0 ||
+        !is_caught(w->state.pid, SIGNAL_STACK)) {
         answer(w, slice_text("(it is starting, or runs another program)\n"));
         return;
     }
-    buf_clear(&w->stack_text);
-    w->stack_asked = true;
-    w->stack_over = false;
-    if (w->agent->nccl_cell != cell && (w->nccl = nccl_status_ask(w, nccl_said)))
-        w->agent->nccl_cell = cell; /* one of the node's ranks is enough */
-    w->stack_limit_ns = clock_now(loop_clock(w->agent->loop)) + LIMIT_NS;
-    if (kill(w->pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
+    buf_clear(&w->stacks.text);
+    w->stacks.asked = true;
+    w->stacks.over = false;
+    if (w->all->nccl.cell != cell && (w->stacks.nccl = nccl_status_ask(w, nccl_said)))
+        w->all->nccl.cell = cell; /* one of the node's ranks is enough */
+    w->stacks.limit_ns = clock_now(loop_clock(w->all->io.loop)) + LIMIT_NS;
+    if (kill(w->state.pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
         finish(w);
-}
-
-static void close_pipe(struct worker *w)
-{
-    watch_stop(w->stack);
-    w->stack = NULL;
-    fd_close(&w->stack_fd);
 }
 
 /* Reads at most what is waiting now. What is over the limit is dropped: the start says more. */
 static size_t read_some(struct worker *w)
 {
-    const size_t waiting = fd_waiting(w->stack_fd);
-    const size_t want = waiting < AGENT_READ_SIZE ? waiting : AGENT_READ_SIZE;
-    const ssize_t got = want ? read(w->stack_fd, w->agent->read_buf, want) : 0;
-    size_t room = WORKER_STACK_MAX - w->stack_text.n;
+    const size_t waiting = fd_waiting(w->stacks.fd);
+    const size_t want = waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE;
+    const ssize_t got = want ? read(w->stacks.fd, w->all->io.read_buf, want) : 0;
+    size_t room = STACKS_MAX - w->stacks.text.n;
 
     if (got <= 0)
         return 0;
     if (room > (size_t)got)
         room = (size_t)got;
-    if (buf_add(&w->stack_text, w->agent->read_buf, room) < 0)
+    if (buf_add(&w->stacks.text, w->all->io.read_buf, room) < 0)
         log_error("stacks", "out of memory: a stack is lost");
     return (size_t)got;
 }
@@ -165,10 +180,10 @@ void stacks_event(struct loop *loop, int fd, unsigned events, void *worker)
 
     (void)fd;
     if (got == 0 && (events & LOOP_HANGUP))
-        close_pipe(w);
-    if (!w->stack_asked || got == 0)
+        close_pipe(&w->stacks);
+    if (!w->stacks.asked || got == 0)
         return;
-    if (now >= w->stack_limit_ns)
+    if (now >= w->stacks.limit_ns)
         finish(w);
     else
         (void)wait_for(w, QUIET_NS);
@@ -176,10 +191,10 @@ void stacks_event(struct loop *loop, int fd, unsigned events, void *worker)
 
 void stacks_rest(struct worker *w)
 {
-    while (w->stack_fd >= 0 && read_some(w) > 0)
+    while (w->stacks.fd >= 0 && read_some(w) > 0)
         ;
-    if (w->stack_asked) {
-        buf_clear(&w->stack_text);
+    if (w->stacks.asked) {
+        buf_clear(&w->stacks.text);
         conclude(w, "(it has ended)\n");
     }
 }

@@ -3,12 +3,32 @@
 #ifndef WORKER_AGENT_PROCESSES_STACKS_H
 #define WORKER_AGENT_PROCESSES_STACKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/loop/loop.h"
-#include "base/slice.h"
 
+#define STACKS_MAX 262144u /* bytes of stacks that are kept: EXITED's and STACK's limit */
+
+struct nccl_status;
 struct worker;
+
+/* Of one worker. */
+struct stacks {
+    int fd; /* -1: ended */
+    struct watch *watch;
+    struct buf text;
+    bool asked;               /* STACKS waits for an answer */
+    bool over;                /* its stacks are here; what NCCL says may be missing */
+    struct nccl_status *nccl; /* owned: asked beside it, or NULL */
+    uint64_t cell;            /* of the question */
+    uint64_t limit_ns;
+    struct watch *timer;
+};
+
+void stacks_close(struct stacks *s); /* nothing is read any more */
+void stacks_release(struct stacks *s);
 
 /* Asks for the stacks of every thread, also when the worker's Python is stuck; STACK answers, with
  * `cell`. */

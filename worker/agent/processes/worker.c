@@ -1,7 +1,6 @@
 /* worker.c - see worker.h. */
 #include "worker/agent/processes/worker.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,115 +9,55 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/orphans.h"
 #include "base/process.h"
 #include "base/runtime.h"
-#include "worker/agent/agent.h"
+#include "protocol/reader.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/processes/nccl_status.h"
-#include "worker/agent/output/pipes.h"
-#include "worker/agent/reap.h"
-#include "worker/agent/relay.h"
-#include "worker/agent/processes/stacks.h"
-#include "worker/agent/processes/zygote.h"
-#include "worker/link/packet.h"
 
-void worker_ends_close(struct worker_ends *e)
+static uint64_t now_ns(const struct workers *all)
 {
-    fd_close(&e->link);
-    fd_close(&e->out);
-    fd_close(&e->errs);
-    fd_close(&e->stack);
+    return clock_now(loop_clock(all->io.loop));
 }
 
-/* Ours is the reading end, and nonblocking. The worker's end stays blocking: a full pipe slows it
- * down. */
-static int make_pipe(int *ours, int *theirs, struct err *err)
+/* ---- one worker ---- */
+
+static void init(struct worker *w, struct workers *all, enum worker_role role, uint32_t id,
+                 uint32_t rank)
 {
-    int fd[2];
+    static const enum pipes_how how[] = { PIPES_RAW, PIPES_LINES, PIPES_LOG };
 
-    if (fd_pipe(fd) < 0)
-        return err_set(err, "pipe: %s", strerror(errno));
-    *ours = fd[0];
-    *theirs = fd[1];
-    if (fd_nonblock(fd[0], true) < 0)
-        return err_set(err, "pipe: %s", strerror(errno));
-    /* Numbers above 2, so that none of them is in the way when the child places its own 0, 1, 2. */
-    if ((*theirs = fd_raise(fd[1], 3)) < 0) {
-        close(fd[1]);
-        return err_set(err, "pipe: %s", strerror(errno));
-    }
-    return 0;
-}
-
-static int make_ends(struct worker *w, struct worker_ends *e, struct err *err)
-{
-    int pair[2];
-
-    if (packet_pair(pair, err) < 0)
-        return -1;
-    w->link_fd = pair[0];
-    if ((e->link = fd_raise(pair[1], 3)) < 0) {
-        close(pair[1]);
-        return err_set(err, "socketpair: %s", strerror(errno));
-    }
-    if (fd_nonblock(w->link_fd, true) < 0)
-        return err_set(err, "socketpair: %s", strerror(errno));
-    if (make_pipe(&w->stream[0].fd, &e->out, err) < 0 ||
-        make_pipe(&w->stream[1].fd, &e->errs, err) < 0)
-        return -1;
-    return make_pipe(&w->stack_fd, &e->stack, err);
-}
-
-static int start_watches(struct worker *w, struct err *err)
-{
-    struct loop *loop = w->agent->loop;
-    const loop_fd_f link = w->role == WORKER_ZYGOTE ? zygote_event : relay_event;
-
-    if (!(w->link = loop_fd(loop, w->link_fd, LOOP_READ, link, w, err)))
-        return -1;
-    for (int i = 0; i < 2; i++)
-        if (!(w->stream[i].watch = loop_fd(loop, w->stream[i].fd, LOOP_READ, pipes_event,
-                                           &w->stream[i], err)))
-            return -1;
-    if (!(w->stack = loop_fd(loop, w->stack_fd, LOOP_READ, stacks_event, w, err)))
-        return -1;
-    return 0;
-}
-
-static void init(struct worker *w, struct agent *a, enum worker_role role, uint32_t id)
-{
-    w->agent = a;
+    w->all = all;
     w->role = role;
     w->id = id;
-    w->link_fd = w->stack_fd = -1;
+    w->rank = rank;
+    w->link_fd = w->stacks.fd = -1;
+    worker_state_init(&w->state);
     outbox_init(&w->outbox);
-    w->credit = (struct worker_credit){ (int64_t)a->window, (int64_t)a->window };
-    w->lines_due_ns = UINT64_MAX;
-    w->order_end = &w->order;
-    for (unsigned i = 0; i < 2; i++)
-        w->stream[i] = (struct stream){ w, i + 1, -1, NULL, LINES_INIT(pipes_put, &w->stream[i]) };
+    pipes_init(&w->pipes, &all->io, how[role], id, rank);
 }
 
-struct worker *worker_create(struct agent *a, enum worker_role role, uint32_t id,
+struct worker *worker_create(struct workers *all, enum worker_role role, uint32_t id, uint32_t rank,
                              const char *python, struct worker_ends *ends, struct err *err)
 {
     struct worker *w = calloc(1, sizeof *w);
+    struct worker_ends ours;
 
     *ends = (struct worker_ends)WORKER_ENDS_INIT;
     if (!w)
         return err_null(err, "out of memory");
-    init(w, a, role, id);
-    if (!(w->python = strdup(python))) {
+    init(w, all, role, id, rank);
+    if (!(w->python = strdup(python)))
         (void)err_set(err, "out of memory");
-        goto fail;
+    else if (worker_ends_open(&ours, ends, err) == 0) {
+        w->link_fd = ours.link;
+        w->pipes.stream[0].fd = ours.out;
+        w->pipes.stream[1].fd = ours.errs;
+        w->stacks.fd = ours.stack;
+        w->next = all->first;
+        all->first = w;
+        return w;
     }
-    if (make_ends(w, ends, err) < 0 || start_watches(w, err) < 0)
-        goto fail;
-    w->next = a->worker;
-    a->worker = w;
-    return w;
-fail:
-    worker_ends_close(ends);
     worker_destroy(w);
     return NULL;
 }
@@ -134,34 +73,34 @@ int worker_python(struct worker *w, const char *python)
     return 0;
 }
 
+static void close_link(struct worker *w)
+{
+    watch_stop(w->link);
+    w->link = NULL;
+    fd_close(&w->link_fd);
+}
+
 static void close_all(struct worker *w)
 {
-    struct watch **watch[] = { &w->link,       &w->stream[0].watch, &w->stream[1].watch,
-                               &w->stack,      &w->lines_timer,     &w->stack_timer,
-                               &w->kill_timer, &w->end_timer };
-
-    for (size_t i = 0; i < sizeof watch / sizeof *watch; i++) {
-        watch_stop(*watch[i]);
-        *watch[i] = NULL;
-    }
-    fd_close(&w->link_fd);
-    fd_close(&w->stream[0].fd);
-    fd_close(&w->stream[1].fd);
-    fd_close(&w->stack_fd);
-    zygote_drop_orders(w);
+    close_link(w);
+    watch_stop(w->kill_timer);
+    w->kill_timer = NULL;
+    pipes_close(&w->pipes);
+    stacks_close(&w->stacks);
+    orders_drop(&w->orders);
     outbox_release(&w->outbox);
 }
 
 /* A rank's files go with it. */
 static void remove_folder(const struct worker *w)
 {
-    const char *folder = w->agent->args.folder;
+    const char *folder = w->all->folder;
     struct buf path = BUF_INIT;
     struct err err = { "" };
 
-    if (w->role != WORKER_RANK || w->pid <= 0 || !folder)
+    if (w->role != WORKER_RANK || w->state.pid <= 0 || !folder)
         return;
-    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->pid) < 0 ||
+    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->state.pid) < 0 ||
         runtime_dir_remove(path.p, &err) < 0)
         log_info("agent", "%s", err.text[0] ? err.text : "out of memory");
     buf_release(&path);
@@ -173,11 +112,8 @@ void worker_destroy(struct worker *w)
         return;
     remove_folder(w);
     close_all(w);
-    lines_release(&w->stream[0].lines);
-    lines_release(&w->stream[1].lines);
-    tail_release(&w->errors);
-    buf_release(&w->stack_text);
-    nccl_status_end(w->nccl);
+    pipes_release(&w->pipes);
+    stacks_release(&w->stacks);
     free(w->python);
     free(w);
 }
@@ -190,97 +126,28 @@ static void destroy_later(struct loop *loop, void *arg)
 
 void worker_retire(struct worker *w)
 {
-    struct worker **at = &w->agent->worker;
+    struct worker **at = &w->all->first;
 
-    if (w->gone)
+    if (w->state.gone)
         return;
-    w->gone = true;
+    w->state.gone = true;
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
     close_all(w);
-    gpu_give(w->agent->gpus, w->id);
-    if (loop_later(w->agent->loop, destroy_later, w) < 0)
+    gpu_give(w->all->gpus, w->id);
+    if (loop_later(w->all->io.loop, destroy_later, w) < 0)
         log_error("agent", "out of memory: %zu bytes of a dead worker stay", sizeof *w);
 }
 
 void worker_watch(struct worker *w)
 {
-    const bool reading = w->ending || !worker_credit_is_out(&w->credit);
-    const bool writing = outbox_first(&w->outbox) || w->order;
+    const bool writing = outbox_first(&w->outbox) || !orders_are_none(&w->orders);
 
     if (w->link)
-        loop_fd_events(w->link, (reading ? LOOP_READ : 0) | (writing ? LOOP_WRITE : 0));
-    for (int i = 0; i < 2; i++)
-        if (w->stream[i].watch)
-            loop_fd_events(w->stream[i].watch, reading ? LOOP_READ : 0);
-}
-
-/* ---- signals ---- */
-
-void worker_set_pid(struct worker *w, pid_t pid)
-{
-    w->pid = pid;
-    w->zygote = NULL;
-    gpu_bind(w->agent->gpus, w->id, pid);
-    if (w->signal_later)
-        worker_signal(w, w->signal_later);
-    reap_known(w);
-}
-
-void worker_signal(struct worker *w, int signo)
-{
-    if (w->pid <= 0) {
-        if (w->signal_later != SIGKILL)
-            w->signal_later = signo;
-        return;
-    }
-    w->sent_signals |= UINT64_C(1) << (unsigned)signo;
-    if (getpgid(w->pid) == w->pid)
-        (void)process_kill_group(w->pid, signo);
-    else
-        (void)kill(w->pid, signo); /* not in its own group yet */
-}
-
-static void grace_over(struct loop *loop, void *arg)
-{
-    (void)loop;
-    worker_signal(arg, SIGKILL);
-    reap_expect(arg);
-}
-
-void worker_kill(struct worker *w, int signo, uint64_t grace_ms)
-{
-    struct err err = { "" };
-    const uint64_t grace_ns = grace_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX / 2
-                                                                : grace_ms * NS_PER_MS;
-
-    worker_signal(w, signo);
-    if (signo == SIGKILL)
-        reap_expect(w);
-    if (grace_ms == 0)
-        return;
-    watch_stop(w->kill_timer);
-    if (!(w->kill_timer = loop_timer(w->agent->loop, grace_ns, 0, grace_over, w, &err)))
-        grace_over(w->agent->loop, w);
-}
-
-void worker_broke(struct worker *w, const char *format, ...)
-{
-    char name[48];
-    va_list args;
-
-    if (w->broke[0])
-        return;
-    va_start(args, format);
-    vsnprintf(w->broke, sizeof w->broke, format, args);
-    va_end(args);
-    log_warn("agent", "%s: %s", worker_name(w, name), w->broke);
-    watch_stop(w->link); /* nothing that it says is taken any more */
-    w->link = NULL;
-    fd_close(&w->link_fd);
-    worker_signal(w, SIGKILL);
-    reap_expect(w);
+        loop_fd_events(w->link,
+                       (pipes_may_send(&w->pipes) ? LOOP_READ : 0) | (writing ? LOOP_WRITE : 0));
+    pipes_watch(&w->pipes);
 }
 
 const char *worker_name(const struct worker *w, char out[static 48])
@@ -292,4 +159,139 @@ const char *worker_name(const struct worker *w, char out[static 48])
     else
         snprintf(out, 48, "worker %u (rank %u)", w->id, w->rank);
     return out;
+}
+
+/* ---- all of them ---- */
+
+struct worker *worker_find(const struct workers *all, uint32_t id)
+{
+    struct worker *w = id ? all->first : NULL;
+
+    while (w && w->id != id)
+        w = w->next;
+    return w;
+}
+
+struct worker *worker_find_pid(const struct workers *all, pid_t pid)
+{
+    struct worker *w = all->first;
+
+    while (w && w->state.pid != pid)
+        w = w->next;
+    return w;
+}
+
+bool worker_may_be(const struct workers *all, pid_t pid)
+{
+    pid_t up = pid;
+
+    if (pid <= 1 || pid == getpid() || worker_find_pid(all, pid))
+        return false;
+    if (strays_find(&all->strays, pid))
+        return true;
+    for (int i = 0; i < 3 && up > 1; i++) /* the process in between may not have ended yet */
+        if ((up = orphans_parent(up)) == getpid())
+            return true;
+    return up < 0 && kill(pid, 0) == 0; /* a system that doesn't tell */
+}
+
+struct worker *worker_next(const struct workers *all, struct slice list, size_t *at)
+{
+    while (*at < list.n / 4) {
+        struct worker *w = worker_find(all, reader_u32_at(list, (*at)++));
+
+        if (w)
+            return w;
+    }
+    return NULL;
+}
+
+/* ---- signals, and the end ---- */
+
+void worker_set_end_timer(struct workers *all, uint64_t due_ns)
+{
+    const uint64_t now = now_ns(all);
+
+    if (due_ns >= all->end_due_ns || !all->end_timer) /* it rings soon enough */
+        return;
+    all->end_due_ns = due_ns;
+    loop_timer_again(all->end_timer, due_ns > now ? due_ns - now : 0);
+}
+
+void worker_expect_end(struct worker *w)
+{
+    if (worker_state_expect_end(&w->state, now_ns(w->all)))
+        worker_set_end_timer(w->all, w->state.end_due_ns);
+}
+
+void worker_unlink(struct worker *w)
+{
+    close_link(w);
+    worker_expect_end(w);
+}
+
+/* What became of the process already is told later: the caller is in the middle of what the worker
+ * said last. */
+void worker_set_pid(struct worker *w, pid_t pid)
+{
+    const int signo = worker_state_set_pid(&w->state, pid, strays_find(&w->all->strays, pid),
+                                           now_ns(w->all));
+
+    w->zygote = NULL;
+    gpu_bind(w->all->gpus, w->id, pid);
+    if (signo)
+        worker_signal(w, signo);
+    if (w->state.end_due_ns != UINT64_MAX)
+        worker_set_end_timer(w->all, w->state.end_due_ns);
+}
+
+void worker_signal(struct worker *w, int signo)
+{
+    const pid_t pid = w->state.pid;
+
+    if (!worker_state_signal(&w->state, signo))
+        return;
+    if (getpgid(pid) == pid)
+        (void)process_kill_group(pid, signo);
+    else
+        (void)kill(pid, signo); /* not in its own group yet */
+}
+
+static void grace_over(struct loop *loop, void *arg)
+{
+    (void)loop;
+    worker_signal(arg, SIGKILL);
+    worker_expect_end(arg);
+}
+
+void worker_kill(struct worker *w, int signo, uint64_t grace_ms)
+{
+    struct err err = { "" };
+    const uint64_t grace_ns = grace_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX / 2
+                                                                : grace_ms * NS_PER_MS;
+
+    worker_signal(w, signo);
+    if (signo == SIGKILL)
+        worker_expect_end(w);
+    if (grace_ms == 0)
+        return;
+    watch_stop(w->kill_timer);
+    if (!(w->kill_timer = loop_timer(w->all->io.loop, grace_ns, 0, grace_over, w, &err)))
+        grace_over(w->all->io.loop, w);
+}
+
+void worker_broke(struct worker *w, const char *format, ...)
+{
+    char name[48];
+    va_list args;
+
+    if (w->state.broke[0])
+        return;
+    va_start(args, format);
+    vsnprintf(w->state.broke, sizeof w->state.broke, format, args);
+    va_end(args);
+    log_warn("agent", "%s: %s", worker_name(w, name), w->state.broke);
+    close_link(w); /* nothing that it says is taken any more */
+    worker_signal(w, SIGKILL);
+    worker_expect_end(w);
 }

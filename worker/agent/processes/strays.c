@@ -1,0 +1,20 @@
+/* strays.c - see strays.h. */
+#include "worker/agent/processes/strays.h"
+
+#include <stddef.h>
+
+void strays_add(struct strays *s, pid_t pid, const struct death *d)
+{
+    const unsigned i = s->next++ % STRAYS_MAX;
+
+    s->pid[i] = pid;
+    s->death[i] = *d;
+}
+
+const struct death *strays_find(const struct strays *s, pid_t pid)
+{
+    for (unsigned i = 0; i < STRAYS_MAX; i++)
+        if (s->pid[i] == pid)
+            return &s->death[i];
+    return NULL;
+}

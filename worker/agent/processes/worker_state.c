@@ -1,0 +1,61 @@
+/* worker_state.c - see worker_state.h. */
+#include "worker/agent/processes/worker_state.h"
+
+#include <signal.h>
+
+#include "base/clock.h"
+
+/* until a socket's end counts as the death of a process that nobody knows */
+#define UNKNOWN_NS (300 * NS_PER_MS)
+#define KNOWN_NS   NS_PER_S /* until a process that closed its socket is killed */
+
+void worker_state_init(struct worker_state *s)
+{
+    *s = (struct worker_state){ .death = DEATH_UNKNOWN, .end_due_ns = UINT64_MAX };
+}
+
+bool worker_state_signal(struct worker_state *s, int signo)
+{
+    if (s->pid > 0) {
+        s->sent |= UINT64_C(1) << (unsigned)signo;
+        return true;
+    }
+    if (s->later != SIGKILL)
+        s->later = signo;
+    return false;
+}
+
+int worker_state_set_pid(struct worker_state *s, pid_t pid, const struct death *death,
+                         uint64_t now_ns)
+{
+    s->pid = pid;
+    if (death) {
+        s->death = *death;
+        s->end_due_ns = now_ns;
+    }
+    return s->later;
+}
+
+bool worker_state_expect_end(struct worker_state *s, uint64_t now_ns)
+{
+    if (s->end_due_ns != UINT64_MAX || s->gone)
+        return false;
+    s->end_due_ns = now_ns + (s->pid ? KNOWN_NS : UNKNOWN_NS);
+    return true;
+}
+
+enum worker_overdue worker_state_overdue(struct worker_state *s, bool connected)
+{
+    s->end_due_ns = UINT64_MAX;
+    if (s->pid == 0 || s->death.known)
+        return WORKER_GIVE_UP;
+    return connected ? WORKER_WAIT : WORKER_KILL;
+}
+
+bool worker_state_killed(const struct worker_state *s, const struct death *d)
+{
+    if (s->pid == 0)
+        return s->later != 0;
+    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 &&
+           (s->sent >> (unsigned)d->status & 1);
+}
