@@ -1,6 +1,6 @@
-/* cellspan-launch-local - the engine "local": this machine is the one node, so the agent is
- * executed in place. Its stdin, pid and parent are the launcher's own; docs/launchers.md says what
- * every engine is told and must do. */
+/* local.c - the program cellspan-launch-local, the engine "local". This machine is the only node,
+ * so the launcher executes the agent in its own place: the agent has its stdin, pid and parent.
+ * docs/launchers.md says what every engine is told and must do. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* report.c - see report.h. The kernel reads stdout to its end; when it is gone nobody wants the
- * lines any more. */
+/* report.c - see report.h. Ignores errors: the kernel reads stdout to its end, and when the kernel
+ * is gone nobody needs the lines. */
 #include "launchers/report.h"
 
 #include <stdarg.h>

@@ -9,13 +9,14 @@
 #include "launchers/words.h"
 
 #define AGENT "cellspan-agent"
-/* Containers on one machine share its boot, and are machines of their own all the same. */
+/* Containers on one machine have the same boot id but count as separate machines; so it includes
+ * the namespaces. */
 #define MACHINE                                                                                    \
     "b=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && "                                     \
     "s=$(readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/uts 2>/dev/null) && "          \
     "echo \"" SCRIPT_MARK SCRIPT_MACHINE "\"$b $s; "
 
-/* "~/x" is meant to be the remote user's. */
+/* Quotes a path; "~/" means the remote user's home. */
 static int add_path(struct buf *out, const char *path)
 {
     if (strncmp(path, "~/", 2) != 0)
@@ -28,8 +29,8 @@ static bool is_told(const char *prefix)
     return prefix && *prefix;
 }
 
-/* Where the agent may be, as words: where it was told, and nowhere else, or at the path that it has
- * here. */
+/* Adds the paths where the agent may be: below the prefix if one is given, else at the same path as
+ * on this machine. */
 static int add_candidates(struct buf *out, const struct script_spec *spec)
 {
     const char *program = spec->command[0];
@@ -44,8 +45,8 @@ static int add_candidates(struct buf *out, const struct script_spec *spec)
     return rc ? -1 : 0;
 }
 
-/* On PATH; and beside the `cellspan` that is there, for the agent's own folder seldom stands in
- * PATH. */
+/* Searches on PATH, then beside the program `cellspan` on PATH, since the agent's own folder is
+ * seldom on PATH. */
 static int add_search(struct buf *out, const char *name)
 {
     int rc = buf_add_text(out, "[ \"$a\" ] || a=$(command -v ") < 0 || words_quote(out, name) < 0 ||

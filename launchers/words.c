@@ -13,7 +13,7 @@ void words_release(struct words *w)
     *w = (struct words)WORDS_INIT;
 }
 
-/* Takes the word, also when it fails. */
+/* Takes ownership of word, also on failure. */
 static int add_taken(struct words *w, char *word)
 {
     char **v = word ? realloc(w->v, (w->n + 2) * sizeof *v) : NULL;
@@ -44,7 +44,7 @@ static void cut(struct words *w, size_t n)
 /* ---- reading ---- */
 
 struct reader {
-    const char *text; /* all of it, for the err */
+    const char *text; /* the whole text, for errors */
     const char *at;
     struct buf word;
 };
@@ -54,8 +54,8 @@ static int out_of_memory(struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* Behind an opening quote: up to the one that closes it. Between "…", \ quotes only what means
- * something there. */
+/* Reads from after an opening quote to the closing one. Between "…", \ quotes only characters that
+ * are special there. */
 static int read_quoted(struct reader *r, char quote, struct err *err)
 {
     const char *const from = r->at - 1;
@@ -72,7 +72,7 @@ static int read_quoted(struct reader *r, char quote, struct err *err)
     return 0;
 }
 
-/* One word into r->word. */
+/* Reads one word into r->word. */
 static int read_word(struct reader *r, struct err *err)
 {
     while (*r->at && !strchr(" \t\n", *r->at)) {

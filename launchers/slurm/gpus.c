@@ -7,7 +7,7 @@
 
 #define GPUS_MAX 1024u
 
-/* "gpu:a100:2(IDX:0-1),gpu:1(IDX:2),nic:1": 3. It ends at a blank. */
+/* Counts the GPUs: "gpu:a100:2(IDX:0-1),gpu:1(IDX:2),nic:1" has 3. The list ends at a blank. */
 static unsigned count(const char *gres)
 {
     unsigned long sum = 0;
@@ -21,7 +21,7 @@ static unsigned count(const char *gres)
         if (strncmp(gres, "gpu:", 4) == 0 && number > gres && number[-1] == ':')
             sum += strtoul(number, NULL, 10);
         gres += item;
-        while (*gres == ',') { /* also those within (IDX:0,2) */
+        while (*gres == ',') { /* commas may also be within (IDX:0,2) */
             gres++;
             if (isalpha((unsigned char)*gres))
                 break;
@@ -31,7 +31,7 @@ static unsigned count(const char *gres)
     return sum > GPUS_MAX ? 0 : (unsigned)sum;
 }
 
-/* A line for each group of nodes that are alike: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0
+/* The text has a line for each group of equal nodes: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0
  * GRES=gpu:2(IDX:0-1)" */
 unsigned gpus_per_node(const char *text, unsigned *most)
 {

@@ -1,9 +1,9 @@
-/* gpus.h - how many GPUs a job has on each of its nodes, from what scontrol tells of it. */
+/* gpus.h - how many GPUs a job has on each of its nodes, from the output of scontrol. */
 #ifndef LAUNCHERS_SLURM_GPUS_H
 #define LAUNCHERS_SLURM_GPUS_H
 
-/* `text` is `scontrol --details show job`'s. How many every node has, *most: how many the best one
- * has. 0: some has none. */
+/* text: the output of `scontrol --details show job`. Returns the least number of GPUs of a node (0:
+ * some node has none); *most: the greatest number. */
 unsigned gpus_per_node(const char *text, unsigned *most);
 
 #endif

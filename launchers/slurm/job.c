@@ -17,10 +17,10 @@
 #include "launchers/slurm/step.h"
 
 #define FIRST_LOOK_NS (NS_PER_S / 2)
-#define PAUSE_NS      (2 * NS_PER_S) /* between looks; grows to: */
+#define PAUSE_NS      (2 * NS_PER_S) /* between two questions about the queue; grows to the next: */
 #define PAUSE_MAX_NS  (30 * NS_PER_S)
-#define FLUSH_NS      (2 * NS_PER_S) /* Slurm's reason may come this much later than what it did */
-/* agents end when their stdin does; then the job is cancelled */
+#define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason so much later than a task's end */
+/* how long agents may take to end after their stdin; then the job is cancelled */
 #define POLITE_NS (8 * NS_PER_S)
 #define PRESS_NS  (3 * NS_PER_S)
 #define LOOKS_MAX 20u
@@ -44,7 +44,7 @@ static void set_timer(struct job *j, struct watch **timer, uint64_t ns, loop_f f
     if (*timer)
         loop_timer_again(*timer, ns);
     else
-        /* out of memory: without it the rest still works */
+        /* ignore a failure: out of memory, and the rest works without this timer */
         *timer = loop_timer(j->loop, ns, 0, f, j, &err);
 }
 
@@ -71,7 +71,7 @@ static void fail(struct job *j, unsigned i, const char *text)
                   j->why ? " (" : "", j->why ? j->why : "", j->why ? ")" : "");
 }
 
-/* An agent that exits says why, of which srun knows a number. */
+/* Prefers the error text of an agent that exited: srun only knows its exit status. */
 static const char *reason_of(const struct task *t)
 {
     return t->words && strstr(t->end, " ended: Exited with ") ? t->words : t->end;
@@ -90,8 +90,8 @@ static void flush(struct loop *loop, void *arg)
         }
 }
 
-/* Those that never said who they are, a good while after the first did, or after the job had its
- * nodes. */
+/* Fails the agents that are not up patience_ns after the first one was, or, if none is up, after
+ * the job got its nodes. */
 static void too_late(struct loop *loop, void *arg)
 {
     struct job *j = arg;
@@ -143,8 +143,8 @@ static void job_known(struct job *j, unsigned long id)
     set_timer(j, &j->look, FIRST_LOOK_NS, look);
 }
 
-/* The connections of agents that Slurm ends close at the same moment: the reason is not to come
- * behind that. */
+/* Reports Slurm's reason at once: the agents that it ends close their connections at the same time,
+ * and the reason should come before that. */
 static void cut_short(struct job *j)
 {
     char text[128];
@@ -155,7 +155,7 @@ static void cut_short(struct job *j)
         fail(j, i, text);
 }
 
-/* The reason of all that Slurm says besides, before it or after. */
+/* Does the line have the reason for Slurm's other lines, before or after it? */
 static bool is_reason(const char *line)
 {
     return strstr(line, "DUE TO") || strstr(line, "Task launch for ");
@@ -175,7 +175,8 @@ static void note_why(struct job *j, const char *line)
         cut_short(j);
 }
 
-/* "cellspan-agent on HOST: WHY", or "cellspan-agent on HOST can't …" */
+/* Records an agent's error text: "cellspan-agent on HOST: WHY", or "cellspan-agent on HOST can't …"
+ */
 static void note_words(struct job *j, unsigned i, const char *line)
 {
     const size_t program = strlen(j->program);
@@ -194,7 +195,8 @@ static void note_words(struct job *j, unsigned i, const char *line)
     replace(&j->task[i].words, text);
 }
 
-/* "NODE: WHY". Which task it was to be is not said: any that nobody knows of yet stands for it. */
+/* Handles "NODE: WHY". Slurm does not say which task it is, so this fails any task that is not up.
+ */
 static void not_started(struct job *j, const char *node)
 {
     const size_t n = strcspn(node, ":");
@@ -220,7 +222,7 @@ static void node_failed(struct job *j, const char *node)
         }
 }
 
-/* srun's own words can overtake what the tasks say. */
+/* Records the ends of tasks. srun's own lines can come before those of the tasks. */
 static void note_ends(struct job *j, const struct srun_output *s, const char *line)
 {
     for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0;
@@ -268,7 +270,7 @@ static void err_line(void *arg, const char *labelled)
     if (srun_output_read(&s, line) < 0)
         return;
     job_known(j, s.job);
-    if (!j->told) /* what ends from then on was told to, though srun calls that an error */
+    if (!j->told) /* after that the tasks are expected to end, though srun reports errors */
         note(j, task, &s, line);
     if (s.kind != SRUN_NOISE && s.kind != SRUN_QUEUED && s.kind != SRUN_ALLOCATED)
         fprintf(stderr, "%s\n", line);
@@ -287,7 +289,7 @@ static bool make_tasks(struct job *j, unsigned n)
     return true;
 }
 
-/* "PROCID NTASKS JOB NODE" */
+/* Handles the line "PROCID NTASKS JOB NODE" of a task. */
 static void task_up(struct job *j, const char *words)
 {
     unsigned long id;
@@ -368,7 +370,7 @@ static void say_queue(struct job *j, const char *state, const char *reason, cons
         report_say("job %lu: %s: %s", j->id, state, reason);
 }
 
-/* "STATE|REASON|START" */
+/* Handles squeue's answer "STATE|REASON|START". */
 static void queue_answered(void *arg, const char *line)
 {
     struct job *j = arg;
@@ -419,7 +421,7 @@ static void finish(struct job *j)
     loop_stop(j->loop);
 }
 
-/* Slurm's own word for what became of the job, NULL where that is nobody's fault or unknown. */
+/* Reports Slurm's final state of the job, unless it is normal or unknown. */
 static void conclude(struct job *j, const char *state)
 {
     static const char *const fine[] = { "", "COMPLETED", "COMPLETING", "RUNNING", "FAILED" };
@@ -454,7 +456,8 @@ static void conclude(struct job *j, const char *state)
 
 static void ask_fate(struct loop *loop, void *arg);
 
-/* "STATE|REASON"; COMPLETING for a moment, in which the reason isn't told yet. */
+/* Handles squeue's answer "STATE|REASON". While the state is COMPLETING, the reason is not known
+ * yet. */
 static void fate_answered(void *arg, const char *line)
 {
     struct job *j = arg;
@@ -474,7 +477,7 @@ static void ask_fate(struct loop *loop, void *arg)
                                  id,       "--format",   "%T|%r",        NULL };
 
     snprintf(id, sizeof id, "%lu", j->id);
-    slurm_command_release(&j->command); /* a question from before doesn't matter any more */
+    slurm_command_release(&j->command); /* an earlier question does not matter any more */
     if (!slurm_command_start(&j->command, loop, argv, fate_answered, j))
         conclude(j, "");
 }
@@ -528,13 +531,12 @@ void job_end(struct job *j)
     watch_stop(j->late);
     watch_stop(j->flush);
     j->look = j->late = j->flush = NULL;
-    if (j->pid == 0) /* srun has ended, and all that was missing is Slurm's word for why */
+    if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
         finish(j);
     else if (j->n && count_up(j) == j->n)
         set_timer(j, &j->press, POLITE_NS, press);
     else
-        /* srun still launches, and looks at nothing else meanwhile: its job has to be cancelled for
-         * it */
+        /* srun is still launching and ignores its stdin: cancel its job */
         press(j->loop, j);
 }
 
@@ -562,7 +564,7 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
         spec.errs = errs[1];
         spec.session = true;
         spec.die_with_parent = true;
-        spec.last_words = SIGTERM; /* it then cancels what it asked for, waiting or not */
+        spec.last_words = SIGTERM; /* then srun cancels its job, even a waiting one */
         j->pid = process_start_piped(&spec, &j->in, err);
     }
     fd_close(&out[1]);

@@ -1,6 +1,7 @@
-/* cellspan-launch-slurm - the engine "slurm": one agent a node, started by one srun, within the job
- * that we run in or in one of its own. docs/launchers.md says what every engine is told and must
- * do. Nobody is left when this process is killed: srun gets a SIGTERM, and cancels. */
+/* main.c - the program cellspan-launch-slurm, the engine "slurm". One srun starts an agent on each
+ * node, in the job that we run in or in a new one. docs/launchers.md says what every engine is told
+ * and must do. If this process is killed, srun gets a SIGTERM and cancels, so no process is left.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 
 extern char **environ;
 
-/* ---- what comes in ---- */
+/* ---- callbacks ---- */
 
 static void child_ended(struct loop *loop, void *arg)
 {
@@ -96,8 +97,8 @@ static int find_srun(struct err *err)
                      "(a login node, or in a job), or load Slurm's module before Jupyter starts");
 }
 
-/* What scontrol tells of the job that we run in; 0 when it tells nothing. Waits for it: nothing
- * runs yet. */
+/* Asks scontrol for the GPUs of the job that we run in; 0 if it does not tell. Blocks, which is
+ * fine before the loop runs. */
 static unsigned ask_gpus(const char *job)
 {
     const char *const argv[] = { "scontrol", "--oneliner", "--details", "show", "job", job, NULL };
@@ -132,7 +133,7 @@ static unsigned ask_gpus(const char *job)
     return gpus;
 }
 
-/* Backwards, for unsetenv moves up what follows. */
+/* Goes backwards, because unsetenv moves the later variables. */
 static void hide_variables(bool inside, bool leave)
 {
     size_t n = 0;
@@ -148,7 +149,7 @@ static void hide_variables(bool inside, bool leave)
     }
 }
 
-/* The words for srun, and what the job is to know. */
+/* Composes srun's command line, and fills in the job. */
 static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a,
                    struct err *err)
 {

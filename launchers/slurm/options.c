@@ -1,4 +1,4 @@
-/* options.c - see options.h. An option that is not in the table goes to srun as it is. */
+/* options.c - see options.h. An option that is not in the table is passed on to srun unchanged. */
 #include "launchers/slurm/options.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct row {
     char letter;      /* 0: none */
     enum value value;
     enum means means;
-    const char *refused; /* why; NULL: it passes */
+    const char *refused; /* why it is refused; NULL: it is allowed */
 };
 
 static const char one_task[] = "one agent runs on each node; -n of the cell says how many ranks";
@@ -96,8 +96,8 @@ static const struct row rows[] = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* srun takes a beginning for the whole name; one that could be a refused option's is refused with
- * it. */
+/* srun accepts abbreviated names. An abbreviation that may mean a refused option is refused, too.
+ */
 static const struct row *find_long(const char *name, size_t n)
 {
     const struct row *begun = NULL;
@@ -162,7 +162,7 @@ static int note_value(struct slurm_options *o, const struct row *row, const char
     return 0;
 }
 
-/* One option, whose value may be the next word: *at then moves on. */
+/* Reads one option at *at; moves *at on if the next word is its value. */
 static int read_option(struct slurm_options *o, const struct words *words, size_t *at,
                        struct err *err)
 {

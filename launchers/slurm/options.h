@@ -1,4 +1,5 @@
-/* options.h - SPEC of the engine slurm: srun's own options, of which some would break it. */
+/* options.h - checks the SPEC of the engine slurm: options of srun, except those that would break
+ * the engine. */
 #ifndef LAUNCHERS_SLURM_OPTIONS_H
 #define LAUNCHERS_SLURM_OPTIONS_H
 
@@ -7,15 +8,15 @@
 #include "launchers/words.h"
 
 struct slurm_options {
-    bool nodes;       /* it says on which or how many nodes, or leaves it to the GPUs */
-    unsigned n_nodes; /* how many, where that is one number; else 0 */
-    bool cpus;        /* it says how many CPUs */
-    bool gpus;        /* it says how many GPUs */
-    bool name;        /* it names the job */
-    bool own_job;     /* it asks for what only a job of its own can have: partition, account … */
+    bool nodes;       /* it sets the nodes or their number, perhaps through the number of GPUs */
+    unsigned n_nodes; /* how many, if it is one number; else 0 */
+    bool cpus;        /* it sets the number of CPUs */
+    bool gpus;        /* it sets the number of GPUs */
+    bool name;        /* it sets the job's name */
+    bool own_job;     /* it has options that only a new job can have: partition, account … */
 };
 
-/* Reads the words; borrowed. The err names the word that would break it, or is no option. */
+/* Reads the words (borrowed). -1: *err names the word that is forbidden or not an option. */
 MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words,
                                 struct err *err);
 

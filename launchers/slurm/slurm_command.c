@@ -31,7 +31,7 @@ static void finish(struct slurm_command *c)
     char *line = c->line;
 
     c->line = NULL;
-    close_all(c); /* before the call, which may ask again */
+    close_all(c); /* before the callback, which may start another command */
     if (c->f)
         c->f(c->arg, line ? line : "");
     free(line);
@@ -80,7 +80,7 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
     c->out = out[0];
     spec.argv = argv;
     spec.out = out[1];
-    spec.errs = out[1]; /* what it says of an error is no answer, and no line for the user */
+    spec.errs = out[1]; /* so that its error texts don't reach the user */
     spec.die_with_parent = f != NULL;
     c->pid = process_start(&spec, &err);
     fd_close(&out[1]);

@@ -1,4 +1,4 @@
-/* slurm_command.h - a question to one of Slurm's commands: the first line that it prints. */
+/* slurm_command.h - runs one of Slurm's commands, and reads the first line that it prints. */
 #ifndef LAUNCHERS_SLURM_SLURM_COMMAND_H
 #define LAUNCHERS_SLURM_SLURM_COMMAND_H
 
@@ -8,13 +8,13 @@
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
 
-/* "" when there was none; once for each question */
+/* line: "" if there was none. Called once for each command */
 typedef void (*slurm_command_f)(void *arg, const char *line);
 
 struct slurm_command {
-    pid_t pid; /* 0: no question is out */
+    pid_t pid; /* 0: none runs */
     int out;
-    char *line; /* the first; owned */
+    char *line; /* the first line; owned */
     struct child_lines lines;
     struct watch *watch, *timer;
     slurm_command_f f;
@@ -28,9 +28,9 @@ static inline bool slurm_command_busy(const struct slurm_command *c)
 {
     return c->pid > 0 || c->watch;
 }
-/* Runs the command (argv[0] on PATH); f is called when it has closed its stdout, or after 10 s. f
- * NULL: an order, which is carried out also when we end before it. False: it couldn't be started,
- * and f won't be called. Whoever reaps children may ignore this one. */
+/* Runs the command (argv[0] on PATH). f is called when it has closed its stdout, or after 10 s. f
+ * NULL: no answer is needed, and the command continues even if we end before it. false: it couldn't
+ * be started, and f won't be called. Its exit status does not matter to the caller. */
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
                          slurm_command_f f, void *arg);
 

@@ -24,8 +24,8 @@ void srun_output_release(struct srun_output *s)
     ranks_release(&s->tasks);
 }
 
-/* Our own job, in srun's own words: it may be cancelled by that number. What agents, plugins of the
- * cluster and start files write of jobs is of any. */
+/* The number of our own job, by which we may cancel it. So it trusts only srun's exact words:
+ * agents, plugins of the cluster and start files may mention any other job. */
 static unsigned long find_job(const char *line)
 {
     static const char *const before[] = { "job ",
@@ -41,7 +41,8 @@ static unsigned long find_job(const char *line)
     return 0;
 }
 
-/* "0,2-3" up to the colon, in *end. Others' numbers: what is no such list gives none. */
+/* Reads task numbers "0,2-3" up to the colon, and sets *end to it. No tasks if it is not such a
+ * list. */
 static int read_tasks(struct ranks *tasks, const char *list, const char **end)
 {
     char *spec = strndup(list, strcspn(list, ":"));
@@ -120,7 +121,8 @@ bool slurm_reason_hopeless(const char *reason)
     return false;
 }
 
-/* Slurm keeps such jobs, for partitions are changed and opened: it is no reason to give up. */
+/* Slurm keeps jobs with these reasons, since a partition may be changed or opened. So don't give
+ * up. */
 const char *slurm_reason_meaning(const char *reason)
 {
     static const struct {

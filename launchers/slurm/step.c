@@ -6,8 +6,8 @@
 
 #include "launchers/script.h"
 
-/* Each agent's shell: says who it is, and gives the agent its number. The environment itself
- * travels. */
+/* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes
+ * the environment on.) */
 #define PRELUDE                                                                                    \
     "echo \"" SCRIPT_MARK STEP_TASK                                                                \
     "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; "                \
@@ -29,7 +29,7 @@ static int add_format(struct words *argv, const char *format, const char *text)
     return words_add(argv, word);
 }
 
-/* Where the spec leaves it open: one node, and a CPU for each of its ranks. */
+/* For a new job. Unless the spec says otherwise: one node, and a CPU for each of its ranks. */
 static int add_job(struct words *argv, const struct step_plan *plan,
                    const struct slurm_options *options)
 {
@@ -46,8 +46,8 @@ static int add_job(struct words *argv, const struct step_plan *plan,
     return add_format(argv, "--cpus-per-task=%s", number);
 }
 
-/* All that the job has, overlapping with its other steps. A step gets the GPUs of one of the job's
- * tasks, unless told. */
+/* For a step in our job: requests all that the job has, shared with its other steps. Without these
+ * options, a step gets only the GPUs of one of the job's tasks. */
 static int add_step(struct words *argv, const struct step_plan *plan,
                     const struct slurm_options *options)
 {
@@ -57,7 +57,7 @@ static int add_step(struct words *argv, const struct step_plan *plan,
         (plan->nodes && add_format(argv, "--nodes=%s", plan->nodes) < 0))
         return -1;
     snprintf(number, sizeof number, "%u", plan->gpus);
-    /* else the one task may see a part of them */
+    /* otherwise the task may see only some of them */
     if (plan->gpus && words_add(argv, "--gpu-bind=none") < 0)
         return -1;
     return plan->gpus && !options->gpus ? add_format(argv, "--gpus-per-node=%s", number) : 0;
@@ -80,8 +80,7 @@ static int add_script(struct words *argv, const struct step_plan *plan, struct e
 int step_compose(struct words *argv, const struct step_plan *plan,
                  const struct slurm_options *options, const struct words *spec, struct err *err)
 {
-    /* --wait, --kill-on-bad-exit, --no-kill: that one agent or node ends is no reason for the
-     * others to. */
+    /* --wait, --kill-on-bad-exit, --no-kill: if one agent or node ends, the others continue. */
     static const char *const always[] = { "srun",
                                           "--ntasks-per-node=1",
                                           "--kill-on-bad-exit=0",
@@ -115,8 +114,8 @@ bool step_hides(const char *name, bool inside, bool leave)
         "SLURM_NTASKS_PER_NODE",   "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE",
         "SLURM_NTASKS_PER_SOCKET", "SLURM_GPUS_PER_TASK",  "SLURM_TRES_PER_TASK",
     };
-    /* How the tasks of the job's own script were cut; the agent is to have all that the job has on
-     * its node. */
+    /* They divide the job's resources among the tasks of its own script. The agent must have all of
+     * the job's resources on its node. */
     static const char *const shares[] = {
         "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
         "SLURM_EXACT",         "SLURM_EXCLUSIVE",

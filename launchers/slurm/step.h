@@ -1,4 +1,5 @@
-/* step.h - the srun that starts one agent on each node, composed: its words and its environment. */
+/* step.h - composes the command line and the environment of the srun that starts one agent on each
+ * node. */
 #ifndef LAUNCHERS_SLURM_STEP_H
 #define LAUNCHERS_SLURM_STEP_H
 
@@ -7,15 +8,14 @@
 #include "launchers/slurm/options.h"
 #include "launchers/words.h"
 
-/* The line of an agent's stdout that begins with this names its number, how many there are, the job
- * and the node. */
+/* A task prints one line that begins with this: its number, the number of tasks, the job and the
+ * node. */
 #define STEP_TASK "task "
 
 struct step_plan {
-    bool inside;       /* within the job that we run in; else srun makes one */
-    const char *nodes; /* of that job, where inside; else NULL */
-    /* that it has on each of its nodes, where inside; 0: unknown, or not alike */
-    unsigned gpus;
+    bool inside;          /* in the job that we run in; else srun makes one */
+    const char *nodes;    /* if inside: the number of that job's nodes; else NULL */
+    unsigned gpus;        /* if inside: GPUs on each node; 0: unknown, or nodes differ */
     unsigned ranks;       /* 0: unknown */
     const char *prefix;   /* CELLSPAN_REMOTE_PREFIX, or NULL */
     char *const *command; /* the agent, NULL-terminated */
@@ -24,8 +24,8 @@ struct step_plan {
 MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,
                           const struct slurm_options *options, const struct words *spec,
                           struct err *err);
-/* Whether srun must not see this variable (a name), which it would take for an option. `leave`: we
- * run in a job, but make one. */
+/* Must srun not see the variable of this name, since it would take it as an option? leave: we run
+ * in a job, but make a new one. */
 bool step_hides(const char *name, bool inside, bool leave);
 
 #endif

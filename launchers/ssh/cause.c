@@ -1,4 +1,4 @@
-/* cause.c - see cause.h. The patterns are OpenSSH's own words, which it never translates. */
+/* cause.c - see cause.h. The patterns are OpenSSH's messages, which it never translates. */
 #include "launchers/ssh/cause.h"
 
 #include <stdio.h>
@@ -8,18 +8,18 @@
 #include "launchers/script.h"
 
 struct pattern {
-    const char *says; /* stands in ssh's stderr */
+    const char *says; /* a part of ssh's stderr */
     const char *fix;
 };
 
-/* The first that fits counts: what is said besides stands above what always ends such a login. */
+/* The first match counts: special messages come before those that end every failed login. */
 static const struct pattern patterns[] = {
     { "Could not resolve hostname",
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "Name or service not known",
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
-    /* a jump host's words for where it is to go on to: "channel 0: open failed: connect failed:
-     * ..." */
+    /* from a jump host that can't reach its target: "channel 0: open failed: connect failed: ..."
+     */
     { "failure in name resolution",
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "administratively prohibited",
@@ -58,7 +58,7 @@ static const char *const passing[] = {
     "Connection closed by",
 };
 
-/* The last of the lines, or "". Not a copy. */
+/* The last line, or ""; borrowed from said. */
 static const char *last_line(const char *said)
 {
     const char *newline = strrchr(said, '\n');
@@ -66,7 +66,7 @@ static const char *last_line(const char *said)
     return newline ? newline + 1 : said;
 }
 
-/* The last line that holds the words, as a slice of what was said; the last line when none does. */
+/* Finds the last line that contains `words`, or else the last line; borrowed from said. */
 static void pick_line(const char *said, const char *words, int *n, const char **line)
 {
     const char *at = words ? strstr(said, words) : NULL;
@@ -90,14 +90,14 @@ static void end_text(int status, char text[static 64])
         snprintf(text, 64, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* ssh ends with 255 for reasons of its own, and else as the login's shell did. */
+/* Is it the exit status of the remote shell? If ssh itself fails, it exits with 255. */
 static bool is_shells_end(const struct cause *c)
 {
     return WIFEXITED(c->status) && WEXITSTATUS(c->status) != 255;
 }
 
-/* A login that works, of a user whose shell is none: nologin says so on stdout, and what else is
- * said is beside the point. */
+/* The login works, but the user has no shell. nologin says so on stdout; other messages don't
+ * matter. */
 static void no_shell_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     const char *const said = c->heard && *c->heard ? c->heard : last_line(c->said);
@@ -122,7 +122,7 @@ static void connecting_text(const struct cause *c, char text[static CAUSE_TEXT_S
             words = patterns[i].says;
         }
     pick_line(c->said, words, &n, &line);
-    if (n > 5 && strncmp(line, "ssh: ", 5) == 0) { /* which is said anyway */
+    if (n > 5 && strncmp(line, "ssh: ", 5) == 0) { /* our text has "ssh: " already */
         line += 5;
         n -= 5;
     }
@@ -159,7 +159,7 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host,
                  *line ? ": " : "", line, other);
-    else if (WIFSIGNALED(c->status)) /* ssh itself; of what was killed there it tells a status */
+    else if (WIFSIGNALED(c->status)) /* ssh itself was killed; for remote processes it exits */
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke: ssh %s", c->host, end);
     else
         snprintf(text, CAUSE_TEXT_SIZE, "%s: %s %s%s%s%s", c->host, c->program, end,

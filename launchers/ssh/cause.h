@@ -1,4 +1,4 @@
-/* cause.h - why a host has no agent, in words: from what ssh said and how it ended. */
+/* cause.h - writes why a host has no agent, from ssh's messages and its exit status. */
 #ifndef LAUNCHERS_SSH_CAUSE_H
 #define LAUNCHERS_SSH_CAUSE_H
 
@@ -7,31 +7,31 @@
 #include "base/buf.h"
 
 enum cause_stage {
-    CAUSE_CONNECTING, /* ssh has not said that the shell is there */
-    CAUSE_SEARCHING,  /* the shell is there, the agent not yet */
-    CAUSE_RUNNING,    /* the agent ran */
+    CAUSE_CONNECTING, /* the remote shell has not started yet */
+    CAUSE_SEARCHING,  /* the shell runs, and the agent is not found yet */
+    CAUSE_RUNNING,    /* the agent was started */
 };
 
 struct cause {
     const char *host;
-    const char *login;   /* as ssh is given it: USER@HOST; NULL: as host */
-    const char *program; /* the agent's own name */
+    const char *login;   /* ssh's argument, USER@HOST; NULL: the same as host */
+    const char *program; /* the agent's name */
     const char *prefix;  /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
-    const char *found;   /* its path there; NULL: unknown */
-    const char *version; /* what it says of itself; NULL: unknown */
-    const char *said;    /* last lines of stderr, '\n' between them; "" when there were none */
-    const char *heard;   /* last line of stdout before the shell was there; NULL: none */
+    const char *found;   /* the agent's path there; NULL: unknown */
+    const char *version; /* the agent's --version; NULL: unknown */
+    const char *said;    /* last lines of stderr, separated by '\n'; "" if there were none */
+    const char *heard;   /* last line of stdout before the shell started; NULL: none */
     enum cause_stage stage;
-    bool missing; /* the script said that there is no agent */
-    int status;   /* as wait() gives it */
+    bool missing; /* the script reported that there is no agent */
+    int status;   /* ssh's, from wait() */
 };
 
 #define CAUSE_TEXT_SIZE 1024
 
-/* Writes one line into text, never empty. */
+/* Writes one line into text; it is never empty. */
 void cause_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE]);
-/* Whether the same may succeed a moment later: a server, or a jump host, that takes only so many
- * logins at once. */
+/* May another try succeed a moment later? For example, a server or a jump host may limit the number
+ * of logins at a time. */
 bool cause_is_passing(const struct cause *c);
 
 #endif

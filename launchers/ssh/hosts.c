@@ -20,7 +20,7 @@ void ssh_hosts_release(struct ssh_hosts *hosts)
     *hosts = (struct ssh_hosts)SSH_HOSTS_INIT;
 }
 
-/* What ssh would take for an option, and what no name holds. */
+/* Refuses names that ssh would take as an option, and characters that no name has. */
 static int check_name(const char *destination, const char *name, struct err *err)
 {
     const char *colon = strchr(name, ':');
@@ -38,7 +38,7 @@ static int check_name(const char *destination, const char *name, struct err *err
     return 0;
 }
 
-/* Cuts "*4" off the word. */
+/* Removes "*4" from the word and reads it. */
 static int take_slots(char *word, unsigned *slots, struct err *err)
 {
     char *star = strchr(word, '*'), *end;
@@ -66,7 +66,7 @@ static int check_new(const struct ssh_hosts *hosts, const char *name, struct err
     return 0;
 }
 
-/* Takes the word, also when it fails. */
+/* Takes ownership of word, also on failure. */
 static int add(struct ssh_hosts *hosts, char *word, struct err *err)
 {
     struct ssh_host host = { .destination = word };
@@ -95,7 +95,7 @@ fail:
     return -1;
 }
 
-/* The word up to the comma, without the blanks around it; the caller's. */
+/* A copy of the word of n bytes without the blanks around it; the caller frees it. */
 static char *word_at(const char *spec, size_t n)
 {
     while (n && isspace((unsigned char)*spec)) {
@@ -114,8 +114,8 @@ static int bad_range(const char *word, struct err *err)
     return err_set(err, "'%s': in brackets stand numbers, as in gpu[1-3,7] or gpu[01-12]", word);
 }
 
-/* The first brackets that are no IPv6 address, from *open to *close. 1: there are; 0: none; -1:
- * they have no end. */
+/* Finds the first brackets that are not an IPv6 address, from *open to *close. 1: found; 0: none;
+ * -1: the closing one is missing. */
 static int find_range(const char *word, const char **open, const char **close)
 {
     for (const char *at = word; (*open = strchr(at, '[')); at = *close + 1) {
@@ -127,7 +127,7 @@ static int find_range(const char *word, const char **open, const char **close)
     return 0;
 }
 
-/* "7" or "01-12" at *at: both ends, and how many digits each number has at least. */
+/* Reads "7" or "01-12" at *at: first and last number, and the least number of digits. */
 static int read_range(const char **at, unsigned long *first, unsigned long *last, int *digits)
 {
     const size_t n = strspn(*at, "0123456789");
@@ -150,7 +150,7 @@ static int read_range(const char **at, unsigned long *first, unsigned long *last
 
 static int expand(struct ssh_hosts *hosts, const char *word, struct err *err);
 
-/* The word with this number in place of the brackets, which may have others behind them. */
+/* Replaces the brackets by this number, and adds the word. It may have more brackets after them. */
 static int expand_one(struct ssh_hosts *hosts, const char *word, const char *open,
                       const char *close, unsigned long number, int digits, struct err *err)
 {
@@ -192,7 +192,7 @@ static int expand(struct ssh_hosts *hosts, const char *word, struct err *err)
     }
 }
 
-/* Up to the comma that is in no brackets. */
+/* The length up to the first comma outside of brackets. */
 static size_t word_span(const char *spec)
 {
     bool within = false;

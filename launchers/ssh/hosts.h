@@ -1,4 +1,4 @@
-/* hosts.h - SPEC of the engine ssh: host1,host2*4,user@host3,gpu[1-3,07-09]. */
+/* hosts.h - parses the SPEC of the engine ssh: host1,host2*4,user@host3,gpu[1-3,07-09]. */
 #ifndef LAUNCHERS_SSH_HOSTS_H
 #define LAUNCHERS_SSH_HOSTS_H
 
@@ -7,9 +7,9 @@
 #include "base/err.h"
 
 struct ssh_host {
-    char *destination; /* owned: what ssh is given, user@host3 */
-    const char *name;  /* the host alone, within destination */
-    unsigned slots;    /* how many ranks it takes; 0: the spec doesn't say */
+    char *destination; /* owned: ssh's argument, user@host3 */
+    const char *name;  /* only the host; points into destination */
+    unsigned slots;    /* how many ranks it takes; 0: not given */
 };
 
 struct ssh_hosts {
@@ -20,9 +20,9 @@ struct ssh_hosts {
 #define SSH_HOSTS_INIT { NULL, 0 }
 
 void ssh_hosts_release(struct ssh_hosts *hosts);
-/* Reads a whole spec into empty *hosts. The err names the word that is wrong. */
+/* Parses a spec into *hosts, which must be empty. *err names the wrong word. */
 MUST_USE int ssh_hosts_parse(struct ssh_hosts *hosts, const char *spec, struct err *err);
-/* Refuses more ranks than the hosts take, where each of them says how many. */
+/* If all hosts have slots: refuses more ranks than there are slots. */
 MUST_USE int ssh_hosts_check(const struct ssh_hosts *hosts, unsigned ranks, struct err *err);
 
 #endif

@@ -72,7 +72,7 @@ static void fail(struct link *l, const char *text)
     over(l);
 }
 
-/* ---- what comes ---- */
+/* ---- output of ssh ---- */
 
 static void err_line(void *arg, const char *line)
 {
@@ -99,7 +99,7 @@ static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
     if (n > 0)
         buf_drop(&l->send, (size_t)n);
     else if (errno != EAGAIN && errno != EINTR)
-        buf_clear(&l->send); /* ssh is gone; its end tells why */
+        buf_clear(&l->send); /* ssh is gone; link_ended() reports why */
     if (l->send.n)
         return;
     watch_stop(l->in_watch);
@@ -111,7 +111,7 @@ static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
         close_in(l);
 }
 
-/* The shell is there: what it is to do, and what the agent is to know. */
+/* The remote shell is ready: sends it the script, and the agent's number and secret. */
 static void send_lines(struct link *l)
 {
     struct err err = { "" };
@@ -130,7 +130,8 @@ static void send_lines(struct link *l)
     l->plan->settled(l->plan->arg);
 }
 
-/* Two names of one machine would be two nodes, with the same LOCAL_RANKs and GPUs. */
+/* Refuses a second name of the same machine: it would be two nodes with the same LOCAL_RANKs and
+ * GPUs. */
 static void know_machine(struct link *l, const char *machine)
 {
     const struct link *twin;
@@ -144,11 +145,11 @@ static void know_machine(struct link *l, const char *machine)
              l->host->name, twin->host->name, twin->host->name);
     l->failed = true;
     report_failed(l->agent, "%s", text);
-    l->told = true; /* its end is no other failure */
+    l->told = true; /* so that its end is not reported as another failure */
     (void)process_kill_group(l->pid, SIGTERM);
 }
 
-/* A line of the script's. false: it is none. */
+/* Handles a line of the script. false: it is not one. */
 static bool mark_line(struct link *l, const char *line)
 {
     const char *word = line + strlen(SCRIPT_MARK);
@@ -168,7 +169,8 @@ static bool mark_line(struct link *l, const char *line)
     return true;
 }
 
-/* What start files print comes first, and is nobody's concern; unless it is the last that comes. */
+/* Start files may print lines before the script's. They are ignored, but the last one is kept in
+ * case nothing else comes. */
 static void out_line(void *arg, const char *line)
 {
     struct link *l = arg;
@@ -212,7 +214,7 @@ static void no_answer(struct loop *loop, void *arg)
     link_kill(l, SIGKILL);
 }
 
-/* The words of ssh's command line. "--" keeps a destination from being an option. */
+/* Composes ssh's command line. After "--", a destination can't be taken as an option. */
 static int compose(const struct link *l, struct words *argv)
 {
     for (size_t i = 0; i < l->plan->ssh->n; i++)
@@ -235,10 +237,10 @@ static int spawn(struct link *l, const struct words *argv, struct err *err)
         spec.argv = (const char *const *)argv->v;
         spec.out = out[1];
         spec.errs = errs[1];
-        /* a terminal's Ctrl-C is the kernel's concern, and no ssh asks at /dev/tty */
+        /* so that a terminal's Ctrl-C does not reach it, and ssh does not ask on /dev/tty */
         spec.session = true;
         spec.die_with_parent = true;
-        /* it may have a jump host's to end; one that still connects does not look at stdin */
+        /* SIGTERM lets it end the ssh to a jump host; while it connects, it ignores stdin's end */
         spec.last_words = SIGTERM;
         l->pid = process_start_piped(&spec, &l->in, err);
     }
@@ -314,17 +316,17 @@ void link_end(struct link *l)
     else if (!l->send.n)
         close_in(l);
     if (l->state == LINK_CONNECTING)
-        link_kill(l, SIGTERM); /* no agent is there that could end by itself */
+        link_kill(l, SIGTERM); /* there is no agent yet that would end by itself */
 }
 
 void link_kill(struct link *l, int signo)
 {
     if (l->pid > 0)
-        /* CELLSPAN_SSH may be a script that waits for its ssh */
+        /* the group, since CELLSPAN_SSH may be a script that waits for its ssh */
         (void)process_kill_group(l->pid, signo);
 }
 
-/* The last lines of stderr, as one text; the caller's. */
+/* The last lines of stderr, as one text; the caller frees it. */
 static char *last_words(const struct link *l)
 {
     struct buf all = BUF_INIT;

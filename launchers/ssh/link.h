@@ -1,5 +1,5 @@
-/* link.h - one host: the ssh child that logs in there, starts the agent, and holds its stdin
- * open. */
+/* link.h - one host: runs ssh as a child process, which logs in there, starts the agent, and keeps
+ * its stdin open. */
 #ifndef LAUNCHERS_SSH_LINK_H
 #define LAUNCHERS_SSH_LINK_H
 
@@ -16,27 +16,27 @@
 
 struct link;
 
-/* What all links share; borrowed by each. */
+/* Settings that all links share and borrow. */
 struct link_plan {
     struct loop *loop;
-    const struct words *ssh; /* the command, with our options behind it */
-    struct slice line;       /* script_line's */
+    const struct words *ssh; /* the command, followed by our options */
+    struct slice line;       /* from script_line() */
     const char *secret;      /* NULL: there is none */
-    const char *program;     /* the agent's own name */
+    const char *program;     /* the agent's name */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
-    uint64_t patience_ns;    /* from ssh's start to its shell's first word */
-    /* a link is up, or over: another may connect. May be followed by more calls */
+    uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
+    /* called when a link is up or over, so that another may connect; maybe several times */
     void (*settled)(void *arg);
-    /* another link to the same machine, which is not over; or NULL */
+    /* finds another link to the same machine that is not over; or NULL */
     struct link *(*twin)(void *arg, const struct link *l);
     void *arg;
 };
 
 enum link_state {
-    LINK_WAITING,    /* its turn has not come */
+    LINK_WAITING,    /* ssh is not started yet */
     LINK_CONNECTING, /* ssh runs */
-    LINK_UP,         /* the shell is there, its line is sent */
-    LINK_OVER,       /* ssh has ended, and won't be started again */
+    LINK_UP,         /* the remote shell runs and was sent its line */
+    LINK_OVER,       /* ssh has ended and won't be started again */
 };
 
 struct link {
@@ -44,17 +44,17 @@ struct link {
     const struct ssh_host *host;
     unsigned agent; /* its number */
     enum link_state state;
-    bool failed; /* it ended against its will */
-    bool told;   /* to end */
-    bool late;   /* we killed it, for no shell answered in time */
+    bool failed; /* it ended although it was not told to */
+    bool told;   /* it was told to end */
+    bool late;   /* we killed it because no shell answered in time */
     bool missing;
     unsigned tries;
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
     char *found, *version; /* see cause.h */
-    char *machine;         /* what tells it from all others; NULL: not known */
-    char *heard;           /* the last line of stdout before the shell was there */
-    struct buf send;       /* what stdin is still to get */
+    char *machine;         /* what identifies the machine; NULL: not known */
+    char *heard;           /* the last line of stdout before the shell started */
+    struct buf send;       /* bytes to write to stdin */
     struct child_lines out_lines, err_lines;
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;
@@ -63,13 +63,14 @@ struct link {
 void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host,
                unsigned agent);
 void link_release(struct link *l);
-/* Starts ssh. What fails is told to the kernel, and leaves the link over. */
+/* Starts ssh. A failure is reported to the kernel, and then the link is over. */
 void link_start(struct link *l);
-/* Ends the agent's stdin; one that waits is over at once, and one that connects is told to end. */
+/* Ends the agent by closing its stdin. If ssh is not started yet, the link is over at once; if it
+ * is connecting, it gets SIGTERM. */
 void link_end(struct link *l);
-/* Signals ssh and what it started, if it runs. */
+/* Signals ssh's process group, if it runs. */
 void link_kill(struct link *l, int signo);
-/* ssh has ended: reports, or tries again, when that may help. */
+/* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
 void link_ended(struct link *l, int status);
 
 #endif

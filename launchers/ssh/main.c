@@ -1,6 +1,7 @@
-/* cellspan-launch-ssh - the engine "ssh": one ssh a host, whose stdin is the agent's.
- * docs/launchers.md says what every engine is told and must do. Nobody is left when this process is
- * killed: each ssh's stdin then ends, which sshd passes on, and it gets a SIGTERM. */
+/* main.c - the program cellspan-launch-ssh, the engine "ssh". It runs one ssh for each host; ssh's
+ * stdin is the agent's. docs/launchers.md says what every engine is told and must do. If this
+ * process is killed, no process is left: each ssh's stdin ends, which sshd passes on to the agent,
+ * and each ssh gets a SIGTERM. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,10 +21,10 @@
 #define CONNECTING_MAX 32u  /* logins at once */
 #define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
 #define SETTINGS       11u
-/* the kernel's time-out, where CELLSPAN_HEARTBEAT_TIMEOUT gives no other */
+/* the default of CELLSPAN_HEARTBEAT_TIMEOUT, the kernel's time-out */
 #define HEARTBEAT_S     10.0
 #define HEARTBEAT_MAX_S 86400.0
-/* agents end when their stdin does; then SIGTERM to ssh, and SIGKILL */
+/* how long agents may take to end after their stdin; then ssh gets SIGTERM, then SIGKILL */
 #define POLITE_NS (8 * NS_PER_S)
 
 struct fleet {
@@ -33,11 +34,11 @@ struct fleet {
     struct buf line;
     char *secret; /* owned */
     struct link_plan plan;
-    struct link *link; /* one a host */
+    struct link *link; /* one for each host */
     size_t n;
-    size_t next; /* the first whose turn has not come */
+    size_t next; /* the first link that is not started yet */
     bool ending;
-    int signo; /* the last sent to those that don't end */
+    int signo; /* the last signal sent to links that don't end */
     struct watch *in, *timer;
 };
 
@@ -52,8 +53,8 @@ static size_t count(const struct fleet *f, enum link_state state)
     return n;
 }
 
-/* Lets the next ones connect; ends the loop when all are over. In a callback of its own: links call
- * settled() from within their own functions. */
+/* Starts the next links; stops the loop when all are over. It runs from loop_later, because links
+ * call settled() within their own functions. */
 static void step(struct loop *loop, void *arg)
 {
     struct fleet *f = arg;
@@ -72,7 +73,7 @@ static void settled(void *arg)
         loop_stop(f->loop); /* out of memory */
 }
 
-/* The first of those that said the same of their machine. */
+/* The first other link to the same machine. */
 static struct link *twin(void *arg, const struct link *l)
 {
     struct fleet *f = arg;
@@ -134,7 +135,7 @@ static void told_to_end(struct loop *loop, void *arg)
     end_all(arg);
 }
 
-/* The kernel writes nothing; the end is what is waited for. */
+/* Waits for the end of stdin; the kernel writes nothing to it. */
 static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
     (void)loop;
@@ -145,9 +146,9 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 /* ---- the beginning ---- */
 
-/* How often ssh looks whether the other side is there, and gives up after the third time: later
- * than the kernel, which says whom it has not heard of. The kernel refuses a time-out that is
- * none. */
+/* ssh's ServerAliveInterval in seconds. ssh gives up after three of them, which is later than the
+ * kernel's time-out: so it is the kernel that reports a silent host. The kernel itself refuses an
+ * invalid time-out. */
 static unsigned alive_interval(void)
 {
     const char *text = getenv("CELLSPAN_HEARTBEAT_TIMEOUT");
@@ -155,11 +156,11 @@ static unsigned alive_interval(void)
 
     if (!(seconds > 0 && seconds <= HEARTBEAT_MAX_S))
         seconds = HEARTBEAT_S;
-    return (unsigned)((seconds + 1.9) / 2); /* at least half of it, and 1 */
+    return (unsigned)((seconds + 1.9) / 2); /* at least half of the time-out, and at least 1 */
 }
 
-/* ssh's options: those of CELLSPAN_SSH stand in front and so count before ours, ours before the
- * user's ssh_config. */
+/* Composes ssh's command and options. For ssh the first value of an option counts: those of
+ * CELLSPAN_SSH come before ours, and ours before the user's ssh_config. */
 static int compose_ssh(struct words *ssh, struct err *err)
 {
     static const char *const ours[] = {
@@ -186,8 +187,8 @@ static int compose_ssh(struct words *ssh, struct err *err)
     return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
 }
 
-/* What is set for the notebook holds for its ranks wherever they are. Left out is what names a file
- * or a device of one machine. */
+/* The notebook's settings for its ranks on other machines. Settings that name a file or a device of
+ * one machine are left out. */
 static size_t settings(struct script_setting *set)
 {
     static const char *const name[SETTINGS] = {
@@ -226,7 +227,7 @@ static int compose_line(struct buf *line, char *const *command, struct err *err)
     return rc;
 }
 
-/* No ssh is to have it in its environment, where SendEnv may pick it up. */
+/* Removes the secret from the environment, where ssh's SendEnv could send it. */
 static int take_secret(struct fleet *f, struct err *err)
 {
     char *mine = getenv("CELLSPAN_SECRET");
