@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from client import Notebook, rank_values
 
@@ -70,3 +72,18 @@ def test_a_wait_for_ranks_of_another_world_is_told():
         notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
     finally:
         notebook.close()
+
+
+@pytest.mark.limit(300)
+def test_a_group_that_failed_on_a_rank_that_stays_does_not_keep_it_from_new_ones(nb):
+    """torch counts the groups that it has named, also those that failed, and names the next one by that count. A new rank
+    begins at 0."""
+    nb.ok("%ranks stop")
+    pids = nb.rank_pids(2)
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
+        options = "-n 2 -r 0 --env MASTER_PORT=%d" % taken.getsockname()[1]
+        cell = nb.run("%%distribute " + options + " --init gloo\nprint(1)", limit=60)
+        assert "address already in use" in cell.error["evalue"].lower(), cell.error
+    nb.run("%%distribute -n 2 -r 1\nimport os\nos._exit(1)", limit=60).assert_error("RankDied")
+    assert nb.ok("%%distribute -n 2 --init gloo --timeout 30\n" + SUM, limit=60).value == "(2, 2)"
+    assert nb.rank_pids(2)[0] == pids[0], "rank 0 is the one that failed"

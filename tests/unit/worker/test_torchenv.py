@@ -127,6 +127,34 @@ def test_torch_sees_the_groups_of_one_world_at_a_time():
     ], done
 
 
+FAILING = """
+import os, socket
+from cellspan._worker import groups, torchenv
+import torch.distributed as dist
+c10d = dist.distributed_c10d
+with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
+    os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(taken.getsockname()[1]))
+    for make in (lambda: torchenv.init_process_group("gloo"), dist.init_process_group):
+        torchenv.enter_world()
+        print(c10d._world.group_count)
+        try:
+            make()
+        except RuntimeError as error:
+            print("address already in use" in str(error).lower(), c10d._world.group_count)
+groups.count_anew()
+dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+half = dist.new_group([0])
+torchenv.enter_world()
+print(dist.group.WORLD.group_name, half.group_name, c10d._world.group_count)
+"""
+
+
+def test_groups_that_could_not_be_made_do_not_count():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["0", "True 1", "0", "True 1", "0 1 2"], done
+
+
 def test_nccl_without_a_gpu_is_refused_in_words(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -64,6 +64,17 @@ def show(world):
     return aside.note
 
 
+def count_anew():
+    """Where torch has no group, it gives the next one the name that a new process would give it.
+
+    Torch names a default group by the number of groups before it, and ranks meet in the store under that name. A call of
+    init_process_group() that failed is counted as well; so a rank that stayed and one that is new would wait for each other.
+    """
+    c10d = _c10d()
+    if c10d is not None and c10d._world.default_pg is None and not getattr(c10d._world, "pg_names", None):
+        c10d._world.group_count = 0
+
+
 def maps(distributed):
     """The group tables {group: …} of all worlds, that which torch (its module torch.distributed) sees first."""
     state = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)

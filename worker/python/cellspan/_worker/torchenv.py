@@ -165,14 +165,14 @@ def enter_world():
     size, count = os.environ.get("WORLD_SIZE"), os.environ.get("TORCHELASTIC_RESTART_COUNT")
     _leave_broken(count)
     broken = [other for other, aside in groups.hidden.items() if aside.note[0] not in (None, count)]
-    if size == _size and not broken:
-        return
-    if is_initialized() and not groups.hide(_size, (_restarts, _world)):
-        return  # torch 1
-    for other in broken:  # torch ends what it sees
-        _take_back(other)
-        _leave_broken(count)
-    _take_back(size)
+    if size != _size or broken:
+        if is_initialized() and not groups.hide(_size, (_restarts, _world)):
+            return  # torch 1
+        for other in broken:  # torch ends what it sees
+            _take_back(other)
+            _leave_broken(count)
+        _take_back(size)
+    groups.count_anew()
 
 
 def _leave_broken(count):
@@ -231,6 +231,7 @@ def init_process_group(backend="auto"):
             _world = world
             return distributed.get_backend()
         destroy_process_group()
+    groups.count_anew()
     backend = choose_backend(backend, torch)
     options = {}
     if "nccl" in backend:
