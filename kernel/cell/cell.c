@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/rows.h"
-#include "kernel/ranks/check.h"
+#include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
 void cell_release_members(struct cell *c)

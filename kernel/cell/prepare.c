@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/ranks/check.h"
+#include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
 #define NOTES                                                                                      \
