@@ -1,5 +1,5 @@
 dnl --with-nvml[=DIR]: NVML's header only, from the CUDA toolkit or the nvidia-nvml-dev wheel. The library comes with the driver, and is
-dnl loaded when a program runs, by declarations of ours: worker/agent/gpu/headers.c compares them with the header where it is there.
+dnl loaded when a program runs, by declarations of ours: worker/agent/gpu/nvml_headers.c compares them with the header where it is there.
 AC_DEFUN([CELLSPAN_NVML], [
   AC_REQUIRE([CELLSPAN_CUDA])
   AC_ARG_WITH([nvml],

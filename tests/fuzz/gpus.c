@@ -33,7 +33,7 @@ static void take_list(const json_t *json, const char *visible)
     json_decref(again);
     for (size_t i = 0; i < g.n; i++)
         demand(strlen(gpu_label(&g.v[i], label)) < sizeof label);
-    (void)!gpus_mask(&g, visible, &err);
+    (void)!mask_apply(&g, visible, &err);
     gpus_release(&g);
 }
 

@@ -14,7 +14,7 @@
 #include "worker/agent/processes/oom.h"
 #include "worker/agent/output/spool.h"
 
-struct gpu_desk;
+struct gpu_allocator;
 struct transfer_io;
 
 struct agent_args {
@@ -33,7 +33,7 @@ struct agent {
     struct blobs blobs;
     struct transfer_io *transfers; /* blobs from and to other nodes */
     struct oom oom;
-    struct gpu_desk *gpus;
+    struct gpu_allocator *gpus;
     struct spool spool;        /* what workers printed lately */
     struct path_probes probes; /* for programs and folders of other machines' notebooks */
     /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */

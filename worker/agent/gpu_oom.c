@@ -8,7 +8,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/node_usage.h"
-#include "worker/agent/gpu/words.h"
+#include "worker/agent/gpu/gpu_errors.h"
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/worker.h"
 
@@ -27,7 +27,7 @@ static bool complains(struct slice msg)
 
     if (span_decode(&m, msg.p, msg.n, &err) < 0)
         return false;
-    does = slice_is(m.v[F_DONE_STATUS].s, "error") && words_say_oom(m.v[F_DONE_CONTENT].s);
+    does = slice_is(m.v[F_DONE_STATUS].s, "error") && gpu_errors_say_oom(m.v[F_DONE_CONTENT].s);
     span_release(&m);
     return does;
 }

@@ -102,8 +102,8 @@ static void publish(struct worker *w, struct obituary *o)
     *kept = *o;
     if (node_workers_init(&crew, w->all->agent, w->id) < 0)
         log_error("reap", "out of memory: who shares the GPU is not told");
-    gpu_autopsy(w->all->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n, gpus_told,
-                kept);
+    gpu_death_report(w->all->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n,
+                     gpus_told, kept);
     node_workers_release(&crew);
 }
 

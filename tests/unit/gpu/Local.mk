@@ -3,18 +3,18 @@ GPU_TEST_LIBS = worker/agent/gpu/libgpu.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_L
 EXTRA_DIST += tests/unit/gpu/stage.h
 check_PROGRAMS += \
 	tests/unit/gpu/cuda_own.t \
-	tests/unit/gpu/desk.t \
+	tests/unit/gpu/allocator.t \
 	tests/unit/gpu/driver.t \
 	tests/unit/gpu/lease.t \
 	tests/unit/gpu/mask.t \
-	tests/unit/gpu/words.t
+	tests/unit/gpu/gpu_errors.t
 tests_unit_gpu_cuda_own_t_SOURCES = tests/unit/gpu/cuda_own.c worker/agent/gpu/cuda.c
 tests_unit_gpu_cuda_own_t_CPPFLAGS = $(AM_CPPFLAGS) -DCELLSPAN_OWN_CUDA_TYPES
 tests_unit_gpu_cuda_own_t_LDADD = $(GPU_TEST_LIBS)
-tests_unit_gpu_desk_t_SOURCES = tests/unit/gpu/desk.c
-tests_unit_gpu_desk_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_unit_gpu_desk_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_gpu_desk_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_allocator_t_SOURCES = tests/unit/gpu/allocator.c
+tests_unit_gpu_allocator_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_gpu_allocator_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_gpu_allocator_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_driver_t_SOURCES = tests/unit/gpu/driver.c
 tests_unit_gpu_driver_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_unit_gpu_driver_t_LDFLAGS = $(CHAOS_LINK)
@@ -25,8 +25,8 @@ tests_unit_gpu_lease_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_mask_t_SOURCES = tests/unit/gpu/mask.c
 tests_unit_gpu_mask_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_mask_t_LDADD = $(GPU_TEST_LIBS)
-tests_unit_gpu_words_t_SOURCES = tests/unit/gpu/words.c
-tests_unit_gpu_words_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_gpu_errors_t_SOURCES = tests/unit/gpu/gpu_errors.c
+tests_unit_gpu_gpu_errors_t_LDADD = $(GPU_TEST_LIBS)
 
 # A real agent with the doubles.
 check_PROGRAMS += tests/unit/agent/gpus.t

@@ -115,7 +115,7 @@ static void broken_drivers_are_explained(const struct stage *s)
 static void cuda_alone_will_do(const struct stage *s)
 {
     json_t *list;
-    struct crowd nobody = CROWD_INIT;
+    struct gpu_processes nobody = GPU_PROCESSES_INIT;
 
     setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/libnvidia-ml.so", 1);
     fresh(s, "count 2\n");
@@ -126,7 +126,7 @@ static void cuda_alone_will_do(const struct stage *s)
            d.gpus.v[1].memory == 80ull << 30 && !d.gpus.why[0] &&
            strcmp(d.gpus.driver, "CUDA 12.4") == 0,
        "with the names that NVML has: %s", d.gpus.v[1].uuid);
-    list = driver_read(&d, NULL, NULL, &nobody);
+    list = readings_list(&d, NULL, NULL, &nobody);
     ok(json_array_size(list) == 2 && json_is_null(json_object_get(json_array_get(list, 0), "used")),
        "what it can't tell is null");
     json_decref(list);
@@ -201,21 +201,21 @@ static void many_processes_are_read(const struct stage *s)
 {
     char facts[4096] = "count 1\n";
     json_t *list;
-    struct crowd nobody = CROWD_INIT;
+    struct gpu_processes nobody = GPU_PROCESSES_INIT;
 
     for (unsigned i = 0; i < 100; i++)
         snprintf(facts + strlen(facts), sizeof facts - strlen(facts), "process 0 %u 1\n",
                  1000000 + i);
     fresh(s, facts);
     find(NULL);
-    list = driver_read(&d, NULL, NULL, &nobody);
+    list = readings_list(&d, NULL, NULL, &nobody);
     is_int(json_array_size(json_object_get(json_array_get(list, 0), "others")), 100,
            "a list that is longer than we thought");
     json_decref(list);
     stage_library("CELLSPAN_NVML_LIBRARY", "libnvidia-ml-old.so");
     fresh(s, facts);
     find(NULL);
-    list = driver_read(&d, NULL, NULL, &nobody);
+    list = readings_list(&d, NULL, NULL, &nobody);
     ok(json_array_size(json_object_get(json_array_get(list, 0), "others")) == 100 &&
            json_integer_value(
                json_object_get(json_array_get(json_object_get(json_array_get(list, 0), "others"),

@@ -3,24 +3,24 @@ noinst_LIBRARIES += worker/agent/gpu/libgpu.a
 worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(NVML_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.h worker/agent/gpu/affinity.c \
-	worker/agent/gpu/autopsy.c \
-	worker/agent/gpu/client.h worker/agent/gpu/client.c \
-	worker/agent/gpu/crowd.h worker/agent/gpu/crowd.c \
+	worker/agent/gpu/death_report.c \
+	worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
+	worker/agent/gpu/gpu_processes.h worker/agent/gpu/gpu_processes.c \
 	worker/agent/gpu/cuda.h worker/agent/gpu/cuda.c \
-	worker/agent/gpu/desk.h \
+	worker/agent/gpu/allocator.h \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
 	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
-	worker/agent/gpu/headers.c \
-	worker/agent/gpu/keep.c \
+	worker/agent/gpu/nvml_headers.c \
+	worker/agent/gpu/lease_watch.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/mask.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/readings.c \
 	worker/agent/gpu/take.c \
-	worker/agent/gpu/words.h worker/agent/gpu/words.c
+	worker/agent/gpu/gpu_errors.h worker/agent/gpu/gpu_errors.c
 
 # A process of its own that asks the driver; see README.md.
 pkglibexec_PROGRAMS += cellspan-gpus

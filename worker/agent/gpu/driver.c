@@ -317,5 +317,5 @@ int driver_find(struct driver *d, const char *visible, struct err *err)
     d->open = true;
     if (find_by_nvml(d, err) < 0)
         return -1;
-    return gpus_mask(&d->gpus, visible, err);
+    return mask_apply(&d->gpus, visible, err);
 }

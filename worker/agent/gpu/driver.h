@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "worker/agent/gpu/crowd.h"
+#include "worker/agent/gpu/gpu_processes.h"
 #include "worker/agent/gpu/cuda.h"
 #include "worker/agent/gpu/gpus.h"
 #include "worker/agent/gpu/nvml.h"
@@ -62,20 +62,21 @@ MUST_USE int driver_find(struct driver *d, const char *visible, struct err *err)
 /* [{"uuid", "index", "used", "total", "use", "lost", "corrected", "uncorrected", "ours":
  * [{"worker", "pid", "memory", "who"}], "others": [{"pid", "memory", "who"}]}] of the GPUs in
  * `only` (an array of UUIDs; NULL: all of the list). Units are bytes and percent; unknown values
- * are null. workers: [{"worker", "pid", "who"}]; crowd: made from workers. NULL: memory is out. */
-json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers,
-                    const struct crowd *crowd);
+ * are null. workers: [{"worker", "pid", "who"}]; processes: made from workers. NULL: memory is out.
+ */
+json_t *readings_list(const struct driver *d, const json_t *only, const json_t *workers,
+                      const struct gpu_processes *processes);
 
 /* ---- events.c ---- */
 /* Sets marks for a worker that gets these GPUs. */
-MUST_USE int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err);
+MUST_USE int events_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err);
 /* What happened since the worker's marks: {"xids": [{"uuid", "xid", "times"}], "ecc": [{"uuid",
  * "corrected", "uncorrected"}]}, without those that are 0. Removes the marks. NULL: memory is
  * out. */
-json_t *driver_since(struct driver *d, unsigned worker);
+json_t *events_since(struct driver *d, unsigned worker);
 
 /* for readings.c and events.c */
-const struct found *driver_device(const struct driver *d, const char *uuid); /* NULL: not there */
-int64_t driver_ecc(const struct driver *d, const struct found *f, int type); /* -1: unknown */
+const struct found *driver_device(const struct driver *d, const char *uuid);   /* NULL: not there */
+int64_t readings_ecc(const struct driver *d, const struct found *f, int type); /* -1: unknown */
 
 #endif

@@ -88,7 +88,7 @@ static void drain(struct driver *d)
 
 /* ---- marks ---- */
 
-/* Drops the worker's old marks, and the oldest marks if there is no room for n more (driver_since
+/* Drops the worker's old marks, and the oldest marks if there is no room for n more (events_since
  * was never called for them). */
 static void make_room(struct driver *d, unsigned worker, size_t n)
 {
@@ -100,7 +100,7 @@ static void make_room(struct driver *d, unsigned worker, size_t n)
     d->n_marks = kept;
 }
 
-int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err)
+int events_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err)
 {
     const size_t n = json_array_size(uuids);
     struct mark *mark;
@@ -122,8 +122,8 @@ int driver_mark(struct driver *d, unsigned worker, const json_t *uuids, struct e
         mark = &d->mark[d->n_marks++];
         *mark = (struct mark){ .worker = worker,
                                .after = d->n_events,
-                               .corrected = driver_ecc(d, f, NVML_ECC_CORRECTED),
-                               .uncorrected = driver_ecc(d, f, NVML_ECC_UNCORRECTED) };
+                               .corrected = readings_ecc(d, f, NVML_ECC_CORRECTED),
+                               .uncorrected = readings_ecc(d, f, NVML_ECC_UNCORRECTED) };
         memcpy(mark->uuid, f->uuid, sizeof mark->uuid);
     }
     return 0;
@@ -178,8 +178,8 @@ static int64_t more_than(int64_t before, int64_t now)
 static int add_ecc(const struct driver *d, const struct mark *m, const struct found *f,
                    json_t *list)
 {
-    const int64_t corrected = more_than(m->corrected, driver_ecc(d, f, NVML_ECC_CORRECTED));
-    const int64_t uncorrected = more_than(m->uncorrected, driver_ecc(d, f, NVML_ECC_UNCORRECTED));
+    const int64_t corrected = more_than(m->corrected, readings_ecc(d, f, NVML_ECC_CORRECTED));
+    const int64_t uncorrected = more_than(m->uncorrected, readings_ecc(d, f, NVML_ECC_UNCORRECTED));
 
     if (!corrected && !uncorrected)
         return 0;
@@ -188,7 +188,7 @@ static int add_ecc(const struct driver *d, const struct mark *m, const struct fo
                                                  (json_int_t)uncorrected));
 }
 
-json_t *driver_since(struct driver *d, unsigned worker)
+json_t *events_since(struct driver *d, unsigned worker)
 {
     json_t *xids = json_array(), *ecc = json_array();
     size_t kept = 0;

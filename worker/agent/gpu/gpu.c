@@ -1,5 +1,5 @@
-/* gpu.c - see gpu.h: the list of GPUs and their readings. take.c assigns GPUs, autopsy.c reports
- * errors. */
+/* gpu.c - see gpu.h: the list of GPUs and their readings. take.c assigns GPUs, death_report.c
+ * reports errors. */
 #include "worker/agent/gpu/gpu.h"
 
 #include <stdio.h>
@@ -9,40 +9,40 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "worker/agent/gpu/desk.h"
+#include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 
 #define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take about 20 s to start */
 #define GAUGE_NS (5 * NS_PER_S)
 
-struct gpu_desk *gpu_open(struct loop *loop, struct err *err)
+struct gpu_allocator *gpu_open(struct loop *loop, struct err *err)
 {
-    struct gpu_desk *d = calloc(1, sizeof *d);
+    struct gpu_allocator *d = calloc(1, sizeof *d);
 
     if (!d)
         return err_null(err, "out of memory");
     d->loop = loop;
     d->folder = -1;
-    if ((d->client = client_create(loop, err)))
+    if ((d->client = probe_client_create(loop, err)))
         return d;
     free(d);
     return NULL;
 }
 
-void gpu_close(struct gpu_desk *d)
+void gpu_close(struct gpu_allocator *d)
 {
     if (!d)
         return;
-    client_destroy(d->client);
-    while (d->seat)
-        gpu_give(d, d->seat->worker);
+    probe_client_destroy(d->client);
+    while (d->allocations)
+        gpu_give(d, d->allocations->worker);
     watch_stop(d->keeper);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
     free(d);
 }
 
-int desk_folder(struct gpu_desk *d, struct err *err)
+int allocator_folder(struct gpu_allocator *d, struct err *err)
 {
     if (d->folder >= 0 && !lease_folder_is_there(d->folder))
         fd_close(&d->folder);
@@ -51,7 +51,7 @@ int desk_folder(struct gpu_desk *d, struct err *err)
     return d->folder;
 }
 
-bool gpu_likely(const struct gpu_desk *d)
+bool gpu_likely(const struct gpu_allocator *d)
 {
     if (d->known)
         return d->gpus.all > 0;
@@ -62,18 +62,18 @@ bool gpu_likely(const struct gpu_desk *d)
 /* ---- the list ---- */
 
 struct waiter {
-    struct gpu_desk *desk;
+    struct gpu_allocator *allocator;
     gpu_known_f known; /* either this one */
     gpu_json_f json;   /* or this one is set */
     void *arg;
 };
 
-static struct waiter *waiter_create(struct gpu_desk *d, void *arg)
+static struct waiter *waiter_create(struct gpu_allocator *d, void *arg)
 {
     struct waiter *w = calloc(1, sizeof *w);
 
     if (w) {
-        w->desk = d;
+        w->allocator = d;
         w->arg = arg;
     }
     return w;
@@ -105,18 +105,18 @@ static void say_unknown(const char *why, gpu_json_f f, void *arg)
 }
 
 /* Who else holds the GPU, or null. Our kernel already knows what our own workers hold. */
-static json_t *leased_by(struct gpu_desk *d, const char *uuid)
+static json_t *leased_by(struct gpu_allocator *d, const char *uuid)
 {
     char holder[LEASE_HOLDER];
     struct err err = { "" };
 
-    if (desk_uses(d, uuid) || desk_folder(d, &err) < 0 ||
+    if (allocator_uses(d, uuid) || allocator_folder(d, &err) < 0 ||
         !lease_holder(d->folder, uuid, false, holder))
         return json_null();
     return json_string(holder);
 }
 
-static json_t *list_to_json(struct gpu_desk *d)
+static json_t *list_to_json(struct gpu_allocator *d)
 {
     json_t *root = gpus_to_json(&d->gpus), *list = json_object_get(root, "gpus");
 
@@ -135,7 +135,7 @@ static json_t *list_to_json(struct gpu_desk *d)
 static void looked(void *arg, const json_t *said, const char *why)
 {
     struct waiter *w = arg;
-    struct gpu_desk *d = w->desk;
+    struct gpu_allocator *d = w->allocator;
     struct err err = { "" };
     json_t *json;
 
@@ -159,17 +159,18 @@ static void looked(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-static int look(struct gpu_desk *d, struct waiter *w, struct err *err)
+static int look(struct gpu_allocator *d, struct waiter *w, struct err *err)
 {
     if (!w)
         return err_set(err, "out of memory");
-    if (client_ask(d->client, json_pack("{s:s}", "ask", "list"), LOOK_NS, looked, w, err) == 0)
+    if (probe_client_ask(d->client, json_pack("{s:s}", "ask", "list"), LOOK_NS, looked, w, err) ==
+        0)
         return 0;
     free(w);
     return -1;
 }
 
-int gpu_look(struct gpu_desk *d, gpu_known_f f, void *arg, struct err *err)
+int gpu_look(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
 {
     struct waiter *w = waiter_create(d, arg);
 
@@ -178,7 +179,7 @@ int gpu_look(struct gpu_desk *d, gpu_known_f f, void *arg, struct err *err)
     return look(d, w, err);
 }
 
-void gpu_list(struct gpu_desk *d, gpu_json_f f, void *arg)
+void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
 {
     struct waiter *w = waiter_create(d, arg);
     struct err err = { "" };
@@ -191,7 +192,7 @@ void gpu_list(struct gpu_desk *d, gpu_json_f f, void *arg)
 
 /* ---- gauges ---- */
 
-json_t *seat_uuids(const struct seat *s)
+json_t *allocation_uuids(const struct allocation *s)
 {
     json_t *list = json_array();
 
@@ -203,16 +204,15 @@ json_t *seat_uuids(const struct seat *s)
     return list;
 }
 
-json_t *desk_workers(const struct gpu_desk *d, const struct gpu_worker *worker, size_t n)
+json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; list && i < n && i < GPU_GAUGE_MAX; i++)
-        if (json_array_append_new(list,
-                                  json_pack("{s:I, s:I, s:s, s:o}", "worker",
-                                            (json_int_t)worker[i].worker, "pid",
-                                            (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
-                                            seat_uuids(desk_seat(d, worker[i].worker)))) < 0) {
+        if (json_array_append_new(
+                list, json_pack("{s:I, s:I, s:s, s:o}", "worker", (json_int_t)worker[i].worker,
+                                "pid", (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
+                                allocation_uuids(allocator_find(d, worker[i].worker)))) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -230,17 +230,17 @@ static void gauged(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-void gpu_gauges(struct gpu_desk *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
+void gpu_gauges(struct gpu_allocator *d, const struct gpu_worker *worker, size_t n, gpu_json_f f,
                 void *arg)
 {
     struct waiter *w = waiter_create(d, arg);
-    json_t *workers = w ? desk_workers(d, worker, n) : NULL;
+    json_t *workers = w ? allocator_workers(d, worker, n) : NULL;
     json_t *ask = workers ? json_pack("{s:s, s:o}", "ask", "read", "workers", workers) : NULL;
     struct err err = { "" };
 
     if (w)
         w->json = f;
-    if (w && client_ask(d->client, ask, GAUGE_NS, gauged, w, &err) == 0)
+    if (w && probe_client_ask(d->client, ask, GAUGE_NS, gauged, w, &err) == 0)
         return;
     free(w);
     say_why(err.text[0] ? err.text : "out of memory", f, arg);

@@ -139,7 +139,7 @@ static void say_why(struct gpus *g, const char *visible, const char *stopped)
                  "CUDA_VISIBLE_DEVICES is empty: none of %u GPUs is to be used", g->all);
 }
 
-int gpus_mask(struct gpus *g, const char *visible, struct err *err)
+int mask_apply(struct gpus *g, const char *visible, struct err *err)
 {
     char stopped[TOKEN], driver[sizeof g->driver];
     struct gpus out = { 0 };

@@ -21,7 +21,7 @@ static json_t *answer_list(struct driver *d, const char *visible, struct err *er
 }
 
 /* The host memory of each worker, and its GPUs, copied from the question. */
-static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
+static json_t *read_workers(const json_t *workers, const struct gpu_processes *processes)
 {
     json_t *list = json_array();
 
@@ -30,8 +30,8 @@ static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
 
         if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker",
                                                   json_object_get(w, "worker"), "memory",
-                                                  (json_int_t)crowd_memory(crowd, i), "gpus",
-                                                  json_object_get(w, "gpus"))) < 0) {
+                                                  (json_int_t)gpu_processes_memory(processes, i),
+                                                  "gpus", json_object_get(w, "gpus"))) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -41,30 +41,31 @@ static json_t *read_workers(const json_t *workers, const struct crowd *crowd)
 
 static json_t *answer_read(struct driver *d, const json_t *workers, struct err *err)
 {
-    struct crowd crowd = CROWD_INIT;
+    struct gpu_processes processes = GPU_PROCESSES_INIT;
     json_t *said = NULL;
 
-    if (crowd_fill(&crowd, workers, err) == 0)
-        said = json_pack("{s:o, s:o, s:s?}", "gpus", driver_read(d, NULL, workers, &crowd),
-                         "workers", read_workers(workers, &crowd), "why",
+    if (gpu_processes_fill(&processes, workers, err) == 0)
+        said = json_pack("{s:o, s:o, s:s?}", "gpus", readings_list(d, NULL, workers, &processes),
+                         "workers", read_workers(workers, &processes), "why",
                          d->gpus.why[0] ? d->gpus.why : NULL);
-    crowd_release(&crowd);
+    gpu_processes_release(&processes);
     return said;
 }
 
 static json_t *answer_since(struct driver *d, unsigned worker, const json_t *ask, struct err *err)
 {
     const json_t *workers = json_object_get(ask, "workers");
-    struct crowd crowd = CROWD_INIT;
-    json_t *said = driver_since(d, worker);
+    struct gpu_processes processes = GPU_PROCESSES_INIT;
+    json_t *said = events_since(d, worker);
 
-    if (said && crowd_fill(&crowd, workers, err) == 0 &&
+    if (said && gpu_processes_fill(&processes, workers, err) == 0 &&
         json_object_set_new(said, "gpus",
-                            driver_read(d, json_object_get(ask, "gpus"), workers, &crowd)) == 0) {
-        crowd_release(&crowd);
+                            readings_list(d, json_object_get(ask, "gpus"), workers, &processes)) ==
+            0) {
+        gpu_processes_release(&processes);
         return said;
     }
-    crowd_release(&crowd);
+    gpu_processes_release(&processes);
     json_decref(said);
     return NULL;
 }
@@ -82,7 +83,7 @@ static json_t *answer(struct driver *d, const char *visible, const json_t *ask, 
     if (what && strcmp(what, "read") == 0)
         return answer_read(d, json_object_get(ask, "workers"), err);
     if (what && strcmp(what, "mark") == 0)
-        return driver_mark(d, worker, uuids, err) < 0 ? NULL : json_object();
+        return events_mark(d, worker, uuids, err) < 0 ? NULL : json_object();
     if (what && strcmp(what, "since") == 0)
         return answer_since(d, worker, ask, err);
     return err_null(err, "there is no question \"%s\"", what ? what : "");

@@ -8,7 +8,7 @@
 #define TRIES         4 /* the list may have grown since NVML told its length */
 #define SLACK         16u
 
-int64_t driver_ecc(const struct driver *d, const struct found *f, int type)
+int64_t readings_ecc(const struct driver *d, const struct found *f, int type)
 {
     unsigned long long count;
 
@@ -105,16 +105,17 @@ static json_t *ours_to_json(const json_t *worker, const struct nvml_process *p)
 
 static json_t *other_to_json(const struct nvml_process *p)
 {
-    char who[CROWD_WHO];
+    char who[GPU_PROCESSES_WHO];
 
     return json_pack("{s:i, s:o, s:s}", "pid", (int)p->pid, "memory",
                      number(p->used == NVML_NOT_AVAILABLE ? -1 : (int64_t)p->used), "who",
-                     crowd_who((long)p->pid, who));
+                     gpu_processes_who((long)p->pid, who));
 }
 
 /* *told: does the driver tell? If not, both lists stay empty. */
 static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers,
-                          const struct crowd *crowd, json_t *ours, json_t *others, bool *told)
+                          const struct gpu_processes *processes, json_t *ours, json_t *others,
+                          bool *told)
 {
     struct nvml_process *p = NULL;
     const long count = ask_processes(n, device, &p);
@@ -122,7 +123,7 @@ static int read_processes(const struct nvml *n, struct nvml_device *device, cons
 
     *told = count >= 0;
     for (long i = 0; rc == 0 && i < count; i++) {
-        const struct member *m = crowd_find(crowd, (long)p[i].pid);
+        const struct gpu_process *m = gpu_processes_find(processes, (long)p[i].pid);
 
         rc = m ? json_array_append_new(ours,
                                        ours_to_json(json_array_get(workers, m->worker), &p[i]))
@@ -155,19 +156,19 @@ static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const
                      (int)gpu->index, "used", number(used), "total", number(total), "use",
                      number(use), "lost",
                      result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED, "corrected",
-                     number(f ? driver_ecc(d, f, NVML_ECC_CORRECTED) : -1), "uncorrected",
-                     number(f ? driver_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
+                     number(f ? readings_ecc(d, f, NVML_ECC_CORRECTED) : -1), "uncorrected",
+                     number(f ? readings_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
 }
 
 static json_t *read_one(const struct driver *d, const struct gpu *gpu, const json_t *workers,
-                        const struct crowd *crowd)
+                        const struct gpu_processes *processes)
 {
     const struct found *f = driver_device(d, gpu->uuid);
     json_t *one = read_numbers(d, gpu, f), *ours = json_array(), *others = json_array();
     bool good = one && ours && others, told = false;
 
     if (good && f && f->device)
-        good = read_processes(&d->nvml, f->device, workers, crowd, ours, others, &told) == 0;
+        good = read_processes(&d->nvml, f->device, workers, processes, ours, others, &told) == 0;
     good = good && json_object_set(one, "ours", ours) == 0 &&
            json_object_set(one, "others", others) == 0 &&
            json_object_set_new(one, "told", json_boolean(told)) == 0;
@@ -190,14 +191,14 @@ static bool is_wanted(const struct gpu *gpu, const json_t *only)
     return !only;
 }
 
-json_t *driver_read(const struct driver *d, const json_t *only, const json_t *workers,
-                    const struct crowd *crowd)
+json_t *readings_list(const struct driver *d, const json_t *only, const json_t *workers,
+                      const struct gpu_processes *processes)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; list && i < d->gpus.n; i++)
         if (is_wanted(&d->gpus.v[i], only) &&
-            json_array_append_new(list, read_one(d, &d->gpus.v[i], workers, crowd)) < 0) {
+            json_array_append_new(list, read_one(d, &d->gpus.v[i], workers, processes)) < 0) {
             json_decref(list);
             list = NULL;
         }

@@ -7,65 +7,65 @@
 
 #include "base/log.h"
 #include "worker/agent/gpu/affinity.h"
-#include "worker/agent/gpu/desk.h"
+#include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
-#include "worker/agent/gpu/words.h"
+#include "worker/agent/gpu/gpu_errors.h"
 
 #define MARK_NS       (5 * NS_PER_S)
 #define HOLDERS_SHOWN 8u
 
-struct seat *desk_seat(const struct gpu_desk *d, uint32_t worker)
+struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker)
 {
-    struct seat *s = d->seat;
+    struct allocation *s = d->allocations;
 
     while (s && s->worker != worker)
         s = s->next;
     return s;
 }
 
-unsigned desk_uses(const struct gpu_desk *d, const char *uuid)
+unsigned allocator_uses(const struct gpu_allocator *d, const char *uuid)
 {
     unsigned uses = 0;
 
-    for (const struct seat *s = d->seat; s; s = s->next)
+    for (const struct allocation *s = d->allocations; s; s = s->next)
         for (unsigned i = 0; i < s->n; i++)
             uses += strcmp(s->hold[i].uuid, uuid) == 0;
     return uses;
 }
 
-bool gpu_has(const struct gpu_desk *d, uint32_t worker)
+bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
 {
-    return desk_seat(d, worker) != NULL;
+    return allocator_find(d, worker) != NULL;
 }
 
-void gpu_hide_others(struct gpu_desk *d, uint32_t worker)
+void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
 {
-    struct seat *s = desk_seat(d, worker);
+    struct allocation *s = allocator_find(d, worker);
 
     if (s)
         s->own = true;
 }
 
-static void seat_destroy(struct seat *s)
+static void allocation_destroy(struct allocation *s)
 {
     for (unsigned i = 0; i < s->n; i++)
         lease_give(&s->hold[i].fd);
     free(s);
 }
 
-void gpu_give(struct gpu_desk *d, uint32_t worker)
+void gpu_give(struct gpu_allocator *d, uint32_t worker)
 {
-    for (struct seat **at = &d->seat; *at; at = &(*at)->next)
+    for (struct allocation **at = &d->allocations; *at; at = &(*at)->next)
         if ((*at)->worker == worker) {
-            struct seat *s = *at;
+            struct allocation *s = *at;
 
             *at = s->next;
-            seat_destroy(s);
+            allocation_destroy(s);
             return;
         }
 }
 
-static bool is_alone(const struct gpu_desk *d, const struct seat *s)
+static bool is_alone(const struct gpu_allocator *d, const struct allocation *s)
 {
     const struct gpu *one = s->n ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
 
@@ -74,7 +74,8 @@ static bool is_alone(const struct gpu_desk *d, const struct seat *s)
 
 /* Adds a worker's GPUs to `visible`. *at: how many are in it already. own: NULL for other workers.
  */
-static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, struct buf *own)
+static int add_allocation(const struct allocation *s, unsigned *at, struct buf *visible,
+                          struct buf *own)
 {
     for (unsigned i = 0; i < s->n; i++, ++*at)
         if (buf_addf(visible, "%s%s", *at ? "," : "", s->hold[i].visible) < 0 ||
@@ -83,29 +84,29 @@ static int add_seat(const struct seat *s, unsigned *at, struct buf *visible, str
     return 0;
 }
 
-int gpu_visible(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n,
+int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate, size_t n,
                 struct buf *visible, struct buf *own)
 {
-    const struct seat *mine = desk_seat(d, worker);
+    const struct allocation *mine = allocator_find(d, worker);
     unsigned at = 0;
 
     if (!mine)
         return 0;
     if (is_alone(d, mine))
-        return add_seat(mine, &at, visible, own);
+        return add_allocation(mine, &at, visible, own);
     for (size_t i = 0; i < n; i++) {
-        const struct seat *s = desk_seat(d, mate[i]);
+        const struct allocation *s = allocator_find(d, mate[i]);
 
         if (s && (s == mine || !is_alone(d, s)) &&
-            add_seat(s, &at, visible, s == mine ? own : NULL) < 0)
+            add_allocation(s, &at, visible, s == mine ? own : NULL) < 0)
             return -1;
     }
     return 0;
 }
 
-void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
+void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid)
 {
-    const struct seat *s = desk_seat(d, worker);
+    const struct allocation *s = allocator_find(d, worker);
     const struct gpu *one = s ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
     struct err err = { "" };
 
@@ -123,7 +124,7 @@ void gpu_bind(struct gpu_desk *d, uint32_t worker, pid_t pid)
 /* ---- one worker ---- */
 
 /* Prefers numbers, since some libraries expect numbers there. MIG instances have no number. */
-static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one,
+static void name_for_cuda(const struct gpu_allocator *d, const struct gpu *one,
                           char out[static GPU_TEXT])
 {
     if (d->gpus.numbered && one->instance < 0)
@@ -133,15 +134,15 @@ static void name_for_cuda(const struct gpu_desk *d, const struct gpu *one,
 }
 
 /* Takes one more GPU for s, if it is free. */
-static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gpu *one, bool share,
-                             struct err *err)
+static enum lease_result add(struct gpu_allocator *d, struct allocation *s, const struct gpu *one,
+                             bool share, struct err *err)
 {
     struct hold *h = &s->hold[s->n];
     enum lease_result result;
 
-    if (!share && desk_uses(d, one->uuid))
+    if (!share && allocator_uses(d, one->uuid))
         return LEASE_HELD;
-    result = lease_take(d->folder, one->uuid, share, desk_notebook(), &h->fd, err);
+    result = lease_take(d->folder, one->uuid, share, allocator_notebook(), &h->fd, err);
     if (result != LEASE_TAKEN)
         return result;
     memcpy(h->uuid, one->uuid, sizeof h->uuid);
@@ -150,7 +151,7 @@ static enum lease_result add(struct gpu_desk *d, struct seat *s, const struct gp
     return LEASE_TAKEN;
 }
 
-static bool seat_has(const struct seat *s, const char *uuid)
+static bool allocation_has(const struct allocation *s, const char *uuid)
 {
     for (unsigned i = 0; i < s->n; i++)
         if (strcmp(s->hold[i].uuid, uuid) == 0)
@@ -160,10 +161,10 @@ static bool seat_has(const struct seat *s, const char *uuid)
 
 /* The cost of sharing this GPU: 0 if it is free, 1 if only others hold it, else more for each
  * worker of ours that uses it. */
-static unsigned cost(const struct gpu_desk *d, const struct gpu *one)
+static unsigned cost(const struct gpu_allocator *d, const struct gpu *one)
 {
     char holder[LEASE_HOLDER];
-    const unsigned uses = desk_uses(d, one->uuid);
+    const unsigned uses = allocator_uses(d, one->uuid);
 
     return 2 * uses + (uses == 0 && lease_holder(d->folder, one->uuid, false, holder) ? 1 : 0);
 }
@@ -175,7 +176,8 @@ static bool fits(const struct gpu *one, unsigned each)
     return each == 1 || one->instance < 0;
 }
 
-static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s, unsigned each)
+static const struct gpu *cheapest(const struct gpu_allocator *d, const struct allocation *s,
+                                  unsigned each)
 {
     const struct gpu *best = NULL;
     unsigned least = 0;
@@ -184,7 +186,7 @@ static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s
         const struct gpu *one = &d->gpus.v[i];
         unsigned its;
 
-        if (seat_has(s, one->uuid) || !fits(one, each))
+        if (allocation_has(s, one->uuid) || !fits(one, each))
             continue;
         its = cost(d, one);
         if (!best || its < least) {
@@ -195,7 +197,8 @@ static const struct gpu *cheapest(const struct gpu_desk *d, const struct seat *s
     return best;
 }
 
-static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct err *err)
+static int fill_shared(struct gpu_allocator *d, struct allocation *s, unsigned each,
+                       struct err *err)
 {
     while (s->n < each) {
         const struct gpu *one = cheapest(d, s, each);
@@ -208,7 +211,7 @@ static int fill_shared(struct gpu_desk *d, struct seat *s, unsigned each, struct
 
 /* *at: the first GPU that was not tried yet. A GPU that an earlier worker could not get is not
  * tried again. */
-static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t *at,
+static int fill_alone(struct gpu_allocator *d, struct allocation *s, unsigned each, size_t *at,
                       struct err *err)
 {
     while (s->n < each) {
@@ -222,24 +225,24 @@ static int fill_alone(struct gpu_desk *d, struct seat *s, unsigned each, size_t 
 
 /* ---- too few ---- */
 
-static unsigned count_free(struct gpu_desk *d)
+static unsigned count_free(struct gpu_allocator *d)
 {
     char holder[LEASE_HOLDER];
     unsigned n = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++)
-        n += !desk_uses(d, d->gpus.v[i].uuid) &&
+        n += !allocator_uses(d, d->gpus.v[i].uuid) &&
              !lease_holder(d->folder, d->gpus.v[i].uuid, false, holder);
     return n;
 }
 
-static int add_holders(struct gpu_desk *d, struct buf *out)
+static int add_holders(struct gpu_allocator *d, struct buf *out)
 {
     unsigned shown = 0;
 
     for (size_t i = 0; i < d->gpus.n; i++) {
         const struct gpu *one = &d->gpus.v[i];
-        const bool ours = desk_uses(d, one->uuid) > 0;
+        const bool ours = allocator_uses(d, one->uuid) > 0;
         char holder[LEASE_HOLDER], label[GPU_LABEL];
 
         if (!ours && !lease_holder(d->folder, one->uuid, false, holder))
@@ -253,17 +256,17 @@ static int add_holders(struct gpu_desk *d, struct buf *out)
     return 0;
 }
 
-static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *err)
+static int too_few(struct gpu_allocator *d, size_t ranks, unsigned each, struct err *err)
 {
-    const struct words_shortage s = { .ranks = (unsigned)ranks,
-                                      .each = each,
-                                      .all = (unsigned)d->gpus.n,
-                                      .free = d->gpus.n ? count_free(d) : 0,
-                                      .why = d->gpus.why };
+    const struct gpu_shortage s = { .ranks = (unsigned)ranks,
+                                    .each = each,
+                                    .all = (unsigned)d->gpus.n,
+                                    .free = d->gpus.n ? count_free(d) : 0,
+                                    .why = d->gpus.why };
     struct buf text = BUF_INIT;
 
-    if (words_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) ||
-        words_add_remedies(&s, &text) < 0)
+    if (gpu_errors_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) ||
+        gpu_errors_add_remedies(&s, &text) < 0)
         (void)err_set(err, "too few GPUs are free, and memory is out");
     else
         (void)err_set(err, "%s", text.p);
@@ -272,7 +275,7 @@ static int too_few(struct gpu_desk *d, size_t ranks, unsigned each, struct err *
 }
 
 /* A GPU that does not fit, if there are too few others; NULL: there are enough. */
-static const struct gpu *unfit(const struct gpu_desk *d, size_t wanted, unsigned each)
+static const struct gpu *unfit(const struct gpu_allocator *d, size_t wanted, unsigned each)
 {
     const struct gpu *instance = NULL;
     size_t n = 0;
@@ -286,51 +289,51 @@ static const struct gpu *unfit(const struct gpu_desk *d, size_t wanted, unsigned
 }
 
 /* Refuses what can't work, regardless of who holds which GPU. */
-static int check(struct gpu_desk *d, size_t ranks, unsigned each, bool share, struct err *err)
+static int check(struct gpu_allocator *d, size_t ranks, unsigned each, bool share, struct err *err)
 {
     const struct gpu *instance;
 
     if (each > d->gpus.n || (!share && each * ranks > d->gpus.n))
-        return d->gpus.n && desk_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
+        return d->gpus.n && allocator_folder(d, err) < 0 ? -1 : too_few(d, ranks, each, err);
     if ((instance = unfit(d, share ? each : each * ranks, each)))
         return err_set(err,
                        "--gpus %u: a process can use one MIG instance (%s) at a time; use --gpus 1",
                        each, instance->name);
-    return desk_folder(d, err) < 0 ? -1 : 0;
+    return allocator_folder(d, err) < 0 ? -1 : 0;
 }
 
 /* ---- all or none ---- */
 
-static void mark(struct gpu_desk *d, const struct seat *s)
+static void mark(struct gpu_allocator *d, const struct allocation *s)
 {
     struct err err = { "" };
-    json_t *uuids = seat_uuids(s);
+    json_t *uuids = allocation_uuids(s);
     json_t *ask = uuids ? json_pack("{s:s, s:I, s:o}", "ask", "mark", "worker",
                                     (json_int_t)s->worker, "gpus", uuids)
                         : NULL;
 
-    if (client_ask(d->client, ask, MARK_NS, NULL, NULL, &err) < 0)
+    if (probe_client_ask(d->client, ask, MARK_NS, NULL, NULL, &err) < 0)
         log_info("gpu", "errors of the GPUs of worker %u won't be known: %s", s->worker, err.text);
 }
 
-static struct seat *seat_create(struct gpu_desk *d, uint32_t worker, unsigned each, bool share,
-                                struct err *err)
+static struct allocation *allocation_create(struct gpu_allocator *d, uint32_t worker, unsigned each,
+                                            bool share, struct err *err)
 {
-    struct seat *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
+    struct allocation *s = calloc(1, sizeof *s + each * sizeof s->hold[0]);
 
     if (!s)
         return err_null(err, "out of memory for the GPUs of %u ranks", each);
     s->worker = worker;
     s->share = share;
-    s->next = d->seat;
-    d->seat = s;
+    s->next = d->allocations;
+    d->allocations = s;
     return s;
 }
 
-int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err)
+int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err)
 {
-    const struct seat *from = desk_seat(d, of);
-    struct seat *s = from ? seat_create(d, worker, from->n, from->share, err) : NULL;
+    const struct allocation *from = allocator_find(d, of);
+    struct allocation *s = from ? allocation_create(d, worker, from->n, from->share, err) : NULL;
 
     if (!from)
         return err_set(err, "worker %u has no GPUs to lend", of);
@@ -351,7 +354,7 @@ int gpu_lend(struct gpu_desk *d, uint32_t of, uint32_t worker, struct err *err)
     return s ? 0 : -1;
 }
 
-int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each, bool share,
+int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned each, bool share,
              struct err *err)
 {
     size_t at = 0, done;
@@ -364,7 +367,7 @@ int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each
     if (check(d, n, each, share, err) < 0)
         return -1;
     for (done = 0; done < n; done++) {
-        struct seat *s = seat_create(d, worker[done], each, share, err);
+        struct allocation *s = allocation_create(d, worker[done], each, share, err);
 
         if (!s)
             goto fail;
@@ -374,8 +377,8 @@ int gpu_take(struct gpu_desk *d, const uint32_t *worker, size_t n, unsigned each
         }
     }
     for (size_t i = 0; i < n; i++)
-        mark(d, desk_seat(d, worker[i]));
-    desk_keep(d);
+        mark(d, allocator_find(d, worker[i]));
+    lease_watch(d);
     return 0;
 fail:
     while (done > 0)

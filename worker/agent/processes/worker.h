@@ -18,7 +18,7 @@
 #include "worker/agent/processes/worker_state.h"
 
 struct agent;
-struct gpu_desk;
+struct gpu_allocator;
 
 enum worker_role { WORKER_HOME, WORKER_RANK, WORKER_ZYGOTE };
 
@@ -27,8 +27,8 @@ struct workers {
     struct worker *first; /* a list */
     struct agent *agent;  /* borrowed; only the agent's own files look into it */
     struct pipes_io io;
-    struct gpu_desk *gpus; /* borrowed */
-    const char *folder;    /* of workers' files; borrowed; NULL: there is none */
+    struct gpu_allocator *gpus; /* borrowed */
+    const char *folder;         /* of workers' files; borrowed; NULL: there is none */
     struct strays strays;
     struct nccl_port nccl;
     struct watch *end_timer; /* owned; rings when a worker's end is overdue: reap.c */

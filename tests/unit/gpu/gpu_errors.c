@@ -1,6 +1,6 @@
 /* What goes wrong with GPUs, in words. */
 #include "tests/unit/tap.h"
-#include "worker/agent/gpu/words.h"
+#include "worker/agent/gpu/gpu_errors.h"
 
 static const struct gpu gpu = {
     .uuid = "GPU-8f2c1234", .name = "A100", .index = 1, .instance = -1
@@ -11,7 +11,7 @@ static void says(const char *since, bool oom, const char *want, const char *name
     json_t *json = since ? json_loads(since, 0, NULL) : NULL;
     struct buf out = BUF_INIT;
 
-    ok((json || !since) && words_add_gpu(&gpu, json, oom, &out) == 0, "it is read");
+    ok((json || !since) && gpu_errors_add_gpu(&gpu, json, oom, &out) == 0, "it is read");
     is_text(out.p, want, "%s", name);
     buf_release(&out);
     json_decref(json);
@@ -74,23 +74,25 @@ static void full_memory_has_names(void)
         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB; which processes are on it the "
         "driver does not tell here",
         "a container that is shown nobody");
-    ok(words_say_oom(
+    ok(gpu_errors_say_oom(
            slice_text("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling")),
        "cuBLAS's words");
-    ok(words_say_oom(slice_text("ncclUnhandledCudaError: Cuda failure 2 'out of memory'")),
+    ok(gpu_errors_say_oom(slice_text("ncclUnhandledCudaError: Cuda failure 2 'out of memory'")),
        "NCCL's");
-    ok(words_say_oom(slice_text("x\ntorch.OutOfMemoryError: CUDA out of memory. Tried")),
+    ok(gpu_errors_say_oom(slice_text("x\ntorch.OutOfMemoryError: CUDA out of memory. Tried")),
        "torch's words are known");
-    ok(words_say_oom(slice_text("jaxlib: RESOURCE_EXHAUSTED: Out of memory while")), "and JAX's");
-    ok(!words_say_oom(slice_text("MemoryError: out of memory")) && !words_say_oom(slice_text("")),
+    ok(gpu_errors_say_oom(slice_text("jaxlib: RESOURCE_EXHAUSTED: Out of memory while")),
+       "and JAX's");
+    ok(!gpu_errors_say_oom(slice_text("MemoryError: out of memory")) &&
+           !gpu_errors_say_oom(slice_text("")),
        "the host's memory is another");
 }
 
-static void is_short(struct words_shortage s, const char *want)
+static void is_short(struct gpu_shortage s, const char *want)
 {
     struct buf out = BUF_INIT;
 
-    ok(words_add_shortage(&s, &out) == 0 && words_add_remedies(&s, &out) == 0, "memory");
+    ok(gpu_errors_add_shortage(&s, &out) == 0 && gpu_errors_add_remedies(&s, &out) == 0, "memory");
     is_text(out.p, want, "%u ranks with %u on %u", s.ranks, s.each, s.all);
     buf_release(&out);
 }
@@ -98,18 +100,18 @@ static void is_short(struct words_shortage s, const char *want)
 static void shortages_are_explained(void)
 {
     is_short(
-        (struct words_shortage){ 2, 1, 0, 0, "no driver" },
+        (struct gpu_shortage){ 2, 1, 0, 0, "no driver" },
         "2 GPUs asked for (2 ranks with 1 each), and this node has none: no driver; use --no-gpu to run without");
-    is_short((struct words_shortage){ 3, 1, 1, 1, "" },
+    is_short((struct gpu_shortage){ 3, 1, 1, 1, "" },
              "3 GPUs asked for (3 ranks with 1 each); this node has 1, of "
              "which 1 is free; use at most 1 rank, --share to put several "
              "ranks on a GPU, or --no-gpu to run without");
-    is_short((struct words_shortage){ 1, 4, 2, 2, "" },
+    is_short((struct gpu_shortage){ 1, 4, 2, 2, "" },
              "4 GPUs asked for (1 rank with 4 each); this node has 2, of "
              "which 2 are free; use --gpus 2 or fewer, or --no-gpu to run "
              "without");
     is_short(
-        (struct words_shortage){ 2, 1, 4, 1, "" },
+        (struct gpu_shortage){ 2, 1, 4, 1, "" },
         "2 GPUs asked for (2 ranks with 1 each); this node has 4, of which 1 is free; use fewer ranks, --gpus "
         "with a smaller "
         "number, --share to use GPUs that others hold, or --no-gpu to run without");

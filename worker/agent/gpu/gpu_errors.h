@@ -1,6 +1,6 @@
-/* words.h - texts for users about problems with GPUs. Pure. */
-#ifndef WORKER_AGENT_GPU_WORDS_H
-#define WORKER_AGENT_GPU_WORDS_H
+/* gpu_errors.h - texts for users about problems with GPUs. Pure. */
+#ifndef WORKER_AGENT_GPU_ERRORS_H
+#define WORKER_AGENT_GPU_ERRORS_H
 
 #include <jansson.h>
 #include <stdint.h>
@@ -10,28 +10,29 @@
 #include "worker/agent/gpu/gpus.h"
 
 /* The meaning of an Xid: "GPU has fallen off the bus"; NULL: not one of the common ones. */
-const char *xid_words(uint64_t xid);
+const char *gpu_errors_xid(uint64_t xid);
 
 /* "51.3 GiB". */
-const char *bytes_words(uint64_t bytes, char out[static 32]);
+const char *gpu_errors_bytes(uint64_t bytes, char out[static 32]);
 
 /* Does the text, a worker's last lines, say that its GPU ran out of memory? */
-bool words_say_oom(struct slice text);
+bool gpu_errors_say_oom(struct slice text);
 
 /* Appends "GPU 1 (GPU-8f2c…, NVIDIA A100)" and, if `since` (the probe's answer; NULL: none) has
  * something about it, ": Xid 79: GPU has fallen off the bus; …". oom: its worker said that the GPU
  * ran out of memory. -1: memory is out. */
-MUST_USE int words_add_gpu(const struct gpu *one, const json_t *since, bool oom, struct buf *out);
+MUST_USE int gpu_errors_add_gpu(const struct gpu *one, const json_t *since, bool oom,
+                                struct buf *out);
 
-struct words_shortage {
+struct gpu_shortage {
     unsigned ranks, each; /* requested */
     unsigned all, free;   /* GPUs of this node that cellspan may use; those that nobody holds */
     const char *why;      /* why there are none at all, or "" */
 };
 
 /* Appends why ranks get no GPU, but not who holds the others. */
-MUST_USE int words_add_shortage(const struct words_shortage *s, struct buf *out);
+MUST_USE int gpu_errors_add_shortage(const struct gpu_shortage *s, struct buf *out);
 /* Appends what the user can do about it. Call it last. */
-MUST_USE int words_add_remedies(const struct words_shortage *s, struct buf *out);
+MUST_USE int gpu_errors_add_remedies(const struct gpu_shortage *s, struct buf *out);
 
 #endif

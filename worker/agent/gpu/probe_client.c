@@ -1,6 +1,6 @@
-/* client.c - see client.h. Answers come in the order of the questions. So a question whose time is
- * over stays in the queue, until its answer comes. */
-#include "worker/agent/gpu/client.h"
+/* probe_client.c - see probe_client.h. Answers come in the order of the questions. So a question
+ * whose time is over stays in the queue, until its answer comes. */
+#include "worker/agent/gpu/probe_client.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -25,28 +25,28 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-struct question {
-    struct question *next;
-    struct client *client;
-    client_f f; /* NULL: nobody waits (any more) */
+struct probe_question {
+    struct probe_question *next;
+    struct probe_client *client;
+    probe_client_f f; /* NULL: nobody waits (any more) */
     void *arg;
     struct watch *timer;
     bool late;
 };
 
-struct client {
+struct probe_client {
     struct loop *loop;
     int fd; /* -1: the process does not run */
     struct watch *watch;
     struct buf in;
-    struct question *first, **end;
+    struct probe_question *first, **end;
     unsigned waiting;
     bool closed; /* no more questions */
 };
 
-struct client *client_create(struct loop *loop, struct err *err)
+struct probe_client *probe_client_create(struct loop *loop, struct err *err)
 {
-    struct client *c = calloc(1, sizeof *c);
+    struct probe_client *c = calloc(1, sizeof *c);
 
     if (!c)
         return err_null(err, "out of memory");
@@ -56,15 +56,15 @@ struct client *client_create(struct loop *loop, struct err *err)
     return c;
 }
 
-static void question_destroy(struct question *q)
+static void question_destroy(struct probe_question *q)
 {
     watch_stop(q->timer);
     free(q);
 }
 
-static struct question *pop(struct client *c)
+static struct probe_question *pop(struct probe_client *c)
 {
-    struct question *q = c->first;
+    struct probe_question *q = c->first;
 
     if (!q)
         return NULL;
@@ -75,7 +75,7 @@ static struct question *pop(struct client *c)
     return q;
 }
 
-static void hang_up(struct client *c)
+static void hang_up(struct probe_client *c)
 {
     watch_stop(c->watch);
     c->watch = NULL;
@@ -83,7 +83,7 @@ static void hang_up(struct client *c)
     buf_release(&c->in);
 }
 
-static void finish(struct question *q, const json_t *said, const char *why)
+static void finish(struct probe_question *q, const json_t *said, const char *why)
 {
     const char *error = json_string_value(json_object_get(said, "error"));
 
@@ -93,9 +93,9 @@ static void finish(struct question *q, const json_t *said, const char *why)
 }
 
 /* Fails all open questions. Their callbacks may ask new ones, of a new process. */
-static void fail_all(struct client *c, const char *why)
+static void fail_all(struct probe_client *c, const char *why)
 {
-    struct question *q, *list = c->first;
+    struct probe_question *q, *list = c->first;
 
     hang_up(c);
     c->first = NULL;
@@ -107,7 +107,7 @@ static void fail_all(struct client *c, const char *why)
     }
 }
 
-void client_destroy(struct client *c)
+void probe_client_destroy(struct probe_client *c)
 {
     if (!c)
         return;
@@ -116,9 +116,9 @@ void client_destroy(struct client *c)
     free(c);
 }
 
-static void take_line(struct client *c, struct slice line)
+static void take_line(struct probe_client *c, struct slice line)
 {
-    struct question *q = pop(c);
+    struct probe_question *q = pop(c);
     json_error_t why;
     json_t *said;
 
@@ -132,7 +132,7 @@ static void take_line(struct client *c, struct slice line)
 
 static void readable(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    struct client *c = arg;
+    struct probe_client *c = arg;
     char bytes[READ_SIZE];
     const ssize_t n = read(fd, bytes, sizeof bytes);
     const char *end;
@@ -151,7 +151,7 @@ static void readable(struct loop *loop, int fd, unsigned events, void *arg)
     }
 }
 
-static int start(struct client *c, struct err *err)
+static int start(struct probe_client *c, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     char *path = runtime_find(PROGRAM, err);
@@ -182,8 +182,8 @@ static int start(struct client *c, struct err *err)
 
 static void too_late(struct loop *loop, void *arg)
 {
-    struct question *q = arg;
-    const client_f f = q->f;
+    struct probe_question *q = arg;
+    const probe_client_f f = q->f;
 
     (void)loop;
     q->f = NULL;
@@ -192,7 +192,7 @@ static void too_late(struct loop *loop, void *arg)
         f(q->arg, NULL, "the GPU driver does not answer");
 }
 
-static int send_line(struct client *c, const json_t *question, struct err *err)
+static int send_line(struct probe_client *c, const json_t *question, struct err *err)
 {
     char *text = json_dumps(question, JSON_COMPACT);
     struct buf line = BUF_INIT;
@@ -213,7 +213,7 @@ static int send_line(struct client *c, const json_t *question, struct err *err)
     return rc;
 }
 
-static int send_question(struct client *c, const json_t *question, uint64_t limit_ns,
+static int send_question(struct probe_client *c, const json_t *question, uint64_t limit_ns,
                          struct err *err)
 {
     if (c->closed)
@@ -225,10 +225,10 @@ static int send_question(struct client *c, const json_t *question, uint64_t limi
     return send_line(c, question, err);
 }
 
-int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f, void *arg,
-               struct err *err)
+int probe_client_ask(struct probe_client *c, json_t *question, uint64_t limit_ns, probe_client_f f,
+                     void *arg, struct err *err)
 {
-    struct question *q = question ? calloc(1, sizeof *q) : NULL;
+    struct probe_question *q = question ? calloc(1, sizeof *q) : NULL;
     int rc = -1;
 
     if (!q)
@@ -241,7 +241,7 @@ int client_ask(struct client *c, json_t *question, uint64_t limit_ns, client_f f
             question_destroy(q);
         return -1;
     }
-    *q = (struct question){ .client = c, .f = f, .arg = arg, .timer = q->timer };
+    *q = (struct probe_question){ .client = c, .f = f, .arg = arg, .timer = q->timer };
     *c->end = q;
     c->end = &q->next;
     c->waiting++;

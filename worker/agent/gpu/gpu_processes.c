@@ -1,5 +1,5 @@
-/* crowd.c - see crowd.h. */
-#include "worker/agent/gpu/crowd.h"
+/* processes.c - see processes.h. */
+#include "worker/agent/gpu/gpu_processes.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void crowd_release(struct crowd *c)
+void gpu_processes_release(struct gpu_processes *c)
 {
     free(c->v);
-    *c = (struct crowd)CROWD_INIT;
+    *c = (struct gpu_processes)GPU_PROCESSES_INIT;
 }
 
-const struct member *crowd_find(const struct crowd *c, long pid)
+const struct gpu_process *gpu_processes_find(const struct gpu_processes *c, long pid)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->v[i].pid == pid)
@@ -23,21 +23,21 @@ const struct member *crowd_find(const struct crowd *c, long pid)
     return NULL;
 }
 
-static int add(struct crowd *c, long pid, size_t worker, struct err *err)
+static int add(struct gpu_processes *c, long pid, size_t worker, struct err *err)
 {
-    struct member *v;
+    struct gpu_process *v;
 
-    if (pid <= 0 || c->n >= CROWD_MAX || crowd_find(c, pid))
+    if (pid <= 0 || c->n >= GPU_PROCESSES_MAX || gpu_processes_find(c, pid))
         return 0;
     if (!(v = realloc(c->v, (c->n + 1) * sizeof *v)))
         return err_set(err, "out of memory");
     c->v = v;
-    v[c->n++] = (struct member){ pid, worker };
+    v[c->n++] = (struct gpu_process){ pid, worker };
     return 0;
 }
 
 /* Adds the children of one thread. */
-static int add_children(struct crowd *c, const char *path, size_t worker, struct err *err)
+static int add_children(struct gpu_processes *c, const char *path, size_t worker, struct err *err)
 {
     FILE *f = fopen(path, "re");
     long pid;
@@ -51,7 +51,7 @@ static int add_children(struct crowd *c, const char *path, size_t worker, struct
 }
 
 /* Adds the children of all threads of a process. */
-static int add_threads(struct crowd *c, struct member m, struct err *err)
+static int add_threads(struct gpu_processes *c, struct gpu_process m, struct err *err)
 {
     char path[128];
     const struct dirent *e;
@@ -70,7 +70,7 @@ static int add_threads(struct crowd *c, struct member m, struct err *err)
     return rc;
 }
 
-int crowd_fill(struct crowd *c, const json_t *workers, struct err *err)
+int gpu_processes_fill(struct gpu_processes *c, const json_t *workers, struct err *err)
 {
     for (size_t i = 0; i < json_array_size(workers); i++)
         if (add(c, (long)json_integer_value(json_object_get(json_array_get(workers, i), "pid")), i,
@@ -98,7 +98,7 @@ static uint64_t memory_of(long pid)
     return (uint64_t)kib << 10;
 }
 
-uint64_t crowd_memory(const struct crowd *c, size_t worker)
+uint64_t gpu_processes_memory(const struct gpu_processes *c, size_t worker)
 {
     uint64_t sum = 0;
 
@@ -108,7 +108,7 @@ uint64_t crowd_memory(const struct crowd *c, size_t worker)
     return sum;
 }
 
-const char *crowd_who(long pid, char out[static CROWD_WHO])
+const char *gpu_processes_who(long pid, char out[static GPU_PROCESSES_WHO])
 {
     const struct passwd *p;
     char path[64], name[32] = "";
@@ -123,7 +123,8 @@ const char *crowd_who(long pid, char out[static CROWD_WHO])
         name[strcspn(name, "\n")] = '\0';
     fclose(f);
     p = getpwuid(s.st_uid);
-    snprintf(out, CROWD_WHO, "%.48s's %s", p ? p->pw_name : "somebody", name[0] ? name : "process");
+    snprintf(out, GPU_PROCESSES_WHO, "%.48s's %s", p ? p->pw_name : "somebody",
+             name[0] ? name : "process");
     for (char *at = out; *at; at++)
         if (!isprint((unsigned char)*at))
             *at = '?';

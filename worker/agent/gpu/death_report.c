@@ -1,14 +1,14 @@
-/* autopsy.c - see gpu.h: finds out what went wrong on a dead worker's GPUs. */
+/* death_report.c - see gpu.h: finds out what went wrong on a dead worker's GPUs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "worker/agent/gpu/desk.h"
-#include "worker/agent/gpu/words.h"
+#include "worker/agent/gpu/allocator.h"
+#include "worker/agent/gpu/gpu_errors.h"
 
 #define LIMIT_NS (700 * NS_PER_MS) /* a death must be reported within a second */
 
-struct autopsy {
+struct death_report {
     struct gpu_text_to {
         gpu_text_f f;
         void *arg;
@@ -19,7 +19,7 @@ struct autopsy {
 };
 
 /* Passes the text on, cut between two characters if it is too long. */
-static void tell(const struct autopsy *a, struct buf *text)
+static void tell(const struct death_report *a, struct buf *text)
 {
     if (text->n >= GPU_TEXT_MAX) {
         text->n = utf8_cut(buf_slice(text), GPU_TEXT_MAX - 1);
@@ -30,14 +30,14 @@ static void tell(const struct autopsy *a, struct buf *text)
 
 static void answered(void *arg, const json_t *said, const char *why)
 {
-    struct autopsy *a = arg;
+    struct death_report *a = arg;
     struct buf text = BUF_INIT;
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < a->n; i++) {
         rc = i ? buf_add_text(&text, "; ") : 0;
         if (rc == 0)
-            rc = words_add_gpu(&a->gpu[i], said, a->oom, &text);
+            rc = gpu_errors_add_gpu(&a->gpu[i], said, a->oom, &text);
     }
     if (rc == 0 && !said)
         rc = buf_addf(&text, " (%s)", why);
@@ -48,9 +48,10 @@ static void answered(void *arg, const json_t *said, const char *why)
     free(a);
 }
 
-static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct seat *s)
+static struct death_report *death_report_create(const struct gpu_allocator *d,
+                                                const struct allocation *s)
 {
-    struct autopsy *a = calloc(1, sizeof *a + s->n * sizeof a->gpu[0]);
+    struct death_report *a = calloc(1, sizeof *a + s->n * sizeof a->gpu[0]);
 
     for (unsigned i = 0; a && i < s->n; i++) {
         const struct gpu *one = gpus_find(&d->gpus, s->hold[i].uuid);
@@ -63,11 +64,11 @@ static struct autopsy *autopsy_create(const struct gpu_desk *d, const struct sea
 
 /* Asks the process about the worker's GPUs. Takes ownership of a. what: the question: "since" for a
  * dead worker, "read" for a living one. */
-static void question(struct gpu_desk *d, struct autopsy *a, const char *what, uint32_t worker,
-                     const struct gpu_worker *others, size_t n)
+static void question(struct gpu_allocator *d, struct death_report *a, const char *what,
+                     uint32_t worker, const struct gpu_worker *others, size_t n)
 {
-    json_t *workers = desk_workers(d, others, n), *uuids = seat_uuids(desk_seat(d, worker)),
-           *ask = NULL;
+    json_t *workers = allocator_workers(d, others, n),
+           *uuids = allocation_uuids(allocator_find(d, worker)), *ask = NULL;
     struct err err = { "" };
 
     if (workers && uuids) {
@@ -77,15 +78,15 @@ static void question(struct gpu_desk *d, struct autopsy *a, const char *what, ui
         json_decref(workers);
         json_decref(uuids);
     }
-    if (client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)
+    if (probe_client_ask(d->client, ask, LIMIT_NS, answered, a, &err) < 0)
         answered(a, NULL, err.text);
 }
 
-static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool oom,
+static void examine(struct gpu_allocator *d, const char *what, uint32_t worker, bool oom,
                     const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
-    const struct seat *s = desk_seat(d, worker);
-    struct autopsy *a = s ? autopsy_create(d, s) : NULL;
+    const struct allocation *s = allocator_find(d, worker);
+    struct death_report *a = s ? death_report_create(d, s) : NULL;
 
     if (!a) {
         f(arg, "");
@@ -96,13 +97,13 @@ static void examine(struct gpu_desk *d, const char *what, uint32_t worker, bool 
     question(d, a, what, worker, others, n);
 }
 
-void gpu_autopsy(struct gpu_desk *d, uint32_t worker, struct slice said,
-                 const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
+void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
+                      const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg)
 {
-    examine(d, "since", worker, words_say_oom(said), others, n, f, arg);
+    examine(d, "since", worker, gpu_errors_say_oom(said), others, n, f, arg);
 }
 
-void gpu_full(struct gpu_desk *d, uint32_t worker, const struct gpu_worker *all, size_t n,
+void gpu_full(struct gpu_allocator *d, uint32_t worker, const struct gpu_worker *all, size_t n,
               gpu_text_f f, void *arg)
 {
     examine(d, "read", worker, true, all, n, f, arg);

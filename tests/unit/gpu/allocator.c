@@ -78,13 +78,13 @@ static struct asked *ask(struct loop *loop)
     return &q;
 }
 
-static const char *list(struct gpu_desk *d, struct loop *loop)
+static const char *list(struct gpu_allocator *d, struct loop *loop)
 {
     gpu_list(d, json, ask(loop));
     return await(&q);
 }
 
-static void look(struct gpu_desk *d, struct loop *loop)
+static void look(struct gpu_allocator *d, struct loop *loop)
 {
     struct err err = { "" };
 
@@ -92,7 +92,7 @@ static void look(struct gpu_desk *d, struct loop *loop)
     await(&q);
 }
 
-static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, bool share,
+static int take(struct gpu_allocator *d, uint32_t first, size_t n, unsigned each, bool share,
                 const char *why)
 {
     uint32_t worker[64];
@@ -111,8 +111,8 @@ static int take(struct gpu_desk *d, uint32_t first, size_t n, unsigned each, boo
 }
 
 /* The numbers of the GPUs that a worker sees, "0,3", and which of these are its own. */
-static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t *mate, size_t n,
-                      const char *want, const char *own)
+static void sees_with(const struct gpu_allocator *d, uint32_t worker, const uint32_t *mate,
+                      size_t n, const char *want, const char *own)
 {
     struct buf text = BUF_INIT, mine = BUF_INIT;
 
@@ -125,13 +125,13 @@ static void sees_with(const struct gpu_desk *d, uint32_t worker, const uint32_t 
     buf_release(&mine);
 }
 
-static void sees(const struct gpu_desk *d, uint32_t worker, const char *want)
+static void sees(const struct gpu_allocator *d, uint32_t worker, const char *want)
 {
     sees_with(d, worker, &worker, 1, want, NULL);
 }
 
 /* As torchrun has it: the number of a rank on its machine is that of its GPU. */
-static void ranks_see_those_of_their_mates(struct gpu_desk *d, struct loop *loop)
+static void ranks_see_those_of_their_mates(struct gpu_allocator *d, struct loop *loop)
 {
     static const uint32_t mates[] = { 2, 3, 4 }, later[] = { 2, 9, 4, 5 };
 
@@ -152,7 +152,7 @@ static void ranks_see_those_of_their_mates(struct gpu_desk *d, struct loop *loop
         gpu_give(d, w);
 }
 
-static void each_rank_has_its_own(struct gpu_desk *d, struct loop *loop)
+static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
 {
     look(d, loop);
     take(d, 2, 4, 1, false, NULL);
@@ -175,7 +175,7 @@ static void each_rank_has_its_own(struct gpu_desk *d, struct loop *loop)
         gpu_give(d, i);
 }
 
-static void shared_ones_are_spread(struct gpu_desk *d)
+static void shared_ones_are_spread(struct gpu_allocator *d)
 {
     take(d, 2, 10, 1, true, NULL);
     sees(d, 2, "0");
@@ -186,7 +186,7 @@ static void shared_ones_are_spread(struct gpu_desk *d)
         gpu_give(d, i);
 }
 
-static void what_is_lent_lasts_for_both(struct gpu_desk *d)
+static void what_is_lent_lasts_for_both(struct gpu_allocator *d)
 {
     static const uint32_t residents[] = { 2, 3 }, script[] = { 12, 13 };
     struct err err = { "" };
@@ -207,10 +207,10 @@ static void what_is_lent_lasts_for_both(struct gpu_desk *d)
     gpu_give(d, 5);
 }
 
-static void two_notebooks_differ(struct gpu_desk *one, struct loop *loop)
+static void two_notebooks_differ(struct gpu_allocator *one, struct loop *loop)
 {
     struct err err = { "" };
-    struct gpu_desk *two = gpu_open(loop, &err);
+    struct gpu_allocator *two = gpu_open(loop, &err);
     const char *said;
 
     setenv("JPY_SESSION_NAME", "work/digits.ipynb", 1);
@@ -234,8 +234,10 @@ static void two_notebooks_differ(struct gpu_desk *one, struct loop *loop)
     unsetenv("JPY_SESSION_NAME");
 }
 
-/* A lock file that somebody removes is there again before long: the desk's own timer sees to it. */
-static void leases_are_looked_after(struct gpu_desk *one, struct loop *loop, const struct stage *s)
+/* A lock file that somebody removes is there again before long: the agent's own timer sees to it.
+ */
+static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop,
+                                    const struct stage *s)
 {
     const uint64_t until_ns = clock_now(&clock_system) + LIMIT_NS;
     struct err err = { "" };
@@ -252,7 +254,7 @@ static void leases_are_looked_after(struct gpu_desk *one, struct loop *loop, con
         watch_stop(nap);
     }
     {
-        struct gpu_desk *two = gpu_open(loop, &err);
+        struct gpu_allocator *two = gpu_open(loop, &err);
 
         look(two, loop);
         take(two, 3, 1, 1, false, "held: GPU 0");
@@ -261,7 +263,7 @@ static void leases_are_looked_after(struct gpu_desk *one, struct loop *loop, con
     gpu_give(one, 2);
 }
 
-static void gauges_are_told(struct gpu_desk *d, struct loop *loop, const struct stage *s)
+static void gauges_are_told(struct gpu_allocator *d, struct loop *loop, const struct stage *s)
 {
     struct gpu_worker me[2] = { { 1, (long)getpid(), "home" }, { 2, 0, "rank 0" } };
     const char *said;
@@ -276,11 +278,12 @@ static void gauges_are_told(struct gpu_desk *d, struct loop *loop, const struct 
     gpu_give(d, 2);
 }
 
-static const char *autopsy(struct gpu_desk *d, struct loop *loop, uint32_t worker, const char *said)
+static const char *report_death(struct gpu_allocator *d, struct loop *loop, uint32_t worker,
+                                const char *said)
 {
     const struct gpu_worker me = { 3, (long)getpid(), "rank 1" };
 
-    gpu_autopsy(d, worker, slice_text(said), &me, 1, told, ask(loop));
+    gpu_death_report(d, worker, slice_text(said), &me, 1, told, ask(loop));
     return await(&q);
 }
 
@@ -291,19 +294,19 @@ static bool was_late(const char *said)
 }
 
 /* Of a worker to whose GPUs nothing happened. */
-static const char *autopsy_in_time(struct gpu_desk *d, struct loop *loop, uint32_t worker)
+static const char *autopsy_in_time(struct gpu_allocator *d, struct loop *loop, uint32_t worker)
 {
-    const char *said = autopsy(d, loop, worker, "");
+    const char *said = report_death(d, loop, worker, "");
 
     for (int tries = 1; was_late(said) && tries < 20; tries++) {
         look(d, loop); /* until the late answer has come */
-        said = autopsy(d, loop, worker, "");
+        said = report_death(d, loop, worker, "");
     }
     return said;
 }
 
 /* false: the driver was too late; the next time it may not be. */
-static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s,
+static bool death_is_explained(struct gpu_allocator *d, struct loop *loop, const struct stage *s,
                                int xids)
 {
     char facts[1024] = "", want[512];
@@ -314,7 +317,7 @@ static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const stru
     stage_set(s, "");
     take(d, 2, 2, 1, false, NULL);
     look(d, loop); /* and so the marks are made */
-    said = autopsy(d, loop, 2, "killed");
+    said = report_death(d, loop, 2, "killed");
     if (!(late = was_late(said)))
         is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB)", "nothing happened");
     for (; xids > 0; xids--) /* one more than there were */
@@ -330,16 +333,16 @@ static bool death_is_explained(struct gpu_desk *d, struct loop *loop, const stru
         "48.8 GiB by rank 1 "
         "(pid %ld)",
         (long)getpid());
-    said = autopsy(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory.");
+    said = report_death(d, loop, 3, "torch.OutOfMemoryError: CUDA out of memory.");
     if (!(late = late || was_late(said)))
         is_text(said, want, "an Xid, and whose memory it is");
-    is_text(autopsy(d, loop, 77, "x"), "", "who has none has nothing to tell");
+    is_text(report_death(d, loop, 77, "x"), "", "who has none has nothing to tell");
     gpu_give(d, 2);
     gpu_give(d, 3);
     return !late;
 }
 
-static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const struct stage *s)
+static void deaths_are_explained(struct gpu_allocator *d, struct loop *loop, const struct stage *s)
 {
     int tries = 1;
 
@@ -348,7 +351,7 @@ static void deaths_are_explained(struct gpu_desk *d, struct loop *loop, const st
     ok(tries <= 20, "deaths are explained, at the %d. try", tries);
 }
 
-static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *loop,
+static void a_driver_that_hangs_stops_nobody(struct gpu_allocator *d, struct loop *loop,
                                              const struct stage *s)
 {
     const char *said;
@@ -357,7 +360,7 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *lo
     take(d, 2, 1, 1, false, NULL);
     look(d, loop);
     stage_set(s, "hang nvmlEventSetWait_v2 8000\n");
-    said = autopsy(d, loop, 2, "x");
+    said = report_death(d, loop, 2, "x");
     is_text(said, "GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) (the GPU driver does not answer)",
             "a death is told without it");
     gpu_gauges(d, NULL, 0, json, ask(loop));
@@ -373,7 +376,7 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_desk *d, struct loop *lo
 static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct stage *s)
 {
     struct err err = { "" };
-    struct gpu_desk *d = gpu_open(loop, &err);
+    struct gpu_allocator *d = gpu_open(loop, &err);
     const char *said;
 
     stage_set(s, "crash nvmlInit_v2\n");
@@ -390,7 +393,7 @@ static void a_driver_that_crashes_is_asked_again(struct loop *loop, const struct
 static void no_gpus_are_no_error(struct loop *loop)
 {
     struct err err = { "" };
-    struct gpu_desk *d = gpu_open(loop, &err);
+    struct gpu_allocator *d = gpu_open(loop, &err);
     const char *said;
 
     setenv("CELLSPAN_NVML_LIBRARY", "/nowhere/a.so", 1);
@@ -411,7 +414,7 @@ static void no_gpus_are_no_error(struct loop *loop)
 static void instances_are_one_each(struct loop *loop, const struct stage *s)
 {
     struct err err = { "" };
-    struct gpu_desk *d = gpu_open(loop, &err);
+    struct gpu_allocator *d = gpu_open(loop, &err);
 
     stage_set(s, "count 1\nmig 0 3\n");
     look(d, loop);
@@ -468,7 +471,7 @@ static void any_allocation_may_fail(struct loop *loop)
 
     for (bool again = true; again && fine; nth++) {
         struct err err = { "" };
-        struct gpu_desk *d;
+        struct gpu_allocator *d;
         const uint32_t worker[2] = { 2, 3 };
 
         alloc_fail_at(nth);
@@ -496,13 +499,13 @@ int main(void)
     struct stage s;
     struct err err = { "" };
     struct loop *loop = loop_create(&clock_system, &err);
-    struct gpu_desk *d;
+    struct gpu_allocator *d;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    log_open("desk.t");
+    log_open("allocator.t");
     stage_open(&s);
     d = gpu_open(loop, &err);
-    ok(loop && d, "a desk is opened: %s", err.text);
+    ok(loop && d, "the allocator is made: %s", err.text);
     ranks_see_those_of_their_mates(d, loop);
     each_rank_has_its_own(d, loop);
     shared_ones_are_spread(d);

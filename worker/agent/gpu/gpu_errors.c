@@ -1,5 +1,5 @@
-/* words.c - see words.h. */
-#include "worker/agent/gpu/words.h"
+/* gpu_errors.c - see gpu_errors.h. */
+#include "worker/agent/gpu/gpu_errors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static const struct xid xids[] = {
     { 154, "the driver recommends a reset of the GPU, or a restart of this node" },
 };
 
-const char *xid_words(uint64_t xid)
+const char *gpu_errors_xid(uint64_t xid)
 {
     for (size_t i = 0; i < sizeof xids / sizeof *xids; i++)
         if (xids[i].number == xid)
@@ -56,7 +56,7 @@ const char *xid_words(uint64_t xid)
     return NULL;
 }
 
-const char *bytes_words(uint64_t bytes, char out[static 32])
+const char *gpu_errors_bytes(uint64_t bytes, char out[static 32])
 {
     if (bytes >= UINT64_C(1) << 30)
         snprintf(out, 32, "%.1f GiB", (double)bytes / (double)(UINT64_C(1) << 30));
@@ -65,7 +65,7 @@ const char *bytes_words(uint64_t bytes, char out[static 32])
     return out;
 }
 
-bool words_say_oom(struct slice text)
+bool gpu_errors_say_oom(struct slice text)
 {
     /* torch, the driver's own error, the runtime's, XLA, CuPy, cuDNN, cuBLAS, NCCL */
     static const char *const signs[] = { "CUDA out of memory",
@@ -119,7 +119,7 @@ static int64_t number_of(const json_t *o, const char *name)
 static int add_xid(struct facts *f, const json_t *o)
 {
     const uint64_t number = (uint64_t)number_of(o, "xid");
-    const char *words = xid_words(number);
+    const char *words = gpu_errors_xid(number);
     const int64_t times = number_of(o, "times");
     char often[40] = "";
 
@@ -149,7 +149,7 @@ static int add_process(struct facts *f, const json_t *o)
     char text[32];
 
     return buf_addf(f->out, ", %s by %s%spid %lld%s",
-                    memory < 0 ? "some" : bytes_words((uint64_t)memory, text),
+                    memory < 0 ? "some" : gpu_errors_bytes((uint64_t)memory, text),
                     who && who[0] ? who : "", who && who[0] ? " (" : "",
                     (long long)number_of(o, "pid"), who && who[0] ? ")" : "");
 }
@@ -164,8 +164,8 @@ static int add_oom(struct facts *f, const json_t *o)
     if (begin_fact(f) < 0 || buf_add_text(f->out, "its memory ran out") < 0)
         return -1;
     if (used >= 0 && total >= 0 &&
-        buf_addf(f->out, "; now in use: %s of %s", bytes_words((uint64_t)used, a),
-                 bytes_words((uint64_t)total, b)) < 0)
+        buf_addf(f->out, "; now in use: %s of %s", gpu_errors_bytes((uint64_t)used, a),
+                 gpu_errors_bytes((uint64_t)total, b)) < 0)
         return -1;
     for (size_t k = 0; k < 2; k++) {
         const json_t *list = json_object_get(o, lists[k]);
@@ -191,7 +191,7 @@ static int add_state(struct facts *f, const json_t *o, bool oom)
     return oom ? add_oom(f, o) : 0;
 }
 
-int words_add_gpu(const struct gpu *one, const json_t *since, bool oom, struct buf *out)
+int gpu_errors_add_gpu(const struct gpu *one, const json_t *since, bool oom, struct buf *out)
 {
     static const char *const lists[] = { "xids", "ecc", "gpus" };
     struct facts f = { out, 0 };
@@ -221,7 +221,7 @@ static const char *plural(unsigned n)
     return n == 1 ? "" : "s";
 }
 
-int words_add_shortage(const struct words_shortage *s, struct buf *out)
+int gpu_errors_add_shortage(const struct gpu_shortage *s, struct buf *out)
 {
     const unsigned wanted = s->ranks * s->each;
 
@@ -236,7 +236,7 @@ int words_add_shortage(const struct words_shortage *s, struct buf *out)
         s->free == 1 ? "is" : "are");
 }
 
-int words_add_remedies(const struct words_shortage *s, struct buf *out)
+int gpu_errors_add_remedies(const struct gpu_shortage *s, struct buf *out)
 {
     if (s->all == 0)
         return buf_add_text(out, "; use --no-gpu to run without");

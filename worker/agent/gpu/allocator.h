@@ -1,0 +1,51 @@
+/* allocator.h - structs and functions that the files behind gpu.h share. */
+#ifndef WORKER_AGENT_GPU_ALLOCATOR_H
+#define WORKER_AGENT_GPU_ALLOCATOR_H
+
+#include "worker/agent/gpu/probe_client.h"
+#include "worker/agent/gpu/gpu.h"
+#include "worker/agent/gpu/gpus.h"
+
+struct hold {
+    char uuid[GPU_TEXT];
+    char visible[GPU_TEXT]; /* as CUDA_VISIBLE_DEVICES names it */
+    int fd;                 /* the lease */
+    bool lost;              /* somebody else has it, too, and this was logged */
+};
+
+/* The GPUs of one worker. */
+struct allocation {
+    struct allocation *next;
+    uint32_t worker;
+    bool share;
+    bool lent; /* its leases are duplicates of another allocation's, which lease_watch.c looks after
+                */
+    bool own;  /* its worker sees no other GPUs */
+    unsigned n;
+    struct hold hold[];
+};
+
+struct gpu_allocator {
+    struct loop *loop; /* borrowed */
+    struct probe_client *client;
+    struct gpus gpus; /* the last list */
+    bool known;
+    struct allocation *allocations; /* a list */
+    int folder;                     /* the folder of the leases; -1: not opened yet */
+    struct watch *keeper;           /* a timer while there are leases */
+};
+
+struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker); /* NULL: none */
+unsigned allocator_uses(const struct gpu_allocator *d,
+                        const char *uuid); /* number of our own workers */
+/* The folder of the leases, or -1. */
+int allocator_folder(struct gpu_allocator *d, struct err *err);
+const char *
+allocator_notebook(void); /* this agent's notebook, for other users to read; "": unknown */
+/* Checks the leases once a second from now on, as long as there are any. */
+void lease_watch(struct gpu_allocator *d);
+/* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
+json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n);
+json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */
+
+#endif
