@@ -4,7 +4,7 @@
 #define WARM_UP 2u
 #define STOP    UINT64_C(0) /* rank 0 shares this value when the time is over */
 
-struct loop {
+struct measuring {
     struct transport *t;
     const struct limit *limit;
     uint64_t end_ns;  /* when the budget ends */
@@ -19,7 +19,7 @@ static uint64_t whole_floats(uint64_t bytes)
 
 /* Rank 0 decides for all ranks how many iterations to make, so that the row takes its share of the
  * remaining time. It uses the time of its own warm-up. */
-static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct err *err)
+static int iterations(struct measuring *m, uint64_t one_ns, unsigned *count, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
     const uint64_t left = m->end_ns > now ? m->end_ns - now : 0;
@@ -33,7 +33,7 @@ static int iterations(struct loop *m, uint64_t one_ns, unsigned *count, struct e
 
 /* Is there time for another row? Rank 0 decides. There is not if one iteration of the previous row,
  * which was smaller, took a quarter of the remaining time or more. */
-static int goes_on(struct loop *m, bool *on, struct err *err)
+static int goes_on(struct measuring *m, bool *on, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
     uint64_t value = now < m->end_ns && m->last_ns < (m->end_ns - now) / 4 ? 1 : STOP;
@@ -44,7 +44,7 @@ static int goes_on(struct loop *m, bool *on, struct err *err)
     return 0;
 }
 
-static int measure_row(struct loop *m, enum coll_op op, uint64_t bytes, struct figure *row,
+static int measure_row(struct measuring *m, enum coll_op op, uint64_t bytes, struct figure *row,
                        struct err *err)
 {
     struct transport *t = m->t;
@@ -81,7 +81,7 @@ static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, str
 int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
             const struct limit *l, struct figure *rows, unsigned *n_rows, struct err *err)
 {
-    struct loop m = { t, l, 0, n * count_ops(ops), 0 };
+    struct measuring m = { t, l, 0, n * count_ops(ops), 0 };
     uint64_t most = 4;
 
     *n_rows = 0;

@@ -21,7 +21,7 @@
 #define BACKLOG   4096
 static const char magic[8] = "CSMESH1";
 
-struct line {
+struct mesh_line {
     unsigned rank;
     int in, out; /* opened by the peer, opened by us; -1: none */
 };
@@ -31,14 +31,14 @@ struct mesh {
     unsigned port;
     uint8_t token[MESH_TOKEN];
     unsigned strangers;
-    struct line *line;
+    struct mesh_line *line;
     size_t n_lines;
 };
 
 /* A connection that we are opening. */
-struct dial {
+struct mesh_dial {
     int fd; /* -1: done, or failed */
-    struct line *line;
+    struct mesh_line *line;
     struct mesh_peer *peer;
     uint8_t hello[HELLO];
     size_t sent;
@@ -55,7 +55,7 @@ struct guest {
 struct meeting {
     struct mesh *mesh;
     unsigned self, attempt;
-    struct dial *dial;
+    struct mesh_dial *dial;
     size_t n;
     struct guest guest[GUESTS_MAX];
     size_t n_guests;
@@ -187,7 +187,7 @@ unsigned mesh_strangers(struct mesh *m)
     return m->strangers;
 }
 
-static struct line *line_to(const struct mesh *m, unsigned rank)
+static struct mesh_line *line_to(const struct mesh *m, unsigned rank)
 {
     for (size_t i = 0; i < m->n_lines; i++)
         if (m->line[i].rank == rank)
@@ -195,9 +195,9 @@ static struct line *line_to(const struct mesh *m, unsigned rank)
     return NULL;
 }
 
-static struct line *line_add(struct mesh *m, unsigned rank)
+static struct mesh_line *line_add(struct mesh *m, unsigned rank)
 {
-    struct line *line = line_to(m, rank), *more;
+    struct mesh_line *line = line_to(m, rank), *more;
 
     if (line) {
         fd_close(&line->in);
@@ -207,13 +207,13 @@ static struct line *line_add(struct mesh *m, unsigned rank)
     if (!(more = realloc(m->line, (m->n_lines + 1) * sizeof *more)))
         return NULL;
     m->line = more;
-    more[m->n_lines] = (struct line){ rank, -1, -1 };
+    more[m->n_lines] = (struct mesh_line){ rank, -1, -1 };
     return &more[m->n_lines++];
 }
 
 void mesh_drop(struct mesh *m, unsigned rank)
 {
-    struct line *line = line_to(m, rank);
+    struct mesh_line *line = line_to(m, rank);
 
     if (line) {
         fd_close(&line->in);
@@ -232,7 +232,7 @@ static bool is_closed(const struct mesh_way *closed, size_t n, unsigned from, un
 int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mesh_way *closed,
             size_t n)
 {
-    const struct line *line = line_to(m, rank);
+    const struct mesh_line *line = line_to(m, rank);
     const unsigned low = self < rank ? self : rank, high = self < rank ? rank : self;
     bool upward;
 
@@ -244,14 +244,14 @@ int mesh_to(const struct mesh *m, unsigned self, unsigned rank, const struct mes
 
 /* ---- connecting: our dials and accepted guests ---- */
 
-static void dial_fail(struct dial *d, const char *what, int error)
+static void dial_fail(struct mesh_dial *d, const char *what, int error)
 {
     snprintf(d->peer->error, sizeof d->peer->error, "%s: %s", d->peer->where,
              error ? strerror(error) : what);
     fd_close(&d->fd);
 }
 
-static void dial_start(struct meeting *g, struct dial *d)
+static void dial_start(struct meeting *g, struct mesh_dial *d)
 {
     char address[MESH_WHERE], port[MESH_WHERE];
     struct err err = { "" };
@@ -279,7 +279,7 @@ static void dial_start(struct meeting *g, struct dial *d)
     freeaddrinfo(where);
 }
 
-static void dial_say(struct dial *d)
+static void dial_say(struct mesh_dial *d)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -296,7 +296,7 @@ static void dial_say(struct dial *d)
         dial_fail(d, "", errno);
 }
 
-static void dial_hear(struct dial *d)
+static void dial_hear(struct mesh_dial *d)
 {
     char answer;
     const ssize_t n = recv(d->fd, &answer, 1, 0);
@@ -322,7 +322,7 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
 
 /* The line of the rank that the guest is; NULL: close it. A guest of an earlier attempt does not
  * count as a stranger, but its rank no longer waits for this connection. */
-static struct line *guest_line(struct meeting *g, const struct guest *q)
+static struct mesh_line *guest_line(struct meeting *g, const struct guest *q)
 {
     if (memcmp(q->hello, magic, sizeof magic) != 0 || !same_token(q->hello + 8, g->mesh->token)) {
         g->mesh->strangers++;
@@ -337,7 +337,7 @@ static struct line *guest_line(struct meeting *g, const struct guest *q)
 static bool guest_hear(struct meeting *g, struct guest *q)
 {
     const ssize_t n = recv(q->fd, q->hello + q->got, HELLO - q->got, 0);
-    struct line *line;
+    struct mesh_line *line;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
@@ -426,7 +426,7 @@ static int meet_once(struct meeting *g, const struct limit *l)
 static void part(struct meeting *g)
 {
     for (size_t i = 0; i < g->n; i++) {
-        struct dial *d = &g->dial[i];
+        struct mesh_dial *d = &g->dial[i];
 
         if (d->fd >= 0)
             dial_fail(d,

@@ -25,7 +25,7 @@
 
 struct state {
     struct collective collective; /* first: see collective.h */
-    struct link link;
+    struct worker_link link;
     struct flusher flusher;
     PyObject *flush; /* a callable, or NULL */
     PyObject *dead;  /* the exception LinkDead: this process has no agent (any more) */

@@ -49,7 +49,7 @@ static void cast_resume(struct open_cast *o)
 
 static PyObject *cast_open_(PyObject *module, PyObject *args)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
     struct err err = { "" };
     struct open_cast *o;
     struct nccl_id id;
@@ -73,7 +73,7 @@ static PyObject *cast_open_(PyObject *module, PyObject *args)
         o->cast = cast_create(comm, rank, root, &o->limit, &err);
     if (pause_end(&o->pause) || !o->cast) {
         discard(o);
-        return PyErr_Occurred() ? NULL : collective_fail(&err);
+        return PyErr_Occurred() ? NULL : convey_fail(&err);
     }
     if (!(capsule = PyCapsule_New(o, CAST, cast_gone)))
         discard(o);
@@ -102,7 +102,7 @@ static PyObject *cast_bytes_(PyObject *module, PyObject *args)
     if (pause_end(&o->pause))
         return NULL;
     if (rc < 0)
-        return collective_fail(&err);
+        return convey_fail(&err);
     Py_RETURN_NONE;
 }
 

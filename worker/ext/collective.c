@@ -30,7 +30,7 @@ void collective_forked(struct collective *c)
 
 static PyObject *abort_fd(PyObject *module, PyObject *none)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
 
     (void)none;
     if (c->aborted[0] < 0 && (fd_pipe(c->aborted) < 0 || fd_nonblock(c->aborted[1], true) < 0))
@@ -41,7 +41,7 @@ static PyObject *abort_fd(PyObject *module, PyObject *none)
 static PyObject *abort_now(PyObject *module, PyObject *none)
 {
     (void)none;
-    Py_BEGIN_ALLOW_THREADS collective_abort(collective_of(module));
+    Py_BEGIN_ALLOW_THREADS collective_abort(convey_collective(module));
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
@@ -99,7 +99,7 @@ int collective_add(PyObject *module, struct collective *c)
 
     c->aborted[0] = c->aborted[1] = -1;
     if (comms_init(&c->comms, &err) < 0) {
-        collective_fail(&err);
+        convey_fail(&err);
         return -1;
     }
     if (PyModule_AddStringConstant(module, "VERSION", CELLSPAN_VERSION) < 0)

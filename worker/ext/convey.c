@@ -2,12 +2,12 @@
 
 #include <stdlib.h>
 
-struct collective *collective_of(PyObject *module)
+struct collective *convey_collective(PyObject *module)
 {
     return PyModule_GetState(module);
 }
 
-PyObject *collective_fail(const struct err *err)
+PyObject *convey_fail(const struct err *err)
 {
     PyErr_SetString(PyExc_OSError, err->text);
     return NULL;
@@ -101,7 +101,7 @@ static PyObject *rows_to(const struct figure *rows, unsigned n)
     return list;
 }
 
-void job_run(struct job *job, struct transport *t, const struct limit *l)
+void job_run(struct collective_job *job, struct transport *t, const struct limit *l)
 {
     if (t &&
         measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows,
@@ -111,7 +111,7 @@ void job_run(struct job *job, struct transport *t, const struct limit *l)
     transport_destroy(t);
 }
 
-PyObject *job_result(const struct job *job)
+PyObject *job_result(const struct collective_job *job)
 {
     PyObject *list = rows_to(job->rows, job->n_rows);
 

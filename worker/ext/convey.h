@@ -9,9 +9,9 @@
 #include "worker/collective/mesh.h"
 #include "worker/ext/collective.h"
 
-struct collective *collective_of(PyObject *module);
+struct collective *convey_collective(PyObject *module);
 /* Raises an OSError with this text and returns NULL. */
-PyObject *collective_fail(const struct err *err);
+PyObject *convey_fail(const struct err *err);
 
 /* Reads a tuple into one zeroed row: 0, or -1 with an exception. */
 typedef int (*tuple_f)(PyObject *tuple, void *one);
@@ -24,7 +24,7 @@ MUST_USE int pairs_from(PyObject *list, struct mesh_way **out, size_t *n);
 MUST_USE int numbers_from(PyObject *list, size_t most, uint64_t **out, size_t *n);
 
 /* One run of measure(): arguments and results. */
-struct job {
+struct collective_job {
     unsigned ops, n_sizes;
     const uint64_t *sizes;
     double budget;
@@ -35,9 +35,9 @@ struct job {
 
 /* Takes ownership of the transport (NULL: it could not be made, and job->err says why). Does not
  * need the interpreter's lock. */
-void job_run(struct job *job, struct transport *t, const struct limit *l);
+void job_run(struct collective_job *job, struct transport *t, const struct limit *l);
 /* (rows, error): after a failure, rows has what was measured before it. */
-PyObject *job_result(const struct job *job);
+PyObject *job_result(const struct collective_job *job);
 
 /* Add functions to the module: -1 with an exception. */
 MUST_USE int meshes_add(PyObject *module);

@@ -16,13 +16,13 @@ int gpus_need_driver(struct collective *c)
     if (c->driver.library)
         return 0;
     Py_BEGIN_ALLOW_THREADS rc = driver_open(&c->driver, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) collective_fail(&err);
+    Py_END_ALLOW_THREADS if (rc < 0) convey_fail(&err);
     return rc;
 }
 
 static PyObject *driver(PyObject *module, PyObject *none)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
     struct err err = { "" };
     int version = 0;
 
@@ -30,7 +30,7 @@ static PyObject *driver(PyObject *module, PyObject *none)
     if (gpus_need_driver(c) < 0)
         return NULL;
     if (driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) < 0)
-        return collective_fail(&err);
+        return convey_fail(&err);
     return PyLong_FromLong(version);
 }
 
@@ -43,13 +43,13 @@ static PyObject *device_to(const struct driver *d, int index)
     if (driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
         driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
         driver_uuid(d, device, uuid, &err) < 0)
-        return collective_fail(&err);
+        return convey_fail(&err);
     return Py_BuildValue("ss", uuid, name);
 }
 
 static PyObject *devices(PyObject *module, PyObject *none)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
     struct err err = { "" };
     PyObject *list;
     int n = 0;
@@ -58,7 +58,7 @@ static PyObject *devices(PyObject *module, PyObject *none)
     if (gpus_need_driver(c) < 0)
         return NULL;
     if (driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
-        return collective_fail(&err);
+        return convey_fail(&err);
     list = PyList_New(n);
     for (int i = 0; list && i < n; i++) {
         PyObject *one = device_to(&c->driver, i);
@@ -76,7 +76,7 @@ static PyObject *devices(PyObject *module, PyObject *none)
 
 static PyObject *load_nccl(PyObject *module, PyObject *args)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
     const char *place[PLACES_MAX] = { NULL };
     struct err err = { "" };
     PyObject *list, *tuple;
@@ -94,7 +94,7 @@ static PyObject *load_nccl(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "places are bytes");
     } else if (!c->nccl.library) {
         Py_BEGIN_ALLOW_THREADS rc = nccl_open(&c->nccl, place, PLACES_MAX, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) collective_fail(&err);
+        Py_END_ALLOW_THREADS if (rc < 0) convey_fail(&err);
     }
     Py_DECREF(tuple);
     return rc < 0 ? NULL : Py_BuildValue("is", c->nccl.version, c->nccl.path);
@@ -110,7 +110,7 @@ int gpus_need_nccl(const struct collective *c)
 
 static PyObject *nccl_id(PyObject *module, PyObject *none)
 {
-    struct collective *c = collective_of(module);
+    struct collective *c = convey_collective(module);
     struct err err = { "" };
     struct nccl_id id;
     int rc;
@@ -120,7 +120,7 @@ static PyObject *nccl_id(PyObject *module, PyObject *none)
         return NULL;
     Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId",
                                            &err);
-    Py_END_ALLOW_THREADS return rc < 0 ? collective_fail(&err)
+    Py_END_ALLOW_THREADS return rc < 0 ? convey_fail(&err)
                                        : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
 }
 
@@ -145,8 +145,8 @@ static struct transport *gpu_ring(struct collective *c, int device, const struct
 
 static PyObject *check_nccl(PyObject *module, PyObject *args)
 {
-    struct collective *c = collective_of(module);
-    struct job job = { 0 };
+    struct collective *c = convey_collective(module);
+    struct collective_job job = { 0 };
     struct nccl_id id;
     struct pause pause;
     struct limit limit;

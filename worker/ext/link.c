@@ -21,7 +21,7 @@ static int nonblocking(int fd)
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-int link_init(struct link *l, struct err *err)
+int link_init(struct worker_link *l, struct err *err)
 {
     memset(l, 0, sizeof *l);
     l->fd = l->wake[0] = l->wake[1] = -1;
@@ -31,7 +31,7 @@ int link_init(struct link *l, struct err *err)
     return 0;
 }
 
-static int wake_open(struct link *l, struct err *err)
+static int wake_open(struct worker_link *l, struct err *err)
 {
     if (pipe(l->wake) < 0)
         return err_set(err, "no pipe for the link: %s", strerror(errno));
@@ -42,7 +42,7 @@ static int wake_open(struct link *l, struct err *err)
     return 0;
 }
 
-static void wake_close(struct link *l)
+static void wake_close(struct worker_link *l)
 {
     for (int i = 0; i < 2; i++) {
         if (l->wake[i] >= 0)
@@ -63,7 +63,7 @@ static void die(void)
 /* Sends SIGINT as a terminal does: to the whole process group. So it reaches the main thread (the
  * only thread that does not block it) and the commands that it waits for; during system() the
  * caller itself ignores SIGINT. */
-static void send_interrupt(struct link *l)
+static void send_interrupt(struct worker_link *l)
 {
     l->interrupted = true;
     if (getpgrp() == getpid())
@@ -74,7 +74,7 @@ static void send_interrupt(struct link *l)
 
 /* If the cell has not begun because the worker is late, the interrupt takes effect when it begins:
  * nobody sends a second one. */
-static void interrupt(struct link *l, uint64_t cell)
+static void interrupt(struct worker_link *l, uint64_t cell)
 {
     bool runs = false;
 
@@ -106,7 +106,7 @@ static bool is_cell(const struct packet *p, const struct span *head)
     return executes;
 }
 
-static void note_coming(struct link *l, const struct packet *p, const struct span *head)
+static void note_coming(struct worker_link *l, const struct packet *p, const struct span *head)
 {
     if (!is_cell(p, head))
         return;
@@ -115,7 +115,7 @@ static void note_coming(struct link *l, const struct packet *p, const struct spa
     pthread_mutex_unlock(&l->lock);
 }
 
-static void synced(struct link *l)
+static void synced(struct worker_link *l)
 {
     pthread_mutex_lock(&l->lock);
     l->syncs_seen++;
@@ -123,7 +123,7 @@ static void synced(struct link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void cut(const struct link *l, const struct packet *p)
+static void cut(const struct worker_link *l, const struct packet *p)
 {
     struct span m;
     struct err err = { "" };
@@ -136,9 +136,9 @@ static void cut(const struct link *l, const struct packet *p)
     span_release(&m);
 }
 
-static int enqueue(struct link *l, struct packet *p)
+static int enqueue(struct worker_link *l, struct packet *p)
 {
-    struct inbox *in = malloc(sizeof *in);
+    struct link_message *in = malloc(sizeof *in);
     ssize_t n = 1;
 
     if (!in)
@@ -156,7 +156,7 @@ static int enqueue(struct link *l, struct packet *p)
 }
 
 /* Handles messages that must not wait for Python, and queues the others. -1: give up. */
-static int dispatch(struct link *l, struct packet *p)
+static int dispatch(struct worker_link *l, struct packet *p)
 {
     struct span head;
     struct err err = { "" };
@@ -179,7 +179,7 @@ static int dispatch(struct link *l, struct packet *p)
     }
 }
 
-static bool stopping(struct link *l)
+static bool stopping(struct worker_link *l)
 {
     bool stop;
 
@@ -191,7 +191,7 @@ static bool stopping(struct link *l)
 
 static void *io_main(void *arg)
 {
-    struct link *l = arg;
+    struct worker_link *l = arg;
     struct pollfd watch = { .fd = l->fd, .events = POLLIN };
 
     for (;;) {
@@ -215,7 +215,7 @@ static void *io_main(void *arg)
     return NULL;
 }
 
-int link_start(struct link *l, int fd, struct err *err)
+int link_start(struct worker_link *l, int fd, struct err *err)
 {
     sigset_t all, old;
     int rc;
@@ -243,7 +243,7 @@ int link_start(struct link *l, int fd, struct err *err)
     return 0;
 }
 
-static void drop_inbox(struct link *l)
+static void drop_inbox(struct worker_link *l)
 {
     struct packet p;
 
@@ -251,7 +251,7 @@ static void drop_inbox(struct link *l)
         packet_release(&p);
 }
 
-void link_stop(struct link *l)
+void link_stop(struct worker_link *l)
 {
     if (l->fd < 0)
         return;
@@ -266,7 +266,7 @@ void link_stop(struct link *l)
     wake_close(l);
 }
 
-void link_forked(struct link *l)
+void link_forked(struct worker_link *l)
 {
     /* The parent's threads don't exist here, but may have held the lock. The inbox is a copy of the
      * parent's. */
@@ -282,9 +282,9 @@ void link_forked(struct link *l)
     l->coming = l->early = 0;
 }
 
-bool link_take(struct link *l, struct packet *p)
+bool link_take(struct worker_link *l, struct packet *p)
 {
-    struct inbox *in;
+    struct link_message *in;
     ssize_t n = 1;
 
     pthread_mutex_lock(&l->lock);
@@ -305,7 +305,7 @@ bool link_take(struct link *l, struct packet *p)
     return true;
 }
 
-int link_begin(struct link *l, uint64_t cell)
+int link_begin(struct worker_link *l, uint64_t cell)
 {
     int rc = -1;
 
@@ -322,7 +322,7 @@ int link_begin(struct link *l, uint64_t cell)
     return rc;
 }
 
-bool link_end(struct link *l, uint64_t cell)
+bool link_end(struct worker_link *l, uint64_t cell)
 {
     bool interrupted;
 

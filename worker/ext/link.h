@@ -17,12 +17,12 @@
 /* cells of one worker that may be active at once: nested calls, comms during an await */
 #define LINK_CELLS_MAX 16u
 
-struct inbox {
+struct link_message {
     struct packet packet;
-    struct inbox *next;
+    struct link_message *next;
 };
 
-struct link {
+struct worker_link {
     /* the socket, owned; -1: not started, or this process is a fork of the one that started it */
     int fd;
     int wake[2]; /* a pipe that holds one byte while the inbox is not empty */
@@ -33,8 +33,8 @@ struct link {
     void *abort_arg;
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t synced;
-    struct inbox *first;
-    struct inbox **last;
+    struct link_message *first;
+    struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
     bool interrupted; /* a SIGINT was sent since link_end was last called */
@@ -46,24 +46,24 @@ struct link {
 };
 
 /* Initialises all but the threads. */
-MUST_USE int link_init(struct link *l, struct err *err);
+MUST_USE int link_init(struct worker_link *l, struct err *err);
 /* Takes ownership of fd and starts the I/O thread. The calling thread becomes main_thread. On
  * failure the caller keeps fd. */
-MUST_USE int link_start(struct link *l, int fd, struct err *err);
+MUST_USE int link_start(struct worker_link *l, int fd, struct err *err);
 /* Ends the I/O thread and closes the socket. */
-void link_stop(struct link *l);
+void link_stop(struct worker_link *l);
 /* Call it in the child of a fork: forgets threads and locks, closes the socket. From then on, sends
  * fail. */
-void link_forked(struct link *l);
+void link_forked(struct worker_link *l);
 
 /* Gives the oldest message to the caller. false: none. */
-bool link_take(struct link *l, struct packet *p);
+bool link_take(struct worker_link *l, struct packet *p);
 
 /* From link_begin to link_end, an interrupt of `cell` is a SIGINT to the main thread. If the
  * interrupt came before link_begin, but after the RUN, PROBE or execute_request, link_begin sends
  * it. -1: too many cells at once. */
-MUST_USE int link_begin(struct link *l, uint64_t cell);
+MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
-bool link_end(struct link *l, uint64_t cell);
+bool link_end(struct worker_link *l, uint64_t cell);
 
 #endif

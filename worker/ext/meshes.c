@@ -35,7 +35,7 @@ static PyObject *open_mesh(PyObject *module, PyObject *args)
         return NULL;
     }
     if (!(m = mesh_open(address, (const uint8_t *)token, &err)))
-        return collective_fail(&err);
+        return convey_fail(&err);
     if (!(capsule = PyCapsule_New(m, MESH, mesh_gone)))
         mesh_close(m);
     return capsule;
@@ -106,7 +106,7 @@ static PyObject *connect_mesh(PyObject *module, PyObject *args)
         limit = pause_begin(&pause, seconds);
         rc = mesh_connect(m, self, attempt, peers, n, &limit, &err);
         if (!pause_end(&pause))
-            out = rc < 0 ? collective_fail(&err) : peers_to(peers, n);
+            out = rc < 0 ? convey_fail(&err) : peers_to(peers, n);
     }
     free(peers);
     return out;
@@ -128,7 +128,7 @@ static struct transport *ring(struct mesh *m, const uint64_t *order, unsigned ra
 
 static PyObject *check_tcp(PyObject *module, PyObject *args)
 {
-    struct job job = { 0 };
+    struct collective_job job = { 0 };
     uint64_t *order = NULL, *sizes = NULL;
     struct mesh_way *closed = NULL;
     struct pause pause;
@@ -207,7 +207,7 @@ static PyObject *pass(PyObject *module, PyObject *args)
         rc = stream_exchange(nobody, NULL, 0, peer, room, (size_t)n, &limit, &err);
     if (pause_end(&pause))
         return NULL;
-    return rc < 0 ? collective_fail(&err) : PyBytes_FromStringAndSize(room, n);
+    return rc < 0 ? convey_fail(&err) : PyBytes_FromStringAndSize(room, n);
 }
 
 static PyObject *drop(PyObject *module, PyObject *args)
