@@ -39,7 +39,7 @@ static void take_list(const json_t *json, const char *visible)
 
 static void ask(struct slice line)
 {
-    struct driver d;
+    struct gpu_driver d;
     struct buf out = BUF_INIT;
 
     driver_init(&d);

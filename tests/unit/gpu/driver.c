@@ -6,7 +6,7 @@
 #include "worker/agent/gpu/driver.h"
 #include "worker/agent/gpu/probe.h"
 
-static struct driver d; /* large */
+static struct gpu_driver d; /* large */
 
 static void find(const char *visible)
 {

@@ -7,7 +7,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
 	worker/agent/gpu/gpu_processes.h worker/agent/gpu/gpu_processes.c \
 	worker/agent/gpu/cuda.h worker/agent/gpu/cuda.c \
-	worker/agent/gpu/allocator.h \
+	worker/agent/gpu/allocator.h worker/agent/gpu/allocator.c \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
 	worker/agent/gpu/events.c \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \

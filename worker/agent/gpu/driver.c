@@ -15,12 +15,12 @@
 #define NODE_WORDS 16u
 #define BITS       (8u * (unsigned)sizeof(unsigned long))
 
-void driver_init(struct driver *d)
+void driver_init(struct gpu_driver *d)
 {
     memset(d, 0, sizeof *d);
 }
 
-static void forget_found(struct driver *d)
+static void forget_found(struct gpu_driver *d)
 {
     gpus_release(&d->gpus);
     free(d->found);
@@ -28,7 +28,7 @@ static void forget_found(struct driver *d)
     d->n_found = 0;
 }
 
-void driver_release(struct driver *d)
+void driver_release(struct gpu_driver *d)
 {
     forget_found(d);
     free(d->mark);
@@ -39,7 +39,7 @@ void driver_release(struct driver *d)
     driver_init(d);
 }
 
-const struct found *driver_device(const struct driver *d, const char *uuid)
+const struct found *driver_device(const struct gpu_driver *d, const char *uuid)
 {
     for (size_t i = 0; i < d->n_found; i++)
         if (strcmp(d->found[i].uuid, uuid) == 0)
@@ -47,7 +47,8 @@ const struct found *driver_device(const struct driver *d, const char *uuid)
     return NULL;
 }
 
-static int add(struct driver *d, const struct gpu *one, struct nvml_device *device, struct err *err)
+static int add(struct gpu_driver *d, const struct gpu *one, struct nvml_device *device,
+               struct err *err)
 {
     struct found *found = realloc(d->found, (d->n_found + 1) * sizeof *found);
 
@@ -170,7 +171,7 @@ static bool is_mig(const struct nvml *n, struct nvml_device *device)
 }
 
 /* Adds the instances of a GPU in MIG mode, since the GPU itself can't be used. */
-static int add_instances(struct driver *d, struct nvml_device *device, const struct gpu *whole,
+static int add_instances(struct gpu_driver *d, struct nvml_device *device, const struct gpu *whole,
                          struct err *err)
 {
     const struct nvml *n = &d->nvml;
@@ -195,7 +196,7 @@ static int add_instances(struct driver *d, struct nvml_device *device, const str
     return 0;
 }
 
-static int add_one(struct driver *d, unsigned index, struct err *err)
+static int add_one(struct gpu_driver *d, unsigned index, struct err *err)
 {
     const struct nvml *n = &d->nvml;
     struct gpu one = { .index = index, .instance = -1, .gi = -1, .ci = -1, .numa = -1 };
@@ -219,7 +220,7 @@ static int add_one(struct driver *d, unsigned index, struct err *err)
     return is_mig(n, device) ? add_instances(d, device, &one, err) : add(d, &one, device, err);
 }
 
-static int find_by_nvml(struct driver *d, struct err *err)
+static int find_by_nvml(struct gpu_driver *d, struct err *err)
 {
     unsigned count = 0;
     const int result = d->nvml.count(&count);
@@ -251,7 +252,7 @@ static void write_uuid(const CUuuid *id, bool mig, char out[static GPU_TEXT])
              hex + 12, hex + 16, hex + 20);
 }
 
-static int add_cuda(struct driver *d, const struct cuda *c, unsigned index, struct err *err)
+static int add_cuda(struct gpu_driver *d, const struct cuda *c, unsigned index, struct err *err)
 {
     struct gpu one = {
         .index = index, .instance = -1, .gi = -1, .ci = -1, .numa = -1, .name = "a GPU"
@@ -277,7 +278,7 @@ static int add_cuda(struct driver *d, const struct cuda *c, unsigned index, stru
 }
 
 /* CUDA_VISIBLE_DEVICES needs no further work: the CUDA driver lists only what it names. */
-static int find_by_cuda(struct driver *d, struct err *err)
+static int find_by_cuda(struct gpu_driver *d, struct err *err)
 {
     struct err why = { "" };
     struct cuda c;
@@ -304,7 +305,7 @@ static int find_by_cuda(struct driver *d, struct err *err)
     return rc;
 }
 
-int driver_find(struct driver *d, const char *visible, struct err *err)
+int driver_find(struct gpu_driver *d, const char *visible, struct err *err)
 {
     struct err why = { "" };
     bool absent = false;

@@ -38,7 +38,7 @@ struct mark {
     int64_t corrected, uncorrected; /* ECC counts at that time; -1: unknown */
 };
 
-struct driver {
+struct gpu_driver {
     struct nvml nvml;
     bool open; /* nvml is open */
     struct gpus gpus;
@@ -51,12 +51,12 @@ struct driver {
     size_t n_marks;
 };
 
-void driver_init(struct driver *d);
-void driver_release(struct driver *d);
+void driver_init(struct gpu_driver *d);
+void driver_release(struct gpu_driver *d);
 
 /* Finds the GPUs again. visible: CUDA_VISIBLE_DEVICES, NULL if unset. It is not a failure if there
  * are none: then d->gpus.why says why. */
-MUST_USE int driver_find(struct driver *d, const char *visible, struct err *err);
+MUST_USE int driver_find(struct gpu_driver *d, const char *visible, struct err *err);
 
 /* ---- readings.c ---- */
 /* [{"uuid", "index", "used", "total", "use", "lost", "corrected", "uncorrected", "ours":
@@ -64,19 +64,21 @@ MUST_USE int driver_find(struct driver *d, const char *visible, struct err *err)
  * `only` (an array of UUIDs; NULL: all of the list). Units are bytes and percent; unknown values
  * are null. workers: [{"worker", "pid", "who"}]; processes: made from workers. NULL: memory is out.
  */
-json_t *readings_list(const struct driver *d, const json_t *only, const json_t *workers,
+json_t *readings_list(const struct gpu_driver *d, const json_t *only, const json_t *workers,
                       const struct gpu_processes *processes);
 
 /* ---- events.c ---- */
 /* Sets marks for a worker that gets these GPUs. */
-MUST_USE int events_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err);
+MUST_USE int events_mark(struct gpu_driver *d, unsigned worker, const json_t *uuids,
+                         struct err *err);
 /* What happened since the worker's marks: {"xids": [{"uuid", "xid", "times"}], "ecc": [{"uuid",
  * "corrected", "uncorrected"}]}, without those that are 0. Removes the marks. NULL: memory is
  * out. */
-json_t *events_since(struct driver *d, unsigned worker);
+json_t *events_since(struct gpu_driver *d, unsigned worker);
 
 /* for readings.c and events.c */
-const struct found *driver_device(const struct driver *d, const char *uuid);   /* NULL: not there */
-int64_t readings_ecc(const struct driver *d, const struct found *f, int type); /* -1: unknown */
+const struct found *driver_device(const struct gpu_driver *d,
+                                  const char *uuid); /* NULL: not there */
+int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type); /* -1: unknown */
 
 #endif

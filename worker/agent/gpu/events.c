@@ -13,7 +13,7 @@
 
 /* Registers for events of all whole GPUs. Leaves out types that a GPU does not support, such as ECC
  * on many cards. */
-static void register_all(struct driver *d)
+static void register_all(struct gpu_driver *d)
 {
     const uint64_t wanted = NVML_EVENT_SINGLE_BIT | NVML_EVENT_DOUBLE_BIT | NVML_EVENT_XID;
 
@@ -31,7 +31,7 @@ static void register_all(struct driver *d)
 }
 
 /* Registers for GPUs in MIG mode, which are not in the list: finds them by their instances. */
-static void register_parents(struct driver *d)
+static void register_parents(struct gpu_driver *d)
 {
     for (size_t i = 0; i < d->n_found; i++) {
         struct nvml_device *parent = NULL;
@@ -45,7 +45,7 @@ static void register_parents(struct driver *d)
     }
 }
 
-static void open_events(struct driver *d)
+static void open_events(struct gpu_driver *d)
 {
     const struct nvml *n = &d->nvml;
 
@@ -60,7 +60,7 @@ static void open_events(struct driver *d)
     register_parents(d);
 }
 
-static void keep(struct driver *d, const struct nvml_event *e)
+static void keep(struct gpu_driver *d, const struct nvml_event *e)
 {
     struct event *to = &d->event[d->n_events % DRIVER_EVENTS];
 
@@ -75,7 +75,7 @@ static void keep(struct driver *d, const struct nvml_event *e)
     d->n_events++;
 }
 
-static void drain(struct driver *d)
+static void drain(struct gpu_driver *d)
 {
     for (int i = 0; d->events && i < PER_DRAIN; i++) {
         struct nvml_event e = { .gpu_instance = UINT32_MAX, .compute_instance = UINT32_MAX };
@@ -90,7 +90,7 @@ static void drain(struct driver *d)
 
 /* Drops the worker's old marks, and the oldest marks if there is no room for n more (events_since
  * was never called for them). */
-static void make_room(struct driver *d, unsigned worker, size_t n)
+static void make_room(struct gpu_driver *d, unsigned worker, size_t n)
 {
     size_t kept = 0, surplus = d->n_marks + n > DRIVER_MARKS ? d->n_marks + n - DRIVER_MARKS : 0;
 
@@ -100,7 +100,7 @@ static void make_room(struct driver *d, unsigned worker, size_t n)
     d->n_marks = kept;
 }
 
-int events_mark(struct driver *d, unsigned worker, const json_t *uuids, struct err *err)
+int events_mark(struct gpu_driver *d, unsigned worker, const json_t *uuids, struct err *err)
 {
     const size_t n = json_array_size(uuids);
     struct mark *mark;
@@ -156,7 +156,7 @@ static int count_xid(json_t *list, const char *uuid, uint64_t xid)
                                                  (json_int_t)xid, "times", 1));
 }
 
-static int add_xids(const struct driver *d, const struct mark *m, const struct found *f,
+static int add_xids(const struct gpu_driver *d, const struct mark *m, const struct found *f,
                     json_t *list)
 {
     const uint64_t oldest = d->n_events > DRIVER_EVENTS ? d->n_events - DRIVER_EVENTS : 0;
@@ -175,7 +175,7 @@ static int64_t more_than(int64_t before, int64_t now)
     return before >= 0 && now > before ? now - before : 0;
 }
 
-static int add_ecc(const struct driver *d, const struct mark *m, const struct found *f,
+static int add_ecc(const struct gpu_driver *d, const struct mark *m, const struct found *f,
                    json_t *list)
 {
     const int64_t corrected = more_than(m->corrected, readings_ecc(d, f, NVML_ECC_CORRECTED));
@@ -188,7 +188,7 @@ static int add_ecc(const struct driver *d, const struct mark *m, const struct fo
                                                  (json_int_t)uncorrected));
 }
 
-json_t *events_since(struct driver *d, unsigned worker)
+json_t *events_since(struct gpu_driver *d, unsigned worker)
 {
     json_t *xids = json_array(), *ecc = json_array();
     size_t kept = 0;

@@ -4,52 +4,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/process.h"
 #include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 
 #define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take about 20 s to start */
 #define GAUGE_NS (5 * NS_PER_S)
-
-struct gpu_allocator *gpu_open(struct loop *loop, struct err *err)
-{
-    struct gpu_allocator *d = calloc(1, sizeof *d);
-
-    if (!d)
-        return err_null(err, "out of memory");
-    d->loop = loop;
-    d->folder = -1;
-    if ((d->client = probe_client_create(loop, err)))
-        return d;
-    free(d);
-    return NULL;
-}
-
-void gpu_close(struct gpu_allocator *d)
-{
-    if (!d)
-        return;
-    probe_client_destroy(d->client);
-    while (d->allocations)
-        gpu_give(d, d->allocations->worker);
-    watch_stop(d->keeper);
-    gpus_release(&d->gpus);
-    fd_close(&d->folder);
-    free(d);
-}
-
-int allocator_folder(struct gpu_allocator *d, struct err *err)
-{
-    if (d->folder >= 0 && !lease_folder_is_there(d->folder))
-        fd_close(&d->folder);
-    if (d->folder < 0)
-        d->folder = lease_folder(err);
-    return d->folder;
-}
 
 bool gpu_likely(const struct gpu_allocator *d)
 {
@@ -191,33 +153,6 @@ void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
 }
 
 /* ---- gauges ---- */
-
-json_t *allocation_uuids(const struct allocation *s)
-{
-    json_t *list = json_array();
-
-    for (unsigned i = 0; s && list && i < s->n; i++)
-        if (json_array_append_new(list, json_string(s->hold[i].uuid)) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    return list;
-}
-
-json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; list && i < n && i < GPU_GAUGE_MAX; i++)
-        if (json_array_append_new(
-                list, json_pack("{s:I, s:I, s:s, s:o}", "worker", (json_int_t)worker[i].worker,
-                                "pid", (json_int_t)worker[i].pid, "who", worker[i].who, "gpus",
-                                allocation_uuids(allocator_find(d, worker[i].worker)))) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    return list;
-}
 
 static void gauged(void *arg, const json_t *said, const char *why)
 {

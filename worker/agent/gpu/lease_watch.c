@@ -1,20 +1,10 @@
 /* lease_watch.c - checks the leases regularly, as long as there are any; see lease_keep(). */
-#include <stdlib.h>
-
 #include "base/log.h"
-#include "base/path.h"
 #include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 
 /* if a lock file is removed, two notebooks may have the same GPU for this time */
 #define KEEP_NS NS_PER_S
-
-const char *allocator_notebook(void)
-{
-    const char *const path = getenv("JPY_SESSION_NAME");
-
-    return path ? path_name(path) : "";
-}
 
 static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct hold *h)
 {

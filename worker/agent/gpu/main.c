@@ -22,7 +22,7 @@ static int usage(FILE *to, int status)
 
 static int print(const char *ask)
 {
-    struct driver d;
+    struct gpu_driver d;
     struct buf out = BUF_INIT;
     int rc;
 

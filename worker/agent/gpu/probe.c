@@ -10,12 +10,12 @@
 
 /* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
  * replace one that has died. */
-static int find_once(struct driver *d, const char *visible, struct err *err)
+static int find_once(struct gpu_driver *d, const char *visible, struct err *err)
 {
     return d->gpus.n || d->open ? 0 : driver_find(d, visible, err);
 }
 
-static json_t *answer_list(struct driver *d, const char *visible, struct err *err)
+static json_t *answer_list(struct gpu_driver *d, const char *visible, struct err *err)
 {
     return driver_find(d, visible, err) < 0 ? NULL : gpus_to_json(&d->gpus);
 }
@@ -39,7 +39,7 @@ static json_t *read_workers(const json_t *workers, const struct gpu_processes *p
     return list;
 }
 
-static json_t *answer_read(struct driver *d, const json_t *workers, struct err *err)
+static json_t *answer_read(struct gpu_driver *d, const json_t *workers, struct err *err)
 {
     struct gpu_processes processes = GPU_PROCESSES_INIT;
     json_t *said = NULL;
@@ -52,7 +52,8 @@ static json_t *answer_read(struct driver *d, const json_t *workers, struct err *
     return said;
 }
 
-static json_t *answer_since(struct driver *d, unsigned worker, const json_t *ask, struct err *err)
+static json_t *answer_since(struct gpu_driver *d, unsigned worker, const json_t *ask,
+                            struct err *err)
 {
     const json_t *workers = json_object_get(ask, "workers");
     struct gpu_processes processes = GPU_PROCESSES_INIT;
@@ -70,7 +71,7 @@ static json_t *answer_since(struct driver *d, unsigned worker, const json_t *ask
     return NULL;
 }
 
-static json_t *answer(struct driver *d, const char *visible, const json_t *ask, struct err *err)
+static json_t *answer(struct gpu_driver *d, const char *visible, const json_t *ask, struct err *err)
 {
     const char *what = json_string_value(json_object_get(ask, "ask"));
     const json_t *uuids = json_object_get(ask, "gpus");
@@ -89,7 +90,7 @@ static json_t *answer(struct driver *d, const char *visible, const json_t *ask, 
     return err_null(err, "there is no question \"%s\"", what ? what : "");
 }
 
-int probe_answer(struct driver *d, const char *visible, struct slice line, struct buf *out)
+int probe_answer(struct gpu_driver *d, const char *visible, struct slice line, struct buf *out)
 {
     struct err err = { "" };
     json_t *ask = json_loadb(line.p, line.n, 0, NULL);
@@ -122,7 +123,7 @@ static int write_all(int fd, struct slice s)
 }
 
 /* Answers every complete line in `in`. */
-static int answer_lines(struct driver *d, int fd, struct buf *in)
+static int answer_lines(struct gpu_driver *d, int fd, struct buf *in)
 {
     const char *end;
     int rc = 0;
@@ -142,7 +143,7 @@ static int answer_lines(struct driver *d, int fd, struct buf *in)
 
 int probe_serve(int fd)
 {
-    struct driver d;
+    struct gpu_driver d;
     struct buf in = BUF_INIT;
     char bytes[4096];
     int rc = 0;

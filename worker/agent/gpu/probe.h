@@ -21,7 +21,7 @@
 
 /* Answers one line (given without its newline) with a line that ends in a newline. visible:
  * CUDA_VISIBLE_DEVICES. -1: memory is out. */
-MUST_USE int probe_answer(struct driver *d, const char *visible, struct slice line,
+MUST_USE int probe_answer(struct gpu_driver *d, const char *visible, struct slice line,
                           struct buf *out);
 /* Serves the socket until it ends. Returns the exit status. */
 int probe_serve(int fd);

@@ -8,7 +8,7 @@
 #define TRIES         4 /* the list may have grown since NVML told its length */
 #define SLACK         16u
 
-int64_t readings_ecc(const struct driver *d, const struct found *f, int type)
+int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type)
 {
     unsigned long long count;
 
@@ -143,7 +143,8 @@ static int64_t read_use(const struct nvml *n, struct nvml_device *device)
     return n->utilization && n->utilization(device, &use) == NVML_OK ? (int64_t)use.gpu : -1;
 }
 
-static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const struct found *f)
+static json_t *read_numbers(const struct gpu_driver *d, const struct gpu *gpu,
+                            const struct found *f)
 {
     int64_t used = -1, total = gpu->memory ? (int64_t)gpu->memory : -1, use = -1;
     int result = NVML_OK;
@@ -160,7 +161,7 @@ static json_t *read_numbers(const struct driver *d, const struct gpu *gpu, const
                      number(f ? readings_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
 }
 
-static json_t *read_one(const struct driver *d, const struct gpu *gpu, const json_t *workers,
+static json_t *read_one(const struct gpu_driver *d, const struct gpu *gpu, const json_t *workers,
                         const struct gpu_processes *processes)
 {
     const struct found *f = driver_device(d, gpu->uuid);
@@ -191,7 +192,7 @@ static bool is_wanted(const struct gpu *gpu, const json_t *only)
     return !only;
 }
 
-json_t *readings_list(const struct driver *d, const json_t *only, const json_t *workers,
+json_t *readings_list(const struct gpu_driver *d, const json_t *only, const json_t *workers,
                       const struct gpu_processes *processes)
 {
     json_t *list = json_array();

@@ -14,55 +14,12 @@
 #define MARK_NS       (5 * NS_PER_S)
 #define HOLDERS_SHOWN 8u
 
-struct allocation *allocator_find(const struct gpu_allocator *d, uint32_t worker)
-{
-    struct allocation *s = d->allocations;
-
-    while (s && s->worker != worker)
-        s = s->next;
-    return s;
-}
-
-unsigned allocator_uses(const struct gpu_allocator *d, const char *uuid)
-{
-    unsigned uses = 0;
-
-    for (const struct allocation *s = d->allocations; s; s = s->next)
-        for (unsigned i = 0; i < s->n; i++)
-            uses += strcmp(s->hold[i].uuid, uuid) == 0;
-    return uses;
-}
-
-bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
-{
-    return allocator_find(d, worker) != NULL;
-}
-
 void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
 {
     struct allocation *s = allocator_find(d, worker);
 
     if (s)
         s->own = true;
-}
-
-static void allocation_destroy(struct allocation *s)
-{
-    for (unsigned i = 0; i < s->n; i++)
-        lease_give(&s->hold[i].fd);
-    free(s);
-}
-
-void gpu_give(struct gpu_allocator *d, uint32_t worker)
-{
-    for (struct allocation **at = &d->allocations; *at; at = &(*at)->next)
-        if ((*at)->worker == worker) {
-            struct allocation *s = *at;
-
-            *at = s->next;
-            allocation_destroy(s);
-            return;
-        }
 }
 
 static bool is_alone(const struct gpu_allocator *d, const struct allocation *s)
