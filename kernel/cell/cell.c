@@ -90,16 +90,24 @@ bool cell_wants_value(const struct cell *c)
 
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m)
 {
-    size_t n;
-    uint32_t *workers = group_workers(c->group, to, &n);
-    int rc = workers ? 0 : -1;
+    struct err err = { "" };
 
-    if (n)
-        rc = cell_send(c, workers, n, m);
-    else if (!workers)
-        cell_fail(c, "RuntimeError", "out of memory");
-    free(workers);
-    return rc;
+    if (notebook_send_ranks(c->nb, c->group, rank_in_set, to, m, &err) == 0)
+        return 0;
+    cell_fail(c, "RuntimeError", "%s", err.text);
+    return -1;
+}
+
+static bool is_running(const struct rank *r, const void *cell)
+{
+    const struct member *m = cell_worker(cell, r->worker);
+
+    return m && m->state == MEMBER_RUNNING;
+}
+
+void cell_send_running(struct cell *c, const struct span *m)
+{
+    (void)notebook_send_ranks(c->nb, c->group, is_running, c, m, NULL);
 }
 
 static uint64_t rank_of(const void *members, size_t i)
@@ -115,7 +123,7 @@ static struct member *member_of(const struct cell *c, unsigned rank)
     return at < c->n && c->member[at].rank == rank ? &c->member[at] : NULL;
 }
 
-struct member *cell_worker(struct cell *c, uint32_t worker)
+struct member *cell_worker(const struct cell *c, uint32_t worker)
 {
     const struct rank *r = group_worker(c->group, worker);
     struct member *member = r ? member_of(c, r->number) : NULL;

@@ -14,26 +14,14 @@
 #define PAIR_SIZE (2 * END_SIZE)     /* of a connection, as ENDS has it */
 #define ALL_MAX   ((size_t)64 << 20) /* bytes of all nodes' that are kept */
 
-/* The living ranks on the node; n of them. NULL: memory is out. */
-static uint32_t *workers_on(const struct group *g, unsigned node, size_t *n)
+static bool lives_on(const struct rank *r, const void *node)
 {
-    uint32_t *workers = calloc(g->size + 1u, sizeof *workers);
-
-    *n = 0;
-    for (unsigned k = 0; workers && k < g->size; k++)
-        if (g->rank[k].worker && g->rank[k].node == node && rank_alive(&g->rank[k]))
-            workers[(*n)++] = g->rank[k].worker;
-    return workers;
+    return r->node == *(const unsigned *)node && rank_alive(r);
 }
 
 static int send(struct cell *c, unsigned node, const struct span *m)
 {
-    size_t n;
-    uint32_t *workers = workers_on(c->group, node, &n);
-    const int rc = workers && n ? notebook_send_to(c->nb, workers, n, m, NULL) : -1;
-
-    free(workers);
-    return rc;
+    return notebook_send_ranks(c->nb, c->group, lives_on, &node, m, NULL);
 }
 
 static struct ends_node *find(struct ends *e, unsigned node)

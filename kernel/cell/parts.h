@@ -21,9 +21,10 @@ bool cell_runs(const struct cell *c);     /* on ranks, which are stopped if it f
 /* Sends what an answer is waited for; -1: it did not leave, and the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m);
+void cell_send_running(struct cell *c, const struct span *m); /* to those that still run */
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
-struct member *cell_worker(struct cell *c, uint32_t worker);
+struct member *cell_worker(const struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* one for each rank of c->to */
 void cell_release_members(struct cell *c);
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */

@@ -27,31 +27,14 @@ static uint64_t grace(const struct cell *c)
     return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
 }
 
-/* Sends m to the ranks that still run. */
-static void send_running(struct cell *c, struct span *m)
-{
-    uint32_t *workers = calloc(c->n + 1, sizeof *workers);
-    size_t n = 0;
-
-    if (!workers)
-        return;
-    for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_RUNNING)
-            workers[n++] = c->member[k].worker;
-    m->cell = c->id;
-    if (n)
-        (void)notebook_send_to(c->nb, workers, n, m, NULL);
-    free(workers);
-}
-
 static void interrupt_running(struct cell *c, uint64_t sever_after)
 {
-    struct span m = { .kind = SPAN_INTERRUPT };
+    const struct span m = { .kind = SPAN_INTERRUPT, .cell = c->id };
     const uint64_t now = notebook_now(c->nb);
 
     c->stop.stopping = true;
     prompts_stop(c->nb);
-    send_running(c, &m);
+    cell_send_running(c, &m);
     c->stop.disconnect_ns = now + sever_after;
     c->stop.kill_ns = now + grace(c);
 }
@@ -65,39 +48,35 @@ void stop_killed(struct cell *c, uint64_t after_ns)
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms)
 {
-    struct span m = { .kind = SPAN_KILL,
-                      .v[F_KILL_SIGNAL].u64 = signal,
-                      .v[F_KILL_GRACE_MS].u64 = grace_ms };
-    size_t n;
-    uint32_t *workers = group_workers(g, which, &n);
+    const struct span m = { .kind = SPAN_KILL,
+                            .v[F_KILL_SIGNAL].u64 = signal,
+                            .v[F_KILL_GRACE_MS].u64 = grace_ms };
 
-    for (long k = ranks_next(which, 0); workers && k >= 0; k = ranks_next(which, (unsigned)k + 1))
+    (void)notebook_send_ranks(nb, g, rank_in_set, which, &m, NULL);
+    for (long k = ranks_next(which, 0); k >= 0; k = ranks_next(which, (unsigned)k + 1))
         if (g->rank[k].worker)
             g->rank[k].state = RANK_STOPPING;
-    if (n)
-        (void)notebook_send_to(nb, workers, n, &m, NULL);
     group_break(g);
     if (nb->cell && nb->cell->state == CELL_STOPPING)
         stop_killed(nb->cell, grace_ms * NS_PER_MS);
-    free(workers);
 }
 
 static void kill_running(struct cell *c)
 {
-    struct span m = { .kind = SPAN_KILL, .v[F_KILL_SIGNAL].u64 = 9 };
+    const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
     c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
-    send_running(c, &m);
+    cell_send_running(c, &m);
     stop_killed(c, 0);
 }
 
 static void ask_stacks(struct cell *c)
 {
-    struct span m = { .kind = SPAN_STACKS };
+    const struct span m = { .kind = SPAN_STACKS, .cell = c->id };
 
     c->stop.kill_ns = NEVER;
     c->stop.list_ns = notebook_now(c->nb) + STACKS_NS;
-    send_running(c, &m);
+    cell_send_running(c, &m);
 }
 
 /* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a
@@ -209,9 +188,10 @@ void stop_by_interrupt(struct cell *c)
 
 void stop_by_signal(struct cell *c, unsigned signal)
 {
-    struct span m = { .kind = SPAN_KILL,
-                      .v[F_KILL_SIGNAL].u64 = signal,
-                      .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
+    const struct span m = { .kind = SPAN_KILL,
+                            .cell = c->id,
+                            .v[F_KILL_SIGNAL].u64 = signal,
+                            .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
     if (c->state != CELL_RUNNING || !c->passing) {
         stop_by_interrupt(c);
@@ -219,7 +199,7 @@ void stop_by_signal(struct cell *c, unsigned signal)
     }
     c->stop.stopping = true;
     c->stop.alike_ns = NEVER;
-    send_running(c, &m);
+    cell_send_running(c, &m);
 }
 
 static void time_out(struct cell *c)

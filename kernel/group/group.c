@@ -157,17 +157,6 @@ struct rank *group_worker(const struct group *g, uint32_t worker)
     return hash_find(g, worker);
 }
 
-uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n)
-{
-    uint32_t *workers = calloc(ranks_count(of) + 1, sizeof *workers);
-
-    *n = 0;
-    for (long k = ranks_next(of, 0); workers && k >= 0; k = ranks_next(of, (unsigned)k + 1))
-        if (g->rank[k].worker)
-            workers[(*n)++] = g->rank[k].worker;
-    return workers;
-}
-
 int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 {
     if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 ||

@@ -86,9 +86,6 @@ MUST_USE int group_living(const struct group *g, struct ranks *living);
 /* The rank with this worker; NULL: no living rank has it. Uses a hash table, which it rebuilds when
  * a worker is not found. */
 struct rank *group_worker(const struct group *g, uint32_t worker);
-/* The workers of those of these ranks that have one; *n: how many. The caller frees the array.
- * NULL: memory is out. */
-MUST_USE uint32_t *group_workers(const struct group *g, const struct ranks *of, size_t *n);
 
 /* A process is being started: RANK_STARTING. Forgets what an earlier process had. */
 MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);

@@ -199,6 +199,12 @@ int notebook_revive(struct notebook *nb, struct err *err);
  * leaves while the agent is away. */
 int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m,
                      struct err *err);
+/* Sends m to each rank of the group that has a process and that wanted() says. 0 if there is none.
+ */
+typedef bool (*rank_wanted_f)(const struct rank *r, const void *arg);
+int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
+                        const void *arg, const struct span *m, struct err *err);
+bool rank_in_set(const struct rank *r, const void *ranks); /* arg is a struct ranks */
 /* for what nobody waits for */
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
 /* to its agent */

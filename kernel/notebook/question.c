@@ -11,14 +11,7 @@
 
 static int send_waiting(struct notebook *nb, const struct span *m)
 {
-    size_t n;
-    uint32_t *workers = group_workers(nb->group, &nb->question.waiting, &n);
-    int rc = workers ? 0 : -1;
-
-    if (n)
-        rc = notebook_send_to(nb, workers, n, m, NULL);
-    free(workers);
-    return rc;
+    return notebook_send_ranks(nb, nb->group, rank_in_set, &nb->question.waiting, m, NULL);
 }
 
 static void tell(struct notebook *nb, json_t *answers)

@@ -1,6 +1,8 @@
 /* What goes out: messages to agents, home and ranks, published messages and replies to clients. */
 #include "kernel/notebook/notebook.h"
 
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "kernel/notebook/json_text.h"
 
@@ -70,6 +72,27 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
     if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) && need(nb, m, err) < 0)
         return -1;
     return nb->ops.send(nb->ops.arg, workers, n, m, err);
+}
+
+int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
+                        const void *arg, const struct span *m, struct err *err)
+{
+    uint32_t *workers = calloc(g->size + 1u, sizeof *workers);
+    size_t n = 0;
+    int rc = workers ? 0 : err_set(err, "out of memory");
+
+    for (unsigned k = 0; workers && k < g->size; k++)
+        if (g->rank[k].worker && wanted(&g->rank[k], arg))
+            workers[n++] = g->rank[k].worker;
+    if (n)
+        rc = notebook_send_to(nb, workers, n, m, err);
+    free(workers);
+    return rc;
+}
+
+bool rank_in_set(const struct rank *r, const void *ranks)
+{
+    return ranks_has(ranks, r->number);
 }
 
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m)

@@ -52,8 +52,6 @@ void hang_put_off(struct cell *c)
 void hang_tick(struct cell *c, uint64_t now)
 {
     struct span m = { .kind = SPAN_STACKS };
-    uint32_t *workers;
-    size_t n = 0;
 
     if (now < c->hang.due_ns)
         return;
@@ -62,20 +60,16 @@ void hang_tick(struct cell *c, uint64_t now)
         return;
     }
     c->hang.due_ns = now + c->hang.limit_ns / LOOKS;
-    if (c->state != CELL_RUNNING || c->stop.stopping || c->stop.decided ||
-        !(workers = calloc(c->n + 1, sizeof *workers)))
+    if (c->state != CELL_RUNNING || c->stop.stopping || c->stop.decided)
         return;
-    for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_RUNNING) {
-            c->member[k].looked = false;
-            workers[n++] = c->member[k].worker;
-        }
-    m.cell = c->hang.id = c->nb->next.cell++;
-    c->hang.asked = n;
+    c->hang.asked = 0;
     c->hang.nccl[0] = '\0';
-    if (n)
-        (void)notebook_send_to(c->nb, workers, n, &m, NULL);
-    free(workers);
+    for (size_t k = 0; k < c->n; k++) {
+        c->member[k].looked = false;
+        c->hang.asked += c->member[k].state == MEMBER_RUNNING;
+    }
+    m.cell = c->hang.id = c->nb->next.cell++;
+    cell_send_running(c, &m);
 }
 
 /* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU

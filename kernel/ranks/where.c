@@ -276,26 +276,23 @@ void where_release(struct notebook *nb)
 
 /* ---- the question ---- */
 
-/* Those that run a cell are asked; of the others it is known. */
-static int ask(struct notebook *nb, struct where *w)
+/* The ranks that run a cell are asked; where the others are is known. */
+static void ask(struct notebook *nb, struct where *w)
 {
-    uint32_t *workers = calloc(w->n + 1, sizeof *workers);
     const struct span m = { .kind = SPAN_STACKS, .cell = w->id };
+    struct ranks busy = RANKS_INIT;
 
-    if (!workers)
-        return -1;
     for (size_t k = 0; k < w->n; k++) {
         const struct rank *r = rank_of(nb, &w->spot[k]);
 
-        if (!r || r->state != RANK_BUSY)
+        if (!r || r->state != RANK_BUSY || ranks_add(&busy, r->number) < 0)
             continue;
         w->spot[k].waiting = true;
-        workers[w->waiting++] = w->spot[k].worker;
+        w->waiting++;
     }
-    if (w->waiting && notebook_send_to(nb, workers, w->waiting, &m, NULL) < 0)
+    if (notebook_send_ranks(nb, notebook_shown(nb), rank_in_set, &busy, &m, NULL) < 0)
         w->waiting = 0;
-    free(workers);
-    return 0;
+    ranks_release(&busy);
 }
 
 /* Takes no reference of r; NULL: *err says why. */
@@ -330,8 +327,7 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
 
 static void where_start(struct notebook *nb, struct where *w)
 {
-    if (ask(nb, w) < 0)
-        log_error("where", "out of memory: ranks are not asked");
+    ask(nb, w);
     w->next = nb->where;
     nb->where = w;
     show_due(nb);
