@@ -1,10 +1,10 @@
-/* Which cells have run, for %ranks logs. */
+/* The list of cells that have run, for %ranks logs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/notebook/notebook.h"
 
-#define RAN_MAX 4096u /* cells that are remembered */
+#define RAN_MAX 4096u /* entries; at this number the older half is forgotten */
 
 void cells_ran_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks)
 {

@@ -1,4 +1,4 @@
-/* Requests that home answers, in the order in which it got them, and its output. */
+/* Requests that home answers, in the order in which home got them, and home's output. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +6,8 @@
 #include "kernel/notebook/notebook.h"
 #include "kernel/notebook/json_text.h"
 
-/* bytes of each of home's streams that are kept until there is a cell */
+/* bytes of each of home's streams that are kept until the first cell */
 #define EARLY_MAX (64 << 10)
-
-/* What is asked, until it is answered. */
 
 static void remember(struct notebook *nb, uint64_t cell, struct request *r)
 {
@@ -165,7 +163,7 @@ static void asked_end(struct notebook *nb, struct asked *a, const struct content
     free(a);
 }
 
-/* What was asked of the home that is gone gets its answer from us: an error. */
+/* Answers a request with an error, since home can't answer it. */
 static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error)
 {
     json_t *content = json_deep_copy(error);
@@ -182,14 +180,14 @@ static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error
     buf_release(&text);
 }
 
-/* Once home has imported torch a cell on ranks is near: what ranks are forked from is made ready
- * meanwhile. */
+/* After home has imported torch, a cell on ranks will probably follow: the zygote, from which ranks
+ * are forked, starts now. */
 static void warm(struct notebook *nb, struct slice metadata)
 {
     struct span m = { .kind = SPAN_WARM };
     json_t *object;
 
-    if (nb->home.warmed || metadata.n <= 2) /* nearly always "{}" */
+    if (nb->home.warmed || metadata.n <= 2) /* it is nearly always "{}" */
         return;
     if ((object = text_parse(metadata)) &&
         json_is_true(json_object_get(object, "cellspan_imported_torch"))) {
@@ -261,7 +259,7 @@ void home_publish(struct notebook *nb, const struct span *m)
         nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, publish_size(m));
         return;
     }
-    if (strncmp(type, "comm_", 5) == 0) /* ends no gap: they may be many */
+    if (strncmp(type, "comm_", 5) == 0) /* not home_flush(): each of many would end the gap */
         home_flush_pace(nb);
     else
         home_flush(nb);
@@ -302,7 +300,7 @@ static void no_memory(struct notebook *nb, struct request *r)
     answer(nb, r, &p);
 }
 
-/* It could not be sent: it is too large, or nobody is there. */
+/* The request could not be sent: it is too large, or home's agent is gone. */
 static void refuse(struct notebook *nb, struct asked *a, const struct err *why)
 {
     json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "RuntimeError", "evalue", why->text,
@@ -324,8 +322,8 @@ void home_ask(struct notebook *nb, struct request *r)
         refuse(nb, a, &err);
 }
 
-/* Home gets the cell before clients hear of it, and works meanwhile: its answers come in a later
- * turn of the loop. */
+/* Sends the cell to home before telling the clients, so that home can begin. The order of messages
+ * to clients stays right, since home's answers are read in a later turn of the loop. */
 void home_execute(struct notebook *nb, struct request *r, unsigned count)
 {
     struct asked *a = asked_add(nb, r);

@@ -1,5 +1,5 @@
-/* What the kernel answers without home: who it is, and what Tab and Shift-Tab say within its
- * magics. */
+/* Requests that the kernel answers without home: kernel_info, and completion and help within
+ * cellspan's magics. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "magics/plan.h"
 #include "kernel/notebook/json_text.h"
 
-#define PROTOCOL "5.4" /* of Jupyter's messages */
+#define PROTOCOL "5.4" /* version of Jupyter's protocol */
 
 static json_t *language(const struct notebook *nb)
 {
@@ -44,8 +44,8 @@ void info_ready(struct notebook *nb, const struct span *ready)
     nb->config.python_version = text;
 }
 
-/* The request's code, and the byte offset of its cursor (the end where none is given). Clients
- * count characters, C counts bytes. */
+/* The request's code; *at: the cursor as a byte offset (clients count characters), or the end of
+ * the code if the request has no cursor. */
 static struct slice code_of(const struct request *r, size_t *at)
 {
     const struct slice code = text_slice(request_content(r), "code");

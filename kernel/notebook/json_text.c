@@ -55,7 +55,7 @@ void text_trim(char *text)
     text[n - utf8_torn_tail(slice_of(text, n))] = '\0';
 }
 
-#define LIST_MAX 60u /* bytes of a list of numbers in a sentence */
+#define LIST_MAX 60u /* bytes of a list of numbers within a sentence */
 
 int text_shorten(struct buf *list, size_t count)
 {

@@ -1,5 +1,4 @@
-/* What the parts of the kernel look up in the notebook: the time, ranks by their worker, the names
- * of nodes, a flag of a request. */
+/* Small look-ups: the time, a rank by its worker, a node's name, a flag of a request. */
 #include "kernel/cell/cell.h"
 #include "kernel/notebook/notebook.h"
 

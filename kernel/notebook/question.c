@@ -1,5 +1,5 @@
-/* What home asks of ranks that run nothing: which names they have, and what completes one. It waits
- * for the answers that come within a moment, and no longer than until a cell is to begin. */
+/* Home's questions to idle ranks: which names they have, and what completes a name. Home gets the
+ * answers that come within WAIT_NS, or before the next cell begins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void tell(struct notebook *nb, json_t *answers)
     buf_release(&text);
 }
 
-/* Those that have not answered stop; home has what there is. */
+/* Interrupts the ranks that have not answered, and sends home the answers that have come. */
 void question_over(struct notebook *nb)
 {
     struct question *q = &nb->question;
@@ -62,7 +62,7 @@ void question_take(struct notebook *nb, const struct span *m)
 {
     struct question *q = &nb->question;
 
-    question_over(nb); /* of another home, that is no more */
+    question_over(nb); /* an earlier home process may have asked, and has ended */
     q->home = m->cell;
     q->id = nb->next.cell++;
     q->due_ns = notebook_now(nb) + WAIT_NS;

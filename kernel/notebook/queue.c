@@ -1,5 +1,5 @@
-/* Execute requests wait here while another cell runs; comm messages wait behind them when home is
- * busy anyway, so that a comm is not spoken to before the cell that makes it. */
+/* Execute requests wait here while another cell runs. While home is busy, comm messages wait behind
+ * them: a message must not reach home before the cell that opens its comm. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What goes out: messages to agents, home and ranks, published messages and replies to clients. */
+/* Sends messages to agents, home and ranks, and publishes and replies to clients. */
 #include "kernel/notebook/notebook.h"
 
 #include <stdlib.h>
@@ -39,7 +39,8 @@ void notebook_start_home(struct notebook *nb)
     (void)nb->ops.send(nb->ops.arg, &home, 1, &m, &err);
 }
 
-/* What somebody waits for is worth another try to start who is gone from this machine. */
+/* Starts this machine's agent or home again if it is gone and somebody waits for the answer to m.
+ * -1: the agent is gone. */
 static int need(struct notebook *nb, const struct span *m, struct err *err)
 {
     const bool home = is_asked_of_home(m);
