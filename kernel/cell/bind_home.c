@@ -35,7 +35,7 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
     return cell_send_home(c, &b);
 }
 
-/* A value that did not travel: home gets a handle that shows what the rank showed, and can be
+/* A value that was not sent: home gets a handle that shows what the rank showed, and can be
  * pulled. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
@@ -63,9 +63,9 @@ static bool all_sent(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (!c->member[k].blob) {
-            cell_fail(c, "RuntimeError", "rank %u's %s did not travel: %s", c->member[k].rank,
+            cell_fail(c, "RuntimeError", "rank %u's %s can't be sent home: %s", c->member[k].rank,
                       c->plan.kind == PLAN_PULL ? "value" : "result",
-                      c->member[k].note ? c->member[k].note : "it sent none");
+                      c->member[k].note ? c->member[k].note : "the rank sent none");
             return false;
         }
     return true;
@@ -109,7 +109,7 @@ static void bind_result(struct cell *c)
     else if (lead->blob && (count || into[0]))
         (void)bind_home(c, lead, BIND_VALUE, into, count);
     else if (lead->result && lead->note && c->from.is_call)
-        output_note(c, "the value of rank %u did not travel: %s", lead->rank, lead->note);
+        output_note(c, "rank %u's value can't be sent home: %s", lead->rank, lead->note);
     else if (lead->result && lead->note)
         bind_handle(c, lead);
 }
@@ -203,7 +203,7 @@ void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
     }
     if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
         cell_fail_in_words(c, text_field(content, "ename"),
-                           "home could not take the value: ", text_slice(content, "evalue"));
+                           "home could not load the value: ", text_slice(content, "evalue"));
     else if (c->plan.gather && c->bind.waiting == 0)
         show_result(c, content);
 }

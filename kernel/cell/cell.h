@@ -35,7 +35,7 @@ struct member {
     bool accused;
     json_t *error;           /* owned: {"ename","evalue","traceback"} */
     json_t *result;          /* owned: {"data","metadata"}, or NULL */
-    char *note;              /* owned: why its value did not travel, or NULL */
+    char *note;              /* owned: why its value was not sent, or NULL */
     char *stack;             /* owned: where it hung, as asked for, or NULL */
     char *place;             /* owned: where it was when last looked at, or NULL */
     uint64_t place_ns;       /* since when it has been there */

@@ -246,7 +246,7 @@ def run_broken(fresh, tmp_path, spec, pattern):
 def test_a_cell_magic_below_other_code_says_where_it_goes(nb):
     for above in ("x = 1\n", "import os  # first\n\n"):
         text = usage(nb, above + "%%distribute -n 2")
-        assert text == "%distribute is a cell's first line: move it, with what it is to run, to the top of a cell of its own".replace("%", "%%"), text
+        assert text == "%distribute must be the first line of a cell: move it, and the code that it runs, to a new cell".replace("%", "%%"), text
     assert nb.ok("# a comment above is fine\n\n%%distribute -n 2 --gather\nimport os\nint(os.environ['RANK'])").value == "[0, 1]"
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 SUM = "import torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\n(int(t), dist.get_world_size())"
 IF_NEEDED = "import torch.distributed as dist\nif not dist.is_initialized():\n    dist.init_process_group('gloo')\n"
-HINT = "it was in a world of 3 ranks, and this cell's has 2: --init makes a group for it"
+HINT = "the process group belongs to a world of 3 ranks, and this cell's world has 2: add --init"
 
 
 @pytest.mark.limit(300)

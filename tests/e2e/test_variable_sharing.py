@@ -208,7 +208,7 @@ def test_an_optimizer_that_was_made_on_ranks_keeps_the_model_that_it_steps(lab):
     nb.ok("%pull model -r 0")
     assert rank_values(nb, ONE, 2) == [True, True]
     cell = nb.ok("%push model")
-    assert "cellspan: opt still uses what model was before: make it anew" in cell.stderr, cell.shown
+    assert "cellspan: opt still uses the old model: make opt again" in cell.stderr, cell.shown
     assert rank_values(nb, ONE, 2) == [False, False]
 
 
@@ -217,6 +217,6 @@ def test_what_still_uses_a_value_that_home_has_assigned_anew_is_named(nb):
     nb.ok("%%distribute -n 2\nbox, also = {'a': [mem]}, (mem,)\nbare = mem")
     nb.ok("mem = numpy.zeros(1 << 14)")
     cell = nb.ok("%%distribute\nmem[0]")
-    assert "cellspan: box, also still use what mem was before: make them anew" in cell.stderr, cell.shown
+    assert "cellspan: box, also still use the old mem: make them again" in cell.stderr, cell.shown
     nb.ok("mem = numpy.zeros(1 << 14)")
     assert "still" not in nb.ok("%%distribute\nmem[0]").stderr

@@ -124,7 +124,7 @@ def test_more_than_the_limit_is_refused_with_the_list_of_sizes(nb):
     nb.run("big = b'x' * (3 << 20)\nsmall = 'y' * 10000")
     nb.capture.limit = 1 << 20
     assert nb.capture.names("big, small")[0][0][2] >= 3 << 20
-    with pytest.raises(CaptureError, match=r"over capture_limit 1 MiB: big 3\.0 MiB, small 9\.8 KiB"):
+    with pytest.raises(CaptureError, match=r"more than CELLSPAN_CAPTURE_LIMIT \(1 MiB\): big 3\.0 MiB, small 9\.8 KiB"):
         nb.capture.pack("big,small")
 
 

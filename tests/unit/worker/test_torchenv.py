@@ -122,7 +122,7 @@ def test_torch_sees_the_groups_of_one_world_at_a_time():
     assert done.stdout.splitlines() == [
         "False ('1', True)",
         "False 0 2 ('1', True) True True",
-        "True False it was in a world of 2 and 3 ranks, and this cell's has 4: --init makes a group for it ",
+        "True False the process groups belong to worlds of 2 and 3 ranks, and this cell's world has 4: add --init ",
         "False {} False ('1', True) True False",
     ], done
 

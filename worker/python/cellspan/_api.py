@@ -172,7 +172,7 @@ class Group:
 
 
 class Handle:
-    """A result that stayed on its rank, for it was too large or does not pickle. Shows what the rank showed; pull()
+    """A result that stayed on its rank, because it was too large or can't be pickled. Shows what the rank showed; pull()
     fetches the object if that can be done at all."""
 
     def __init__(self, rank, name, shown="", why=""):
@@ -189,12 +189,12 @@ class Handle:
 
     def __repr__(self):
         shown = self._shown or f"a value of rank {self.rank}"
-        why = self.why or "it did not travel"
-        fetch = "" if "does not pickle" in why else "; .pull() fetches it"
+        why = self.why or "it was not sent"
+        fetch = "" if "can't be" in why else "; .pull() fetches it"
         return f"{shown}\n[stays on rank {self.rank}: {why}{fetch}]"
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(f"a handle of rank {self.rank}'s value stays at home; .pull() gives the value")
+        raise TypeError(f"this is only a handle: call .pull() to fetch the value from rank {self.rank}")
 
 
 def handle_from(content):

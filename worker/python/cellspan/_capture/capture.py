@@ -324,7 +324,7 @@ class Capture:
         try:
             return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
         except reducers.Overflow as error:
-            return None, f"more than {parcel.human(error.args[0])}, over capture_limit {parcel.human(self.limit)}"
+            return None, f"it has more than {parcel.human(error.args[0])}, and CELLSPAN_CAPTURE_LIMIT is {parcel.human(self.limit)}"
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -521,7 +521,7 @@ class Capture:
         rows = sorted(sizes.items(), key=lambda item: -item[1])
         text = ", ".join(f"{name} {parcel.human(size)}" for name, size in rows)
         total = parcel.human(sum(sizes.values()))
-        return f"{total} would travel, over capture_limit {parcel.human(self.limit)}: {text}"
+        return f"this cell would send {total}, more than CELLSPAN_CAPTURE_LIMIT ({parcel.human(self.limit)}): {text}"
 
     def _size(self, name):
         known = self._known.get(name)

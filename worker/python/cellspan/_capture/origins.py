@@ -157,7 +157,7 @@ class Origins:
             return None, f"its pickle has more than {parcel.human(BODY_MAX)}"
         kept = Kept(fd, size)
         if kept.is_large and len({id(o.kept) for o in self._of.values() if o.kept is not None and o.kept.is_large}) >= KEPT_MAX:
-            return None, f"{KEPT_MAX} larger parcels are kept already"
+            return None, f"too many large variables to compare: more than {KEPT_MAX}"
         return kept, ""
 
     def watch(self, names, doubtful=()):

@@ -46,8 +46,8 @@ class _Process:
             sys.modules["torch"].set_default_dtype(self.dtype)
         if torchenv.is_initialized() and not self.grouped:
             print(
-                f"cellspan: {name}() left its process group open, and the ranks stay: let it end with "
-                "torch.distributed.destroy_process_group(), or give init=True",
+                f"cellspan: {name}() left its process group open: call "
+                "torch.distributed.destroy_process_group() in it, or use init=True",
                 file=sys.stderr,
             )
 

@@ -79,7 +79,7 @@ def too_late(given):
     if not late:
         return ""
     told = ", ".join(f"{name}={value}" for name, value in sorted(late))
-    return f"--env {told} comes too late: NCCL has read its settings in an earlier cell; with --fresh it holds"
+    return f"--env {told} has no effect: NCCL has already read its settings, in an earlier cell; add --fresh"
 
 
 def lost_context(text):
@@ -171,8 +171,8 @@ def misplaced(local_rank):
         return ""
     _told = local_rank
     return (
-        f"its GPU is cuda:{mine[0]}, though LOCAL_RANK is {local_rank}, for ranks came to this machine or left it: "
-        'plain "cuda" is right, and --fresh puts the numbers in order'
+        f"its GPU is cuda:{mine[0]}, though LOCAL_RANK is {local_rank}, because ranks were added to this machine or have left it: "
+        'use plain "cuda", or --fresh once'
     )
 
 

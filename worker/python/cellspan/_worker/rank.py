@@ -244,7 +244,7 @@ class Rank(Worker):
         """A name may be missing because home has deleted it, torch's process group because it is another world's."""
         missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
         if missing and missing.group(1) in self._origins.deleted:
-            why = f"home deleted {missing.group(1)}; %push keeps it"
+            why = f"{missing.group(1)} was deleted at home, so it was deleted here, too; a variable sent by %push is kept"
             _add(error, why)
         group = torchenv.explained(error["evalue"])
         if group:
@@ -273,7 +273,7 @@ class Rank(Worker):
     def _pack(self, number, value, limit):
         """As _packed(). KeyboardInterrupt comes out of here."""
         if (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel"):
-            return -1, 0, "a DistributedDataParallel stays in its process group: take model.module.state_dict()"
+            return -1, 0, "a DistributedDataParallel can't be sent: use model.module.state_dict() instead"
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
         if error is None:
             return (*packed, "")
@@ -281,7 +281,7 @@ class Rank(Worker):
             return -1, 0, str(error)
         if isinstance(error, KeyboardInterrupt):
             raise error
-        return -1, 0, f"it does not pickle: {reason(error)}"
+        return -1, 0, f"it can't be pickled: {reason(error)}"
 
     def _let_go(self, cell):
         """After an error nothing of ours keeps the failed frames' variables: GPU memory comes back."""
@@ -391,7 +391,7 @@ class Rank(Worker):
         for name, own in held.items():
             if own:
                 many = len(own) > 1
-                print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} what {name} was before: make {'them' if many else 'it'} anew",
+                print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} the old {name}: make {'them' if many else own[0]} again",
                       file=sys.stderr)
         if not cast:
             self._origins.came(bound, fd, size)

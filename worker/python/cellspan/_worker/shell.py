@@ -153,7 +153,7 @@ class ZMQInteractiveShell(InteractiveShell):
         if magic_name[:1] == "%" and name in CELL:
             from IPython.core.error import UsageError
 
-            raise UsageError(f"%%{name} is a cell's first line: move it, with what it is to run, to the top of a cell of its own")
+            raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
     # ---- errors ----------------------------------------------------------------------------------------------------

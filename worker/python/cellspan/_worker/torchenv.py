@@ -193,7 +193,8 @@ def explained(text):
     if UNINITIALISED not in text or not groups.hidden:
         return ""
     sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
-    return f"it was in a world of {sizes} ranks, and this cell's has {os.environ.get('WORLD_SIZE')}: --init makes a group for it"
+    theirs = "process groups belong to worlds" if len(groups.hidden) > 1 else "process group belongs to a world"
+    return f"the {theirs} of {sizes} ranks, and this cell's world has {os.environ.get('WORLD_SIZE')}: add --init"
 
 
 def world_of(environ=None):
