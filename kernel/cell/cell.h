@@ -225,13 +225,15 @@ struct cell {
     enum cell_state state;
     struct plan plan;
     bool planned; /* plan is to be released */
-    /* it is to end as an error, even if memory was too short to say which */
+    /* It ends as an error, even if memory was too short to say which. Set by cell_fail(), and by
+     * run_end() if a rank has failed. */
     bool bad;
     struct cell_fault fault;
     struct group *group; /* whose ranks run it: the notebook's, or a script's own */
     /* owned: of a script; ends with the cell. NULL: the notebook's ranks run it */
     struct group *passing;
     struct ranks to; /* ranks that take part */
+    /* the world size: start_ranks.c sets it, and for %ranks prepare.c: that of the group */
     unsigned world;
     struct member *member; /* owned, n of them, by rank */
     size_t n, open;        /* open: where one that is not over was found last */

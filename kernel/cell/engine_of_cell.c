@@ -29,7 +29,7 @@ void engine_leave(struct notebook *nb)
             rank_end(&g->rank[k]);
             group_break(g);
         }
-    nb->machines = 1;
+    machines_forget(nb);
 }
 
 static void end(struct notebook *nb)

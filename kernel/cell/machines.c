@@ -28,6 +28,11 @@ unsigned machines_lost(const struct notebook *nb)
     return lost;
 }
 
+void machines_forget(struct notebook *nb)
+{
+    nb->machines = 1;
+}
+
 int machines_add(struct notebook *nb, unsigned first, unsigned n)
 {
     struct machine *more;

@@ -43,6 +43,7 @@ enum cell_outcome end_ranks_look(struct cell *c);
 size_t machines_of(const struct notebook *nb, struct machine **first); /* the group's; borrowed */
 struct machine *machine_of(const struct notebook *nb, unsigned node);  /* NULL: none of its */
 unsigned machines_lost(const struct notebook *nb);
+void machines_forget(struct notebook *nb);                         /* all but this one */
 int machines_add(struct notebook *nb, unsigned first, unsigned n); /* -1: memory is out */
 
 /* ---- engine_of_cell.c ---- */

@@ -163,13 +163,16 @@ struct notebook {
     unsigned count; /* In [count] of the last cell that has a number of its own */
     struct queue queue;
     struct home home;
-    struct cell *cell; /* the cell that runs on ranks now, or NULL */
+    /* the cell that runs on ranks now, or NULL; cell_begin.c sets it and finish.c clears it */
+    struct cell *cell;
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
     struct machine *machine; /* owned: this machine, then those of the group's engine */
     size_t machines;
-    bool away; /* this machine's agent is gone and was not started again */
+    /* this machine's agent is gone; dispatch.c sets it, and send.c clears it when it starts another
+     */
+    bool away;
     struct prompt_list prompts;
     /* owned: how much output Jupyter's server lets through; NULL: the client has no such limit */
     struct page *page;
