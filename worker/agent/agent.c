@@ -27,24 +27,6 @@
 #define SIGNAL_MAX 63u
 #define LOGS_SIZE  262144u /* bytes of one answer to LOGS, about */
 
-/* On the kernel's machine that is the folder of its endpoint, which ends with it. */
-static char *folder_of(const char *connect)
-{
-    const char *slash = strrchr(connect, '/');
-
-    return strncmp(connect, "ipc://", 6) == 0 && slash > connect + 6
-               ? strndup(connect + 6, (size_t)(slash - connect) - 6)
-               : NULL;
-}
-
-static void open_spool(struct agent *a)
-{
-    char *folder = a->args.connect ? folder_of(a->args.connect) : NULL;
-
-    spool_init(&a->spool, folder, getenv("CELLSPAN_SPOOL_LIMIT"));
-    free(folder);
-}
-
 static void on_settled(void *arg, uint64_t blob, const char *error)
 {
     relay_settle(arg, blob, error);
@@ -52,8 +34,8 @@ static void on_settled(void *arg, uint64_t blob, const char *error)
 
 int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop, struct err *err)
 {
-    const struct transfer_io_config transfers = { &a->kernel, &a->blobs,
-                                                  !join_is_remote(args->connect), on_settled, a };
+    const bool remote = join_is_remote(args->connect);
+    const struct transfer_io_config transfers = { &a->kernel, &a->blobs, !remote, on_settled, a };
 
     memset(a, 0, sizeof *a);
     a->args = *args;
@@ -62,7 +44,8 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->probes.loop = loop;
     a->package = spawn_package();
     oom_init(&a->oom);
-    open_spool(a);
+    /* in the kernel's folder, which ends with the kernel; elsewhere in files without a name */
+    spool_init(&a->spool, remote ? NULL : args->folder, getenv("CELLSPAN_SPOOL_LIMIT"));
     if (!(a->read_buf = malloc(PIPES_READ_SIZE)))
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))

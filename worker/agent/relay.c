@@ -389,11 +389,14 @@ void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
 
 /* ---- text, in its place among the messages (pipes.h) ---- */
 
-static void read_stream(struct worker *w, struct stream *s, unsigned events)
+void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker)
 {
-    const size_t waiting = fd_waiting(s->fd);
+    struct worker *w = worker;
+    struct stream *s = &w->pipes.stream[fd == w->pipes.stream[0].fd ? 0 : 1];
+    const size_t waiting = fd_waiting(fd);
     const unsigned drains = w->pipes.drains;
 
+    (void)loop;
     if (waiting == 0 && (events & LOOP_HANGUP)) {
         pipes_end(s);
         return;
@@ -405,22 +408,4 @@ static void read_stream(struct worker *w, struct stream *s, unsigned events)
     if (w->pipes.drains == drains) /* else the counted bytes have been read */
         pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
     worker_watch(w);
-}
-
-void relay_stdout(struct loop *loop, int fd, unsigned events, void *worker)
-{
-    struct worker *w = worker;
-
-    (void)loop;
-    (void)fd;
-    read_stream(w, &w->pipes.stream[0], events);
-}
-
-void relay_stderr(struct loop *loop, int fd, unsigned events, void *worker)
-{
-    struct worker *w = worker;
-
-    (void)loop;
-    (void)fd;
-    read_stream(w, &w->pipes.stream[1], events);
 }

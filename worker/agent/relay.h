@@ -9,10 +9,9 @@
 struct agent;
 struct worker;
 
-/* What the loop calls for a worker's socket, and for its pipes. */
+/* What the loop calls for a worker's socket, and for each of its pipes. */
 void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
-void relay_stdout(struct loop *loop, int fd, unsigned events, void *worker);
-void relay_stderr(struct loop *loop, int fd, unsigned events, void *worker);
+void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker);
 
 /* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for
  * waits, and so does what rides on a blob that is expected, with all that follows and is not

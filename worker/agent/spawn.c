@@ -62,8 +62,8 @@ static int watch(struct worker *w, struct err *err)
     struct stream *s = w->pipes.stream;
 
     return (w->link = loop_fd(loop, w->link_fd, LOOP_READ, link[w->role], w, err)) &&
-                   (s[0].watch = loop_fd(loop, s[0].fd, LOOP_READ, relay_stdout, w, err)) &&
-                   (s[1].watch = loop_fd(loop, s[1].fd, LOOP_READ, relay_stderr, w, err)) &&
+                   (s[0].watch = loop_fd(loop, s[0].fd, LOOP_READ, relay_pipe, w, err)) &&
+                   (s[1].watch = loop_fd(loop, s[1].fd, LOOP_READ, relay_pipe, w, err)) &&
                    (w->stacks.watch = loop_fd(loop, w->stacks.fd, LOOP_READ, stacks_event, w, err))
                ? 0
                : -1;

@@ -27,10 +27,10 @@ enum { ROLE_HOME, ROLE_RANK, ROLE_SCRIPT };
 /* One START of ranks: the workers are made, their processes not yet. */
 struct starting {
     struct agent *agent;
-    struct buf msg; /* the message, for when its Python and the GPUs are known */
+    struct buf msg; /* a copy of the message, for when the Python and the GPUs are known */
+    struct span m;  /* the message, decoded; borrows from msg */
     char *python;   /* as START names it, or as this machine has it */
     struct python_paths paths;
-    bool no_folder; /* the cwd is not here */
     size_t n;
     struct awaited {
         uint32_t worker;
@@ -62,6 +62,7 @@ static void starting_destroy(struct starting *s)
 {
     for (size_t i = 0; i < s->n; i++)
         worker_ends_close(&s->v[i].ends);
+    span_release(&s->m);
     buf_release(&s->msg);
     python_paths_release(&s->paths);
     free(s->python);
@@ -82,15 +83,18 @@ static struct starting *starting_create(struct agent *a, const struct span *m, c
     s->agent = a;
     s->msg = (struct buf)BUF_INIT;
     s->paths = (struct python_paths)PYTHON_PATHS_INIT;
-    if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0)
+    if ((s->python = strdup(python)) && span_encode(m, &s->msg, err) == 0 &&
+        span_decode(&s->m, s->msg.p, s->msg.n, err) == 0)
         return s;
     starting_destroy(s);
     return err_null(err, "out of memory");
 }
 
 /* From here on the kernel may write to them, and kill them. */
-static void make_workers(struct starting *s, const struct span *m, struct slice workers)
+static void make_workers(struct starting *s, struct slice workers)
 {
+    const struct span *m = &s->m;
+
     for (size_t i = 0; i < workers.n / 4; i++) {
         struct awaited *to = &s->v[s->n];
         struct err err = { "" };
@@ -227,8 +231,9 @@ static void refuse(struct agent *a, struct worker *w, const char *why)
 }
 
 /* Orders all that still live; `trouble` not NULL: tells them all why they won't come. */
-static void order_ranks(struct starting *s, const struct span *m, const char *trouble)
+static void order_ranks(struct starting *s, const char *trouble)
 {
+    const struct span *m = &s->m;
     struct agent *a = s->agent;
     struct err err = { "" };
     struct worker *z = trouble ? NULL : spawn_zygote(a, s->python, &err);
@@ -268,8 +273,9 @@ static const struct worker *resident_of(const struct agent *a, const struct work
 
 /* Those that were not killed meanwhile, all or none. A script's rank uses what the rank beside it
  * holds. */
-static int take_gpus(struct starting *s, const struct span *m, struct err *err)
+static int take_gpus(struct starting *s, struct err *err)
 {
+    const uint64_t each = s->m.v[F_START_GPUS].u64, flags = s->m.v[F_START_SHARE].u64;
     uint32_t *living = malloc((s->n + 1) * sizeof *living);
     size_t n = 0;
     int rc = 0;
@@ -286,36 +292,18 @@ static int take_gpus(struct starting *s, const struct span *m, struct err *err)
             living[n++] = w->id;
     }
     if (rc == 0)
-        rc = gpu_take(s->agent->gpus, living, n,
-                      m->v[F_START_GPUS].u64 > UINT32_MAX ? UINT32_MAX
-                                                          : (unsigned)m->v[F_START_GPUS].u64,
-                      (m->v[F_START_SHARE].u64 & START_SHARE) != 0, err);
-    for (size_t i = 0; rc == 0 && i < s->n && (m->v[F_START_SHARE].u64 & START_OWN); i++)
+        rc = gpu_take(s->agent->gpus, living, n, each > UINT32_MAX ? UINT32_MAX : (unsigned)each,
+                      (flags & START_SHARE) != 0, err);
+    for (size_t i = 0; rc == 0 && i < s->n && (flags & START_OWN); i++)
         gpu_hide_others(s->agent->gpus, s->v[i].worker);
     free(living);
     return rc;
 }
 
-/* The message again: once more is known of what it asks for. */
-static int recall(const struct starting *s, struct span *m)
-{
-    struct err err = { "" };
-
-    if (s->agent->kernel.quitting || span_decode(m, s->msg.p, s->msg.n, &err) < 0)
-        return -1;
-    if (s->no_folder)
-        m->v[F_START_CWD].s = slice_text("");
-    return 0;
-}
-
 static void start_over(struct starting *s, const char *trouble)
 {
-    struct span m;
-
-    if (recall(s, &m) == 0) {
-        order_ranks(s, &m, trouble);
-        span_release(&m);
-    }
+    if (!s->agent->kernel.quitting)
+        order_ranks(s, trouble);
     starting_destroy(s);
 }
 
@@ -323,31 +311,19 @@ static void gpus_known(void *arg)
 {
     struct starting *s = arg;
     struct err err = { "" };
-    struct span m;
-    int rc = 0;
+    const bool failed = !s->agent->kernel.quitting && take_gpus(s, &err) < 0;
 
-    if (recall(s, &m) == 0) {
-        rc = take_gpus(s, &m, &err);
-        span_release(&m);
-    }
-    start_over(s, rc < 0 ? err.text : NULL);
+    start_over(s, failed ? err.text : NULL);
 }
 
 /* Its Python is known. */
 static void go_on(struct starting *s)
 {
     struct err err = { "" };
-    struct span m;
-    bool gpus = false;
 
-    if (recall(s, &m) == 0) {
-        gpus = m.v[F_START_GPUS].u64 > 0;
-        span_release(&m);
-    }
-    if (gpus) {
-        (void)
-            spawn_zygote(s->agent, s->python,
-                         &err); /* it imports meanwhile; what fails is told when they are ordered */
+    if (s->m.v[F_START_GPUS].u64 > 0 && !s->agent->kernel.quitting) {
+        /* it imports meanwhile; what fails is told when ranks are ordered */
+        (void)spawn_zygote(s->agent, s->python, &err);
         err.text[0] = '\0';
         if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)
             return;
@@ -385,7 +361,8 @@ static void looked(void *arg, int found, bool folder, const char *why)
     else if ((python = python_paths_found(&s->paths, found, node, &err)) &&
              settle_python(s, python) < 0)
         (void)err_set(&err, "out of memory");
-    s->no_folder = !folder;
+    if (!folder)
+        s->m.v[F_START_CWD].s = slice_text("");
     if (err.text[0])
         start_over(s, err.text);
     else
@@ -402,7 +379,7 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
         start_nobody(a, workers, err.text);
         return;
     }
-    make_workers(s, m, workers);
+    make_workers(s, workers);
     if (!join_is_remote(a->args.connect))
         go_on(s);
     else if (prestart_look(a, python, cwd, &s->paths, looked, s, &err) < 0)
