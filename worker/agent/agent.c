@@ -25,7 +25,7 @@
 #include "worker/agent/prestart.h"
 
 #define SIGNAL_MAX 63u
-#define LOGS_SIZE  262144u /* bytes of one answer to LOGS, about */
+#define LOGS_SIZE  262144u /* roughly how many bytes one answer to LOGS has */
 
 static void on_settled(void *arg, uint64_t blob, const char *error)
 {
@@ -44,7 +44,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->probes.loop = loop;
     a->package = spawn_package();
     oom_init(&a->oom);
-    /* in the kernel's folder, which ends with the kernel; elsewhere in files without a name */
+    /* on the kernel's machine in its runtime folder, elsewhere in files without a name */
     spool_init(&a->spool, remote ? NULL : args->folder, getenv("CELLSPAN_SPOOL_LIMIT"));
     if (!(a->read_buf = malloc(PIPES_READ_SIZE)))
         return err_set(err, "out of memory");
@@ -114,7 +114,7 @@ static void on_port(struct agent *a, const struct span *m)
 
     if (port < 0)
         log_error("agent", "%s", err.text);
-    answer.v[F_PORT_PORT].u64 = port < 0 ? 0 : (uint64_t)port; /* 0: there is none */
+    answer.v[F_PORT_PORT].u64 = port < 0 ? 0 : (uint64_t)port; /* 0: no port is free */
     kernel_link_send(&a->kernel, &answer);
 }
 

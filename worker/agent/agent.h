@@ -1,4 +1,5 @@
-/* agent.h - everything one agent has, and what the kernel asks of the agent itself. */
+/* agent.h - the state of one agent, and its answers to the kernel's messages for the agent itself.
+ */
 #ifndef WORKER_AGENT_AGENT_H
 #define WORKER_AGENT_AGENT_H
 
@@ -20,9 +21,9 @@ struct transfer_io;
 struct agent_args {
     const char *connect; /* the kernel's endpoints, separated by commas */
     const char *node;
-    const char *python; /* start home with it; NULL: the kernel asks for it */
-    const char *cwd;    /* of home and zygotes; NULL: ours */
-    const char *folder; /* where files of workers go; NULL: there is none */
+    const char *python; /* home's Python, started at once; NULL: the kernel sends START for home */
+    const char *cwd;    /* working directory of home and zygotes; NULL: the agent's */
+    const char *folder; /* folder for workers' files; NULL: there is none */
 };
 
 struct agent {
@@ -31,12 +32,13 @@ struct agent {
     struct kernel_link kernel;
     struct workers workers;
     struct blobs blobs;
-    struct transfer_io *transfers; /* blobs from and to other nodes */
+    struct transfer_io *transfers; /* blobs on their way from and to other nodes */
     struct oom oom;
     struct gpu_allocator *gpus;
     struct spool spool;        /* what workers printed lately */
-    struct path_probes probes; /* for programs and folders of other machines' notebooks */
-    /* owned: where the cellspan package is; NULL: on the Python's own path, for all that we know */
+    struct path_probes probes; /* questions whether paths of the notebook's machine exist here */
+    /* owned: the folder of the cellspan package; NULL: not known, so Python must find it by itself
+     */
     char *package;
     char *read_buf; /* owned: for pipes and sockets of workers */
 };
@@ -45,7 +47,7 @@ MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct l
                         struct err *err);
 void agent_release(struct agent *a); /* after reap_everybody */
 
-/* What takes the messages that come for this agent. */
+/* Functions for the uplink that handle the messages for this agent. */
 struct uplink_handler agent_handler(struct agent *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* disconnect.c - see disconnect.h. Linux's /proc; elsewhere nothing is found, and the worker is
- * killed after its grace. */
+/* disconnect.c - see disconnect.h. It reads Linux's /proc. On other systems no connection is found,
+ * and a worker that hangs is killed after its grace. */
 #include "worker/agent/disconnect.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ struct socket_of {
 };
 
 struct tcp_table {
-    struct socket_of *socket; /* by inode, once sorted */
+    struct socket_of *socket; /* sorted by inode */
     size_t n_sockets, cap_sockets;
     struct tcp_row *row;
     size_t n_rows, cap_rows;
@@ -86,7 +86,7 @@ bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all,
     return false;
 }
 
-/* An end as ENDS has it. */
+/* One end of a connection, as in ENDS. */
 static void write_end(const struct tcp_end *end, uint8_t *p)
 {
     memcpy(p, end->address, sizeof end->address);
@@ -172,8 +172,8 @@ static int by_inode(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Keeps the connections that belong to one of the workers. A socket that several hold (forked)
- * counts as the first's. */
+/* Keeps the connections of the workers. A socket that several workers hold, after a fork, counts
+ * for one of them. */
 static int find_rows(struct tcp_table *s, const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -226,7 +226,7 @@ static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
     buf_release(&inodes);
 }
 
-/* Those between workers of this node are nothing for others. */
+/* Connections between workers of this node do not concern other nodes. */
 static void tell_ends(struct agent *a, const struct tcp_table *s, uint64_t cell)
 {
     struct span m = { .kind = SPAN_ENDS, .cell = cell };

@@ -1,6 +1,6 @@
-/* disconnect.h - the TCP connections between workers, so that each can shut its own: a collective
- * that waits for a peer returns then. Connections to anybody else (a database, a tracker) are left
- * alone. */
+/* disconnect.h - finds the TCP connections between workers, so that each worker can shut its own:
+ * then a collective that waits for a peer returns. Connections to other programs (a database, a
+ * tracker) are left alone. */
 #ifndef WORKER_AGENT_DISCONNECT_H
 #define WORKER_AGENT_DISCONNECT_H
 
@@ -11,8 +11,8 @@
 struct agent;
 struct span;
 
-/* SEVER: asked, the agent answers ENDS; else each worker is told by CUT which of its sockets to
- * shut (perhaps none), and to abort its communicators. */
+/* SEVER. If it asks, the agent answers with ENDS. Else it tells each worker by CUT which of its
+ * sockets to shut, and to abort its communicators. */
 void disconnect_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */
@@ -25,7 +25,7 @@ struct tcp_end {
 struct tcp_row {
     struct tcp_end local, peer;
     uint64_t inode;
-    unsigned owner; /* whose socket it is; DISCONNECT_NOBODY */
+    unsigned owner; /* whose socket it is; or DISCONNECT_NOBODY */
 };
 
 #define DISCONNECT_NOBODY 0u
@@ -36,9 +36,9 @@ MUST_USE int disconnect_parse(const char *line, struct tcp_row *row);
 
 /* Appends the connection as ENDS has it. -1: memory is out. */
 MUST_USE int disconnect_write(const struct tcp_row *row, struct buf *out);
-/* Is the connection's other end in `ends`, as another node told it? */
+/* Is the other end of the connection in `ends`, which another node sent? */
 bool disconnect_is_listed(const struct tcp_row *row, struct slice ends);
-/* Is there, among n rows, one of another owner that is the other end of *row? */
+/* Is the other end of *row among these n rows, with another owner? */
 bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n);
 
 #endif

@@ -32,8 +32,9 @@ static bool complains(struct slice msg)
     return does;
 }
 
-/* The error with a line more in its traceback; its text stays, so that ranks that failed alike are
- * shown as one. The text is the caller's (free()). NULL: it is not as we know it. */
+/* The error with one more line in its traceback. Its message stays the same, so that ranks with the
+ * same error are shown together. The caller frees the text. NULL: the content has an unknown form.
+ */
 static char *add_line(struct slice content, const char *line)
 {
     json_t *error = json_loadb(content.p, content.n, JSON_ALLOW_NUL, NULL);

@@ -1,5 +1,5 @@
-/* gpu_oom.h - a cell that failed because its GPU was full: who has that memory belongs beside the
- * error. */
+/* gpu_oom.h - a cell failed because its GPU was full: adds the processes that use that memory to
+ * the error. */
 #ifndef WORKER_AGENT_GPU_OOM_H
 #define WORKER_AGENT_GPU_OOM_H
 
@@ -9,8 +9,8 @@
 
 struct worker;
 
-/* A DONE from w. True: it complains of GPU memory; it is sent a moment later, with a line more in
- * its traceback. */
+/* A DONE from w. true: it reports that GPU memory ran out; it is sent a moment later, with one more
+ * line in its traceback. */
 bool gpu_oom_takes(struct worker *w, struct slice msg);
 
 #endif

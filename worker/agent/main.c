@@ -1,5 +1,5 @@
-/* cellspan-agent - one a node: starts home and ranks and stands between them and the kernel. See
- * README.md. */
+/* cellspan-agent - one on each node: starts home and ranks, and passes messages between them and
+ * the kernel. See README.md. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -25,15 +25,14 @@
 
 #define LARGE           131072 /* bytes */
 #define PARENT_LOOK_NS  (2 * NS_PER_S)
-#define HANDED_LIMIT_MS 30000 /* until the engine has written the secret to our stdin */
+#define HANDED_LIMIT_MS 30000 /* how long the engine may take to write the secret to stdin */
 #define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
 
 struct program {
     struct agent agent;
     struct join join;
-    pid_t parent; /* whose end is ours */
-    /* owned: the kernel's runtime folder, elsewhere than on its machine one of our own; NULL:
-     * none */
+    pid_t parent; /* the agent ends when this process does */
+    /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
     int lock; /* of the folder */
 };
@@ -51,7 +50,7 @@ static int usage(FILE *to, int status)
     return status;
 }
 
-/* 0; or -1: *status is what main returns. */
+/* -1: main returns *status. */
 static int read_args(int argc, char **argv, struct agent_args *args, int *status)
 {
     static const struct option options[] = {
@@ -139,7 +138,7 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
 
 /* ---- start ---- */
 
-/* The host's name, if none was given. */
+/* Sets the host's name, if no name was given. */
 static void name_node(struct agent_args *args, char name[static NAME_SIZE])
 {
     if (args->node[0])
@@ -150,7 +149,7 @@ static void name_node(struct agent_args *args, char name[static NAME_SIZE])
     args->node = name;
 }
 
-/* What the engine hands over: the keys come from it, and nothing else is kept. */
+/* Derives the keys from what the engine hands over; nothing else of it is kept. */
 static int take_secret(struct program *h, const char *connect, struct err *err)
 {
     struct handed handed = { .index = 0 };
@@ -164,7 +163,7 @@ static int take_secret(struct program *h, const char *connect, struct err *err)
     return rc;
 }
 
-/* Home is executed before anything is dialled: it takes the longest to come up. */
+/* Home is started before the kernel is dialed, because home takes longest to start. */
 static int start(struct program *h, struct err *err)
 {
     struct agent *a = &h->agent;
@@ -183,7 +182,8 @@ static int start(struct program *h, struct err *err)
     return 0;
 }
 
-/* The kernel's, as its endpoint names it; NULL: that stands in no such folder. The caller's. */
+/* The kernel's runtime folder, as its endpoint names it; the caller frees it. NULL: the endpoint is
+ * in no such folder. */
 static char *folder_of(const char *endpoint)
 {
     const char *slash = strrchr(endpoint, '/');
@@ -198,7 +198,7 @@ static char *folder_of(const char *endpoint)
     return NULL;
 }
 
-/* Without one the node still works: its ranks look for a place of their own. */
+/* Without a folder the node still works: ranks find a folder of their own. */
 static void open_folder(struct program *h, const char *connect)
 {
     struct err err = { "" };
@@ -220,7 +220,7 @@ static void release_folder(struct program *h)
     h->folder = NULL;
 }
 
-/* The kernel removes its own, unless it was killed: then nobody else is there to do it. */
+/* The kernel removes its own folder. If the kernel was killed, the agent does it. */
 static void close_folder(struct program *h)
 {
     const bool mine = join_is_remote(h->agent.args.connect) || getppid() != h->parent;
@@ -261,8 +261,8 @@ int main(int argc, char **argv)
         return status;
     name_node(&args, name);
 #ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 1); /* ZeroMQ's threads need no heaps of their own */
-    /* what one large message took goes back to the system */
+    (void)mallopt(M_ARENA_MAX, 1); /* one heap for all threads: ZeroMQ's need none of their own */
+    /* the memory of a large message goes back to the system */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     join_init(&h.join, &h.agent.kernel, args.connect);
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;
-    /* before the guard is there, which removes it when we could not */
+    /* before the guard starts: it removes the folder if the agent can't */
     open_folder(&h, args.connect);
     args.folder = h.folder;
     if (join_is_remote(args.connect)) {

@@ -19,7 +19,7 @@ static uint64_t number_of(const void *blobs, size_t i)
     return ((const struct blob *)blobs)[i].number;
 }
 
-/* Where `number` stands or belongs. */
+/* The index of `number`, or where it is to be inserted. */
 static size_t find(const struct blobs *b, uint64_t number)
 {
     return rows_place(b->blob, b->n, number_of, number);

@@ -1,4 +1,4 @@
-/* blobs.h - the large bytes that this node holds, by the number that the kernel gave them. */
+/* blobs.h - table of the blobs that this node holds completely. The kernel numbers them. */
 #ifndef WORKER_AGENT_BLOBS_BLOBS_H
 #define WORKER_AGENT_BLOBS_BLOBS_H
 
@@ -21,10 +21,10 @@ struct blobs {
 #define BLOBS_INIT { NULL, 0, 0 }
 
 void blobs_release(struct blobs *b);
-/* Takes fd, also when it fails. A blob that has this number already is dropped. -1: memory is
- * out. */
+/* Takes ownership of fd, also on failure. Replaces a blob that has this number already. -1: memory
+ * is out. */
 MUST_USE int blobs_put(struct blobs *b, uint64_t number, uint64_t size, int fd);
 const struct blob *blobs_get(const struct blobs *b, uint64_t number); /* borrowed; NULL: none */
-void blobs_drop(struct blobs *b, uint64_t number);                    /* none is fine */
+void blobs_drop(struct blobs *b, uint64_t number); /* nothing happens if there is none */
 
 #endif

@@ -8,8 +8,9 @@
 #include "base/process.h"
 #include "worker/agent/processes/oom.h"
 
-#define RESERVE  (UINT64_C(64) << 20) /* bytes that are left to others */
-#define NO_LIMIT (UINT64_C(1) << 60)  /* what cgroup v1 shows where there is none is above this */
+#define RESERVE  (UINT64_C(64) << 20) /* bytes that stay free for other programs */
+#define NO_LIMIT (UINT64_C(1) << 60)  /* without a limit, cgroup v1 shows a number above this one  \
+                                       */
 
 uint64_t memory_limit_number(struct slice text)
 {
@@ -40,7 +41,7 @@ uint64_t memory_limit_meminfo(struct slice text, const char *word)
     return UINT64_MAX;
 }
 
-/* Of a file in a control group's folder. */
+/* The number in a file of a control group's folder. */
 static uint64_t group_number(const char *folder, const char *name)
 {
     char path[OOM_PATH_MAX + 64], text[64];
@@ -49,7 +50,7 @@ static uint64_t group_number(const char *folder, const char *name)
     return memory_limit_number(file_start(path, text, sizeof text));
 }
 
-/* The word of a control group's memory.stat, in bytes; 0: not there. */
+/* The value of `word` in a control group's memory.stat, in bytes; 0: not there. */
 static uint64_t group_stat(const char *folder, const char *word)
 {
     char path[OOM_PATH_MAX + 64], text[8192];
@@ -58,7 +59,8 @@ static uint64_t group_stat(const char *folder, const char *word)
     return oom_parse(file_start(path, text, sizeof text), word);
 }
 
-/* Pages of files that nobody uses count, but are given up at once. */
+/* Inactive pages of files count as used, but the system frees them at once when memory is needed.
+ */
 static uint64_t group_free(const char *folder, bool v2)
 {
     const uint64_t limit = group_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
@@ -71,7 +73,7 @@ static uint64_t group_free(const char *folder, bool v2)
     return held < limit ? limit - held : 0;
 }
 
-/* The tightest of the groups that we are in. */
+/* The least of all control groups that the agent is in. */
 static uint64_t groups_free(void)
 {
     char text[4096], folder[OOM_PATH_MAX];
@@ -79,7 +81,7 @@ static uint64_t groups_free(void)
     const struct slice path = oom_cgroup(file_start("/proc/self/cgroup", text, sizeof text), &v2);
     const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     const size_t top = strlen(root);
-    uint64_t least = group_free(root, v2); /* in a container the root of the mount is ours */
+    uint64_t least = group_free(root, v2); /* in a container this is the container's own group */
     char *slash;
 
     if (snprintf(folder, sizeof folder, "%s%.*s", root, SLICE_ARG(path)) >= (int)sizeof folder)

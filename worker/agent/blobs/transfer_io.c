@@ -16,16 +16,16 @@
 #include "worker/agent/net/uplink.h"
 
 #define CHECK_NS NS_PER_S
-/* a receiver that has answered nothing for so long is cut off, and gets it by another way */
+/* a receiver that has not answered for this long is cut off, and gets the blob by another way */
 #define SILENT_NS (10 * NS_PER_S)
 
-#define AGENT_LARGE (128 << 10) /* bytes; as main.c has it */
+#define AGENT_LARGE (128 << 10) /* bytes; the same as in main.c */
 #define REFUSALS    8u
 
 _Static_assert(TRANSFERS_ROOM == UPLINK_ROOM,
                "the transfers leaves room for what the uplink writes");
 
-/* What came to nothing, for the messages that come after it. */
+/* A blob that did not arrive, and why: for messages that need it later. */
 struct refusal {
     uint64_t blob;
     char why[320];
@@ -35,9 +35,9 @@ struct transfer_io {
     struct transfer_io_config config;
     struct transfers *transfers;
     struct watch *work, *check;
-    struct refusal refused[REFUSALS]; /* the latest */
+    struct refusal refused[REFUSALS]; /* the latest ones */
     unsigned refusals;
-    bool busy; /* `check` runs, and malloc keeps what chunks took */
+    bool busy; /* `check` is on, and malloc keeps freed memory */
 };
 
 static int send_on(void *arg, uint32_t link, struct buf *msg)
@@ -57,7 +57,7 @@ static int send_on(void *arg, uint32_t link, struct buf *msg)
     return rc;
 }
 
-/* By the socket that is our stdin. */
+/* The socket to the kernel is the agent's stdin. */
 static int share_fd(void *arg, uint64_t blob, uint64_t size, int fd)
 {
     struct buf packet = BUF_INIT;
@@ -100,8 +100,8 @@ static uint64_t free_memory(void *arg, const char **why)
 
 /* ---- turns ---- */
 
-/* Something has changed: what there is to do is done after this turn's messages. While blobs move,
- * malloc keeps the pages of chunks. */
+/* Work may be due now: it is done after the messages of this turn. While blobs move, malloc keeps
+ * freed memory, because each chunk needs it again. */
 static void stir(struct transfer_io *f)
 {
     loop_timer_again(f->work, 0);
@@ -118,7 +118,7 @@ static void work(struct loop *loop, void *arg)
 
     (void)loop;
     if (transfers_work(f->transfers))
-        loop_timer_again(f->work, 0); /* beats and other messages go first */
+        loop_timer_again(f->work, 0); /* so that beats and other messages are not delayed */
 }
 
 static void check(struct loop *loop, void *arg)

@@ -1,6 +1,5 @@
-/* transfer_io.h - the transfers's place in the agent: the links it sends on, the loop that gives it
- * its turns, the memory it may fill, and the messages of workers that wait for what it brings. A
- * door. */
+/* transfer_io.h - connects transfers.h with the world: sends its messages, calls it from the event
+ * loop, tells it how much memory is free, and reports blobs that arrived. */
 #ifndef WORKER_AGENT_BLOBS_TRANSFER_IO_H
 #define WORKER_AGENT_BLOBS_TRANSFER_IO_H
 
@@ -17,9 +16,9 @@ struct transfer_io;
 
 struct transfer_io_config {
     struct kernel_link *kernel; /* borrowed */
-    struct blobs *blobs;        /* borrowed; complete blobs are put there */
-    bool same_machine;          /* as the kernel: it may be given descriptors */
-    /* The blob is in the table now; or it won't come: error, for the user, says why. */
+    struct blobs *blobs;        /* borrowed; gets the complete blobs */
+    bool same_machine;          /* the kernel is on this machine and can take descriptors */
+    /* The blob is in the table now. Or it will not arrive: then `error` says why, for the user. */
     void (*settled)(void *arg, uint64_t blob, const char *error);
     void *arg;
 };
@@ -30,14 +29,14 @@ void transfer_io_destroy(struct transfer_io *f); /* NULL is fine */
 
 /* EXPECT, SHIP, CHUNK, TAKEN from the kernel. */
 void transfer_io_message(struct transfer_io *f, const struct span *m);
-void transfer_io_drop(struct transfer_io *f, uint64_t blob); /* DROP, also of what is whole */
-/* Nobody here waits for it any more: what is still on its way need not come. */
+void transfer_io_drop(struct transfer_io *f, uint64_t blob); /* DROP, also of a complete blob */
+/* No worker waits for this blob any more: it need not be sent on. */
 void transfer_io_unwanted(struct transfer_io *f, uint64_t blob);
 bool transfer_io_expects(const struct transfer_io *f, uint64_t blob);
-/* Why that blob is not here, for the user; valid until the next call of anything here. */
+/* Why the blob is not here, for the user. Valid until the next call of a function of this file. */
 const char *transfer_io_why(const struct transfer_io *f, uint64_t blob);
 
-/* A message on the link for blobs with a node, and the end of that link. */
+/* A message on the connection for blobs with a node, and the end of that connection. */
 void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg);
 void transfer_io_unlinked(struct transfer_io *f, uint32_t node, const char *why);
 

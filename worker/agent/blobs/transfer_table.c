@@ -1,5 +1,5 @@
-/* transfer_table.c - see transfer_table.h. Few blobs move at a time, and few nodes take them from
- * here: lists do. */
+/* transfer_table.c - see transfer_table.h. Few blobs move at a time, each to few receivers, so
+ * lists are fast enough. */
 #include "worker/agent/blobs/transfer_table.h"
 
 #include <stdlib.h>

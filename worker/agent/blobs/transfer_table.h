@@ -1,6 +1,6 @@
-/* transfer_table.h - the blobs that move: into this node, out of it, or both at once, and who gets
- * them from here. Pure but for the descriptors that it closes. What is whole and has no receiver
- * left is no transfer any more. */
+/* transfer_table.h - the blobs that are being sent to this node, from it, or both at once, and
+ * their receivers. A complete transfer without receivers is removed. Pure, but it closes
+ * descriptors. */
 #ifndef WORKER_AGENT_BLOBS_TRANSFER_TABLE_H
 #define WORKER_AGENT_BLOBS_TRANSFER_TABLE_H
 
@@ -10,22 +10,22 @@
 #include "base/err.h"
 #include "protocol/pace.h"
 
-/* Somebody who gets it from here. */
+/* A node, or the kernel, that gets the blob from this node. */
 struct receiver {
     struct receiver *next;
     uint32_t to;   /* its number in CHUNK and TAKEN */
-    uint32_t link; /* by which it gets it: a peer's node, or the kernel */
+    uint32_t link; /* the connection to it: a peer's node, or the kernel */
     struct pace pace;
-    uint64_t since_ns; /* since when it owes an answer */
+    uint64_t since_ns; /* when the oldest chunk that it has not answered was sent */
 };
 
 struct transfer {
     struct transfer *next;
     uint64_t blob, size;
-    uint64_t had;      /* bytes that are here, from the start */
-    uint64_t since_ns; /* since when the rest is expected */
+    uint64_t had;      /* how many bytes are here, counted from the start */
+    uint64_t since_ns; /* when it was first expected */
     int fd;            /* owned */
-    bool shared;       /* the kernel reads it, and gives it, by itself */
+    bool shared;       /* the kernel has the descriptor, and sends the bytes itself */
     struct receiver *receiver;
 };
 
@@ -37,7 +37,7 @@ struct transfer_table {
 
 void transfer_table_release(struct transfer_table *list);
 struct transfer *transfer_table_find(const struct transfer_table *list,
-                                     uint64_t blob); /* NULL: it does not move */
+                                     uint64_t blob); /* NULL: it is not in the table */
 /* Takes fd, also when it fails. NULL: memory is out. */
 struct transfer *transfer_table_add(struct transfer_table *list, uint64_t blob, uint64_t size,
                                     uint64_t had, int fd);
@@ -48,7 +48,7 @@ bool transfer_is_whole(const struct transfer *t);
 struct receiver *receiver_find(const struct transfer *t, uint32_t to);
 /* NULL: memory is out */
 MUST_USE struct receiver *receiver_add(struct transfer *t, uint32_t to, uint32_t link);
-/* With the last receiver of a whole blob the transfer goes, too. */
+/* If the blob is complete and this was its last receiver, the transfer is removed, too. */
 void receiver_remove(struct transfer_table *list, struct transfer *t, struct receiver *r);
 
 #endif

@@ -14,7 +14,7 @@
 #include "worker/agent/blobs/transfer_table.h"
 
 #define CHUNKS_PER_TURN 4u
-#define HEAD_MAX        128u /* more than a CHUNK takes beside its data */
+#define HEAD_MAX        128u /* bytes; more than a CHUNK needs beside its data */
 #define MIB_OF(bytes)   (((bytes) + (1u << 20) - 1) >> 20)
 
 struct transfers {
@@ -57,7 +57,7 @@ bool transfers_is_idle(const struct transfers *c)
 
 /* ---- messages ---- */
 
-/* The room for an envelope, and `more` bytes of room behind it. */
+/* Leaves space for an envelope, and reserves `more` bytes behind it. */
 static int begin(struct buf *msg, size_t more, struct err *err)
 {
     static const char room[TRANSFERS_ROOM];
@@ -77,8 +77,8 @@ static void say(struct transfers *c, uint32_t link, const struct span *m)
         buf_release(&msg);
     else
         rc = c->ops.send(c->ops.arg, link, &msg);
-    /* On a link to another node its end, or its silence, tells the sender, and there is another
-     * way. */
+    /* If another node can't be told, it notices by the end or the silence of the connection, and
+     * the blob takes another way. */
     if (rc < 0 && link == TRANSFERS_KERNEL)
         c->ops.broken(c->ops.arg,
                       err.text[0] ? err.text : "a message about a blob could not be sent");
@@ -114,7 +114,8 @@ static void refuse(struct transfers *c, uint64_t blob, uint64_t size, const char
     c->ops.settled(c->ops.arg, blob, why);
 }
 
-/* It can't be kept: who gets it from here must get it elsewhere, as the kernel will see to. */
+/* The blob can't be kept here. The kernel finds another sender for those that were to get it from
+ * here. */
 static void give_up(struct transfers *c, struct transfer *t, const char *why)
 {
     const uint64_t blob = t->blob, size = t->size;
@@ -123,8 +124,8 @@ static void give_up(struct transfers *c, struct transfer *t, const char *why)
     refuse(c, blob, size, why);
 }
 
-/* -1: it would not fit, and *err is for the user. Asked before, for a cgroup kills whoever writes
- * what does not fit. */
+/* -1: it would not fit, and *err is for the user. This is checked first, because a control group
+ * kills a process that writes too much. */
 static int check_space(struct transfers *c, uint64_t size, struct err *err)
 {
     const char *limit = NULL;
@@ -164,7 +165,7 @@ static void on_expect(struct transfers *c, const struct span *m)
         }
         t->since_ns = clock_now(c->ops.clock);
     }
-    /* the sender must not begin before we are ready */
+    /* the sender begins only after this answer */
     if (m->v[F_EXPECT_FROM].u64 != TRANSFERS_KERNEL)
         say_taken(c, TRANSFERS_KERNEL, m, 0, t->had);
 }
@@ -211,7 +212,8 @@ static void cannot_write(struct transfers *c, struct transfer *t, int why)
     give_up(c, t, err.text);
 }
 
-/* What comes twice, from a second sender, is taken once; what leaves a gap, not at all. */
+/* Bytes that are here already, from another sender, are skipped. A chunk that would leave a gap is
+ * dropped. */
 static void on_chunk(struct transfers *c, uint32_t link, const struct span *m)
 {
     const uint64_t offset = m->v[F_CHUNK_OFFSET].u64, to = m->v[F_CHUNK_TO].u64;
@@ -244,7 +246,7 @@ static void on_chunk(struct transfers *c, uint32_t link, const struct span *m)
 
 /* ---- out ---- */
 
-/* The transfer of a blob that is here or on its way. NULL: it is not. */
+/* The transfer of a blob that is here or on its way; NULL: it is neither. */
 static struct transfer *transfer_of(struct transfers *c, uint64_t blob, struct err *err)
 {
     const struct blob *b = blobs_get(c->blobs, blob);
@@ -262,7 +264,8 @@ static struct transfer *transfer_of(struct transfers *c, uint64_t blob, struct e
     return t;
 }
 
-/* By another way than before, maybe: what was on the old one may be lost, and comes again. */
+/* The way may be another one than before: bytes on the old way may be lost, so they are sent again.
+ */
 static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t link)
 {
     struct receiver *r = receiver_find(t, to);
@@ -276,7 +279,7 @@ static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t 
     r->since_ns = clock_now(c->ops.clock);
 }
 
-/* Before the first chunk; where it can't be, the chunks bring the bytes. */
+/* Gives the kernel the descriptor before the first chunk. If that fails, chunks carry the bytes. */
 static void share_fd(struct transfers *c, struct transfer *t)
 {
     if (!t->shared && transfer_is_whole(t) && c->ops.share_fd)
@@ -312,7 +315,7 @@ static void on_taken(struct transfers *c, const struct span *m)
         receiver_remove(&c->table, t, r);
 }
 
-/* How many bytes may go to it now; only whole chunks, but for the last. */
+/* How many bytes may be sent to it now. Only the last chunk may be short. */
 static size_t due(const struct transfer *t, const struct receiver *r)
 {
     const uint64_t there = t->had > r->pace.sent ? t->had - r->pace.sent : 0;
@@ -339,7 +342,7 @@ static int make_chunk(const struct transfers *c, const struct transfer *t, const
     return 0;
 }
 
-/* The receiver gets it by another way, once the kernel knows. */
+/* The kernel is told, and finds another way to this receiver. */
 static void cut_off(struct transfers *c, struct transfer *t, struct receiver *r, const char *why)
 {
     const struct span m = { .kind = SPAN_OPENED,
@@ -353,8 +356,8 @@ static void cut_off(struct transfers *c, struct transfer *t, struct receiver *r,
     say(c, TRANSFERS_KERNEL, &m);
 }
 
-/* One chunk for this receiver; where the kernel gives, one without bytes says from where. -1:
- * receivers or table are gone. */
+/* Sends one chunk to this receiver. If the kernel sends the bytes itself, the chunk is empty and
+ * says where to begin. -1: a receiver or the transfer was removed. */
 static int give(struct transfers *c, struct transfer *t, struct receiver *r, size_t n)
 {
     const bool by_kernel = t->shared && r->link == TRANSFERS_KERNEL;
@@ -383,8 +386,8 @@ static int give(struct transfers *c, struct transfer *t, struct receiver *r, siz
     return 0;
 }
 
-/* One chunk for each that is due, at most `most`. -1: a receiver is gone, so that the round ends
- * early. */
+/* Sends one chunk to each receiver that may get one, at most `most` in all. -1: a receiver was
+ * removed, so the round ended early. */
 static int give_round(struct transfers *c, unsigned most)
 {
     unsigned n = 0;
@@ -453,7 +456,7 @@ void transfers_unwanted(struct transfers *c, uint64_t blob)
         give_up(c, t, "nobody waits for it any more");
 }
 
-/* Cuts off the first receiver for whom it is time; false: there is none. */
+/* Cuts off the first receiver that matches; false: there is none. */
 static bool cut_first(struct transfers *c, uint32_t link, uint64_t before_ns, const char *why)
 {
     for (struct transfer *t = c->table.first; t; t = t->next)
