@@ -1,7 +1,10 @@
 /* span_fields.h - the index of each field in span.v: F_<KIND>_<FIELD>, in the order of README.md's
- * table. A unit test compares the names with span_table.c. */
+ * table, and with span_flags.h the values of those that hold flags. A unit test compares the names
+ * with span_table.c. */
 #ifndef PROTOCOL_SPAN_FIELDS_H
 #define PROTOCOL_SPAN_FIELDS_H
+
+#include "protocol/span_flags.h"
 
 enum {
     F_HELLO_VERSION,
@@ -23,8 +26,6 @@ enum {
     F_START_GPUS,
     F_START_SHARE,
 };
-#define START_SHARE 1u /* its `share` */
-#define START_OWN   2u
 enum {
     F_EXITED_PID,
     F_EXITED_CODE,
@@ -56,8 +57,6 @@ enum { F_ENDS_ENDS };
 enum { F_GPUS_GPUS };
 enum { F_GAUGES_GAUGES };
 enum { F_LOGS_OF, F_LOGS_RANKS, F_LOGS_AT, F_LOGS_FLAGS, F_LOGS_DATA };
-#define LOGS_MORE 1u /* its flags */
-#define LOGS_LOST 2u
 enum {
     F_REQUEST_TYPE,
     F_REQUEST_CONTENT,
@@ -83,7 +82,6 @@ enum {
     F_RUN_NAMES,
 };
 enum { F_FETCH_NAMES, F_FETCH_LIMIT, F_FETCH_FLAGS };
-#define FETCH_KEEP 1u /* its flags */
 enum { F_INPUT_REPLY_VALUE, F_INPUT_REPLY_ID };
 enum { F_RETURN_STATUS, F_RETURN_CONTENT };
 enum { F_CUT_INODES, F_CUT_ABORT };
@@ -105,8 +103,6 @@ enum {
     F_DONE_GONE,
     F_DONE_ASSIGNED
 };
-#define DONE_DISTRIBUTED 1u /* its flags */
-#define DONE_UNBOUND     2u
 enum { F_INPUT_PROMPT, F_INPUT_PASSWORD, F_INPUT_ID, F_INPUT_OVER };
 enum { F_CALL_TEXT, F_CALL_FLAGS };
 enum { F_PROBED_STATUS, F_PROBED_CONTENT };

@@ -356,7 +356,7 @@ static void dial(struct blob_schedule *s, struct direct_link *link, unsigned por
 {
     struct span m = { .kind = SPAN_DIAL,
                       .v[F_DIAL_NODE].u64 = link->sender,
-                      .v[F_DIAL_ROLE].u64 = 1 };
+                      .v[F_DIAL_ROLE].u64 = DIAL_BLOBS };
     struct buf endpoints = BUF_INIT;
     struct blob_peer peer;
 

@@ -133,7 +133,7 @@ static void ask_expressions(struct cell *c)
         m.v[F_REQUEST_TYPE].s = slice_text("execute_request");
         m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
         m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
-        m.v[F_REQUEST_FLAGS].u64 = EXECUTE_SILENT;
+        m.v[F_REQUEST_FLAGS].u64 = REQUEST_SILENT;
         c->bind.waiting++;
         (void)cell_send_home(c, &m);
     }

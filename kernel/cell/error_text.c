@@ -113,9 +113,9 @@ static int how(const struct span *m, struct buf *out)
         return buf_addf(out, "%s%.*s",
                         starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
-    case 0:
+    case EXITED_STATUS:
         return buf_addf(out, "ended with exit status %lu", status);
-    case 1:
+    case EXITED_SIGNAL:
         return buf_addf(out, "was killed by signal %lu (%s)", status, text_signal(status, name));
     default:
         return buf_add_text(out, "did not start");
@@ -127,9 +127,9 @@ static int exit_status(const struct span *m)
 {
     const int status = (int)(m->v[F_EXITED_STATUS].u64 & 0x7f);
 
-    return m->v[F_EXITED_CODE].u64 == 1   ? 128 + status
-           : m->v[F_EXITED_CODE].u64 == 0 ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff)
-                                          : 1;
+    return m->v[F_EXITED_CODE].u64 == EXITED_SIGNAL   ? 128 + status
+           : m->v[F_EXITED_CODE].u64 == EXITED_STATUS ? (int)(m->v[F_EXITED_STATUS].u64 & 0xff)
+                                                      : 1;
 }
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)

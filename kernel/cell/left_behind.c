@@ -14,7 +14,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
  * for that. */
 static void leave(struct cell *c)
 {
-    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
 
     c->stop.gone_ns = NEVER;

@@ -173,7 +173,7 @@ static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node
 
 void rank_ends_lost(struct notebook *nb, unsigned node, const char *why)
 {
-    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = 2 };
+    struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *passing;
     char cause[1100];
 

@@ -12,7 +12,7 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
     {
         const char *name = json_string_value(json_array_get(row, 0));
 
-        if (json_integer_value(json_array_get(row, 5)) != HOW_PULLED)
+        if (json_integer_value(json_array_get(row, 5)) != CAPTURED_PULLED)
             continue;
         for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
             const char *said = json_string_value(json_object_get(g->rank[k].said, name));
@@ -62,8 +62,8 @@ static int rank_assigns(struct rank *r, const char *name, json_t *version)
     return json_object_set(r->known, name, version);
 }
 
-/* For the names that are not sent: those of "assigned", and those with HOW_SPARE of which the rank
- * has a value of its own. */
+/* For the names that are not sent: those of "assigned", and those with CAPTURED_SPARE of which the
+ * rank has a value of its own. */
 static int rank_assigns_all(struct rank *r, const json_t *captured)
 {
     size_t at;
@@ -78,7 +78,7 @@ static int rank_assigns_all(struct rank *r, const json_t *captured)
     }
     json_array_foreach(json_object_get(captured, "names"), at, row)
     {
-        if (rc == 0 && json_integer_value(json_array_get(row, 5)) == HOW_SPARE)
+        if (rc == 0 && json_integer_value(json_array_get(row, 5)) == CAPTURED_SPARE)
             rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
     }
     return rc;

@@ -121,14 +121,16 @@ static enum action action_of_answer(const struct row *row, const char *said, boo
 {
     if (strcmp(said, "gone") == 0)
         return ACTION_SEND;
-    if (row->how == HOW_PULLED && !tied_sent) /* what came from a rank does not go back by itself */
+    if (row->how == CAPTURED_PULLED &&
+        !tied_sent) /* what came from a rank does not go back by itself */
         return ACTION_NONE;
     if (strcmp(said, "same") == 0)
         return current && !tied_sent ? ACTION_NONE : ACTION_SEND;
     /* the cell assigns it, so it does not need home's value */
-    if (row->how == HOW_SPARE || row->how == HOW_MAYBE)
+    if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE)
         return ACTION_NONE;
-    return row->how == HOW_NAMED || row->how == HOW_PUSHED ? ACTION_SEND : ACTION_CONFLICT;
+    return row->how == CAPTURED_NAMED || row->how == CAPTURED_PUSHED ? ACTION_SEND
+                                                                     : ACTION_CONFLICT;
 }
 
 /* What to do, without a look at other names. tied_sent: a name that shares memory with this one is
@@ -139,13 +141,13 @@ static enum action action_alone(const struct rank *r, const struct row *row, boo
     const char *said = json_string_value(json_object_get(r->said, row->name));
     const bool current = known && json_equal(known, row->version);
 
-    if (row->how == HOW_TIED && (!tied_sent || !known)) /* the cell does not need it */
+    if (row->how == CAPTURED_TIED && (!tied_sent || !known)) /* the cell does not need it */
         return ACTION_NONE;
     if (known ? json_integer_value(known) < row->since : row->since > 0)
         return ACTION_SEND;
-    if (row->how == HOW_PUSHED && (!current || tied_sent))
+    if (row->how == CAPTURED_PUSHED && (!current || tied_sent))
         return ACTION_SEND;
-    if (current && !tied_sent && row->how != HOW_NAMED && row->how != HOW_PUSHED)
+    if (current && !tied_sent && row->how != CAPTURED_NAMED && row->how != CAPTURED_PUSHED)
         return ACTION_NONE;
     return said ? action_of_answer(row, said, current, tied_sent) : ACTION_ASK;
 }
@@ -253,7 +255,7 @@ static bool is_touched(const struct rank *r, const struct rows *rows, const stru
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
     if (asked)
-        return row->how == HOW_NAMED && said && strcmp(said, "same") != 0 &&
+        return row->how == CAPTURED_NAMED && said && strcmp(said, "same") != 0 &&
                strcmp(said, "gone") != 0 && strncmp(said, HELD, strlen(HELD)) != 0;
     return action_of(r, rows, row) == ACTION_CONFLICT;
 }
@@ -274,7 +276,7 @@ static bool is_changed_at_home(const struct rank *r, const struct row *row)
 {
     const json_t *known = json_object_get(r->known, row->name);
 
-    return row->how != HOW_PULLED && action_alone(r, row, false) != ACTION_NONE &&
+    return row->how != CAPTURED_PULLED && action_alone(r, row, false) != ACTION_NONE &&
            !is_anew(r, row) && !json_equal(known, row->version);
 }
 

@@ -9,9 +9,7 @@
 #define KERNEL_GROUP_VARS_BUNDLE_H
 
 #include "kernel/group/group.h"
-
-/* Why a name is listed: `how` of CAPTURED. */
-enum how { HOW_READ, HOW_NAMED, HOW_PUSHED, HOW_SPARE, HOW_PULLED, HOW_TIED, HOW_MAYBE };
+#include "protocol/span_flags.h"
 
 struct vars_bundle {
     char *names;        /* owned: comma-separated, as PACK takes them */

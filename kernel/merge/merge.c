@@ -314,7 +314,7 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
 
 static bool row_draws(const struct source *s, unsigned flags, struct slice part)
 {
-    return flags & MERGE_PROGRESS || source_draws(part) || source_goes_on(s, part);
+    return flags & LINES_PROGRESS || source_draws(part) || source_goes_on(s, part);
 }
 
 static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline,
@@ -423,7 +423,7 @@ static int rank_lines(struct merge *m, struct source *s, unsigned flags, struct 
     if (utf8_stream_pass(&s->utf8, data, &m->room, &text) < 0 ||
         screen_strip(text, &m->bare, &text) < 0)
         return -1;
-    if (s->bar || flags & MERGE_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
+    if (s->bar || flags & LINES_PROGRESS || (text.n && memchr(text.p, '\r', text.n)))
         return bar_lines(m, s, flags, text, now);
     return plain_lines(m, s, text, now);
 }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/ranks.h"
 #include "magics/plan.h"
+#include "protocol/span_flags.h"
 
 struct merge;
 
@@ -28,9 +29,6 @@ struct merge_out {
     int (*progress)(void *arg, struct slice text, bool done);
     void *arg;
 };
-
-#define MERGE_WITHIN_LINE 1u /* flags of LINES in protocol/README.md */
-#define MERGE_PROGRESS    2u
 
 /* world: the ranks that run the cell (copied). A line that all of them have printed need not wait.
  * NULL: *err says why. */

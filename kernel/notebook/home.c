@@ -346,9 +346,9 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
     a->stop_on_error = request_flag(r, "stop_on_error", true);
     nb->home.executing = a;
     rc = forward(nb, a,
-                 (a->silent ? EXECUTE_SILENT : 0) |
-                     (!a->silent && request_flag(r, "store_history", true) ? EXECUTE_STORE : 0) |
-                     (request_flag(r, "allow_stdin", true) ? EXECUTE_STDIN : 0),
+                 (a->silent ? REQUEST_SILENT : 0) |
+                     (!a->silent && request_flag(r, "store_history", true) ? REQUEST_STORE : 0) |
+                     (request_flag(r, "allow_stdin", true) ? REQUEST_STDIN : 0),
                  &err);
     notebook_announce(nb, r, count);
     if (rc < 0)

@@ -30,32 +30,6 @@ struct cell; /* kernel/cell/cell.h */
 /* The cell fails if no rank becomes ready for so long; imports are included. */
 #define START_LIMIT_NS (120 * NS_PER_S)
 
-/* Flags of messages between kernel and workers; see protocol/README.md. */
-#define START_RANK 1u
-/* A rank of a script: it runs beside the group's rank of the same number, uses that rank's GPUs,
- * and ends with the script. */
-#define START_SCRIPT      2u
-#define RUN_RESULT        1u
-#define RUN_NO_DISPLAY    2u
-#define RUN_STDIN         4u
-#define RUN_SCRIPT        8u
-#define RUN_RESULT_ALWAYS 16u
-#define RUN_PIPED         32u /* the client has lines for rank 0's standard input */
-#define CAPTURE_NONE      1u
-#define CAPTURE_RECORD    2u
-#define CAPTURE_SCRIPT    4u
-#define CAPTURE_PUSH      8u
-#define CAPTURE_PYTHON    16u
-#define BIND_DICT         0u
-#define BIND_VALUE        1u
-#define BIND_MORE         2u
-#define BIND_LAST         3u
-#define CALL_SHOWN        1u /* its streams and displays are shown */
-#define CALL_VALUE        2u /* RETURN carries its value */
-#define EXECUTE_SILENT    1u
-#define EXECUTE_STORE     2u
-#define EXECUTE_STDIN     4u
-
 /* A request that home is answering. */
 struct asked {
     struct asked *next;

@@ -57,7 +57,7 @@ static void say_exited(struct home *h, unsigned signo)
     struct span m = { .kind = SPAN_EXITED, .worker = SPAN_WORKER_HOME };
 
     m.v[F_EXITED_PID].u64 = (uint64_t)getpid();
-    m.v[F_EXITED_CODE].u64 = signo ? 1 : 0;
+    m.v[F_EXITED_CODE].u64 = signo ? EXITED_SIGNAL : EXITED_STATUS;
     m.v[F_EXITED_STATUS].u64 = signo;
     say(h, &m);
 }

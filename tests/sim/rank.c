@@ -58,7 +58,7 @@ void rank_exit(struct rank *r, int signo, unsigned status)
     struct span m = { .kind = SPAN_EXITED, .worker = r->worker };
 
     m.v[F_EXITED_PID].u64 = FIRST_PID + r->number;
-    m.v[F_EXITED_CODE].u64 = signo ? 1 : 0;
+    m.v[F_EXITED_CODE].u64 = signo ? EXITED_SIGNAL : EXITED_STATUS;
     m.v[F_EXITED_STATUS].u64 = signo ? (uint64_t)signo : status;
     over(r);
     agent_say(r->agent, &m);

@@ -41,7 +41,7 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
         .broke = w->state.broke[0] ? w->state.broke : NULL,
     };
 
-    if (d->known && d->code == DEATH_KILLED && d->status == SIGKILL)
+    if (d->known && d->code == EXITED_SIGNAL && d->status == SIGKILL)
         c.oom = oom_check(&w->all->agent->oom);
     return death_cause_text(&c, out);
 }
@@ -62,7 +62,7 @@ static void send_exited(const struct obituary *o, const char *gpu)
     const struct slice cause = buf_slice(&o->cause);
 
     m.v[F_EXITED_PID].u64 = (uint64_t)o->pid;
-    m.v[F_EXITED_CODE].u64 = o->up && o->death.known ? o->death.code : DEATH_NEVER_UP;
+    m.v[F_EXITED_CODE].u64 = o->up && o->death.known ? o->death.code : EXITED_UNKNOWN;
     m.v[F_EXITED_STATUS].u64 = o->death.known ? (uint64_t)o->death.status : 0;
     m.v[F_EXITED_CAUSE].s = slice_of(cause.p, cause.n > 4096 ? 4096 : cause.n);
     m.v[F_EXITED_STDERR].s = buf_slice(&o->errors);
@@ -146,7 +146,7 @@ static void end_zygote(struct worker *z, const struct death *d)
     zygote_read(z); /* who its ranks are may be the last thing it said */
     if (d->known && !z->all->agent->kernel.quitting)
         log_info("zygote", "%s: %s %d", z->python,
-                 d->code == DEATH_KILLED ? "killed by signal" : "exited with", d->status);
+                 d->code == EXITED_SIGNAL ? "killed by signal" : "exited with", d->status);
     for (struct worker *w = a->workers.first; w; w = next) {
         next = w->next;
         if (w->zygote != z)
@@ -179,8 +179,8 @@ static void end_worker(struct worker *w, const struct death *d)
 static struct death death_of(int status)
 {
     if (WIFSIGNALED(status))
-        return (struct death){ true, DEATH_KILLED, WTERMSIG(status) };
-    return (struct death){ true, DEATH_EXITED, WEXITSTATUS(status) };
+        return (struct death){ true, EXITED_SIGNAL, WTERMSIG(status) };
+    return (struct death){ true, EXITED_STATUS, WEXITSTATUS(status) };
 }
 
 /* Its group is killed while its number can't be given to anybody else yet: before it is waited

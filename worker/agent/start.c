@@ -22,8 +22,6 @@
 #include "worker/agent/processes/worker.h"
 #include "worker/agent/processes/zygote.h"
 
-enum { ROLE_HOME, ROLE_RANK, ROLE_SCRIPT };
-
 /* One START of ranks: the workers are made, their processes not yet. */
 struct starting {
     struct agent *agent;
@@ -105,7 +103,7 @@ static void make_workers(struct starting *s, struct slice workers)
         if (worker_find(&s->agent->workers, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
         } else if ((w = spawn_rank(s->agent, to->worker, to->rank, s->python, &to->ends, &err))) {
-            w->passing = m->v[F_START_ROLE].u64 == ROLE_SCRIPT;
+            w->passing = m->v[F_START_ROLE].u64 == START_SCRIPT;
             s->n++;
         } else {
             reap_never_started(s->agent, to->worker, err.text);
@@ -393,9 +391,9 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
-    else if (m->v[F_START_ROLE].u64 == ROLE_RANK || m->v[F_START_ROLE].u64 == ROLE_SCRIPT)
+    else if (m->v[F_START_ROLE].u64 == START_RANK || m->v[F_START_ROLE].u64 == START_SCRIPT)
         start_ranks(a, m, python, cwd, workers);
-    else if (m->v[F_START_ROLE].u64 == ROLE_HOME && workers.n == 4 && reader_u32_at(workers, 0) &&
+    else if (m->v[F_START_ROLE].u64 == START_HOME && workers.n == 4 && reader_u32_at(workers, 0) &&
              !worker_find(&a->workers, reader_u32_at(workers, 0)))
         start_home(a, reader_u32_at(workers, 0), python, cwd, m->v[F_START_ENV].s);
     else

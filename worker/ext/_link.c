@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #endif
 
+#include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
 #include "worker/ext/convert.h"
 #include "worker/ext/flusher.h"
@@ -495,6 +496,10 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
+#define ADD_FLAG(kind, field, name, value)                                                         \
+    if (PyModule_AddIntConstant(module, #name, value) < 0)                                         \
+        return -1;
+
 static int exec_module(PyObject *module)
 {
     struct state *s = state_of(module);
@@ -507,16 +512,11 @@ static int exec_module(PyObject *module)
     if (collective_add(module, &s->collective) < 0 || memory_add(module) < 0 ||
         names_add(module) < 0)
         return -1;
+    SPAN_FLAGS(ADD_FLAG)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
-    if (!(s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL)))
-        return -1;
-    Py_INCREF(s->dead);
-    if (PyModule_AddObject(module, "LinkDead", s->dead) < 0) {
-        Py_DECREF(s->dead);
-        return -1;
-    }
-    return 0;
+    s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
+    return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)

@@ -164,7 +164,7 @@ static PyObject *field_to(const struct span_field *f, const union span_value *v)
     Py_RETURN_NONE;
 }
 
-PyObject *convert_fields(const struct span *m)
+static PyObject *fields_to(const struct span *m)
 {
     const struct span_info *info = span_info(m->kind);
     PyObject *out = PyDict_New();
@@ -189,7 +189,7 @@ PyObject *convert_packet(struct packet *p)
         PyErr_SetString(PyExc_ValueError, err.text);
         return NULL;
     }
-    if ((fields = convert_fields(&m)))
+    if ((fields = fields_to(&m)))
         out = Py_BuildValue("sKIKiKN", span_info(m.kind)->name, (unsigned long long)m.cell,
                             (unsigned)m.worker, (unsigned long long)m.blob, p->blob_fd,
                             (unsigned long long)m.blob_size, fields);

@@ -17,7 +17,4 @@ MUST_USE int convert_encode(const char *kind, struct span *head, PyObject *field
  * goes with it (-1: none). NULL with a Python exception. */
 PyObject *convert_packet(struct packet *p);
 
-/* The fields alone. */
-PyObject *convert_fields(const struct span *m);
-
 #endif

@@ -197,7 +197,9 @@ static void link_of(struct lan *l, uint32_t sender, uint32_t receiver)
     lan_tell(l, sender, sender, &m);
     (void)lan_until(l, SPAN_OPENED, sender);
     port = (unsigned)l->last.v[F_OPENED_PORT].u64;
-    m = (struct span){ .kind = SPAN_DIAL, .v[F_DIAL_NODE].u64 = sender, .v[F_DIAL_ROLE].u64 = 1 };
+    m = (struct span){ .kind = SPAN_DIAL,
+                       .v[F_DIAL_NODE].u64 = sender,
+                       .v[F_DIAL_ROLE].u64 = DIAL_BLOBS };
     keys_derive(&k, &l->secret, sender);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", port);
     m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoint);

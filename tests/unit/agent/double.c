@@ -128,7 +128,7 @@ void kernel_start_ranks(struct kernel *k, const char *python, unsigned n, const 
         workers[i] = 2 + i;
         ranks[i] = i;
     }
-    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_ROLE].u64 = START_RANK;
     m.v[F_START_RANKS].s = slice_of(ranks, 4 * n);
     m.v[F_START_PYTHON].s = slice_text(python);
     m.v[F_START_ENV].s = slice_text(env);
@@ -152,9 +152,9 @@ static void write_story(struct kernel *k)
     if (m->kind == SPAN_LINES) {
         k->lines_size += m->v[F_LINES_DATA].s.n;
         rc = buf_addf(&k->story, "%llu%s<", (unsigned long long)m->v[F_LINES_STREAM].u64,
-                      m->v[F_LINES_FLAGS].u64 == 1   ? "~"
-                      : m->v[F_LINES_FLAGS].u64 == 2 ? "%"
-                                                     : "");
+                      m->v[F_LINES_FLAGS].u64 == LINES_WITHIN     ? "~"
+                      : m->v[F_LINES_FLAGS].u64 == LINES_PROGRESS ? "%"
+                                                                  : "");
         if (rc == 0)
             rc = buf_add_slice(&k->story, m->v[F_LINES_DATA].s);
         must(rc == 0 && buf_add_text(&k->story, ">") == 0, "memory");

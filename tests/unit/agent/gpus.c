@@ -23,7 +23,7 @@ static void start_ranks(struct kernel *k, const char *self, uint32_t first, unsi
         workers[i] = first + i;
         ranks[i] = first + i - 2;
     }
-    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_ROLE].u64 = START_RANK;
     m.v[F_START_RANKS].s = slice_of(ranks, 4 * n);
     m.v[F_START_PYTHON].s = slice_text(self);
     m.v[F_START_ENV].s = slice_text("{\"A\": \"1\"}");
@@ -82,7 +82,7 @@ static void gone(struct kernel *k, uint32_t worker, const char *script, const ch
 
 static void refused(struct kernel *k, uint32_t worker, const char *why, const char *name)
 {
-    ok(kernel_until(k, SPAN_EXITED, worker) && k->last.v[F_EXITED_CODE].u64 == 2,
+    ok(kernel_until(k, SPAN_EXITED, worker) && k->last.v[F_EXITED_CODE].u64 == EXITED_UNKNOWN,
        "worker %u is refused", worker);
     if (!ok(says(k->last.v[F_EXITED_CAUSE].s, why), "%s", name))
         diag("  %.*s", SLICE_ARG(k->last.v[F_EXITED_CAUSE].s));
@@ -159,7 +159,7 @@ static void an_xid_is_told(struct kernel *k, const char *self, const struct stag
 static void deaths_name_gpus(struct kernel *k, const char *self, const struct stage *s)
 {
     gone(k, 3, "exit 3", "GPU 1 (GPU-a001…, NVIDIA A100-SXM4-80GB)", "a dead rank's GPU is named");
-    ok(k->last.v[F_EXITED_CODE].u64 == 0 && k->last.v[F_EXITED_STATUS].u64 == 3 &&
+    ok(k->last.v[F_EXITED_CODE].u64 == EXITED_STATUS && k->last.v[F_EXITED_STATUS].u64 == 3 &&
            k->last.v[F_EXITED_CAUSE].s.n == 0,
        "with its exit status");
     gone(k, 10, "exit 0", "", "one that had none says nothing");

@@ -142,7 +142,7 @@ static void death_is_told(struct kernel *k, const char *self)
     kernel_forget(k);
     kernel_run(k, 1, 13, "out last\nerr \\nwhy\nexit 3");
     ok(kernel_until(k, SPAN_EXITED, 1), "an exit is told");
-    is_int(k->last.v[F_EXITED_CODE].u64, 0, "as an exit");
+    is_int(k->last.v[F_EXITED_CODE].u64, EXITED_STATUS, "as an exit");
     is_int(k->last.v[F_EXITED_STATUS].u64, 3, "with its status");
     ok(memmem(k->last.v[F_EXITED_STDERR].s.p, k->last.v[F_EXITED_STDERR].s.n, "why", 3),
        "with the last of stderr");
@@ -154,7 +154,7 @@ static void death_is_told(struct kernel *k, const char *self)
     ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "hello\n") && kernel_told(k, "(none)\n"),
        "with the environment that was asked for");
     kernel_run(k, 1, 15, "kill 6");
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 1 &&
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == EXITED_SIGNAL &&
            k->last.v[F_EXITED_STATUS].u64 == SIGABRT,
        "a signal is told");
     restart(k, self, "{}");
@@ -180,13 +180,13 @@ static void kill_is_graceful_first(struct kernel *k, const char *self)
            k->last.v[F_EXITED_CAUSE].s.n == 0,
        "KILL kills after its grace");
     restart(k, self, "{\"FAKE_HOME_DIES\": \"1\"}");
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 2,
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == EXITED_UNKNOWN,
        "a home that doesn't come up is told");
     ok(memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n,
               "-m pip install ipython", 22),
        "with the remedy");
     restart(k, "/nowhere/python", "{}");
-    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == 2 &&
+    ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == EXITED_UNKNOWN &&
            memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n, "/nowhere/python",
                   15),
        "a python that isn't there is named");

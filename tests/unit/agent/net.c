@@ -25,7 +25,7 @@ static void start_rank(struct lan *l, uint32_t via, uint32_t node, uint32_t work
     struct span m = { .kind = SPAN_START };
     const uint32_t rank = worker - 2;
 
-    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_ROLE].u64 = START_RANK;
     m.v[F_START_RANKS].s = slice_of(&rank, 4);
     m.v[F_START_PYTHON].s = slice_text(self);
     m.v[F_START_ENV].s = slice_text("{}");
@@ -59,7 +59,7 @@ static void start_at(struct lan *l, uint32_t worker, const char *python, const c
     const uint32_t node = 1, rank = worker - 2;
     struct span m = { .kind = SPAN_START };
 
-    m.v[F_START_ROLE].u64 = 1;
+    m.v[F_START_ROLE].u64 = START_RANK;
     m.v[F_START_RANKS].s = slice_of(&rank, 4);
     m.v[F_START_PYTHON].s = slice_text(python);
     m.v[F_START_CWD].s = slice_text(cwd);

@@ -158,7 +158,7 @@ static void memory_that_is_left(void)
 
 static void a_worker_from_start_to_end(void)
 {
-    const struct death killed = { true, DEATH_KILLED, SIGTERM };
+    const struct death killed = { true, EXITED_SIGNAL, SIGTERM };
     struct worker_state s;
 
     worker_state_init(&s);

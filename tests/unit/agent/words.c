@@ -23,42 +23,42 @@ static void causes_are_named(void)
 {
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
-                                   .death.code = DEATH_EXITED,
+                                   .death.code = EXITED_STATUS,
                                    .death.status = 1 },
              "", "an exit needs no cause");
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
-                                   .death.code = DEATH_KILLED,
+                                   .death.code = EXITED_SIGNAL,
                                    .death.status = SIGSEGV },
              "", "nor does a crash");
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
-                                   .death.code = DEATH_KILLED,
+                                   .death.code = EXITED_SIGNAL,
                                    .death.status = SIGKILL,
                                    .oom = OOM_CGROUP },
              "killed by the cgroup's out-of-memory killer", "the cgroup's OOM killer");
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
-                                   .death.code = DEATH_KILLED,
+                                   .death.code = EXITED_SIGNAL,
                                    .death.status = SIGKILL },
              "killed by SIGKILL from outside (perhaps the out-of-memory killer)",
              "somebody else's SIGKILL");
     cause_is((struct death_cause){ .ready = true,
                                    .death.known = true,
-                                   .death.code = DEATH_KILLED,
+                                   .death.code = EXITED_SIGNAL,
                                    .death.status = SIGKILL,
                                    .ours = true },
              "", "our own SIGKILL");
     cause_is(
         (struct death_cause){ .death.known = true,
-                              .death.code = DEATH_EXITED,
+                              .death.code = EXITED_STATUS,
                               .death.status = 1,
                               .said = slice_text("No module named 'IPython'") },
         "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
         "a python without IPython");
     cause_is(
         (struct death_cause){ .death.known = true,
-                              .death.code = DEATH_EXITED,
+                              .death.code = EXITED_STATUS,
                               .death.status = 1,
                               .node = "h2",
                               .said = slice_text("py has no cloudpickle: x") },
@@ -66,7 +66,7 @@ static void causes_are_named(void)
         "one on another host");
     cause_is(
         (struct death_cause){ .death.known = true,
-                              .death.code = DEATH_EXITED,
+                              .death.code = EXITED_STATUS,
                               .death.status = 1,
                               .node = "h2",
                               .said = slice_text("No module named 'cellspan'") },
@@ -76,7 +76,7 @@ static void causes_are_named(void)
     cause_is(
         (struct death_cause){
             .death.known = true,
-            .death.code = DEATH_EXITED,
+            .death.code = EXITED_STATUS,
             .death.status = 1,
             .node = "h2",
             .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },

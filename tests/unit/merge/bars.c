@@ -65,11 +65,11 @@ static void the_start_of_a_line_belongs_to_its_bar(void)
     struct fixture f;
 
     fixture_init(&f, PLAN_PREFIX, 2);
-    ok(fixture_feed(&f, 0, 2, MERGE_WITHIN_LINE, "10%") == 0,
+    ok(fixture_feed(&f, 0, 2, LINES_WITHIN, "10%") == 0,
        "a first state comes without carriage return");
     fixture_bar(&f, 0, "\r20%");
     is_text(f.bars.p, "[0] 20%\n", "the next one takes its place");
-    ok(fixture_feed(&f, 0, 2, MERGE_WITHIN_LINE, " more") == 0, "what goes on without one");
+    ok(fixture_feed(&f, 0, 2, LINES_WITHIN, " more") == 0, "what goes on without one");
     fixture_wait(&f, 50);
     is_text(f.bars.p, "[0] 20% more\n", "stands behind it");
     fixture_release(&f);

@@ -18,12 +18,12 @@ static bool scenario(struct fixture *f, struct err *err)
         { 0, 1, 0, "┌─┐\n│a│\n" },
         { 0, 1, 0, "└─┘\n\x1b[?25lb\n" },
         { 1, 1, 0, "┌─┐\n" },
-        { 2, 1, MERGE_WITHIN_LINE, "part" },
-        { 1, 2, MERGE_PROGRESS, "\r10%\r20%" },
+        { 2, 1, LINES_WITHIN, "part" },
+        { 1, 2, LINES_PROGRESS, "\r10%\r20%" },
         { 2, 1, 0, "ial\nb\n" },
-        { 2, 2, MERGE_PROGRESS, "\router\n\rinner\x1b[A" },
+        { 2, 2, LINES_PROGRESS, "\router\n\rinner\x1b[A" },
         { 2, 2, 0, "\router\n" },
-        { 0, 2, MERGE_WITHIN_LINE, "\xe2\x82" },
+        { 0, 2, LINES_WITHIN, "\xe2\x82" },
     };
     bool failed = false;
 

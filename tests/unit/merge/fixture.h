@@ -80,14 +80,14 @@ static inline int fixture_feed(struct fixture *f, unsigned rank, unsigned stream
 
 static inline void fixture_print(struct fixture *f, unsigned rank, const char *text)
 {
-    if (fixture_feed(f, rank, 1, text[0] && text[strlen(text) - 1] == '\n' ? 0 : MERGE_WITHIN_LINE,
+    if (fixture_feed(f, rank, 1, text[0] && text[strlen(text) - 1] == '\n' ? 0 : LINES_WITHIN,
                      text) < 0)
         ok(false, "rank %u prints", rank);
 }
 
 static inline void fixture_bar(struct fixture *f, unsigned rank, const char *text)
 {
-    if (fixture_feed(f, rank, 2, MERGE_PROGRESS, text) < 0)
+    if (fixture_feed(f, rank, 2, LINES_PROGRESS, text) < 0)
         ok(false, "rank %u draws", rank);
 }
 

@@ -166,11 +166,11 @@ static void a_drawn_bar(enum plan_merge mode, unsigned n, const char *label)
             abort();
     fixture_print(&f, 0, "\x1b[?25l");
     is_int(f.reports, 0, "a hidden cursor is nothing to show");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A 1 %\nB 1 %\r\x1b[2K\x1b[1A");
+    fixture_feed(&f, 0, 1, LINES_PROGRESS, "A 1 %\nB 1 %\r\x1b[2K\x1b[1A");
     fixture_wait(&f, 100);
     snprintf(want, sizeof want, "%sA 1 %%\n%sB 1 %%\n", label, label);
     is_text(f.bars.p, want, "what is erased for the next state is shown until that comes");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "\x1b[2KA 2 %\nB 2 %");
+    fixture_feed(&f, 0, 1, LINES_PROGRESS, "\x1b[2KA 2 %\nB 2 %");
     fixture_wait(&f, 100);
     snprintf(want, sizeof want, "%sA 2 %%\n%sB 2 %%\n", label, label);
     is_text(f.bars.p, want, "both rows are redrawn");
@@ -188,12 +188,12 @@ static void a_drawing_that_is_erased(void)
 
     fixture_init(&f, PLAN_PREFIX, 2);
     fixture_print(&f, 0, "\x1b[?25l");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
+    fixture_feed(&f, 0, 1, LINES_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
     fixture_wait(&f, 100);
     is_text(f.bars.p, "[0] B\n", "stays below for a moment");
     fixture_wait(&f, 300);
     is_text(f.bars.p, "", "and is gone when nothing follows");
-    fixture_feed(&f, 0, 1, MERGE_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
+    fixture_feed(&f, 0, 1, LINES_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
     fixture_print(&f, 0, "done\n");
     fixture_is(&f, "[0] done\n", "at once when a line follows");
     fixture_flush(&f);

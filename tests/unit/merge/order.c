@@ -46,7 +46,7 @@ static void feed(struct world *w, unsigned rank, unsigned stream, struct slice t
     struct err err = { "" };
     const bool whole = text.n && text.p[text.n - 1] == '\n';
 
-    if (merge_lines(w->f.m, rank, stream, whole ? 0 : MERGE_WITHIN_LINE, text, &err) < 0)
+    if (merge_lines(w->f.m, rank, stream, whole ? 0 : LINES_WITHIN, text, &err) < 0)
         ok(false, "lines are taken: %s", err.text);
 }
 

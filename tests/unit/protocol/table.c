@@ -1,7 +1,8 @@
-/* README.md's table, span_table.c and span_fields.h say the same. */
+/* README.md's tables, span_table.c, span_fields.h and span_flags.h say the same. */
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "protocol/span_flags.h"
 #include "tests/unit/protocol/kinds.h"
 #include "tests/unit/protocol/source.h"
 #include "tests/unit/tap.h"
@@ -96,6 +97,48 @@ static void the_enumerators_are_in_order(const char *header)
     ok(good && !strstr(at, "F_"), "and no other");
 }
 
+static const struct flag {
+    enum span_kind kind;
+    const char *field, *name;
+    unsigned value;
+} flags[] = {
+#define ROW(kind, field, name, value) { SPAN_##kind, #field, #name, value },
+    SPAN_FLAGS(ROW)
+};
+
+static bool has_field(const struct span_info *info, const char *name)
+{
+    unsigned i = 0;
+
+    while (i < info->n && strcmp(info->field[i].name, name) != 0)
+        i++;
+    return i < info->n;
+}
+
+static void the_readme_has_every_flag(const char *readme)
+{
+    const size_t n_flags = sizeof flags / sizeof flags[0];
+    unsigned rows = 0;
+    char row[256];
+
+    for (const struct flag *flag = flags; flag < flags + n_flags; flag++) {
+        const struct span_info *info = span_info((unsigned)flag->kind);
+        const size_t n = info ? strlen(info->name) : 0;
+
+        if (!ok(info && has_field(info, flag->field) && strncmp(flag->name, info->name, n) == 0 &&
+                    flag->name[n] == '_',
+                "%s is named after its kind, which has a field %s", flag->name, flag->field))
+            continue;
+        snprintf(row, sizeof row, "\n| %s | %s | %s | %u | ", info->name, flag->field, flag->name,
+                 flag->value);
+        ok(strstr(readme, row) != NULL, "README.md has a row '%s'", row + 1);
+    }
+    for (const char *at = strstr(readme, "<!-- flags:"); at && strncmp(at, "\n## ", 4) != 0;
+         at = strchr(at + 1, '\n'))
+        rows += at[0] == '\n' && at[1] == '|' && isupper((unsigned char)at[3]);
+    is_int(rows, n_flags, "README.md has no other flags");
+}
+
 int main(void)
 {
     char *readme = source_read("protocol/README.md");
@@ -103,6 +146,7 @@ int main(void)
 
     if (ok(readme && header, "README.md and span_fields.h can be read")) {
         the_readme_has_every_row(readme);
+        the_readme_has_every_flag(readme);
         the_enumerators_are_in_order(header);
     }
     free(readme);

@@ -15,6 +15,7 @@ import termios
 import time
 
 from cellspan import _link
+from cellspan._worker.message import decoded
 
 PACKET = 65536
 PR_SET_CHILD_SUBREAPER = 36
@@ -46,7 +47,9 @@ class Message:
     """One that came from the worker."""
 
     def __init__(self, data, fd):
-        self.kind, self.cell, self.worker, self.blob, _, self.size, self.fields = _link.decode(data)
+        message = decoded(data)
+        self.kind, self.cell, self.worker, self.blob = message.kind, message.cell, message.worker, message.blob
+        self.size, self.fields = message.size, message.fields
         self.fd = fd
 
     def json(self, name="content"):
@@ -337,7 +340,7 @@ def end_ranks(ends):
         rank.close_pipes()
 
 
-def run_on(ends, code, cell=1, count=1, flags=1, blob=0, world=None, **fields):
+def run_on(ends, code, cell=1, count=1, flags=_link.RUN_RESULT, blob=0, world=None, **fields):
     """A RUN on each rank, and its DONE from each."""
     size = str(world or len(ends))
     env = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}

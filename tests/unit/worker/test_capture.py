@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from cellspan import _link  # noqa: E402
 from cellspan._capture import capture, known, parcel, tensors  # noqa: E402
-from cellspan._capture.capture import TIED, Capture, CaptureError  # noqa: E402
+from cellspan._capture.capture import Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
 
@@ -327,7 +328,7 @@ def test_a_model_and_its_optimizer_travel_together(training):
     rows, warnings = nb.capture.names("opt, other")
     now, why = {r[0]: r[1] for r in rows}, {r[0]: r[5] for r in rows}
     assert now["opt"] != first["opt"] and now["other"] == first["other"]
-    assert now["model"] == first["model"] and why["model"] == TIED  # it goes to the ranks that opt goes to
+    assert now["model"] == first["model"] and why["model"] == _link.CAPTURED_TIED  # it goes to the ranks that opt goes to
     assert warnings == ["model is sent again with opt, which changed: they share memory"]
     nb.run("opt = torch.optim.SGD(model.parameters(), lr=0.1)\nfresh = list(model.parameters())")
     assert nb.capture.names("opt")[1] == ["model is sent again with opt, which home has assigned: they share memory"]

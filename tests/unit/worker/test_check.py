@@ -345,7 +345,7 @@ def test_a_cast_that_fails_is_the_next_cells_error(fork, double):
     ranks.sort(key=lambda r: r.number)
     bind_by_cast(ranks, packed({"x": 1}), 0, limit=2)
     told = run_on(ranks, "1", cell=4)
-    assert told[1].json()["ename"] == "CastError" and told[1].fields["flags"] & 2
+    assert told[1].json()["ename"] == "CastError" and told[1].fields["flags"] & _link.DONE_UNBOUND
     assert "could not be sent between GPUs" in told[1].json()["evalue"]
     assert {t.json().get("ename", "CastError") for t in told} == {"CastError"}, "or they had theirs before"
     assert [t.fields["status"] for t in run_on(ranks, "2", cell=5)] == ["ok"] * 3

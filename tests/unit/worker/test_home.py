@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from cellspan import _link  # noqa: E402
 from cellspan._capture import parcel  # noqa: E402
 from fake_agent import Home  # noqa: E402
 
@@ -347,7 +348,7 @@ def test_captured_names_have_versions_that_change_with_their_values(home):
 
 
 def test_a_distributed_cell_stands_in_the_history(home):
-    home.send("CAPTURE", 900, {"code": "", "flags": 1 | 2, "count": 1, "raw": "%%distribute\npass"})
+    home.send("CAPTURE", 900, {"code": "", "flags": _link.CAPTURE_NONE | _link.CAPTURE_RECORD, "count": 1, "raw": "%%distribute\npass"})
     home.expect("CAPTURED", 900)
     home.count = 2
     home.run("In[1]")
@@ -359,7 +360,7 @@ def test_pack_and_bind_carry_values(home):
     home.send("PACK", 900, {"names": "x"}, blob=5)
     answer = home.expect("PACKED", 900)
     assert parcel.unpack(answer.fd, answer.size, {}) == {"x": {"a": 1}} and answer.blob == 5
-    home.send("BIND", 901, {"how": 1, "names": "got", "count": 9}, blob=6, data=packed([7]))
+    home.send("BIND", 901, {"how": _link.BIND_VALUE, "names": "got", "count": 9}, blob=6, data=packed([7]))
     assert home.expect("REPLY", 901).json()["status"] == "ok"
     home.count = 10
     home.run("got, _, Out[9]")
@@ -377,22 +378,22 @@ def test_what_cannot_be_packed_or_unpickled_is_said(home):
     home.run("import threading; lock = threading.Lock()")
     home.send("PACK", 900, {"names": "lock"}, blob=5)
     assert "lock" in home.expect("PACKED", 900).fields["error"]
-    home.send("BIND", 901, {"how": 1, "names": "x"}, blob=6, data=b"junk" * 100)
+    home.send("BIND", 901, {"how": _link.BIND_VALUE, "names": "x"}, blob=6, data=b"junk" * 100)
     assert home.expect("REPLY", 901).json()["status"] == "error"
 
 
 def test_a_value_that_did_not_come_is_an_error(home):
-    home.send("BIND", 902, {"how": 1, "names": "the node that had it is gone", "count": 5}, blob=6)
+    home.send("BIND", 902, {"how": _link.BIND_VALUE, "names": "the node that had it is gone", "count": 5}, blob=6)
     reply = home.expect("REPLY", 902).json()
     assert reply["status"] == "error" and reply["evalue"] == "the node that had it is gone"
 
 
 def test_a_list_whose_last_value_did_not_come_is_given_up(home):
-    home.send("BIND", 903, {"how": 2, "names": "every", "count": 5}, blob=6, data=packed(1))
+    home.send("BIND", 903, {"how": _link.BIND_MORE, "names": "every", "count": 5}, blob=6, data=packed(1))
     assert home.expect("REPLY", 903).json()["status"] == "ok"
-    home.send("BIND", 903, {"how": 3, "names": "the node that had it is gone", "count": 5}, blob=6)
+    home.send("BIND", 903, {"how": _link.BIND_LAST, "names": "the node that had it is gone", "count": 5}, blob=6)
     assert home.expect("REPLY", 903).json()["status"] == "error"
-    home.send("BIND", 903, {"how": 3, "names": "every", "count": 5}, blob=6, data=packed(2))
+    home.send("BIND", 903, {"how": _link.BIND_LAST, "names": "every", "count": 5}, blob=6, data=packed(2))
     assert home.expect("REPLY", 903).json()["data"] == {"text/plain": "[2]"}, "what came before it is still held"
 
 
@@ -410,7 +411,7 @@ def test_a_result_that_stayed_on_its_rank_shows_and_says_why(home):
 def test_a_magic_in_the_middle_of_a_cell_is_the_kernels(home):
     cell = home.execute("x = 1\nv = get_ipython().run_cell_magic('distribute', '-n 2', 'x')\nprint(v)")
     call = home.expect("CALL", cell)
-    assert call.fields == {"text": "%%distribute -n 2\nx", "flags": 3}
+    assert call.fields == {"text": "%%distribute -n 2\nx", "flags": _link.CALL_SHOWN | _link.CALL_VALUE}
     home.send("CAPTURE", 900, {"code": "x"})
     assert home.expect("CAPTURED", 900).json("names")["names"][0][0] == "x"
     home.send("RETURN", cell, {"status": "ok", "content": "{}"}, blob=5, data=packed({"a": 1}))

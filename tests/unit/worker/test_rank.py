@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from cellspan import _link  # noqa: E402
 from cellspan._capture import parcel  # noqa: E402
 from fake_agent import Home, Zygote, adopt_orphans, end_ranks, free_port, run_on  # noqa: E402
 
@@ -27,7 +28,7 @@ def script(zygote):
 
     def run(argv, text=""):
         ends = zygote.fork(range(2), role=2)
-        done = run_on(ends, text, flags=8, argv=json.dumps(argv))
+        done = run_on(ends, text, flags=_link.RUN_SCRIPT, argv=json.dumps(argv))
         for end in ends:
             end.until(lambda: end.closed)
             os.waitpid(end.pid, 0)
@@ -86,7 +87,7 @@ def test_random_state_differs_by_rank_and_is_reproducible(zygote, ranks):
 
 
 def test_the_value_comes_as_a_parcel_where_it_is_wanted(ranks):
-    done = run_on(ranks, "{'a': [1, 2]}", flags=1, blob=100)
+    done = run_on(ranks, "{'a': [1, 2]}", flags=_link.RUN_RESULT, blob=100)
     assert [d.blob for d in done] == [100, 101]
     assert parcel.unpack(done[0].fd, done[0].size, {}) == {"a": [1, 2]}
     assert run_on(ranks, "1", cell=2)[0].fd == -1
@@ -94,13 +95,13 @@ def test_the_value_comes_as_a_parcel_where_it_is_wanted(ranks):
 
 @pytest.mark.parametrize("code, word", [("lambda: (yield)\nimport threading; threading.Lock()", "pickle"), ("'x' * 100000", "")])
 def test_why_a_value_did_not_travel_is_noted(ranks, code, word):
-    done = run_on(ranks, code, flags=1, blob=100, limit=1000)[0]
+    done = run_on(ranks, code, flags=_link.RUN_RESULT, blob=100, limit=1000)[0]
     assert done.fields["status"] == "ok" and done.fd == -1 and done.fields["note"] and word in done.fields["note"]
 
 
 def test_none_travels_only_where_the_list_needs_it(ranks):
-    assert run_on(ranks, "None", flags=1, blob=100)[0].fd == -1
-    assert run_on(ranks, "None", cell=2, flags=1 | 16, blob=102)[0].fd >= 0
+    assert run_on(ranks, "None", flags=_link.RUN_RESULT, blob=100)[0].fd == -1
+    assert run_on(ranks, "None", cell=2, flags=_link.RUN_RESULT | _link.RUN_RESULT_ALWAYS, blob=102)[0].fd >= 0
 
 
 def test_an_error_is_the_cells_and_its_line_the_notebooks(ranks):
@@ -120,7 +121,7 @@ def test_after_an_error_nothing_keeps_the_frames_variables(ranks):
 def test_displays_come_before_what_was_printed_later_or_not_at_all(ranks):
     run_on(ranks, "print('a'); display(1); print('b')")
     assert [m.text_before[1] for m in ranks[0].published] == [b"a\n"]
-    run_on(ranks, "display(2)", cell=2, flags=2)
+    run_on(ranks, "display(2)", cell=2, flags=_link.RUN_NO_DISPLAY)
     assert len(ranks[0].published) == 1
 
 
@@ -165,15 +166,15 @@ def test_names_are_bound_and_a_broken_parcel_fails_the_next_run_only(ranks):
     fd, size = parcel.pack({"x": [1, 2]}, {})
     good = os.pread(fd, size, 0)
     for rank in ranks:
-        rank.send("BIND", 1, {"how": 0}, blob=9, data=good)
+        rank.send("BIND", 1, {"how": _link.BIND_DICT}, blob=9, data=good)
     assert values(ranks, "x", cell=1) == ["[1, 2]"] * 2
-    ranks[0].send("BIND", 2, {"how": 0}, blob=9, data=b"junk" * 100)
+    ranks[0].send("BIND", 2, {"how": _link.BIND_DICT}, blob=9, data=b"junk" * 100)
     assert [d.fields["status"] for d in run_on(ranks, "1", cell=2)] == ["error", "ok"]
     assert values(ranks, "x", cell=3) == ["[1, 2]"] * 2
 
 
 def test_variables_that_did_not_come_are_the_cells_error(ranks):
-    ranks[0].send("BIND", 1, {"how": 0, "names": "h2 has no room for 400 MiB"}, blob=9)
+    ranks[0].send("BIND", 1, {"how": _link.BIND_DICT, "names": "h2 has no room for 400 MiB"}, blob=9)
     done = run_on(ranks, "print('never')", cell=1)
     assert [d.fields["status"] for d in done] == ["error", "ok"]
     assert done[0].json()["ename"] == "OSError" and done[0].json()["evalue"] == "h2 has no room for 400 MiB"
@@ -200,11 +201,11 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
 
 def test_input_asks_where_it_may(ranks):
     ranks[0].send("RUN", 1, {"code": "input('? ')", "flags": 0, "env": "{}"})
-    ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": 32, "env": "{}"})
+    ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": _link.RUN_PIPED, "env": "{}"})
     assert ranks[0].expect("DONE", 1).json()["evalue"] == "input was asked for, but this client takes no input requests"
     assert ranks[1].expect("DONE", 1).json()["evalue"] == "standard input is rank 0's"
     for rank in ranks:
-        rank.send("RUN", 2, {"code": "print(input('? '))", "flags": 4, "env": "{}"})
+        rank.send("RUN", 2, {"code": "print(input('? '))", "flags": _link.RUN_STDIN, "env": "{}"})
         asked = rank.expect("INPUT", 2).fields
         assert asked["prompt"] == "? " and not asked["over"]
         rank.send("INPUT_REPLY", 2, {"value": "no", "id": asked["id"] + 1})
@@ -262,7 +263,7 @@ def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
     (rank,) = zygote.fork([0], role=2, env={"TMPDIR": str(tmp_path)})
     code = "import heir, os, tempfile; print(tempfile.gettempdir() == os.environ['TMPDIR'])"
     (tmp_path / "main.py").write_text(code)
-    run_on([rank], "", flags=8, argv=json.dumps([str(tmp_path / "main.py")]))
+    run_on([rank], "", flags=_link.RUN_SCRIPT, argv=json.dumps([str(tmp_path / "main.py")]))
     rank.until(lambda: rank.closed)
     os.waitpid(rank.pid, 0)
     assert (rank.text[1], rank.text[2]) == (b"True\n", b"")
@@ -314,7 +315,7 @@ def test_torch_gets_the_threads_of_its_share_and_a_process_group():
     code = "import torch, torch.distributed as dist\nt = torch.ones(1) * (dist.get_rank() + 1)\ndist.all_reduce(t)\nt.item(), torch.get_num_threads()"
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert values(ranks, code, init="gloo", env={"MASTER_PORT": port}) == [f"(3.0, {threads})"] * 2
-    assert run_on(ranks, "1", cell=2, env={"MASTER_PORT": port})[0].fields["flags"] & 1
+    assert run_on(ranks, "1", cell=2, env={"MASTER_PORT": port})[0].fields["flags"] & _link.DONE_DISTRIBUTED
     end_ranks(ranks)
     zygote.close()
 

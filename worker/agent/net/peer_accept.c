@@ -75,11 +75,11 @@ static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *
         peer_complain(p, node, one ? err.text : "a second connection with one key");
         return;
     }
-    if (m.kind == SPAN_DIAL && m.v[F_DIAL_NODE].u64 == node && m.v[F_DIAL_ROLE].u64 <= PEER_BLOBS) {
+    if (m.kind == SPAN_DIAL && m.v[F_DIAL_NODE].u64 == node && m.v[F_DIAL_ROLE].u64 <= DIAL_BLOBS) {
         memcpy(one->id, id, id_size);
         one->id_size = id_size;
         one->role = m.v[F_DIAL_ROLE].u64;
-        one->state = one->role == PEER_PARENT ? PEER_CHILD : PEER_LINKED;
+        one->state = one->role == DIAL_PARENT ? PEER_CHILD : PEER_LINKED;
         if (one->state == PEER_CHILD && child_nodes_put(&p->children, node, node) < 0)
             peer_ended(one, "out of memory");
         else

@@ -56,7 +56,7 @@ static void dialed(void *arg, void *socket, const char *why)
     struct err err = { "" };
 
     one->dial = NULL;
-    if (socket && one->role == PEER_PARENT) {
+    if (socket && one->role == DIAL_PARENT) {
         peer_destroy(one);
         p->ops.parent(p->ops.arg, node, socket);
         return;
@@ -75,7 +75,7 @@ bool peers_moving(const struct peers *p)
 {
     const struct peer *one = p->peer;
 
-    while (one && !(one->dial && one->role == PEER_PARENT))
+    while (one && !(one->dial && one->role == DIAL_PARENT))
         one = one->next;
     return one != NULL;
 }
@@ -88,12 +88,12 @@ void peers_dial(struct peers *p, const struct span *m)
     struct peer *one = NULL;
 
     if (key.n != KEY_SIZE || m->v[F_DIAL_NODE].u64 > ROUTE_NODES_MAX ||
-        m->v[F_DIAL_ROLE].u64 > PEER_BLOBS || node == p->own)
+        m->v[F_DIAL_ROLE].u64 > DIAL_BLOBS || node == p->own)
         (void)err_set(&err, "DIAL names node %" PRIu64 ", role %" PRIu64, m->v[F_DIAL_NODE].u64,
                       m->v[F_DIAL_ROLE].u64);
     else if (!p->keys)
         (void)err_set(&err, "this machine's own agent has no keys, and can't dial another");
-    else if (m->v[F_DIAL_ROLE].u64 == PEER_BLOBS && peer_find(p, PEER_LINKED, node))
+    else if (m->v[F_DIAL_ROLE].u64 == DIAL_BLOBS && peer_find(p, PEER_LINKED, node))
         say_dialed(p, node, "");
     else if (!(one = peer_create(p, PEER_DIALED, node, (const unsigned char *)key.p)))
         (void)err_set(&err, "out of memory");

@@ -11,9 +11,7 @@
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
 #include "protocol/span.h"
-
-#define PEER_PARENT 0u /* `role` of DIAL */
-#define PEER_BLOBS  1u
+#include "protocol/span_flags.h"
 
 struct peers;
 

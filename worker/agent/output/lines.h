@@ -13,15 +13,13 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "protocol/span_flags.h"
 
 /* an unfinished line waits so long for more: longer than a busy machine takes to go on */
 #define LINES_HOLD_NS     (400 * NS_PER_MS)
 #define LINES_WAIT_NS     NS_PER_S /* and so long in all, when dots keep coming */
 #define LINES_PROGRESS_NS (100 * NS_PER_MS)
 #define LINES_MAX         262144u /* bytes of an unfinished line that are held */
-
-#define LINES_WITHIN   1u /* the flags of LINES in protocol/README.md */
-#define LINES_PROGRESS 2u
 
 /* data is borrowed for the call and never empty. -1 is handed through. */
 typedef int (*lines_out_f)(void *arg, struct slice data, unsigned flags);

@@ -19,7 +19,7 @@ static int add_end(const struct death_cause *c, struct buf *out)
 {
     if (!c->death.known)
         return buf_add_text(out, "ended");
-    if (c->death.code == DEATH_KILLED)
+    if (c->death.code == EXITED_SIGNAL)
         return buf_addf(out, "was killed by signal %d (%s)", c->death.status,
                         strsignal(c->death.status));
     return buf_addf(out, "exited with status %d", c->death.status);
@@ -108,7 +108,7 @@ int death_cause_text(const struct death_cause *c, struct buf *out)
         return buf_addf(out, "ended by the agent: %s", c->broke);
     if (!c->ready && !c->ours)
         return never_up(c, out);
-    if (c->death.known && c->death.code == DEATH_KILLED && !c->ours)
+    if (c->death.known && c->death.code == EXITED_SIGNAL && !c->ours)
         return killed(c, out);
     return 0;
 }

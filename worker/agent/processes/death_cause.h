@@ -6,16 +6,15 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-
-enum death_code { DEATH_EXITED, DEATH_KILLED, DEATH_NEVER_UP }; /* `code` of EXITED */
+#include "protocol/span_flags.h"
 
 struct death {
-    bool known; /* code and status are */
-    enum death_code code;
-    int status; /* exit status or signal */
+    bool known;    /* code and status are */
+    unsigned code; /* of EXITED */
+    int status;    /* exit status or signal */
 };
 
-#define DEATH_UNKNOWN { false, DEATH_NEVER_UP, 0 }
+#define DEATH_UNKNOWN { false, EXITED_UNKNOWN, 0 }
 
 enum oom_killer { OOM_NONE, OOM_CGROUP, OOM_SYSTEM };
 

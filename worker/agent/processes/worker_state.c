@@ -56,6 +56,6 @@ bool worker_state_killed(const struct worker_state *s, const struct death *d)
 {
     if (s->pid == 0)
         return s->later != 0;
-    return d->code == DEATH_KILLED && d->status > 0 && d->status < 64 &&
+    return d->code == EXITED_SIGNAL && d->status > 0 && d->status < 64 &&
            (s->sent >> (unsigned)d->status & 1);
 }

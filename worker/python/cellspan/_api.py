@@ -8,7 +8,8 @@ import inspect
 import os
 import sys
 
-STREAMS = 1  # flag of a call: streams and displays are shown, the value is not
+from ._link import CALL_SHOWN
+
 CALL = "_cellspan_call"  # what a call brings, and what it gives; a number follows, each is there only for a moment
 VALUE = "_cellspan_value"
 
@@ -113,7 +114,7 @@ class Group:
         lent = captures.lent(values)
         try:
             with _Placed(self._home.shell.user_ns, values):
-                self._home.call(_line("push", {"ranks": ranks}, *values), STREAMS)
+                self._home.call(_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
         finally:
             captures.taken_back(lent)
 
@@ -131,7 +132,7 @@ class Group:
         __tracebackhide__ = True
         ns = self._home.shell.user_ns
         with _Slot() as slot, _Placed(ns, {}, VALUE + slot):
-            self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), STREAMS)
+            self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), CALL_SHOWN)
             if VALUE + slot not in ns:
                 raise RuntimeError(f"{name} did not arrive")
             return ns[VALUE + slot]
@@ -153,12 +154,12 @@ class Group:
     def stop(self, ranks=None):
         """Ends the ranks; what runs next starts new ones."""
         __tracebackhide__ = True
-        self._home.call(_line("ranks stop", {"ranks": ranks}), STREAMS)
+        self._home.call(_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
 
     def restart(self, ranks=None):
         """Ends the ranks and starts new ones; their variables are gone."""
         __tracebackhide__ = True
-        self._home.call(_line("ranks restart", {"ranks": ranks}), STREAMS)
+        self._home.call(_line("ranks restart", {"ranks": ranks}), CALL_SHOWN)
 
     def __repr__(self):
         try:
@@ -234,7 +235,7 @@ def _run(home, fn, args, kw, options):
         body = f"__import__('cellspan._worker.calls')._worker.calls.call(*{name}, globals().pop({name!r}))"
         with _Placed(ns, {name: (fn, args, kw)}, value):
             try:
-                home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, STREAMS)
+                home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, CALL_SHOWN)
             except Exception:
                 why = home.captures().refused.pop(name, None)
                 if why is None:
@@ -260,7 +261,7 @@ def _run_script(home, path, args, kw, options):
         what = "gather" if options.get("gather") else next(iter(kw))
         raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
     line = _line("distribute", options)
-    home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), STREAMS)
+    home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
 
 
 def _check_arguments(fn, args, kw):

@@ -26,6 +26,7 @@ import re
 import sys
 import types
 
+from .. import _link
 from . import parcel, reads, reducers
 from .assigned import Assigned, is_reset
 from .known import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
@@ -41,7 +42,6 @@ OWN = frozenset(
 )
 NUMBERED = re.compile(r"_i\d+$")
 EACH_TIME = "_cellspan_"  # names that begin so are gone from the ranks once they were used: they are never known there
-READ, NAMED, PUSHED, UNNEEDED, PULLED, TIED, UNSURE = range(7)  # why a name is listed: CAPTURED's `how`
 SIMPLE = (int, float, complex, bool, type(None))
 
 
@@ -117,7 +117,7 @@ class Capture:
         if found is not None:
             listed += self._look_at_assigned(found, seen, explicit is not None)
         sharing = self._sharing(seen)
-        listed += [[n, k.version, k.size, "shares memory", k.since, TIED] for n, k in sharing.items()]
+        listed += [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in sharing.items()]
         self._tied = self._ties({**seen, **sharing})
         return listed, warnings
 
@@ -132,11 +132,11 @@ class Capture:
         }
 
     def _row(self, name, known, why, explicit):
-        how = READ
+        how = _link.CAPTURED_READ
         if explicit is not None and not why.startswith("read by"):
-            how = PUSHED if self._pushing else NAMED
+            how = _link.CAPTURED_PUSHED if self._pushing else _link.CAPTURED_NAMED
         elif known.pulled == known.version:
-            how = PULLED
+            how = _link.CAPTURED_PULLED
         return [name, known.version, known.size, why, known.since, how]
 
     def refuse(self, listed):
@@ -226,7 +226,7 @@ class Capture:
             if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
-                how = UNNEEDED if certain else UNSURE
+                how = _link.CAPTURED_SPARE if certain else _link.CAPTURED_MAYBE
                 rows.append([name, known.version, known.size, "assigned by the cell", known.since, how])
         return rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-STREAMS, VALUE = 1, 2  # flags of a CALL
+from .._link import CALL_SHOWN, CALL_VALUE
 
 LINE = ("distribute", "push", "pull", "ranks")
 CELL = ("distribute",)
@@ -27,7 +27,7 @@ def px(line, cell=None):
 
 def _line(home, name):
     def magic(line):
-        return home.call(f"%{name} {line}".rstrip(), STREAMS | VALUE)[1]
+        return home.call(f"%{name} {line}".rstrip(), CALL_SHOWN | CALL_VALUE)[1]
 
     magic.__doc__ = f"See %{name} --help."
     magic.__name__ = magic.__qualname__ = name
@@ -36,7 +36,7 @@ def _line(home, name):
 
 def _cell(home, name):
     def magic(line, cell):
-        return home.call(f"%%{name} {line}".rstrip() + "\n" + cell, STREAMS | VALUE)[1]
+        return home.call(f"%%{name} {line}".rstrip() + "\n" + cell, CALL_SHOWN | CALL_VALUE)[1]
 
     magic.__doc__ = f"See %{name} --help."
     magic.__name__ = magic.__qualname__ = name

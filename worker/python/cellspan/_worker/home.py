@@ -25,7 +25,6 @@ from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
 
-SILENT, STORE, STDIN = 1, 2, 4  # flags of an execute_request
 _OWN = "_cellspan_cell"  # of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # whose threads belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
@@ -96,7 +95,7 @@ class Home(Worker):
         self.serve()
 
     def exclusive(self, message):
-        return message[0] == "REQUEST" and message[6]["type"] == "execute_request"
+        return message.kind == "REQUEST" and message.fields["type"] == "execute_request"
 
     def failed(self, kind, number, error):
         if kind in ("REQUEST", "BIND"):
@@ -109,7 +108,7 @@ class Home(Worker):
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def _request(self, message):
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         kind = fields["type"]
         content = loads(fields["content"])
         self._requests.append((number, fields["header"]))
@@ -236,9 +235,9 @@ class Home(Worker):
             number,
             content.get("code", ""),
             fields["count"],
-            silent=bool(flags & SILENT),
-            store_history=bool(flags & STORE),
-            allow_stdin=bool(flags & STDIN),
+            silent=bool(flags & _link.REQUEST_SILENT),
+            store_history=bool(flags & _link.REQUEST_STORE),
+            allow_stdin=bool(flags & _link.REQUEST_STDIN),
             header=fields["header"],
         )
         cell.expressions = content.get("user_expressions")
@@ -300,7 +299,7 @@ class Home(Worker):
     # ---- what distributed cells need -----------------------------------------------------------------------------------
 
     def _capture(self, message):
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         found = {"names": [], "assigned": [], "tied": [], "deleted": []}
         warnings, error = self.attempt(number, self._look_for, fields, found)
         if error is not None:
@@ -313,16 +312,17 @@ class Home(Worker):
         """Fills in what CAPTURED says of a cell; its warnings."""
         flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
         self.after_ranks = True
-        if flags & 2:
+        if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
-        if flags & 16:
+        if flags & _link.CAPTURE_PYTHON:
             refuse_what_is_no_python(code, transform)
-        if flags & 4:
+        if flags & _link.CAPTURE_SCRIPT:
             code, found["script"] = "", script_text(code)
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
-        found["names"], warnings = captures.names(code, transform, only, bool(flags & 1), bool(flags & 8))
-        if flags & 16:
+        none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
+        found["names"], warnings = captures.names(code, transform, only, none, pushing)
+        if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
         found["assigned"] = captures.assigned(code, transform)
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
@@ -332,7 +332,7 @@ class Home(Worker):
 
     def _newer(self, message):
         """Ranks have bound names by themselves: what home has of these is older."""
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         self.attempt(number, self.captures().ranks_bound, fields["names"].split(","), self.shell.transform_cell)
 
     def _expect_values(self):
@@ -363,17 +363,17 @@ class Home(Worker):
 
     def _step(self, message, function, *args):
         """As attempt(), one of several steps for a cell on ranks: when one was interrupted, those that come after it fail."""
-        if message[1] == self._stopped:
-            if message[4] >= 0:
-                os.close(message[4])
+        if message.cell == self._stopped:
+            if message.fd >= 0:
+                os.close(message.fd)
             return None, KeyboardInterrupt()
-        value, error = self.attempt(message[1], function, *args)
+        value, error = self.attempt(message.cell, function, *args)
         if isinstance(error, KeyboardInterrupt):
-            self._stopped = message[1]
+            self._stopped = message.cell
         return value, error
 
     def _pack(self, message):
-        _, number, _, blob, _, _, fields = message
+        number, blob, fields = message.cell, message.blob, message.fields
         names = [n for n in fields["names"].split(",") if n]
         packed, error = self._step(message, self.captures().pack, names)
         if error is not None:
@@ -386,23 +386,23 @@ class Home(Worker):
             os.close(fd)
 
     def _bind(self, message):
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         content, error = self._step(message, self._take, message)
         if error is not None:
             content = failure(type(error).__name__, text_of(error))
-            if fields["how"] == 3:
+            if fields["how"] == _link.BIND_LAST:
                 self._gathered.pop(number, None)
         self._reply(number, content)
 
     def _take(self, message):
         """What a BIND brings; the reply's content."""
-        _, number, _, blob, fd, _, fields = message
+        number, blob, fd, fields = message.cell, message.blob, message.fd, message.fields
         try:
             has, value = self._unpack(message)
             if blob and fd < 0:  # there should be one: the agent could not get it, and says why
                 raise OSError(fields["names"])
             content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
-            self._note_pulled(fields, value, fd, message[5])
+            self._note_pulled(fields, value, fd, message.size)
             return content
         finally:
             if fd >= 0:
@@ -411,35 +411,36 @@ class Home(Worker):
     def _note_pulled(self, fields, value, fd, size):
         """What ranks sent does not go back to them by itself."""
         how = fields["how"]
-        names = list(value) if how == 0 and value else [n for n in fields["names"].split(",") if n]
-        if names and how != 2:
-            self.captures().pulled(names, *((fd, size) if how != 3 else ()))
+        names = list(value) if how == _link.BIND_DICT and value else [n for n in fields["names"].split(",") if n]
+        if names and how != _link.BIND_MORE:
+            self.captures().pulled(names, *((fd, size) if how != _link.BIND_LAST else ()))
 
     def _unpack(self, message):
         """(is there one?, the value in a message's blob); its descriptor stays the caller's."""
         from .._capture.parcel import unpack
 
-        blob, fd, size = message[3:6]
-        return (False, None) if fd < 0 else (bool(blob), unpack(fd, size, self.shell.user_ns))
+        if message.fd < 0:
+            return False, None
+        return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns)
 
     def _bind_value(self, number, names, how, count, value, has):
         """Does what BIND says; the reply's content."""
         ns = self.shell.user_ns
-        if how == 0:
+        if how == _link.BIND_DICT:
             ns.update(value or {})
             return {"status": "ok"}
-        if how in (2, 3):
+        if how in (_link.BIND_MORE, _link.BIND_LAST):
             values = self._gathered.setdefault(number, [])
             if has:
                 values.append(value)
-            if how == 2:
+            if how == _link.BIND_MORE:
                 return {"status": "ok"}
             value = self._gathered.pop(number)
             if not count:
                 self._lists[number] = value  # for the call that asked; see _returned
         self._bind_names(names, count, value)
         content = {"status": "ok"}
-        if how == 3 and count:
+        if how == _link.BIND_LAST and count:
             content["data"], content["metadata"] = self.shell.display_formatter.format(value)
         return content
 
@@ -500,13 +501,13 @@ class Home(Worker):
         __tracebackhide__ = True
         from .remote import remote_error
 
-        fields = message[6]
+        fields = message.fields
         content = loads(fields["content"])
         try:
             _, value = self._unpack(message)
         finally:
-            if message[4] >= 0:
-                os.close(message[4])
+            if message.fd >= 0:
+                os.close(message.fd)
         if fields["status"] != "ok":
             raise remote_error(content)
         if "gathered" in content:

@@ -25,13 +25,10 @@ from .remote import described
 from .shell import RankShell, shell_config
 from .worker import Cell, Worker, loads
 
-VALUE, QUIET, STDIN, SCRIPT, EVEN_NONE, PIPED = 1, 2, 4, 8, 16, 32  # flags of RUN
-INITIALISED, UNBOUND = 1, 2  # flags of DONE
 LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
     "starts it anew, without its variables"
 )
-KEEP = 1  # flag of FETCH
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 SHOWN_MAX = 64 << 20  # bytes of what a result shows: DONE in protocol/README.md
 
@@ -60,7 +57,7 @@ class Rank(Worker):
         getpass.getpass = self._getpass
         self._origins = Origins(self.shell.user_ns)
         self._bind_error = None
-        self._unbound = 0  # UNBOUND until the DONE that says so
+        self._unbound = 0  # DONE_UNBOUND until the DONE that says so
         self._before_env = {}
         self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
         self.widgets = Widgets(self.publish, self._format)
@@ -96,14 +93,14 @@ class Rank(Worker):
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def _run_message(self, message):
-        _, number, _, blob, _, _, fields = message
+        number, blob, fields = message.cell, message.blob, message.fields
         flags = fields["flags"]
         check = sys.modules.get("cellspan._worker.check")
         if check is not None:
             check.close()  # one that nobody closed: its port is open
-        cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & STDIN))
+        cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & _link.RUN_STDIN))
         cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
-        self.quiet = bool(flags & QUIET)
+        self.quiet = bool(flags & _link.RUN_NO_DISPLAY)
         names = loads(fields["names"])
         self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
         cell.before = lambda: self._set_up(fields)
@@ -118,7 +115,7 @@ class Rank(Worker):
         __tracebackhide__ = True
         self._raise_bind_error()
         self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
-        self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & SCRIPT))
+        self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & _link.RUN_SCRIPT))
         try:
             if fields["cwd"]:
                 os.chdir(environment.expanded(fields["cwd"]))
@@ -229,10 +226,10 @@ class Rank(Worker):
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
-        elif cell.bundle is not None and cell.flags & VALUE:  # nobody sees that of others
+        elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # nobody sees that of others
             fields["result"] = shown(*cell.bundle)
         if torchenv.look():
-            fields["flags"] |= INITIALISED
+            fields["flags"] |= _link.DONE_DISTRIBUTED
         reloads.imported.note()  # from now on their files may change
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
@@ -264,9 +261,9 @@ class Rank(Worker):
     def _packed(self, cell):
         """(descriptor, size, why there is none) of the last expression's value."""
         value = cell.result.result if cell.result is not None else None
-        if value is None and not cell.flags & EVEN_NONE:
+        if value is None and not cell.flags & _link.RUN_RESULT_ALWAYS:
             return -1, 0, ""
-        if not cell.flags & VALUE:
+        if not cell.flags & _link.RUN_RESULT:
             return -1, 0, ""
         return self._pack(cell.number, value, cell.limit)
 
@@ -316,7 +313,7 @@ class Rank(Worker):
     def show_result(self, data, metadata):
         """The last is the cell's result; with IPython's `ast_node_interactivity` there may be several, which show before it."""
         before = self.cell.bundle if self.cell is not None else None
-        if before is not None and self.cell.flags & VALUE:
+        if before is not None and self.cell.flags & _link.RUN_RESULT:
             self.publish("display_data", {"data": before[0], "metadata": before[1], "transient": {}})
         super().show_result({kind: value for kind, value in data.items() if kind != VIEW}, metadata)
 
@@ -345,7 +342,7 @@ class Rank(Worker):
         if self.cell is None or not self.cell.allow_stdin:
             from IPython.core.error import StdinNotImplementedError
 
-            piped = self.rank != 0 and self.cell is not None and self.cell.flags & PIPED
+            piped = self.rank != 0 and self.cell is not None and self.cell.flags & _link.RUN_PIPED
             why = "standard input is rank 0's" if piped else "input was asked for, but this client takes no input requests"
             raise StdinNotImplementedError(why)
         return self.ask(prompt, password)
@@ -354,7 +351,7 @@ class Rank(Worker):
 
     def _follow(self, message):
         """Modules may be loaded, and fail: that is the next cell's failure."""
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         self._stands = None  # it may change what the world's names go back to
         _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
         if error is not None:
@@ -363,10 +360,10 @@ class Rank(Worker):
     # ---- values ----------------------------------------------------------------------------------------------------------
 
     def _bind(self, message):
-        _, number, _, blob, fd, size, fields = message
+        number, blob, fd, size, fields = message.cell, message.blob, message.fd, message.size, message.fields
         if fd < 0 and blob:  # there should be one: the agent could not get it, and says why
             self._bind_error = OSError(fields["names"])
-            self._unbound = UNBOUND
+            self._unbound = _link.DONE_UNBOUND
             return
         if fd < 0 and not fields["cast"]:
             return
@@ -375,7 +372,7 @@ class Rank(Worker):
             os.close(fd)
         if error is not None:  # the RUN that follows says it
             self._bind_error = error
-            self._unbound = UNBOUND
+            self._unbound = _link.DONE_UNBOUND
 
     def _take(self, cast, fd, size):
         """Binds the names in the blob that came along, or that another rank sends from GPU to GPU."""
@@ -411,10 +408,10 @@ class Rank(Worker):
 
     def _fetch(self, message):
         """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""
-        _, number, _, blob, _, _, fields = message
+        number, blob, fields = message.cell, message.blob, message.fields
         answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
         fd, size = -1, 0
-        keep = bool(fields["flags"] & KEEP)
+        keep = bool(fields["flags"] & _link.FETCH_KEEP)
         found, error = self.attempt(number, self._look_up, fields["names"], keep)
         try:
             if found:
@@ -444,7 +441,7 @@ class Rank(Worker):
     def _probe(self, message):
         """A step of %ranks check, or of a cast. An interrupt of it is answered as an error, and ends the check."""
         arrived = time.time()
-        _, number, _, _, _, _, fields = message
+        number, fields = message.cell, message.fields
         if fields["what"] == "compare":
             self._compare(number, fields["content"])
             return
@@ -484,7 +481,7 @@ class Rank(Worker):
         if kind == "PROBE":
             self._probed(number, "error", to_json({"error": text_of(error)}))
         if kind == "BIND":
-            self._bind_error, self._unbound = error, UNBOUND
+            self._bind_error, self._unbound = error, _link.DONE_UNBOUND
         if kind in ("RUN", "FETCH"):
             self.send("DONE", number, {"status": "error", "content": to_json(told(error))})
 

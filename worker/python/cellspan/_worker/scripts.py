@@ -21,7 +21,7 @@ import threading
 import types
 
 from .. import _link
-from .rank import PIPED, Rank
+from .rank import Rank
 from .worker import loads
 
 
@@ -155,6 +155,6 @@ class _Asked(io.RawIOBase):
 
 def _stdin(rank, cell):
     """At its end at once where there is nothing to be read."""
-    if not (cell.allow_stdin and cell.flags & PIPED):
+    if not (cell.allow_stdin and cell.flags & _link.RUN_PIPED):
         return open(os.devnull, encoding="utf-8")
     return io.TextIOWrapper(io.BufferedReader(_Asked(rank)), encoding="utf-8", errors="surrogateescape")

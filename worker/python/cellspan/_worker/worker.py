@@ -19,6 +19,7 @@ from .. import _link
 from .._base.errors import give_up, text_of
 from . import environment, interrupts
 from .loops import Loop
+from .message import received
 from .publish import to_json
 from .shell import left_by_interrupt
 from .streams import Streams
@@ -136,7 +137,7 @@ class Worker:
 
     def _collect(self):
         while True:
-            message = _link.recv()
+            message = received()
             if message is None:
                 return
             if not self._answer(message):
@@ -144,7 +145,7 @@ class Worker:
 
     def _answer(self, message):
         """Is it what somebody waits for?"""
-        kind, cell, fields = message[0], message[1], message[6]
+        kind, cell, fields = message.kind, message.cell, message.fields
         if kind == "INPUT_REPLY":
             waiting = self._inputs.pop(fields["id"], None)
             if waiting is not None:
@@ -159,8 +160,8 @@ class Worker:
             waiting = self._calls.pop(cell, None)
             if waiting is not None:
                 waiting.set(message)
-            elif message[4] >= 0:
-                os.close(message[4])
+            elif message.fd >= 0:
+                os.close(message.fd)
             return True
         return False
 
@@ -177,10 +178,10 @@ class Worker:
         return True
 
     def _handle(self, message):
-        name = self.HANDLERS.get(message[0])
+        name = self.HANDLERS.get(message.kind)
         if name is None:
-            if message[4] >= 0:
-                os.close(message[4])
+            if message.fd >= 0:
+                os.close(message.fd)
             return
         self._depth += 1
         try:
@@ -203,9 +204,9 @@ class Worker:
         except BaseException:  # noqa: BLE001 - sys.stderr may be anything; the answer is not to depend on it
             pass
         try:
-            self.failed(message[0], message[1], error)
+            self.failed(message.kind, message.cell, error)
         except KeyboardInterrupt:
-            self.failed(message[0], message[1], error)
+            self.failed(message.kind, message.cell, error)
         except BaseException as worse:  # noqa: BLE001 - what answers need is gone
             give_up(worse)
 
@@ -255,7 +256,7 @@ class Worker:
         return waiting.answer
 
     def _serve_some(self, kinds):
-        for message in [m for m in self._queue if m[0] in kinds]:
+        for message in [m for m in self._queue if m.kind in kinds]:
             self._queue.remove(message)
             self._handle(message)
 

@@ -19,12 +19,12 @@ import time
 from .. import _link
 from .._base.errors import attempt
 from . import environment, inherited, reloads
+from .message import decoded
 from .worker import begin_process
 
 PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
-SCRIPT = 2  # START's role of a rank that runs one script, and ends with it
 PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
 PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
 COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
@@ -35,8 +35,8 @@ class Order:
     """One rank that is to be forked."""
 
     def __init__(self, message, fds):
-        self.worker, fields = message[2], message[6]
-        self.script = fields["role"] == SCRIPT
+        self.worker, fields = message.worker, message.fields
+        self.script = fields["role"] == _link.START_SCRIPT
         self.rank = int.from_bytes(fields["ranks"][:4], "little")
         self.group, self.cwd = fields["group"], fields["cwd"]
         self.env = json.loads(fields["env"] or "{}")
@@ -121,7 +121,7 @@ def orders(sock):
         if not packet:
             return
         if packet[0] == START and len(fds) == 4:
-            waiting.append(Order(_link.decode(packet[1:]), fds))
+            waiting.append(Order(decoded(packet[1:]), fds))
         elif packet[0] == GO:
             yield waiting
             waiting = []

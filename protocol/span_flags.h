@@ -1,0 +1,58 @@
+/* span_flags.h - the values of those fields that hold flags, which may be combined, or one of
+ * several choices. README.md has the same table and says what each value means; a unit test
+ * compares the two. In Python, each value is a constant of cellspan._link under the same name. */
+#ifndef PROTOCOL_SPAN_FLAGS_H
+#define PROTOCOL_SPAN_FLAGS_H
+
+/* kind, field, name, value */
+#define SPAN_FLAGS(X)                                                                              \
+    X(START, role, START_HOME, 0)                                                                  \
+    X(START, role, START_RANK, 1)                                                                  \
+    X(START, role, START_SCRIPT, 2)                                                                \
+    X(START, share, START_SHARE, 1)                                                                \
+    X(START, share, START_OWN, 2)                                                                  \
+    X(EXITED, code, EXITED_STATUS, 0)                                                              \
+    X(EXITED, code, EXITED_SIGNAL, 1)                                                              \
+    X(EXITED, code, EXITED_UNKNOWN, 2)                                                             \
+    X(LINES, flags, LINES_WITHIN, 1)                                                               \
+    X(LINES, flags, LINES_PROGRESS, 2)                                                             \
+    X(DIAL, role, DIAL_PARENT, 0)                                                                  \
+    X(DIAL, role, DIAL_BLOBS, 1)                                                                   \
+    X(LOGS, flags, LOGS_MORE, 1)                                                                   \
+    X(LOGS, flags, LOGS_LOST, 2)                                                                   \
+    X(REQUEST, flags, REQUEST_SILENT, 1)                                                           \
+    X(REQUEST, flags, REQUEST_STORE, 2)                                                            \
+    X(REQUEST, flags, REQUEST_STDIN, 4)                                                            \
+    X(CAPTURE, flags, CAPTURE_NONE, 1)                                                             \
+    X(CAPTURE, flags, CAPTURE_RECORD, 2)                                                           \
+    X(CAPTURE, flags, CAPTURE_SCRIPT, 4)                                                           \
+    X(CAPTURE, flags, CAPTURE_PUSH, 8)                                                             \
+    X(CAPTURE, flags, CAPTURE_PYTHON, 16)                                                          \
+    X(BIND, how, BIND_DICT, 0)                                                                     \
+    X(BIND, how, BIND_VALUE, 1)                                                                    \
+    X(BIND, how, BIND_MORE, 2)                                                                     \
+    X(BIND, how, BIND_LAST, 3)                                                                     \
+    X(RUN, flags, RUN_RESULT, 1)                                                                   \
+    X(RUN, flags, RUN_NO_DISPLAY, 2)                                                               \
+    X(RUN, flags, RUN_STDIN, 4)                                                                    \
+    X(RUN, flags, RUN_SCRIPT, 8)                                                                   \
+    X(RUN, flags, RUN_RESULT_ALWAYS, 16)                                                           \
+    X(RUN, flags, RUN_PIPED, 32)                                                                   \
+    X(FETCH, flags, FETCH_KEEP, 1)                                                                 \
+    X(CAPTURED, names, CAPTURED_READ, 0)                                                           \
+    X(CAPTURED, names, CAPTURED_NAMED, 1)                                                          \
+    X(CAPTURED, names, CAPTURED_PUSHED, 2)                                                         \
+    X(CAPTURED, names, CAPTURED_SPARE, 3)                                                          \
+    X(CAPTURED, names, CAPTURED_PULLED, 4)                                                         \
+    X(CAPTURED, names, CAPTURED_TIED, 5)                                                           \
+    X(CAPTURED, names, CAPTURED_MAYBE, 6)                                                          \
+    X(DONE, flags, DONE_DISTRIBUTED, 1)                                                            \
+    X(DONE, flags, DONE_UNBOUND, 2)                                                                \
+    X(CALL, flags, CALL_SHOWN, 1)                                                                  \
+    X(CALL, flags, CALL_VALUE, 2)
+
+#define SPAN_FLAG(kind, field, name, value) name = (value),
+enum { SPAN_FLAGS(SPAN_FLAG) };
+#undef SPAN_FLAG
+
+#endif

@@ -1,0 +1,30 @@
+"""Messages from the agent, as protocol/README.md specifies them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import _link
+
+
+class Message(NamedTuple):
+    """What _link.recv() and _link.decode() give."""
+
+    kind: str  # "RUN"
+    cell: int  # the request that it belongs to; 0: none
+    worker: int  # the only receiver
+    blob: int  # number of the blob that goes with it; 0: none
+    fd: int  # the blob's, the receiver's to close; -1: none
+    size: int  # of the blob, in bytes
+    fields: dict  # by their names; flags have theirs in _link
+
+
+def received():
+    """The oldest message, or None."""
+    parts = _link.recv()
+    return None if parts is None else Message._make(parts)
+
+
+def decoded(data):
+    """The message in these bytes, without a descriptor."""
+    return Message._make(_link.decode(data))
