@@ -19,7 +19,7 @@ kernel_libkernel_a_SOURCES = \
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/kernel.h kernel/kernel.c kernel/arguments.h kernel/arguments.c
-cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/engines/libengines.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 

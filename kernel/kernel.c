@@ -15,6 +15,7 @@
 #include "base/runtime.h"
 #include "kernel/agents/agents.h"
 #include "kernel/engines/engine_find.h"
+#include "kernel/engines/engines.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/jupyter/front.h"
 
@@ -30,6 +31,7 @@ struct kernel {
     int lock; /* of the folder */
     struct front *front;
     struct agents *agents;
+    struct engines *engines;
     struct notebook *notebook;
     size_t passed; /* bytes of output since memory was given back */
     struct watch *tick, *interrupt, *terminate, *parent;
@@ -120,7 +122,7 @@ static void op_forget(void *arg, uint32_t worker)
 
 static int op_revive(void *arg, struct err *err)
 {
-    return agents_restart(((struct kernel *)arg)->agents, err);
+    return engines_restart_here(((struct kernel *)arg)->engines, err);
 }
 
 static void op_wake(void *arg, uint64_t due_ns)
@@ -167,7 +169,7 @@ static void op_cancel(void *arg, uint64_t blob)
 static int op_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
                            unsigned *engine, struct err *err)
 {
-    return agents_engine_start(((struct kernel *)arg)->agents, name, spec, ranks, engine, err);
+    return engines_start(((struct kernel *)arg)->engines, name, spec, ranks, engine, err);
 }
 
 static int op_engine_find(void *arg, const char *name, struct err *err)
@@ -181,12 +183,12 @@ static int op_engine_find(void *arg, const char *name, struct err *err)
 
 static void op_engine_stop(void *arg, unsigned engine)
 {
-    agents_engine_stop(((struct kernel *)arg)->agents, engine);
+    engines_stop(((struct kernel *)arg)->engines, engine);
 }
 
 static void op_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n)
 {
-    agents_engine_nodes(((struct kernel *)arg)->agents, engine, first, n);
+    engines_nodes(((struct kernel *)arg)->engines, engine, first, n);
 }
 
 static const struct node *op_node(void *arg, unsigned node)
@@ -248,12 +250,18 @@ static void came_message(void *arg, unsigned node, uint32_t worker, const struct
 
 static void came_up(void *arg, unsigned node)
 {
-    dispatch_up(((struct kernel *)arg)->notebook, node);
+    struct kernel *h = arg;
+
+    engines_node_changed(h->engines, node);
+    dispatch_up(h->notebook, node);
 }
 
 static void came_lost(void *arg, unsigned node, const char *why)
 {
-    dispatch_lost(((struct kernel *)arg)->notebook, node, why);
+    struct kernel *h = arg;
+
+    engines_node_changed(h->engines, node);
+    dispatch_lost(h->notebook, node, why);
 }
 
 static void came_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
@@ -362,18 +370,17 @@ static int open_notebook(struct kernel *h, const struct arguments *o, struct err
 
 static int start_agents(struct kernel *h, const struct arguments *o, struct err *err)
 {
-    const struct agents_config config = {
+    const struct agents_config agents = {
         .folder = h->folder,
-        .python = o->python,
-        .handler = { .message = came_message,
-                     .up = came_up,
-                     .lost = came_lost,
-                     .engine = came_engine,
-                     .arg = h },
+        .handler = { .message = came_message, .up = came_up, .lost = came_lost, .arg = h },
     };
+    struct engines_config engines = { .python = o->python, .event = came_engine, .arg = h };
 
-    h->agents = agents_create(h->loop, &config, err);
-    return h->agents ? 0 : -1;
+    if (!(h->agents = agents_create(h->loop, &agents, err)))
+        return -1;
+    engines.agents = h->agents;
+    h->engines = engines_create(h->loop, &engines, err);
+    return h->engines ? 0 : -1;
 }
 
 struct kernel *kernel_create(struct loop *loop, const struct arguments *arguments, struct err *err)
@@ -405,6 +412,7 @@ void kernel_destroy(struct kernel *h)
         return;
     watch_stop(h->parent);
     watch_stop(h->tick);
+    engines_destroy(h->engines);
     agents_destroy(h->agents);
     dispatch_destroy(h->notebook);
     front_destroy(h->front);

@@ -69,7 +69,7 @@ int agents_blobs_init(struct agents_blobs *b, struct to_agents *out, struct err 
 {
     const struct blob_schedule_ops ops = { on_send, on_peer, on_busy, b };
 
-    *b = (struct agents_blobs){ .out = out, .local = LOCAL_BLOBS_INIT };
+    *b = (struct agents_blobs){ .out = out, .local = LOCAL_BLOBS_INIT, .socket = -1 };
     return (b->schedule = blob_schedule_create(&ops, err)) ? 0 : -1;
 }
 
@@ -95,12 +95,12 @@ int agents_blobs_send_ahead(struct agents_blobs *b, const uint32_t *workers, siz
 }
 
 /* If the kernel can't send it, that is the same as if the agent had said so. */
-void agents_blobs_begin_local(struct agents_blobs *b, int socket, const struct span *chunk)
+void agents_blobs_begin_local(struct agents_blobs *b, const struct span *chunk)
 {
     struct span held = { .kind = SPAN_HELD, .blob = chunk->blob, .blob_size = chunk->blob_size };
     struct err err = { "" };
 
-    if (local_blobs_begin(&b->local, socket, chunk, &err) == 0)
+    if (local_blobs_begin(&b->local, b->socket, chunk, &err) == 0)
         return;
     held.v[F_HELD_ERROR].s = slice_text(err.text);
     (void)blob_schedule_message(b->schedule, NODE_HERE, &held);

@@ -17,12 +17,12 @@
 #define KEPT_NS     (5 * NS_PER_S)
 #define AGAIN_NS    (20 * NS_PER_MS) /* between two looks at them */
 
-struct reason {
+struct zap_refusal {
     const char *what;
     unsigned long count;
 };
 
-struct kept {
+struct kept_question {
     struct zap_question q;
     uint64_t since_ns;
 };
@@ -31,9 +31,9 @@ struct agents_zap {
     struct zap *zap;
     struct loop *loop;
     const struct allowed_keys *allowed;
-    struct reason reason[REASONS_MAX];
+    struct zap_refusal reason[REASONS_MAX];
     unsigned n_reasons;
-    struct kept *kept; /* owned, n_kept of them, oldest first */
+    struct kept_question *kept; /* owned, n_kept of them, oldest first */
     size_t n_kept, room;
     struct watch *again;
 };
@@ -47,7 +47,7 @@ void agents_zap_refused(struct agents_zap *g, const char *what)
     if (k < g->n_reasons || k == REASONS_MAX) {
         log_debug("agents", "refused again: a connection that %s", what);
     } else {
-        g->reason[g->n_reasons++] = (struct reason){ what, 0 };
+        g->reason[g->n_reasons++] = (struct zap_refusal){ what, 0 };
         log_warn("agents", "refused: a connection that %s (more of this kind are only counted)",
                  what);
     }
@@ -59,14 +59,14 @@ void agents_zap_refused(struct agents_zap *g, const char *what)
 static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_wait)
 {
     const unsigned char *const key = slice_is(zap_domain(q), AGENTS_ZAP_DOMAIN) ? zap_key(q) : NULL;
-    unsigned run = 0, index = 0;
-    const enum key_verdict v = allowed_keys_ask(g->allowed, key, &run, &index);
+    unsigned node = 0;
+    const enum key_verdict v = allowed_keys_ask(g->allowed, key, &node);
     char user[32] = "";
 
     if (v == KEY_UNKNOWN_YET && may_wait)
         return false;
     if (v == KEY_ALLOWED)
-        (void)snprintf(user, sizeof user, "%u.%u", run, index);
+        (void)snprintf(user, sizeof user, "%u", node);
     else
         agents_zap_refused(g, key_verdict_words(v));
     zap_answer(g->zap, q,
@@ -79,13 +79,13 @@ static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_w
 
 static bool keep(struct agents_zap *g, const struct zap_question *q, uint64_t now)
 {
-    struct kept *more;
+    struct kept_question *more;
 
     if (g->n_kept == KEPT_MAX ||
         !(more = rows_insert(g->kept, &g->n_kept, &g->room, sizeof *more, g->n_kept, 16)))
         return false;
     g->kept = more;
-    g->kept[g->n_kept - 1] = (struct kept){ *q, now };
+    g->kept[g->n_kept - 1] = (struct kept_question){ *q, now };
     return true;
 }
 

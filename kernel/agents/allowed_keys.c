@@ -57,12 +57,12 @@ int allowed_keys_reserve(struct allowed_keys *a, size_t n)
 }
 
 void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned run,
-                      unsigned index)
+                      unsigned node)
 {
     struct allowed_key *k = seek(a->key, a->places, public);
 
     a->n += k->run == 0;
-    *k = (struct allowed_key){ .run = run, .index = index };
+    *k = (struct allowed_key){ .run = run, .node = node };
     memcpy(k->public, public, KEY_SIZE);
 }
 
@@ -77,7 +77,7 @@ void allowed_keys_end(struct allowed_keys *a, unsigned run)
 }
 
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
-                                  unsigned *run, unsigned *index)
+                                  unsigned *node)
 {
     const struct allowed_key *k;
 
@@ -88,8 +88,7 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
         return a->pending ? KEY_UNKNOWN_YET : KEY_UNKNOWN;
     if (k->used)
         return KEY_USED;
-    *run = k->run;
-    *index = k->index;
+    *node = k->node;
     return KEY_ALLOWED;
 }
 

@@ -21,7 +21,7 @@ enum key_verdict {
 
 struct allowed_key {
     unsigned char public[KEY_SIZE];
-    unsigned run, index; /* run 0: an empty place */
+    unsigned run, node; /* run 0: an empty place */
     uint8_t used;
 };
 
@@ -38,13 +38,13 @@ void allowed_keys_release(struct allowed_keys *a);
 MUST_USE int allowed_keys_reserve(struct allowed_keys *a, size_t n);
 /* One that there is room for. run is not 0. */
 void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned run,
-                      unsigned index);
+                      unsigned node);
 /* Nobody is admitted for that run any more. */
 void allowed_keys_end(struct allowed_keys *a, unsigned run);
-/* public: KEY_SIZE bytes; NULL when it has shown no CURVE key. KEY_ALLOWED: who it is goes to run
- * and index. */
+/* public: KEY_SIZE bytes; NULL: the connection has shown no CURVE key. KEY_ALLOWED: *node is the
+ * node whose key it is. */
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
-                                  unsigned *run, unsigned *index);
+                                  unsigned *node);
 /* It has said HELLO: its key admits nobody from now on. */
 void allowed_keys_use(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
 const char *key_verdict_words(enum key_verdict v);

@@ -1,19 +1,22 @@
-/* from_agents.c - what arrives: the first word of an agent, bundles of messages, and what strangers
- * send. Nothing is believed of a connection but what it may say: who it is comes from ZAP (or from
- * the private folder), and it speaks for its own node and for those below. */
+/* from_agents.c - see from_agents.h. */
+#include "kernel/agents/from_agents.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/agents/room.h"
+#include "kernel/agents/node_failures.h"
+#include "kernel/agents/private.h"
+#include "kernel/agents/reparent.h"
+#include "protocol/span_fields.h"
 
 #define FIRST_ROUTES 2u /* the version since which there are routes */
 
 /* what: a constant text. */
 static void refused(struct agents *a, const struct router_message *arrival, const char *what)
 {
-    if (arrival->router == a->wire)
-        agents_zap_refused(a->zap, what);
+    if (arrival->router == a->listen.remote)
+        agents_zap_refused(a->listen.zap, what);
     else
         log_warn("agents", "refused on this machine: a connection that %s", what);
 }
@@ -22,8 +25,8 @@ void from_agents_refused(void *agents, struct router *r, const char *why)
 {
     struct agents *a = agents;
 
-    if (r == a->wire)
-        agents_zap_refused(a->zap, why);
+    if (r == a->listen.remote)
+        agents_zap_refused(a->listen.zap, why);
 }
 
 /* ---- HELLO ---- */
@@ -47,12 +50,19 @@ static void refuse(const struct router_message *a, unsigned version, const char 
     buf_release(&bytes);
 }
 
-/* Who says HELLO: by ZAP's word, or by the folder that it came through. NULL: nobody that we asked
- * for. */
+/* The node whose agent has this connection, as ZAP says or the folder of the socket. NULL: no node
+ * of an engine that runs. */
 static struct node_link *caller(struct agents *a, const struct router_message *arrival)
 {
-    return arrival->router == a->wire ? engine_nodes_find(a, arrival->user)
-                                      : node_table_get(&a->nodes, NODE_HERE);
+    struct node_link *link;
+    unsigned node;
+
+    if (arrival->router != a->listen.remote)
+        return node_table_get(&a->nodes, NODE_HERE);
+    if (sscanf(arrival->user, "%u", &node) != 1)
+        return NULL;
+    link = node_table_get(&a->nodes, node);
+    return link && !link->removed ? link : NULL;
 }
 
 static void refuse_version(struct agents *a, const struct router_message *arrival, unsigned version)
@@ -78,10 +88,10 @@ static void refuse_version(struct agents *a, const struct router_message *arriva
             return;
     } else {
         log_warn("agents", "%s", why);
-        link->refused = arrival->router == a->wire;
+        link->refused = arrival->router == a->listen.remote;
     }
     refuse(arrival, version, why);
-    if (link && arrival->router == a->wire && link->node.state == NODE_ASKED)
+    if (link && arrival->router == a->listen.remote && link->node.state == NODE_ASKED)
         node_failures_lose(a, link, why);
 }
 
@@ -112,12 +122,12 @@ static void welcome(struct agents *a, struct node_link *link)
 
     if (link->node.number != NODE_HERE) /* the end of a pipe tells our own agent */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
-    pulse_start(&link->pulse, agents_now(a));
+    pulse_start(&link->pulse, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);
     to_agents_flush(link);
     if (link->node.number == NODE_HERE)
         return;
-    engine_nodes_up(a, link);
+    allowed_keys_use(&a->listen.allowed, link->key);
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
 }
@@ -134,7 +144,7 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
         refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
     } else if (link->identity_size || arrival->identity.n > IDENTITY_MAX) {
         refused(a, arrival, "says HELLO for an agent that is here");
-    } else if (here && (pid_t)m->v[F_HELLO_PID].u64 != a->local.pid) {
+    } else if (here && (long)m->v[F_HELLO_PID].u64 != link->node.pid) {
         refused(a, arrival, "is not of the agent that this kernel started");
         refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
     } else {
@@ -229,9 +239,9 @@ static void take_message(struct agents *a, const struct router_message *arrival,
         log_debug("agents", "a message from %s is refused: %s", link->node.name, err.text);
         return;
     }
-    link->pulse.heard = agents_now(a);
+    link->pulse.heard = clock_now(a->out.clock);
     if (m.kind == SPAN_CHUNK && link->node.number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
-        agents_blobs_begin_local(&a->blobs, a->local.in, &m);
+        agents_blobs_begin_local(&a->blobs, &m);
     else if (!take_own(a, link, e->worker, &m))
         a->handler.message(a->handler.arg, link->node.number, e->worker, &m);
     (void)agents_blobs_go_on(&a->blobs);
@@ -244,7 +254,7 @@ static bool is_late(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link = caller(a, arrival);
 
-    if (arrival->router != a->wire || (link && link->node.state != NODE_LOST))
+    if (arrival->router != a->listen.remote || (link && link->node.state != NODE_LOST))
         return false;
     if (link && !link->refused) {
         log_warn("agents", "%s speaks again, and is not taken back", link->node.name);

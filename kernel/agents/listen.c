@@ -7,24 +7,33 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <zmq.h>
 
-#define PLACES_MAX 16u /* addresses; more than that nobody tries */
+#include "base/log.h"
+#include "base/runtime.h"
 
-struct place {
+#define IO_THREADS    2     /* what comes by ipc is read while what leaves is encrypted */
+#define SOCKETS_MAX   16384 /* connections */
+#define FILES_MORE    256   /* descriptors besides one for each connection */
+#define ADDRESSES_MAX 16u   /* addresses; more than that nobody tries */
+
+struct listen_address {
     char interface[IF_NAMESIZE];
     char ip[INET6_ADDRSTRLEN];
     bool six, loopback;
 };
 
-struct places {
-    struct place place[PLACES_MAX];
+struct listen_addresses {
+    struct listen_address address[ADDRESSES_MAX];
     unsigned n;
 };
 
 /* false: not an address that another machine could dial. */
-static bool place_of(const struct ifaddrs *at, struct place *p)
+static bool address_of(const struct ifaddrs *at, struct listen_address *p)
 {
     const struct sockaddr *sa = at->ifa_addr;
     struct sockaddr_in in;
@@ -32,8 +41,8 @@ static bool place_of(const struct ifaddrs *at, struct place *p)
 
     if (!sa || !(at->ifa_flags & IFF_UP))
         return false;
-    *p = (struct place){ .six = sa->sa_family == AF_INET6,
-                         .loopback = at->ifa_flags & IFF_LOOPBACK };
+    *p = (struct listen_address){ .six = sa->sa_family == AF_INET6,
+                                  .loopback = at->ifa_flags & IFF_LOOPBACK };
     snprintf(p->interface, sizeof p->interface, "%s", at->ifa_name);
     if (sa->sa_family == AF_INET) {
         memcpy(&in, sa, sizeof in);
@@ -46,33 +55,33 @@ static bool place_of(const struct ifaddrs *at, struct place *p)
            inet_ntop(AF_INET6, &in6.sin6_addr, p->ip, sizeof p->ip);
 }
 
-static bool is_wanted(const struct place *p, const char *interface)
+static bool is_wanted(const struct listen_address *p, const char *interface)
 {
     return !interface || !*interface || strcmp(p->interface, interface) == 0 ||
            strcmp(p->ip, interface) == 0;
 }
 
 /* Those that are wanted, IPv4 first, loopback last. */
-static void choose(struct places *out, const struct ifaddrs *all, const char *interface)
+static void choose(struct listen_addresses *out, const struct ifaddrs *all, const char *interface)
 {
     for (int round = 0; round < 4; round++)
-        for (const struct ifaddrs *at = all; at && out->n < PLACES_MAX; at = at->ifa_next) {
-            struct place p;
+        for (const struct ifaddrs *at = all; at && out->n < ADDRESSES_MAX; at = at->ifa_next) {
+            struct listen_address p;
 
-            if (place_of(at, &p) && is_wanted(&p, interface) && 2 * p.loopback + p.six == round)
-                out->place[out->n++] = p;
+            if (address_of(at, &p) && is_wanted(&p, interface) && 2 * p.loopback + p.six == round)
+                out->address[out->n++] = p;
         }
 }
 
 static int complain(const struct ifaddrs *all, const char *interface, struct err *err)
 {
-    struct places there = { .n = 0 };
+    struct listen_addresses there = { .n = 0 };
     struct buf list = BUF_INIT;
 
     choose(&there, all, NULL);
     for (unsigned i = 0; i < there.n; i++)
-        if (buf_addf(&list, "%s%s (%s)", i ? ", " : "", there.place[i].interface,
-                     there.place[i].ip) < 0)
+        if (buf_addf(&list, "%s%s (%s)", i ? ", " : "", there.address[i].interface,
+                     there.address[i].ip) < 0)
             break;
     err_set(
         err,
@@ -82,17 +91,17 @@ static int complain(const struct ifaddrs *all, const char *interface, struct err
     return -1;
 }
 
-static int add_endpoint(const struct place *p, unsigned port, struct buf *out)
+static int add_endpoint(const struct listen_address *p, unsigned port, struct buf *out)
 {
     return buf_addf(out, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", out->n ? "," : "", p->ip,
                     port);
 }
 
 /* Every wanted address by itself; all at the port that the first one got. */
-static int bind_each(struct router *r, const struct places *places, struct err *err)
+static int bind_each(struct router *r, const struct listen_addresses *addresses, struct err *err)
 {
-    for (unsigned i = 0; i < places->n; i++) {
-        const struct place *p = &places->place[i];
+    for (unsigned i = 0; i < addresses->n; i++) {
+        const struct listen_address *p = &addresses->address[i];
         char endpoint[INET6_ADDRSTRLEN + 32], port[16] = "*";
 
         if (i > 0)
@@ -107,22 +116,23 @@ static int bind_each(struct router *r, const struct places *places, struct err *
 static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface,
                          struct buf *endpoints, struct err *err)
 {
-    struct places places = { .n = 0 };
+    struct listen_addresses addresses = { .n = 0 };
     const bool some = interface && *interface;
 
-    choose(&places, all, interface);
-    if (places.n == 0)
+    choose(&addresses, all, interface);
+    if (addresses.n == 0)
         return some ? complain(all, interface, err)
                     : err_set(err, "this machine has no network address");
-    if ((some ? bind_each(r, &places, err) : router_bind(r, "tcp://*:*", err)) < 0)
+    if ((some ? bind_each(r, &addresses, err) : router_bind(r, "tcp://*:*", err)) < 0)
         return -1;
-    for (unsigned i = 0; i < places.n; i++)
-        if (add_endpoint(&places.place[i], router_port(r), endpoints) < 0)
+    for (unsigned i = 0; i < addresses.n; i++)
+        if (add_endpoint(&addresses.address[i], router_port(r), endpoints) < 0)
             return err_set(err, "out of memory");
     return 0;
 }
 
-int listen_bind(struct router *r, const char *interface, struct buf *endpoints, struct err *err)
+static int bind_router(struct router *r, const char *interface, struct buf *endpoints,
+                       struct err *err)
 {
     struct ifaddrs *all;
     int rc;
@@ -132,4 +142,68 @@ int listen_bind(struct router *r, const char *interface, struct buf *endpoints, 
     rc = bind_and_list(r, all, interface, endpoints, err);
     freeifaddrs(all);
     return rc;
+}
+
+/* ---- the two sockets ---- */
+
+int listen_here(struct listen *l, struct loop *loop, const char *folder,
+                const struct router_handler *handler, struct err *err)
+{
+    char *path = runtime_path(folder, "agents", err);
+
+    if (!path)
+        return -1;
+    l->endpoint = malloc(strlen(path) + 7);
+    if (l->endpoint)
+        sprintf(l->endpoint, "ipc://%s", path);
+    free(path);
+    if (!l->endpoint || !(l->zmq = zmq_ctx_new()) ||
+        zmq_ctx_set(l->zmq, ZMQ_IO_THREADS, IO_THREADS) < 0)
+        return err_set(err, "no socket for the agents: out of memory");
+    l->here = router_create(loop, l->zmq, NULL, NULL, handler, err);
+    return l->here ? router_bind(l->here, l->endpoint, err) : -1;
+}
+
+/* As many connections as the system allows. */
+static void raise_limits(struct listen *l)
+{
+    struct rlimit files;
+
+    (void)zmq_ctx_set(l->zmq, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= files.rlim_max)
+        return;
+    files.rlim_cur = files.rlim_max < SOCKETS_MAX + FILES_MORE ? files.rlim_max
+                                                               : SOCKETS_MAX + FILES_MORE;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        log_info("agents", "the limit of open files stays: %s", strerror(errno));
+}
+
+int listen_remote(struct listen *l, struct loop *loop, const struct router_handler *handler,
+                  struct err *err)
+{
+    raise_limits(l);
+    keys_create(&l->keys);
+    if (!l->zap && !(l->zap = agents_zap_create(loop, l->zmq, &l->allowed, err)))
+        return -1;
+    if (!(l->remote = router_create(loop, l->zmq, &l->keys, AGENTS_ZAP_DOMAIN, handler, err)))
+        return -1;
+    if (bind_router(l->remote, getenv("CELLSPAN_INTERFACE"), &l->endpoints, err) == 0)
+        return 0;
+    router_destroy(l->remote);
+    l->remote = NULL;
+    buf_clear(&l->endpoints);
+    return -1;
+}
+
+void listen_release(struct listen *l)
+{
+    router_destroy(l->here);
+    router_destroy(l->remote);
+    agents_zap_destroy(l->zap);
+    if (l->zmq)
+        zmq_ctx_term(l->zmq);
+    allowed_keys_release(&l->allowed);
+    keys_wipe(&l->keys);
+    buf_release(&l->endpoints);
+    free(l->endpoint);
 }

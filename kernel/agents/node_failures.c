@@ -1,19 +1,17 @@
-/* node_failures.c - who is gone: children that ended, connections that ended, nodes that are
- * silent. */
-#include <signal.h>
+/* node_failures.c - see node_failures.h. */
+#include "kernel/agents/node_failures.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
 
 #include "base/log.h"
-#include "base/orphans.h"
-#include "kernel/agents/room.h"
+#include "kernel/agents/private.h"
+#include "kernel/agents/reparent.h"
+#include "protocol/span_fields.h"
 
-#define SWEEPS   20 /* looks for what a lost agent left; its workers take a moment to die */
-#define SWEEP_NS (100 * NS_PER_MS)
-/* a closed connection says less than the engine, which may be slow to notice */
+/* From the end of a connection to the loss of its node. The engine knows better why it ended, but
+ * may be slow to notice; one that has ended has said all that it knows. */
 #define WORDS_NS (3 * NS_PER_S)
-#define DOOM_NS  (400 * NS_PER_MS) /* one that has ended has said all that it knows */
+#define ENDED_NS (400 * NS_PER_MS)
 
 /* ---- nodes ---- */
 
@@ -31,7 +29,7 @@ void node_failures_lose_quietly(struct agents *a, struct node_link *link)
 {
     if (link->node.state == NODE_LOST)
         return;
-    engine_nodes_lost(a, link);
+    allowed_keys_use(&a->listen.allowed, link->key);
     node_link_lost(link);
     agents_blobs_node_lost(&a->blobs, link->node.number);
     forget_credit(a, link->node.number);
@@ -73,14 +71,13 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
 
 void node_failures_expect(struct agents *a, struct node_link *link)
 {
-    const struct engine_run *run = link ? engine_run_get(a, link->node.engine) : NULL;
-    uint64_t due_ns;
+    uint64_t at_ns;
 
-    if (!link || link->node.state != NODE_UP)
+    if (link->node.state != NODE_UP)
         return;
-    due_ns = agents_now(a) + (run && !run->over ? WORDS_NS : DOOM_NS);
-    if (!link->lost_at_ns || due_ns < link->lost_at_ns)
-        link->lost_at_ns = due_ns;
+    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS : WORDS_NS);
+    if (!link->lost_at_ns || at_ns < link->lost_at_ns)
+        link->lost_at_ns = at_ns;
 }
 
 void node_failures_disconnected(void *agents, struct router *r, int fd)
@@ -97,19 +94,6 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
         if (link->reparent != REPARENT_DONE)
             node_failures_expect(a, link);
     }
-}
-
-static void doomed(struct agents *a, struct node_link *link)
-{
-    const struct engine_run *run = engine_run_get(a, link->node.engine);
-    struct buf words = BUF_INIT;
-
-    if (run && run->over && engine_process_words(run->process, &words) == 0 && words.n)
-        node_failures_lose(a, link, words.p);
-    else
-        node_failures_lose(a, link,
-                           "its agent has ended, or was cut off: the connection was closed");
-    buf_release(&words);
 }
 
 /* ---- silence ---- */
@@ -156,8 +140,8 @@ static void hear_all(struct agents *a, uint64_t now)
 
     for (size_t k = 1; k < a->nodes.n && !any; k++)
         any = is_silent(a, a->nodes.link[k], now);
-    if (any && a->wire)
-        router_drain(a->wire);
+    if (any && a->listen.remote)
+        router_drain(a->listen.remote);
 }
 
 static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
@@ -180,7 +164,7 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
 static void look(struct loop *loop, void *arg)
 {
     struct agents *a = arg;
-    const uint64_t now = agents_now(a), late = beat_look(&a->beat, now);
+    const uint64_t now = clock_now(a->out.clock), late = beat_look(&a->beat, now);
 
     (void)loop;
     if (late >= BEAT_SLEPT_NS)
@@ -192,86 +176,28 @@ static void look(struct loop *loop, void *arg)
         struct node_link *link = a->nodes.link[k];
 
         if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns)
-            doomed(a, link);
+            node_failures_lose(
+                a, link,
+                link->engine_words
+                    ? link->engine_words
+                    : "its agent has ended, or was cut off: the connection was closed");
         else if (is_silent(a, link, now))
             silent(a, link);
     }
     send_beats(a, now);
-    engine_runs_look(a, now);
     loop_timer_again(a->look, beat_wait(&a->beat));
-}
-
-/* ---- children ---- */
-
-/* Everything that is ours, but for engines and a new agent. */
-static void kill_orphans(const struct agents *a)
-{
-    pid_t *spare = calloc(a->runs + 1, sizeof *spare);
-    size_t n = 0;
-
-    if (!spare)
-        return;
-    if (a->local.pid > 0)
-        spare[n++] = a->local.pid;
-    for (size_t k = 0; k < a->runs; k++)
-        if (a->run[k] && engine_process_pid(a->run[k]->process) > 0)
-            spare[n++] = engine_process_pid(a->run[k]->process);
-    orphans_kill_but(spare, n);
-    free(spare);
-}
-
-static void here_ended(struct agents *a, int status)
-{
-    char why[320];
-
-    router_drain(a->here); /* what it said last comes first */
-    local_agent_ended(&a->local, status, why, sizeof why);
-    local_blobs_release(&a->blobs.local);
-    kill_orphans(a);
-    a->sweeps = SWEEPS;
-    loop_timer_again(a->sweep, SWEEP_NS);
-    node_failures_lose(a, node_table_get(&a->nodes, NODE_HERE), why);
-}
-
-static void sweep(struct loop *loop, void *arg)
-{
-    struct agents *a = arg;
-
-    (void)loop;
-    kill_orphans(a);
-    if (--a->sweeps > 0)
-        loop_timer_again(a->sweep, SWEEP_NS);
-}
-
-static void child_ended(struct loop *loop, void *arg)
-{
-    struct agents *a = arg;
-    int status;
-    pid_t pid;
-
-    (void)loop;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == a->local.pid)
-            here_ended(a, status);
-        else
-            (void)engine_runs_child(a, pid, status);
 }
 
 int node_failures_watch(struct agents *a, struct err *err)
 {
-    if (!(a->sweep = loop_timer(a->loop, SWEEP_NS, 0, sweep, a, err)) ||
-        !(a->look = loop_timer(a->loop, SWEEP_NS, 0, look, a, err)) ||
-        !(a->child = loop_signal(a->loop, SIGCHLD, child_ended, a, err)))
+    if (!(a->look = loop_timer(a->loop, NS_PER_S, 0, look, a, err)))
         return -1;
-    loop_timer_off(a->sweep);
-    loop_timer_off(a->look); /* until there is a node to look at */
+    loop_timer_off(a->look);
     return 0;
 }
 
-void node_failures_unwatch(struct agents *a)
+void node_failures_start(struct agents *a)
 {
-    watch_stop(a->child);
-    watch_stop(a->sweep);
-    watch_stop(a->look);
-    a->child = a->sweep = a->look = NULL;
+    beat_start(&a->beat, clock_now(a->out.clock));
+    loop_timer_again(a->look, beat_wait(&a->beat));
 }

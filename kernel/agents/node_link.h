@@ -61,8 +61,11 @@ struct node_link {
     struct node_link *parent; /* from REPARENT_DIALING on */
     struct waiting_message *first, **last;
     struct fan_part fan;
-    bool refused;          /* its agent was told that the kernel does not take it (back) */
-    bool lost_with_parent; /* scratch flag of node_failures_lose() */
+    bool engine_ended;        /* while the node was up */
+    const char *engine_words; /* why; borrowed; NULL: it did not say */
+    bool removed;             /* its engine was stopped: nobody speaks for the node any more */
+    bool refused;             /* its agent was told that the kernel does not take it (back) */
+    bool lost_with_parent;    /* scratch flag of node_failures_lose() */
 };
 
 /* NULL: memory is out. Its place among its engine's nodes is `index`. */

@@ -1,76 +1,60 @@
-/* engine_nodes.c - what engines say becomes nodes with numbers, names and keys; and which of them
- * are up. */
+/* engine_nodes.c - see engine_nodes.h. */
+#include "kernel/engines/engine_nodes.h"
+
 #include <stdio.h>
-#include <string.h>
 
 #include "base/child_lines.h"
 #include "base/log.h"
-#include "kernel/agents/room.h"
-
-static void name_nodes(struct engine_run *run, unsigned first)
-{
-    for (unsigned k = 0; k < run->n; k++) {
-        struct node_link *link = node_table_get(&run->agents->nodes, first + k);
-        char name[32];
-
-        snprintf(name, sizeof name, "node %u", k);
-        if (node_link_set_name(link, slice_text(name)) < 0) /* it stays without */
-            log_warn("agents", "out of memory for the name of %s", name);
-    }
-}
+#include "kernel/agents/agents_nodes.h"
+#include "kernel/engines/engine_run.h"
 
 static void on_nodes(struct engine_run *run, unsigned n)
 {
-    struct agents *a = run->agents;
-    const unsigned first = (unsigned)a->nodes.n;
     struct err err = { "" };
 
     if (run->n) {
         log_warn("agents", "%s says again how many nodes there are: ignored", run->name);
-        return;
-    }
-    if (node_table_add(&a->nodes, n, run->number, &err) < 0) {
+    } else if (agents_nodes_add(run->agents, run->number, n, &run->secret, &run->first, &err) < 0) {
         engine_run_fail(run, err.text);
-        return;
+    } else {
+        run->n = n;
+        engine_run_restart_clock(run);
+        run->event(run->arg, run->number, ENGINE_NODES, "");
     }
-    a->allowed.pending--;
-    run->first = first;
-    run->n = run->missing = n;
-    if (allowed_keys_reserve(&a->allowed, n) < 0) {
-        engine_run_fail(run, "out of memory for the nodes' keys");
-        return;
-    }
-    for (unsigned k = 0; k < n; k++) {
-        struct node_link *link = node_table_get(&a->nodes, first + k);
-        struct keys keys;
-
-        keys_derive(&keys, &run->secret, k);
-        memcpy(link->key, keys.public, KEY_SIZE);
-        keys_wipe(&keys);
-        allowed_keys_add(&a->allowed, link->key, run->number, k);
-    }
-    name_nodes(run, first);
-    engine_run_clock(run);
-    engine_run_tell(run, ENGINE_NODES, "");
 }
 
-static struct node_link *node_at(const struct engine_run *run, unsigned index)
+/* The node with that index; NULL: there is none, or it is lost. */
+static const struct node *node_at(const struct engine_run *run, unsigned index)
 {
-    if (index < run->n)
-        return node_table_get(&run->agents->nodes, run->first + index);
-    log_warn("agents", "%s speaks of node %u: it has %u", run->name, index, run->n);
-    return NULL;
+    const struct node *node;
+
+    if (index >= run->n) {
+        log_warn("agents", "%s speaks of node %u: it has %u", run->name, index, run->n);
+        return NULL;
+    }
+    node = agents_node(run->agents, run->first + index);
+    return node->state == NODE_LOST ? NULL : node;
+}
+
+static void on_node(struct engine_run *run, const struct engine_line *said)
+{
+    const struct node *node = node_at(run, said->n);
+
+    if (!node)
+        return;
+    agents_nodes_describe(run->agents, node->number, said->text, said->slots);
+    engine_run_restart_clock(run);
 }
 
 static void on_failed(struct engine_run *run, const struct engine_line *said)
 {
-    struct node_link *link = node_at(run, said->n);
+    const struct node *node = node_at(run, said->n);
     char why[CHILD_LINE_MAX + 1];
 
-    if (!link || link->node.state == NODE_LOST)
+    if (!node)
         return;
     snprintf(why, sizeof why, "%.*s", SLICE_ARG(said->text));
-    node_failures_lose(run->agents, link, *why ? why : "its engine says that it failed");
+    agents_nodes_failed(run->agents, node->number, *why ? why : "its engine says that it failed");
 }
 
 static void on_say(struct engine_run *run, struct slice text)
@@ -78,15 +62,15 @@ static void on_say(struct engine_run *run, struct slice text)
     char words[CHILD_LINE_MAX + 1];
 
     snprintf(words, sizeof words, "%.*s", SLICE_ARG(text));
-    engine_run_tell(run, ENGINE_SAYS, words);
+    engine_run_stop_clock(run);
+    run->event(run->arg, run->number, ENGINE_SAYS, words);
 }
 
-void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_line *said)
+void engine_nodes_said(void *arg, struct engine_process *process, const struct engine_line *said)
 {
     struct engine_run *run = arg;
-    struct node_link *link;
 
-    (void)e;
+    (void)process;
     if (run->stopped)
         return;
     switch (said->kind) {
@@ -94,14 +78,9 @@ void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_
         on_nodes(run, said->n);
         break;
     case ENGINE_LINE_NODE:
-        if ((link = node_at(run, said->n)) && link->node.state != NODE_LOST) {
-            link->node.slots = said->slots;
-            link->named = node_link_set_name(link, said->text) == 0;
-            engine_run_clock(run);
-        }
+        on_node(run, said);
         break;
-    case ENGINE_LINE_SAY: /* it may wait long: in a queue the clock does not run */
-        run->deadline_ns = UINT64_MAX;
+    case ENGINE_LINE_SAY:
         on_say(run, said->text);
         break;
     case ENGINE_LINE_FAILED:
@@ -110,38 +89,4 @@ void engine_nodes_said(void *arg, struct engine_process *e, const struct engine_
     case ENGINE_LINE_NONSENSE:
         break;
     }
-}
-
-struct node_link *engine_nodes_find(const struct agents *a, const char *user)
-{
-    unsigned number, index;
-    const struct engine_run *run;
-
-    if (sscanf(user, "%u.%u", &number, &index) != 2 || !(run = engine_run_get(a, number)) ||
-        run->stopped || index >= run->n)
-        return NULL;
-    return node_table_get(&a->nodes, run->first + index);
-}
-
-void engine_nodes_up(struct agents *a, struct node_link *link)
-{
-    struct engine_run *run = engine_run_get(a, link->node.engine);
-
-    if (!run)
-        return;
-    allowed_keys_use(&a->allowed, link->key);
-    run->missing--;
-    if (run->missing == 0 || run->deadline_ns == UINT64_MAX)
-        engine_run_clock(run);
-}
-
-void engine_nodes_lost(struct agents *a, struct node_link *link)
-{
-    struct engine_run *run = engine_run_get(a, link->node.engine);
-
-    if (!run || run->stopped)
-        return;
-    allowed_keys_use(&a->allowed, link->key);
-    if (link->node.state == NODE_ASKED && --run->missing == 0)
-        engine_run_clock(run);
 }

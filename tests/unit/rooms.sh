@@ -28,6 +28,8 @@ never "cli" "(kernel/[^j]|worker/|launchers/)" "of the kernel, the command inclu
 never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the workers, the launchers and the command"
 never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|group)/" "merge and status don't know who calls them"
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
+never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the line to the agents knows no engine and no cell"
+never "kernel/engines" "kernel/(jupyter|notebook|cell|ranks|dispatch|group|merge|status)/" "engines know no cell"
 never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
 never "worker/agent/net worker/agent/blobs worker/agent/output worker/agent/processes worker/agent/gpu" "worker/agent/[a-z_]+\.h" \

@@ -69,7 +69,7 @@ static void agents_are_welcome(struct stage *s)
     unsigned first, n;
 
     ok(s->up[1] == 1 && s->up[2] == 1 && s->engine_nodes_said == 1, "both are up, each said once");
-    agents_engine_nodes(s->agents, engine, &first, &n);
+    engines_nodes(s->engines, engine, &first, &n);
     ok(first == 1 && n == 2, "their numbers");
     ok(info->state == NODE_UP && info->pid == 4711 && info->cores == 3 && info->index == 0 &&
            info->engine == engine,
@@ -96,7 +96,7 @@ static void agents_are_welcome(struct stage *s)
     ok(stage_until(s, &s->lost[1], 1), "a connection that ends is a lost node: %s", s->why[1]);
     ok(agents_send(s->agents, (const uint32_t[]){ 5 }, 1, &stacks, &err) == 0,
        "the other one goes on");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     ok(peer_gets(s, &peer[1], SPAN_QUIT), "an engine that is stopped has its agents told to quit");
     stage_pass(s, 600);
     is_int(s->lost[2], 0, "without another word");
@@ -110,7 +110,7 @@ static void only_for_themselves(struct stage *s)
     unsigned first, n, count;
     struct span m = ready;
 
-    agents_engine_nodes(s->agents, engine, &first, &n);
+    engines_nodes(s->engines, engine, &first, &n);
     ok(agents_place(s->agents, 10, first) == 0 && agents_place(s->agents, 11, first + 1) == 0,
        "two nodes with a worker each");
     peer_say(&peer[0], first + 1, 11, &m);
@@ -138,7 +138,7 @@ static void only_for_themselves(struct stage *s)
     m.kind = SPAN_READY;
     peer_say(&peer[0], first, 10, &m);
     ok(stage_until(s, &s->messages, before + 2), "whoever erred may go on");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer[0]);
     peer_close(&peer[1]);
 }
@@ -147,7 +147,7 @@ static void only_for_themselves(struct stage *s)
 static int raw(const struct stage *s, const void *bytes, size_t n)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)router_port(s->agents->wire)) };
+                              .sin_port = htons((uint16_t)router_port(s->agents->listen.remote)) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -166,7 +166,7 @@ static void strangers_stay_outside(struct stage *s)
     unsigned first, n, count = refusals();
     int fd;
 
-    agents_engine_nodes(s->agents, engine, &first, &n);
+    engines_nodes(s->engines, engine, &first, &n);
     peer_open(s, &other, 0, PEER_WRONG);
     peer_hello(&other);
     ok(refused_since(s, count), "a wrong key is refused");
@@ -207,7 +207,7 @@ static void strangers_stay_outside(struct stage *s)
     peer_say(&peer[0], first, 0, &stacks);
     count = s->messages;
     ok(stage_until(s, &s->messages, count + 1), "and the agents never noticed");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer[0]);
     count = refusals();
     peer_open(s, &other, 0, PEER_CURVE);
@@ -238,7 +238,7 @@ static void two_at_once_are_one(struct stage *s)
     ok(stage_until(s, &s->messages, n + 1), "what it says afterwards");
     stage_pass(s, 50);
     is_int(s->messages, n + 1, "is not heard");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&a);
     peer_close(&b);
 }
@@ -262,7 +262,7 @@ static void early_agents_try_again(struct stage *s)
        "an agent that dials before its engine says how many there are comes in");
     is_int(logged(key_verdict_words(KEY_UNKNOWN)), count, "and is not taken for a stranger");
     close(fd);
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer);
 }
 
@@ -276,7 +276,7 @@ static void far_too_early_is_refused(struct stage *s)
     peer_open(s, &peer, 0, PEER_CURVE);
     peer_hello(&peer);
     ok(refused_since(s, count) && logged(why) == 1, "refused, for now: %s", why);
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer);
 }
 
@@ -314,7 +314,7 @@ static void other_versions_are_told(struct stage *s)
        "an older one, in its frames: %s", s->why[node + 1]);
     buf_release(&message);
     buf_release(&bundle);
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer);
 }
 
@@ -324,7 +324,7 @@ static void silence_is_noticed(struct stage *s)
     const unsigned engine = two(s, peer);
     unsigned first, n;
 
-    agents_engine_nodes(s->agents, engine, &first, &n);
+    engines_nodes(s->engines, engine, &first, &n);
     for (unsigned k = 0; !s->lost[first] && k < 100; k++) {
         ok(peer_gets(s, &peer[1], SPAN_BEAT), "a beat");
         peer_say(&peer[1], first + 1, 0, &peer[1].last);
@@ -339,7 +339,7 @@ static void silence_is_noticed(struct stage *s)
        "who wakes up afterwards is told that nobody waits for it");
     is_int(refusals(), n, "and is no stranger");
     is_int(s->lost[first], 1, "nor lost again");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     peer_close(&peer[0]);
     peer_close(&peer[1]);
 }

@@ -41,7 +41,7 @@ static unsigned cut_off(struct stage *s, struct peer peer[2], const char *shell)
     peer_close(&peer[0]);
     for (unsigned k = 0; link_of(s, first)->fd >= 0 && k < 12000; k++)
         stage_pass(s, 5);
-    ok(link_of(s, first)->fd < 0 && !engine_run_get(s->agents, engine)->over,
+    ok(link_of(s, first)->fd < 0 && !engines_run(s->engines, engine)->ended,
        "one's connection ends before its engine");
     return first;
 }
@@ -57,13 +57,13 @@ static void an_engine_may_take_its_time(void)
     stage_open(&s);
     word = make_word(&s);
     first = cut_off(&s, peer, WAITING);
-    run = engine_run_get(s.agents, link_of(&s, first)->node.engine);
+    run = engines_run(s.engines, link_of(&s, first)->node.engine);
     stage_skip(&s, 1500);
     is_int(s.n_lost, 0, "an engine that is slow is waited for: %s", s.why[first]);
     ok(write(word, "go\n", 3) == 3, "then it sees why");
-    for (unsigned k = 0; !run->over && k < 12000; k++)
+    for (unsigned k = 0; !run->ended && k < 12000; k++)
         stage_pass(&s, 5);
-    ok(run->over, "and ends");
+    ok(run->ended, "and ends");
     stage_skip(&s, 1000); /* less than is left of what it may take */
     is_int(s.lost[first], 1, "who has ended is waited for no longer");
     is_text(s.why[first], REASON, "the loss has its words");

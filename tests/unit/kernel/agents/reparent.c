@@ -9,7 +9,7 @@
 
 static void everybody_ends(struct stage *s, struct peer *peer, unsigned engine)
 {
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     for (unsigned k = 0; k < MANY; k++)
         peer_close(&peer[k]);
 }

@@ -31,13 +31,17 @@ static void on_message(void *arg, unsigned node, uint32_t worker, const struct s
 
 static void on_up(void *arg, unsigned node)
 {
-    ((struct stage *)arg)->up[node]++;
+    struct stage *s = arg;
+
+    s->up[node]++;
+    engines_node_changed(s->engines, node);
 }
 
 static void on_lost(void *arg, unsigned node, const char *why)
 {
     struct stage *s = arg;
 
+    engines_node_changed(s->engines, node);
     s->lost[node]++;
     s->order[s->n_lost++] = node;
     snprintf(s->why[node], sizeof s->why[node], "%s", why);
@@ -92,15 +96,11 @@ void stage_ready(void)
 
 void stage_open(struct stage *s)
 {
-    const struct agents_config config = {
+    const struct agents_config agents = {
         .folder = s->folder,
-        .python = "python",
-        .handler = { .message = on_message,
-                     .up = on_up,
-                     .lost = on_lost,
-                     .engine = on_engine,
-                     .arg = s },
+        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .arg = s },
     };
+    struct engines_config engines = { .python = "python", .event = on_engine, .arg = s };
     struct err err = { "" };
 
     *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX", .clock = { now_ns, s } };
@@ -116,8 +116,10 @@ void stage_open(struct stage *s)
                "exec cat >/dev/null");
     s->zmq = zmq_ctx_new();
     s->loop = loop_create(&s->clock, &err);
-    s->agents = s->loop ? agents_create(s->loop, &config, &err) : NULL;
-    if (!s->agents) {
+    s->agents = s->loop ? agents_create(s->loop, &agents, &err) : NULL;
+    engines.agents = s->agents;
+    s->engines = s->agents ? engines_create(s->loop, &engines, &err) : NULL;
+    if (!s->engines) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
@@ -130,6 +132,7 @@ void stage_close(struct stage *s)
     if (s->is_still)
         s->ahead_ns = s->still_ns - clock_now(&clock_system);
     s->is_still = false;
+    engines_destroy(s->engines);
     agents_destroy(s->agents);
     loop_destroy(s->loop);
     zmq_ctx_term(s->zmq);
@@ -212,13 +215,14 @@ unsigned stage_engine(struct stage *s, const char *shell)
     unsigned engine;
 
     setenv("FAKE", shell, 1);
-    if (agents_engine_start(s->agents, "fake", "a b", 7, &engine, &err) < 0) {
+    if (engines_start(s->engines, "fake", "a b", 7, &engine, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 0;
     }
     for (unsigned ms = 0; !read_secret(s) && ms < LIMIT_MS; ms += STEP_MS)
         stage_pass(s, STEP_MS);
-    snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%u", router_port(s->agents->wire));
+    snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%u",
+             router_port(s->agents->listen.remote));
     return engine;
 }
 
@@ -228,7 +232,7 @@ unsigned stage_first(struct stage *s, unsigned engine)
 
     for (unsigned ms = 0; !n && ms < LIMIT_MS; ms += STEP_MS) {
         stage_pass(s, STEP_MS);
-        agents_engine_nodes(s->agents, engine, &first, &n);
+        engines_nodes(s->engines, engine, &first, &n);
     }
     return first;
 }

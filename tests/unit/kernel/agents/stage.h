@@ -1,15 +1,18 @@
-/* stage.h - the room kernel/agents for tests, as a kernel would have it: a folder with an engine
- * that does as told, and peers that play agents on real sockets with CURVE. */
+/* stage.h - kernel/agents and kernel/engines for tests, as a kernel would have it: a folder with an
+ * engine that does as told, and peers that play agents on real sockets with CURVE. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 #define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 
-#include "kernel/agents/room.h"
+#include "kernel/agents/private.h"
+#include "kernel/engines/private.h"
+#include "protocol/span_fields.h"
 
 #define STAGE_NODES 128u
 
 struct stage {
     struct loop *loop;
     struct agents *agents;
+    struct engines *engines;
     void *zmq; /* the peers' */
     char folder[64];
     struct secret secret;     /* of the last engine */

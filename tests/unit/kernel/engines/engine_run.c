@@ -43,7 +43,7 @@ static void what_it_is_told(struct stage *s)
     ok(!strstr(argv, secret + 2) && !strstr(argv, secret + 67),
        "neither half of the secret is on a command line");
     ok(getenv("CELLSPAN_SECRET") == NULL, "nor in the kernel's environment");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
 }
 
 static void unknown_ones(struct stage *s)
@@ -51,13 +51,13 @@ static void unknown_ones(struct stage *s)
     struct err err = { "" };
     unsigned engine;
 
-    is_int(agents_engine_start(s->agents, "fakr", "", 0, &engine, &err), -1,
+    is_int(engines_start(s->engines, "fakr", "", 0, &engine, &err), -1,
            "an engine that is not there");
     ok(strstr(err.text, "did you mean fake") && strstr(err.text, "local"), "%s", err.text);
     err.text[0] = '\0';
-    is_int(agents_engine_start(s->agents, "../x", "", 0, &engine, &err), -1, "nor is a path: %s",
+    is_int(engines_start(s->engines, "../x", "", 0, &engine, &err), -1, "nor is a path: %s",
            err.text);
-    is_int(agents_engine_start(s->agents, "", "", 0, &engine, &err), -1, "nor nothing");
+    is_int(engines_start(s->engines, "", "", 0, &engine, &err), -1, "nor nothing");
 }
 
 static void failures_have_words(struct stage *s)
@@ -94,7 +94,7 @@ static void failures_have_words(struct stage *s)
         is_text(s->why[first + 1], "h7 refuses the key", "in the engine's words");
         is_int(s->lost[first], 0, "the other may still come");
     }
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     engine = stage_engine(s, "echo nodes 1; printf 'failed 0 refus\\351e\\n'");
     {
         const unsigned first = stage_first(s, engine);
@@ -105,12 +105,12 @@ static void failures_have_words(struct stage *s)
                 "e",
                 "what is no UTF-8 is replaced");
     }
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     engine = stage_engine(s, "echo say job 17 waits: Priority");
     for (unsigned k = 0; !*s->says && k < 12000; k++)
         stage_pass(s, 5);
     is_text(s->says, "job 17 waits: Priority", "what it says is for the user");
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
 }
 
 static void nodes_that_never_come(struct stage *s)
@@ -139,13 +139,13 @@ static void they_end(struct stage *s)
         read_file(s, "pid", text, sizeof text);
         child = (pid_t)atoi(text);
     }
-    run = engine_run_get(s->agents, engine);
-    agents_engine_stop(s->agents, engine);
+    run = engines_run(s->engines, engine);
+    engines_stop(s->engines, engine);
     ok(run != NULL, "it runs");
     engine_process_signal(run->process, SIGKILL);
-    for (unsigned k = 0; engine_run_get(s->agents, engine) && k < 12000; k++)
+    for (unsigned k = 0; engines_run(s->engines, engine) && k < 12000; k++)
         stage_pass(s, 5);
-    ok(engine_run_get(s->agents, engine) == NULL, "what is killed is waited for, and forgotten");
+    ok(engines_run(s->engines, engine) == NULL, "what is killed is waited for, and forgotten");
     for (unsigned k = 0; kill(child, 0) == 0 && k < 12000; k++)
         stage_pass(s, 5);
     ok(kill(child, 0) < 0 && errno == ESRCH, "with the processes that it left");
@@ -229,19 +229,19 @@ static void agents_of_agents(struct stage *s)
            s->order[count + 1] == first + 32,
        "the parent is lost, and then the child");
     ok(strstr(s->why[first + 32], "by way of") != NULL, "%s", s->why[first + 32]);
-    agents_engine_stop(s->agents, engine);
+    engines_stop(s->engines, engine);
     for (unsigned k = 0; k < MANY; k++)
         peer_close(&peer[k]);
 }
 
-static void bad_settings_are_named(void)
+static void bad_settings_are_named(struct stage *s)
 {
+    const struct engines_config config = { .agents = s->agents, .python = "python" };
     struct err err = { "" };
-    struct agents a = { 0 };
 
     setenv("CELLSPAN_START_TIMEOUT", "soon", 1);
-    ok(engine_runs_init(&a, &err) < 0 && strstr(err.text, "CELLSPAN_START_TIMEOUT=soon"), "%s",
-       err.text);
+    ok(!engines_create(s->loop, &config, &err) && strstr(err.text, "CELLSPAN_START_TIMEOUT=soon"),
+       "%s", err.text);
     unsetenv("CELLSPAN_START_TIMEOUT");
 }
 
@@ -253,14 +253,14 @@ static void interfaces_are_chosen(void)
 
     stage_open(&s);
     setenv("CELLSPAN_INTERFACE", "nowhere7", 1);
-    ok(agents_engine_start(s.agents, "fake", "", 0, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", 0, &engine, &err) < 0 &&
            strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") && strstr(err.text, "127.0.0.1"),
        "%s", err.text);
     setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
     (void)stage_engine(&s, "echo nodes 1");
-    ok(strncmp(s.agents->endpoints.p, "tcp://127.0.0.1:", 16) == 0 &&
-           !strchr(s.agents->endpoints.p, ','),
-       "an address alone, after a wrong one: %s", s.agents->endpoints.p);
+    ok(strncmp(s.agents->listen.endpoints.p, "tcp://127.0.0.1:", 16) == 0 &&
+           !strchr(s.agents->listen.endpoints.p, ','),
+       "an address alone, after a wrong one: %s", s.agents->listen.endpoints.p);
     stage_close(&s);
     unsetenv("CELLSPAN_INTERFACE");
 }
@@ -270,13 +270,13 @@ int main(void)
     struct stage s;
 
     stage_ready();
-    bad_settings_are_named();
     stage_open(&s);
     what_it_is_told(&s);
     unknown_ones(&s);
     failures_have_words(&s);
     they_end(&s);
     agents_of_agents(&s);
+    bad_settings_are_named(&s); /* last: it asks all agents to end */
     stage_close(&s);
     setenv("CELLSPAN_START_TIMEOUT", "5", 1);
     stage_open(&s);

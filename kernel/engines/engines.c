@@ -1,0 +1,319 @@
+/* engines.c - see engines.h. */
+#include "kernel/engines/engines.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/orphans.h"
+#include "kernel/agents/agents_nodes.h"
+#include "kernel/engines/engine_nodes.h"
+#include "kernel/engines/engine_run.h"
+#include "kernel/engines/local_agent.h"
+#include "kernel/engines/private.h"
+
+#define START_S 120.0 /* by default, for all nodes to come up */
+#define LOOK_NS (250 * NS_PER_MS)
+/* An agent that was killed leaves processes, which take a moment to die. */
+#define SWEEPS   20
+#define SWEEP_NS (100 * NS_PER_MS)
+/* for all of them to end by themselves: their ranks have 2 s, and clients kill us after 5 */
+#define END_WAIT_MS 3400
+#define TERM_MS     2500 /* then engines are asked by a signal */
+#define NAP_MS      5
+
+struct engine_run *engines_run(const struct engines *e, unsigned number)
+{
+    return number > 0 && number <= e->n ? e->run[number - 1] : NULL;
+}
+
+static int read_start_time(struct engines *e, struct err *err)
+{
+    const char *text = getenv("CELLSPAN_START_TIMEOUT");
+    double seconds = START_S;
+    char *end;
+
+    if (text && *text) {
+        errno = 0;
+        seconds = strtod(text, &end);
+        if (errno || *end || !(seconds >= 0.1 && seconds <= 1e6))
+            return err_set(err, "CELLSPAN_START_TIMEOUT=%.40s: seconds are wanted, at least 0.1",
+                           text);
+    }
+    e->start_ns = (uint64_t)(seconds * (double)NS_PER_S);
+    return 0;
+}
+
+/* ---- engines ---- */
+
+static struct engine_run *run_create(struct engines *e, const char *name)
+{
+    struct engine_run **runs = realloc(e->run, (e->n + 1) * sizeof *runs),
+                      *run = calloc(1, sizeof *run);
+
+    if (runs)
+        e->run = runs;
+    if (!runs || !run || !(run->name = strdup(name))) {
+        free(run);
+        return NULL;
+    }
+    run->agents = e->config.agents;
+    run->event = e->config.event;
+    run->arg = e->config.arg;
+    run->clock = loop_clock(e->loop);
+    run->start_ns = e->start_ns;
+    run->number = (unsigned)++e->n;
+    e->run[run->number - 1] = run;
+    return run;
+}
+
+static void run_forget(struct engines *e, struct engine_run *run)
+{
+    e->run[run->number - 1] = NULL;
+    engine_run_free(run);
+}
+
+int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
+                  unsigned *engine, struct err *err)
+{
+    struct engine_process_spec start = {
+        .name = name, .spec = spec ? spec : "", .ranks = ranks, .said = engine_nodes_said
+    };
+    struct engine_run *run = run_create(e, name);
+
+    *engine = 0;
+    if (!run)
+        return err_set(err, "out of memory");
+    start.endpoints = run->endpoints = agents_nodes_expect(run->agents, &run->secret, err);
+    start.secret = &run->secret;
+    start.arg = run;
+    if (!start.endpoints) {
+        run_forget(e, run);
+        return -1;
+    }
+    if (!(run->process = engine_process_start(e->loop, &start, err))) {
+        agents_nodes_remove(run->agents, run->number, 0, 0);
+        run_forget(e, run);
+        return -1;
+    }
+    engine_run_restart_clock(run);
+    loop_timer_again(e->look, LOOK_NS);
+    *engine = run->number;
+    return 0;
+}
+
+void engines_stop(struct engines *e, unsigned engine)
+{
+    struct engine_run *run = engines_run(e, engine);
+
+    if (run)
+        engine_run_stop(run);
+}
+
+void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, unsigned *n)
+{
+    const struct engine_run *run = engines_run(e, engine);
+
+    *first = run && !run->stopped ? run->first : 0;
+    *n = run && !run->stopped ? run->n : 0;
+}
+
+void engines_node_changed(struct engines *e, unsigned number)
+{
+    const struct node *node = agents_node(e->config.agents, number);
+    struct engine_run *run = node ? engines_run(e, node->engine) : NULL;
+
+    if (run && !run->stopped)
+        engine_run_node_changed(run, node);
+}
+
+static void look(struct loop *loop, void *arg)
+{
+    struct engines *e = arg;
+    bool any = false;
+
+    for (size_t k = 0; k < e->n; k++) {
+        if (!e->run[k])
+            continue;
+        if (e->run[k]->stopped && e->run[k]->ended)
+            run_forget(e, e->run[k]);
+        else
+            engine_run_look(e->run[k], clock_now(loop_clock(loop)));
+        any = any || e->run[k];
+    }
+    if (any)
+        loop_timer_again(e->look, LOOK_NS);
+}
+
+/* The end of its stdin, or a signal, for each engine. How many still run. */
+static size_t end_all(struct engines *e, int signo)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < e->n; k++) {
+        struct engine_run *run = e->run[k];
+
+        if (!run || engine_process_pid(run->process) <= 0)
+            continue;
+        n++;
+        run->stopped = true;
+        if (signo)
+            engine_process_signal(run->process, signo);
+        else
+            engine_process_end(run->process);
+    }
+    return n;
+}
+
+/* ---- this machine's agent ---- */
+
+int engines_restart_here(struct engines *e, struct err *err)
+{
+    if (local_agent_start(&e->local, err) < 0)
+        return -1;
+    agents_nodes_here_started(e->config.agents, e->local.pid, e->local.in);
+    return 0;
+}
+
+/* Every child of the kernel but engines and a new agent. */
+static void kill_orphans(const struct engines *e)
+{
+    pid_t *spare = calloc(e->n + 1, sizeof *spare);
+    size_t n = 0;
+
+    if (!spare)
+        return;
+    if (e->local.pid > 0)
+        spare[n++] = e->local.pid;
+    for (size_t k = 0; k < e->n; k++)
+        if (e->run[k] && engine_process_pid(e->run[k]->process) > 0)
+            spare[n++] = engine_process_pid(e->run[k]->process);
+    orphans_kill_but(spare, n);
+    free(spare);
+}
+
+static void local_ended(struct engines *e, int status)
+{
+    char why[320];
+
+    agents_nodes_here_ended(e->config.agents);
+    local_agent_ended(&e->local, status, why, sizeof why);
+    kill_orphans(e);
+    e->sweeps = SWEEPS;
+    loop_timer_again(e->sweep, SWEEP_NS);
+    agents_nodes_here_lost(e->config.agents, why);
+}
+
+static void sweep(struct loop *loop, void *arg)
+{
+    struct engines *e = arg;
+
+    (void)loop;
+    kill_orphans(e);
+    if (--e->sweeps > 0)
+        loop_timer_again(e->sweep, SWEEP_NS);
+}
+
+/* ---- children that ended ---- */
+
+static bool run_ended(struct engines *e, pid_t pid, int status)
+{
+    for (size_t k = e->n; k > 0; k--)
+        if (e->run[k - 1] && engine_process_pid(e->run[k - 1]->process) == pid) {
+            engine_run_ended(e->run[k - 1], status);
+            return true;
+        }
+    return false;
+}
+
+static void child_ended(struct loop *loop, void *arg)
+{
+    struct engines *e = arg;
+    int status;
+    pid_t pid;
+
+    (void)loop;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == e->local.pid)
+            local_ended(e, status);
+        else
+            (void)run_ended(e, pid, status);
+}
+
+/* ---- made and destroyed ---- */
+
+static int watch(struct engines *e, struct err *err)
+{
+    if (!(e->sweep = loop_timer(e->loop, SWEEP_NS, 0, sweep, e, err)) ||
+        !(e->look = loop_timer(e->loop, LOOK_NS, 0, look, e, err)) ||
+        !(e->child = loop_signal(e->loop, SIGCHLD, child_ended, e, err)))
+        return -1;
+    loop_timer_off(e->sweep);
+    loop_timer_off(e->look);
+    return 0;
+}
+
+struct engines *engines_create(struct loop *loop, const struct engines_config *config,
+                               struct err *err)
+{
+    struct engines *e = calloc(1, sizeof *e);
+
+    if (!e)
+        return err_null(err, "out of memory");
+    e->loop = loop;
+    e->config = *config;
+    e->local = (struct local_agent)LOCAL_AGENT_INIT;
+    e->local.endpoint = agents_nodes_here_endpoint(config->agents);
+    e->local.node = agents_node(config->agents, NODE_HERE)->name;
+    if ((e->local.python = strdup(config->python)) && read_start_time(e, err) == 0 &&
+        watch(e, err) == 0 && engines_restart_here(e, err) == 0)
+        return e;
+    engines_destroy(e);
+    return err_null(err, "the agent could not be started");
+}
+
+/* Engines have their agents' ends to wait for, and this machine's agent its workers'. */
+static void wait_for_ends(struct engines *e)
+{
+    size_t running = end_all(e, 0);
+
+    for (unsigned ms = 0; ms < END_WAIT_MS && (e->local.pid > 0 || running); ms += NAP_MS) {
+        const struct timespec nap = { 0, NAP_MS * 1000000 };
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            if (pid == e->local.pid)
+                e->local.pid = 0;
+            else if (run_ended(e, pid, status))
+                running--;
+        if (ms == TERM_MS)
+            (void)end_all(e, SIGTERM);
+        if (e->local.pid > 0 || running)
+            nanosleep(&nap, NULL);
+    }
+    (void)end_all(e, SIGKILL);
+    local_agent_kill(&e->local);
+}
+
+void engines_destroy(struct engines *e)
+{
+    if (!e)
+        return;
+    watch_stop(e->child);
+    watch_stop(e->sweep);
+    watch_stop(e->look);
+    agents_quit(e->config.agents);
+    local_agent_let_go(&e->local);
+    wait_for_ends(e);
+    for (size_t k = 0; k < e->n; k++)
+        engine_run_free(e->run[k]);
+    orphans_kill(0);
+    free(e->run);
+    free((char *)e->local.python);
+    free(e);
+}
