@@ -54,8 +54,8 @@ static bool is_trait(const char *text)
     return class_size > 0 && isupper((unsigned char)text[2]) && text[2 + class_size] == '.';
 }
 
-/* How many of the arguments at v are one trait: 2 where its value is an argument of its own, 0:
- * none. */
+/* How many arguments from v[0] on make up one trait: 2 if its value is an argument of its own; 0 if
+ * v[0] is no trait. */
 static int trait_size(char *const *v, int n)
 {
     if (!is_trait(v[0]))
@@ -80,7 +80,7 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
                     stderr,
                     "cellspan-kernel: %s: unknown argument, ignored (see cellspan-kernel --help)\n",
                     argv[k]);
-            for (int i = 0; i < n; i++) /* what is in front has been read */
+            for (int i = 0; i < n; i++) /* overwrites only arguments that were read already */
                 argv[o->n_traits++] = argv[k + i];
             k += n ? n - 1 : 0;
             continue;

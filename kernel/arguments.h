@@ -8,20 +8,21 @@ struct arguments {
     const char *connection_file; /* borrowed from argv */
     const char *python;
     const char *python_version;
-    /* IPython's settings, as they were given; borrowed from argv, whose front they take */
+    /* IPython's settings (--Class.trait=VALUE); borrowed from argv, where they are moved to the
+     * front */
     char **trait;
     int n_traits;
 };
 
-/* What home finds them in: a JSON list. Home takes it out of its environment. */
+/* Environment variables for home. The first has the traits as a JSON list; home removes it. */
 #define ARGUMENTS_VARIABLE  "CELLSPAN_IPYTHON_ARGS"
 #define CONNECTION_VARIABLE "CELLSPAN_CONNECTION_FILE" /* for %connect_info */
 
-/* What it doesn't know is ignored, with a line on stderr. 0; 1: --help or --version was answered on
- * stdout; -1: *err names the argument. */
+/* Ignores unknown arguments and names them on stderr. 1: --help or --version was printed to stdout;
+ * -1: *err names the argument. */
 MUST_USE int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err);
-/* Puts the traits and the connection file's path into this process' environment, which the agent
- * and home inherit. -1: *err says why. */
+/* Puts the traits and the connection file's path into this process's environment, which the agent
+ * and home inherit. -1: *err has the reason. */
 MUST_USE int arguments_hand_on(const struct arguments *o, struct err *err);
 
 #endif

@@ -19,9 +19,9 @@
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/jupyter/front.h"
 
-/* bytes of output that may wait within; above, workers get no credit */
+/* bytes of output that may wait in the kernel; if more wait, workers get no credit */
 #define WAITING_MAX (8u << 20)
-/* bytes of output after which memory is given back, once there is time */
+/* bytes of output after which an idle kernel returns free memory to the system */
 #define BURST          (1u << 20)
 #define PARENT_LOOK_NS NS_PER_S
 
@@ -39,51 +39,51 @@ struct kernel {
     pid_t parent_pid;
 };
 
-static void complain(int rc, const struct err *err)
+static void log_failure(int rc, const struct err *err)
 {
     if (rc < 0)
-        log_error("house", "%s", err->text);
+        log_error("kernel", "%s", err->text);
 }
 
-/* Output that clients don't take makes the printing workers wait. */
-static void balance(struct kernel *h)
+/* If clients don't read the output, the workers that print must wait. */
+static void balance(struct kernel *k)
 {
-    agents_hold(h->agents, front_waiting(h->front) + dispatch_waiting(h->notebook) > WAITING_MAX);
+    agents_hold(k->agents, front_waiting(k->front) + dispatch_waiting(k->notebook) > WAITING_MAX);
 }
 
-/* ---- what cells need of the world ---- */
+/* ---- cell_ops ---- */
 
 static void op_publish(void *arg, const struct request *parent, const char *type,
                        const struct content *p)
 {
     struct err err = { "" };
 
-    complain(front_publish(((struct kernel *)arg)->front, parent, type, p->content, p->metadata,
-                           p->buffers, p->n, &err),
-             &err);
+    log_failure(front_publish(((struct kernel *)arg)->front, parent, type, p->content, p->metadata,
+                              p->buffers, p->n, &err),
+                &err);
 }
 
 static void op_reply(void *arg, struct request *r, const char *type, const struct content *p)
 {
     struct err err = { "" };
 
-    complain(front_reply_with(((struct kernel *)arg)->front, r, type, p->content, p->metadata,
-                              p->buffers, p->n, &err),
-             &err);
+    log_failure(front_reply_with(((struct kernel *)arg)->front, r, type, p->content, p->metadata,
+                                 p->buffers, p->n, &err),
+                &err);
 }
 
 static void op_status(void *arg, struct request *r, const char *state)
 {
     struct err err = { "" };
 
-    complain(front_status(((struct kernel *)arg)->front, r, state, &err), &err);
+    log_failure(front_status(((struct kernel *)arg)->front, r, state, &err), &err);
 }
 
 static void op_ask(void *arg, const struct request *r, struct slice prompt, bool password)
 {
     struct err err = { "" };
 
-    complain(front_ask(((struct kernel *)arg)->front, r, prompt, password, &err), &err);
+    log_failure(front_ask(((struct kernel *)arg)->front, r, prompt, password, &err), &err);
 }
 
 static void op_drain_shell(void *arg)
@@ -101,18 +101,18 @@ static int op_send(void *arg, const uint32_t *workers, size_t n, const struct sp
 {
     const int rc = agents_send(((struct kernel *)arg)->agents, workers, n, m, err);
 
-    if (rc < 0) /* who waits for an answer says it to the user */
-        log_warn("house", "%s", err->text);
+    if (rc < 0) /* a caller that needs the answer tells the user */
+        log_warn("kernel", "%s", err->text);
     return rc;
 }
 
 static void op_owe(void *arg, uint32_t worker, size_t bytes)
 {
-    struct kernel *h = arg;
+    struct kernel *k = arg;
 
-    balance(h);
-    h->passed += bytes;
-    agents_owe(h->agents, worker, bytes);
+    balance(k);
+    k->passed += bytes;
+    agents_owe(k->agents, worker, bytes);
 }
 
 static void op_forget(void *arg, uint32_t worker)
@@ -127,16 +127,16 @@ static int op_revive(void *arg, struct err *err)
 
 static void op_wake(void *arg, uint64_t due_ns)
 {
-    struct kernel *h = arg;
-    const uint64_t now = clock_now(loop_clock(h->loop));
+    struct kernel *k = arg;
+    const uint64_t now = clock_now(loop_clock(k->loop));
 
     if (due_ns != UINT64_MAX) {
-        loop_timer_again(h->tick, due_ns > now ? due_ns - now : 0);
+        loop_timer_again(k->tick, due_ns > now ? due_ns - now : 0);
         return;
     }
-    loop_timer_off(h->tick);
-    if (h->passed >= BURST) {
-        h->passed = 0;
+    loop_timer_off(k->tick);
+    if (k->passed >= BURST) {
+        k->passed = 0;
         memory_return();
     }
 }
@@ -147,7 +147,7 @@ static int op_send_nodes(void *arg, const unsigned *nodes, size_t n, const struc
     const int rc = agents_send_nodes(((struct kernel *)arg)->agents, nodes, n, m, err);
 
     if (rc < 0)
-        log_warn("house", "%s", err->text);
+        log_warn("kernel", "%s", err->text);
     return rc;
 }
 
@@ -201,11 +201,11 @@ static uint64_t op_expected(void *arg, unsigned node, uint64_t *had)
     return agents_expected(((struct kernel *)arg)->agents, node, had);
 }
 
-static struct cell_ops ops_of(struct kernel *h)
+static struct cell_ops ops_of(struct kernel *k)
 {
     return (struct cell_ops){
-        .arg = h,
-        .clock = loop_clock(h->loop),
+        .arg = k,
+        .clock = loop_clock(k->loop),
         .publish = op_publish,
         .reply = op_reply,
         .status = op_status,
@@ -230,53 +230,53 @@ static struct cell_ops ops_of(struct kernel *h)
     };
 }
 
-/* ---- what comes in ---- */
+/* ---- requests, messages and events ---- */
 
-static void came_request(void *arg, struct request *r)
+static void on_request(void *arg, struct request *r)
 {
-    struct kernel *h = arg;
+    struct kernel *k = arg;
 
-    if (h->notebook)
-        dispatch_request(h->notebook, r);
+    if (k->notebook)
+        dispatch_request(k->notebook, r);
 }
 
-static void came_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
+static void on_message(void *arg, unsigned node, uint32_t worker, const struct span *m)
 {
-    struct kernel *h = arg;
+    struct kernel *k = arg;
 
-    dispatch_message(h->notebook, node, worker, m);
-    balance(h);
+    dispatch_message(k->notebook, node, worker, m);
+    balance(k);
 }
 
-static void came_up(void *arg, unsigned node)
+static void on_up(void *arg, unsigned node)
 {
-    struct kernel *h = arg;
+    struct kernel *k = arg;
 
-    engines_node_changed(h->engines, node);
-    dispatch_up(h->notebook, node);
+    engines_node_changed(k->engines, node);
+    dispatch_up(k->notebook, node);
 }
 
-static void came_lost(void *arg, unsigned node, const char *why)
+static void on_lost(void *arg, unsigned node, const char *why)
 {
-    struct kernel *h = arg;
+    struct kernel *k = arg;
 
-    engines_node_changed(h->engines, node);
-    dispatch_lost(h->notebook, node, why);
+    engines_node_changed(k->engines, node);
+    dispatch_lost(k->notebook, node, why);
 }
 
-static void came_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
+static void on_engine(void *arg, unsigned engine, enum engine_event event, const char *text)
 {
     dispatch_engine(((struct kernel *)arg)->notebook, engine, event, text);
 }
 
-static void came_tick(struct loop *loop, void *arg)
+static void on_tick(struct loop *loop, void *arg)
 {
     (void)loop;
     dispatch_tick(((struct kernel *)arg)->notebook);
     balance(arg);
 }
 
-static void came_drained(struct loop *loop, void *arg)
+static void on_drained(struct loop *loop, void *arg)
 {
     (void)loop;
     balance(arg);
@@ -287,19 +287,19 @@ static bool is_occupied(void *arg)
     return dispatch_is_occupied(((struct kernel *)arg)->notebook);
 }
 
-static void came_interrupt(struct loop *loop, void *arg)
+static void on_interrupt(struct loop *loop, void *arg)
 {
     (void)loop;
     dispatch_interrupt(((struct kernel *)arg)->notebook);
 }
 
-static void came_end(struct loop *loop, void *arg)
+static void on_end(struct loop *loop, void *arg)
 {
     (void)arg;
     loop_stop(loop);
 }
 
-/* ---- the process that started us: when it is gone, so are we ---- */
+/* ---- the kernel ends when the process that started it ends ---- */
 
 static void parent_ended(struct loop *loop, int fd, unsigned events, void *arg)
 {
@@ -313,35 +313,35 @@ static void parent_look(struct loop *loop, void *arg)
         loop_stop(loop);
 }
 
-static int watch_parent(struct kernel *h, struct err *err)
+static int watch_parent(struct kernel *k, struct err *err)
 {
     const char *text = getenv("JPY_PARENT_PID");
     const long pid = text ? strtol(text, NULL, 10) : 0;
 
-    h->parent_fd = -1;
+    k->parent_fd = -1;
     if (pid <= 1)
         return 0;
-    h->parent_pid = (pid_t)pid;
-    if ((h->parent_fd = process_pidfd(h->parent_pid)) >= 0)
-        h->parent = loop_fd(h->loop, h->parent_fd, LOOP_READ, parent_ended, h, err);
+    k->parent_pid = (pid_t)pid;
+    if ((k->parent_fd = process_pidfd(k->parent_pid)) >= 0)
+        k->parent = loop_fd(k->loop, k->parent_fd, LOOP_READ, parent_ended, k, err);
     else
-        h->parent = loop_timer(h->loop, PARENT_LOOK_NS, PARENT_LOOK_NS, parent_look, h, err);
-    return h->parent ? 0 : -1;
+        k->parent = loop_timer(k->loop, PARENT_LOOK_NS, PARENT_LOOK_NS, parent_look, k, err);
+    return k->parent ? 0 : -1;
 }
 
-/* ---- building ---- */
+/* ---- create and destroy ---- */
 
-static int watch_signals(struct kernel *h, struct err *err)
+static int watch_signals(struct kernel *k, struct err *err)
 {
-    h->interrupt = loop_signal(h->loop, SIGINT, came_interrupt, h, err);
-    h->terminate = loop_signal(h->loop, SIGTERM, came_end, h, err);
-    h->tick = loop_timer(h->loop, NS_PER_S, 0, came_tick, h, err);
-    return h->interrupt && h->terminate && h->tick ? watch_parent(h, err) : -1;
+    k->interrupt = loop_signal(k->loop, SIGINT, on_interrupt, k, err);
+    k->terminate = loop_signal(k->loop, SIGTERM, on_end, k, err);
+    k->tick = loop_timer(k->loop, NS_PER_S, 0, on_tick, k, err);
+    return k->interrupt && k->terminate && k->tick ? watch_parent(k, err) : -1;
 }
 
-/* Jupyter's server names the notebook to the kernels that it starts. What a kernel of ours passes
- * on to programs in its cells, such as papermill, says nothing of theirs: so it notes the name for
- * them. */
+/* Did Jupyter's server start this kernel? It sets JPY_SESSION_NAME. But a program in one of our
+ * cells, such as papermill, inherits that variable and may start a kernel too. So we copy the name
+ * to a second variable: a kernel that finds both equal was not started by the server. */
 static bool has_page(void)
 {
     static const char noted[] = "CELLSPAN_SESSION_NAME";
@@ -353,9 +353,9 @@ static bool has_page(void)
     return own;
 }
 
-static int open_notebook(struct kernel *h, const struct arguments *o, struct err *err)
+static int open_notebook(struct kernel *k, const struct arguments *o, struct err *err)
 {
-    const struct cell_ops ops = ops_of(h);
+    const struct cell_ops ops = ops_of(k);
     char run_id[UUID_TEXT_SIZE];
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
@@ -364,64 +364,64 @@ static int open_notebook(struct kernel *h, const struct arguments *o, struct err
 
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
-    h->notebook = dispatch_create(&ops, &config, err);
-    return h->notebook ? 0 : -1;
+    k->notebook = dispatch_create(&ops, &config, err);
+    return k->notebook ? 0 : -1;
 }
 
-static int start_agents(struct kernel *h, const struct arguments *o, struct err *err)
+static int start_agents(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct agents_config agents = {
-        .folder = h->folder,
-        .handler = { .message = came_message, .up = came_up, .lost = came_lost, .arg = h },
+        .folder = k->folder,
+        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .arg = k },
     };
-    struct engines_config engines = { .python = o->python, .event = came_engine, .arg = h };
+    struct engines_config engines = { .python = o->python, .event = on_engine, .arg = k };
 
-    if (!(h->agents = agents_create(h->loop, &agents, err)))
+    if (!(k->agents = agents_create(k->loop, &agents, err)))
         return -1;
-    engines.agents = h->agents;
-    h->engines = engines_create(h->loop, &engines, err);
-    return h->engines ? 0 : -1;
+    engines.agents = k->agents;
+    k->engines = engines_create(k->loop, &engines, err);
+    return k->engines ? 0 : -1;
 }
 
 struct kernel *kernel_create(struct loop *loop, const struct arguments *arguments, struct err *err)
 {
-    struct kernel *h = calloc(1, sizeof *h);
+    struct kernel *k = calloc(1, sizeof *k);
 
-    if (!h)
+    if (!k)
         return err_null(err, "out of memory");
-    h->loop = loop;
-    h->parent_fd = h->lock = -1;
+    k->loop = loop;
+    k->parent_fd = k->lock = -1;
     runtime_sweep();
-    if (!(h->front = front_create(loop, arguments->connection_file, came_request, h, err)) ||
-        !(h->folder = runtime_dir_create(&h->lock, err)) || watch_signals(h, err) < 0 ||
-        open_notebook(h, arguments, err) < 0 || start_agents(h, arguments, err) < 0) {
-        kernel_destroy(h);
+    if (!(k->front = front_create(loop, arguments->connection_file, on_request, k, err)) ||
+        !(k->folder = runtime_dir_create(&k->lock, err)) || watch_signals(k, err) < 0 ||
+        open_notebook(k, arguments, err) < 0 || start_agents(k, arguments, err) < 0) {
+        kernel_destroy(k);
         return NULL;
     }
-    front_on_drained(h->front, came_drained, h);
-    front_on_idle(h->front, is_occupied, h);
-    complain(front_status(h->front, NULL, "starting", err), err);
-    return h;
+    front_on_drained(k->front, on_drained, k);
+    front_on_idle(k->front, is_occupied, k);
+    log_failure(front_status(k->front, NULL, "starting", err), err);
+    return k;
 }
 
-void kernel_destroy(struct kernel *h)
+void kernel_destroy(struct kernel *k)
 {
     struct err err = { "" };
 
-    if (!h)
+    if (!k)
         return;
-    watch_stop(h->parent);
-    watch_stop(h->tick);
-    engines_destroy(h->engines);
-    agents_destroy(h->agents);
-    dispatch_destroy(h->notebook);
-    front_destroy(h->front);
-    fd_close(&h->parent_fd);
-    if (h->folder)
-        complain(runtime_dir_remove(h->folder, &err), &err);
-    free(h->folder);
-    fd_close(&h->lock);
-    watch_stop(h->interrupt); /* last: a signal must not end us before all is tidy */
-    watch_stop(h->terminate);
-    free(h);
+    watch_stop(k->parent);
+    watch_stop(k->tick);
+    engines_destroy(k->engines);
+    agents_destroy(k->agents);
+    dispatch_destroy(k->notebook);
+    front_destroy(k->front);
+    fd_close(&k->parent_fd);
+    if (k->folder)
+        log_failure(runtime_dir_remove(k->folder, &err), &err);
+    free(k->folder);
+    fd_close(&k->lock);
+    watch_stop(k->interrupt); /* last: until here a signal must not end the process */
+    watch_stop(k->terminate);
+    free(k);
 }

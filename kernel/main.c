@@ -1,4 +1,4 @@
-/* cellspan-kernel: builds the house, runs the loop, nothing else. */
+/* cellspan-kernel: reads the arguments, creates the kernel and runs the loop. */
 #ifdef __linux__
 #include <malloc.h>
 #endif
@@ -13,10 +13,10 @@
 static int run(const struct arguments *arguments, struct err *err)
 {
     struct loop *loop = loop_create(&clock_system, err);
-    struct kernel *house = loop ? kernel_create(loop, arguments, err) : NULL;
-    const int rc = house ? loop_run(loop, err) : -1;
+    struct kernel *kernel = loop ? kernel_create(loop, arguments, err) : NULL;
+    const int rc = kernel ? loop_run(loop, err) : -1;
 
-    kernel_destroy(house);
+    kernel_destroy(kernel);
     loop_destroy(loop);
     return rc;
 }
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     const int parsed = arguments_parse(&arguments, argc, argv, &err);
 
 #ifdef __linux__
-    /* ZeroMQ's thread gets an arena of its own; more would only cost memory */
+    /* malloc: one arena for the main thread, one for ZeroMQ's; more would waste memory */
     mallopt(M_ARENA_MAX, 2);
 #endif
     log_open("kernel");

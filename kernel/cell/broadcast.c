@@ -111,7 +111,7 @@ static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const c
     m.v[F_BIND_HOW].u64 = BIND_DICT;
     m.v[F_BIND_CAST].s = slice_text(cast);
     if (bind_ranks(c, &s->ranks, &m) == 0 && ledger_bundle_sent(c->group, s, c->prep.captured) < 0)
-        log_warn("fanout", "out of memory: names will be sent again");
+        log_warn("broadcast", "out of memory: names will be sent again");
     notebook_drop(c->nb, blob);
 }
 

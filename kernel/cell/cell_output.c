@@ -11,10 +11,10 @@
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of a display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* bars are redrawn so often at most */
 
-static void complain(int rc, const struct err *err)
+static void log_failure(int rc, const struct err *err)
 {
     if (rc < 0)
-        log_error("stream", "output is lost: %s", err->text);
+        log_error("output", "output is lost: %s", err->text);
 }
 
 static int paced(void *arg, unsigned stream, struct slice text)
@@ -23,7 +23,7 @@ static int paced(void *arg, unsigned stream, struct slice text)
     struct err err = { "" };
     const int rc = pace_add(c->out.pace, stream, text, &err);
 
-    complain(rc, &err);
+    log_failure(rc, &err);
     return rc;
 }
 
@@ -96,7 +96,7 @@ static int merge_open(struct cell *c)
 
     if (!c->out.merge &&
         !(c->out.merge = merge_create(c->plan.merge, &c->to, c->nb->ops.clock, out, &err)))
-        complain(-1, &err);
+        log_failure(-1, &err);
     return c->out.merge ? 0 : -1;
 }
 
@@ -148,7 +148,7 @@ static void flush_pace(struct cell *c)
     struct err err = { "" };
 
     if (c->out.pace)
-        complain(pace_flush(c->out.pace, &err), &err);
+        log_failure(pace_flush(c->out.pace, &err), &err);
 }
 
 void output_lines(struct cell *c, unsigned rank, const struct span *m)
@@ -156,9 +156,9 @@ void output_lines(struct cell *c, unsigned rank, const struct span *m)
     struct err err = { "" };
 
     if (merge_open(c) == 0)
-        complain(merge_lines(c->out.merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
-                             (unsigned)m->v[F_LINES_FLAGS].u64, m->v[F_LINES_DATA].s, &err),
-                 &err);
+        log_failure(merge_lines(c->out.merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+                                (unsigned)m->v[F_LINES_FLAGS].u64, m->v[F_LINES_DATA].s, &err),
+                    &err);
 }
 
 void output_text(struct cell *c, unsigned stream, struct slice text)
@@ -219,7 +219,7 @@ void output_note(struct cell *c, const char *format, ...)
     va_end(args);
     text_trim(text);
     if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.pace)
-        complain(pace_add(c->out.pace, 2, buf_slice(&line), &err), &err);
+        log_failure(pace_add(c->out.pace, 2, buf_slice(&line), &err), &err);
     buf_release(&line);
 }
 
@@ -228,9 +228,9 @@ void output_flush(struct cell *c)
     struct err err = { "" };
 
     if (c->out.merge)
-        complain(merge_flush(c->out.merge, &err), &err);
+        log_failure(merge_flush(c->out.merge, &err), &err);
     if (c->out.gap && gap_flush(c->out.gap) < 0)
-        log_error("stream", "out of memory: last lines are lost");
+        log_error("output", "out of memory: last lines are lost");
     flush_pace(c);
     if (c->out.gap)
         show_kept(c);
@@ -243,13 +243,13 @@ void output_tick(struct cell *c)
     struct err err = { "" };
 
     if (c->out.merge)
-        complain(merge_tick(c->out.merge, &err), &err);
+        log_failure(merge_tick(c->out.merge, &err), &err);
     if (c->out.gap && gap_tick(c->out.gap) < 0)
-        log_error("stream", "out of memory: last lines are lost");
+        log_error("output", "out of memory: last lines are lost");
     if (c->out.gap)
         show_kept(c);
     if (c->out.pace)
-        complain(pace_tick(c->out.pace, &err), &err);
+        log_failure(pace_tick(c->out.pace, &err), &err);
     if (c->out.bars.due && notebook_now(c->nb) >= c->out.bars.due_ns) {
         flush_pace(c);
         show_progress(c);

@@ -163,7 +163,7 @@ void disconnect_begin(struct cell *c)
     bool wait = false;
 
     if (list_nodes(c) < 0) {
-        log_error("sever", "connections between ranks are not cut: out of memory");
+        log_error("disconnect", "connections between ranks are not cut: out of memory");
         return;
     }
     for (size_t k = 0; c->stop.ends.n > 1 && k < c->stop.ends.n; k++) {

@@ -13,7 +13,7 @@ static void member_over(struct cell *c, struct member *member)
 
     prompts_leave(c->nb, member->worker);
     if (c->out.merge && merge_rank_over(c->out.merge, member->rank, &err) < 0)
-        log_error("collect", "%s", err.text);
+        log_error("ranks", "%s", err.text);
     if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)
         stop_after_failure(c);
 }
@@ -46,7 +46,7 @@ static void note_bound(struct cell *c, struct rank *r, struct slice names)
     struct buf unknown = BUF_INIT;
 
     if (rank_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
-        log_warn("collect", "out of memory: home's value may go over what rank %u has assigned",
+        log_warn("ranks", "out of memory: home's value may go over what rank %u has assigned",
                  r->number);
     m.v[F_NEWER_NAMES].s = buf_slice(&unknown);
     if (unknown.n)
@@ -73,7 +73,7 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
     }
     take_result(member, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
-        log_warn("collect", "out of memory: the process group of a world of %u is made anew",
+        log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);
     member->state = state_of(c, m);
     member->accused = member->state == MEMBER_FAILED;

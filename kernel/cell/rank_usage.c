@@ -62,7 +62,7 @@ void rank_usage_ask(struct notebook *nb)
             if (of[i]->rank[k].worker && is_due(nb, of[i]->rank[k].node))
                 nodes[n++] = of[i]->rank[k].node;
     if (n && nb->ops.send_nodes(nb->ops.arg, nodes, n, &m, &err) < 0)
-        log_info("gauges", "%s", err.text); /* some have been asked, and answer */
+        log_info("usage", "%s", err.text); /* some have been asked, and answer */
     free(nodes);
 }
 

@@ -44,7 +44,7 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
     buf_clear(&other);
     if (ranks_format(&same, &who) < 0 || text_shorten(&who, ranks_count(&same)) < 0 ||
         buf_add_slice(&other, buf_slice(cells)) < 0 || text_shorten(&other, missed) < 0)
-        log_warn("fanout", "out of memory: new ranks are not told of");
+        log_warn("run", "out of memory: new ranks are not told of");
     else if (ranks_count(&same) == 1)
         output_note(c, "rank %s is new: %sit has not run cell%s %s", who.p,
                     gone ? "its variables are gone, " : "", missed > 1 ? "s" : "", other.p);
@@ -80,7 +80,7 @@ static void world_open(struct cell *c)
     group_open_world(g, c->world);
     note_new(c);
     if (group_ran(g, &c->to, c->from.count) < 0)
-        log_warn("fanout", "out of memory: the ledger misses cell %u", c->from.count);
+        log_warn("run", "out of memory: the ledger misses cell %u", c->from.count);
 }
 
 static void member_told(struct cell *c, struct member *member)
@@ -191,7 +191,7 @@ static int run(struct cell *c)
     world_open(c);
     cells_ran_note(c->nb, c->id, c->from.count, c->group->size);
     if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
-        log_warn("fanout", "out of memory: names that the cell assigns may be overwritten later");
+        log_warn("run", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
         world_add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");

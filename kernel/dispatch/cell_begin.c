@@ -1,4 +1,4 @@
-/* A request or a call of home's becomes a cell on ranks; and what a cell owns is freed. */
+/* Makes a cell on ranks from a client's request or from a CALL of home; frees cells. */
 #include <stdlib.h>
 #include <string.h>
 

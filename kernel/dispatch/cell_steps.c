@@ -1,5 +1,5 @@
-/* A cell's steps: the one place that says what follows on what. A step does its work and says how
- * it ended; the table says what comes next. docs/architecture.md shows the same table. */
+/* The state machine of a cell. Each step does its work and returns how it ended; the table here
+ * decides the next state. docs/architecture.md shows the same table. */
 #include <assert.h>
 
 #include "kernel/dispatch/private.h"
@@ -11,8 +11,8 @@ static void run(struct cell *c)
         hang_begin(c);
 }
 
-/* What a step begins with, and whether it is over (asked after every event). What fails in it ends
- * the cell; `fail`, where there is one, puts in order what the step leaves behind then. */
+/* The functions of each step: begin() starts it; look(), called after every event, returns whether
+ * it has ended. If the cell fails in this step, fail() (may be NULL) cleans up. */
 static const struct {
     void (*begin)(struct cell *c);
     enum cell_outcome (*look)(struct cell *c);
@@ -35,7 +35,7 @@ static const struct {
     [CELL_OVER] = { finish_begin, NULL, NULL },
 };
 
-/* Whatever fails goes to CELL_OVER. */
+/* A cell that fails goes to CELL_OVER from every state. */
 static const struct {
     enum cell_state from;
     enum cell_outcome outcome;
@@ -84,7 +84,7 @@ static void enter(struct cell *c, enum cell_state state)
     steps[state].begin(c);
 }
 
-/* What has failed while ranks run stops them first: that is for the step to do. */
+/* If the cell has failed while ranks run it, look() stops the ranks before the step ends. */
 static bool step_once(struct cell *c)
 {
     enum cell_outcome outcome = CELL_STAYS;

@@ -1,4 +1,5 @@
-/* Who gets which request, what is next, and what is left when an agent dies. */
+/* Passes requests and messages to the files that handle them, begins the next cell, and handles the
+ * loss of agents. */
 #include "kernel/dispatch/dispatch.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ static void execute(struct notebook *nb, struct request *r)
     const unsigned count = nb->count + (counts || nb->count == 0);
 
     question_over(nb);
-    /* of threads: clients don't show them under a cell that is over */
+    /* prompts of home's threads: clients don't show prompts of a cell that is over */
     prompts_leave(nb, SPAN_WORKER_HOME);
     if (counts)
         nb->count = count;
@@ -47,7 +48,6 @@ static void execute(struct notebook *nb, struct request *r)
     cell_begin(nb, r, count);
 }
 
-/* The cell that runs on ranks takes the steps that are due. */
 static void go_on(struct notebook *nb)
 {
     struct cell *c = nb->cell;
@@ -77,7 +77,7 @@ static void take_next(struct notebook *nb)
     rewake(nb);
 }
 
-/* Home is interrupted in that of its requests which it is serving, be it a cell or a widget's
+/* Home gets an interrupt for each open request, since any of them may be running: a cell or a comm
  * message. */
 void dispatch_interrupt(struct notebook *nb)
 {
@@ -103,7 +103,7 @@ static void answer_info(struct notebook *nb, struct request *r)
     nb->ops.status(nb->ops.arg, r, "idle");
 }
 
-/* `cellspan run` says which signal it was. */
+/* `cellspan run` adds the number of the signal that it got. */
 static void answer_interrupt(struct notebook *nb, struct request *r)
 {
     const json_int_t signal = json_integer_value(
@@ -152,8 +152,8 @@ static void take_inspect(struct notebook *nb, struct request *r)
         home_ask(nb, r);
 }
 
-/* While home is free, as during a cell on ranks or while its own awaits, widgets and tab keys are
- * served at once. */
+/* Home gets comm messages at once while it is free: during a cell on ranks, or while its own cell
+ * is in an await. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
     if (!nb->cell && (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
@@ -167,7 +167,8 @@ static void take_input(struct notebook *nb, struct request *r)
     prompts_answer(nb, r);
 }
 
-/* Who asks for a debugger or a subshell does not wait for what never comes. */
+/* A request of a type that nobody handles, for a debugger say, gets an error: its client must not
+ * wait for ever. */
 static void refuse(struct notebook *nb, struct request *r)
 {
     char type[64];
@@ -271,7 +272,7 @@ static void lost_here(struct notebook *nb, const char *why)
     if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
         why = err.text;
     rank_ends_lost(nb, NODE_HERE, why);
-    go_on(nb); /* %ranks restart waits for its ranks to end, not for home */
+    go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
     from_home_lost(nb, why);
 }
 
@@ -315,7 +316,7 @@ size_t dispatch_waiting(const struct notebook *nb)
            (c && c->out.merge ? merge_waiting(c->out.merge) : 0);
 }
 
-/* ---- birth and end ---- */
+/* ---- create and destroy ---- */
 
 static int home_passes(void *arg, unsigned stream, struct slice text)
 {
@@ -347,7 +348,7 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
     return rc;
 }
 
-/* A page under Jupyter's server takes only so much. */
+/* Jupyter's server lets only a limited amount of output through to the page. */
 static bool page_open(struct notebook *nb)
 {
     const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };

@@ -1,5 +1,5 @@
-/* dispatch.h - one notebook's state and the order of its cells: what waits, what runs at home, what
- * runs on ranks, and what becomes of all of it when somebody dies. It decides; cell_ops send. */
+/* dispatch.h - runs the cells of one notebook, one after the other, at home or on ranks, and
+ * handles the loss of home, ranks and nodes. Everything is sent through cell_ops. */
 #ifndef KERNEL_DISPATCH_DISPATCH_H
 #define KERNEL_DISPATCH_DISPATCH_H
 
@@ -10,22 +10,22 @@ struct notebook;
 struct dispatch_config {
     const char *python;         /* home's interpreter, for START and WARM; copied */
     const char *python_version; /* for kernel_info before home is ready; copied */
-    const char *run_id;         /* TORCHELASTIC_RUN_ID's first part; copied */
-    bool page;                  /* Jupyter's server stands between us and the page */
+    const char *run_id;         /* the first part of TORCHELASTIC_RUN_ID; copied */
+    bool page;                  /* Jupyter's server, which limits output, forwards our messages */
 };
 
-/* ops is copied; what it points to is borrowed and outlives the notebook. */
+/* ops is copied; its pointers are borrowed and must live longer than the notebook. */
 struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispatch_config *config,
                                  struct err *err);
 void dispatch_destroy(struct notebook *nb); /* NULL is fine */
 
-/* from a client; borrowed */
+/* a request of a client; borrowed */
 void dispatch_request(struct notebook *nb, struct request *r);
-/* from an agent or a worker; borrowed */
+/* a message of an agent or a worker; borrowed */
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m);
-/* an engine's node can be used */
+/* a node of an engine is ready */
 void dispatch_up(struct notebook *nb, unsigned node);
-/* the agent and all its workers are gone */
+/* the node's agent and all its workers are gone; `why` is for the user */
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why);
 void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,
                      const char *text);
@@ -34,11 +34,8 @@ void dispatch_interrupt(struct notebook *nb);
 /* the time given to wake() has come */
 void dispatch_tick(struct notebook *nb);
 
-/* a cell is under way */
-bool dispatch_is_occupied(const struct notebook *nb);
-
-/* Bytes of output that wait within for their turn: while they are many, workers get no credit
- * back. */
+bool dispatch_is_occupied(const struct notebook *nb); /* a cell runs */
+/* Bytes of output that wait here to be published. If there are many, workers get no credit back. */
 size_t dispatch_waiting(const struct notebook *nb);
 
 #endif

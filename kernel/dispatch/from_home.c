@@ -1,5 +1,5 @@
-/* What comes from home: answers, output, questions, cells that it wants run on ranks, and its end.
- */
+/* Handles messages from home: replies, output, questions, calls that run cells on ranks; and home's
+ * death. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/json_text.h"
 
-/* What waits behind cells and is none goes to home now. */
+/* Sends the comm messages that wait in the queue to home now. */
 static void pass_comms(struct notebook *nb)
 {
     struct request *r;
@@ -26,7 +26,8 @@ static void awaits(struct notebook *nb, const struct span *m)
     pass_comms(nb);
 }
 
-/* A thread of an earlier cell asks under the one that runs: clients show a prompt nowhere else. */
+/* A prompt from a thread of an earlier cell is shown under the cell that runs: clients show prompts
+ * nowhere else. */
 static void input(struct notebook *nb, const struct span *m)
 {
     const struct request *r = nb->home.executing                   ? nb->home.executing->r
@@ -39,8 +40,8 @@ static void input(struct notebook *nb, const struct span *m)
         prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
 }
 
-/* Home answers what the cell that runs on ranks has asked it. */
-static void of_cell_reply(struct cell *c, const struct span *m)
+/* Home's reply to a request of the cell that runs on ranks. */
+static void cell_reply(struct cell *c, const struct span *m)
 {
     json_t *content = text_parse(m->v[F_REPLY_CONTENT].s);
 
@@ -61,7 +62,7 @@ void from_home(struct notebook *nb, const struct span *m)
         break;
     case SPAN_REPLY:
         if (!home_reply(nb, m) && c)
-            of_cell_reply(c, m);
+            cell_reply(c, m);
         break;
     case SPAN_PUBLISH:
         home_publish(nb, m);
@@ -90,16 +91,16 @@ void from_home(struct notebook *nb, const struct span *m)
         if (c)
             prepare_message(c, NODE_HERE, m);
         else
-            notebook_drop(nb, m->blob_size ? m->blob : 0); /* packed for a cell that is over */
+            notebook_drop(nb, m->blob_size ? m->blob : 0); /* it was for a cell that is over */
         break;
     default:
         log_warn("home", "a message of kind %u is not for the kernel", (unsigned)m->kind);
     }
 }
 
-/* ---- its end ---- */
+/* ---- home's death ---- */
 
-/* Takes error; NULL: there was no memory for it. */
+/* Takes error; NULL: memory was too short to make it. */
 static void home_gone(struct notebook *nb, json_t *error)
 {
     struct cell *c = nb->cell;
@@ -124,7 +125,7 @@ void from_home_exited(struct notebook *nb, const struct span *m)
 
     nb->home.state = HOME_BROKEN;
     if (had_started && nb->home.deaths++ < DEATHS_MAX) {
-        /* one that dies as it starts, over and over, waits until it is needed */
+        /* a home that died while it started is started again only when a request needs it */
         notebook_start_home(nb);
         publish_stream(nb, nb->home.parent, 2,
                        slice_text("cellspan: home ended; a new one is starting: the variables "

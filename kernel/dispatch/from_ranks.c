@@ -1,5 +1,4 @@
-/* What comes back from ranks: that they are ready, their lines and displays, questions, results,
- * and their deaths. */
+/* Handles messages from ranks: READY, lines, displays, prompts, DONE, answers to PROBE, stacks. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 
 /* ---- output ---- */
 
-/* What a rank prints when no cell of its runs is shown under the last one, labelled line by
- * line. */
+/* A rank prints although it runs no cell: the lines, each with a label, are shown under the last
+ * cell on ranks. */
 static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
 {
     struct buf text = BUF_INIT;
@@ -41,8 +40,8 @@ static void take_lines(struct notebook *nb, struct rank *r, const struct span *m
     nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
 }
 
-/* Rank 0's displays show as they do at home; other ranks' under a label, and what would clear or
- * control the page not at all. */
+/* The first rank's displays are shown as home's are. Other ranks' displays are shown with a label,
+ * but they can't clear the output. Comm messages of ranks are never passed on. */
 static bool is_shown(const struct cell *c, const struct member *member, const char *type)
 {
     const bool lead = member == &c->member[0];
@@ -54,8 +53,8 @@ static bool is_shown(const struct cell *c, const struct member *member, const ch
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
 }
 
-/* Rank 0's display needs a label only behind another rank's: else it would stand under that
- * one's. */
+/* The first rank's displays need a label only after a display of another rank: else the page would
+ * show them under that rank's label. */
 static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
 {
     return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
@@ -74,7 +73,7 @@ static void show(struct cell *c, struct member *member, const char *type, const 
     };
 
     if (c->out.merge && merge_flush_rank(c->out.merge, member->rank, &err) < 0)
-        log_error("collect", "%s", err.text);
+        log_error("ranks", "%s", err.text);
     if (strcmp(type, "clear_output") == 0)
         live_cleared(c);
     c->out.labelled = c->out.labelled || labelled;
@@ -99,7 +98,7 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
     nb->ops.owe(nb->ops.arg, r->worker, size);
 }
 
-/* Of a script that has the client's lines rank 0 alone asks, for they are its standard input. */
+/* The prompts of a script that reads the client's lines get no label: only rank 0 reads them. */
 static void take_input(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct cell *c = nb->cell;
@@ -129,7 +128,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     struct rank *r = notebook_rank(nb, worker, NULL);
 
     if (!r) {
-        /* another process is that rank now */
+        /* another process has this rank's number now */
         notebook_drop(nb, m->kind == SPAN_DONE && m->blob_size ? m->blob : 0);
         return;
     }
@@ -155,13 +154,13 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         if (!nb->cell ||
             !(compare_message(nb->cell, r, m) || broadcast_message(nb->cell, worker, m) ||
               check_message(nb->cell, cell_worker(nb->cell, worker), m)))
-            log_debug("collect", "rank %u answers a probe that is over", r->number);
+            log_debug("ranks", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:
         if (!where_stack(nb, worker, m) && nb->cell && !hang_stack(nb->cell, worker, m))
             stop_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
         break;
     default:
-        log_warn("collect", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
+        log_warn("ranks", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);
     }
 }

@@ -1,4 +1,4 @@
-/* private.h - what the files of this folder call of each other. */
+/* private.h - functions that the files of this folder share. */
 #ifndef KERNEL_DISPATCH_PRIVATE_H
 #define KERNEL_DISPATCH_PRIVATE_H
 
@@ -7,7 +7,7 @@
 
 /* ---- cell_steps.c ---- */
 void cell_steps_begin(struct cell *c);
-void cell_steps_go_on(struct cell *c); /* it takes the steps that are due; CELL_OVER: it is over */
+void cell_steps_go_on(struct cell *c); /* enters the next states; in CELL_OVER the cell is over */
 void cell_steps_tick(struct cell *c, uint64_t now);
 uint64_t cell_steps_due(const struct cell *c);
 
@@ -20,8 +20,8 @@ void cell_destroy(struct cell *c);
 /* ---- from_home.c ---- */
 void from_home(struct notebook *nb, const struct span *m);
 void from_home_exited(struct notebook *nb, const struct span *m);
-void from_home_lost(struct notebook *nb,
-                    const char *why); /* with its agent, which starts another */
+/* home is lost with this machine's agent; the next agent starts another home */
+void from_home_lost(struct notebook *nb, const char *why);
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);
