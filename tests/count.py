@@ -1,4 +1,4 @@
-"""Prints how many tests of a JUnit file passed and failed, "N M". Skipped ones are neither."""
+"""Prints how many tests of a JUnit file passed and failed, "N M". Skipped tests count as neither."""
 
 import sys
 import xml.etree.ElementTree

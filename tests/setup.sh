@@ -1,7 +1,7 @@
-# setup.sh - what examples/run and tests/run share: packages, an environment, the build. To be sourced from bash.
+# setup.sh - functions of examples/run and tests/run: packages, an environment, the build. Source it from bash.
 #
-# Everything is made in .build/ of the checkout; nothing else is touched but Debian's packages, and those only where some
-# are missing. PYTHON names the interpreter of the environment (python3); pip is configured as usual (PIP_INDEX_URL, …).
+# Everything is made in .build/ of the checkout. Outside of it, only missing Debian packages are installed.
+# PYTHON names the interpreter of the environment (default python3); pip is configured as usual (PIP_INDEX_URL, …).
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case $top in

@@ -1,4 +1,4 @@
-/* control.h - what the doubles present, from the file that README.md describes. */
+/* control.h - reads what the doubles present from the file that README.md describes. */
 #ifndef TESTS_DOUBLES_CONTROL_H
 #define TESTS_DOUBLES_CONTROL_H
 

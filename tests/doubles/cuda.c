@@ -1,4 +1,4 @@
-/* cuda.c - libcuda without a driver: see README.md. */
+/* cuda.c - a libcuda without a driver: see README.md. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c names: "GPU
- * memory" is the host's, a stream is a thread that does one thing after the other. See
- * nccl_double.h for its settings. */
+/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/driver.c uses. "GPU
+ * memory" is host memory; a stream is a thread that executes one operation after the other.
+ * nccl_double.h describes the settings. */
 #include "tests/doubles/nccl_double.h"
 
 #include <stdio.h>

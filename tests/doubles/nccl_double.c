@@ -1,6 +1,6 @@
-/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets;
- * operations run in the stream's thread, and look now and then whether they were aborted. Some
- * calls return "in progress", as the real ones do. */
+/* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets.
+ * Operations run in the stream's thread, and check from time to time whether they were aborted.
+ * Some functions return "in progress", as the real ones do. */
 #include "tests/doubles/nccl_double.h"
 
 #include <errno.h>

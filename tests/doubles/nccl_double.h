@@ -1,18 +1,15 @@
-/* nccl_double.h - one shared library that plays libnccl.so.2 and what it needs of libcuda.so.1,
- * between processes of one host, over unix sockets: bytes really move, sums are really made. For
- * tests; $CELLSPAN_NCCL_LIBRARY and $CELLSPAN_CUDA_LIBRARY name it.
+/* nccl_double.h - a shared library that replaces libnccl.so.2 and the parts of libcuda.so.1 that it
+ * needs, between processes of one host, over unix sockets. It really transfers bytes and computes
+ * sums. For tests; $CELLSPAN_NCCL_LIBRARY and $CELLSPAN_CUDA_LIBRARY name it.
  *
- * Settings, from the environment, of each process:
- *   CELLSPAN_DOUBLE_GPUS        how many GPUs it sees (1); a path: as many as CUDA_VISIBLE_DEVICES
- *                               names
- *   CELLSPAN_DOUBLE_NCCL_FOLDER where its sockets are, for hosts that are network namespaces of one
- *   file system (nowhere)
- *   CELLSPAN_DOUBLE_GPU_MEMORY  bytes of them (1 GiB)
- *   CELLSPAN_DOUBLE_NCCL        what goes wrong: init-hang, init-error, hang (operations never end
- *                               here), error (they
- * fail), corrupt (one bit of what arrives here in more than 8 bytes), slow (each takes 20 ms more),
- * old (version 2.8)
- */
+ * Settings from the environment of each process, with defaults in parentheses:
+ * - CELLSPAN_DOUBLE_GPUS: how many GPUs it sees (1); a path: as many as CUDA_VISIBLE_DEVICES names
+ * - CELLSPAN_DOUBLE_NCCL_FOLDER: the folder of its sockets (none), for hosts that are network
+ *   namespaces with one file system
+ * - CELLSPAN_DOUBLE_GPU_MEMORY: bytes of GPU memory (1 GiB)
+ * - CELLSPAN_DOUBLE_NCCL: the fault to simulate: init-hang, init-error, hang (operations in this
+ *   process never end), error (they fail), corrupt (one bit of received data of more than 8 bytes),
+ *   slow (each operation takes 20 ms longer), old (version 2.8) */
 #ifndef TESTS_DOUBLES_NCCL_DOUBLE_H
 #define TESTS_DOUBLES_NCCL_DOUBLE_H
 

@@ -1,4 +1,4 @@
-/* nvml.c - libnvidia-ml without a driver: see README.md. */
+/* nvml.c - a libnvidia-ml without a driver: see README.md. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 """A notebook as a client sees it: a kernel, its five channels, and the cells that were sent.
 
-Everything waits with a limit and nothing sleeps: the sockets are polled, and each message goes to the cell (or request)
-that it answers, so that many cells may be on the way at once.
+Every wait has a limit and nothing sleeps: the sockets are polled. Each message is assigned to the cell (or request)
+that it answers, so several cells can run at the same time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end tests: real clients, real kernels, real processes.
 
-The kernelspec `cellspan` is looked up as Jupyter does; CELLSPAN_TEST_PREFIX names a prefix that `cellspan install
---prefix` wrote it to, CELLSPAN_TEST_KERNEL another kernelspec (python3 tells what of a failure is a test's own fault).
+The kernelspec `cellspan` is found as Jupyter finds it. CELLSPAN_TEST_PREFIX names a prefix to which `cellspan install
+--prefix` wrote it. CELLSPAN_TEST_KERNEL names another kernelspec; with python3 one can see whether a failure is the test's own fault.
 """
 
 from __future__ import annotations

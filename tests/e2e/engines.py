@@ -1,7 +1,7 @@
-"""Machines to run on: hosts with sshd, and Slurm clusters, made by the scripts of tests/engines on this machine.
+"""Machines to run on: hosts with sshd, and Slurm clusters, made on this machine by the scripts of tests/engines.
 
-Names, networks and ports are chosen free, so that test runs beside each other don't meet. Everything made here is
-taken down by down(), by leaving the `with` block, or at the latest when Python ends.
+Names, networks and ports are chosen so that several test runs at the same time don't conflict. Everything is removed by
+down(), at the end of the `with` block, or at the latest when Python ends.
 """
 
 from __future__ import annotations

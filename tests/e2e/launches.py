@@ -1,4 +1,4 @@
-"""A launcher that runs alone, with a shell script in place of the agent."""
+"""Runs a launcher alone, with a shell script in place of the agent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who came of a kernel: every process that carries a marker in its environment.
+"""Finds the descendants of a kernel: every process that has a marker in its environment.
 
-A kernel is started with a marker of its own in the environment, which all that come of it inherit, whatever sessions,
-process groups and parents they move to.  So what is left over is found, and nobody else's process is touched.
+Each kernel is started with its own marker in the environment. All its descendants inherit it, even if they change their
+session, process group or parent. So leftover processes are found, and other processes are never touched.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the cases on real GPUs share (tests/gpu/run). A case marked `doubles` runs in the ordinary tests too, with the doubles
-of the driver's libraries; one marked `gpu` only where there is a device, with a torch that has CUDA."""
+"""Helpers of the cases on real GPUs (tests/gpu/run). A case marked `doubles` also runs in the ordinary tests, with doubles of the
+driver's libraries. A case marked `gpu` runs only where there is a device and a torch with CUDA."""
 
 from __future__ import annotations
 

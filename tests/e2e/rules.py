@@ -1,6 +1,6 @@
-"""The rules by which variables travel, as a model in Python: what home and each rank must hold after every step.
+"""The rules by which variables are sent, as a model in Python: what home and each rank must have after every step.
 
-The model knows no cellspan: it has the values, and the rules that docs/guide.md tells under "What is sent to the ranks".
+The model does not use cellspan. It has the values, and the rules of docs/guide.md, "What is sent to the ranks".
 test_random.py makes random steps in a notebook and in the model, and compares the two.
 """
 

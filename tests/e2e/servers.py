@@ -1,4 +1,4 @@
-"""A Jupyter server of a test's own."""
+"""A Jupyter server for a test."""
 
 from __future__ import annotations
 

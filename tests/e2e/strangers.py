@@ -1,5 +1,5 @@
-"""What strangers need: the engine that writes a run's secret down, keys and messages made by hand, a proxy that records, the
-ports that listen, and bytes that are no message."""
+"""Helpers for tests of strangers: an engine that records a run's secret, keys and messages made by hand, a proxy that records
+connections, the list of listening ports, and bytes that are not valid messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a distributed cell shows, where it is to be what the same cell shows at home."""
+"""Output of a distributed cell that must be the same as that of a cell at home."""
 
 from __future__ import annotations
 

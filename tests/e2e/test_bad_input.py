@@ -1,4 +1,4 @@
-"""Wrong input gets one clear error that names it, and starts nothing."""
+"""Wrong input gives one clear error that names it, and starts nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the kernel is busy, as servers see it: they take the last state that they heard for the kernel's."""
+"""When the kernel is busy, as servers see it: they use the last state that they got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cellspan.run(): what a rank raises is raised at home, and what can't be sent is said before anything runs."""
+"""cellspan.run(): an exception of a rank is raised again at home; what can't be sent is an error before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published conformance suite, jupyter_kernel_test, with every optional sample, and what it leaves out."""
+"""The published conformance suite, jupyter_kernel_test, with every optional sample, and tests of what the suite omits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jupyter console on a terminal of its own."""
+"""jupyter console on a pseudo-terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that close the descriptors which their text goes to."""
+"""Cells that close the descriptors of their own output."""
 
 from __future__ import annotations
 

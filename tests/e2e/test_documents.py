@@ -1,16 +1,16 @@
-"""The pages for users, README too, run from top to bottom: each block of Python is a cell, and what it shows stands below it.
+"""Runs the pages for users, and README, from top to bottom: each block of Python is a cell, and its output stands below it.
 
-A block ```python is run; a block ```text right below it is its output, on a fresh notebook for each page. What can't be the
-same on another machine, or twice, is written so that this test knows it:
+A block ```python is run. A block ```text right below it is its expected output. Each page has a fresh notebook. Output that
+differs between machines or runs is marked in one of these ways:
 
     …                               anything, any number of lines
-    # (interrupted after 1 s)       a first line of a cell, which is no part of it: it is interrupted
-    # (asked meanwhile: %ranks …)   another: what another cell shows while it runs is what stands below; then it is interrupted
-    <!-- numbers differ -->         above an output: each number in it may be another one
+    # (interrupted after 1 s)       a first line that is not part of the cell: the cell is interrupted
+    # (asked meanwhile: %ranks …)   the same; the output below is that of another cell, run meanwhile; then the cell is interrupted
+    <!-- numbers differ -->         above an output: each number in it may be different
     <!-- output differs -->         above an output: it is not compared
 
-Besides: lines of ranks may come in any order, and numbers of processes, addresses in memory, folders, the machine's name,
-and how long something took may differ everywhere.
+In every output, lines of ranks may come in any order, and process ids, memory addresses, folders, the machine's name
+and durations may be different.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Exceptions that are not Exception's children, wherever code of the user's is called: the cell fails with them, everybody
-lives, and the next cell runs."""
+"""Exceptions that do not derive from Exception, in all places where the user's code is called: the cell fails with them, all
+processes live, and the next cell runs."""
 
 from __future__ import annotations
 

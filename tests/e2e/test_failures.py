@@ -1,4 +1,4 @@
-"""What breaks, what the user reads then, and what goes on all the same."""
+"""Failures: what the user reads, and what continues to work."""
 
 from __future__ import annotations
 

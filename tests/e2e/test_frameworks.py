@@ -1,4 +1,4 @@
-"""Libraries that people train with, on ranks as they are under torchrun."""
+"""Training libraries work on ranks as they do under torchrun."""
 
 from __future__ import annotations
 

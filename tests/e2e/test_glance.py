@@ -1,4 +1,4 @@
-"""What home says and offers of names that live on ranks."""
+"""Error texts and completions at home for names that exist only on ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks on GPUs, which are doubles: the driver's libraries and NCCL of tests/doubles, as real kernels and ranks use them."""
+"""Ranks on doubles of GPUs: real kernels and ranks use the doubles of the driver's libraries and of NCCL in tests/doubles."""
 
 from __future__ import annotations
 

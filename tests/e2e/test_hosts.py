@@ -1,4 +1,4 @@
-"""The same cells on other hosts, over ssh: ranks, lines, results, variables, errors, and what is left at the end."""
+"""The same cells on other hosts, over ssh: ranks, lines, results, variables, errors, and the processes left at the end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The commands: cellspan install, cellspan run, in a home of their own, as a new user types them.
+"""The commands cellspan install and cellspan run, as a new user types them, with a home folder of their own.
 
-That `pip install` of the source into a new environment works is tested by tests/install/wheel.sh."""
+tests/install/wheel.sh tests that `pip install` of the source works in a new environment.
+"""
 
 from __future__ import annotations
 

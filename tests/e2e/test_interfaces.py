@@ -1,4 +1,4 @@
-"""Which of this machine's interfaces other machines dial, and agents of another version there. With real hosts."""
+"""Which of this machine's network interfaces other machines connect to, and agents of another version there. With real hosts."""
 
 from __future__ import annotations
 

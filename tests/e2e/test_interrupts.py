@@ -1,4 +1,4 @@
-"""Interrupts while something of the user's runs that is no cell's text: values are pickled, rebuilt, imported."""
+"""Interrupts while the user's code runs outside of a cell's text: while values are pickled, rebuilt, imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launchers local and ssh, and a third party's, alone, with hosts and a shell script in place of the agent."""
+"""The launchers local and ssh, and a third party's, alone: with hosts, and a shell script in place of the agent."""
 
 from __future__ import annotations
 

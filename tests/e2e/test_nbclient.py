@@ -1,4 +1,4 @@
-"""nbclient executes notebooks: what is stored is whole, and in few outputs."""
+"""nbclient executes notebooks: the stored output is complete, and in few pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts on which ranks can't start, or have little to start with: what the user reads, and that nobody is left anywhere."""
+"""Hosts on which ranks can't start or lack something: what the user reads, and that no process is left anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NUL characters in what users write and in what their code says: all of it arrives, and code that holds one is refused as at home."""
+"""NUL characters in code and in output: all of them arrive; code with one is refused as at home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that are not as they should be: a full /dev/shm, a clock that is a day off. What is no harm does none, and is told."""
+"""Machines with faults, such as a full /dev/shm, or a clock that is a day off. What does no harm works, with a message."""
 
 from __future__ import annotations
 

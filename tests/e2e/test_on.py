@@ -1,4 +1,4 @@
-"""%%distribute --on: an engine of our own, whose two agents are both on this machine, each with ranks of its own."""
+"""%%distribute --on, with an engine of the test: both of its agents are on this machine, each with ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.distributed's groups while cells run in other worlds than the one that made them."""
+"""torch.distributed's groups while cells run in worlds of other sizes than the one that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lot of output, long lines, junk: every byte, in few messages, none too big."""
+"""Much output, long lines, random bytes: every byte arrives, in few messages, none too large."""
 
 from __future__ import annotations
 

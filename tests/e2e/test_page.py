@@ -1,4 +1,4 @@
-"""Under Jupyter's server a page gets what the server lets through, and the rest is in the agents' spool."""
+"""Under Jupyter's server a page gets as much as the server lets through; the agents' spool has the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that users type, and interrupts while they are waited for."""
+"""Lines that users type, and interrupts during input()."""
 
 from __future__ import annotations
 

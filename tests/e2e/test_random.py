@@ -1,7 +1,7 @@
-"""Random steps in a notebook, and after each of them what home and every rank hold, against the model of rules.py.
+"""Random steps in a notebook. After each step, home's and every rank's variables are compared with the model of rules.py.
 
-Two minutes with a fixed seed; CELLSPAN_TEST_RANDOM_SECONDS and CELLSPAN_TEST_RANDOM_SEED set others, and tests/soak runs an hour
-with a seed of its own. A failure shows the seed and the last steps, as cells that can be run by hand.
+It takes two minutes, with a fixed seed. CELLSPAN_TEST_RANDOM_SECONDS and CELLSPAN_TEST_RANDOM_SEED set others; tests/soak runs an
+hour with another seed. A failure shows the seed and the last steps, as cells that can be run by hand.
 """
 
 from __future__ import annotations

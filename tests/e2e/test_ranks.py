@@ -1,4 +1,4 @@
-"""%ranks in its forms, and the display under a cell that runs for a while."""
+"""%ranks in all forms, and the display below a cell that runs for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks on the GPUs of this machine: run by tests/gpu/run where there are some. Those marked `doubles` run everywhere."""
+"""Ranks on the real GPUs of this machine; tests/gpu/run runs them. Those marked `doubles` run everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn with text on ranks, by rich and others: in colour, whole, and without a terminal's own signs."""
+"""Output of ranks that is drawn with characters, by rich and others: in colour, complete, and without a terminal's control sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts on ranks of their own, beside the notebook's: `%distribute script.py`, as torchrun runs them."""
+"""Scripts on ranks of their own, beside the notebook's ranks: `%distribute script.py`, as torchrun runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of ranks under odd conditions: many of them, a process that forks them and stands still, a folder that is gone."""
+"""Starts of ranks under unusual conditions: many ranks, a zygote that is stopped, a folder that is gone."""
 
 from __future__ import annotations
 

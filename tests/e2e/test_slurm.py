@@ -1,4 +1,4 @@
-"""Ranks on the nodes of a real Slurm: jobs made and used, the queue, refusals, the ends of jobs, and an empty queue after all."""
+"""Ranks on the nodes of a real Slurm: jobs that are made and used, the queue, refusals, ends of jobs, and an empty queue at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that reads nothing for a while, beside one that reads: what it must not miss comes when it reads again."""
+"""A client that reads nothing for a while, beside one that reads: when it reads again it gets all that it must not miss."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Strangers at every port that listens, and on the same machine: refused, counted, logged once, and no secret anywhere.
+"""Strangers at every listening port and on the same machine: they are refused, counted and logged once, and no secret can be seen.
 
-A real kernel, and real agents on this machine, that an engine of this test's own starts: it writes down the run's secret, as any
-process of the engine's could see it, and sends the agents' connections through a proxy that records them.
+The kernel and the agents on this machine are real. The test's own engine starts the agents: it records the run's secret, as any
+process of the engine could, and sends the agents' connections through a proxy that records them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What cellspan leaves: every file, socket, memory file and process that it makes, while it runs and afterwards.
 
-A kernel gets folders of its own for all that it may write to. Everything in them, and everything that its processes have
-open, is looked at: who owns it, who else could reach it, and whether it is gone when it should be."""
+A kernel gets its own folders for everything that it may write. The test examines all that is in them, and all that its
+processes have open: who owns it, who else could reach it, and whether it is gone when it should be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two clients of one kernel: each gets its own replies, both hear what is published."""
+"""Two clients of one kernel: each gets its own replies, and both get what is published."""
 
 from __future__ import annotations
 

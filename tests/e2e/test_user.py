@@ -1,4 +1,4 @@
-"""What people do who never read how it works: bars within bars, magics within magics, impatient clicks."""
+"""What people do who have not read how it works: nested progress bars, magics within magics, repeated clicks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that ranks or home have made of a variable is undone silently: what goes, what stays, and what is an error."""
+"""No change that ranks or home have made to a variable is silently undone: what is sent, what is kept, and what is an error."""
 
 from __future__ import annotations
 

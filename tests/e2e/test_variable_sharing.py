@@ -1,4 +1,4 @@
-"""What shares memory travels together, or is told as that: arrays, a model and its optimizer, gradients."""
+"""Values that share memory are sent together or reported as such: arrays, a model and its optimizer, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables on the way: those that a cell reads travel by themselves, others by %push and %pull."""
+"""Sending variables: those that a cell reads are sent automatically, others by %push and %pull."""
 
 from __future__ import annotations
 

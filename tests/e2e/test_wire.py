@@ -1,4 +1,4 @@
-"""Messages that are unsigned, wrongly signed, cut, repeated, garbage or gigantic harm nobody."""
+"""Messages that are unsigned, wrongly signed, cut off, repeated, random or huge do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code runs, from Python: cellspan.rank(), world_size() and local_rank()."""
+"""Where code runs, asked from Python: cellspan.rank(), world_size() and local_rank()."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# hosts.sh — "separate hosts" on one machine: each has its own network, pid, mount, ipc and host name namespace and an sshd.
+# hosts.sh — separate "hosts" on one machine: each has its own network, pid, mount, ipc and host name namespace and an sshd.
 #
 #   hosts.sh up [N]                 N hosts (default 3): h1..hN at NET.1..NET.N; this side is NET.254
 #   hosts.sh down | status
 #   hosts.sh exec hI CMD...         run CMD inside host I (no ssh)
-#   hosts.sh link hI up|down        pull the cable and plug it in again (no FIN, no RST: the peer sees silence)
+#   hosts.sh link hI up|down        unplug or plug in the network cable (no FIN, no RST: the peer sees silence)
 #   hosts.sh cut hI hJ | heal hI hJ drop all packets between two hosts (hJ may be h0: this side)
-#   hosts.sh net hI MS [LOSS% [JITTER_MS]]   delay, loss and jitter on the link of host I, each way; `net hI 0` takes it away
+#   hosts.sh net hI MS [LOSS% [JITTER_MS]]   delay, loss and jitter on the link of host I in each direction; `net hI 0` removes it
 #   hosts.sh rate hI 10mbit|off     limit what host I sends
-#   hosts.sh kill hI                power off: cable out, then every process of the host is killed
+#   hosts.sh kill hI                power off: unplug the cable, then kill every process of the host
 #   hosts.sh start hI               power on again
 #   hosts.sh env                    prints HOSTS_SSH_CONFIG=...; then  ssh -F "$HOSTS_SSH_CONFIG" h1 hostname
 #
 # Needs (apt): openssh-server, openssh-client, iproute2, iptables (cut/heal), util-linux, procps; python3 for `net`.
 # Runs as root; the kernel needs net namespaces, veth, bridge; TUN for `net` (netem is not needed), TBF for `rate`.
-# The file system is shared (like NFS) but for /dev/shm, /run and HOSTS_PRIVATE.  There is no route outwards.
+# The file system is shared (like NFS), except /dev/shm, /run and HOSTS_PRIVATE.  There is no route to other networks.
 #
 # Environment (all optional):
 #   ENGINES_STATE   directory for all state (default .build/engines of the checkout); this script uses $ENGINES_STATE/hosts

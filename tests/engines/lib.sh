@@ -1,4 +1,4 @@
-# lib.sh — shared by the engine scripts beside it (source it, do not run it).
+# lib.sh — functions of the other scripts here. Source it, do not run it.
 
 # state_dir NAME: the absolute state directory of one engine
 state_dir() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# slurm.sh up|down|status|env — a throw-away Slurm cluster on this one host: one slurmctld and N slurmd "nodes".
+# slurm.sh up|down|status|env — a temporary Slurm cluster on this host: one slurmctld and N slurmd "nodes".
 #
 # Needs (apt): slurm-wlm (slurmctld, slurmd, slurm-client come with it), munge.  Runs as root, without systemd.
 # No slurmdbd: sacct does not work; squeue, sinfo, srun, sbatch, salloc, scancel, scontrol do.
@@ -7,8 +7,8 @@
 # Environment (all optional):
 #   ENGINES_STATE      directory for all state (default .build/engines of the checkout); this script uses $ENGINES_STATE/slurm
 #   SLURM_NODES        number of nodes (default 4), named n1..nN
-#   SLURM_NODE_CPUS    CPUs that every node claims (default 4; they need not exist)
-#   SLURM_NODE_GPUS    fake GPUs that every node claims (default 2; 0: none): device nodes that nothing stands behind
+#   SLURM_NODE_CPUS    CPUs that every node claims to have (default 4; they need not exist)
+#   SLURM_NODE_GPUS    fake GPUs that every node claims to have (default 2; 0: none): device nodes without a device
 #   SLURM_PORT         first port (default 17100: slurmctld there, slurmd on +1..+N)
 #   SLURM_MAX_TIME     MaxTime of the partition (default INFINITE)
 #   SLURM_PROCTRACK    cgroup | linuxproc | pgid (default: cgroup where cgroup v1's freezer can be written, else linuxproc)

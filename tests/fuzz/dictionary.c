@@ -1,5 +1,5 @@
-/* dictionary.c - prints libFuzzer's dictionary out of the table of kinds: each header's first
- * bytes, and sizes around each limit. With a folder and .hex files as arguments: writes each as
+/* dictionary.c - prints libFuzzer's dictionary from the table of kinds: the first bytes of each
+ * header, and sizes around each limit. With a folder and .hex files as arguments: writes each as
  * bytes to the folder, for a first corpus. */
 #include <stdlib.h>
 

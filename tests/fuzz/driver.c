@@ -1,6 +1,6 @@
-/* driver.c - runs a fuzz target over its first inputs and over changed ones, the same each time, as
- * a TAP test. With arguments: over the files named, as they are, to look at what libFuzzer
- * found. */
+/* driver.c - runs a fuzz target, as a TAP test, over its first inputs and over changed ones, which
+ * are the same in each run. With files as arguments: over these files unchanged, to examine what
+ * libFuzzer found. */
 #include <glob.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* fuzz.h - what a fuzz target is: an entry for libFuzzer, and where its first inputs are. driver.c
- * runs the same entry in `make check`, where there is no libFuzzer. */
+/* fuzz.h - a fuzz target: an entry for libFuzzer, and the path of its first inputs. driver.c runs
+ * the same entry in `make check`, where there is no libFuzzer. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 

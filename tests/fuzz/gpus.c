@@ -1,6 +1,6 @@
-/* Any bytes as a question to the process that asks the driver, and as its answer about the GPUs: it
- * answers each line with one line of JSON, on a node that has no driver too, and a list is taken
- * whole or not at all. */
+/* Any bytes as a question to cellspan-gpus, and as its answer with the list of GPUs. It answers
+ * each line with one line of JSON, also on a node without a driver. A list is accepted as a whole
+ * or not at all. */
 #include <stdlib.h>
 
 #include "base/buf.h"

@@ -1,7 +1,7 @@
-/* Any bytes, with any descriptors, as a packet: refused with words, or a message with a sound
- * header; and in the end as many descriptors are open as before. The first byte says what is sent:
- * bits 0 and 1 the number of descriptors, bits 2 and 3 how the rest is wrapped, bit 4 whether the
- * memory files are sealed. */
+/* Any bytes, with any descriptors, as a packet: it is refused with an error text, or it is a
+ * message with a valid header. At the end as many descriptors are open as before. The first byte
+ * says what is sent: bits 0 and 1 the number of descriptors, bits 2 and 3 how the rest is wrapped,
+ * bit 4 whether the memory files are sealed. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
-/* Any bytes as a cell: peeked at, parsed, completed and inspected at every place.
- * tests/unit/magics/fuzz.c feeds it too, with pieces of good cells. */
+/* Any bytes as a cell: peeked at, parsed, completed and inspected at every offset.
+ * tests/unit/magics/fuzz.c also feeds it pieces of valid cells. */
 #include <stdlib.h>
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* Any bytes as a route and as a bundle: what is taken off lies within them, in order, and put
- * together again is the same; what is left is torn, and stays untouched. */
+/* Any bytes as a route and as a bundle: the parts lie within the bytes, in order, and joined again
+ * they are the same. The rest is incomplete and stays unchanged. */
 #include <stdlib.h>
 
 #include "base/buf.h"

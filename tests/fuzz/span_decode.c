@@ -1,4 +1,4 @@
-/* Any bytes as a message: refused with words, or the same bytes when encoded again. */
+/* Any bytes as a message: refused with an error text, or the same bytes when encoded again. */
 #include <stdlib.h>
 
 #include "protocol/span.h"

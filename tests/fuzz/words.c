@@ -1,6 +1,6 @@
-/* Any bytes as what engines, nodes and the system say in words: the first byte chooses the reader.
- * Nothing is read beyond the end, what is refused is refused with words that don't repeat a secret,
- * and what comes out keeps its limits. */
+/* Any bytes as texts of engines, nodes and the system; the first byte chooses the parser. Nothing
+ * is read beyond the end, an error text never repeats a secret, and the results are within their
+ * limits. */
 #include <stdio.h>
 #include <stdlib.h>
 

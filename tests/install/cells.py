@@ -1,4 +1,4 @@
-"""cells.py ENV: runs a few cells on the kernel that ENV's Jupyter folder has; exits non-zero when one fails."""
+"""cells.py ENV: runs a few cells on the kernel in ENV's Jupyter folder; the exit status is not 0 if one fails."""
 
 from __future__ import annotations
 

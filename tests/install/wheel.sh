@@ -1,6 +1,6 @@
 #!/bin/bash
-# wheel.sh DIR PYTHON: `pip install .` into a fresh environment in DIR, as a new user would, and a notebook on it.
-# PYTHON makes the environment, and is the client: it has jupyter_client.
+# wheel.sh DIR PYTHON: runs `pip install .` in a fresh environment in DIR, as a new user would, and then a notebook with it.
+# PYTHON makes the environment, and runs the client: it must have jupyter_client.
 set -ex
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$1

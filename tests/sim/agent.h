@@ -1,5 +1,5 @@
-/* agent.h - a simulated agent: a real line to the kernel, with keys of its own, and behind it ranks
- * that are made up. */
+/* agent.h - a simulated agent: a real connection to the kernel with keys of its own, and simulated
+ * ranks. */
 #ifndef TESTS_SIM_AGENT_H
 #define TESTS_SIM_AGENT_H
 

@@ -1,5 +1,5 @@
-/* driver.c - see driver.h. The kernel finds this program under the names of the agent and of the
- * engine in a folder of links. */
+/* driver.c - see driver.h. The kernel finds this program in a folder of links, under the names of
+ * the agent and of the engine. */
 #include "tests/sim/driver.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* engine.c - cellspan-launch-sim: `--on sim:N` or `--on sim:N,alone=I`, N agents of eight ranks
- * each, shared by a few processes; agent I has a process of its own, which can be frozen. */
+/* engine.c - cellspan-launch-sim: `--on sim:N` or `--on sim:N,alone=I` gives N agents of eight
+ * ranks each, in a few processes. Agent I has a process of its own, so that it can be frozen. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* figures.c - what is measured: the launch, cells that do nothing, lines, and what the kernel used
+/* figures.c - measurements: the launch, empty cells, lines, and the resources that the kernel used
  * for them. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* home.c - this machine's agent (cellspan-agent), with home played inside: it has no variables, and
- * takes every value. */
+/* home.c - this machine's agent (cellspan-agent) with a simulated home: it has no variables, and
+ * accepts every value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* main.c - which part to play. */
+/* main.c - chooses the part to play (part.h). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* options.c - cellspan-sim as it is called by people and tests. */
+/* options.c - the command line of cellspan-sim, for people and tests. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

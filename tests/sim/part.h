@@ -1,15 +1,14 @@
-/* part.h - the parts that the one program cellspan-sim plays, by the name under which it is called.
- * The kernel that it drives is the real one, and so are the lines between kernel and agents
- * (worker/agent/net/uplink.h); the agents' ranks are made up.
+/* part.h - the parts that the program cellspan-sim plays, chosen by the name under which it is
+ * called. The kernel is real, and so are the connections between kernel and agents
+ * (worker/agent/net/uplink.h). The agents' ranks are simulated.
  *
- *   driver.c   the client: starts the kernel and sends it cells       options.c  cellspan-sim
- *   scenes.c   what is tested with it      figures.c  what is measured      usage.c  a process's
- *              time and memory
- *   home.c     this machine's agent with home in it (cellspan-agent)
- *   engine.c   the engine (cellspan-launch-sim), whose processes hold the agents
- *   host.c     one of these processes      agent.c  an agent in it      rank.c  a rank of it
- *              script.c  what it does
- */
+ * - options.c: the command line of cellspan-sim
+ * - driver.c: the client, which starts the kernel and sends it cells
+ * - scenes.c: tests; figures.c: measurements; usage.c: time and memory of a process
+ * - home.c: this machine's agent with home in it (cellspan-agent)
+ * - engine.c: the engine (cellspan-launch-sim), whose processes contain the agents
+ * - host.c: one of these processes; agent.c: an agent in it
+ * - rank.c: a rank of an agent; script.c: what the rank does */
 #ifndef TESTS_SIM_PART_H
 #define TESTS_SIM_PART_H
 

@@ -1,6 +1,6 @@
-/* scenes.c - what a notebook on so many ranks must do, whatever the machine's load: no time is
- * judged, limits only end a hang. Agent N-1 has a process of its own, to be frozen; agent 2 is a
- * parent in the tree when there are more than 34. */
+/* scenes.c - what a notebook with so many ranks must do, under any load of the machine: no time is
+ * judged; limits only end a hang. Agent N-1 has a process of its own, which can be frozen. Agent 2
+ * is a parent in the tree if there are more than 34. */
 #include "tests/sim/scenes.h"
 
 #include <stdio.h>

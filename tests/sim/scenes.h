@@ -1,4 +1,4 @@
-/* scenes.h - what the program does with a kernel: tests, or figures. */
+/* scenes.h - what the program does with a kernel: tests, or measurements. */
 #ifndef TESTS_SIM_SCENES_H
 #define TESTS_SIM_SCENES_H
 

@@ -1,4 +1,4 @@
-/* script.h - what a simulated rank does: the cell's text, a step a line. Pure.
+/* script.h - what a simulated rank does: each line of the cell's text is a step. Pure.
  *
  *   print N [M] TEXT   N equal lines, M (N) in one message; {rank} stands for the rank's number
  *   sleep MS           nothing for a while
@@ -8,8 +8,8 @@
  *   agent exit         its agent ends, and everything on that node with it
  *   agent freeze       its agent's process stops
  *
- * `rank R: STEP` is for that rank alone, `node I: STEP` for those of agent I. Everything else is
- * passed over. */
+ * `rank R: STEP` is only for that rank, `node I: STEP` only for those of agent I. Other lines are
+ * ignored. */
 #ifndef TESTS_SIM_SCRIPT_H
 #define TESTS_SIM_SCRIPT_H
 

@@ -1,4 +1,4 @@
-/* usage.h - what a process has used, as Linux says. */
+/* usage.h - the resources that a process has used, from Linux. */
 #ifndef TESTS_SIM_USAGE_H
 #define TESTS_SIM_USAGE_H
 

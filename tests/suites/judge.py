@@ -1,6 +1,6 @@
-"""Says how a suite went: `judge.py SUITE JUNIT.xml README.md`. README.md's table names the tests that may fail, and why.
+"""Judges the result of a suite: `judge.py SUITE JUNIT.xml README.md`. README.md's table names the tests that may fail, and why.
 
-The exit status is 0 when no other failed.
+The exit status is 0 if no other test failed.
 """
 
 import re

@@ -1,4 +1,4 @@
-/* chaos.h - allocations that fail on demand. Link with
+/* chaos.h - makes the n-th allocation fail. Link with
  * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. */
 #ifndef TESTS_UNIT_CHAOS_H
 #define TESTS_UNIT_CHAOS_H

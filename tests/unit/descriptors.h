@@ -1,4 +1,4 @@
-/* descriptors.h - for tests that leave none open. */
+/* descriptors.h - counts open descriptors, for tests that must not leave any open. */
 #ifndef TESTS_UNIT_DESCRIPTORS_H
 #define TESTS_UNIT_DESCRIPTORS_H
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the product reads of its environment, and what its magics take, stands in the docs; and nothing else does. TAP.
+# Checks that the docs list exactly the environment variables that the product reads, and the options of its magics. TAP.
 cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0

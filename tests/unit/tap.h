@@ -1,5 +1,5 @@
-/* tap.h - what a unit test prints for automake's TAP driver. A test is a program; its main ends in
- * `return plan_done();`. */
+/* tap.h - functions for unit tests, which print TAP for automake's driver. A test is a program; its
+ * main ends in `return plan_done();`. */
 #ifndef TESTS_UNIT_TAP_H
 #define TESTS_UNIT_TAP_H
 

@@ -1,5 +1,5 @@
-/* Real agents and the blobs between them: what waits for one, what does not, and a chain of three
- * over tcp. */
+/* Real agents and the blobs between them: messages that wait for a blob, messages that don't, and a
+ * chain of three agents over tcp. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

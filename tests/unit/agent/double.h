@@ -1,5 +1,5 @@
-/* double.h - the kernel's end of an agent's line, for tests: a ROUTER, and everything that came in
- * one text. */
+/* double.h - the kernel's end of an agent's connection, for tests: a ROUTER, and all messages that
+ * came as one text. */
 #ifndef TESTS_UNIT_AGENT_DOUBLE_H
 #define TESTS_UNIT_AGENT_DOUBLE_H
 

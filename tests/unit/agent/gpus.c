@@ -1,5 +1,4 @@
-/* The agent and its GPUs: a real agent, a real process that asks the driver, a double of the
- * driver. */
+/* The agent and its GPUs: a real agent, the real process cellspan-gpus, a double of the driver. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

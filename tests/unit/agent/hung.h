@@ -1,6 +1,6 @@
-/* hung.h - a folder whose file system never answers, as that of a server that is gone: FUSE, and
- * nobody reads what it asks. Linux, and root, alone; the mount is in a namespace of this process
- * and its children. */
+/* hung.h - a folder whose file system never answers, like that of a file server that is down: FUSE,
+ * without anybody who reads its requests. Only on Linux and as root; the mount is in a namespace of
+ * this process and its children. */
 #ifndef TESTS_UNIT_AGENT_HUNG_H
 #define TESTS_UNIT_AGENT_HUNG_H
 

@@ -1,5 +1,5 @@
-/* How an agent comes to its kernel over tcp: the secret, the endpoint that answers, refusals. With
- * real processes. */
+/* How an agent connects to its kernel over tcp: the secret, the endpoint that answers, refusals.
+ * With real processes. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>

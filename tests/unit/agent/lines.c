@@ -1,4 +1,4 @@
-/* Lines out of torn reads, with a set clock. */
+/* Lines from data that is read in arbitrary pieces, with a clock that the test sets. */
 #include <stdlib.h>
 
 #include "tests/unit/tap.h"

@@ -1,5 +1,5 @@
-/* Memory runs out while something is passed on: it arrives, or whoever waits for it learns that it
- * won't. */
+/* Memory runs out while a message is passed on: it arrives, or its receiver learns that it won't.
+ */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-/* must.h - what doubles and tests of the agent share: give up loudly, tell the time, see a process
- * end. */
+/* must.h - helpers for doubles and tests of the agent: fail with a message, get the time, wait for
+ * a process to end. */
 #ifndef TESTS_UNIT_AGENT_MUST_H
 #define TESTS_UNIT_AGENT_MUST_H
 

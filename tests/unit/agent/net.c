@@ -1,4 +1,4 @@
-/* Agents over tcp with CURVE: beats, agents of agents, strangers. With real processes. */
+/* Agents over tcp with CURVE: heartbeats, agents of agents, strangers. With real processes. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>

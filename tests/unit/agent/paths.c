@@ -1,5 +1,5 @@
-/* What the agent's lines are made of, without sockets: silence, the tree, endpoints, addresses, the
- * secret's lines; and which Python there is. */
+/* The pure parts of the agent's connections: silence, the tree, endpoints, addresses, the secret's
+ * lines; and which Python is found. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

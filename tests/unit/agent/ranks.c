@@ -1,4 +1,4 @@
-/* The agent, a zygote and its ranks, with real processes; and nobody is left. */
+/* The agent, a zygote and its ranks, with real processes; at the end no process is left. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What waits, what is held, what may be on the way. */
+/* The agent's tables: waiting messages, stored blobs, and blobs in transfer. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

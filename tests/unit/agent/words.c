@@ -1,5 +1,5 @@
-/* The pure parts that read texts and write them: causes, counters, connections,
- * environments. */
+/* The pure parts that parse and write texts: causes of death, counters, connections, environments.
+ */
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Tests of base/child_lines.h and base/tail.h: what a child writes, whole and the end of it. */
+/* Tests of base/child_lines.h and base/tail.h: lines of a child's output, and its last lines. */
 #include "base/child_lines.h"
 
 #include <stdlib.h>

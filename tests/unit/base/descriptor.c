@@ -1,4 +1,4 @@
-/* Descriptors that change hands. */
+/* Tests of base/descriptor.h: descriptors that are passed between processes. */
 #include "base/descriptor.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Tests of base/utf8.h: torn and invalid characters. */
+/* Tests of base/utf8.h: incomplete and invalid characters. */
 #include "base/utf8.h"
 
 #include "tests/unit/chaos.h"

@@ -1,4 +1,4 @@
-/* Tests of base/loop/zap.h: what ZeroMQ may ask, and what it never should. */
+/* Tests of base/loop/zap.h: valid questions of ZeroMQ, and invalid ones. */
 #include "base/loop/zap.h"
 
 #include <stdlib.h>

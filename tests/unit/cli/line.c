@@ -1,4 +1,4 @@
-/* line.c - words on an option line come back as they were, also through home's expansion of
+/* line.c - words written on an option line are read back unchanged, also after home's expansion of
  * `{name}` and `$name`. */
 #include "cli/line.h"
 

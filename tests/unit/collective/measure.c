@@ -1,4 +1,4 @@
-/* The timing loop alone, over a transport that only says how long things took. */
+/* The timing loop alone, with a transport that only simulates how long operations take. */
 #include "tests/unit/tap.h"
 #include "worker/collective/measure.h"
 

@@ -1,4 +1,4 @@
-/* Tests of worker/collective/ras.h, over answers in the form that NCCL 2.24 to 2.29 give them. */
+/* Tests of worker/collective/ras.h, with answers in the form of NCCL 2.24 to 2.29. */
 #include "worker/collective/ras.h"
 
 #include <netinet/in.h>

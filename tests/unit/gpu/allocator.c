@@ -1,5 +1,5 @@
-/* GPUs as the agent sees them: through the process that asks the driver (a double of it), with
- * leases. */
+/* Tests of worker/agent/gpu/gpu.h: GPUs through the real process cellspan-gpus with a double of the
+ * driver, and leases. */
 #include <signal.h>
 #include <sched.h>
 #include <sys/wait.h>

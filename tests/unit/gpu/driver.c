@@ -1,4 +1,4 @@
-/* What the driver's libraries say, with doubles of them. */
+/* Tests of worker/agent/gpu/driver.h, with doubles of the driver's libraries. */
 #include "base/buf.h"
 #include "base/library.h"
 #include "tests/unit/chaos.h"

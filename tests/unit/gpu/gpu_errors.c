@@ -1,4 +1,4 @@
-/* What goes wrong with GPUs, in words. */
+/* Texts for users about problems with GPUs. */
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/gpu_errors.h"
 

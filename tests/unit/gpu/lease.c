@@ -1,4 +1,4 @@
-/* Two notebooks never share a GPU unless asked, and what a dead one held is free. */
+/* Two notebooks never share a GPU unless they ask to; the GPUs of a dead notebook are free. */
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>

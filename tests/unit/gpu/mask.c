@@ -1,4 +1,4 @@
-/* CUDA_VISIBLE_DEVICES, as CUDA reads it. */
+/* CUDA_VISIBLE_DEVICES is applied as CUDA does it. */
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/gpus.h"

@@ -1,5 +1,4 @@
-/* stage.h - what the tests of GPUs share: the doubles, what they present, and a folder for leases
- * of the test's own. */
+/* stage.h - helpers for tests of GPUs: the doubles, what they present, and a folder for leases. */
 #ifndef TESTS_UNIT_GPU_STAGE_H
 #define TESTS_UNIT_GPU_STAGE_H
 

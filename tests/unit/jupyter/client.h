@@ -1,4 +1,4 @@
-/* client.h - a Jupyter client of few lines: blocks, with limits. */
+/* client.h - a small Jupyter client, which blocks with time limits. */
 #ifndef TESTS_UNIT_JUPYTER_CLIENT_H
 #define TESTS_UNIT_JUPYTER_CLIENT_H
 

@@ -1,5 +1,5 @@
-/* connection.c - the connection file: every mistake is told with the file, the value and what to
- * do, and never the key. */
+/* connection.c - the connection file: each mistake gives an error with the file, the value and the
+ * fix, but never the key. */
 #include "kernel/jupyter/connection.h"
 
 #include <stdio.h>

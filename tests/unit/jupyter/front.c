@@ -1,5 +1,5 @@
-/* front.c - the five sockets seen from a client: over tcp, over ipc, encrypted. The front lives in
- * a child process. */
+/* front.c - the five sockets as a client sees them: over tcp, over ipc, encrypted. The front runs
+ * in a child process. */
 #include "kernel/jupyter/front.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-/* Big variables from GPU to GPU: who is asked for the id, who is sent the blob, and the ordinary
- * way when that fails. */
+/* Large variables from GPU to GPU: who is asked for the id, who is sent the blob, and that the blob
+ * is sent as usual when casting fails. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The way of a cell, with doubles of all doors: what is sent to whom, in which order, and what the
- * client gets. */
+/* Cells with doubles of all callbacks: which messages are sent to whom, in which order, and what
+ * the client gets. */
 #include <stdlib.h>
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* %ranks check: its steps, one after the other, and what is made of the answers. */
+/* %ranks check: its steps one after the other, and the report made from the answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

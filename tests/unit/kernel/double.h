@@ -1,5 +1,5 @@
-/* double.h - a notebook whose doors are all doubles: everything that leaves is written down as one
- * line of the log. */
+/* double.h - a notebook in which all callbacks are doubles: each message that it sends is one line
+ * of the log. */
 #ifndef TESTS_UNIT_KERNEL_DOUBLE_H
 #define TESTS_UNIT_KERNEL_DOUBLE_H
 

@@ -1,5 +1,5 @@
-/* Ranks on other machines: an engine's run that comes, is refused, is interrupted and ends; and who
- * is placed where. */
+/* Ranks on other machines: an engine's run that starts, is refused, is interrupted and ends; and on
+ * which node each rank is placed. */
 #include <stdlib.h>
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* Groups, and what travels to which rank. */
+/* Groups, and which variables are sent to which rank. */
 #include "kernel/group/group.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What comes late or twice, what takes too long, and what can't be sent: cells end all the same. */
+/* Messages that come late or twice, steps that take too long, messages that can't be sent: cells
+ * end nevertheless. */
 #include <stdlib.h>
 
 #include "base/random.h"

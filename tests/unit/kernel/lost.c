@@ -1,4 +1,5 @@
-/* Ranks on other machines that are lost, in each state of a cell; and collectives that are cut. */
+/* Ranks on other machines that are lost, in each state of a cell; and connections that are cut so
+ * that collectives return. */
 #include <stdlib.h>
 
 #include "base/random.h"

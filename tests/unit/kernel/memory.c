@@ -1,7 +1,6 @@
-/* Short of memory: a whole notebook's way is walked again and again, and each time another
- * allocation fails. Whatever is lost, nothing is freed twice or left over, and no cell stays
- * unanswered. The interrupt at the end stands for the user, who ends what waits for something that
- * was lost. */
+/* Short of memory: runs the same cells of a notebook again and again, and each time another
+ * allocation fails. Nothing is freed twice or leaked, and no cell stays unanswered. The interrupt
+ * at the end stands for the user, who ends a cell that waits for something that was lost. */
 #include <stdlib.h>
 
 #include "base/random.h"

@@ -1,4 +1,5 @@
-/* Who stands where: slots, GPUs, evenly; growth, and no room. */
+/* On which machine each rank is placed: by slots, by GPUs, evenly; growing worlds, and too little
+ * room. */
 #include "kernel/group/place.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What home asks of idle ranks, and what ranks are told of home before a cell. */
+/* What home asks idle ranks, and what ranks are told about home before a cell. */
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 

@@ -1,5 +1,5 @@
-/* %ranks, the display under a cell that runs for a while, and %ranks where: what is asked, when,
- * and what is shown. */
+/* %ranks, the display below a cell that runs for a while, and %ranks where: which questions are
+ * asked when, and what is shown. */
 #include <stdlib.h>
 
 #include "tests/unit/kernel/double.h"

@@ -1,6 +1,6 @@
-/* Everything that comes at the wrong moment: deaths in each state of a cell, interrupts before it
- * runs and after, answers that come late or twice, what can't be sent, and requests that arrive in
- * the midst of an abort. */
+/* Events at the wrong time: deaths in each state of a cell, interrupts before and after it runs,
+ * answers that come late or twice, messages that can't be sent, and requests that arrive during an
+ * abort. */
 #include <stdlib.h>
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* Memory may be out at any place: a plan is whole, or there is none and a text. */
+/* Any allocation may fail: then there is a complete plan, or none and an error text. */
 #include "base/buf.h"
 #include "magics/plan.h"
 #include "tests/unit/chaos.h"

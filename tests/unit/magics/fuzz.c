@@ -1,5 +1,5 @@
-/* Cells that nobody wrote: pieces of good ones, shuffled by a small generator, so that each run
- * tries the same. */
+/* Random cells: pieces of valid ones, shuffled by a small generator, so that each run tries the
+ * same. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/tap.h"
 

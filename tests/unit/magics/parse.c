@@ -1,4 +1,4 @@
-/* What a line means, and what is said when it means nothing. */
+/* The plan of each line, and the error texts of wrong lines. */
 #include <stdlib.h>
 
 #include "magics/plan.h"

@@ -1,4 +1,4 @@
-/* Which cells are ours, and what Tab and inspection find in them. */
+/* Which cells are cellspan's, and what Tab and inspection find in them. */
 #include "base/buf.h"
 #include "magics/plan.h"
 #include "tests/unit/tap.h"

@@ -1,4 +1,4 @@
-/* Words, durations, and the tables that all of them are read from. */
+/* Words, durations, and the tables of options. */
 #include "magics/option.h"
 #include "tests/unit/tap.h"
 

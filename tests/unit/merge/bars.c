@@ -1,4 +1,4 @@
-/* Progress bars: one line for each rank, redrawn. */
+/* Progress bars: one line for each rank, drawn again and again. */
 #include "tests/unit/merge/fixture.h"
 
 static void bars_are_one_line_for_each_rank(void)

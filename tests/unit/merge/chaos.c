@@ -1,5 +1,5 @@
-/* Memory may be out at any place: the call says so, and nothing leaks, crashes or stands half
- * done. */
+/* Any allocation may fail: the call returns an error, and nothing leaks, crashes or is half done.
+ */
 #include "tests/unit/chaos.h"
 #include "tests/unit/merge/fixture.h"
 

@@ -1,5 +1,4 @@
-/* fixture.h - a merge with a clock that the test sets, and everything that it put out as one
- * text. */
+/* fixture.h - a merge with a clock that the test sets; its whole output is one text. */
 #ifndef TESTS_UNIT_MERGE_FIXTURE_H
 #define TESTS_UNIT_MERGE_FIXTURE_H
 

@@ -1,4 +1,4 @@
-/* Equal lines of several ranks are one; every rank's lines keep their order. */
+/* Equal lines of several ranks become one; each rank's lines keep their order. */
 #include "tests/unit/merge/fixture.h"
 
 static void lines_of_all_ranks_leave_at_once(void)

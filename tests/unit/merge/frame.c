@@ -1,4 +1,4 @@
-/* Tables and panels stay whole, and what is meant for a terminal's screen alone is not shown. */
+/* Tables and panels stay together, and control sequences for a terminal are not shown. */
 #include "kernel/merge/frame.h"
 #include "kernel/merge/screen.h"
 #include "tests/unit/merge/fixture.h"

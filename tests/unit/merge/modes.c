@@ -1,4 +1,4 @@
-/* prefix, raw, rank0, a world of one; unfinished lines, long lines, torn characters. */
+/* prefix, raw, rank0, a world of one rank; unfinished lines, long lines, incomplete characters. */
 #include "tests/unit/merge/fixture.h"
 
 static void prefix_labels_every_line(void)

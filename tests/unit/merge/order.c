@@ -1,4 +1,4 @@
-/* Whatever the schedule: nothing is lost, nothing is torn, and every rank's text keeps its order.
+/* In any schedule nothing is lost, no line is broken, and each rank's text keeps its order.
  * Schedules come from a small generator, so that each run tries the same. */
 #include "tests/unit/merge/fixture.h"
 

@@ -1,4 +1,4 @@
-/* No more than 20 messages in any second, none over 1 MiB, nothing lost. */
+/* At most 20 messages in any second, none over 1 MiB, nothing lost. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fill.h - a message of any kind with something in every field; for tests of the codec. */
+/* fill.h - makes a message of any kind with a value in each field; for tests of the codec. */
 #ifndef TESTS_UNIT_PROTOCOL_FILL_H
 #define TESTS_UNIT_PROTOCOL_FILL_H
 

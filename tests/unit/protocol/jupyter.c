@@ -1,4 +1,4 @@
-/* jupyter.c - Jupyter's frames: who is refused, and that nothing is parsed before it was
+/* jupyter.c - Jupyter's frames: which messages are refused, and that nothing is parsed before it is
  * verified. */
 #include "protocol/jupyter.h"
 

@@ -1,4 +1,4 @@
-/* source.h - files of the source tree, for tests that compare with them; and hexadecimal. */
+/* source.h - reads files of the source tree, for tests that compare with them; and hexadecimal. */
 #ifndef TESTS_UNIT_PROTOCOL_SOURCE_H
 #define TESTS_UNIT_PROTOCOL_SOURCE_H
 

@@ -1,5 +1,5 @@
-/* Tests of protocol/span.h: what is well-formed comes through unchanged, all else is refused and
- * leaves nothing behind. */
+/* Tests of protocol/span.h: valid messages are decoded unchanged; all others are refused and leave
+ * nothing allocated. */
 #include "protocol/span.h"
 
 #include <stdlib.h>

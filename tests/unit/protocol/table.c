@@ -1,4 +1,4 @@
-/* README.md's tables, span_table.c, span_fields.h and span_flags.h say the same. */
+/* README.md's tables, span_table.c, span_fields.h and span_flags.h agree. */
 #include <ctype.h>
 #include <stdlib.h>
 

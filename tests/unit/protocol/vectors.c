@@ -1,4 +1,4 @@
-/* protocol/vectors/span-*.hex: each says in its second line what it is ("is: " and the line that
+/* protocol/vectors/span-*.hex: the second line of each says what it is ("is: " and the line that
  * describe() writes), or why it is refused ("refused: " and a part of the error). */
 #include <glob.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-"""What tests of the worker's parts share."""
+"""Fixtures for tests of the worker's parts."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plays the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
+"""Acts as the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
 
 import array
 import ctypes

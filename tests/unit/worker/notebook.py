@@ -1,4 +1,4 @@
-"""A notebook's namespace without a kernel, and another process that loads what was packed in it."""
+"""A notebook's namespace without a kernel, and another process that unpickles what was pickled in it."""
 
 import os
 import subprocess

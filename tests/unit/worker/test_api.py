@@ -1,4 +1,4 @@
-"""cellspan from Python, with a home that only writes down what the kernel would be told."""
+"""cellspan from Python, with a home that only records the messages to the kernel."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""What travels with a cell, when, and why."""
+"""Which variables are sent with a cell, when, and why."""
 
 import os
 import sys

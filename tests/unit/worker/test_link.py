@@ -1,4 +1,4 @@
-"""cellspan._link by itself, in a process of its own for each test: it is one to a process."""
+"""cellspan._link alone. Each test has a process of its own, since a process can have only one link."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""What is still as a parcel brought it is found so without being read."""
+"""Finds values that are unchanged since a parcel brought them, without reading their memory."""
 
 import sys
 

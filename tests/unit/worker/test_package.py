@@ -1,4 +1,4 @@
-"""The package as a whole: what users see of it, and which folder may use which."""
+"""The package as a whole: its public interface, and which folder may import which."""
 
 from __future__ import annotations
 

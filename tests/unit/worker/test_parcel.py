@@ -1,4 +1,4 @@
-"""What a parcel keeps of a value, and what it refuses."""
+"""What a parcel preserves of a value, and what it refuses."""
 
 import gc
 import os

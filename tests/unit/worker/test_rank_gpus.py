@@ -1,4 +1,4 @@
-"""What ranks do about GPUs, with stubs of torch and NCCL where one would be needed."""
+"""What ranks do with GPUs, with stubs of torch and NCCL where these would be needed."""
 
 import os
 import subprocess

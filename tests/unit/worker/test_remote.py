@@ -1,4 +1,4 @@
-"""Exceptions on their way home: what is told of them, and what is made of that."""
+"""Exceptions of ranks: how they are described, and how home raises them again."""
 
 import pickle
 import sys

@@ -1,4 +1,4 @@
-"""What tests/suites/run says of other people's suites."""
+"""The report of tests/suites/run about other projects' test suites."""
 
 import importlib.util
 from pathlib import Path

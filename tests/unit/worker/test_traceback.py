@@ -1,4 +1,4 @@
-"""Which part of a traceback is the user's."""
+"""Which part of a traceback is from the user's code."""
 
 import os
 import sys

@@ -1,13 +1,12 @@
 /* probe.h - answers the agent's questions in the process cellspan-gpus: one line of JSON for each
  * question and each answer, in the same order.
  *
- *   {"ask": "list"}                              {"gpus": […], "all", "driver", "why"}; see gpus.h
- *   {"ask": "read", "workers": […]}              {"gpus": […], "workers": [{"worker", "memory",
- *                                                "gpus"}], "why"}:
- * GAUGES
- *   {"ask": "mark", "worker": 5, "gpus": [uuid]} {}
- *   {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}   {"xids": […], "ecc": […],
- *                                                                   "gpus": […]}
+ * - {"ask": "list"}: {"gpus": […], "all", "driver", "why"}; see gpus.h
+ * - {"ask": "read", "workers": […]}, for GAUGES:
+ *   {"gpus": […], "workers": [{"worker", "memory", "gpus"}], "why"}
+ * - {"ask": "mark", "worker": 5, "gpus": [uuid]}: {}
+ * - {"ask": "since", "worker": 5, "gpus": [uuid], "workers": […]}:
+ *   {"xids": […], "ecc": […], "gpus": […]}
  *
  * workers: [{"worker", "pid", "who", "gpus": [uuid]}]. driver.h describes the lists in the answers.
  * The answer to a question that fails is {"error": text}. */

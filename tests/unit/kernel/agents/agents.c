@@ -1,4 +1,4 @@
-/* Agents that dial in, and strangers who try to: real sockets, with CURVE. */
+/* Agents and strangers that connect: real sockets, with CURVE. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* Who is silent for too long, with a set clock; and who is whose parent in a tree. */
+/* Which node is silent for too long, with a clock that the test sets; and the parents in a tree. */
 #include "base/clock.h"
 #include "kernel/agents/beat.h"
 #include "kernel/agents/tree.h"

@@ -1,5 +1,5 @@
-/* From a list of workers to one route for each connection: order, waiting, trees, the dead; and any
- * allocation may fail. */
+/* From a list of workers to one route for each connection: order, waiting, trees, dead nodes; and
+ * any allocation may fail. */
 #include <stdlib.h>
 
 #include "kernel/agents/fan.h"

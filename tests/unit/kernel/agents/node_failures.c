@@ -1,5 +1,5 @@
-/* Whose words name a loss: a connection's end says less than an engine, which may need a moment to
- * see why it ended. */
+/* Whose text explains the loss of a node: the end of a connection says less than an engine, which
+ * may need a moment to find out why. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* Agents that change to a parent: who dies meanwhile, and what is left when it comes to nothing. */
+/* Agents that change to a parent: nodes that die meanwhile, and the state after a failed change. */
 #include <stdlib.h>
 
 #include "kernel/agents/tree.h"

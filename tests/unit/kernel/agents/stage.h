@@ -1,5 +1,5 @@
-/* stage.h - kernel/agents and kernel/engines for tests, as a kernel would have it: a folder with an
- * engine that does as told, and peers that play agents on real sockets with CURVE. */
+/* stage.h - sets up kernel/agents and kernel/engines for tests as a kernel does: a folder with an
+ * engine that does as told, and peers that act as agents on real sockets with CURVE. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 #define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 

@@ -1,4 +1,4 @@
-/* words.h - a route in words, for tests. */
+/* words.h - writes a route as text, for tests. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_WORDS_H
 #define TESTS_UNIT_KERNEL_AGENTS_WORDS_H
 

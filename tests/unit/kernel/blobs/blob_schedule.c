@@ -1,4 +1,4 @@
-/* Blobs between nodes: the kernel's decisions and the agents' carrying, together, in every order of
+/* Blobs between nodes: the kernel's schedule together with the agents' transfers, in every order of
  * messages and failures. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The kernel's table of blobs when memory is short: a call that fails leaves no trace. */
+/* The kernel's table of blobs when memory is out: a failed call changes nothing. */
 #include "kernel/blobs/blob_schedule.h"
 #include "kernel/blobs/blob_table.h"
 #include "tests/unit/chaos.h"

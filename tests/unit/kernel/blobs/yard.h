@@ -1,5 +1,5 @@
-/* yard.h - a kernel's blob schedule and the carriers of a few nodes, with the links between them
- * played: messages are queued per link, in order, and delivered one at a time from a link that is
+/* yard.h - a kernel's blob schedule and the transfers of a few nodes, with simulated links between
+ * them: each link queues messages in order, and one message at a time is delivered from a link
  * chosen at random. Links and nodes fail when the test says so. */
 #ifndef TESTS_UNIT_KERNEL_BLOBS_YARD_H
 #define TESTS_UNIT_KERNEL_BLOBS_YARD_H

@@ -1,4 +1,4 @@
-/* What engines write: every line of docs/launchers.md, and all that is none. */
+/* What engines write: every line of docs/launchers.md, and lines that are not valid. */
 #include <stdlib.h>
 
 #include "kernel/engines/engine_output.h"

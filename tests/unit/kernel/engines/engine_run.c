@@ -1,5 +1,5 @@
-/* Engines as children: what they are told, what they say, how they fail and end; and trees of their
- * agents. */
+/* Engines as child processes: their arguments, their output, how they fail and end; and trees of
+ * their agents. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

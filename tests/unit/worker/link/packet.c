@@ -1,5 +1,5 @@
-/* Tests of worker/link/packet.h: what one end sends the other gets; what is not a packet closes the
- * link, and no descriptor stays open. */
+/* Tests of worker/link/packet.h: one end gets what the other sends; invalid packets close the link,
+ * and no descriptor stays open. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
