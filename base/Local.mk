@@ -15,6 +15,7 @@ base_libbase_a_SOURCES = \
 	base/links.h base/links.c \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \
+	base/settings.h base/settings.c \
 	base/random.h base/random.c \
 	base/orphans.h base/orphans.c \
 	base/process.h base/process.c \
@@ -34,6 +35,7 @@ check_PROGRAMS += \
 	tests/unit/base/child_lines.t \
 	tests/unit/base/cmdline.t \
 	tests/unit/base/ranks.t \
+	tests/unit/base/settings.t \
 	tests/unit/base/rows.t \
 	tests/unit/base/utf8.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
@@ -45,6 +47,8 @@ tests_unit_base_cmdline_t_LDADD = base/libbase.a
 tests_unit_base_child_lines_t_SOURCES = tests/unit/base/child_lines.c
 tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_child_lines_t_LDADD = base/libbase.a
+tests_unit_base_settings_t_SOURCES = tests/unit/base/settings.c
+tests_unit_base_settings_t_LDADD = base/libbase.a
 tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
 tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_ranks_t_LDADD = base/libbase.a

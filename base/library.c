@@ -11,16 +11,15 @@
 #define RTLD_NOLOAD 0
 #endif
 
-size_t library_of_driver(const char *env, const char *soname, const char *root,
+size_t library_of_driver(const char *told, const char *soname, const char *root,
                          const char *names[static LIBRARY_PLACES])
 {
     static const char *const folders[] = { "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib",
                                            "/run/opengl-driver/lib" };
     static _Thread_local char paths[LIBRARY_PLACES - 1][512];
-    const char *told = getenv(env);
     size_t n = 0;
 
-    names[n++] = told && told[0] ? told : soname;
+    names[n++] = told ? told : soname;
     if (names[0] != soname)
         return n;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

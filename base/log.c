@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,17 +22,6 @@ static struct {
 
 static const char *const level_name[] = { "error", "warn", "info", "debug" };
 
-/* Reads the level that the first n bytes of text name. -1: none. */
-static int level_from(const char *text, size_t n, enum log_level *level)
-{
-    for (unsigned i = 0; i < sizeof level_name / sizeof level_name[0]; i++)
-        if (strlen(level_name[i]) == n && memcmp(level_name[i], text, n) == 0) {
-            *level = (enum log_level)i;
-            return 0;
-        }
-    return -1;
-}
-
 static void open_file(const char *path)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -44,23 +32,15 @@ static void open_file(const char *path)
         sink.fd = fd;
 }
 
-void log_open(const char *process)
+void log_open(const char *process, enum log_level level, const char *path)
 {
-    const char *setting = getenv("CELLSPAN_LOG");
-    const char *colon;
-
     if (sink.fd != STDERR_FILENO)
         (void)close(sink.fd);
     sink.fd = STDERR_FILENO;
-    sink.level = LOG_ERROR;
+    sink.level = level;
     (void)snprintf(sink.process, sizeof sink.process, "%s", process);
-    if (!setting || !*setting)
-        return;
-    colon = strchr(setting, ':');
-    if (level_from(setting, colon ? (size_t)(colon - setting) : strlen(setting), &sink.level) < 0)
-        log_error("log", "CELLSPAN_LOG=%s: the level is one of error, warn, info, debug", setting);
-    if (colon && colon[1])
-        open_file(colon + 1);
+    if (path)
+        open_file(path);
 }
 
 /* Writes text to out with control characters as \xNN; returns the length, always below `room`. */

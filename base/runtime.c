@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/random.h"
+#include "base/settings.h"
 
 #define SOCKET_PATH_MAX 103u /* sun_path holds 108 bytes on Linux, 104 on macOS; one is the NUL */
 #define SOCKET_NAME_MAX 24u  /* bytes reserved for file names in the folder */
@@ -346,7 +347,7 @@ static int look_on_path(const char *program, char **found, struct buf *tried)
 
 static int look_everywhere(const char *program, char **found, struct buf *tried)
 {
-    int rc = look_in(slice_text(getenv("CELLSPAN_LIBEXECDIR")), program, found, tried);
+    int rc = look_in(slice_text(setting_text(SETTING_LIBEXECDIR)), program, found, tried);
 
     if (rc == 0)
         rc = look_beside_self(program, found, tried);

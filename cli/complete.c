@@ -132,5 +132,6 @@ void complete_print(const struct complete_command *commands, size_t n, char *con
     for (size_t i = 0; i < n; i++)
         offer(word[0], "", commands[i].name, commands[i].help);
     offer(word[0], "--", "help", "what there is");
+    offer(word[0], "--", "settings", "the environment variables that are read");
     offer(word[0], "--", "version", "the version");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "base/settings.h"
 #include "cli/complete.h"
 #include "cli/install.h"
 #include "cli/run.h"
@@ -29,7 +30,7 @@ static void show_help(FILE *to)
     for (const struct subcommand *s = subcommands; s < subcommands + COUNT; s++)
         fprintf(to, "  %-12s %s\n", s->name, s->help);
     fputs(
-        "\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n",
+        "\n  --settings   the environment variables that cellspan reads, and what they are now\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n",
         to);
 }
 
@@ -43,12 +44,12 @@ static const struct subcommand *find(const char *name)
 
 static int unknown(const char *name)
 {
-    const char *names[COUNT + 2] = { "--version", "--help" };
+    const char *names[COUNT + 3] = { "--version", "--help", "--settings" };
     const char *nearest;
 
     for (size_t i = 0; i < COUNT; i++)
-        names[i + 2] = subcommands[i].name;
-    nearest = suggest_nearest(name, names, COUNT + 2);
+        names[i + 3] = subcommands[i].name;
+    nearest = suggest_nearest(name, names, COUNT + 3);
     if (nearest)
         fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest);
     else
@@ -68,6 +69,24 @@ static int help(int argc, char **argv)
         return unknown(argv[2]);
     show_help(stdout);
     return 0;
+}
+
+/* What is set here; a kernel has the environment in which its server was started. */
+static int show_settings(void)
+{
+    struct buf mistakes = BUF_INIT;
+    const int rc = settings_mistakes(&mistakes) < 0 || mistakes.n ? 1 : 0;
+
+    printf("%-26s  %-16s  %-21s  %s\n", "setting", "now", "default", "");
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const char *now = setting_text((enum setting)i);
+
+        printf("%-26s  %-16s  %-21s  %s\n", setting_rows[i].name, now ? now : "-",
+               setting_rows[i].standard, setting_rows[i].help);
+    }
+    fputs(mistakes.n ? mistakes.p : "", stderr);
+    buf_release(&mistakes);
+    return rc;
 }
 
 /* For the shells' completion: `cellspan --complete WORD...`, the last word being typed. */
@@ -97,6 +116,8 @@ int main(int argc, char **argv)
         puts("cellspan " CELLSPAN_VERSION);
         return 0;
     }
+    if (!strcmp(argv[1], "--settings"))
+        return show_settings();
     if (!strcmp(argv[1], "--complete"))
         return complete(argv + 2);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/random.h"
+#include "base/settings.h"
 #include "cli/interpreter.h"
 #include "cli/job.h"
 #include "cli/line.h"
@@ -210,7 +210,7 @@ int command_run(int argc, char **argv)
     struct err err = { "" };
     int status = USAGE_ERROR;
 
-    log_open("run");
+    settings_open_log("run");
     if (random_open(&err) == 0 && look_through(&r, argc, argv, &err) == 0) {
         if (r.help) {
             show_help();

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "base/settings.h"
 #include "kernel/kernel.h"
 
 static int run(const struct arguments *arguments, struct err *err)
@@ -31,7 +32,7 @@ int main(int argc, char **argv)
     /* malloc: one arena for the main thread, one for ZeroMQ's; more would waste memory */
     mallopt(M_ARENA_MAX, 2);
 #endif
-    log_open("kernel");
+    settings_open_log("kernel");
     if (parsed == 1)
         return EXIT_SUCCESS;
     if (parsed == 0 && process_adopt_orphans() < 0)

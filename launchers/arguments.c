@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/path.h"
 
-#define SECONDS_LIMIT 86400ul
-#define RANKS_LIMIT   65536 /* base/ranks.h: a rank number is below this */
+#define RANKS_LIMIT 65536 /* base/ranks.h: a rank number is below this */
 
 static const char usage[] = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]";
 
@@ -51,22 +49,5 @@ int launch_arguments_read(struct launch_arguments *a, char **argv, const char *w
     if (!*arg || !arg[1])
         return err_set(err, "there is no COMMAND; usage: %s %s", name, usage);
     a->command = arg + 1;
-    return 0;
-}
-
-int launch_seconds(const char *variable, unsigned long normally, uint64_t *ns, struct err *err)
-{
-    const char *text = getenv(variable);
-    unsigned long s = normally;
-    char *end;
-
-    if (text && *text) {
-        errno = 0;
-        s = strtoul(text, &end, 10);
-        if (errno || *end || *text == '-' || s < 1 || s > SECONDS_LIMIT)
-            return err_set(err, "%s=%s: seconds are wanted, from 1 to %lu", variable, text,
-                           SECONDS_LIMIT);
-    }
-    *ns = s * NS_PER_S;
     return 0;
 }

@@ -20,9 +20,5 @@ struct launch_arguments {
  * sentence for --help. */
 MUST_USE int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what,
                                    struct err *err);
-/* Reads an environment variable in whole seconds to *ns, in nanoseconds. If it is not set, uses
- * `normally` seconds. */
-MUST_USE int launch_seconds(const char *variable, unsigned long normally, uint64_t *ns,
-                            struct err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"
 #include "kernel/agents/from_agents.h"
 #include "kernel/agents/node_failures.h"
@@ -137,9 +138,8 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     a->loop = loop;
     a->handler = config->handler;
     a->out = (struct to_agents){ .clock = loop_clock(loop), .fan.nodes = &a->nodes };
-    if (beat_init(&a->beat, getenv("CELLSPAN_HEARTBEAT_TIMEOUT"), clock_now(a->out.clock), err) ==
-            0 &&
-        agents_blobs_init(&a->blobs, &a->out, err) == 0 && add_here(a, err) == 0 &&
+    beat_init(&a->beat, setting_value(SETTING_HEARTBEAT_TIMEOUT), clock_now(a->out.clock));
+    if (agents_blobs_init(&a->blobs, &a->out, err) == 0 && add_here(a, err) == 0 &&
         listen_here(&a->listen, loop, config->folder, &handler, err) == 0 &&
         node_failures_watch(a, err) == 0)
         return a;

@@ -1,34 +1,16 @@
 /* beat.c - see beat.h. */
 #include "kernel/agents/beat.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 
-#define DEFAULT_S   10.0
-#define LEAST_S     0.1
-#define MOST_S      86400.0
 #define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
 /* of the timeout: so many beats may get lost before it is over */
 #define PARTS 5u
 
-int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err)
+void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now)
 {
-    double seconds = DEFAULT_S;
-    char *end;
-
-    if (text && *text) {
-        errno = 0;
-        seconds = strtod(text, &end);
-        if (errno || *end || !(seconds >= LEAST_S && seconds <= MOST_S))
-            return err_set(
-                err, "CELLSPAN_HEARTBEAT_TIMEOUT=%.40s: seconds are wanted, from %.1f to %.0f",
-                text, LEAST_S, MOST_S);
-    }
-    *b = (struct beat){ .timeout_ns = (uint64_t)(seconds * (double)NS_PER_S) };
+    *b = (struct beat){ .timeout_ns = timeout_ns };
     beat_start(b, now);
-    return 0;
 }
 
 void beat_start(struct beat *b, uint64_t now)

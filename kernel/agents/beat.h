@@ -18,8 +18,7 @@ struct beat {
     uint64_t due_ns; /* when the next look should be */
 };
 
-/* text: what CELLSPAN_HEARTBEAT_TIMEOUT says, in seconds; NULL or "": 10. */
-MUST_USE int beat_init(struct beat *b, const char *text, uint64_t now, struct err *err);
+void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now);
 /* The looks begin now. */
 void beat_start(struct beat *b, uint64_t now);
 /* How long to wait until the next look. */

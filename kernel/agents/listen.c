@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/runtime.h"
+#include "base/settings.h"
 
 #define IO_THREADS    2     /* what comes by ipc is read while what leaves is encrypted */
 #define SOCKETS_MAX   16384 /* connections */
@@ -187,7 +188,7 @@ int listen_remote(struct listen *l, struct loop *loop, const struct router_handl
         return -1;
     if (!(l->remote = router_create(loop, l->zmq, &l->keys, AGENTS_ZAP_DOMAIN, handler, err)))
         return -1;
-    if (bind_router(l->remote, getenv("CELLSPAN_INTERFACE"), &l->endpoints, err) == 0)
+    if (bind_router(l->remote, setting_text(SETTING_INTERFACE), &l->endpoints, err) == 0)
         return 0;
     router_destroy(l->remote);
     l->remote = NULL;

@@ -18,12 +18,9 @@
 
 static bool is_wanted(const struct cell *c)
 {
-    const char *set = getenv("CELLSPAN_STATUS");
-
-    return !c->live.off && cell_is_shown(c) &&
+    return c->nb->config.status && !c->live.off && cell_is_shown(c) &&
            (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
-           !json_is_true(json_object_get(request_content(c->from.request), "silent")) &&
-           !(set && strcmp(set, "off") == 0);
+           !json_is_true(json_object_get(request_content(c->from.request), "silent"));
 }
 
 void live_begin(struct cell *c)

@@ -379,14 +379,18 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.python = strdup(config->python);
     nb->config.python_version = strdup(config->python_version);
     nb->config.run_id = strdup(config->run_id);
+    nb->config.status = config->status;
+    nb->config.hang_notice_ns = config->hang_notice_ns;
     nb->group = group_create("default", err);
     nb->home.cwd = strdup("");
     nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
     nb->machines = 1;
     nb->home.pace = pace_create(ops->clock, home_text, nb, err);
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
-        nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb)))
+        nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb))) {
+        (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
+    }
     dispatch_destroy(nb);
     return err_null(err, "out of memory");
 }

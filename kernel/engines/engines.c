@@ -10,13 +10,13 @@
 
 #include "base/log.h"
 #include "base/orphans.h"
+#include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"
 #include "kernel/engines/engine_nodes.h"
 #include "kernel/engines/engine_run.h"
 #include "kernel/engines/local_agent.h"
 #include "kernel/engines/private.h"
 
-#define START_S 120.0 /* by default, for all nodes to come up */
 #define LOOK_NS (250 * NS_PER_MS)
 /* An agent that was killed leaves processes, which take a moment to die. */
 #define SWEEPS   20
@@ -29,23 +29,6 @@
 struct engine_run *engines_run(const struct engines *e, unsigned number)
 {
     return number > 0 && number <= e->n ? e->run[number - 1] : NULL;
-}
-
-static int read_start_time(struct engines *e, struct err *err)
-{
-    const char *text = getenv("CELLSPAN_START_TIMEOUT");
-    double seconds = START_S;
-    char *end;
-
-    if (text && *text) {
-        errno = 0;
-        seconds = strtod(text, &end);
-        if (errno || *end || !(seconds >= 0.1 && seconds <= 1e6))
-            return err_set(err, "CELLSPAN_START_TIMEOUT=%.40s: seconds are wanted, at least 0.1",
-                           text);
-    }
-    e->start_ns = (uint64_t)(seconds * (double)NS_PER_S);
-    return 0;
 }
 
 /* ---- engines ---- */
@@ -269,8 +252,9 @@ struct engines *engines_create(struct loop *loop, const struct engines_config *c
     e->local = (struct local_agent)LOCAL_AGENT_INIT;
     e->local.endpoint = agents_nodes_here_endpoint(config->agents);
     e->local.node = agents_node(config->agents, NODE_HERE)->name;
-    if ((e->local.python = strdup(config->python)) && read_start_time(e, err) == 0 &&
-        watch(e, err) == 0 && engines_restart_here(e, err) == 0)
+    e->start_ns = setting_value(SETTING_START_TIMEOUT);
+    if ((e->local.python = strdup(config->python)) && watch(e, err) == 0 &&
+        engines_restart_here(e, err) == 0)
         return e;
     engines_destroy(e);
     return err_null(err, "the agent could not be started");

@@ -126,13 +126,15 @@ struct next_numbers {
     uint32_t worker;
 };
 
-struct interpreter {
-    char *python, *python_version, *run_id; /* owned; see struct dispatch_config */
+struct notebook_settings {
+    char *python, *python_version, *run_id; /* owned; all as in struct dispatch_config */
+    bool status;
+    uint64_t hang_notice_ns;
 };
 
 struct notebook {
     struct cell_ops ops;
-    struct interpreter config;
+    struct notebook_settings config;
     struct next_numbers next;
     unsigned count; /* In [count] of the last cell that has a number of its own */
     struct queue queue;

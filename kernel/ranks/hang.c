@@ -9,27 +9,12 @@
 #include "base/log.h"
 #include "kernel/ranks/ranks.h"
 
-#define NOTICE_S 60.0
 /* in the time of a notice: a loop is hardly found at one place by all of them */
 #define LOOKS 4u
 
-/* CELLSPAN_HANG_NOTICE: seconds, or "off". */
-static uint64_t notice_ns(void)
-{
-    const char *set = getenv("CELLSPAN_HANG_NOTICE");
-    double s = NOTICE_S;
-    char *end = NULL;
-
-    if (set && set[0])
-        s = strtod(set, &end);
-    if (end && *end)
-        return strcmp(set, "off") == 0 ? 0 : (uint64_t)(NOTICE_S * 1e9);
-    return s > 0 && s < 1e6 ? (uint64_t)(s * 1e9) : 0;
-}
-
 void hang_begin(struct cell *c)
 {
-    const uint64_t ns = notice_ns();
+    const uint64_t ns = c->nb->config.hang_notice_ns;
 
     c->hang.limit_ns = ns;
     if (ns && c->group->size > 1 &&

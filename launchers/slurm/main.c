@@ -11,14 +11,13 @@
 
 #include "base/path.h"
 #include "base/process.h"
+#include "base/settings.h"
 #include "launchers/arguments.h"
 #include "launchers/report.h"
 #include "launchers/slurm/gpus.h"
 #include "launchers/slurm/job.h"
 #include "launchers/slurm/options.h"
 #include "launchers/slurm/step.h"
-
-#define PATIENCE_S 60ul /* see CELLSPAN_SLURM_TIMEOUT */
 
 extern char **environ;
 
@@ -159,16 +158,15 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
     struct slurm_options options;
     struct step_plan plan = { .ranks = a->ranks,
                               .command = a->command,
-                              .prefix = getenv("CELLSPAN_REMOTE_PREFIX") };
+                              .prefix = setting_text(SETTING_REMOTE_PREFIX) };
     int rc = find_srun(err);
 
     if (rc == 0)
         rc = words_split(&spec, a->spec, err);
     if (rc == 0)
         rc = slurm_options_read(&options, &spec, err);
-    if (rc == 0)
-        rc = launch_seconds("CELLSPAN_SLURM_TIMEOUT", PATIENCE_S, &j->patience_ns, err);
     if (rc == 0) {
+        j->patience_ns = setting_value(SETTING_SLURM_TIMEOUT);
         plan.inside = job && *job && !options.own_job;
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
         j->own = !plan.inside;

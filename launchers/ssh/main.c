@@ -13,17 +13,14 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "base/settings.h"
 #include "launchers/arguments.h"
 #include "launchers/report.h"
 #include "launchers/ssh/link.h"
 #include "launchers/script.h"
 
-#define CONNECTING_MAX 32u  /* logins at once */
-#define PATIENCE_S     30ul /* see CELLSPAN_SSH_TIMEOUT */
-#define SETTINGS       11u
-/* the default of CELLSPAN_HEARTBEAT_TIMEOUT, the kernel's time-out */
-#define HEARTBEAT_S     10.0
-#define HEARTBEAT_MAX_S 86400.0
+#define CONNECTING_MAX 32u /* logins at once */
+#define OTHERS         6u  /* settings of other programs that are passed on as well */
 /* how long agents may take to end after their stdin; then ssh gets SIGTERM, then SIGKILL */
 #define POLITE_NS (8 * NS_PER_S)
 
@@ -147,15 +144,11 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 /* ---- the beginning ---- */
 
 /* ssh's ServerAliveInterval in seconds. ssh gives up after three of them, which is later than the
- * kernel's time-out: so it is the kernel that reports a silent host. The kernel itself refuses an
- * invalid time-out. */
+ * kernel's time-out: so it is the kernel that reports a silent host. */
 static unsigned alive_interval(void)
 {
-    const char *text = getenv("CELLSPAN_HEARTBEAT_TIMEOUT");
-    double seconds = text && *text ? strtod(text, NULL) : HEARTBEAT_S;
+    const double seconds = (double)setting_value(SETTING_HEARTBEAT_TIMEOUT) / (double)NS_PER_S;
 
-    if (!(seconds > 0 && seconds <= HEARTBEAT_MAX_S))
-        seconds = HEARTBEAT_S;
     return (unsigned)((seconds + 1.9) / 2); /* at least half of the time-out, and at least 1 */
 }
 
@@ -174,7 +167,7 @@ static int compose_ssh(struct words *ssh, struct err *err)
         "-oPermitLocalCommand=no",
         "-oRemoteCommand=none",
     };
-    const char *command = getenv("CELLSPAN_SSH");
+    const char *command = setting_text(SETTING_SSH);
     char interval[48];
     struct err why = { "" };
 
@@ -191,12 +184,7 @@ static int compose_ssh(struct words *ssh, struct err *err)
  * one machine are left out. */
 static size_t settings(struct script_setting *set)
 {
-    static const char *const name[SETTINGS] = {
-        "CELLSPAN_REMOTE_PYTHON",
-        "CELLSPAN_DIAL_TIMEOUT",
-        "CELLSPAN_LOG",
-        "CELLSPAN_PRELOAD",
-        "CELLSPAN_SPOOL_LIMIT",
+    static const char *const name[OTHERS] = {
         "OMP_NUM_THREADS",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING",
         "TORCH_NCCL_ENABLE_MONITORING",
@@ -206,7 +194,10 @@ static size_t settings(struct script_setting *set)
     };
     size_t n = 0;
 
-    for (size_t i = 0; i < SETTINGS; i++)
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        if (setting_rows[i].hosts && (set[n].value = setting_text((enum setting)i)))
+            set[n++].name = setting_rows[i].name;
+    for (size_t i = 0; i < OTHERS; i++)
         if ((set[n].value = getenv(name[i])))
             set[n++].name = name[i];
     return n;
@@ -215,9 +206,9 @@ static size_t settings(struct script_setting *set)
 static int compose_line(struct buf *line, char *const *command, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
-    struct script_setting set[SETTINGS];
+    struct script_setting set[N_SETTINGS + OTHERS];
     const struct script_spec spec = { .command = command,
-                                      .prefix = getenv("CELLSPAN_REMOTE_PREFIX"),
+                                      .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                       .cwd = cwd,
                                       .setting = set,
                                       .settings = settings(set) };
@@ -246,15 +237,15 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 ||
         ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0 ||
-        launch_seconds("CELLSPAN_SSH_TIMEOUT", PATIENCE_S, &f->plan.patience_ns, err) < 0 ||
         compose_line(&f->line, a->command, err) < 0)
         return -1;
+    f->plan.patience_ns = setting_value(SETTING_SSH_TIMEOUT);
     f->plan.ssh = &f->ssh;
     f->plan.line = buf_slice(&f->line);
     if (take_secret(f, err) < 0)
         return -1;
     f->plan.program = path_name(a->command[0]);
-    f->plan.prefix = getenv("CELLSPAN_REMOTE_PREFIX");
+    f->plan.prefix = setting_text(SETTING_REMOTE_PREFIX);
     f->plan.settled = settled;
     f->plan.twin = twin;
     f->plan.arg = f;

@@ -272,7 +272,7 @@ def tab(cellspan, line, **changes):
 def test_bash_completes_commands_options_values_and_files(cellspan):
     (cellspan.home / "train.py").write_text("")
     (cellspan.home / "my data").mkdir()
-    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "--help", "--version"]
+    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "--help", "--settings", "--version"]
     assert tab(cellspan, "cellspan un") == ["uninstall"]
     assert tab(cellspan, "cellspan install --p") == ["--prefix", "--python"]
     assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]

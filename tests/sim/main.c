@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/path.h"
+#include "base/settings.h"
 #include "tests/sim/part.h"
 
 int main(int argc, char **argv)
@@ -11,13 +11,13 @@ int main(int argc, char **argv)
     const char *const name = path_name(argv[0]);
 
     if (strcmp(name, "cellspan-agent") == 0) {
-        log_open("home");
+        settings_open_log("home");
         return home_main(argc, argv);
     }
     if (strcmp(name, "cellspan-launch-sim") == 0) {
-        log_open("sim");
+        settings_open_log("sim");
         return engine_main(argc, argv);
     }
-    log_open("driver");
+    settings_open_log("driver");
     return driver_main(argc, argv);
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Checks that the docs list exactly the environment variables that the product reads, and the options of its magics. TAP.
+built=$(cd "${top_builddir-.}" && pwd)
 cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0
@@ -47,6 +48,23 @@ if [ -z "$unknown" ]; then
 else
     echo "not ok $n - no page or manual names a variable that nobody reads"
     echo "$unknown" | sed 's/^/# /'
+    bad=1
+fi
+
+# The rows of base/settings.h with their defaults, which docs/limits.md writes in parentheses.
+rows_there=$("$built/tests/unit/base/settings.t" rows)
+same "every setting of base/settings.h has a row in docs/limits.md, and no other variable has" "$(echo "$rows_there" | cut -f1 | sort)" \
+    "$(grep '^| `' docs/limits.md | cut -d'|' -f2 | grep -oE 'CELLSPAN_[A-Z_]*' | sort)"
+
+n=$((n + 1))
+wrong=$(echo "$rows_there" | while IFS='	' read -r name standard; do
+    [ -z "$standard" ] || grep "^| \`$name\` " docs/limits.md | grep -qE "\(\`?$standard\`?[,;)]" || echo "# $name: $standard"
+done)
+if [ -z "$wrong" ]; then
+    echo "ok $n - with its default"
+else
+    echo "not ok $n - with its default"
+    echo "$wrong"
     bad=1
 fi
 

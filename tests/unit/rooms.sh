@@ -4,11 +4,11 @@ cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0
 
-# never FOLDERS PATTERN SENTENCE: no C file of the folders includes what the pattern (an extended expression) matches.
-never() {
+# nowhere FOLDERS PATTERN SENTENCE: no line of the folders' C files matches the pattern (an extended expression).
+nowhere() {
     n=$((n + 1))
     # shellcheck disable=SC2086  # several folders
-    found=$(find $1 -name '*.[ch]' -exec grep -EHn "^ *# *include *[<\"]($2)" {} + 2>/dev/null)
+    found=$(find $1 -name '*.[ch]' -exec grep -EHn "$2" {} + 2>/dev/null)
     if [ -z "$found" ]; then
         echo "ok $n - $3"
     else
@@ -18,6 +18,12 @@ never() {
     fi
 }
 
+# never FOLDERS PATTERN SENTENCE: none of them includes what the pattern matches.
+never() {
+    nowhere "$1" "^ *# *include *[<\"]($2)" "$3"
+}
+
+pure="protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch"
 sockets='zmq\.h|sys/socket\.h|sys/un\.h|netinet/|poll\.h|sys/poll\.h|sys/epoll\.h'
 
 never "base" "(protocol|magics|kernel|worker|launchers|cli)/" "base uses no other room"
@@ -30,10 +36,11 @@ never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|gr
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
 never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the line to the agents knows no engine and no cell"
 never "kernel/engines" "kernel/(jupyter|notebook|cell|ranks|dispatch|group|merge|status)/" "engines know no cell"
-never "protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch" "$sockets|base/loop/|base/process\.h" \
+never "$pure" "$sockets|base/loop/|base/process\.h" \
     "pure rooms have no sockets, no loop and no processes"
 never "worker/agent/net worker/agent/blobs worker/agent/output worker/agent/processes worker/agent/gpu" "worker/agent/[a-z_]+\.h" \
     "the agent's folders don't know the agent"
+nowhere "$pure" "getenv *\\(|base/settings\.h" "pure rooms are given the values of settings"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "kernel/notebook kernel/cell kernel/ranks" "kernel/dispatch/" "a cell does not know who calls it"
 never "kernel/notebook kernel/cell" "kernel/ranks/" "%ranks stands above the cell"

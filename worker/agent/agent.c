@@ -10,6 +10,7 @@
 
 #include "base/le.h"
 #include "base/log.h"
+#include "base/settings.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/gpu/gpu.h"
@@ -45,7 +46,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->package = spawn_package();
     oom_init(&a->oom);
     /* on the kernel's machine in its runtime folder, elsewhere in files without a name */
-    spool_init(&a->spool, remote ? NULL : args->folder, getenv("CELLSPAN_SPOOL_LIMIT"));
+    spool_init(&a->spool, remote ? NULL : args->folder, setting_value(SETTING_SPOOL_LIMIT));
     if (!(a->read_buf = malloc(PIPES_READ_SIZE)))
         return err_set(err, "out of memory");
     if (!(a->gpus = gpu_open(loop, err)))

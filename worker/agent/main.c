@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
+#include "base/settings.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/net/join.h"
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
-    log_open("agent");
+    settings_open_log("agent");
     join_init(&h.join, &h.agent.kernel, args.connect);
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;

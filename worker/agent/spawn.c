@@ -8,6 +8,7 @@
 
 #include "base/process.h"
 #include "base/runtime.h"
+#include "base/settings.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/env.h"
 #include "worker/agent/processes/zygote.h"
@@ -21,9 +22,9 @@ extern char **environ;
 
 char *spawn_package(void)
 {
-    const char *told = getenv("CELLSPAN_PYTHONPATH");
+    const char *told = setting_text(SETTING_PYTHONPATH);
 
-    if (told && told[0])
+    if (told)
         return strdup(told);
     if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
         return strdup(CELLSPAN_PYTHONDIR);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/library.h"
+#include "base/settings.h"
 
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct driver, member, symbol)
 #define LIKES(member, symbol) LIBRARY_LIKES(struct driver, member, symbol)
@@ -44,7 +45,8 @@ static const struct library_row rows[] = {
 int driver_open(struct driver *d, struct err *err)
 {
     const char *names[LIBRARY_PLACES], *used = "";
-    const size_t n_names = library_of_driver("CELLSPAN_CUDA_LIBRARY", "libcuda.so.1", "", names);
+    const size_t n_names = library_of_driver(setting_text(SETTING_CUDA_LIBRARY), "libcuda.so.1", "",
+                                             names);
     struct err why = { "" };
 
     memset(d, 0, sizeof *d);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/library.h"
+#include "base/settings.h"
 
 #define PLACES_MAX            16u
 #define NEEDS(member, symbol) LIBRARY_NEEDS(struct nccl, member, symbol)
@@ -44,13 +45,13 @@ static int fill(struct nccl *n, const char *used, struct err *err)
 
 int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct err *err)
 {
-    const char *told = getenv("CELLSPAN_NCCL_LIBRARY"), *used = "";
+    const char *told = setting_text(SETTING_NCCL_LIBRARY), *used = "";
     const char *names[PLACES_MAX + 1];
     size_t count = 0;
     struct err why = { "" };
 
     memset(n, 0, sizeof *n);
-    if (told && told[0]) {
+    if (told) {
         names[count++] = told;
     } else {
         for (size_t i = 0; i < n_places && count < PLACES_MAX; i++)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/settings.h"
 #include "tests/unit/tap.h"
 
 static int touch(const char *dir, const char *name, mode_t mode)
@@ -229,7 +230,7 @@ static void the_log_is_escaped_and_chosen_by_level(void)
     snprintf(path, sizeof path, "%s/log", dir);
     snprintf(setting, sizeof setting, "info:%s", path);
     setenv("CELLSPAN_LOG", setting, 1);
-    log_open("test");
+    settings_open_log("test");
     errno = EPERM;
     log_debug("room", "not shown");
     log_info("room", "rank %d said \"%s\"", 3, "a\nb\x1b[31m\xc3\xbc");
@@ -238,7 +239,7 @@ static void the_log_is_escaped_and_chosen_by_level(void)
     long_text[sizeof long_text - 1] = '\0';
     log_warn("room", "%s", long_text);
     unsetenv("CELLSPAN_LOG");
-    log_open("test");
+    settings_open_log("test");
     log_warn("room", "without the setting only errors are shown");
     read_log(path, text, sizeof text);
     ok(strstr(text, "info room: rank 3 said \"a\\nb\\x1b[31m\xc3\xbc\"\n"),

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "base/log.h"
+#include "base/settings.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/gpu.h"
@@ -502,7 +502,7 @@ int main(void)
     struct gpu_allocator *d;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    log_open("allocator.t");
+    settings_open_log("allocator.t");
     stage_open(&s);
     d = gpu_open(loop, &err);
     ok(loop && d, "the allocator is made: %s", err.text);

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/random.h"
+#include "base/settings.h"
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -272,7 +272,7 @@ static void strangers_are_logged(void)
 
     snprintf(level, sizeof level, "warn:%s", path);
     setenv("CELLSPAN_LOG", level, 1);
-    log_open("check.t");
+    settings_open_log("check.t");
     begin_check(&w, &clock, "%ranks check");
     to_close(&w, "{\"strangers\": 2}");
     ok(was_logged(path,
@@ -284,7 +284,7 @@ static void strangers_are_logged(void)
     ok(!was_logged(path, "refused"), "and nobody else");
     world_close(&w);
     unsetenv("CELLSPAN_LOG");
-    log_open("check.t");
+    settings_open_log("check.t");
     close(fd);
     unlink(path);
 }

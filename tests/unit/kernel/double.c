@@ -232,6 +232,12 @@ static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
     return w->expected;
 }
 
+struct dispatch_config world_config = { .python = "python3",
+                                        .python_version = "3.11.7",
+                                        .run_id = "run",
+                                        .status = true,
+                                        .hang_notice_ns = 60 * NS_PER_S };
+
 void world_open(struct world *w, struct clock *clock)
 {
     const struct cell_ops ops = {
@@ -259,9 +265,6 @@ void world_open(struct world *w, struct clock *clock)
         .engine_nodes = in_engine_nodes,
         .expected = in_expected,
     };
-    const struct dispatch_config config = { .python = "python3",
-                                            .python_version = "3.11.7",
-                                            .run_id = "run" };
     struct err err = { "" };
 
     *w = (struct world){ .now = NS_PER_S, .first = 1 };
@@ -269,7 +272,7 @@ void world_open(struct world *w, struct clock *clock)
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
-        !(w->nb = dispatch_create(&ops, &config, &err)))
+        !(w->nb = dispatch_create(&ops, &world_config, &err)))
         abort();
 }
 

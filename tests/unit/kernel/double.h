@@ -33,6 +33,7 @@ struct world {
 };
 
 /* clock is the world's, and lives as long. Two worlds at a time are fine. */
+extern struct dispatch_config world_config; /* what world_open() gives the notebook */
 void world_open(struct world *w, struct clock *clock);
 /* Two ranks whose processes are there and idle, and an empty log. */
 void world_open_idle(struct world *w, struct clock *clock);

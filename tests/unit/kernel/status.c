@@ -266,16 +266,15 @@ static void what_switches_it_off(void)
     struct world w;
     struct span clear = { .kind = SPAN_PUBLISH };
 
+    world_config.status = false;
     world_open(&w, &clock);
-    setenv("CELLSPAN_STATUS", "off", 1);
+    world_config.status = true;
     begin_two(&w);
-    unsetenv("CELLSPAN_STATUS");
     pass(&w, 3 * NS_PER_S);
     ok(!strstr(w.log.p, "display_data"), "CELLSPAN_STATUS=off");
-    end_two(&w);
-    run(&w, "%%distribute\npass");
-    captured(&w, "{\"names\": []}");
-    port(&w);
+    world_close(&w);
+    world_open(&w, &clock);
+    begin_two(&w);
     pass(&w, 3 * NS_PER_S);
     ok(times(&w, "publish display_data") == 1, "(on again)");
     clear.v[F_PUBLISH_TYPE].s = slice_text("clear_output");
@@ -506,10 +505,10 @@ static void what_is_no_hang(void)
         looks(&w, 15, k % 3 ? in_torch : in_sleep, in_sleep);
     ok(!strstr(w.log.p, "waited"), "and ranks that go on");
     world_close(&w);
+    world_config.hang_notice_ns = 0;
     world_open(&w, &clock);
-    setenv("CELLSPAN_HANG_NOTICE", "off", 1);
+    world_config.hang_notice_ns = 60 * NS_PER_S;
     begin_two(&w);
-    unsetenv("CELLSPAN_HANG_NOTICE");
     pass(&w, 100 * NS_PER_S);
     ok(!strstr(w.log.p, "STACKS"), "CELLSPAN_HANG_NOTICE=off");
     world_close(&w);

@@ -343,27 +343,6 @@ static void arguments_are_read_or_refused(void)
     }
 }
 
-static void seconds_are_read_or_refused(void)
-{
-    static const char *const bad[] = { "0", "-1", "1s", "86401", "99999999999999999999", "x" };
-    struct err err = { "" };
-    uint64_t ns = 0;
-
-    (void)unsetenv("CELLSPAN_TEST_TIMEOUT");
-    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(30000000000),
-       "not set: the usual");
-    (void)setenv("CELLSPAN_TEST_TIMEOUT", "7", 1);
-    ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) == 0 && ns == UINT64_C(7000000000),
-       "seven seconds");
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        err.text[0] = '\0';
-        (void)setenv("CELLSPAN_TEST_TIMEOUT", bad[i], 1);
-        ok(launch_seconds("CELLSPAN_TEST_TIMEOUT", 30, &ns, &err) < 0 && strstr(err.text, bad[i]),
-           "%s is refused", bad[i]);
-    }
-    (void)unsetenv("CELLSPAN_TEST_TIMEOUT");
-}
-
 int main(void)
 {
     options_are_read_or_refused();
@@ -374,6 +353,5 @@ int main(void)
     lines_of_tasks_are_told_from_sruns();
     gpus_are_counted_that_every_node_has();
     arguments_are_read_or_refused();
-    seconds_are_read_or_refused();
     return plan_done();
 }

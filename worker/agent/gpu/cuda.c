@@ -1,5 +1,6 @@
 /* cuda.c - see cuda.h. */
 #include "config.h"
+#include "base/settings.h"
 #include "worker/agent/gpu/cuda.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ const char *cuda_words(const struct cuda *c, CUresult result)
 int cuda_open(struct cuda *c, bool *absent, struct err *err)
 {
     const char *names[LIBRARY_PLACES], *used = "";
-    const size_t n_names = library_of_driver("CELLSPAN_CUDA_LIBRARY", LIBRARY, "", names);
+    const size_t n_names = library_of_driver(setting_text(SETTING_CUDA_LIBRARY), LIBRARY, "",
+                                             names);
     struct err why = { "" };
     CUresult result;
 

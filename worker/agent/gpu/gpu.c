@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 
@@ -18,7 +19,7 @@ bool gpu_likely(const struct gpu_allocator *d)
     if (d->known)
         return d->gpus.all > 0;
     return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 ||
-           getenv("CELLSPAN_NVML_LIBRARY");
+           setting_text(SETTING_NVML_LIBRARY);
 }
 
 /* ---- the list ---- */

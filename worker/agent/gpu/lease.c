@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/settings.h"
 
 #define NAME        "cellspan-gpu"
 #define FILE_MODE   0666
@@ -72,10 +73,10 @@ static int open_folder(const char *path, struct err *err)
 
 int lease_folder(struct err *err)
 {
-    const char *told = getenv("CELLSPAN_GPU_LEASES");
+    const char *told = setting_text(SETTING_GPU_LEASES);
     struct stat s;
 
-    if (told && told[0])
+    if (told)
         return open_folder(told, err);
     /* All users must choose the same folder, so the choice must not depend on their rights. */
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))

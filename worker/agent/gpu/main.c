@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/settings.h"
 #include "worker/agent/gpu/probe.h"
 
 static int usage(FILE *to, int status)
@@ -45,7 +45,7 @@ static bool is_socket(int fd)
 
 int main(int argc, char **argv)
 {
-    log_open("gpus");
+    settings_open_log("gpus");
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
         return usage(stdout, 0);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/library.h"
+#include "base/settings.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -84,7 +85,8 @@ static int explain(const struct nvml *n, int result, struct err *err)
 int nvml_open(struct nvml *n, bool *absent, struct err *err)
 {
     const char *names[LIBRARY_PLACES], *used = "";
-    const size_t n_names = library_of_driver("CELLSPAN_NVML_LIBRARY", LIBRARY, "", names);
+    const size_t n_names = library_of_driver(setting_text(SETTING_NVML_LIBRARY), LIBRARY, "",
+                                             names);
     struct err why = { "" };
     int result;
 

@@ -13,14 +13,13 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/kernel_link.h"
 
-#define LIMIT_S       30.0
 #define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
 #define NEVER_NS      (UINT64_MAX / 2)
-#define LIMIT_MAX_S   86400.0
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 
 bool join_is_remote(const char *connect)
@@ -46,25 +45,6 @@ static void give_up(struct join *j, const char *why)
     j->kernel->status = JOIN_STATUS_UNREACHED;
     fprintf(stderr, "cellspan-agent on %s %s\n", j->kernel->node, why);
     kernel_link_quit(j->kernel, "the kernel does not answer");
-}
-
-static int read_limit(uint64_t *limit_ns, struct err *err)
-{
-    const char *text = getenv("CELLSPAN_DIAL_TIMEOUT");
-    double seconds = LIMIT_S;
-    char *end = NULL;
-
-    if (text && text[0]) {
-        errno = 0;
-        seconds = strtod(text, &end);
-        if (errno || *end || !(seconds > 0 && seconds <= LIMIT_MAX_S))
-            return err_set(
-                err,
-                "CELLSPAN_DIAL_TIMEOUT=%.40s: seconds are wanted, more than 0 and at most %.0f",
-                text, LIMIT_MAX_S);
-    }
-    *limit_ns = (uint64_t)(seconds * (double)NS_PER_S);
-    return 0;
 }
 
 /* ---- HELLO ---- */
@@ -207,8 +187,7 @@ int join_start(struct join *j, const struct uplink_handler *handler, struct err 
         say_hello(j->kernel, slice_text(""));
         return 0;
     }
-    if (read_limit(&j->limit_ns, err) < 0)
-        return -1;
+    j->limit_ns = setting_value(SETTING_DIAL_TIMEOUT);
     if (!(j->context = zmq_ctx_new()) || zmq_ctx_set(j->context, ZMQ_IO_THREADS, IO_THREADS) < 0)
         return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     if (!(j->limit = loop_timer(j->kernel->loop, NEVER_NS, 0, no_welcome, j, err)))

@@ -2,7 +2,6 @@
  * bytes. */
 #include "worker/agent/output/spool.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,30 +22,9 @@
 #define BLOCK       1048576u /* bytes that are read at once */
 #define LIMIT_LEAST 1048576u /* bytes; a smaller limit is as good as this */
 
-/* "64M" in bytes; -1: it is no size. */
-static int parse_size(const char *text, uint64_t *size)
+void spool_init(struct spool *s, const char *folder, uint64_t limit)
 {
-    static const char units[] = "KMGT";
-    char *end;
-    double number = strtod(text, &end);
-    const char *unit = isalpha((unsigned char)*end) ? strchr(units, toupper((unsigned char)*end))
-                                                    : NULL;
-
-    if (end == text || (*end && (!unit || end[1])))
-        return -1;
-    number *= (double)(UINT64_C(1) << (unit ? 10 * (unit - units + 1) : 0));
-    if (!(number >= 0) || number > 1e18)
-        return -1;
-    *size = (uint64_t)number;
-    return 0;
-}
-
-void spool_init(struct spool *s, const char *folder, const char *setting)
-{
-    *s = (struct spool){ .limit = SPOOL_STANDARD };
-    if (setting && *setting && parse_size(setting, &s->limit) < 0)
-        log_warn("spool", "CELLSPAN_SPOOL_LIMIT=%s is no size (128M, 1G; 0: keep nothing)",
-                 setting);
+    *s = (struct spool){ .limit = limit };
     if (s->limit && s->limit < LIMIT_LEAST)
         s->limit = LIMIT_LEAST;
     if (folder && !(s->folder = strdup(folder)))

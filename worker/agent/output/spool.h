@@ -13,9 +13,8 @@
 #include "base/buf.h"
 #include "base/ranks.h"
 
-#define SPOOL_FILES    8u
-#define SPOOL_STANDARD (UINT64_C(128) << 20) /* bytes, where CELLSPAN_SPOOL_LIMIT says nothing */
-#define SPOOL_HOME     UINT32_MAX            /* in the place of a rank: what home printed */
+#define SPOOL_FILES 8u
+#define SPOOL_HOME  UINT32_MAX /* in the place of a rank: what home printed */
 
 struct spool_file {
     int fd;
@@ -37,9 +36,8 @@ struct spool {
     bool complained;
 };
 
-/* setting: what CELLSPAN_SPOOL_LIMIT says ("64M"), or NULL. folder: mode 0700, copied; NULL:
- * none. */
-void spool_init(struct spool *s, const char *folder, const char *setting);
+/* limit: bytes. folder: mode 0700, copied; NULL: none. */
+void spool_init(struct spool *s, const char *folder, uint64_t limit);
 void spool_release(struct spool *s); /* the files are gone */
 
 /* Text of a stream. It goes to a file when much has gathered. What can't be kept is dropped, which

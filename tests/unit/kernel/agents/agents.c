@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
 
@@ -354,7 +355,7 @@ int main(void)
         setenv("CELLSPAN_LOG", setting, 1) < 0)
         abort();
     close(fd);
-    log_open("door");
+    settings_open_log("door");
     stage_ready();
     stage_open(&s);
     agents_are_welcome(&s);

@@ -1,0 +1,240 @@
+/* settings.c - see settings.h. */
+#include "base/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/suggest.h"
+
+#define PREFIX "CELLSPAN_"
+#define DAY    86400.0 /* seconds */
+
+extern char **environ;
+
+const struct setting_row setting_rows[N_SETTINGS] = {
+    [SETTING_CAPTURE_LIMIT] = { "CELLSPAN_CAPTURE_LIMIT",
+                                "how much of home's variables may be sent for one cell",
+                                .standard = "4 GiB", .kind = SETTING_BYTES },
+    [SETTING_PRELOAD] = { "CELLSPAN_PRELOAD",
+                          "modules, with commas between, that are imported before ranks are forked",
+                          .standard = "none", .hosts = true },
+    [SETTING_STATUS] = { "CELLSPAN_STATUS",
+                         "whether cells that run for more than 2 s show a status", .standard = "on",
+                         .kind = SETTING_CHOICE, .words = { "off", "on" } },
+    [SETTING_HANG_NOTICE] = { "CELLSPAN_HANG_NOTICE",
+                              "seconds until a cell says for which rank the others wait; off: never",
+                              .standard = "60", .kind = SETTING_SECONDS, .least = 0, .most = 1e6,
+                              .words = { "off" } },
+    [SETTING_SPOOL_LIMIT] = { "CELLSPAN_SPOOL_LIMIT",
+                              "how much output each node keeps for %ranks logs; 0: none",
+                              .standard = "128 MiB", .kind = SETTING_BYTES, .hosts = true },
+    [SETTING_LOG] = { "CELLSPAN_LOG", "what kernel and agents log, and where: LEVEL or LEVEL:FILE",
+                      .standard = "error", .kind = SETTING_LEVEL,
+                      .words = { "error", "warn", "info", "debug" }, .hosts = true },
+    [SETTING_LIBEXECDIR] = { "CELLSPAN_LIBEXECDIR",
+                             "the folder with cellspan-agent and cellspan-launch-*",
+                             .standard = "beside the kernel" },
+    [SETTING_PYTHONPATH] = { "CELLSPAN_PYTHONPATH", "the folder with the Python package cellspan",
+                             .standard = "where installed" },
+    [SETTING_INTERFACE] = { "CELLSPAN_INTERFACE",
+                            "the interface, or the address, at which agents reach the kernel",
+                            .standard = "all" },
+    [SETTING_HEARTBEAT_TIMEOUT] = { "CELLSPAN_HEARTBEAT_TIMEOUT",
+                                    "seconds of silence after which a machine is lost",
+                                    .standard = "10", .kind = SETTING_SECONDS, .least = 0.1,
+                                    .most = DAY },
+    [SETTING_START_TIMEOUT] = { "CELLSPAN_START_TIMEOUT",
+                                "seconds in which an engine's machines must come up",
+                                .standard = "120", .kind = SETTING_SECONDS, .least = 0.1,
+                                .most = 1e6 },
+    [SETTING_DIAL_TIMEOUT] = { "CELLSPAN_DIAL_TIMEOUT",
+                               "seconds for which an agent tries to reach the kernel",
+                               .standard = "30", .kind = SETTING_SECONDS, .least = 0.1, .most = DAY,
+                               .hosts = true },
+    [SETTING_REMOTE_PYTHON] = { "CELLSPAN_REMOTE_PYTHON", "the ranks' Python on other machines",
+                                .standard = "as here", .hosts = true },
+    [SETTING_REMOTE_PREFIX] = { "CELLSPAN_REMOTE_PREFIX",
+                                "the folder that holds libexec/cellspan on other machines",
+                                .standard = "as here" },
+    [SETTING_SSH] = { "CELLSPAN_SSH", "the ssh command with its options", .standard = "ssh" },
+    [SETTING_SSH_TIMEOUT] = { "CELLSPAN_SSH_TIMEOUT",
+                              "seconds from the start of ssh until a shell answers",
+                              .standard = "30", .kind = SETTING_SECONDS, .least = 1, .most = DAY },
+    [SETTING_SLURM_TIMEOUT] = { "CELLSPAN_SLURM_TIMEOUT",
+                                "seconds in which all agents must come, after the first of their job",
+                                .standard = "60", .kind = SETTING_SECONDS, .least = 1,
+                                .most = DAY },
+    [SETTING_GPU_LEASES] = { "CELLSPAN_GPU_LEASES",
+                             "the folder of the leases by which notebooks share GPUs",
+                             .standard = "/dev/shm/cellspan-gpu" },
+    [SETTING_NVML_LIBRARY] = { "CELLSPAN_NVML_LIBRARY", "the NVML library to load",
+                               .standard = "libnvidia-ml.so.1" },
+    [SETTING_CUDA_LIBRARY] = { "CELLSPAN_CUDA_LIBRARY", "the CUDA driver's library to load",
+                               .standard = "libcuda.so.1" },
+    [SETTING_NCCL_LIBRARY] = { "CELLSPAN_NCCL_LIBRARY", "the NCCL library to load",
+                               .standard = "the one of torch" },
+};
+
+const char *setting_text(enum setting which)
+{
+    const char *text = getenv(setting_rows[which].name);
+
+    return text && *text ? text : NULL;
+}
+
+/* ---- values ---- */
+
+static int read_seconds(const struct setting_row *row, const char *text, uint64_t *ns)
+{
+    char *end;
+    double seconds;
+
+    errno = 0;
+    seconds = strtod(text, &end);
+    if (errno || *end || !(seconds >= row->least && seconds <= row->most))
+        return -1;
+    *ns = (uint64_t)(seconds * (double)NS_PER_S);
+    return 0;
+}
+
+/* capture.py reads sizes alike: "4294967296", "512M", "4 GiB". */
+static int read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    double number = strtod(text, &end);
+    const char *unit;
+
+    if (end == text)
+        return -1;
+    end += strspn(end, " ");
+    if (*end && (unit = strchr(units, toupper((unsigned char)*end)))) {
+        number *= (double)(UINT64_C(1) << (10 * (unit - units + 1)));
+        end += 1 + (end[1] == 'i' && end[2] == 'B');
+    }
+    end += *end == 'B';
+    if (*end || !(number >= 0 && number <= 1e18))
+        return -1;
+    *bytes = (uint64_t)number;
+    return 0;
+}
+
+/* n bytes of text are one of the row's words. */
+static int read_word(const struct setting_row *row, const char *text, size_t n, uint64_t *word)
+{
+    for (uint64_t i = 0; row->words[i]; i++)
+        if (strlen(row->words[i]) == n && strncmp(row->words[i], text, n) == 0) {
+            *word = i;
+            return 0;
+        }
+    return -1;
+}
+
+static int read_value(const struct setting_row *row, const char *text, uint64_t *value)
+{
+    switch (row->kind) {
+    case SETTING_SECONDS:
+        return read_word(row, text, strlen(text), value) < 0 ? read_seconds(row, text, value) : 0;
+    case SETTING_BYTES:
+        return read_bytes(text, value);
+    case SETTING_CHOICE:
+        return read_word(row, text, strlen(text), value);
+    case SETTING_LEVEL:
+        return read_word(row, text, strcspn(text, ":"), value);
+    case SETTING_TEXT:
+        break;
+    }
+    return 0;
+}
+
+/* What is wrong with the value, what may stand there, and what is used. */
+static int describe(const struct setting_row *row, const char *text, struct buf *out)
+{
+    int rc = buf_addf(out, "%s=%.80s: ", row->name, text);
+
+    if (rc == 0 && row->kind == SETTING_SECONDS)
+        rc = buf_addf(out, "seconds are wanted, from %.10g to %.10g%s", row->least, row->most,
+                      row->words[0] ? ", or " : "");
+    else if (rc == 0 && row->kind == SETTING_BYTES)
+        rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
+    else if (rc == 0)
+        rc = buf_addf(out, "wanted is one of ");
+    for (size_t i = 0; rc == 0 && row->words[i]; i++)
+        rc = buf_addf(out, "%s%s", i ? ", " : "", row->words[i]);
+    return rc < 0 ? -1 : buf_addf(out, "; %s is used", row->standard);
+}
+
+uint64_t setting_value(enum setting which)
+{
+    const struct setting_row *const row = &setting_rows[which];
+    const char *text = setting_text(which);
+    struct buf words = BUF_INIT;
+    uint64_t value = 0;
+
+    if (text && read_value(row, text, &value) == 0)
+        return value;
+    if (text) {
+        log_error("settings", "%s", describe(row, text, &words) == 0 ? words.p : "out of memory");
+        buf_release(&words);
+    }
+    (void)read_value(row, row->standard, &value);
+    return value;
+}
+
+/* ---- mistakes ---- */
+
+/* The setting whose name the n bytes were probably to be; NULL: they are one, or near to none. */
+static const char *meant(const char *name, size_t n)
+{
+    const char *near = NULL;
+    char typed[SUGGEST_MAX + 1] = "";
+
+    memcpy(typed, name, n < SUGGEST_MAX ? n : SUGGEST_MAX);
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const char *known = setting_rows[i].name + (sizeof PREFIX - 1);
+
+        if (strcmp(known, typed) == 0)
+            return NULL;
+        if (suggest_distance(known, typed) <= 2 || strncmp(known, typed, n) == 0)
+            near = setting_rows[i].name;
+    }
+    return near;
+}
+
+int settings_mistakes(struct buf *out)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < N_SETTINGS; i++) {
+        const char *text = setting_text((enum setting)i);
+        uint64_t value;
+
+        if (text && read_value(&setting_rows[i], text, &value) < 0 &&
+            (rc = describe(&setting_rows[i], text, out)) == 0)
+            rc = buf_add_text(out, "\n");
+    }
+    for (char **at = environ; rc == 0 && at && *at; at++) {
+        const char *name = *at + (sizeof PREFIX - 1), *near;
+        size_t n;
+
+        if (strncmp(*at, PREFIX, (sizeof PREFIX - 1)) != 0 || !(n = strcspn(name, "=")))
+            continue;
+        if ((near = meant(name, n)))
+            rc = buf_addf(out, PREFIX "%.*s: there is no such setting; did you mean %s?\n", (int)n,
+                          name, near);
+    }
+    return rc;
+}
+
+void settings_open_log(const char *process)
+{
+    const char *text = setting_text(SETTING_LOG), *file = text ? strchr(text, ':') : NULL;
+
+    log_open(process, LOG_ERROR, NULL);
+    log_open(process, (enum log_level)setting_value(SETTING_LOG),
+             file && file[1] ? file + 1 : NULL);
+}

@@ -1,0 +1,68 @@
+/* settings.h - the settings that users make by environment variables, a row each. Programs read
+ * them here and nowhere else; pure code is given the values. A value that can't be read is never
+ * silent: it is named, and the default is used. docs/limits.md has the same rows (a test). */
+#ifndef BASE_SETTINGS_H
+#define BASE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum setting {
+    SETTING_CAPTURE_LIMIT,
+    SETTING_PRELOAD,
+    SETTING_STATUS,
+    SETTING_HANG_NOTICE,
+    SETTING_SPOOL_LIMIT,
+    SETTING_LOG,
+    SETTING_LIBEXECDIR,
+    SETTING_PYTHONPATH,
+    SETTING_INTERFACE,
+    SETTING_HEARTBEAT_TIMEOUT,
+    SETTING_START_TIMEOUT,
+    SETTING_DIAL_TIMEOUT,
+    SETTING_REMOTE_PYTHON,
+    SETTING_REMOTE_PREFIX,
+    SETTING_SSH,
+    SETTING_SSH_TIMEOUT,
+    SETTING_SLURM_TIMEOUT,
+    SETTING_GPU_LEASES,
+    SETTING_NVML_LIBRARY,
+    SETTING_CUDA_LIBRARY,
+    SETTING_NCCL_LIBRARY,
+    N_SETTINGS
+};
+
+enum setting_kind {
+    SETTING_TEXT,    /* whoever uses it checks it */
+    SETTING_SECONDS, /* least to most, or one of words, which stands for 0 */
+    SETTING_BYTES,   /* "128M", "1.5 GiB" */
+    SETTING_CHOICE,  /* one of words */
+    SETTING_LEVEL    /* one of words; ":FILE" may follow */
+};
+
+struct setting_row {
+    const char *name;
+    const char *help;     /* one line */
+    const char *standard; /* the default, as a user would write it; SETTING_TEXT: in words */
+    enum setting_kind kind;
+    double least, most;   /* seconds */
+    const char *words[5]; /* NULL-terminated */
+    bool hosts;           /* the engine ssh passes it on to its hosts */
+};
+
+extern const struct setting_row setting_rows[N_SETTINGS];
+
+/* What is set, borrowed from the environment; NULL: nothing, or "". */
+const char *setting_text(enum setting which);
+/* Seconds in ns, bytes, or the index of the word. A value that can't be read is logged as an error,
+ * and the default is returned. Not for SETTING_TEXT. */
+uint64_t setting_value(enum setting which);
+/* Appends a line for each value that can't be read, and for each variable whose name is nearly that
+ * of a setting. -1: memory is out. */
+MUST_USE int settings_mistakes(struct buf *out);
+/* Opens the process's log as CELLSPAN_LOG says; see log_open(). */
+void settings_open_log(const char *process);
+
+#endif
