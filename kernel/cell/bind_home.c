@@ -1,12 +1,12 @@
-/* What home is given of a cell that went well: its result, handles, pulled values; and the result
- * that clients see. */
+/* Sends home the result of a cell that succeeded: a value, a handle or pulled values. Shows clients
+ * the result. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-/* A cell that has failed waits for none of them, and what comes after it is not to. */
+/* If the cell has failed, nobody waits for its blobs, so transfers that have begun stop. */
 void bind_drop_blobs(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++) {
@@ -35,8 +35,8 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
     return cell_send_home(c, &b);
 }
 
-/* A value that was not sent: home gets a handle that shows what the rank showed, and can be
- * pulled. */
+/* The value was not sent: home gets a handle instead, which shows the rank's repr and which %pull
+ * accepts. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
     struct span b = { .kind = SPAN_REQUEST,
@@ -71,7 +71,7 @@ static bool all_sent(struct cell *c)
     return true;
 }
 
-/* A list by rank, or one value. */
+/* list: binds a list of all ranks' values; else the first rank's value. */
 static void bind_all(struct cell *c, const char *name, unsigned count, bool list)
 {
     if (!all_sent(c))
@@ -85,7 +85,7 @@ static void bind_all(struct cell *c, const char *name, unsigned count, bool list
             return;
 }
 
-/* Of one rank all names came at once, in a dict. */
+/* From one rank all names come in one blob, a dict. */
 static void bind_pulled(struct cell *c)
 {
     if (!run_pulls_values(c) || c->plan.into)
@@ -98,7 +98,7 @@ static void bind_pulled(struct cell *c)
 static void bind_result(struct cell *c)
 {
     const struct member *lead = &c->member[0];
-    /* the value of a call is its caller's, not `_` */
+    /* the value of a call goes to its caller, not to `_` */
     const unsigned count = c->from.is_call ? 0 : c->from.count;
     const char *into = c->plan.into ? c->plan.into : "";
 
@@ -114,7 +114,7 @@ static void bind_result(struct cell *c)
         bind_handle(c, lead);
 }
 
-/* user_expressions are home's, after the cell: an empty silent cell has them evaluated. */
+/* Home evaluates user_expressions after the cell: it is asked to run an empty silent cell. */
 static void ask_expressions(struct cell *c)
 {
     json_t *wanted = c->from.is_call
@@ -168,7 +168,7 @@ void bind_begin(struct cell *c)
         show_result(c, c->member[0].result);
 }
 
-/* Does another name follow? */
+/* Goes on to the next name of %pull; false: there is none. */
 static bool next_pull(struct cell *c)
 {
     const bool all = run_pulls_values(c) && !c->plan.into;

@@ -1,10 +1,11 @@
-/* Big variables go from the lowest of the ranks that lack them to the others by ncclBroadcast,
- * where each holds GPUs of its own: the blob reaches that rank's machine alone. On one machine all
- * map it, which nothing beats for what is in host memory at home; only what lay on a GPU is cast
- * there. worker/collective/README.md says what is asked and sent.
+/* Sends large variables by ncclBroadcast if the ranks that lack them have GPUs of their own. The
+ * blob is sent only to the machine of the lowest of these ranks, the root; the other ranks get it
+ * from the root. On a single machine all ranks can map the blob, which is fastest for host memory;
+ * so there only variables that were on a GPU are broadcast. worker/collective/README.md describes
+ * the messages.
  *
- * PACKED blobs wait here in their order, for that rank is asked for a communicator's id first.
- * Whatever is in the way of a cast, the blob then goes as all others do, and one line says why. */
+ * The root is asked for the id of an NCCL communicator first. Meanwhile PACKED blobs wait here, in
+ * order. If a broadcast is not possible, the blob is sent like others, and one line says why. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,25 +13,25 @@
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-/* Making a communicator takes NCCL a second or so, in which the ordinary way has carried what is
- * smaller. Where it ends up is the same. */
+/* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
 #define CAST_MIN (UINT64_C(8) << 20) /* bytes */
-#define ASK_NS   (20 * NS_PER_S)     /* for the id: NCCL is loaded, and looks at the network */
-#define LIMIT_S  60.0                /* for all of a cast, besides */
-/* bytes a second: the blob may have to reach the root's machine first */
-#define SLOWEST 20e6
+#define ASK_NS   (20 * NS_PER_S)     /* time limit for the id: the root loads NCCL first */
+/* time limit for the broadcast itself: LIMIT_S, and the time for its bytes at the rate of SLOWEST,
+ * since the blob may have to reach the root's machine first */
+#define LIMIT_S 60.0
+#define SLOWEST 20e6 /* bytes a second */
 
 struct waiting {
     uint64_t blob, size;
-    uint64_t gpu; /* bytes of it that lay on a GPU at home */
+    uint64_t gpu; /* bytes of it that were on a GPU at home */
 };
 
 struct broadcast {
-    struct waiting *of; /* owned: those from c->send.ships.item[c->send.packed] on */
+    struct waiting *of; /* owned: blobs of c->send.ships.item[c->send.packed] and the next ones */
     size_t n;
-    uint32_t asked;    /* the worker that is asked for an id; 0: nobody */
-    uint64_t due_ns;   /* until then it is waited for; NEVER: nobody is */
-    struct ranks told; /* those that take part in casts of this cell */
+    uint32_t asked;    /* the worker that was asked for an id; 0: none */
+    uint64_t due_ns;   /* it must answer by then; NEVER: none was asked */
+    struct ranks told; /* ranks that take part in broadcasts of this cell */
 };
 
 static const struct vars_bundle *shipment(const struct cell *c)
@@ -43,12 +44,12 @@ static struct broadcast *open_cast(struct cell *c)
     if (c->send.broadcast || !(c->send.broadcast = calloc(1, sizeof *c->send.broadcast)))
         return c->send.broadcast;
     c->send.broadcast->due_ns = NEVER;
-    if (c->plan.fresh) /* what failed may be another process now, or on another machine */
+    if (c->plan.fresh) /* a broadcast that failed may succeed with new processes */
         c->nb->broadcasts_fail = false;
     return c->send.broadcast;
 }
 
-/* ---- may it be one? ---- */
+/* ---- is a broadcast possible? ---- */
 
 static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 {
@@ -70,7 +71,7 @@ static bool suits(const struct cell *c, const struct waiting *w)
            ranks_count(to) > 1 && all_hold_gpus(c, to);
 }
 
-/* ---- the ordinary way, and this one ---- */
+/* ---- sending ---- */
 
 static void take_first(struct broadcast *cast)
 {
@@ -79,7 +80,7 @@ static void take_first(struct broadcast *cast)
     memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
 }
 
-/* With a cast over machines only the first has the blob, and the others get it from there. */
+/* In a broadcast between machines only the root's BIND has the blob. */
 static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
 {
     const long root = ranks_next(to, 0);
@@ -182,7 +183,7 @@ static int ask(struct cell *c)
     return rc;
 }
 
-/* Until one has to wait for its id. */
+/* Sends the blobs that wait, up to one that needs an id first. */
 static void go_on(struct cell *c)
 {
     while (!c->bad && c->send.broadcast->n && !c->send.broadcast->asked) {
@@ -193,7 +194,7 @@ static void go_on(struct cell *c)
     }
 }
 
-/* ---- from outside ---- */
+/* ---- messages and timers ---- */
 
 void broadcast_packed(struct cell *c, const struct span *packed)
 {
@@ -265,8 +266,7 @@ void broadcast_failed(struct cell *c, const struct span *done)
     json_decref(said);
 }
 
-/* Ranks that wait for others in a cast, though the cell is over before it ran, are told to
- * leave. */
+/* The cell has ended before it ran: ranks that wait for others in a broadcast are interrupted. */
 static void leave(struct cell *c)
 {
     const struct ranks *told = &c->send.broadcast->told;

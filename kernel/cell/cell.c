@@ -1,4 +1,4 @@
-/* What all steps of a cell on ranks use: its failure, its members, messages that it depends on. */
+/* Functions for all steps of a cell: its failure, its members, messages whose answer it needs. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,13 +76,12 @@ bool cell_is_shown(const struct cell *c)
     return !c->from.is_call || (c->from.call_flags & CALL_SHOWN);
 }
 
-/* Home shows and keeps the value of a magic in the middle of a cell as it does any magic's, so it
- * has to be sent. */
 bool cell_is_piped(const struct cell *c)
 {
     return !c->from.is_call && request_flag(c->from.request, "cellspan_stdin", false);
 }
 
+/* The value of a magic in the middle of a cell is wanted too: home shows and keeps it. */
 bool cell_wants_value(const struct cell *c)
 {
     return !c->from.is_call || (c->from.call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;
@@ -142,7 +141,8 @@ int cell_members(struct cell *c)
     return 0;
 }
 
-/* Asked after each that ends: the walk goes on where the last one stopped. */
+/* It is called after each member's end, so it starts where the last search stopped: the total time
+ * stays linear. */
 bool cell_unfinished(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++, c->open++) {

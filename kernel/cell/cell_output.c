@@ -1,5 +1,5 @@
-/* Lines of the ranks: through merge, which folds and labels them, through pace, which gathers them,
- * to the client. */
+/* The output of a cell on ranks. Lines pass through merge, which folds and labels them, then gap,
+ * which limits them, then pace, which collects them into few messages for the client. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-#define KEPT_MAX        ((size_t)4 << 20) /* bytes of a display that is kept */
-#define PROGRESS_GAP_NS (250 * NS_PER_MS) /* bars are redrawn so often at most */
+#define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
+#define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
 
 static void log_failure(int rc, const struct err *err)
 {
@@ -42,7 +42,7 @@ static int left_out(void *arg, size_t lines, size_t displays)
 {
     struct cell *c = arg;
 
-    displays -= displays && c->out.kept.content.n; /* that one follows */
+    displays -= displays && c->out.kept.content.n; /* the kept display will be shown */
     if (lines)
         output_note(
             c,
@@ -130,8 +130,7 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
     buf_release(&content);
 }
 
-/* The bars stand in one display, which is updated in place: as text, and as HTML that keeps their
- * columns. */
+/* All bars are in one display, which is updated in place. */
 static void show_progress(struct cell *c)
 {
     c->out.bars.due = false;
@@ -180,7 +179,7 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
     c->nb->ops.publish(c->nb->ops.arg, c->from.request, type, p);
 }
 
-/* Of displays that are left out the last one is shown, as the last lines are. */
+/* Shows the last of the displays that were left out, since the last lines are shown too. */
 static void show_kept(struct cell *c)
 {
     struct buf content = c->out.kept.content;

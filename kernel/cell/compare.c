@@ -1,6 +1,6 @@
-/* What ranks have changed is not overwritten by what home has changed in place. Before anything is
- * sent, ranks are asked about the names that would go over theirs, and about no others: all of them
- * answer before any of them gets a value. */
+/* Finds variables that both home and ranks have changed, before home's values overwrite the ranks'
+ * values. Ranks are asked only about names that would be overwritten. All of them answer before any
+ * of them gets a value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static int ask(struct cell *c, const struct vars_bundle *s)
     return rc;
 }
 
-/* ---- what they say ---- */
+/* ---- the error's text ---- */
 
 static bool is_held(const struct touched *t)
 {
@@ -164,8 +164,9 @@ static int add_pull(const struct touched *t, struct buf *out)
     return buf_addf(out, " -r %ld` fetches rank %ld's", who, who);
 }
 
-/* How to say which is meant. What is not on a rank would have to share memory there with what is:
- * so it is made there, or made anew of what was pulled. */
+/* Adds what the user can do: %push home's value, or %pull the rank's. A variable that a rank lacks
+ * would have to share memory with one that it has; so it must be made on the rank, or made again
+ * from the pulled one. */
 static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
 {
     const char *made = t->lacked ? t->lacked : in_place ? NULL : t->anew;
@@ -228,7 +229,7 @@ static int take(struct rank *r, const struct span *m)
     return rc;
 }
 
-/* ---- from outside ---- */
+/* ---- the step ---- */
 
 void compare_begin(struct cell *c)
 {
@@ -247,7 +248,7 @@ void compare_begin(struct cell *c)
     vars_bundles_release(&asked);
 }
 
-/* All have answered. */
+/* All ranks have answered. */
 static void settle(struct cell *c)
 {
     struct group *g = c->group;

@@ -1,18 +1,19 @@
-/* Connections between ranks are cut, so that collectives return. An agent knows both ends of a
- * connection within its machine; where ranks are on several, each first says the ends that are its
- * own, and is told which of them have their other end on a machine of the others. */
+/* Cuts connections between ranks, so that their collectives return. An agent finds both ends of a
+ * connection within its own machine. For several machines, each agent first reports the connections
+ * of its ranks; the kernel matches the two ends and tells each agent which connections to cut. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
 
-/* for all to say them: a round trip, and one more for what got lost. Who is late is cut without */
+/* Time limit for the reports: a round trip, and another one after a lost packet. Without a node's
+ * report the kernel sends it all connections of the others. */
 #define ENDS_NS (1200 * NS_PER_MS)
 
-#define END_SIZE  18u                /* bytes of an end: an address and a port */
-#define PAIR_SIZE (2 * END_SIZE)     /* of a connection, as ENDS has it */
-#define ALL_MAX   ((size_t)64 << 20) /* bytes of all nodes' that are kept */
+#define END_SIZE  18u                /* bytes of one end: an address and a port */
+#define PAIR_SIZE (2 * END_SIZE)     /* bytes of a connection in ENDS */
+#define ALL_MAX   ((size_t)64 << 20) /* bytes of all reports together */
 
 static bool lives_on(const struct rank *r, const void *node)
 {
@@ -54,9 +55,9 @@ static int list_nodes(struct cell *c)
     return 0;
 }
 
-/* ---- which are whose ---- */
+/* ---- matching ends ---- */
 
-/* Connections as all nodes said them, sorted by their bytes. */
+/* The connections that all nodes have reported, sorted by their bytes. */
 struct said {
     struct pair {
         const char *bytes;
@@ -86,7 +87,8 @@ static int said_sort(struct said *s, const struct ends *e)
     return 0;
 }
 
-/* Of what the node said, that which another one said the other way round: as that one has it. */
+/* Adds the node's connections that another node has reported too, with the two ends swapped. They
+ * are added as the other node has reported them. */
 static int add_matches(const struct said *s, const struct ends_node *of, struct buf *out)
 {
     for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
@@ -103,7 +105,7 @@ static int add_matches(const struct said *s, const struct ends_node *of, struct 
     return 0;
 }
 
-/* For one that has not said which are its own: all of the others, as far as there is room in a
+/* For a node that has not reported: adds all connections of the others, up to the size of a
  * message. */
 static int add_others(struct ends *e, const struct ends_node *than, struct buf *out)
 {
@@ -176,7 +178,7 @@ void disconnect_begin(struct cell *c)
         cut(c);
 }
 
-/* A message that is full leaves some out. */
+/* If the message is full, its agent may have left out some connections. */
 static void take(struct ends *e, struct ends_node *of, struct slice said)
 {
     size_t all = 0;

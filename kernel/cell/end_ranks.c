@@ -1,5 +1,5 @@
-/* Ranks end before others start: all for --fresh, those that are meant for %ranks stop and
- * restart. */
+/* Ends ranks before others start: all of them for --fresh, the chosen ones for %ranks stop and
+ * %ranks restart. */
 #include <signal.h>
 
 #include "kernel/cell/parts.h"
@@ -16,7 +16,7 @@ static int refuse(struct cell *c, const char *ename, const char *why)
     return -1;
 }
 
-/* Which ranks are meant, of those that there are; -1 when that was refused. */
+/* The ranks that the user has chosen; -1: the cell has failed. */
 static int choose(struct cell *c, struct ranks *which)
 {
     struct err err = { "" };

@@ -1,5 +1,5 @@
-/* Where the group's ranks live: this machine, or those of an engine's run, which comes up while a
- * cell waits, loses machines, and ends with the last rank. */
+/* Where the group's ranks run: on this machine, or on the nodes of an engine. Starts the engine's
+ * run for a cell, handles lost nodes, and ends the run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@ void engine_end(struct notebook *nb)
     engine_settle(nb);
 }
 
-/* A place where no cell has ever run is none to come back to; and this machine is none that the
- * user has chosen. */
+/* The engine did not start. If no cell has run there, the group forgets it, but does not fall back
+ * to this machine: the user has not chosen that, so the next cell needs --on. */
 static void give_up(struct notebook *nb)
 {
     struct group *g = nb->group;
@@ -67,7 +67,7 @@ void engine_settle(struct notebook *nb)
     nb->group->absent = NULL;
 }
 
-/* ---- which one a cell wants ---- */
+/* ---- which engine a cell wants ---- */
 
 bool group_is_somewhere(const struct group *g)
 {
@@ -84,8 +84,7 @@ static bool is_other(const struct group *g, const char *on)
     return strcmp(on, g->on ? g->on : here) != 0;
 }
 
-/* Is there such an engine? Who asks for one by a wrong name does not lose the ranks that it was to
- * follow. */
+/* Is there such an engine? A wrong name must not end the ranks that live. */
 static bool is_there(struct cell *c, const char *on)
 {
     const size_t n = strcspn(on, ":");
@@ -129,8 +128,10 @@ int engine_choose(struct cell *c)
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
     c->engine.moves = true;
-    if (!c->plan.fresh) /* else when nothing refuses the cell any more */
-        g->asked = 0;   /* how many there are is for the other machines to say */
+    /* The number of ranks depends on the new machines. With --fresh it is reset later, when nothing
+     * can refuse the cell any more. */
+    if (!c->plan.fresh)
+        g->asked = 0;
     return 0;
 }
 
@@ -208,7 +209,7 @@ void engine_begin(struct cell *c)
         cell_fail(c, "EngineError", "%s", err.text);
 }
 
-/* All machines have come; -1: the cell has failed. */
+/* 1: all nodes are up; 0: not yet; -1: the cell has failed. */
 static int take_machines(struct cell *c)
 {
     struct notebook *nb = c->nb;
@@ -238,7 +239,7 @@ enum cell_outcome engine_look(struct cell *c)
         if (take_machines(c) <= 0)
             return CELL_STAYS;
         c->engine.wanted = false;
-        output_flush(c); /* what it said while it came is not to wait for what ranks say */
+        output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
     engine_settle(c->nb);
     return CELL_DONE;
@@ -250,7 +251,7 @@ void engine_fail(struct cell *c)
         give_up(c->nb);
 }
 
-/* ---- what becomes of it ---- */
+/* ---- events of the engine ---- */
 
 static void says(struct notebook *nb, const char *text)
 {
@@ -267,8 +268,9 @@ static void says(struct notebook *nb, const char *text)
     output_note(c, "%s", text);
 }
 
-/* Engines put a host's name before what they say of it, agents say theirs; here it stands before
- * all that already. Borrowed from why or out; why as it is when memory is out. */
+/* Removes the host's name from the texts of engines ("HOST: …") and agents ("cellspan-agent on
+ * HOST"), since the error names the host already. Borrowed from why or out. If memory is out: why
+ * itself. */
 static const char *without_name(const char *why, const char *name, struct buf *out)
 {
     static const char agent[] = "cellspan-agent on ";
@@ -309,13 +311,14 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     buf_release(&text);
 }
 
-/* Its words are for each rank that it takes along; a cell that runs on none of them goes on. */
+/* The engine has failed, and all its nodes are lost for this reason. A cell that runs on none of
+ * their ranks goes on. */
 static void failed(struct notebook *nb, const char *text)
 {
     struct machine *m;
     size_t n = machines_of(nb, &m);
 
-    nb->group->engine = 0; /* it is gone by itself */
+    nb->group->engine = 0; /* it has ended already, and need not be stopped */
     if (nb->cell && nb->cell->state == CELL_ENGINE && !nb->cell->bad) {
         if (nb->cell->engine.errors.n)
             node_errors_fail(nb->cell);

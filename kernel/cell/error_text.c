@@ -1,5 +1,4 @@
-/* Failures in words: the traceback that ranks share, the death of a process, and where a rank
- * hangs. */
+/* Texts of errors: one traceback for several ranks, the death of a process, where a rank hangs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 
 /* ---- deaths ---- */
 
-/* Of faulthandler's stack: the frames below the user's cell are ours, and its list of modules helps
- * nobody. */
+/* Leaves out parts of faulthandler's stack: the frames below the user's cell, which are cellspan's,
+ * and the list of extension modules. */
 static bool is_ours(struct slice line, bool *below)
 {
     static const char frame[] = "  File \"";
@@ -50,7 +49,7 @@ static bool thread_begins(struct slice text)
     return starts(text, "Thread 0x") || starts(text, "Current thread 0x");
 }
 
-/* Cuts one thread off *text: its head, its frames and the empty lines behind them. */
+/* Cuts one thread off *text: its first line, its frames and the empty lines after them. */
 static struct slice cut_thread(struct slice *text)
 {
     const struct slice from = *text;
@@ -100,7 +99,7 @@ static void add_stack(json_t *to, struct slice text)
     add_lines(to, rest);
 }
 
-/* What follows on the name of who ended: the agent's own words where it has some. */
+/* How a process ended, to follow its name in a sentence. The agent's own text comes first. */
 static int how(const struct span *m, struct buf *out)
 {
     const unsigned long status = (unsigned long)m->v[F_EXITED_STATUS].u64;
@@ -122,7 +121,7 @@ static int how(const struct span *m, struct buf *out)
     }
 }
 
-/* As a shell says it: 128 and the signal, for who was killed. */
+/* The exit status as a shell has it: 128 + the signal for a killed process. */
 static int exit_status(const struct span *m)
 {
     const int status = (int)(m->v[F_EXITED_STATUS].u64 & 0x7f);
@@ -134,7 +133,7 @@ static int exit_status(const struct span *m)
 
 static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
 {
-    /* the whole sentence; what ranks that died alike share of it */
+    /* the whole sentence; its part that is equal for ranks that died alike */
     struct buf text = BUF_INIT, same = BUF_INIT;
     json_t *error = NULL, *traceback = json_array();
 
@@ -167,8 +166,8 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
 {
     const struct slice gpu = m->v[F_EXITED_GPU].s;
     const char *host = notebook_node_name(nb, r->node);
-    const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it had none yet */
-    const bool here = r->node == NODE_HERE;        /* elsewhere its name stands in front */
+    const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it was not started */
+    const bool here = r->node == NODE_HERE;        /* else `who` names the host */
     char who[320], number[32] = "", where[1600];
 
     if (pid)
@@ -181,8 +180,7 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
 
 /* ---- errors of ranks ---- */
 
-/* What is the same for ranks that failed alike: of a death, how it came; of an exception, its
- * text. */
+/* The text that is equal for ranks that failed alike: how a process died, or the exception's. */
 static struct slice essence(const json_t *error)
 {
     return text_slice(error, json_object_get(error, "how") ? "how" : "evalue");
@@ -194,8 +192,8 @@ static bool alike(const json_t *a, const json_t *b)
            slice_equal(essence(a), essence(b));
 }
 
-/* The first of the causes: a death before an exception, for exceptions of peers follow from it.
- * After the user's interrupt: who was interrupted, before who had to be killed for it. */
+/* The error to show first. A death comes before an exception, since a death causes exceptions on
+ * other ranks. After the user's interrupt, an interrupted rank comes before a killed one. */
 static struct member *first_cause(struct cell *c)
 {
     struct member *found = NULL;
@@ -214,7 +212,7 @@ static struct member *first_cause(struct cell *c)
     return found;
 }
 
-/* Which ranks failed just like `cause`, as "0-2"; marks them as told. */
+/* The ranks that failed like `cause`, as "ranks 0-2"; sets their `told`. */
 static int same_ranks(const struct cell *c, const struct member *cause, bool *told, struct buf *out)
 {
     struct ranks same = RANKS_INIT;
@@ -252,8 +250,8 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
     }
 }
 
-/* The lines of a rank's error. One that was killed, for it did not heed the interrupt, is told as
- * that: the death is what came of it. */
+/* Adds the lines of a rank's error. A rank that was killed because it ignored the interrupt is
+ * shown as interrupted, not as dead. */
 static void add_traceback(json_t *traceback, const json_t *error, const json_t *interrupted)
 {
     const struct slice text = slice_of(json_string_value(interrupted),
@@ -295,7 +293,7 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
     return error;
 }
 
-/* What the whole cell failed with. */
+/* The error that cell_fail() has recorded. */
 static json_t *failure(const struct cell *c)
 {
     const struct slice text = slice_of(json_string_value(c->fault.said),
@@ -349,15 +347,15 @@ void error_show(struct cell *c, json_t *error)
     }
     output_flush(c);
     c->fault.shown = error;
-    /* home shows the error that RETURN brings it, in its own traceback */
+    /* for a call, home shows the error of RETURN in its own traceback */
     if (!c->from.is_call && !c->from.silent)
         publish_json(c->nb, c->from.request, "error", json_deep_copy(error));
 }
 
 /* ---- hangs ---- */
 
-/* faulthandler's text: "Current thread 0x… (most recent call first):" then '  File "F", line N in
- * f'. The main thread is the last one that it prints. */
+/* faulthandler prints "Current thread 0x… (most recent call first):" and then lines of the form
+ * '  File "F", line N in f'. The main thread comes last. */
 const char *error_main_thread(const char *stack)
 {
     const char *at = stack, *found = stack;
@@ -367,8 +365,7 @@ const char *error_main_thread(const char *stack)
     return found;
 }
 
-/* The innermost frame, and the line of the user's cell that it was called from: "all_reduce
- * (c10d_logger.py:83), called in line 3 of cell 7". */
+/* For example "all_reduce (c10d_logger.py:83), called in line 3 of cell 7". */
 int error_place(const char *stack, struct buf *out)
 {
     const char *at = stack ? strstr(error_main_thread(stack), "File \"") : NULL;

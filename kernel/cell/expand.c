@@ -1,5 +1,4 @@
-/* From the cell's text to its plan. What {name} and $name on its option line stand for is home's to
- * say. */
+/* Makes the plan from the cell's text. Home expands {name} and $name on the option line first. */
 #include <string.h>
 
 #include "kernel/cell/parts.h"
@@ -16,7 +15,7 @@ static void show_help(struct cell *c)
     buf_release(&text);
 }
 
-/* A script has ranks of its own, beside the notebook's, for as long as it runs. */
+/* A script runs on ranks of its own, which end with it. */
 static int group_pass(struct cell *c, struct err *err)
 {
     struct group *g = group_create(c->nb->group->name, err);
@@ -27,7 +26,7 @@ static int group_pass(struct cell *c, struct err *err)
     return 0;
 }
 
-/* The table and the stacks are shown as they are. */
+/* %ranks and %ranks where publish their results directly. */
 static bool wants_output(const struct cell *c)
 {
     return c->plan.kind != PLAN_RANKS ||
@@ -82,8 +81,7 @@ void expand_begin(struct cell *c)
 
     if (plan_peek(slice_of(c->from.text, c->from.text_size), &line) != 1)
         cell_fail(c, "UsageError", "that is no cell of cellspan's magics");
-    else if (!c->from.is_call &&
-             wants_expansion(line)) /* of a call IPython has expanded it already */
+    else if (!c->from.is_call && wants_expansion(line)) /* IPython expands the line of a call */
         ask_expansion(c, line);
     else
         parse(c, line);
