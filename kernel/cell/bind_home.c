@@ -35,8 +35,8 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
     return cell_send_home(c, &b);
 }
 
-/* The value was not sent: home gets a handle instead, which shows the rank's repr and which %pull
- * accepts. */
+/* The value was not sent: home gets a handle instead, which shows the rank's repr and whose pull()
+ * fetches the value. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
     struct span b = { .kind = SPAN_REQUEST,

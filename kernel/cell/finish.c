@@ -1,12 +1,10 @@
-/* The end of a cell on ranks: its error or its result, what home is given of it, and the reply. */
+/* The end of a cell on ranks: its error, and the reply to the client or to home. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
-
-/* ---- the end ---- */
 
 static json_t *reply_content(const struct cell *c)
 {
@@ -31,8 +29,8 @@ static void value_of_return(const struct cell *c, struct span *m)
     m->blob_size = c->member[0].blob_size;
 }
 
-/* Home waits for it, so it gets one even when there is no memory, or the content is too long, for
- * the whole. */
+/* Home waits for RETURN, so it gets one in any case: if memory is out or the content is too long,
+ * with an error only. */
 static void send_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;
@@ -71,7 +69,7 @@ static void send_reply(struct cell *c)
         queue_abort(c->nb);
 }
 
-/* Cells that asked home for nothing are in the history all the same. */
+/* Adds the cell to home's history, if no CAPTURE has done so. */
 static void record(struct cell *c)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
@@ -84,7 +82,7 @@ static void record(struct cell *c)
     notebook_send(c->nb, SPAN_WORKER_HOME, &m);
 }
 
-/* What home still does for the cell is of no use to anybody. */
+/* Interrupts home if it still works for this failed cell. */
 static void stop_home(struct cell *c)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME, .cell = c->id };
@@ -94,7 +92,7 @@ static void stop_home(struct cell *c)
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
 }
 
-/* Those of its processes that are left: it failed before they had begun. */
+/* Kills processes of the script that are left because it failed before they began to run it. */
 static void kill_script(struct cell *c)
 {
     struct ranks left = RANKS_INIT;

@@ -1,15 +1,14 @@
-/* What ranks follow home in: its environment, options, modules that it loads again. Home says it
- * with CAPTURED, and each rank is told before anything else of the cell reaches it, where it
- * differs from what the rank was told last. */
+/* Ranks follow home's environment, options and reloaded modules. CAPTURED describes them. A rank
+ * for which they have changed gets FOLLOW before anything else of the cell. */
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-#define KNOWN "%home" /* among what a rank knows; no variable can have this name */
+#define KNOWN "%home" /* a key in rank.known; no variable can have this name */
 
-/* Those of the cell's ranks, on home's machine or on others, that were told something else. */
+/* The cell's ranks, on home's machine (near) or on others, that were told something else. */
 static int lacking(const struct cell *c, const char *home, bool near, struct ranks *out)
 {
     for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1)) {
@@ -53,7 +52,7 @@ int follow_tell(struct cell *c)
 {
     const char *home = text_field(c->prep.captured, "home");
 
-    if (c->plan.kind == PLAN_PULL) /* nothing of it runs on ranks */
+    if (c->plan.kind == PLAN_PULL) /* runs no code on ranks */
         return 0;
     return tell(c, home, true) < 0 ? -1 : tell(c, home, false);
 }

@@ -1,4 +1,4 @@
-/* Ranks that don't even end when they are killed. */
+/* Ranks that do not end although they were killed. */
 #include "kernel/cell/parts.h"
 
 static bool is_stuck(struct cell *c, const struct rank *r)
@@ -10,8 +10,8 @@ static bool is_stuck(struct cell *c, const struct rank *r)
     return cell_runs(c) && member && member->state == MEMBER_RUNNING;
 }
 
-/* A process that a driver or a file system holds dies some time, or with its machine: nobody waits
- * for that. */
+/* A driver or a file system can hold a killed process for any time. Nobody waits for it any more:
+ * it counts as ended. */
 static void leave(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };

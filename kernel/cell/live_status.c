@@ -1,4 +1,4 @@
-/* The display of a cell that runs for a while: where each rank stands, kept up to date in place. */
+/* The status display of a running cell: the state of each rank, updated in place. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
-#define AFTER_NS  (2 * NS_PER_S) /* a cell that is over sooner shows none */
+#define AFTER_NS  (2 * NS_PER_S) /* shorter cells show no status */
 #define EVERY_NS  (1 * NS_PER_S)
 #define GAUGES_NS (2 * NS_PER_S)
 
-#define MIB_OF(bytes) (((bytes) + (1u << 19)) >> 20) /* the nearest */
+#define MIB_OF(bytes) (((bytes) + (1u << 19)) >> 20) /* rounded to the nearest */
 
 static bool is_wanted(const struct cell *c)
 {
@@ -32,7 +32,8 @@ void live_begin(struct cell *c)
         c->live.due_ns = now + AFTER_NS;
 }
 
-/* What the rank has cleared is gone from the page, and would come back with each update. */
+/* The rank has cleared the output, and the status with it. An update would show the status again.
+ */
 void live_cleared(struct cell *c)
 {
     c->live.off = true;
@@ -40,14 +41,13 @@ void live_cleared(struct cell *c)
     c->live.due_ns = NEVER;
 }
 
-/* What a row borrows. */
+/* The strings of a row. */
 struct row_text {
     struct rank_usage_text gauges;
     char state[64];
 };
 
-/* Its cell waits for variables on their way to its node, though the rank has been told to run
- * it. */
+/* The rank got RUN, but it waits for variables that are still being sent to its node. */
 static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
 {
     const unsigned node = c->group->rank[m->rank].node;
@@ -73,7 +73,7 @@ static const char *state_text(const struct member *m)
     return texts[m->state];
 }
 
-/* Of a cell that is over nothing waits or runs. */
+/* The same when the cell is over: no rank waits or runs any more. */
 static const char *last_text(const struct member *m)
 {
     return m->state == MEMBER_WAITING   ? "not begun"
@@ -103,8 +103,8 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     }
 }
 
-/* The text comes with updates alone: a terminal such as jupyter console's takes none, and would
- * show for ever what it printed first. */
+/* Only updates have a text. A terminal such as jupyter console's ignores updates, and would show
+ * the first text for ever. */
 static void publish_status(struct cell *c, const struct status_cell *s)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
@@ -140,7 +140,7 @@ static void show(struct cell *c, bool over)
     free(text);
 }
 
-/* Memory and use of GPUs change; where there are none, nothing that is asked for here does. */
+/* Asks the nodes once, and again every GAUGES_NS if they have GPUs, whose use changes. */
 static void poll_gauges(struct cell *c, uint64_t now)
 {
     if (c->live.gauges_ns &&

@@ -1,4 +1,4 @@
-/* The machines on which the group's ranks may live: this one, or those of its engine. */
+/* The machines on which the group's ranks may run: this one, or the nodes of its engine. */
 #include <stdlib.h>
 
 #include "kernel/cell/parts.h"

@@ -1,6 +1,5 @@
-/* Machines that did not come up: a run without them is not what was asked for, and the cell fails.
- * Others may be about to fail too, so that for a moment it waits for them, and then names all, in
- * their order. */
+/* If a node of the engine does not start, the cell fails. It waits a moment, since more nodes may
+ * fail; the error names all of them, in order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #define MOMENT_NS (1500 * NS_PER_MS)
 #define NAMED_MAX 8u
 
-/* Is one of them still on its way? */
+/* Is a node still starting? */
 static bool is_open(const struct notebook *nb)
 {
     unsigned first = 0, n = 0;
@@ -28,7 +27,7 @@ static bool is_open(const struct notebook *nb)
 
 #define MARK_SIZE 64u
 
-/* " (ENGINE: ", behind which a reason has what a program of the engine's said of one machine. */
+/* " (ENGINE: ": in a reason, the text after it comes from the engine and differs by machine. */
 static void mark_of(const struct cell *c, char mark[static MARK_SIZE])
 {
     const char *on = c->nb->group->on ? c->nb->group->on : "";
@@ -36,7 +35,7 @@ static void mark_of(const struct cell *c, char mark[static MARK_SIZE])
     snprintf(mark, MARK_SIZE, " (%.*s: ", (int)strcspn(on, ":"), on);
 }
 
-/* Alike, but for that. */
+/* Are the two reasons equal up to the mark? */
 static bool same_reason(const char *a, const char *b, const char *mark)
 {
     const char *const end_a = strstr(a, mark), *const end_b = strstr(b, mark);
@@ -45,8 +44,8 @@ static bool same_reason(const char *a, const char *b, const char *mark)
     return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && memcmp(a, b, n) == 0;
 }
 
-/* "h7, h9": those that are not told yet and failed as `like` did, or (NULL) all, which marks
- * none. */
+/* Adds "h7, h9": the nodes that failed like `like` and were not added yet; sets their `told`. like
+ * NULL: adds all nodes and sets nothing. */
 static int add_names(struct node_errors *a, const struct node_error *like, const char *mark,
                      struct buf *out)
 {
@@ -64,7 +63,7 @@ static int add_names(struct node_errors *a, const struct node_error *like, const
     return n > NAMED_MAX ? buf_addf(out, " and %u more", n - NAMED_MAX) : 0;
 }
 
-/* Each of the first reasons once, behind those whose it is. */
+/* Adds each of the first NAMED_MAX reasons once, after the names of its nodes. */
 static int add_reasons(struct node_errors *a, const char *mark, struct buf *out)
 {
     unsigned n = 0, more = 0;

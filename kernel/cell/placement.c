@@ -1,5 +1,4 @@
-/* The machines on which ranks may be placed: which GPUs they have, once they have said so, and what
- * else placement looks at. */
+/* Asks machines for their GPUs, and lists the machines for kernel/group/place.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 /* ---- GPUs of the machines ---- */
 
-/* A driver that could not tell now may do so the next time. */
+/* false: the driver could not tell the GPUs; it may do so the next time. */
 static bool is_told(const json_t *said)
 {
     return said && !json_is_null(json_object_get(said, "gpus"));
@@ -60,7 +59,7 @@ struct place_want placement_want(const struct cell *c)
 
     for (unsigned k = 0; k < g->size; k++)
         any = any || rank_alive(&g->rank[k]);
-    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* a new world is as its cell says */
+    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* no rank lives: earlier wishes end */
         want = (struct place_want){ 0 };
     if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
         want.no_gpu = c->plan.no_gpu;
@@ -73,7 +72,7 @@ struct place_want placement_want(const struct cell *c)
     return want;
 }
 
-/* So many on each machine that is there. */
+/* per_node ranks on each machine that is not lost. */
 static unsigned world_of_nodes(const struct cell *c)
 {
     struct machine *m;
@@ -102,7 +101,7 @@ static bool depends_on_gpus(const struct cell *c)
 
     if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
-    /* nobody has some that its ranks could use as well */
+    /* a script's ranks use the group's GPUs, but the group has none */
     if (!world || (c->passing && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; k < world; k++)
@@ -122,7 +121,7 @@ static bool waits_for_gpus(const struct notebook *nb)
     return false;
 }
 
-/* A machine without GPUs is asked once. */
+/* A machine that has told that it has no GPUs is not asked again. */
 static int ask_gpus(struct cell *c)
 {
     const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
@@ -141,10 +140,10 @@ static int ask_gpus(struct cell *c)
     return 0;
 }
 
-/* What ranks hold they keep as long as they live: CUDA reads once which there are. */
+/* Ranks keep their GPUs as long as they live, since CUDA reads the list of GPUs only once. */
 static int refuse_change(struct cell *c)
 {
-    const struct group *g = c->nb->group; /* a script beside it uses the same ones, or none */
+    const struct group *g = c->nb->group; /* a script's ranks use its GPUs, or none */
     struct ranks living = RANKS_INIT;
     struct buf who = BUF_INIT;
     char have[80] = "", asked[40] = "";
@@ -192,7 +191,7 @@ bool placement_wait(const struct cell *c)
     return depends_on_gpus(c) && waits_for_gpus(c->nb);
 }
 
-/* ---- the machines as placement sees them ---- */
+/* ---- the machines for place.h ---- */
 
 static long cores_of(const struct node *info, unsigned node)
 {

@@ -1,5 +1,5 @@
-/* What must be there before a cell runs: its ranks, what it reads of home, and a port for its
- * world. All three are asked for at once. */
+/* Prepares a cell: its ranks, the variables that it reads from home, and a port for its world. All
+ * three are asked for at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,9 @@
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-#define NOTES                                                                                      \
-    "notes" /* in what home said of its names: lines that are true when these are sent             \
-             */
+#define NOTES "notes" /* a key of c->prep.captured: lines to show when its names are sent */
 
-/* ---- what home has, and a port ---- */
+/* ---- CAPTURE ---- */
 
 static int add_joined(struct buf *out, char **names)
 {
@@ -21,8 +19,8 @@ static int add_joined(struct buf *out, char **names)
     return 0;
 }
 
-/* A script goes along with its text where ranks may not have the file. Its path, as home finds
- * it. */
+/* Adds the script's path, as home finds it, if ranks may run on machines without the file. Home
+ * reads the file, and RUN carries its text. */
 static int add_script(const struct cell *c, struct buf *out)
 {
     const char *script = c->plan.argv ? c->plan.argv[0] : NULL;
@@ -73,11 +71,11 @@ static int take_newer(struct cell *c)
     return -1;
 }
 
-/* ---- what can be refused before anything is started or stopped ---- */
+/* ---- checks before anything is started or stopped ---- */
 
 static int refuse(struct cell *c)
 {
-    const unsigned n = c->plan.per_node            ? 0 /* not known before the machines are */
+    const unsigned n = c->plan.per_node            ? 0 /* it depends on the number of machines */
                        : c->plan.n != PLAN_N_UNSET ? c->plan.n
                                                    : c->nb->group->asked;
     struct ranks which = RANKS_INIT;
@@ -105,7 +103,7 @@ void prepare_choose_begin(struct cell *c)
                   "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
 }
 
-/* --fresh: the ranks end, and with them all that they have. */
+/* --fresh: all ranks will end. */
 static void decide_afresh(struct cell *c)
 {
     if (c->engine.moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
@@ -113,7 +111,7 @@ static void decide_afresh(struct cell *c)
     c->engine.moves = c->engine.moves || engine_is_torn(c->nb);
 }
 
-/* Home may refuse what the cell reads, or its text: it is asked before ranks end for the cell. */
+/* Home may refuse the cell: its text, or a variable that it reads. */
 static bool may_be_refused(const struct cell *c)
 {
     return c->plan.kind == PLAN_DISTRIBUTE && group_is_somewhere(c->nb->group);
@@ -144,18 +142,18 @@ enum cell_outcome prepare_ask_look(struct cell *c)
     return CELL_DONE;
 }
 
-/* ---- from machines to ranks that can begin ---- */
+/* ---- ranks, variables and a port ---- */
 
 void prepare_begin(struct cell *c)
 {
     if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c) < 0)
         return;
-    if (c->prep.captured && take_newer(c) < 0) /* what home said before the ranks ended */
+    if (c->prep.captured && take_newer(c) < 0) /* home answered in CELL_ASKING */
         return;
     start_begin(c);
 }
 
-/* Asked after each that is ready: the walk goes on where the last one stopped. */
+/* It is called when each rank is ready, so it starts where the last search stopped. */
 static bool ranks_ready(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++, c->prep.starting++) {
@@ -182,7 +180,7 @@ enum cell_outcome prepare_look(struct cell *c)
     return c->prep.captured ? CELL_DONE : CELL_HAS_ALL;
 }
 
-/* ---- what home sends ---- */
+/* ---- PACK ---- */
 
 static int ask_pack(struct cell *c, const struct vars_bundle *s)
 {
@@ -225,7 +223,7 @@ enum cell_outcome prepare_ship_look(struct cell *c)
 
 /* ---- answers ---- */
 
-/* "CaptureError: lock was not sent": the name goes before the colon. */
+/* text: "CaptureError: lock was not sent"; the part before the colon becomes the ename. */
 static void fail_in_words_of_python(struct cell *c, struct slice text)
 {
     char ename[64] = "RuntimeError";

@@ -1,26 +1,25 @@
-/* Lines that home and ranks want of the user. One prompt stands at the client at a time; the others
- * wait behind it, home's first and then those of ranks in their order, until it is answered or its
- * process asks no more. */
+/* The queue of prompts (input(), getpass, debuggers). The client shows one prompt at a time, until
+ * it is answered or its process takes it back. The others wait: home's first, then the ranks' in
+ * order of rank. */
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 
-#define LOWER_NS                                                                                   \
-    (100 * NS_PER_MS)  /* for lower ranks to ask as well, or again, as in a debugger               \
-                        */
-#define NO_LINE "\x04" /* as an answer: there is none, and input() raises EOFError */
+/* A prompt waits so long for lower ranks, which may ask too, for example in a debugger. */
+#define LOWER_NS (100 * NS_PER_MS)
+#define NO_LINE  "\x04" /* this answer makes input() raise EOFError */
 
 struct prompt {
     struct prompt *next;
     uint32_t worker;
-    uint64_t id;       /* the worker's number of it */
+    uint64_t id;       /* the worker's number for it */
     long rank;         /* -1: home */
-    struct request *r; /* owned reference: the cell that it is shown under */
+    struct request *r; /* owned reference: the cell under which it is shown */
     struct buf text;   /* owned */
     bool password;
-    bool shown; /* the first alone may be */
+    bool shown; /* only the first one can be */
 };
 
 static void prompt_free(struct prompt *p)
@@ -40,7 +39,7 @@ static void show(struct notebook *nb, struct prompt *p)
     nb->ops.ask(nb->ops.arg, p->r, buf_slice(&p->text), p->password);
 }
 
-/* May prompts come that belong before p, or is p about to be taken back? */
+/* Must p wait? Prompts of lower ranks may still come, or p is about to be taken back. */
 static bool is_early(const struct notebook *nb, const struct prompt *p)
 {
     const struct cell *c = nb->cell;
@@ -58,8 +57,8 @@ static bool is_to_end(const struct notebook *nb, const struct prompt *p)
     return p->rank >= 0 && nb->cell && nb->cell->stop.stopping;
 }
 
-/* pdb takes an interrupt that comes between two prompts for one of its command, and asks again: it
- * gets another. */
+/* pdb ends only its current command if an interrupt comes between two prompts, and then asks again.
+ * So it gets another interrupt. */
 static void end_first(struct notebook *nb)
 {
     struct prompt *p = nb->prompts.first;
@@ -82,7 +81,7 @@ static void look(struct notebook *nb)
         show(nb, p);
 }
 
-/* Another one is the first: the time for lower ranks begins. */
+/* Another prompt is the first: it waits LOWER_NS for lower ranks. */
 static void turn(struct notebook *nb)
 {
     nb->prompts.due_ns = notebook_now(nb) + LOWER_NS;
@@ -98,7 +97,7 @@ static void reply(struct notebook *nb, uint32_t worker, uint64_t id, struct slic
     notebook_send(nb, worker, &m);
 }
 
-/* Behind what is shown, and what others of its rank and of lower ones wait for. */
+/* Inserts p after the shown prompt and after the prompts of its own and of lower ranks. */
 static void insert(struct notebook *nb, struct prompt *p)
 {
     struct prompt **at = &nb->prompts.first;
@@ -132,7 +131,7 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
     insert(nb, p);
 }
 
-/* Takes out those that f says. */
+/* Removes the prompts for which f() is true. */
 static void drop(struct notebook *nb,
                  bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker,
                  uint64_t id)
@@ -151,7 +150,7 @@ static void drop(struct notebook *nb,
     if (nb->prompts.first != first)
         turn(nb);
     else
-        look(nb); /* who does not run any more does not ask before it */
+        look(nb); /* a rank that has ended can't ask first any more */
 }
 
 static bool is_this(const struct prompt *p, uint32_t worker, uint64_t id)

@@ -1,5 +1,4 @@
-/* The end of a rank's part in a cell: it says that it is done, or its process ends, alone or with
- * its node. */
+/* How a rank ends its work in a cell: it sends DONE, its process ends, or its node is lost. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +17,8 @@ static void member_over(struct cell *c, struct member *member)
         stop_after_failure(c);
 }
 
-/* A KeyboardInterrupt that we did not ask for, raised or sent from outside, is an exception as
- * any. */
+/* A KeyboardInterrupt without an interrupt of the kernel, raised by the code or sent from outside,
+ * counts as any other exception. */
 static enum member_state state_of(const struct cell *c, const struct span *m)
 {
     if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
@@ -39,7 +38,7 @@ static void take_result(struct member *member, const struct span *m)
     member->blob_size = m->blob_size;
 }
 
-/* What ranks have bound by themselves is newer than what home has now. */
+/* For names that the rank has bound, its values are newer now than home's. */
 static void note_bound(struct cell *c, struct rank *r, struct slice names)
 {
     struct span m = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
@@ -113,7 +112,7 @@ static void start_failed(struct cell *c, const struct rank *r, const struct span
     json_decref(death);
 }
 
-/* Idle as it was: what the cell needs is gone. */
+/* An idle rank that the cell needs has died. */
 static void died_before(struct cell *c, const struct rank *r, const struct span *m)
 {
     json_t *death = error_of_death(c->nb, r, m);
@@ -122,7 +121,7 @@ static void died_before(struct cell *c, const struct rank *r, const struct span 
     json_decref(death);
 }
 
-/* The cell has failed for another one already. */
+/* The same when the cell has failed already, for example because of another rank. */
 static void note_another(struct cell *c, const struct rank *r, const struct span *m)
 {
     json_t *death = error_of_death(c->nb, r, m);
@@ -158,7 +157,7 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
         died_before(c, r, m);
 }
 
-/* ---- all of a node ---- */
+/* ---- lost nodes ---- */
 
 static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node, struct span *gone)
 {

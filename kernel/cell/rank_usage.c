@@ -1,6 +1,5 @@
-/* What the agents say of their machines now: memory of ranks, and memory, use and others' processes
- * of GPUs. Asked for when somebody is going to look; nobody waits longer for an answer than he
- * likes. */
+/* The ranks' use of memory, and of GPUs: their memory, load and processes of others. Agents are
+ * asked when it is to be shown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,11 @@
 #include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
-#define STALE_NS    (5 * NS_PER_S)  /* what is older is not shown */
-#define HOPE_NS     (2 * NS_PER_S)  /* who has not answered by then is not waited for */
-#define PATIENCE_NS (10 * NS_PER_S) /* nor asked again before that: a driver may be stuck */
+#define STALE_NS (5 * NS_PER_S) /* older answers are not shown */
+#define HOPE_NS  (2 * NS_PER_S) /* rank_usage_wait() waits so long for an answer */
+#define PATIENCE_NS                                                                                \
+    (10 * NS_PER_S) /* without an answer a node is asked again: its GPU driver                     \
+                     * may be stuck */
 
 struct gauge {
     bool waiting; /* it was asked, and has not answered */
@@ -36,7 +37,7 @@ static struct gauge *gauge_at(struct notebook *nb, unsigned node)
     return &more[node];
 }
 
-/* Is it to be asked? Then it counts as asked. */
+/* Must the node be asked? If so, records that it is asked now. */
 static bool is_due(struct notebook *nb, unsigned node)
 {
     struct gauge *g = gauge_at(nb, node);
@@ -62,7 +63,7 @@ void rank_usage_ask(struct notebook *nb)
             if (of[i]->rank[k].worker && is_due(nb, of[i]->rank[k].node))
                 nodes[n++] = of[i]->rank[k].node;
     if (n && nb->ops.send_nodes(nb->ops.arg, nodes, n, &m, &err) < 0)
-        log_info("usage", "%s", err.text); /* some have been asked, and answer */
+        log_info("usage", "%s", err.text); /* other nodes were asked and will answer */
     free(nodes);
 }
 
@@ -96,7 +97,7 @@ void rank_usage_release(struct notebook *nb)
     nb->gauges.n = 0;
 }
 
-/* ---- one rank's part of it ---- */
+/* ---- the row of a rank ---- */
 
 static const json_t *worker_of(const json_t *said, uint32_t worker)
 {
@@ -125,7 +126,7 @@ static uint64_t bytes(const json_t *entry, const char *name)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-/* Of a number that may be unknown. */
+/* -1: unknown */
 static int number(const json_t *entry, const char *name)
 {
     const json_t *n = json_object_get(entry, name);
@@ -135,7 +136,7 @@ static int number(const json_t *entry, const char *name)
                : -1;
 }
 
-/* "0", "0,1" where the agent numbers them; else what of the UUID tells them apart. */
+/* Adds the GPU's index, as in "0,1"; if the agent gives none, the start of its UUID. */
 static void name_gpu(const json_t *gpu, const char *uuid, char *out, size_t size)
 {
     const size_t at = strlen(out);
@@ -148,7 +149,7 @@ static void name_gpu(const json_t *gpu, const char *uuid, char *out, size_t size
         snprintf(out + at, size - at, "%s%.12s", comma, uuid);
 }
 
-/* Who of the others has the most memory there: "alice's python", or "pid 4711". */
+/* The process of others with the most memory on the GPU: "alice's python", or "pid 4711". */
 static void find_other(const json_t *list, struct rank_usage_text *text, struct status_rank *row)
 {
     const json_t *one;

@@ -1,10 +1,10 @@
-/* At which of its addresses a machine is met: one whose family (IPv4, IPv6) all others of the world
- * have as well. */
+/* Chooses the address of a machine at which the world's ranks meet: one whose family (IPv4, IPv6)
+ * all machines have. */
 #include <string.h>
 
 #include "kernel/cell/parts.h"
 
-/* The IP of the next entry of "IFNAME=IP,…"; false: there is none. */
+/* Cuts the next entry off *list, "IFNAME=IP,…"; *ip: its address. false: there is none. */
 static bool next_ip(const char **list, struct slice *ip)
 {
     while (*list && **list) {
@@ -24,7 +24,7 @@ static bool is_six(struct slice ip)
     return memchr(ip.p, ':', ip.n) != NULL;
 }
 
-/* A node that says nothing of its addresses is taken to have them all. */
+/* A node whose addresses are unknown is assumed to have both families. */
 static bool has_family(const struct node *info, bool six)
 {
     const char *list = info ? info->addresses : NULL;

@@ -1,4 +1,4 @@
-/* BIND, RUN and FETCH: one message to each agent, whatever the number of its ranks. */
+/* Sends RUN and FETCH, and ends the step when all members have ended. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,14 @@ static json_t *script_argv(const struct cell *c)
     return argv;
 }
 
-/* How many cells a new rank has not run; their numbers go to *missed. */
+/* How many cells a new rank has not run; *missed: their numbers. */
 static int missed_of(const struct group *g, const struct rank *r, struct buf *missed)
 {
     buf_clear(missed);
     return r->is_new ? rank_missed(g, r, missed) : 0;
 }
 
-/* One line for those that missed the same cells. */
+/* Shows one line for all ranks that missed the same cells. */
 static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed,
                           struct ranks *told)
 {
@@ -93,7 +93,7 @@ static void member_told(struct cell *c, struct member *member)
     r->since_ns = notebook_now(c->nb);
 }
 
-/* Nobody is to wait for those that were not told. */
+/* Members that did not get their message will send no DONE. */
 static void members_leave_out(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
@@ -125,8 +125,9 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     return 0;
 }
 
-/* The lead rank, whose value is the cell's, gets a message of its own; with --gather each rank, for
- * each has a blob. Where some can't be sent theirs, those that have it already are interrupted. */
+/* The lead rank's value is the cell's value, so it gets a message of its own; with --gather each
+ * rank does, since each has a blob. If a message can't be sent, the cell has failed and the ranks
+ * that got theirs are interrupted. */
 static int run_all(struct cell *c, struct span *m)
 {
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
@@ -143,12 +144,12 @@ static int run_all(struct cell *c, struct span *m)
         rc = run_one(c, &others, m, false);
     ranks_release(&one);
     ranks_release(&others);
-    if (rc < 0) /* unless it has failed in other words already */
+    if (rc < 0) /* an error of cell_send_ranks() stays */
         cell_fail(c, "RuntimeError", "out of memory");
     return rc;
 }
 
-/* Of a script: its text, for machines where the file is not. */
+/* For a script: its text, which machines without the file need. */
 static struct slice code_of(const struct cell *c)
 {
     if (c->plan.kind == PLAN_SCRIPT)
@@ -156,8 +157,8 @@ static struct slice code_of(const struct cell *c)
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 
-/* RUN's names: those that ranks are to watch, and those that go, for home has deleted them. Empty
- * where there are none. */
+/* RUN's `names`: names that ranks must watch, and names that home has deleted. Adds nothing if
+ * there are none. */
 static int add_names(const struct cell *c, struct buf *out)
 {
     json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->prep.captured);
@@ -181,7 +182,7 @@ static int add_names(const struct cell *c, struct buf *out)
     return rc;
 }
 
-/* -1: the cell has failed; what runs is to be stopped. */
+/* -1: the cell has failed, and ranks that run it must be stopped. */
 static int run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
@@ -224,9 +225,9 @@ bool run_pulls_values(const struct cell *c)
     return digits[0] && digits[strspn(digits, "0123456789")] == '\0';
 }
 
-/* Of one rank all names are fetched at once, so that what they share is shared at home. With --into
- * there is but one, and it is another name there than on the rank. Of several ranks the first is
- * fetched; that the others are there as well is seen before anything is bound. */
+/* From one rank all names are fetched in one blob, so that values that share memory share it at
+ * home too. (With --into there is only one name.) From several ranks the first name of the list is
+ * fetched; the rank checks that it has the others too before anything is bound. */
 static int fetched_names(const struct cell *c, struct buf *out)
 {
     if (c->plan.kind != PLAN_PULL)
@@ -237,8 +238,8 @@ static int fetched_names(const struct cell *c, struct buf *out)
     return 0;
 }
 
-/* %pull: from every rank one name after the other. %push: an empty FETCH, which tells how the BINDs
- * went. */
+/* %pull: from several ranks, one name after the other. %push: an empty FETCH; its DONE tells
+ * whether the BINDs succeeded. */
 static int fetch(struct cell *c)
 {
     struct buf names = BUF_INIT;
@@ -270,9 +271,9 @@ void run_begin(struct cell *c)
         live_begin(c);
 }
 
-/* ---- its end ---- */
+/* ---- the end ---- */
 
-static bool somebody(const struct cell *c, enum member_state state)
+static bool any_member(const struct cell *c, enum member_state state)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == state)
@@ -280,7 +281,7 @@ static bool somebody(const struct cell *c, enum member_state state)
     return false;
 }
 
-/* The deaths that the error does not tell of. */
+/* Names the dead ranks that the error does not name. */
 static void note_dead(struct cell *c)
 {
     struct ranks dead = RANKS_INIT;
@@ -304,7 +305,8 @@ enum cell_outcome run_end(struct cell *c)
 {
     stop_over(c);
     output_flush(c);
-    if (somebody(c, MEMBER_FAILED) || somebody(c, MEMBER_DEAD) || somebody(c, MEMBER_INTERRUPTED))
+    if (any_member(c, MEMBER_FAILED) || any_member(c, MEMBER_DEAD) ||
+        any_member(c, MEMBER_INTERRUPTED))
         c->bad = true;
     live_end(c);
     if (c->bad && !c->fault.shown)
@@ -314,8 +316,8 @@ enum cell_outcome run_end(struct cell *c)
     return CELL_DONE;
 }
 
-/* The ranks of a script end by themselves when they have said DONE; who does not is made to. True:
- * not all have. */
+/* The ranks of a script must end after DONE; SIGTERM is sent once to those that live. true: some
+ * live still. */
 static bool script_lingers(struct cell *c)
 {
     struct ranks left = RANKS_INIT;
@@ -339,7 +341,7 @@ enum cell_outcome run_look(struct cell *c)
             stop_running(c);
         return CELL_STAYS;
     }
-    /* what failed when nothing was left to stop does not wait for the script's processes */
+    /* a failed cell that was not stopped does not wait for the script's processes */
     if (!(c->bad && !c->stop.stopping) && script_lingers(c))
         return CELL_STAYS;
     return run_end(c);
