@@ -263,10 +263,14 @@ def frozen(idle):
     os.kill(daemon, signal.SIGCONT)
 
 
-def test_an_agent_that_ends_says_why(notebook, idle):
-    cell = notebook().run("%%distribute -n 2 --on 'slurm:--nodes=2 --export=ALL,CELLSPAN_SECRET=none'\n1", limit=SOON)
+def test_an_agent_that_ends_says_why(notebook, idle, tmp_path):
+    agent = tmp_path / "libexec" / "cellspan" / "cellspan-agent"
+    agent.parent.mkdir(parents=True)
+    agent.write_text("#!/bin/sh\necho 'cellspan-agent on here: there is no memory' >&2\nexit 1\n")
+    agent.chmod(0o755)
+    cell = notebook(CELLSPAN_REMOTE_PREFIX=str(tmp_path)).run("%%distribute -n 2 --on slurm:--nodes=2\n1", limit=SOON)
     why = cell.assert_error("RankNotStarted").error["evalue"]
-    assert re.search(r"n[1-4] did not come up: cellspan-agent.*: CELLSPAN_SECRET is not what a kernel hands out", why), cell.shown
+    assert re.search(r"n[1-4] did not come up: cellspan-agent: there is no memory", why), cell.shown
 
 
 @pytest.mark.limit(360)
