@@ -1,5 +1,4 @@
-/* node_usage.h - GPUS and GAUGES: what the kernel asks of this node's GPUs and of its workers'
- * memory. */
+/* node_usage.h - answers GPUS and GAUGES: this node's GPUs, and the memory of its workers. */
 #ifndef WORKER_AGENT_NODE_USAGE_H
 #define WORKER_AGENT_NODE_USAGE_H
 
@@ -14,10 +13,10 @@ struct agent;
 void node_usage_gpus(struct agent *a, const struct span *m);
 void node_usage_all(struct agent *a, const struct span *m);
 
-/* Home and the ranks that have a process, but for `without` (0: all). */
+/* Home and the ranks that have a process, without the worker `without` (0: all). */
 struct node_workers {
     struct gpu_worker *v; /* owned */
-    char (*who)[24];      /* owned: what v's texts are */
+    char (*who)[24];      /* owned: the texts in v */
     size_t n;
 };
 

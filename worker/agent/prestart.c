@@ -10,7 +10,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/spawn.h"
 
-/* for a file system to say what is there: half of what the kernel gives ranks to come */
+/* limit for a file system to answer: half of the time that the kernel gives ranks to start */
 #define LOOK_NS (60 * NS_PER_S)
 
 int prestart_look(struct agent *a, const char *python, const char *cwd, struct python_paths *paths,

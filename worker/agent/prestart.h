@@ -1,5 +1,5 @@
-/* prestart.h - the notebook's Python, as another machine has it, and WARM, which starts its zygote.
- */
+/* prestart.h - WARM: starts the zygote before ranks are wanted. Finds the notebook's Python on
+ * another machine. */
 #ifndef WORKER_AGENT_PRESTART_H
 #define WORKER_AGENT_PRESTART_H
 
@@ -10,8 +10,8 @@
 struct agent;
 
 void prestart_zygote(struct agent *a, const struct span *m);
-/* Looks for the Python, and for the folder (""; none): `paths`, which stays until f is called, gets
- * what it may be. */
+/* Finds out which Python is there, and whether the folder is ("": none is looked for). Fills
+ * `paths` with candidates; keep it alive until f runs. */
 MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
                            struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
 

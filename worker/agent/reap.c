@@ -23,7 +23,7 @@
 
 #define LAST_LINES   20u
 #define EVERYBODY_NS (5 * NS_PER_S)
-#define POLITE_NS    (2 * NS_PER_S) /* for ranks to end by themselves */
+#define POLITE_NS    (2 * NS_PER_S) /* how long home and ranks may take to end by themselves */
 
 /* ---- EXITED ---- */
 
@@ -46,7 +46,7 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
     return death_cause_text(&c, out);
 }
 
-/* What EXITED says, while the driver is asked about a dead worker's GPUs. */
+/* The content of EXITED, kept while the driver is asked about a dead worker's GPUs. */
 struct obituary {
     struct agent *agent;
     uint32_t id;
@@ -87,8 +87,8 @@ static void gpus_told(void *arg, const char *text)
     free(o);
 }
 
-/* Takes what o holds. The driver needs a moment to say what it knows; on a node without GPUs nobody
- * is asked. */
+/* Takes what o owns. The driver needs a moment to answer. It is only asked if the worker had GPUs.
+ */
 static void publish(struct worker *w, struct obituary *o)
 {
     struct obituary *kept = gpu_has(w->all->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
@@ -107,7 +107,7 @@ static void publish(struct worker *w, struct obituary *o)
     node_workers_release(&crew);
 }
 
-/* `zygote`: for a rank that was not forked any more: who should have, and what became of it. */
+/* zygote: set for a rank that its zygote did not fork: then d is the zygote's death. */
 static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
 {
     struct worker *speaker = zygote ? zygote : w;
@@ -136,14 +136,14 @@ void reap_never_started(struct agent *a, unsigned id, const char *why)
 
 /* ---- one death ---- */
 
-/* The ranks that it was to fork never come up. A death of their own is not theirs to tell: it has
- * no process. */
+/* Ranks that it did not fork yet never start. They have no process, so the zygote's death is their
+ * cause. */
 static void end_zygote(struct worker *z, const struct death *d)
 {
     struct agent *a = z->all->agent;
     struct worker *next;
 
-    zygote_read(z); /* who its ranks are may be the last thing it said */
+    zygote_read(z); /* its last message may name the processes of its ranks */
     if (d->known && !z->all->agent->kernel.quitting)
         log_info("zygote", "%s: %s %d", z->python,
                  d->code == EXITED_SIGNAL ? "killed by signal" : "exited with", d->status);
@@ -183,8 +183,7 @@ static struct death death_of(int status)
     return (struct death){ true, EXITED_STATUS, WEXITSTATUS(status) };
 }
 
-/* Its group is killed while its number can't be given to anybody else yet: before it is waited
- * for. */
+/* Kills its process group before waitpid(): until then no other process can get its number. */
 static int reap_one(struct agent *a, pid_t pid)
 {
     struct worker *w = worker_find_pid(&a->workers, pid);
@@ -241,7 +240,7 @@ static void end_overdue(struct worker *w)
     }
 }
 
-/* The worker whose end is due first; NULL: no end is expected. */
+/* The worker whose end is due first; NULL: no end is due. */
 static struct worker *first_due(const struct workers *all)
 {
     struct worker *first = NULL;
@@ -296,8 +295,8 @@ static bool has_ended(const struct worker *w)
            info.si_pid == w->state.pid;
 }
 
-/* Home and ranks end as Python ends: handlers of atexit run. What sits in C, or takes longer, is
- * killed afterwards. */
+/* Lets home and ranks end as Python does, with the handlers of atexit. A worker that is stuck in C,
+ * or takes longer, is killed afterwards. */
 static void let_end(const struct agent *a)
 {
     const struct clock *clock = loop_clock(a->loop);
@@ -306,7 +305,7 @@ static void let_end(const struct agent *a)
 
     for (struct worker *w = a->workers.first; w; w = w->next)
         if (w->role != WORKER_ZYGOTE && w->state.pid > 0 && w->state.ready)
-            (void)kill(w->state.pid, SIGTERM); /* what it has started is its own to end */
+            (void)kill(w->state.pid, SIGTERM); /* only it: it ends its own children */
     while (waiting && clock_now(clock) < until_ns) {
         waiting = false;
         for (const struct worker *w = a->workers.first; w && !waiting; w = w->next)

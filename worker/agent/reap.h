@@ -9,7 +9,7 @@
 
 struct agent;
 
-/* From now on deaths are noticed, and those that are overdue. */
+/* From now on it notices deaths, and ends that are overdue. */
 MUST_USE int reap_start(struct agent *a, struct err *err);
 /* EXITED for a worker that could not be started at all. */
 void reap_never_started(struct agent *a, unsigned id, const char *why);

@@ -18,7 +18,7 @@
 #include "worker/link/packet.h"
 
 #define PACKETS_PER_TURN 64
-#define PACKETS_AT_END   4096 /* what a socket can hold is less */
+#define PACKETS_AT_END   4096 /* a socket holds fewer */
 
 /* ---- down ---- */
 
@@ -26,8 +26,7 @@ static void link_failed(struct worker *w, const struct err *err)
 {
     char name[48];
 
-    /* The usual reason is that the worker has just died: its end is told by the socket or
-     * SIGCHLD. */
+    /* Usually the worker has just died: the end of the socket, or SIGCHLD, will tell. */
     log_info("relay", "%s: %s", worker_name(w, name), err->text);
     worker_expect_end(w);
 }
@@ -37,7 +36,7 @@ static bool is_urgent(enum span_kind kind)
     return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
 }
 
-/* Whoever waits for an answer to what it was to get would wait for ever: it ends, and its death
+/* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death
  * says why. */
 static void lose(struct worker *w, size_t bytes)
 {
@@ -152,7 +151,8 @@ static bool is_awaited(const struct agent *a, uint64_t blob)
     return false;
 }
 
-/* What the cell was to get: what is still on its way, and only for it, need not come. */
+/* Drops the variables that the cell was to get. Blobs that only this cell waits for need not be
+ * sent. */
 static void forget_binds(struct worker *w, uint64_t cell)
 {
     struct outbox_message *waiting;
@@ -166,8 +166,8 @@ static void forget_binds(struct worker *w, uint64_t cell)
     }
 }
 
-/* The cell waits for a blob, or for room: an interrupt would come too early for the worker, and be
- * lost. */
+/* The cell's RUN still waits for a blob, or for room in the socket. An interrupt would reach the
+ * worker before it, and be lost. So the agent answers for the worker. */
 static bool interrupt_waiting(struct worker *w, const struct span *head)
 {
     struct outbox_message *run = outbox_find(&w->outbox, SPAN_RUN, head->cell),
@@ -281,7 +281,7 @@ static void answer_sync(struct worker *w)
     relay_tell(w, &m);
 }
 
-/* Its sender has written all that it will, and waits, or is done. */
+/* After sending such a message a worker writes nothing more: it waits, or is done. */
 static bool is_after_text(enum span_kind kind)
 {
     return kind == SPAN_REPLY || kind == SPAN_DONE || kind == SPAN_CALL || kind == SPAN_INPUT;
@@ -323,7 +323,7 @@ static void take(struct worker *w, struct packet *p)
         pass_up(w, &head, slice_of(p->p, p->n));
 }
 
-/* One packet. 1: taken; 0: none there; 2: the socket is over. */
+/* Receives one packet. 1: handled; 0: none is there; 2: the socket has ended. */
 static int read_one(struct worker *w)
 {
     struct packet p = PACKET_INIT;
@@ -379,8 +379,7 @@ void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
     if (events & LOOP_WRITE)
         post_waiting(w);
     if (events & LOOP_HANGUP)
-        w->pipes.ended =
-            true; /* nothing follows what is in there now: credit need not hold it back */
+        w->pipes.ended = true; /* nothing follows, so credit need not limit the rest */
     if (events & (LOOP_READ | LOOP_HANGUP))
         (void)read_some(w);
     if (!w->state.gone)
@@ -402,10 +401,10 @@ void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker)
         return;
     }
     if (w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP))
-        return; /* messages that were sent before these bytes are still to come */
+        return; /* there are more messages that were sent before these bytes */
     if (w->state.gone || s->fd < 0)
         return;
-    if (w->pipes.drains == drains) /* else the counted bytes have been read */
+    if (w->pipes.drains == drains) /* else a message has had the counted bytes read */
         pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
     worker_watch(w);
 }

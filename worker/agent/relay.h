@@ -1,5 +1,5 @@
-/* relay.h - messages between the kernel and a worker, passed on unread but for their header, and
- * the blobs beside them. */
+/* relay.h - passes messages and their blobs between the kernel and a worker; only the header is
+ * read. A worker's text is read here, too, so that it keeps its place among the messages. */
 #ifndef WORKER_AGENT_RELAY_H
 #define WORKER_AGENT_RELAY_H
 
@@ -13,18 +13,18 @@ struct worker;
 void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
 void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker);
 
-/* Kernel to worker: msg is the whole message, `head` its header. What the socket has no room for
- * waits, and so does what rides on a blob that is expected, with all that follows and is not
+/* Kernel to worker: msg is the whole message, `head` its header. The message waits while the socket
+ * has no room, and while its blob is still expected. Later messages wait behind it, unless they are
  * urgent. */
 void relay_down(struct worker *w, const struct span *head, struct slice msg);
 /* The agent's own message to a worker (CUT, SYNCED). */
 void relay_tell(struct worker *w, const struct span *m);
 
-/* The blob is in the agent's table now; or it won't come: error, for the user, says why. What
- * waited for it leaves. */
+/* The blob is in the agent's table now. Or it will not arrive: then `error` says why, for the user.
+ * Messages that waited for it leave. */
 void relay_settle(struct agent *a, uint64_t blob, const char *error);
 
-/* All that is left in the socket of a dead worker. */
+/* Reads all messages that are left in the socket of a dead worker. */
 void relay_read_rest(struct worker *w);
 
 #endif

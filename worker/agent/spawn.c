@@ -28,7 +28,7 @@ char *spawn_package(void)
         return strdup(told);
     if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
         return strdup(CELLSPAN_PYTHONDIR);
-    /* PREFIX/libexec/cellspan was copied, or moved, with all else */
+    /* the installation may have been copied or moved */
     return runtime_near("../../lib/cellspan/python");
 }
 
@@ -55,7 +55,7 @@ static pid_t execute(const struct worker *w, const char *cwd, const struct worke
     return process_start(&spec, err);
 }
 
-/* Its events: a zygote's socket has a protocol of its own, and nothing orders its text. */
+/* Sets who gets its events. A zygote's socket has its own protocol. */
 static int watch(struct worker *w, struct err *err)
 {
     static const loop_fd_f link[] = { relay_event, relay_event, zygote_event };

@@ -8,7 +8,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 
-#define BLOB_SIZE_AT 24u /* where a header holds blob_size */
+#define BLOB_SIZE_AT 24u /* offset of blob_size in a message */
 
 static int add_json(json_t *content, struct buf *out, struct err *err)
 {

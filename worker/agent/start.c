@@ -22,18 +22,18 @@
 #include "worker/agent/processes/worker.h"
 #include "worker/agent/processes/zygote.h"
 
-/* One START of ranks: the workers are made, their processes not yet. */
+/* One START of ranks: the workers exist, their processes do not yet. */
 struct starting {
     struct agent *agent;
     struct buf msg; /* a copy of the message, for when the Python and the GPUs are known */
     struct span m;  /* the message, decoded; borrows from msg */
-    char *python;   /* as START names it, or as this machine has it */
+    char *python;   /* as START names it, then as this machine has it */
     struct python_paths paths;
     size_t n;
     struct awaited {
         uint32_t worker;
         uint32_t rank;
-        struct worker_ends ends; /* all -1: it could not be made */
+        struct worker_ends ends; /* all -1: the worker could not be made */
     } v[];
 };
 
@@ -88,7 +88,7 @@ static struct starting *starting_create(struct agent *a, const struct span *m, c
     return err_null(err, "out of memory");
 }
 
-/* From here on the kernel may write to them, and kill them. */
+/* From now on the kernel may send to them, and kill them. */
 static void make_workers(struct starting *s, struct slice workers)
 {
     const struct span *m = &s->m;
@@ -111,9 +111,9 @@ static void make_workers(struct starting *s, struct slice workers)
     }
 }
 
-/* What a rank's environment says of GPUs. */
+/* A rank's environment variables about GPUs. */
 struct sight {
-    bool said; /* false: nothing is set */
+    bool said; /* false: no variable is set */
     struct buf visible, own;
 };
 
@@ -122,8 +122,8 @@ static const char *text_in(const struct buf *b)
     return b->n ? b->p : "";
 }
 
-/* START's environment with that, and with NCCL_RAS_ADDR unless ras is ""; the text is the caller's
- * (free()). */
+/* START's environment with these variables, and with NCCL_RAS_ADDR unless ras is "". The caller
+ * frees the text. */
 static char *rank_env(struct slice env, const struct sight *sight, const char *ras)
 {
     json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
@@ -133,7 +133,7 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
 
     if (rc == 0 && ras[0])
         rc = json_object_set_new(object, "NCCL_RAS_ADDR", json_string(ras));
-    /* Numbers are those of the management library, which counts in that order. */
+    /* the numbers are NVML's, which counts in this order */
     if (rc == 0 && sight->visible.n && isdigit((unsigned char)sight->visible.p[0]))
         rc = json_object_set_new(object, "CUDA_DEVICE_ORDER", json_string("PCI_BUS_ID"));
     if (rc == 0 && sight->said)
@@ -176,8 +176,8 @@ static int by_rank(const void *a, const void *b)
     return (*x)->id<(*y)->id ? -1 : (*x)->id>(*y)->id;
 }
 
-/* The ranks that live here, in their order: *mates is the caller's (free()). They are one group's,
- * for a kernel has one, or the script's, if it is one of those who asks. -1: memory is out. */
+/* The workers of all ranks on this node, sorted by rank; the caller frees *mates. passing: those of
+ * a script, else those of the group: a kernel has only one. -1: memory is out. */
 static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_t *n)
 {
     const struct worker **rank;
@@ -228,7 +228,8 @@ static void refuse(struct agent *a, struct worker *w, const char *why)
     reap_never_started(a, id, why);
 }
 
-/* Orders all that still live; `trouble` not NULL: tells them all why they won't come. */
+/* Has the zygote fork all ranks that were not killed meanwhile. trouble not NULL: no rank can
+ * start, and EXITED says why. */
 static void order_ranks(struct starting *s, const char *trouble)
 {
     const struct span *m = &s->m;
@@ -260,7 +261,7 @@ static void order_ranks(struct starting *s, const char *trouble)
 
 /* ---- GPUs ---- */
 
-/* The rank with its number, beside which it lives. */
+/* For a rank of a script: the group's rank with the same number. */
 static const struct worker *resident_of(const struct agent *a, const struct worker *w)
 {
     for (const struct worker *r = a->workers.first; w->passing && r; r = r->next)
@@ -269,8 +270,8 @@ static const struct worker *resident_of(const struct agent *a, const struct work
     return NULL;
 }
 
-/* Those that were not killed meanwhile, all or none. A script's rank uses what the rank beside it
- * holds. */
+/* Takes GPUs for all ranks that were not killed meanwhile, or for none. A script's rank uses the
+ * GPUs of the group's rank with its number. */
 static int take_gpus(struct starting *s, struct err *err)
 {
     const uint64_t each = s->m.v[F_START_GPUS].u64, flags = s->m.v[F_START_SHARE].u64;
@@ -314,13 +315,13 @@ static void gpus_known(void *arg)
     start_over(s, failed ? err.text : NULL);
 }
 
-/* Its Python is known. */
+/* The Python is known; the GPUs may not be. */
 static void go_on(struct starting *s)
 {
     struct err err = { "" };
 
     if (s->m.v[F_START_GPUS].u64 > 0 && !s->agent->kernel.quitting) {
-        /* it imports meanwhile; what fails is told when ranks are ordered */
+        /* it imports meanwhile; an error is reported when ranks are ordered */
         (void)spawn_zygote(s->agent, s->python, &err);
         err.text[0] = '\0';
         if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)

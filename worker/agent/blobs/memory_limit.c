@@ -8,9 +8,10 @@
 #include "base/process.h"
 #include "worker/agent/processes/oom.h"
 
-#define RESERVE  (UINT64_C(64) << 20) /* bytes that stay free for other programs */
-#define NO_LIMIT (UINT64_C(1) << 60)  /* without a limit, cgroup v1 shows a number above this one  \
-                                       */
+#define RESERVE (UINT64_C(64) << 20) /* bytes that stay free for other programs */
+#define NO_LIMIT                                                                                   \
+    (UINT64_C(1) << 60) /* without a limit, cgroup v1 shows a number above this one                \
+                         */
 
 uint64_t memory_limit_number(struct slice text)
 {

@@ -76,8 +76,8 @@ void address_text(const struct address *a, char out[static ADDRESS_TEXT_SIZE])
 
 /* ---- interfaces ---- */
 
-/* An address that others may be told: link-local ones mean nothing without an interface of
- * theirs. */
+/* Is this an address for other machines? Link-local addresses are not: they need the name of an
+ * interface. */
 static bool take(const struct ifaddrs *i, int family, struct address *a)
 {
     if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
@@ -140,7 +140,7 @@ int address_list(const struct address *first, struct buf *out)
     if (first)
         address_text(first, ip);
     if (getifaddrs(&all) < 0)
-        return 0; /* nothing is known, then */
+        return 0; /* the list stays as it is */
     rc = add_first(all, ip, &loops, begin, out);
     if (rc == 0)
         rc = add_others(all, AF_INET, ip, loops, begin, out);

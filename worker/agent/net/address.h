@@ -14,17 +14,19 @@ struct address {
     socklen_t size;
 };
 
-/* "tcp://10.0.0.1:4321", "tcp://[fd00::1]:4321". -1: it is none. A host's name is none: to look it
- * up may take long, and kernel and agents tell each other addresses only. */
+/* Reads "tcp://10.0.0.1:4321" or "tcp://[fd00::1]:4321". -1: the text is something else. Names of
+ * hosts are not accepted: to look them up may take long, and kernel and agents only send each other
+ * addresses. */
 MUST_USE int address_parse(struct slice endpoint, struct address *a, struct err *err);
-/* Without port; an IPv4 address in IPv6's clothes as IPv4. "" when it is neither. */
+/* The address as text, without the port. An IPv4 address that is mapped to IPv6 is written as IPv4.
+ * "": it is neither. */
 void address_text(const struct address *a, char out[static ADDRESS_TEXT_SIZE]);
 
-/* Appends "IFNAME=IP,…": `first` (NULL: none), then all interfaces that are up, IPv4 before IPv6,
- * those of the loopback only when `first` is one of them. -1: memory is out. */
+/* Appends "IFNAME=IP,…": `first` (NULL: none), then all interfaces that are up, IPv4 before IPv6.
+ * Loopback addresses are only listed if `first` is one. -1: memory is out. */
 MUST_USE int address_list(const struct address *first, struct buf *out);
 
-/* The name in the first "IFNAME=IP" of a list, and the IP. Both empty: there is none. Pure. */
+/* The name and the IP of the first "IFNAME=IP" in a list; both empty: the list is empty. Pure. */
 void address_first(struct slice list, struct slice *ifname, struct slice *ip);
 
 #endif

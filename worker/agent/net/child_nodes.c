@@ -1,5 +1,5 @@
-/* child_nodes.c - see child_nodes.h. Nodes are numbered from 0 without gaps, so a plain array is
- * small, and asked once for each section. */
+/* child_nodes.c - see child_nodes.h. Nodes are numbered from 0 without gaps, so an array is small
+ * enough. */
 #include "worker/agent/net/child_nodes.h"
 
 #include <stdlib.h>

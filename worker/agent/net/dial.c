@@ -10,24 +10,24 @@
 #include "worker/agent/net/tcp_probe.h"
 #include "worker/agent/net/socket.h"
 
-/* until the next endpoint is tried beside those that have not answered */
+/* how long to wait for an answer before the next endpoint is tried, too */
 #define NEXT_NS         (150 * NS_PER_MS)
-#define PROBE_NS        (2 * NS_PER_S) /* at most, for finding out why none did */
+#define PROBE_NS        (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
 #define EVENTS_PER_TURN 16
 
 struct try {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
-    char words[160]; /* why it can't be tried; "": it can */
-    void *socket;    /* NULL: not yet, or not any more */
+    char words[160]; /* why the endpoint can't be tried; "": it can */
+    void *socket;    /* NULL: not opened yet, or closed again */
     void *monitor;
     struct watch *watch;
-    int fd;         /* of the connection; borrowed from ZeroMQ, -1: there is none */
-    bool connected; /* once, at least */
-    bool refused;   /* our key is not wanted there */
-    bool strange;   /* what listens there is not whom we look for */
+    int fd;         /* the connection's descriptor, borrowed from ZeroMQ; -1: there is none */
+    bool connected; /* at least once */
+    bool refused;   /* our key was refused there */
+    bool strange;   /* another program listens there */
     struct tcp_probe *probe;
-    int error; /* what the probe gave; 0: nothing */
+    int error; /* the errno that the probe found; 0: none */
 };
 
 struct dial {
@@ -36,8 +36,8 @@ struct dial {
     struct keys own;
     unsigned char server[KEY_SIZE];
     struct try try[DIAL_MAX];
-    unsigned n, next; /* how many there are; which is to be tried next */
-    unsigned probes;  /* that are not answered yet */
+    unsigned n, next; /* number of endpoints; the next one to try */
+    unsigned probes;  /* probes without a result yet */
     struct watch *timer, *limit;
     dial_f f;
     void *arg;
@@ -109,11 +109,11 @@ void dial_stop(struct dial *d)
     watch_stop(d->timer);
     watch_stop(d->limit);
     keys_wipe(&d->own);
-    loop_free(d->loop, d); /* callers up the stack still look at it */
+    loop_free(d->loop, d); /* functions up the stack still use it */
 }
 
-/* The others are closed: those that are in the middle of a handshake when it is over, for a server
- * counts torn ones. */
+/* Closes the others at once, but those in the middle of a handshake only after it: a server counts
+ * handshakes that break off. */
 static void succeed(struct try *t)
 {
     struct dial *d = t->dial;
@@ -152,7 +152,7 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
         else
             succeed(t);
     } else {
-        /* it has the right key, and time won't change its mind */
+        /* it is the right server, and it will not change its answer */
         if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
             t->refused = true;
             loop_timer_again(d->limit, 0);
@@ -167,7 +167,7 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
     }
 }
 
-/* An event is two frames: number:u16 value:u32, as this machine writes them, and the endpoint. */
+/* An event has two frames: number:u16 value:u32, in this machine's byte order, and the endpoint. */
 static void try_ready(struct loop *loop, void *arg)
 {
     struct try *t = arg;
@@ -214,7 +214,7 @@ static void try_start(struct try *t)
     try_close(t);
 }
 
-/* The next endpoint, if there is one left. */
+/* Tries the next endpoint, if there is one left. */
 static void try_next(struct loop *loop, void *arg)
 {
     struct dial *d = arg;
@@ -291,7 +291,7 @@ static void probed(void *arg, int error)
         loop_timer_again(t->dial->timer, 0);
 }
 
-/* ZeroMQ does not tell why it can't connect; plain tcp does. */
+/* ZeroMQ does not say why it can't connect. A plain tcp connection does. */
 static void limit_is_over(struct loop *loop, void *arg)
 {
     struct dial *d = arg;

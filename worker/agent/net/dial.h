@@ -1,7 +1,8 @@
-/* dial.h - which of several tcp endpoints leads to the holder of a key: they are tried one shortly
- * after the other, and the first on which CURVE succeeds wins. So neither a port that somebody else
- * has on this host nor a bridge's address that every host has is taken for the right one. What
- * refuses is tried again until the limit, for networks come up late and links lose packets. */
+/* dial.h - finds out which of several tcp endpoints leads to the holder of a key. They are tried
+ * one shortly after the other, and the first one on which CURVE succeeds is used. So another
+ * program at the same port, or a bridge whose address every host has, is not taken for the right
+ * server. Endpoints that refuse are tried again until the limit, because networks may come up late
+ * and lose packets. */
 #ifndef WORKER_AGENT_NET_DIAL_H
 #define WORKER_AGENT_NET_DIAL_H
 
@@ -12,7 +13,7 @@
 #include "protocol/keys.h"
 #include "worker/agent/net/address.h"
 
-#define DIAL_MAX           64u /* endpoints; what is beyond them is not tried */
+#define DIAL_MAX           64u /* endpoints; further ones are not tried */
 #define DIAL_ENDPOINT_SIZE 300u
 
 struct dial;
@@ -27,25 +28,25 @@ struct dial_to {
 
 struct dial_found {
     const char *endpoint;
-    void *socket;       /* a DEALER, the callee's from now on */
-    struct address own; /* by which this host reached it; size 0: not known */
+    void *socket;       /* a DEALER, owned by the callee from now on */
+    struct address own; /* this host's address on that connection; size 0: not known */
 };
 
-/* Called once. found NULL: there is none, and `why` says for each one why not, and from where to
- * where: "tcp://10.0.0.1:4321 (connection refused), tcp://10.1.0.1:4321 (timed out); from
- * 10.0.0.7". */
+/* Called once. found NULL: no endpoint leads there, and `why` names each with its reason, and this
+ * host's addresses: "tcp://10.0.0.1:4321 (connection refused), tcp://10.1.0.1:4321 (timed out);
+ * from 10.0.0.7". */
 typedef void (*dial_f)(void *arg, const struct dial_found *found, const char *why);
 
-/* The dial is the caller's to stop, also after f was called. NULL: *err says why. */
+/* The caller must stop the dial, also after f was called. NULL: *err says why. */
 struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg,
                         struct err *err);
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */
 
-/* Takes the first of the list off. false: none is left. */
+/* Removes the first endpoint from the list. false: the list is empty. */
 bool dial_next(struct slice *endpoints, struct slice *endpoint);
-/* In words; 0: it has not answered. */
+/* The text for an errno; 0: it did not answer. */
 const char *dial_words(int error);
 
 #endif

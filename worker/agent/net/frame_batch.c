@@ -1,5 +1,5 @@
-/* frame_batch.c - see frame_batch.h. What is on its way is bounded by the workers' credit, so no
- * high-water mark drops any of it. */
+/* frame_batch.c - see frame_batch.h. The workers' credit limits how much can wait, so there is no
+ * high-water mark that drops messages. */
 #include "worker/agent/net/frame_batch.h"
 
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 #include "protocol/span.h"
 #include "worker/agent/net/socket.h"
 
-#define BUNDLE_MAX 262144u /* bytes of gathered entries at which they leave within the turn */
+#define BUNDLE_MAX 262144u /* bytes of waiting entries that leave before the turn ends */
 #define ENTRY_HEAD FRAME_BATCH_ROOM
 
 struct frame_batch {
     struct loop *loop;
-    void *socket; /* borrowed; NULL: what comes waits */
+    void *socket; /* borrowed; NULL: entries wait */
     uint32_t node;
-    struct buf wait; /* entries */
-    bool due;        /* they leave when the turn is over */
-    bool destroyed;  /* by its owner, before the turn was over */
+    struct buf wait; /* entries that wait */
+    bool due;        /* they leave at the end of the turn */
+    bool destroyed;  /* by its owner, before the end of the turn */
 };
 
 struct frame_batch *frame_batch_create(struct loop *loop, struct err *err)
@@ -104,7 +104,7 @@ static void turn_is_over(struct loop *loop, void *arg)
         frame_batch_flush(b);
 }
 
-/* Something waits now. */
+/* Sends what waits, at the latest at the end of the turn. */
 static void leave_soon(struct frame_batch *b)
 {
     if (!may_leave(b))
@@ -135,7 +135,7 @@ void frame_batch_number(struct frame_batch *b, uint32_t node)
     frame_batch_flush(b);
 }
 
-/* p: a message of n bytes behind ENTRY_HEAD others. */
+/* Writes the head of an entry to p; its message of n bytes follows. */
 static void write_head(const struct frame_batch *b, uint8_t *p, uint32_t worker, size_t n)
 {
     le_put(p, 4, b->node);
@@ -145,7 +145,7 @@ static void write_head(const struct frame_batch *b, uint8_t *p, uint32_t worker,
         span_stamp(p + ENTRY_HEAD, worker);
 }
 
-/* One copy, from the message into the frame. */
+/* Copies the message once, into the frame. */
 static int send_alone(struct frame_batch *b, uint32_t worker, struct slice msg, struct err *err)
 {
     zmq_msg_t m;

@@ -1,6 +1,6 @@
-/* frame_batch.h - what goes up: the messages of one turn of the loop leave together, as one bundle
- * (protocol/README.md, "Envelopes"). Nothing waits beyond its turn, unless there is no way up yet:
- * until the agent has its number, and while it changes from one link to another. */
+/* frame_batch.h - messages to the kernel: those of one turn of the loop leave together at its end,
+ * as one bundle (protocol/README.md, "Envelopes"). They wait longer only while there is no way to
+ * the kernel: until the agent has its number, and while it changes to another connection. */
 #ifndef WORKER_AGENT_NET_FRAME_BATCH_H
 #define WORKER_AGENT_NET_FRAME_BATCH_H
 
@@ -12,36 +12,36 @@
 #include "base/loop/loop.h"
 #include "base/slice.h"
 
-/* bytes; a message that is longer leaves at once, in a bundle of its own */
+/* bytes; a longer message leaves at once, in its own bundle */
 #define FRAME_BATCH_ALONE 65536u
-#define FRAME_BATCH_ROOM  12u /* what stands before a message in a bundle */
+#define FRAME_BATCH_ROOM  12u /* bytes of an entry's head, before its message */
 
 struct frame_batch;
 
 struct frame_batch *frame_batch_create(struct loop *loop, struct err *err);
 void frame_batch_destroy(
-    struct frame_batch *b); /* what waits leaves, if there is a way; NULL is fine */
+    struct frame_batch *b); /* sends what waits, if there is a way; NULL is fine */
 
-/* Where bundles are sent from now on (a ZeroMQ socket, borrowed); NULL: they wait. */
+/* The ZeroMQ socket (borrowed) on which bundles are sent from now on; NULL: they wait. */
 void frame_batch_socket(struct frame_batch *b, void *socket);
-/* The agent's number has come: entries that wait for it get it. */
+/* Sets the agent's number, also in the entries that wait for it. */
 void frame_batch_number(struct frame_batch *b, uint32_t node);
-uint32_t frame_batch_node(const struct frame_batch *b); /* ROUTE_KERNEL: none yet */
+uint32_t frame_batch_node(const struct frame_batch *b); /* ROUTE_KERNEL: not known yet */
 
-/* Copies msg. worker: who it is from; 0: the agent. It is stamped into the message, whatever stood
- * there. -1: it can't be sent. */
+/* Copies msg. worker: the sender, which is written into the message; 0: the agent. -1: it can't be
+ * sent. */
 MUST_USE int frame_batch_add(struct frame_batch *b, uint32_t worker, struct slice msg,
                              struct err *err);
-/* The same of a message behind FRAME_BATCH_ROOM bytes, of which nothing is wanted; takes msg's
- * bytes, also when it fails. A long one is not copied. */
+/* The same for a message that stands behind FRAME_BATCH_ROOM unused bytes. Takes msg's bytes, also
+ * on failure. A long message is not copied. */
 MUST_USE int frame_batch_give(struct frame_batch *b, uint32_t worker, struct buf *msg,
                               struct err *err);
-/* An entry of a node below, as it came. */
+/* An entry of a node below this one, passed on as it came. */
 MUST_USE int frame_batch_pass(struct frame_batch *b, struct slice whole, struct err *err);
-/* A bundle from below in which every entry is to be passed on: a long one is not copied. Takes the
- * frame, always. */
+/* A bundle of a node below, all of which is passed on. A long one is not copied. Always takes the
+ * frame. */
 MUST_USE int frame_batch_pass_all(struct frame_batch *b, zmq_msg_t *frame, struct err *err);
-/* At once, also what waits for a number: HELLO. */
+/* Sends at once, even without a number: HELLO. */
 MUST_USE int frame_batch_send_now(struct frame_batch *b, struct slice msg, struct err *err);
 void frame_batch_flush(struct frame_batch *b);
 

@@ -18,7 +18,8 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/kernel_link.h"
 
-#define IO_THREADS    2 /* a blob that goes through is decrypted and encrypted side by side */
+#define IO_THREADS                                                                                 \
+    2 /* so that a blob on its way through is decrypted and encrypted at the same time */
 #define NEVER_NS      (UINT64_MAX / 2)
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 
@@ -39,7 +40,7 @@ void join_keys(struct join *j, const struct secret *s, uint32_t index)
     j->has_keys = true;
 }
 
-/* One line that the engine's last words, and so the cell, can show. */
+/* Writes one line. It is among the engine's last lines, so the cell can show it. */
 static void give_up(struct join *j, const char *why)
 {
     j->kernel->status = JOIN_STATUS_UNREACHED;
@@ -49,7 +50,7 @@ static void give_up(struct join *j, const char *why)
 
 /* ---- HELLO ---- */
 
-/* Those that we may use: an engine may have pinned us to a few. */
+/* The cores that this process may use: an engine may have pinned it to a few. */
 static long count_cores(void)
 {
 #ifdef __linux__
@@ -75,7 +76,7 @@ static void say_hello(struct kernel_link *kernel, struct slice addresses)
     kernel_link_send(kernel, &m);
 }
 
-/* A list that is too long loses its last ones, whole. */
+/* If the list is too long, its last entries are left out. */
 static struct slice cut(struct slice list)
 {
     if (list.n <= ADDRESSES_MAX)
@@ -85,8 +86,7 @@ static struct slice cut(struct slice list)
     return list;
 }
 
-/* Ranks that talk to those of other nodes use the interface by which this node reached the
- * kernel. */
+/* Ranks use the interface on which this node reached the kernel to talk to ranks of other nodes. */
 static void tell_ranks(struct slice addresses)
 {
     struct slice ifname, ip;
@@ -102,7 +102,7 @@ static void tell_ranks(struct slice addresses)
 
 /* ---- the line ---- */
 
-/* socket: the one that reached the kernel; NULL: the endpoint is dialed. */
+/* socket: already connected to the kernel; NULL: the endpoint is dialed. */
 static int open_line(struct join *j, const char *endpoint, void *socket, struct err *err)
 {
     struct uplink_config c = {

@@ -1,5 +1,5 @@
-/* join.h - how the agent gets to its kernel: which endpoint answers, the line, HELLO, and what is
- * said when it can't. */
+/* join.h - connects the agent to its kernel: finds the endpoint that answers, opens the uplink,
+ * sends HELLO; and the error text if that fails. */
 #ifndef WORKER_AGENT_NET_JOIN_H
 #define WORKER_AGENT_NET_JOIN_H
 
@@ -8,7 +8,7 @@
 #include "protocol/keys.h"
 #include "worker/agent/net/uplink.h"
 
-/* the exit status when the kernel can't be reached, or does not take us */
+/* the exit status if the kernel can't be reached or does not answer */
 #define JOIN_STATUS_UNREACHED 3
 
 struct dial;
@@ -18,18 +18,18 @@ struct secret;
 struct join {
     struct kernel_link *kernel;    /* borrowed */
     const char *connect;           /* the kernel's endpoints, separated by commas; borrowed */
-    struct uplink_handler handler; /* of the line */
-    struct keys keys;              /* ours; wiped when the line is open */
+    struct uplink_handler handler; /* of the uplink */
+    struct keys keys;              /* the agent's; wiped when the uplink is open */
     unsigned char kernel_key[KEY_SIZE];
-    bool has_keys;  /* else the kernel is on this machine (ipc) */
-    char *endpoint; /* that the line was opened to */
-    void *context;  /* of ZeroMQ, when the kernel is elsewhere: it outlives the line */
+    bool has_keys;  /* false: the kernel is on this machine (ipc) */
+    char *endpoint; /* to which the uplink was opened */
+    void *context;  /* of ZeroMQ, if the kernel is on another machine; it outlives the uplink */
     struct dial *dial;
-    struct watch *limit; /* for WELCOME */
+    struct watch *limit; /* for WELCOME to arrive */
     uint64_t limit_ns;
 };
 
-/* Does this --connect need a secret? */
+/* Is the kernel of this --connect on another machine? Then a secret is needed. */
 bool join_is_remote(const char *connect);
 /* Everything else is zero. Both pointers are borrowed. */
 void join_init(struct join *j, struct kernel_link *kernel, const char *connect);

@@ -1,5 +1,5 @@
-/* kernel_link.h - what the agent says to its kernel, and the agent's end: without its kernel it is
- * of no use, so whoever finds that out ends it here. */
+/* kernel_link.h - sends the agent's messages to its kernel, and ends the agent. Without its kernel
+ * an agent is of no use, so a message that can't be sent ends it. */
 #ifndef WORKER_AGENT_NET_KERNEL_LINK_H
 #define WORKER_AGENT_NET_KERNEL_LINK_H
 

@@ -40,7 +40,7 @@ void peer_destroy(struct peer *one)
         zmq_close(one->socket);
     buf_release(&one->route);
     one->gone = true;
-    loop_free(one->peers->loop, one); /* callers up the stack still look at it */
+    loop_free(one->peers->loop, one); /* functions up the stack still use it */
 }
 
 struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t node)

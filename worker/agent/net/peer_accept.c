@@ -12,7 +12,7 @@
 #include "worker/agent/net/peer.h"
 #include "worker/agent/net/socket.h"
 
-#define SAME_NODE_MAX 8u /* links, expected ones too, with one node */
+#define SAME_NODE_MAX 8u /* connections with one node, also expected ones */
 
 /* ---- who they are ---- */
 
@@ -62,7 +62,7 @@ static void answer(struct peer *one, const char *error)
     buf_release(&msg);
 }
 
-/* Its first message: what it is here for. From then on its key is used. */
+/* The first message of a peer says what it wants. From then on its key can't be used again. */
 static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *frame)
 {
     const char *name = zmq_msg_gets(frame, "User-Id");
@@ -90,7 +90,7 @@ static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *
     span_release(&m);
 }
 
-/* How many entries are good; -1: the bundle is torn. */
+/* The number of good entries; -1: the bundle is torn. */
 static long check_bundle(struct peer *child, struct slice bundle, bool *all)
 {
     struct bundle_entry e;
@@ -186,8 +186,8 @@ static int open_router(struct peers *p, struct err *err)
     return -1;
 }
 
-/* The key is that of a node which is to be a child, or is one: it says that `node` is under
- * that. */
+/* If the key belongs to a child, or to an agent that is expected as one, OPEN says that `node` is
+ * below that child. */
 static bool is_announced(struct peers *p, uint32_t node, const char *key)
 {
     for (const struct peer *one = p->peer; one; one = one->next)
@@ -202,16 +202,16 @@ static bool is_announced(struct peers *p, uint32_t node, const char *key)
     return false;
 }
 
-/* The node won't come, as a child here or under one. What a child of ours that it was has below
- * goes with it. */
+/* The kernel takes an OPEN back: the node does not come as a child, or below one. If it was a
+ * child, the nodes below it go, too. */
 static void take_back(struct peers *p, uint32_t node)
 {
     const uint32_t under = child_nodes_get(&p->children, node);
     struct peer *one;
 
     if (under != CHILD_NODES_NONE && under != node)
-        (void)!child_nodes_put(&p->children, node,
-                               CHILD_NODES_NONE); /* there is room for it: it was there */
+        (void)!child_nodes_put(&p->children, node, CHILD_NODES_NONE); /* this can't fail: its place
+                                                                         in the array exists */
     else if ((one = peer_find(p, PEER_CHILD, node)) || (one = peer_find(p, PEER_EXPECTED, node)))
         peer_destroy(one);
 }
@@ -247,7 +247,7 @@ void peer_accept_open(struct peers *p, const struct span *m)
 void peer_accept_close(struct peers *p)
 {
     watch_stop(p->watch);
-    peer_zap_close(p->zap); /* before the router, which it listens to */
+    peer_zap_close(p->zap); /* before the router, whose monitor it uses */
     if (p->router)
         zmq_close(p->router);
 }

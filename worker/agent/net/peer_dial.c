@@ -15,7 +15,7 @@ struct peer_dial {
     uint32_t own, node;
     uint64_t role;
     struct dial *dial;
-    char endpoint[DIAL_ENDPOINT_SIZE]; /* the one that answered */
+    char endpoint[DIAL_ENDPOINT_SIZE]; /* the endpoint that answered */
     char from[ADDRESS_TEXT_SIZE];
     void *socket;
     struct watch *watch, *limit;
@@ -30,7 +30,7 @@ static void close_all(struct peer_dial *c)
     dial_stop(c->dial);
     watch_stop(c->watch);
     watch_stop(c->limit);
-    loop_free(c->loop, c); /* callers up the stack still look at it */
+    loop_free(c->loop, c); /* functions up the stack still use it */
 }
 
 void peer_dial_stop(struct peer_dial *c)
@@ -141,7 +141,7 @@ struct peer_dial *peer_dial_start(struct loop *loop, void *context, const struct
                                 .context = context,
                                 .own = keys,
                                 .server = (const unsigned char *)dial->v[F_DIAL_KEY].s.p,
-                                /* the rest is for finding out why not */
+                                /* the rest of the time is for finding out why it failed */
                                 .limit_ns = PEER_DIAL_LIMIT_NS * 7 / 10 };
     struct peer_dial *c = calloc(1, sizeof *c);
 

@@ -18,8 +18,8 @@ struct peer_zap {
     struct zap *zap;
     peer_zap_f f;
     void *arg;
-    unsigned long refused, failed; /* for their keys; before they had said any */
-    void *listener, *monitor;      /* the former is borrowed */
+    unsigned long refused, failed; /* because of their key; before they had shown one */
+    void *listener, *monitor;      /* the listener is borrowed */
     struct watch *news;
 };
 

@@ -1,5 +1,5 @@
-/* peer_zap.h - who may connect to this agent: ZeroMQ's authentication (ZAP, RFC 27) for one
- * context, answered from the loop. */
+/* peer_zap.h - decides who may connect to this agent: answers ZeroMQ's authentication (ZAP, RFC 27)
+ * for one context, from the event loop. */
 #ifndef WORKER_AGENT_NET_PEER_ZAP_H
 #define WORKER_AGENT_NET_PEER_ZAP_H
 
@@ -10,16 +10,16 @@
 
 struct peer_zap;
 
-/* May the holder of this public key come in? Then *name becomes the connection's User-Id. */
+/* May the holder of this public key connect? If so, `name` becomes the connection's User-Id. */
 typedef bool (*peer_zap_f)(void *arg, const unsigned char key[KEY_SIZE],
                            char name[static PEER_ZAP_NAME_SIZE]);
 
-/* Before any socket of the context is bound as a CURVE server. A context has one of these. NULL:
- * *err says why. */
+/* Call it once for a context, before any socket of it is bound as a CURVE server. NULL: *err says
+ * why. */
 struct peer_zap *peer_zap_open(struct loop *loop, void *context, peer_zap_f f, void *arg,
                                struct err *err);
-/* Counts who fails at this CURVE server before it has shown a key, too. The server is to live until
- * peer_zap_close(). */
+/* Also counts connections to this CURVE server that fail before they show a key. The server must
+ * live until peer_zap_close(). */
 MUST_USE int peer_zap_watch(struct peer_zap *a, void *listener, struct err *err);
 void peer_zap_close(struct peer_zap *a); /* logs the counts; NULL is fine */
 

@@ -1,5 +1,5 @@
-/* port.c - see port.h. Ports are drawn at random, so that two agents on one host hardly ever name
- * the same. */
+/* port.c - see port.h. Ports are drawn at random, so two agents on one host rarely choose the same.
+ */
 #include "worker/agent/net/port.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 
 #define TRIES 200
 
-/* 0: it could be bound and listened on; else the errno. */
+/* 0: the port can be bound and listened on; else the errno. */
 static int try_bind(int family, const struct sockaddr *address, socklen_t size)
 {
     const int fd = socket(family, SOCK_STREAM, 0);
@@ -29,7 +29,7 @@ static int try_bind(int family, const struct sockaddr *address, socklen_t size)
     return why;
 }
 
-/* All interfaces: IPv6 with IPv4 where there is IPv6, as well as IPv4 alone. */
+/* Tries all interfaces, with IPv6 (which includes IPv4) and with IPv4 alone. */
 static int try_port(uint16_t port)
 {
     const struct sockaddr_in6 six = { .sin6_family = AF_INET6,

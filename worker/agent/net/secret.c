@@ -66,7 +66,7 @@ int secret_take_line(struct handed *h, struct slice line, struct err *err)
 
 /* ---- the environment ---- */
 
-/* The value is overwritten where the system put it, which is what /proc/self/environ shows. */
+/* Overwrites the value where the system put it, because /proc/self/environ shows that memory. */
 static int take_from_environment(struct handed *h, const char *name,
                                  int (*take)(struct handed *, struct slice, struct err *),
                                  struct err *err)
@@ -100,7 +100,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* One byte; never more, for what follows the lines is not ours to take. */
+/* Reads only one byte: what follows the lines must stay on stdin. */
 static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
 {
     for (;;) {

@@ -1,6 +1,6 @@
-/* secret.h - the run's secret and the agent's number in the run, as the engine hands them over: in
- * the environment, or as the first lines of stdin. What is taken is wiped where it stood, so that
- * neither workers nor /proc show it. */
+/* secret.h - takes the run's secret and the agent's number in the run from the engine: from the
+ * environment, or from the first lines of stdin. The environment is wiped, so that neither workers
+ * nor /proc show the secret. */
 #ifndef WORKER_AGENT_NET_SECRET_H
 #define WORKER_AGENT_NET_SECRET_H
 
@@ -13,17 +13,16 @@
 #define SECRET_LINE_MAX 256u
 
 struct handed {
-    struct secret secret; /* secret_wipe() when the keys are made */
+    struct secret secret; /* call secret_wipe() once the keys are made */
     uint32_t index;       /* CELLSPAN_AGENT */
     bool has_secret, has_index;
 };
 
-/* Takes both out of the environment: overwritten in place and unset. Call it first thing, before
- * anything copies or changes the environment. -1: what is there is wrong; the err shows nothing of
- * it. */
+/* Takes both from the environment, overwrites and unsets them. Call it before anything copies or
+ * changes the environment. -1: a value is wrong; the err does not show it. */
 MUST_USE int secret_from_environment(struct handed *h, struct err *err);
-/* Reads lines from fd until both are there. -1: the input ended, a line is wrong, or nothing came
- * for limit_ms. */
+/* Reads lines from fd until both are there. -1: the input ended, a line is wrong, or limit_ms are
+ * over. */
 MUST_USE int secret_from_stdin(struct handed *h, int fd, int limit_ms, struct err *err);
 /* One line, without its newline: `CELLSPAN_AGENT=…` or `CELLSPAN_SECRET=…`. Pure. */
 MUST_USE int secret_take_line(struct handed *h, struct slice line, struct err *err);

@@ -27,7 +27,7 @@ void tcp_probe_stop(struct tcp_probe *p)
     watch_stop(p->watch);
     watch_stop(p->later);
     fd_close(&p->fd);
-    loop_free(p->loop, p); /* callers up the stack still look at it */
+    loop_free(p->loop, p); /* functions up the stack still use it */
 }
 
 static void answered(struct loop *loop, void *arg)

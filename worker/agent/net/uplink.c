@@ -18,7 +18,7 @@
 #include "worker/agent/net/socket.h"
 
 #define MESSAGES_PER_TURN 32
-#define BEATS             4u /* unasked, within the timeout; the kernel asks for five */
+#define BEATS             4u /* sent unasked within the timeout; the kernel asks for five */
 
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
@@ -34,16 +34,16 @@ struct uplink {
     bool own_context;
     struct keys keys;
     bool has_keys;
-    struct uplink_socket line; /* to the kernel, or to the parent */
+    struct uplink_socket line; /* to the kernel or a parent */
     struct uplink_socket
-        parent; /* the one to come: what goes up waits until something comes down there */
+        parent; /* the next one: messages to the kernel wait until something arrives on it */
     struct frame_batch *batch;
     struct peers *peers;
     struct silence silence;
-    struct meter meter; /* what comes on the line */
-    uint64_t beat_ns;   /* when the last BEAT was said */
+    struct meter meter; /* counts the bytes that arrive */
+    uint64_t beat_ns;   /* when the last BEAT was sent */
     struct watch *look;
-    bool greeted; /* the first route has come */
+    bool greeted; /* the first message has arrived */
     struct uplink_handler handler;
 };
 
@@ -77,8 +77,8 @@ static void say_beat(struct uplink *u, const struct span *beat)
     say(u, beat);
 }
 
-/* While a parent is dialed the kernel does not ask for beats, and over a slow link its question
- * waits behind what comes; but it wants to know that we are there. */
+/* While a parent is dialed the kernel does not ask for beats, and on a slow connection its question
+ * waits behind other bytes. So the agent sends BEAT unasked. */
 static void beat_unasked(struct uplink *u, uint64_t now)
 {
     const struct span beat = { .kind = SPAN_BEAT };
@@ -107,7 +107,7 @@ static void look(struct loop *loop, void *arg)
         u->handler.lost(u->handler.arg, why);
 }
 
-/* This machine's own agent hears by its stdin when the kernel ends. */
+/* An agent on the kernel's machine notices the kernel's end by its stdin. */
 static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 {
     struct err err = { "" };
@@ -123,7 +123,8 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 
 /* ---- down ---- */
 
-/* Takes the two frames of a message. 1: got; 0: nothing there, or nonsense, which is dropped. */
+/* Receives the two frames of a message. 1: received; 0: nothing is there, or it was dropped as
+ * wrong. */
 static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
 {
     *empty = zmq_msg_recv(route, socket, ZMQ_DONTWAIT) < 0;
@@ -142,7 +143,7 @@ static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
     return 0;
 }
 
-/* The first message: WELCOME has our number, REFUSE needs none. */
+/* The first message: WELCOME, with this agent's number, or REFUSE. */
 static void greet(struct uplink *u, struct slice msg)
 {
     struct err err = { "" };
@@ -150,7 +151,7 @@ static void greet(struct uplink *u, struct slice msg)
 
     u->greeted = true;
     if (span_decode(&m, msg.p, msg.n, &err) < 0)
-        return; /* whoever gets it says what is wrong with it */
+        return; /* its handler reports what is wrong with it */
     if (m.kind == SPAN_WELCOME) {
         peers_number(u->peers, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
         frame_batch_number(u->batch, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
@@ -164,7 +165,7 @@ static bool is_ours(unsigned kind)
     return kind == SPAN_BEAT || kind == SPAN_OPEN || kind == SPAN_DIAL;
 }
 
-/* The agent's part of the message, by its kind. */
+/* Handles this agent's part of a message. */
 static void take(struct uplink *u, struct slice workers, struct slice msg)
 {
     struct err err = { "" };
@@ -196,7 +197,7 @@ static bool is_whole(struct slice route)
     return route.n == 0;
 }
 
-/* Those below get it first: they wait longer for it. */
+/* Nodes below get it first, because it takes longer to reach them. */
 static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
 {
     const struct slice msg = slice_of(zmq_msg_data(frame), zmq_msg_size(frame));
@@ -248,8 +249,8 @@ static void line_ready(struct loop *loop, void *arg)
 
 /* ---- a parent ---- */
 
-/* The kernel has had our last word on the old line, and sends by way of the parent: what waits goes
- * there. */
+/* The kernel has received all of the old connection, and sends through the parent now. So messages
+ * that wait may leave there. */
 static void parent_ready(struct loop *loop, void *arg)
 {
     struct uplink *u = arg;
@@ -259,7 +260,7 @@ static void parent_ready(struct loop *loop, void *arg)
     u->parent.watch = loop_zmq(u->loop, u->parent.socket, line_ready, u, &err);
     if (!u->parent.watch)
         log_error("uplink", "%s", err.text);
-    line_ready(loop, u); /* whatever came on the old line came before */
+    line_ready(loop, u); /* messages on the old connection came before */
     line_close(&u->line);
     u->line = u->parent;
     u->parent = (struct uplink_socket){ NULL, NULL };
@@ -371,7 +372,7 @@ void uplink_close(struct uplink *u)
         return;
     watch_stop(u->look);
     if (u->batch && u->parent.socket)
-        /* the kernel may not have got DIALED, but nothing better is left */
+        /* the kernel may not have received DIALED, but there is no other way */
         frame_batch_socket(u->batch, u->parent.socket);
     frame_batch_destroy(u->batch);
     line_close(&u->parent);

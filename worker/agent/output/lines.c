@@ -3,15 +3,15 @@
 
 #include "base/utf8.h"
 
-#define LINES_KEEP 16384u /* bytes of room that stay for the next line */
+#define LINES_KEEP 16384u /* bytes of memory that are kept for the next line */
 
 void lines_release(struct lines *l)
 {
     buf_release(&l->held);
 }
 
-/* Puts out the first n held bytes and forgets them, also when out() fails: it may have taken
- * them. */
+/* Puts out the first n held bytes and drops them. They are also dropped if out() fails, because it
+ * may have sent them. */
 static int put_held(struct lines *l, size_t n, unsigned flags)
 {
     int rc;
@@ -37,9 +37,9 @@ static bool ends_in_step_up(const struct lines *l, size_t n)
     return n > 1 && l->held.p[n - 1] == '[' && l->held.p[n - 2] == '\x1b';
 }
 
-/* Looks for the ends of states among the bytes that came after the first `old`: carriage returns,
- * and steps up, which end the state of a bar that has others above it. A carriage return at the
- * very end may be the first half of "\r\n", so it ends no state yet. */
+/* Looks for ends of states behind the first `old` bytes: carriage returns, and steps up, which end
+ * the state of a bar below other bars. A carriage return at the very end may be the first half of
+ * "\r\n", so it does not end a state yet. */
 static void note_states(struct lines *l, size_t old)
 {
     for (size_t i = l->held.n; i > 1 && i > old; i--) {
@@ -64,14 +64,14 @@ static size_t last_newline(struct slice s)
 
 static int put_states(struct lines *l, uint64_t now_ns)
 {
-    if (l->states <= 1 /* a bar that begins with its carriage return */ ||
+    if (l->states <= 1 /* a state that begins with its carriage return */ ||
         (l->progress_ns && now_ns - l->progress_ns < LINES_PROGRESS_NS))
         return 0;
     l->progress_ns = now_ns;
     return put_held(l, l->states, LINES_PROGRESS);
 }
 
-/* A cut keeps characters whole where the bytes are UTF-8. */
+/* Does not cut through a UTF-8 character. */
 static size_t cut_size(const struct buf *held)
 {
     return LINES_MAX - utf8_torn_tail(slice_of(held->p, LINES_MAX));
@@ -92,7 +92,7 @@ int lines_feed(struct lines *l, struct slice data, uint64_t now_ns)
     if (data.n == 0)
         return 0;
     l->touched_ns = now_ns;
-    if (whole && l->held.n == 0) { /* the usual way: nothing is copied */
+    if (whole && l->held.n == 0) { /* the usual case: nothing is copied */
         if (l->out(l->arg, slice_of(data.p, whole), 0) < 0)
             return -1;
         data = slice_of(data.p + whole, data.n - whole);
@@ -113,7 +113,7 @@ int lines_feed(struct lines *l, struct slice data, uint64_t now_ns)
 int lines_flush(struct lines *l)
 {
     if (l->held.n && l->held.p[l->held.n - 1] == '\r')
-        l->states = l->held.n; /* no newline followed, so it did end a state */
+        l->states = l->held.n; /* no newline followed, so it ended a state */
     if (l->states > 1 && put_held(l, l->states, LINES_PROGRESS) < 0)
         return -1;
     return put_held(l, l->held.n, LINES_WITHIN);

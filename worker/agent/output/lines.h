@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "protocol/span_flags.h"
 
-/* an unfinished line waits so long for more: longer than a busy machine takes to go on */
+/* how long an unfinished line waits for more bytes: longer than a busy machine pauses */
 #define LINES_HOLD_NS     (400 * NS_PER_MS)
-#define LINES_WAIT_NS     NS_PER_S /* and so long in all, when dots keep coming */
+#define LINES_WAIT_NS     NS_PER_S /* and how long in all, while bytes keep coming */
 #define LINES_PROGRESS_NS (100 * NS_PER_MS)
 #define LINES_MAX         262144u /* bytes of an unfinished line that are held */
 
@@ -26,10 +26,10 @@ typedef int (*lines_out_f)(void *arg, struct slice data, unsigned flags);
 
 struct lines {
     struct buf held;      /* an unfinished line, or what is left of it */
-    size_t states;        /* how many of the held bytes are whole states of a progress bar */
-    uint64_t since_ns;    /* when the first of the held bytes came */
-    uint64_t touched_ns;  /* when the last did */
-    uint64_t progress_ns; /* when states left last; 0: never */
+    size_t states;        /* how many of the held bytes are complete states of a progress bar */
+    uint64_t since_ns;    /* when the first held byte came */
+    uint64_t touched_ns;  /* when the last held byte came */
+    uint64_t progress_ns; /* when states were last put out; 0: never */
     lines_out_f out;
     void *arg;
 };
@@ -37,16 +37,17 @@ struct lines {
 #define LINES_INIT(f, a) { BUF_INIT, 0, 0, 0, 0, (f), (a) }
 
 void lines_release(struct lines *l);
-/* Takes bytes as they were read. -1: memory is out, or out() failed; what was not put out is then
- * still held. */
+/* Takes bytes as they were read. -1: memory is out, or out() failed; bytes that were not put out
+ * are still held. */
 MUST_USE int lines_feed(struct lines *l, struct slice data, uint64_t now_ns);
 /* Puts out what has waited long enough. */
 MUST_USE int lines_tick(struct lines *l, uint64_t now_ns);
-/* More is there, and nobody has read it yet (the client is slow): what is held waits anew. */
+/* More bytes wait in the pipe, unread because the client is slow: the held bytes wait from now on
+ * again. */
 void lines_wait(struct lines *l, uint64_t now_ns);
-/* Puts out everything: a message of the worker follows, or nothing ever does. */
+/* Puts out everything, before a message of the worker, or at its end. */
 MUST_USE int lines_flush(struct lines *l);
-/* When lines_tick is wanted; UINT64_MAX: nothing waits. */
+/* When to call lines_tick; UINT64_MAX: nothing waits. */
 uint64_t lines_due_ns(const struct lines *l);
 
 #endif

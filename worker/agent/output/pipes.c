@@ -17,7 +17,7 @@ static uint64_t now_ns(const struct pipes *p)
     return clock_now(loop_clock(p->io->loop));
 }
 
-/* Sends one LINES of the stream, or several. */
+/* Sends text of the stream, in one LINES or more. */
 static int put(void *stream, struct slice data, unsigned flags)
 {
     struct stream *s = stream;
@@ -123,7 +123,7 @@ static void set_timer(struct pipes *p)
     const uint64_t due = out < errs ? out : errs, now = now_ns(p);
     struct err err = { "" };
 
-    if (due >= p->due_ns) /* rings soon enough */
+    if (due >= p->due_ns) /* the timer fires soon enough */
         return;
     p->due_ns = due;
     if (p->timer)
@@ -135,7 +135,8 @@ static void set_timer(struct pipes *p)
 
 /* ---- reading ---- */
 
-/* No cell is there to show it: a module of CELLSPAN_PRELOAD that fails, warnings of an import. */
+/* A zygote's text belongs to no cell: a failing module of CELLSPAN_PRELOAD, warnings of an import.
+ */
 static void log_lines(struct slice text)
 {
     while (text.n) {

@@ -36,11 +36,11 @@ struct pipes_io {
 enum pipes_how {
     PIPES_RAW,   /* to the kernel as it is read: home */
     PIPES_LINES, /* to the kernel in whole lines: ranks */
-    PIPES_LOG,   /* to the agent's log: zygotes, which no cell shows */
+    PIPES_LOG,   /* to the agent's log: zygotes, because no cell shows their text */
 };
 
 struct stream {
-    struct pipes *pipes; /* borrowed: whom it is in */
+    struct pipes *pipes; /* borrowed: the struct that it is in */
     unsigned number;     /* the worker's descriptor: 1 or 2 */
     int fd;              /* -1: ended */
     struct watch *watch;
@@ -51,13 +51,13 @@ struct pipes {
     const struct pipes_io *io; /* borrowed */
     enum pipes_how how;
     uint32_t worker, rank;
-    uint64_t cell; /* the last one that the worker was given */
+    uint64_t cell; /* the last cell that the worker was given */
     struct stream stream[2];
-    unsigned drains; /* how often they were read on behalf of a message */
+    unsigned drains; /* how often they were read because of a message */
     struct worker_credit credit;
-    bool ended; /* the worker is dead or dying: what it left is read whatever its credit is */
+    bool ended; /* the worker is dead or dying: the rest is read without credit */
     struct watch *timer;
-    uint64_t due_ns;    /* when the timer rings; UINT64_MAX: off */
+    uint64_t due_ns;    /* when the timer fires; UINT64_MAX: off */
     struct tail errors; /* the last lines of stderr; of a zygote: of both */
 };
 
@@ -68,17 +68,17 @@ void pipes_release(struct pipes *p); /* closes, and frees */
 
 /* Text from now on belongs to this cell. fresh: what stderr held so far is not its last lines. */
 void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
-/* More may be sent to the kernel. */
+/* Is credit left to send more to the kernel? */
 bool pipes_may_send(const struct pipes *p);
-/* Sets what the loop watches by that. */
+/* Sets by that whether the loop watches the pipes. */
 void pipes_watch(struct pipes *p);
 
-/* Reads at most n bytes that were seen waiting, and sends them. */
+/* Reads at most n bytes, which are known to be there, and sends them. */
 void pipes_read(struct stream *s, size_t n);
-void pipes_end(struct stream *s); /* the worker has closed it */
+void pipes_end(struct stream *s); /* call it once the worker has closed the pipe */
 /* Reads what both pipes hold now, and sends it. */
 void pipes_drain(struct pipes *p);
-/* Sends what is held of unfinished lines. */
+/* Sends unfinished lines that are held. */
 void pipes_flush(struct pipes *p);
 
 #endif

@@ -15,12 +15,13 @@
 #include "protocol/writer.h"
 #include "worker/agent/output/lines.h"
 
-#define HEAD        24u      /* bytes before a record's text */
-#define TEXT_MAX    262144u  /* bytes of text in one record; longer text is several */
-#define FRESH_MAX   65536u   /* bytes that gather before they are written */
-#define LOOK_MAX    4194304u /* bytes that one spool_read() looks at: the agent has other work */
-#define BLOCK       1048576u /* bytes that are read at once */
-#define LIMIT_LEAST 1048576u /* bytes; a smaller limit is as good as this */
+#define HEAD      24u     /* bytes before a record's text */
+#define TEXT_MAX  262144u /* bytes of text in one record; longer text is several */
+#define FRESH_MAX 65536u  /* bytes that are collected before they are written */
+#define LOOK_MAX                                                                                   \
+    4194304u /* bytes that one spool_read() examines, so that it does not delay the agent */
+#define BLOCK       1048576u /* bytes of one read */
+#define LIMIT_LEAST 1048576u /* bytes; a smaller limit counts as this */
 
 void spool_init(struct spool *s, const char *folder, uint64_t limit)
 {
@@ -113,8 +114,8 @@ static int write_fresh(struct spool *s)
     return 0;
 }
 
-/* A full disk costs the oldest. What finds no room even so is left out, and the positions behind it
- * begin anew. */
+/* If the disk is full, the oldest files are removed. Records that find no room even then are
+ * dropped. */
 static void flush(struct spool *s)
 {
     if (!s->fresh.n)
@@ -185,7 +186,7 @@ static bool is_wanted(const struct search *q, uint64_t cell, uint32_t rank)
                               : rank < RANKS_MAX && ranks_has(q->ranks, rank);
 }
 
-/* The whole records at the start of the block; how many bytes they are. */
+/* Takes the complete records at the start of the block. Returns how many bytes they have. */
 static size_t take_records(struct search *q, struct slice block)
 {
     size_t done = 0;
@@ -201,7 +202,7 @@ static size_t take_records(struct search *q, struct slice block)
         n = reader_u32(&r);
         if (reader_left(&r) < n)
             break;
-        if (is_wanted(q, cell, rank)) { /* LOGS has no need of the cell */
+        if (is_wanted(q, cell, rank)) { /* LOGS does not contain the cell */
             q->bad = buf_add(q->out, block.p + done + 8, HEAD - 8 + n) < 0;
             q->full = q->out->n >= q->limit;
         }
@@ -210,7 +211,7 @@ static size_t take_records(struct search *q, struct slice block)
     return done;
 }
 
-/* The records of one file from *at on, or of what stands in none yet. */
+/* Takes the records of one file from *at on. */
 static void read_file(struct search *q, const struct spool_file *f, char *block, uint64_t *at,
                       size_t *looked)
 {
@@ -220,7 +221,7 @@ static void read_file(struct search *q, const struct spool_file *f, char *block,
                                 (off_t)(*at - f->begin));
         const size_t done = n > 0 ? take_records(q, slice_of(block, (size_t)n)) : 0;
 
-        if (done == 0 && !q->full) { /* it can't be read */
+        if (done == 0 && !q->full) { /* the file can't be read */
             *at = f->begin + f->size;
             return;
         }

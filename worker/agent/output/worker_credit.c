@@ -4,7 +4,7 @@
 #include "protocol/reader.h"
 #include "protocol/span.h"
 
-/* type, content, metadata and the list of buffers, in this order. */
+/* The fields are type, content, metadata and the list of buffers, in this order. */
 int64_t worker_credit_of_publish(struct slice msg)
 {
     struct reader r = reader_of(msg.p, msg.n);

@@ -39,7 +39,7 @@ static int add_no_package(const struct death_cause *c, struct buf *out)
                     c->python);
 }
 
-/* The dynamic linker's words for an extension that was built for another system. */
+/* Is this an error of the dynamic linker about an extension that was built for another system? */
 static bool is_foreign(struct slice said)
 {
     return says(said, "_link") &&
@@ -48,7 +48,7 @@ static bool is_foreign(struct slice said)
             says(said, "invalid ELF header"));
 }
 
-/* The usual reasons why a Python does not come up, and what helps. */
+/* The usual reasons why a Python does not start, and what to do. */
 static int add_remedy(const struct death_cause *c, struct buf *out)
 {
     static const char *const needed[] = { "IPython", "cloudpickle", "traitlets" };

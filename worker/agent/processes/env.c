@@ -14,7 +14,7 @@ void env_release(struct env *e)
     *e = (struct env)ENV_INIT;
 }
 
-/* Appends entry, which it takes. */
+/* Appends entry and takes it, also on failure. */
 static int append(struct env *e, char *entry, struct err *err)
 {
     char **v = entry ? realloc(e->v, (e->n + 2) * sizeof *v) : NULL;
@@ -37,7 +37,7 @@ int env_copy(struct env *e, char *const *from, struct err *err)
     return 0;
 }
 
-/* Where the name stands, or e->n. */
+/* The index of the name; e->n: it is not there. */
 static size_t find(const struct env *e, const char *name)
 {
     const size_t n = strlen(name);
@@ -104,7 +104,7 @@ int env_set_json(struct env *e, struct slice json, struct err *err)
     return rc;
 }
 
-/* Last on the path: the user's own modules go first. */
+/* It becomes the last entry of the path, so that the user's own modules are found first. */
 static int add_package(struct env *e, const char *package, struct err *err)
 {
     const char *old = env_get(e, "PYTHONPATH");

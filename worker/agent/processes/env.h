@@ -15,15 +15,15 @@ struct env {
 #define ENV_INIT { NULL, 0 }
 
 void env_release(struct env *e);
-/* Copies `from` (NULL-terminated, as environ is). */
+/* Appends a copy of `from`, which is NULL-terminated like environ. */
 MUST_USE int env_copy(struct env *e, char *const *from, struct err *err);
-/* value NULL: takes the name out. */
+/* value NULL: removes the name. */
 MUST_USE int env_set(struct env *e, const char *name, const char *value, struct err *err);
 const char *env_get(const struct env *e, const char *name); /* borrowed; NULL: not there */
-/* Sets what the JSON object of strings says. */
+/* Sets all names of a JSON object of strings. */
 MUST_USE int env_set_json(struct env *e, struct slice json, struct err *err);
-/* What every worker gets: buffered stdout, the cellspan package on its path (`package`: NULL: it is
- * there already), and the folder for its files (NULL: none). */
+/* Sets what every worker needs: buffered stdout, the cellspan package on its path (package NULL: it
+ * is there already), and the folder for its files (NULL: none). */
 MUST_USE int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd,
                             struct err *err);
 

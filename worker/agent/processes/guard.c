@@ -16,9 +16,10 @@
 #include "base/process.h"
 
 #define NAME    "cellspan-guard"
-#define LEFT_NS (5 * NS_PER_S) /* for ending what is left */
+#define LEFT_NS (5 * NS_PER_S) /* how long ending the remaining processes may take */
 
-/* So that whoever looks for agents to kill them does not find their guards. */
+/* Gives the guard its own name, so that somebody who kills all agents does not kill their guards.
+ */
 static void rename_self(int argc, char **argv)
 {
     const size_t size = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
@@ -27,8 +28,8 @@ static void rename_self(int argc, char **argv)
     memcpy(argv[0], NAME, size < sizeof NAME ? size : sizeof NAME);
 }
 
-/* The engine waits for the end of the agent's streams, not of ours; what we may have to say goes to
- * stderr. */
+/* The engine waits until all copies of the agent's streams are closed, so the guard closes its
+ * copies, but for stderr, which it may need. */
 static void let_go_of_streams(void)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -41,7 +42,7 @@ static void let_go_of_streams(void)
         (void)close(null);
 }
 
-/* Takes all that ended; true: the agent is among them. */
+/* Waits for all children that have ended. true: the agent is among them. */
 static bool reap(pid_t agent, int *how)
 {
     bool ended = false;
@@ -89,11 +90,11 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
 {
     const pid_t above = getppid(), self = getpid();
     sigset_t wanted, before;
-    char name[257]; /* node may be a part of argv, which is overwritten */
+    char name[257]; /* a copy: node may be in argv, which is overwritten */
     pid_t agent;
 
     if (process_adopt_orphans() < 0)
-        return 0; /* a system without that: then there is nothing that it could do */
+        return 0; /* on a system without that, a guard could do nothing */
     (void)sigemptyset(&wanted);
     (void)sigaddset(&wanted, SIGCHLD);
     (void)sigaddset(&wanted, SIGTERM);

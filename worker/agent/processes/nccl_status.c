@@ -12,8 +12,8 @@
 #include "worker/agent/processes/worker.h"
 #include "worker/collective/ras.h"
 
-#define WAIT_MS   3000u  /* its own parts have a second each (ras_ask.c) */
-#define WORDS_MAX 16384u /* bytes: there is a stack above them */
+#define WAIT_MS   3000u  /* each of its parts has a limit of a second (ras_ask.c) */
+#define WORDS_MAX 16384u /* bytes; the text is shown below a stack */
 
 struct nccl_status {
     struct worker *worker; /* borrowed */

@@ -1,4 +1,4 @@
-/* nccl_status.h - how far NCCL is, asked on behalf of a worker whose stack is wanted. */
+/* nccl_status.h - asks NCCL for its status when a worker's stacks are asked for. */
 #ifndef WORKER_AGENT_PROCESSES_NCCL_STATUS_H
 #define WORKER_AGENT_PROCESSES_NCCL_STATUS_H
 
@@ -10,22 +10,22 @@
 struct nccl_status;
 struct worker;
 
-/* Where the NCCL of this agent's ranks answers. */
+/* The port where NCCL of this agent's ranks answers. */
 struct nccl_port {
     char address[32]; /* "localhost:PORT"; "": the user chose another, or none is known yet */
-    uint64_t cell;    /* the STACKS for which it was asked last */
+    uint64_t cell;    /* the cell of the STACKS for which it was asked last */
 };
 
-/* The address, chosen at the first call. Without it all processes of a host would use the same
- * port, and only the first of them would be heard. "": the user chose another, or none is free. */
+/* The address, chosen at the first call. By default all processes of a host would use the same
+ * port, and only the first of them could answer. "": the user chose another, or no port is free. */
 const char *nccl_status_address(struct nccl_port *port);
 
-/* Asks NCCL's RAS, of which each node has one that knows the whole job, when the worker has loaded
- * NCCL; f is called once it has answered, or didn't in time. NULL: it has not loaded it, or can't
- * be asked. */
+/* Asks NCCL's RAS, if the worker has loaded NCCL. Each node has a RAS, and it knows the whole job.
+ * f is called when it has answered or the time is over. NULL: NCCL is not loaded, or can't be
+ * asked. */
 struct nccl_status *nccl_status_ask(struct worker *w, void (*f)(struct worker *w));
-bool nccl_status_waits(const struct nccl_status *n); /* NULL: no */
-/* Adds a line NCCL_STATUS_SAYS and what RAS said, a line each; nothing when it said nothing. */
+bool nccl_status_waits(const struct nccl_status *n); /* n may be NULL */
+/* Adds the line NCCL_STATUS_SAYS and the lines of the answer; nothing if there is no answer. */
 #define NCCL_STATUS_SAYS "NCCL says:"
 MUST_USE int nccl_status_text(const struct nccl_status *n, struct buf *out);
 void nccl_status_end(struct nccl_status *n); /* NULL is fine; f is not called any more */

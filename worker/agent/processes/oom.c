@@ -59,8 +59,8 @@ static uint64_t read_count(const char *path, const char *word)
     return path[0] ? oom_parse(file_start(path, text, sizeof text), word) : 0;
 }
 
-/* Within a container the path may be the host's while the mount shows only ours: then the root of
- * the mount is it. */
+/* In a container the path may be the host's, while only the container's own group is mounted. Then
+ * the root of the mount is used. */
 static void find_cgroup(struct oom *o)
 {
     char text[4096];

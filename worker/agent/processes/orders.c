@@ -114,7 +114,7 @@ void orders_send(struct orders *o, int fd)
          * is tried again. */
         if (why == EAGAIN || why == EWOULDBLOCK || why == EINTR || why == ETOOMANYREFS)
             return;
-        if (why) /* the end of the zygote, or of the rank, tells the rest */
+        if (why) /* the end of the zygote, or of the rank, will be reported */
             log_info("zygote", "can't be told: %s", strerror(why));
         remove_first(o);
     }

@@ -1,5 +1,5 @@
-/* orders.h - what a zygote is to be told: which ranks to make, and when to fork them. An order
- * waits here until the zygote's socket has room. README.md, "Agent and zygote". */
+/* orders.h - orders to a zygote: which ranks to make, and when to fork them. They wait here until
+ * the zygote's socket has room. README.md, "Agent and zygote". */
 #ifndef WORKER_AGENT_PROCESSES_ORDERS_H
 #define WORKER_AGENT_PROCESSES_ORDERS_H
 
@@ -14,12 +14,12 @@ struct orders {
     struct order *first, *last;
 };
 
-/* Make a rank: START for it alone, and its ends, which are taken, also on failure. */
+/* Order to make a rank. start: START for this rank alone. Takes `ends`, also on failure. */
 MUST_USE int orders_add_rank(struct orders *o, struct slice start, struct worker_ends *ends,
                              struct err *err);
-/* Fork all ranks that were ordered before. */
+/* Order to fork all ranks that were ordered before. */
 MUST_USE int orders_add_fork(struct orders *o, struct err *err);
-void orders_send(struct orders *o, int fd); /* as many as the socket has room for */
+void orders_send(struct orders *o, int fd); /* sends as many as the socket has room for */
 bool orders_are_none(const struct orders *o);
 void orders_drop(struct orders *o);
 

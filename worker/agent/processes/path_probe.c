@@ -1,5 +1,5 @@
-/* path_probe.c - see path_probe.h. The child, forked off a process with threads, makes
- * async-signal-safe calls only. */
+/* path_probe.c - see path_probe.h. The child is forked from a process with threads, so it only
+ * makes async-signal-safe calls. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -20,12 +20,13 @@
 
 #include "base/process.h"
 
-#define OVER    (-1)
-#define FDS_MAX 65536 /* that are closed one by one, where the system can't close a range */
+#define OVER (-1)
+#define FDS_MAX                                                                                    \
+    65536 /* descriptors that are closed one by one, if the system can't close a range */
 
-/* What the child says: at what it probes now, and in the end what it found. */
+/* What the child writes: which path it examines now, and at the end what it found. */
 struct news {
-    int at; /* a program's number; n: the folder; OVER */
+    int at; /* index of a program; n: the folder; OVER: the end */
     int found, folder;
 };
 
@@ -43,8 +44,8 @@ struct path_probe {
 
 /* ---- in the child ---- */
 
-/* Opened, too: only then a network file system asks its server, and what is executed a moment later
- * is there. */
+/* The file is opened and read, too: only then a network file system asks its server whether it is
+ * still there. */
 static bool is_program(const char *path)
 {
     struct stat s;
@@ -67,8 +68,8 @@ static bool is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && access(path, X_OK) == 0;
 }
 
-/* All but one: a child that hangs must not keep the agent's sockets open, by whose end others
- * notice the agent's. */
+/* Closes all descriptors but one. A child that hangs must not keep the agent's sockets open,
+ * because others notice the agent's end by them. */
 static void close_others(int keep, int most)
 {
 #ifdef SYS_close_range
@@ -168,7 +169,8 @@ static int most_fds(void)
                                                                              : FDS_MAX;
 }
 
-/* The mask is full over the fork, and stays so in the child: no handler of ours runs there. */
+/* All signals are blocked during the fork and in the child, so no handler of the agent runs there.
+ */
 static pid_t fork_child(const struct path_probe_for *what, int fd)
 {
     const pid_t parent = getpid();

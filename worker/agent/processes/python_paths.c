@@ -46,7 +46,7 @@ void python_paths_release(struct python_paths *p)
     *p = (struct python_paths)PYTHON_PATHS_INIT;
 }
 
-/* -1: memory is out. What is longer than a path may be is none. */
+/* Adds a candidate, unless its path is too long. -1: memory is out. */
 static int add(struct python_paths *p, const char *folder, size_t n, const char *name)
 {
     char **program, path[PATH_MAX];
@@ -63,7 +63,7 @@ static int add(struct python_paths *p, const char *folder, size_t n, const char 
     return 0;
 }
 
-/* A path as it is, a name in each folder of PATH. */
+/* Adds a path as it is, and a name once for each folder of PATH. */
 static int add_each(struct python_paths *p, const char *name, const char *path)
 {
     int rc = 0;

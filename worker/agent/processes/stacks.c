@@ -1,5 +1,5 @@
-/* stacks.c - see stacks.h. A dump has no end mark: it is over when nothing followed for a
- * moment. */
+/* stacks.c - see stacks.h. A dump of stacks has no end mark: it is complete when nothing follows
+ * for a moment. */
 #include "worker/agent/processes/stacks.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
-/* what NCCL says takes longest when a rank is dead or frozen, which is when it counts */
+/* NCCL answers slowest when a rank is dead or frozen, and then the answer is most important */
 #define NCCL_NS (3 * NS_PER_S)
 
 #ifdef SIGRTMIN
 #define SIGNAL_STACK (SIGRTMIN + 3)
 #else
-#define SIGNAL_STACK 0 /* no such signals here: nobody is asked */
+#define SIGNAL_STACK 0 /* this system has no such signals, so nobody is asked */
 #endif
 
 static void close_pipe(struct stacks *s)
@@ -61,7 +61,7 @@ static void answer(struct worker *w, struct slice text)
     buf_release(&clean);
 }
 
-/* What there is, now. */
+/* Answers with what has arrived; `nothing`: the text if that is nothing. */
 static void conclude(struct worker *w, const char *nothing)
 {
     struct nccl_status *nccl = w->stacks.nccl;
@@ -81,7 +81,7 @@ static void conclude(struct worker *w, const char *nothing)
 
 static int wait_for(struct worker *w, uint64_t ns);
 
-/* What NCCL says is waited for a little longer than the stack. */
+/* The stacks are complete, or their time is over. NCCL's answer may take a little longer. */
 static void finish(struct worker *w)
 {
     const uint64_t now = clock_now(loop_clock(w->all->io.loop));
@@ -118,8 +118,8 @@ static int wait_for(struct worker *w, uint64_t ns)
     return -1;
 }
 
-/* Does it have a handler for the signal? Without one (it is starting, or executed another program)
- * it would die. Where the system doesn't tell, a worker that is ready has one. */
+/* Does the process have a handler for the signal? Without one it would die: it is starting, or has
+ * executed another program. If the system does not tell, a worker that is ready has one. */
 static bool is_caught(pid_t pid, int signo)
 {
     char path[64], line[256];
@@ -149,13 +149,14 @@ void stacks_ask(struct worker *w, uint64_t cell)
     w->stacks.asked = true;
     w->stacks.over = false;
     if (w->all->nccl.cell != cell && (w->stacks.nccl = nccl_status_ask(w, nccl_said)))
-        w->all->nccl.cell = cell; /* one of the node's ranks is enough */
+        w->all->nccl.cell = cell; /* one rank of the node is enough */
     w->stacks.limit_ns = clock_now(loop_clock(w->all->io.loop)) + LIMIT_NS;
     if (kill(w->state.pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
         finish(w);
 }
 
-/* Reads at most what is waiting now. What is over the limit is dropped: the start says more. */
+/* Reads at most the bytes that are there now. Bytes over the limit are dropped, because the first
+ * ones say most. */
 static size_t read_some(struct worker *w)
 {
     const size_t waiting = fd_waiting(w->stacks.fd);

@@ -1,5 +1,5 @@
-/* stacks.h - the stacks that a worker writes to its pipe for them: when asked by a signal, and when
- * it crashes. */
+/* stacks.h - reads the stacks that a worker writes to a pipe of their own: when it is asked by a
+ * signal, and when it crashes. */
 #ifndef WORKER_AGENT_PROCESSES_STACKS_H
 #define WORKER_AGENT_PROCESSES_STACKS_H
 
@@ -14,14 +14,14 @@
 struct nccl_status;
 struct worker;
 
-/* Of one worker. */
+/* The state for one worker. */
 struct stacks {
     int fd; /* -1: ended */
     struct watch *watch;
     struct buf text;
     bool asked;               /* STACKS waits for an answer */
-    bool over;                /* its stacks are here; what NCCL says may be missing */
-    struct nccl_status *nccl; /* owned: asked beside it, or NULL */
+    bool over;                /* the stacks are complete; NCCL's answer may be missing */
+    struct nccl_status *nccl; /* owned: the question to NCCL; NULL: none */
     uint64_t cell;            /* of the question */
     uint64_t limit_ns;
     struct watch *timer;
@@ -30,11 +30,11 @@ struct stacks {
 void stacks_close(struct stacks *s); /* nothing is read any more */
 void stacks_release(struct stacks *s);
 
-/* Asks for the stacks of every thread, also when the worker's Python is stuck; STACK answers, with
- * `cell`. */
+/* Asks for the stacks of all threads, even if the worker's Python is stuck. STACK is the answer,
+ * with `cell`. */
 void stacks_ask(struct worker *w, uint64_t cell);
 void stacks_event(struct loop *loop, int fd, unsigned events, void *worker);
-/* Takes what a dead worker left; a question that waits is answered with it. */
+/* Reads what a dead worker has left, and answers a question that still waits. */
 void stacks_rest(struct worker *w);
 
 #endif

@@ -91,7 +91,7 @@ static void close_all(struct worker *w)
     outbox_release(&w->outbox);
 }
 
-/* A rank's files go with it. */
+/* Removes a rank's files. */
 static void remove_folder(const struct worker *w)
 {
     const char *folder = w->all->folder;
@@ -189,10 +189,11 @@ bool worker_may_be(const struct workers *all, pid_t pid)
         return false;
     if (strays_find(&all->strays, pid))
         return true;
-    for (int i = 0; i < 3 && up > 1; i++) /* the process in between may not have ended yet */
+    for (int i = 0; i < 3 && up > 1;
+         i++) /* the process between zygote and rank may not have ended yet */
         if ((up = orphans_parent(up)) == getpid())
             return true;
-    return up < 0 && kill(pid, 0) == 0; /* a system that doesn't tell */
+    return up < 0 && kill(pid, 0) == 0; /* on a system that does not tell parents */
 }
 
 struct worker *worker_next(const struct workers *all, struct slice list, size_t *at)
@@ -212,7 +213,7 @@ void worker_set_end_timer(struct workers *all, uint64_t due_ns)
 {
     const uint64_t now = now_ns(all);
 
-    if (due_ns >= all->end_due_ns || !all->end_timer) /* it rings soon enough */
+    if (due_ns >= all->end_due_ns || !all->end_timer) /* the timer fires soon enough */
         return;
     all->end_due_ns = due_ns;
     loop_timer_again(all->end_timer, due_ns > now ? due_ns - now : 0);
@@ -230,8 +231,8 @@ void worker_unlink(struct worker *w)
     worker_expect_end(w);
 }
 
-/* What became of the process already is told later: the caller is in the middle of what the worker
- * said last. */
+/* If the process has ended already, EXITED is sent later, not within this call: the caller may be
+ * handling the worker's last message. */
 void worker_set_pid(struct worker *w, pid_t pid)
 {
     const int signo = worker_state_set_pid(&w->state, pid, strays_find(&w->all->strays, pid),
@@ -254,7 +255,7 @@ void worker_signal(struct worker *w, int signo)
     if (getpgid(pid) == pid)
         (void)process_kill_group(pid, signo);
     else
-        (void)kill(pid, signo); /* not in its own group yet */
+        (void)kill(pid, signo); /* the process is not in its own group yet */
 }
 
 static void grace_over(struct loop *loop, void *arg)
@@ -291,7 +292,7 @@ void worker_broke(struct worker *w, const char *format, ...)
     vsnprintf(w->state.broke, sizeof w->state.broke, format, args);
     va_end(args);
     log_warn("agent", "%s: %s", worker_name(w, name), w->state.broke);
-    close_link(w); /* nothing that it says is taken any more */
+    close_link(w); /* nothing is received from it any more */
     worker_signal(w, SIGKILL);
     worker_expect_end(w);
 }

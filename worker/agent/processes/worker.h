@@ -1,5 +1,5 @@
-/* worker.h - one process that the agent looks after (home, a rank, a zygote), with the agent's ends
- * of its socket and pipes; and the list of all of them. */
+/* worker.h - a worker: home, a rank, or a zygote. Its process, the agent's ends of its socket and
+ * pipes, and the list of all workers. */
 #ifndef WORKER_AGENT_PROCESSES_WORKER_H
 #define WORKER_AGENT_PROCESSES_WORKER_H
 
@@ -25,14 +25,14 @@ enum worker_role { WORKER_HOME, WORKER_RANK, WORKER_ZYGOTE };
 /* All workers, and what they share. */
 struct workers {
     struct worker *first; /* a list */
-    struct agent *agent;  /* borrowed; only the agent's own files look into it */
+    struct agent *agent;  /* borrowed; only the agent's own files use it */
     struct pipes_io io;
     struct gpu_allocator *gpus; /* borrowed */
-    const char *folder;         /* of workers' files; borrowed; NULL: there is none */
+    const char *folder;         /* folder of workers' files; borrowed; NULL: there is none */
     struct strays strays;
     struct nccl_port nccl;
-    struct watch *end_timer; /* owned; rings when a worker's end is overdue: reap.c */
-    uint64_t end_due_ns;     /* when it rings; UINT64_MAX: off */
+    struct watch *end_timer; /* owned; fires when the end of a worker is overdue, see reap.c */
+    uint64_t end_due_ns;     /* when it fires; UINT64_MAX: off */
 };
 
 struct worker {
@@ -41,7 +41,7 @@ struct worker {
     enum worker_role role;
     uint32_t id; /* the kernel's number; 0: a zygote */
     uint32_t rank;
-    bool passing; /* a script's: another rank of this number may live beside it */
+    bool passing; /* a script's rank: the group may have a rank of the same number */
     char *python;
     struct worker_state state;
     struct watch *kill_timer;
@@ -52,7 +52,7 @@ struct worker {
     struct pipes pipes;
     struct stacks stacks;
 
-    struct worker *zygote; /* of a rank that is not forked yet: who will fork it; NULL else */
+    struct worker *zygote; /* of a rank that is not forked yet: its zygote; else NULL */
     struct orders orders;  /* of a zygote: what it has not been told yet */
 };
 
@@ -60,7 +60,7 @@ struct worker {
  * started. NULL: *err says why. */
 struct worker *worker_create(struct workers *all, enum worker_role role, uint32_t id, uint32_t rank,
                              const char *python, struct worker_ends *ends, struct err *err);
-/* it runs another one; -1: memory is out */
+/* Its Python is another one. -1: memory is out. */
 MUST_USE int worker_python(struct worker *w, const char *python);
 /* Takes it off the list and closes everything; it is freed when the turn is over. */
 void worker_retire(struct worker *w);
@@ -70,7 +70,7 @@ void worker_destroy(struct worker *w);
 /* NULL: none; never a zygote */
 struct worker *worker_find(const struct workers *all, uint32_t id);
 struct worker *worker_find_pid(const struct workers *all, pid_t pid); /* zygotes too */
-/* May this process be a rank of ours that nobody has announced? */
+/* May this process be one of our ranks whose pid is not known yet? */
 bool worker_may_be(const struct workers *all, pid_t pid);
 /* The workers of a message's list (*u32), one after another: *at counts from 0. NULL: no more.
  * Unknown ones are left out. */
@@ -81,15 +81,15 @@ void worker_watch(struct worker *w);
 void worker_set_pid(struct worker *w, pid_t pid);
 /* To its process group; kept for later when the pid is not known yet. */
 void worker_signal(struct worker *w, int signo);
-/* grace_ms: until SIGKILL follows; 0: it does not. */
+/* Sends signo, and SIGKILL after grace_ms; 0: no SIGKILL follows. */
 void worker_kill(struct worker *w, int signo, uint64_t grace_ms);
-/* It should be dead soon. If not, reap.c makes it so, and EXITED is sent. */
+/* It should end soon. If it does not, reap.c ends it and sends EXITED. */
 void worker_expect_end(struct worker *w);
-/* Sets the timer for the next end that is overdue. */
+/* Has end_timer fire at due_ns, if not sooner. */
 void worker_set_end_timer(struct workers *all, uint64_t due_ns);
-/* Closes its socket, and expects its end. */
+/* Closes its socket. It should end soon. */
 void worker_unlink(struct worker *w);
-/* It did what the protocol forbids: it is killed, and EXITED says so. */
+/* It broke the protocol: it is killed, and EXITED says how. */
 void worker_broke(struct worker *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* "home", "worker 5 (rank 3)": for logs */
 const char *worker_name(const struct worker *w, char out[static 48]);

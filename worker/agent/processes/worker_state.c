@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* until a socket's end counts as the death of a process that nobody knows */
+/* how long a worker whose process is not known may live on after its socket has ended */
 #define UNKNOWN_NS (300 * NS_PER_MS)
 #define KNOWN_NS   NS_PER_S /* until a process that closed its socket is killed */
 

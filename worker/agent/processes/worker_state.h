@@ -17,13 +17,13 @@
 
 struct worker_state {
     pid_t pid;           /* 0: not known yet */
-    bool ready;          /* it said READY */
+    bool ready;          /* it has sent READY */
     bool gone;           /* EXITED was sent */
     struct death death;  /* of a process that ended before its pid was known */
     uint64_t end_due_ns; /* when it should have ended; UINT64_MAX: no end is expected */
     uint64_t sent;       /* bit n: we sent signal n */
-    int later;           /* the signal to send once the pid is known; 0: none */
-    char broke[256];     /* what it did against the protocol; "" */
+    int later;           /* signal to send once the pid is known; 0: none */
+    char broke[256];     /* how it broke the protocol; "": it did not */
 };
 
 enum worker_overdue {

@@ -23,7 +23,7 @@ struct worker *zygote_find(const struct workers *all, const char *python)
 
 /* ---- telling ---- */
 
-/* Every rank costs us four descriptors, and eight while it is ordered. */
+/* Raises the limit of descriptors: a rank needs four, and eight while its order waits. */
 static void make_room(const struct workers *all)
 {
     struct rlimit limit;
@@ -87,7 +87,7 @@ void zygote_read(struct worker *z)
     char *p = z->all->io.read_buf;
 
     for (int i = 0; i < PACKETS_PER_TURN && z->link_fd >= 0; i++) {
-        /* descriptors that came along are not taken */
+        /* descriptors in the packet are not taken */
         const ssize_t n = recv(z->link_fd, p, PIPES_READ_SIZE, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -95,7 +95,7 @@ void zygote_read(struct worker *z)
         if (n <= 0)
             worker_unlink(z);
         else if (p[0] == TAG_MESSAGE)
-            z->state.ready = true; /* the only one it has is READY */
+            z->state.ready = true; /* READY is its only message */
         else if (p[0] == TAG_PIDS)
             take_pids(z, p + 1, (size_t)n - 1);
     }

@@ -16,6 +16,6 @@ MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct worker
 MUST_USE int zygote_fork(struct worker *zygote, struct err *err);
 
 void zygote_event(struct loop *loop, int fd, unsigned events, void *zygote);
-void zygote_read(struct worker *zygote); /* what it said: the processes of its ranks */
+void zygote_read(struct worker *zygote); /* reads which processes its ranks are */
 
 #endif
