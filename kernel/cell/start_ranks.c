@@ -1,5 +1,4 @@
-/* The ranks of a cell: how many there are, on which machines, and the start of those that are
- * missing. */
+/* Decides how many ranks a cell has and on which machines, and starts those that are missing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static int refuse_n_gpu(struct cell *c, const struct placement *s)
     return -1;
 }
 
-/* Which ranks take part, of how many; -1: that was refused. */
+/* Sets the world's size and the ranks that take part. -1: the cell has failed. */
 static int choose(struct cell *c, const struct placement *s)
 {
     const struct place_want want = placement_want(c);
@@ -61,7 +60,7 @@ static int choose(struct cell *c, const struct placement *s)
 
 /* ---- START ---- */
 
-/* The ranks of one machine: START's list of ranks is parallel to the workers of its envelope. */
+/* Starts these ranks on one machine. START lists ranks in the order of its envelope's workers. */
 static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus,
                     const struct place_want *want, struct err *err)
 {
@@ -104,7 +103,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     return rc;
 }
 
-/* at: index into the site, by rank. */
+/* at: by rank: the index in s->node. */
 static int start_all(struct cell *c, const struct placement *s, const struct ranks *missing,
                      const unsigned *at)
 {
@@ -130,10 +129,9 @@ static int start_all(struct cell *c, const struct placement *s, const struct ran
     return rc;
 }
 
-/* ---- where the missing go ---- */
+/* ---- placing missing ranks ---- */
 
-/* The machines that are left have no room: what the user asked for is there again only when all
- * start anew. */
+/* Too few machines are left: the engine must start again, and all ranks with it. */
 static void note_afresh(struct cell *c, const struct err *why)
 {
     log_info("start", "%s", why->text);
@@ -145,7 +143,7 @@ static void note_afresh(struct cell *c, const struct err *why)
     c->engine.moves = true;
 }
 
-/* The ranks of a machine that is lost which start on the one with this index. */
+/* Names the ranks of a lost machine that start on s->node[to] now. */
 static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing,
                       const struct placement *s, const unsigned *at, size_t to)
 {
@@ -178,7 +176,7 @@ static void note_elsewhere(struct cell *c, const struct ranks *missing, const st
             note_move(c, &m[k], missing, s, at, to);
 }
 
-/* Ranks that could have a GPU must not go without one in silence. */
+/* The user must know if ranks start without GPUs because a machine can't list them. */
 static void note_unknown(struct cell *c)
 {
     struct machine *m;
@@ -190,10 +188,10 @@ static void note_unknown(struct cell *c)
                         notebook_node_name(c->nb, m[k].node), m[k].held);
 }
 
-/* at and before: by rank, of n ranks: those of the notebook's group and of the cell's world. -1:
- * memory is out. */
-static int stand(const struct cell *c, const struct placement *s, unsigned **at, unsigned **before,
-                 unsigned *size)
+/* Makes the arrays for place_ranks(); the caller frees *at, which holds both. *size: the larger of
+ * the notebook's group and the cell's world. -1: memory is out. */
+static int current_places(const struct cell *c, const struct placement *s, unsigned **at,
+                          unsigned **before, unsigned *size)
 {
     const struct group *g = c->nb->group;
     const size_t n = (*size = g->size > c->world ? g->size : c->world) + 1u;
@@ -214,7 +212,7 @@ static int stand(const struct cell *c, const struct placement *s, unsigned **at,
     return 0;
 }
 
-/* -1: the cell has failed, or starts its ranks elsewhere first. */
+/* -1: the cell has failed, or all ranks must end first. */
 static int place_missing(struct cell *c, const struct placement *s, const struct ranks *missing)
 {
     struct group *g = c->group;
@@ -223,7 +221,7 @@ static int place_missing(struct cell *c, const struct placement *s, const struct
     int rc = -1;
 
     g->want = placement_want(c);
-    if (stand(c, s, &at, &before, &size) < 0) {
+    if (current_places(c, s, &at, &before, &size) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
@@ -236,7 +234,7 @@ static int place_missing(struct cell *c, const struct placement *s, const struct
         if (!g->want.no_gpu)
             note_unknown(c);
         for (unsigned k = 0; c->passing && k < c->world; k++)
-            /* the world's layout, whoever of it takes part */
+            /* the layout has all ranks of the world, also those that take no part */
             g->rank[k].node = s->node[at[k]].node;
         rc = start_all(c, s, missing, at);
     }
@@ -244,7 +242,7 @@ static int place_missing(struct cell *c, const struct placement *s, const struct
     return rc;
 }
 
-/* -1: it has failed, or its ranks start elsewhere first. */
+/* Starts the ranks that are missing. -1 as above. */
 static int ensure(struct cell *c, const struct placement *s)
 {
     struct group *g = c->group;
@@ -264,7 +262,7 @@ static int ensure(struct cell *c, const struct placement *s)
     return rc;
 }
 
-/* Of the machine on which rank 0 is. -1: the cell has failed. */
+/* Asks the machine of rank 0 for a free port. -1: the cell has failed. */
 static int ask_port(struct cell *c)
 {
     const struct span m = { .kind = SPAN_PORT, .cell = c->id };
@@ -273,7 +271,7 @@ static int ask_port(struct cell *c)
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
     if (group_has_met(g, c->world))
-        /* a world that has met stays where it is; one that has not gets a port that is free now */
+        /* the world keeps its port, which rank 0 uses already */
         return 0;
     c->prep.wants_port = true;
     return cell_send_node(c, g->rank[0].node, &m);
@@ -299,7 +297,7 @@ static void go(struct cell *c)
         (void)ask_port(c);
 }
 
-/* Each that comes is a sign that the others are under way. */
+/* A rank that becomes ready shows that the others are starting too. */
 void start_progress(struct cell *c)
 {
     if (c->state == CELL_STARTING)
@@ -308,7 +306,7 @@ void start_progress(struct cell *c)
 
 void start_begin(struct cell *c)
 {
-    start_progress(c); /* the limit is also for those that an earlier cell began to start */
+    start_progress(c); /* the time limit holds also for ranks that an earlier cell has started */
     c->prep.wants_places = true;
     (void)placement_ask(c);
 }
@@ -321,7 +319,7 @@ bool start_look(struct cell *c)
     return !c->engine.moves;
 }
 
-/* ---- those that came, or did not ---- */
+/* ---- ranks that are ready, or late ---- */
 
 /* "3.11" of "3.11.7". */
 static size_t minor_size(const char *version, size_t n)
@@ -332,8 +330,8 @@ static size_t minor_size(const char *version, size_t n)
     return second ? (size_t)(second - version) : n;
 }
 
-/* What pickles at home must unpickle there, byte code included: that takes the same minor
- * version. */
+/* Ranks must be able to unpickle what home pickles. Pickles can hold byte code, which needs the
+ * same minor version of Python. */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version)
 {
     const char *ours = nb->config.python_version;
@@ -382,7 +380,7 @@ static void take_too_long(struct cell *c)
     if (ranks_count(&late) && ranks_format(&late, &text) == 0)
         cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",
                   ranks_count(&late) > 1 ? "ranks" : "rank", text.p, limit);
-    if (ranks_count(&late)) /* else it is home that takes its time, which it may */
+    if (ranks_count(&late)) /* else the cell waits for home, which has no time limit */
         stop_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);

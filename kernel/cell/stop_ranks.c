@@ -1,25 +1,25 @@
-/* Who failed first, and what becomes of the others.
+/* Stops the ranks of a cell after a failure, an interrupt or a time-out.
  *
- * The first failure opens a moment in which others may fail alike; then the error is shown, and
- * those that still run are interrupted. What sits in a collective does not come back from SIGINT,
- * so after another moment the connections between the ranks are cut, which ends gloo's waits. Who
- * is not back after the grace is asked where it hangs, and killed. */
+ * After the first failure the cell waits a moment, since other ranks may fail with the same error.
+ * Then the error is shown, and ranks that still run are interrupted. SIGINT does not end a wait in
+ * a collective; so after another moment the connections between ranks are cut, which ends gloo's
+ * waits. Ranks that still run after the grace time are asked for their stacks, and killed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/parts.h"
 
-#define ALIKE_NS     (200 * NS_PER_MS) /* after a failure, for others to fail alike */
-#define ALIKE_MAX_NS (800 * NS_PER_MS) /* all in all: each that does opens the moment anew */
-#define SEVER_NS     (200 * NS_PER_MS) /* for SIGINT to be enough, after a failure */
-/* the same after the user's interrupt: nothing is broken then */
+#define ALIKE_NS     (200 * NS_PER_MS) /* the wait after each failure for others like it */
+#define ALIKE_MAX_NS (800 * NS_PER_MS) /* the longest wait in all */
+#define SEVER_NS     (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
+/* the same after the user's interrupt: no rank has failed, so SIGINT is more likely to be enough */
 #define PATIENT_SEVER_NS (1 * NS_PER_S)
-/* a second interrupt before that is a double click, and kills nobody */
+/* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define IMPATIENT_NS (1 * NS_PER_S)
-#define STACKS_NS    (500 * NS_PER_MS) /* for stacks to arrive */
-/* for tracebacks to be put into words, besides the grace */
+#define STACKS_NS    (500 * NS_PER_MS) /* time limit for stacks to arrive */
+/* added to the grace time for ranks that are formatting a traceback */
 #define TELL_NS (10 * NS_PER_S)
-/* for a script to end by a signal, as torchrun gives it */
+/* from the signal to SIGKILL, for a script; torchrun waits as long */
 #define SIGNAL_GRACE_MS 30000
 
 static uint64_t grace(const struct cell *c)
@@ -79,15 +79,15 @@ static void ask_stacks(struct cell *c)
     cell_send_running(c, &m);
 }
 
-/* It has taken the interrupt, and puts it into words: see _show_one() of shell.py, which has a
- * limit of its own. */
+/* The rank handles the interrupt already and formats the traceback: see _show_one() of shell.py,
+ * which has a time limit of its own. */
 static bool is_telling(const struct member *m)
 {
     return m->state == MEMBER_RUNNING && m->stack &&
            strstr(error_main_thread(m->stack), " in _show_one\n");
 }
 
-/* Once, some more time for those that are on their way back. */
+/* Gives the ranks more time, once, if one of them is formatting its traceback. true: it does. */
 static bool be_patient(struct cell *c)
 {
     for (size_t k = 0; k < c->n && !c->stop.patient; k++)
@@ -139,7 +139,7 @@ void stop_over(struct cell *c)
         c->stop.list_ns = c->stop.gone_ns = NEVER;
 }
 
-static void judge(struct cell *c)
+static void show_and_stop(struct cell *c)
 {
     error_show(c, error_of_cell(c));
     stop_running(c);
@@ -212,7 +212,7 @@ static void time_out(struct cell *c)
 static void sever(struct cell *c)
 {
     c->stop.disconnect_ns = NEVER;
-    /* the next cell's ranks leave their process group, and may make another */
+    /* in the next cell, ranks leave their process group and may make another one */
     group_break(c->group);
     disconnect_begin(c);
 }
@@ -222,7 +222,7 @@ void stop_tick(struct cell *c, uint64_t now)
     if (now >= c->stop.timeout_ns)
         time_out(c);
     else if (now >= c->stop.alike_ns)
-        judge(c);
+        show_and_stop(c);
     else if (now >= c->stop.disconnect_ns)
         sever(c);
     else if (now >= c->stop.kill_ns)

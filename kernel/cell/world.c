@@ -1,5 +1,5 @@
-/* The world of a cell's ranks: the environment that torch and others read, on which nodes it is,
- * and whether its ranks have GPUs of their own. */
+/* The world of a cell's ranks: the environment that torch and other libraries read, the nodes of
+ * its ranks, and whether ranks share GPUs. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ bool world_is_near(const struct cell *c, const struct ranks *to)
     return true;
 }
 
-/* NCCL takes each GPU once; instances of one GPU are the same to it. */
+/* NCCL accepts each GPU only once. It takes two MIG instances of one GPU for the same GPU. */
 bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->group;
@@ -39,8 +39,8 @@ static void set(json_t *env, const char *name, json_t *value)
     json_object_set_new(env, name, value);
 }
 
-/* The nodes of the world's ranks, in the order of ranks, counted from 0; runs of equal ones as
- * "0*4,1*4". */
+/* The nodes of the world's ranks, in the order of ranks and numbered from 0: "0*4,1*4" means four
+ * ranks on node 0, then four on node 1. */
 int world_add_layout(const struct cell *c, struct buf *out)
 {
     const struct rank *rank = c->group->rank;
@@ -49,7 +49,7 @@ int world_add_layout(const struct cell *c, struct buf *out)
 
     for (unsigned k = 0; k < c->world; k++)
         most = rank[k].node > most ? rank[k].node : most;
-    /* by node: its number in the world + 1; 0: it has none yet */
+    /* by node: its number in the layout + 1; 0: none yet */
     number = calloc(most + 1u, sizeof *number);
     rc = number ? 0 : -1;
     for (unsigned k = 0; rc == 0 && k < c->world; k++) {
@@ -74,7 +74,7 @@ static bool spans_nodes(const struct cell *c)
     return false;
 }
 
-/* Where the world meets: on rank 0's machine, at an address that the others reach. */
+/* The address at which the world meets: one of rank 0's machine that the others can reach. */
 static int master(const struct cell *c, struct buf *out)
 {
     unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;
@@ -113,7 +113,7 @@ json_t *world_env(const struct cell *c)
     set(env, "JAX_COORDINATOR_ADDRESS",
         json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
     buf_release(&meets);
-    if (g->gpus && all_own_gpus(c)) /* each has so many for itself, so NCCL will do */
+    if (g->gpus && all_own_gpus(c)) /* no rank shares a GPU, so NCCL can be used */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
         c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)

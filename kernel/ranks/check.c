@@ -1,6 +1,6 @@
-/* %ranks check, step by step: what the ranks are made of, ports both ways, every pair, the whole
- * world. The steps and their fields are those of worker/collective/README.md; each is sent to all
- * ranks at once, and the next when all have answered. */
+/* The steps of %ranks check: facts about each rank, open ports in both directions, every pair of
+ * ranks, the whole world. worker/collective/README.md describes the messages. All ranks get the
+ * same step; the next step follows when all have answered. */
 #include "kernel/ranks/check.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "kernel/notebook/json_text.h"
 
 #define CONNECT_LIMIT_S 5.0
-#define PAIR_LIMIT_S    10.0 /* by tcp; NCCL takes seconds to begin with */
+#define PAIR_LIMIT_S    10.0 /* by tcp; NCCL needs seconds to start */
 #define LIMIT_S         30.0
 
 static double wall_clock(void)
@@ -56,9 +56,8 @@ void check_free(struct check *k)
     free(k);
 }
 
-/* ---- who is in it ---- */
+/* ---- the ranks ---- */
 
-/* Every rank; of many, the first of each node. */
 static void choose_paired(struct check *k)
 {
     for (size_t i = 0; i < k->n && k->paired < CHECK_RANKS_MAX; i++)
@@ -95,7 +94,7 @@ static int fill(struct cell *c, struct check *k)
 
 /* ---- sending a step ---- */
 
-/* The one at which cells meet, where it is rank 0's. */
+/* The address at which others reach this rank: for rank 0 the one that cells use as MASTER_ADDR. */
 static json_t *address_of(const struct cell *c, const struct check_rank *r)
 {
     const char *first = json_string_value(
@@ -125,7 +124,7 @@ static json_t *where_to(const struct cell *c, const struct check_rank *r)
     return where;
 }
 
-/* Are they to reach each other? As a pair, or as neighbours in the ring. */
+/* Must these two ranks reach each other, as a pair or as neighbours in the ring? */
 static bool are_linked(const struct check *k, size_t i, size_t j)
 {
     bool a = false, b = false;
@@ -161,7 +160,7 @@ static json_t *closed_ways(const struct check *k)
     return closed;
 }
 
-/* The pairs of a round have no rank in common. */
+/* In a round each rank is in at most one pair. */
 static json_t *pairs_of_round(const struct check *k)
 {
     struct link_pair *pair = calloc(k->paired / 2 + 1, sizeof *pair);
@@ -184,7 +183,8 @@ static json_t *order_of(const struct check *k)
     return order;
 }
 
-/* NCCL reads its settings when it is first used, perhaps by this check. */
+/* NCCL reads its settings when it is first used. That may be by this check, so ranks get the
+ * world's environment first. */
 static json_t *world_of(const struct cell *c)
 {
     json_t *world = json_object();
@@ -195,7 +195,7 @@ static json_t *world_of(const struct cell *c)
     return NULL;
 }
 
-/* What rank i is asked in this step. */
+/* The content of PROBE for rank i in this step. */
 static json_t *question(const struct cell *c, const struct check *k, size_t i)
 {
     switch (k->step) {
@@ -252,7 +252,7 @@ static int ask(struct cell *c, size_t i)
     return rc;
 }
 
-/* Those that were not asked won't answer, and nobody is to wait for them. */
+/* Ranks that were not asked will not answer. */
 static void leave_out(struct cell *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -300,7 +300,7 @@ static json_t *interrupted(void)
                      "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
 }
 
-/* When the answer is here, its clock had shown `clock` some time between the question and now. */
+/* The rank read its clock at some time between the question and now; the middle is assumed. */
 static void set_clock(struct cell *c, struct check_rank *r)
 {
     const double took = (double)(notebook_now(c->nb) - r->asked_ns) / 1e9;
@@ -332,7 +332,7 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
     return true;
 }
 
-/* ---- from step to step ---- */
+/* ---- the next step ---- */
 
 static bool is_reached(const struct check *k, size_t i, size_t j)
 {
@@ -377,7 +377,7 @@ static void fail_if_bad(struct cell *c)
     buf_release(&why);
 }
 
-/* True: that was the last. */
+/* All ranks have answered: begins the next step. true: that was the last step. */
 static bool step_over(struct cell *c)
 {
     struct check *k = c->magic.check;
@@ -414,7 +414,7 @@ static bool step_over(struct cell *c)
     return false;
 }
 
-/* A rank that could not do a step at all: there is nothing to go on with. */
+/* A rank could not do the step at all: the check fails. */
 static bool has_refused(struct cell *c)
 {
     const struct check *k = c->magic.check;

@@ -1,5 +1,5 @@
-/* What the ranks answer to the steps of %ranks check: both ends of a pair, all ranks of the world,
- * put together. */
+/* Combines the ranks' answers to the steps of %ranks check: of both ends of a pair, and of all
+ * ranks of the world. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static void add_way(struct check *k, unsigned from, unsigned to, const char *why
     more[k->ways++] = (struct check_way){ from, to, copy };
 }
 
-/* Who could not be reached says more than who heard nothing. */
+/* An error of the rank that connects says more than the silence that the other rank has noticed. So
+ * errors are taken first, and the first text for a way stays. */
 void check_take_ways(struct check *k)
 {
     for (unsigned pass = 0; pass < 2; pass++)
@@ -51,7 +52,7 @@ void check_take_ways(struct check *k)
         }
 }
 
-/* The ports of a check are open to all while it lasts. */
+/* During a check its ports accept connections from anybody; strangers are refused and counted. */
 void check_log_strangers(const struct check *k)
 {
     for (size_t i = 0; i < k->n; i++) {
@@ -88,7 +89,7 @@ void check_set_error(char **to, const char *text)
         *to = strdup(text);
 }
 
-/* One end's word on its pair. */
+/* Adds what one end of a pair has measured. */
 static void take_pair(struct check *k, const json_t *said)
 {
     const long a = index_of(k, json_integer_value(json_object_get(said, "a")));

@@ -1,4 +1,4 @@
-/* What the facts of %ranks check say about the nodes: a table, and what differs or is amiss. */
+/* The table of nodes of %ranks check, and notes about nodes that differ or have a fault. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "kernel/notebook/json_text.h"
 #include "kernel/status/grid.h"
 
-#define CLOCK_OFF_S 2.0 /* more is named */
-#define SHM_LITTLE  (INT64_C(64) << 20)
+#define CLOCK_OFF_S 2.0                 /* a note names a clock that differs more */
+#define SHM_LITTLE  (INT64_C(64) << 20) /* bytes; a note names a node with less free */
 
 bool check_is_first(const struct check *k, size_t i)
 {
@@ -25,7 +25,7 @@ static const char *fact(const struct check_rank *r, const char *name)
     return text_field(r->facts, name);
 }
 
-/* The ranks of node i's machine, by its first rank. */
+/* Adds the ranks on the node of rank i. */
 static int node_ranks(const struct check *k, size_t i, struct buf *out)
 {
     struct ranks mine = RANKS_INIT;
@@ -61,7 +61,7 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
         const char *name = json_string_value(json_array_get(one, 0)),
                    *address = json_string_value(json_array_get(one, 1));
 
-        /* links' own addresses say nothing */
+        /* link-local addresses help nobody */
         if (!name || !address || strncmp(address, "fe80:", 5) == 0)
             continue;
         if (buf_addf(out, "%s%s=%s", out->n ? " " : "", name, address) < 0)
@@ -69,7 +69,7 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
     }
 }
 
-/* "eth0 25, eth1 100": in Gb/s. */
+/* Adds "eth0 25, eth1 100", in Gb/s. */
 static void add_speeds(const struct check_rank *r, struct buf *out)
 {
     json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
@@ -130,7 +130,7 @@ static void add_node(struct grid *g, const struct check *k, size_t i)
     buf_release(&infiniband);
 }
 
-/* "2.5.1 on h1, 2.4.0 on h2": each value with the nodes that have it. */
+/* If the values differ: "2.5.1 on h1, 2.4.0 on h2". */
 static void note_differing(const struct check *k, const char *name, const char *what,
                            struct buf *notes)
 {
@@ -187,7 +187,7 @@ static void note_node(const struct check_rank *r, struct buf *notes)
                    r->node_name, (double)json_integer_value(free) / (double)(1 << 20));
 }
 
-/* What is pinned for a network card counts against the limit. */
+/* InfiniBand needs pinned memory, which RLIMIT_MEMLOCK limits. */
 static void note_memlock(const struct check_rank *r, struct buf *notes)
 {
     const json_t *limit = json_object_get(r->facts, "memlock");
@@ -200,8 +200,8 @@ static void note_memlock(const struct check_rank *r, struct buf *notes)
             r->node_name, (long long)(json_integer_value(limit) >> 10));
 }
 
-/* Without InfiniBand all traffic between machines goes by one interface, which is the one that
- * reaches the kernel. */
+/* Without InfiniBand, ranks use one interface for all traffic between machines: the one by which
+ * their node reaches the kernel. A note names a faster one. */
 static void note_slower(const struct check_rank *r, struct buf *notes)
 {
     json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
@@ -248,7 +248,7 @@ static void note_gpus(const struct check *k, struct buf *notes)
                                : "ranks share GPUs, or have instances of one, which it refuses");
 }
 
-/* Interfaces' names matter: NCCL_SOCKET_IFNAME is one for all. */
+/* All ranks get the same NCCL_SOCKET_IFNAME, so machines should have an interface of one name. */
 static void note_interfaces(const struct check *k, struct buf *notes)
 {
     const json_t *one;
@@ -302,7 +302,7 @@ void check_show_facts(struct cell *c, struct check *k)
     buf_release(&notes);
 }
 
-/* NCCL joins only what is of the same version down to the last number. */
+/* NCCL needs exactly the same version on all ranks. */
 bool check_has_nccl(const struct check *k)
 {
     for (size_t i = 0; i < k->n; i++)

@@ -1,4 +1,4 @@
-/* What the answers of %ranks check mean, in tables and sentences: which link is slow or dead. */
+/* The results of %ranks check as tables and notes: which links are slow or dead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,6 @@
 #define MATRIX_MAX 16u /* ranks */
 #define NAMED_MAX  8u  /* links that are named one by one */
 
-/* ---- what is shown ---- */
-
-/* A heading, a table, and sentences below it, a line each. */
 void check_show(struct cell *c, const char *heading, const struct grid *grid,
                 const struct buf *notes)
 {
@@ -61,7 +58,7 @@ static bool is_fine(const struct check_pair *p)
     return p->measured && !p->error && !p->bad;
 }
 
-/* Links within nodes are judged among themselves, and so are those between nodes. */
+/* Links within nodes (local) are compared only with each other, and so are links between nodes. */
 static void judge(struct check *k, bool local)
 {
     struct link_figure *figure = calloc(k->pairs + 1, sizeof *figure);
@@ -85,7 +82,7 @@ static void judge(struct check *k, bool local)
     free(figure);
 }
 
-/* The one rank that is in every link that is not good. */
+/* The only rank that all bad links have in common; -1: there is none. */
 static long culprit(const struct check *k)
 {
     struct link_figure *figure = calloc(k->pairs + 1, sizeof *figure);

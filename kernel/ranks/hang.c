@@ -1,7 +1,8 @@
-/* A cell whose ranks wait for one another: said once, with the rank that the others wait for.
- * Stacks are looked at now and then, and ranks that stay at one place for all of the time are told:
- * while another one is elsewhere, or where all are in one collective. Ranks that don't run the cell
- * are named as well: a group of another world may wait for them. */
+/* A notice about a cell whose ranks seem to wait for each other for ever. It is shown once, with
+ * the rank that the others wait for. The ranks' stacks are asked for from time to time. If no rank
+ * has moved for the whole time, the notice names them: if some of them are elsewhere, or if all are
+ * in the same collective. It also names ranks that don't run the cell: a process group of another
+ * world may wait for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/log.h"
 #include "kernel/ranks/ranks.h"
 
-/* in the time of a notice: a loop is hardly found at one place by all of them */
+/* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
 void hang_begin(struct cell *c)
@@ -57,8 +58,8 @@ void hang_tick(struct cell *c, uint64_t now)
     cell_send_running(c, &m);
 }
 
-/* Is the main thread in a collective? Its own frames in torch.distributed, or waiting for the GPU
- * that is. */
+/* What the main thread waits for. If the user's cell called torch.distributed, it is in a
+ * collective; in torch.cuda, it may wait for a GPU that is. */
 static enum member_waits waits(const char *stack)
 {
     const char *main_thread = error_main_thread(stack),
@@ -74,8 +75,9 @@ static enum member_waits waits(const char *stack)
     return WAITS_NOT;
 }
 
-/* "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce": the first such
- * line. Whoever waits for the GPU itself, in x.item() say, has no frame of torch's on the stack. */
+/* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
+ * AllReduce". It is needed for a rank that waits for its GPU in x.item(), for example: its stack
+ * has no frame of torch. */
 static void take_nccl(struct cell *c, const char *stack)
 {
     const char *line = strstr(stack, "\nNCCL says:\n");
@@ -110,7 +112,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
     buf_release(&place);
 }
 
-/* It has been where it is for all of the time, or is over. */
+/* The rank has been at the same place for the whole time, or has ended. */
 static bool is_still(const struct cell *c, const struct member *m)
 {
     return m->state != MEMBER_RUNNING ||
@@ -122,7 +124,7 @@ static bool same_place(const struct member *a, const struct member *b)
     return b->state == MEMBER_RUNNING && b->place && strcmp(a->place, b->place) == 0;
 }
 
-/* Where most of those are that wait; NULL: nobody waits. */
+/* A rank at the place where most ranks wait; NULL: no rank waits. */
 static const struct member *crowd(const struct cell *c)
 {
     const struct member *found = NULL;
@@ -160,7 +162,7 @@ static int add_ranks(const struct cell *c, const struct member *with, bool there
     return rc;
 }
 
-/* Of the others, the first: where it is. */
+/* The first rank at another place; NULL: there is none. */
 static const struct member *odd_one(const struct cell *c, const struct member *with)
 {
     for (size_t k = 0; k < c->n; k++)
@@ -169,8 +171,7 @@ static const struct member *odd_one(const struct cell *c, const struct member *w
     return NULL;
 }
 
-/* "; rank 2 does not run this cell": those that live and are not asked for. Nothing where there are
- * none. */
+/* Adds "; rank 2 does not run this cell": living ranks that take no part. */
 static int add_absent(const struct cell *c, struct buf *out)
 {
     struct ranks some = RANKS_INIT;
@@ -193,7 +194,7 @@ static int add_absent(const struct cell *c, struct buf *out)
     return rc < 0 ? rc : buf_add_text(out, "");
 }
 
-/* odd: NULL: there is none, all are at that place. */
+/* odd NULL: all ranks are at the same place. */
 static void tell(struct cell *c, const struct member *with, const struct member *odd)
 {
     const double s = (double)c->hang.limit_ns / 1e9;
@@ -231,7 +232,7 @@ static void look(struct cell *c)
     with = crowd(c);
     odd = with ? odd_one(c, with) : NULL;
     if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
-        with = NULL; /* all wait for their GPUs, which compute */
+        with = NULL; /* all wait for their GPUs: that is normal work */
     if (!with && !c->hang.nccl[0])
         return;
     c->hang.due_ns = NEVER;

@@ -1,5 +1,5 @@
-/* %ranks logs: what was printed in a cell, as the agents have kept it. One piece after the other is
- * asked for, and under Jupyter's server not faster than it lets through. */
+/* %ranks logs: shows what a cell has printed, from the copies that agents keep. It asks for one
+ * piece after the other, and not faster than Jupyter's server lets them through. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,23 +7,23 @@
 #include "kernel/ranks/ranks.h"
 #include "protocol/reader.h"
 
-#define ANSWER_NS (10 * NS_PER_S) /* for a node, which may have much to read */
-#define PIECE     (600u << 10)    /* bytes that one answer becomes, about */
+#define ANSWER_NS (10 * NS_PER_S) /* time limit for a node, which may have much to read */
+#define PIECE     (600u << 10)    /* about the bytes of one answer as text */
 #define HOME_RANK UINT32_MAX
 
 struct rank_logs {
     unsigned count;  /* In [count] */
-    struct ran *ran; /* owned, n of them: what ran under that number */
+    struct ran *ran; /* owned, n of them: the cells with this number */
     size_t n, at;
     unsigned *node; /* owned, nodes of them */
     size_t nodes, at_node;
-    struct buf bits;        /* the ranks that are asked for, as LOGS has them */
-    uint64_t place, due_ns; /* where to go on; when the answer, or the next question, is due */
+    struct buf bits;        /* the ranks to show, as in LOGS */
+    uint64_t place, due_ns; /* LOGS' `at`; time limit of the answer, or time of the next question */
     bool waiting, lost, found, over;
-    bool known; /* something ran under that number */
+    bool known; /* a cell with this number has run */
 };
 
-/* The last one on ranks; without any, the last of home. */
+/* The number of the last cell on ranks; if there is none, of the last cell at home. */
 static unsigned last_count(const struct notebook *nb)
 {
     for (size_t k = nb->ran.n; k > 0; k--)
@@ -62,7 +62,7 @@ static int find_nodes(struct notebook *nb, struct rank_logs *l)
     return 0;
 }
 
-/* Without -r all that there were when the cell ran. */
+/* Without -r: all ranks of the group when the cell ran. */
 static int find_ranks(struct cell *c, struct rank_logs *l, struct err *err)
 {
     unsigned most = 0;
@@ -127,7 +127,7 @@ static void ask(struct cell *c)
     over(c);
 }
 
-/* Under the server the next piece waits for room on the page. */
+/* Asks for the next piece, when Jupyter's server will let it through. */
 static void go_on(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs;
@@ -164,7 +164,7 @@ void rank_logs_begin(struct cell *c)
                   c->plan.ranks ? "-r " : "", c->plan.ranks ? c->plan.ranks : "",
                   c->plan.ranks ? ": " : "", err.text);
     } else {
-        /* what ranks printed alike came at other times than it comes now */
+        /* the lines don't come at their original times, so they can't be folded */
         c->plan.merge = PLAN_PREFIX;
         go_on(c);
     }

@@ -1,4 +1,4 @@
-/* %ranks: who they are and where they stand. */
+/* %ranks: the table of ranks and their states. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -6,9 +6,7 @@
 #include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
-#define TABLE_WAIT_NS (1 * NS_PER_S) /* for the nodes to say what their ranks hold */
-
-/* ---- the table ---- */
+#define TABLE_WAIT_NS (1 * NS_PER_S) /* time limit for the nodes' answers about memory and GPUs */
 
 static const char *state_text(const struct rank *r)
 {
@@ -34,7 +32,7 @@ static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_te
     rank_usage_row(nb, r, text, row);
 }
 
-/* What Python gets: the same rows as a list of dicts. */
+/* The same rows for Python: a list of dicts. */
 static json_t *table_of(const struct status_rank *row, unsigned n)
 {
     json_t *table = json_array();
@@ -57,8 +55,8 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     return table;
 }
 
-/* Those that belong to the world, and those that live beside it. Who died in a larger one, before
- * this was made afresh, is no concern any more. */
+/* How many ranks are shown: those of the world, and living ranks above it. Dead ranks of a larger,
+ * earlier world are not shown. */
 static unsigned shown(const struct group *g)
 {
     unsigned n = g->size;
@@ -103,7 +101,7 @@ static void show_table(struct cell *c)
     free(text);
 }
 
-/* The nodes are asked what their ranks hold; the table shows what they said in time. */
+/* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
 void rank_table_begin(struct cell *c)
 {
     c->magic.due_ns = notebook_now(c->nb) + TABLE_WAIT_NS;

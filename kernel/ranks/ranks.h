@@ -1,5 +1,5 @@
-/* ranks.h - what %ranks shows, and the notice of ranks that wait for one another. check.h has
- * %ranks check. Functions are named as in kernel/cell/parts.h. */
+/* ranks.h - %ranks and its commands, and the notice about ranks that wait for each other. check.h
+ * has %ranks check. Functions are named as in kernel/cell/parts.h. */
 #ifndef KERNEL_RANKS_RANKS_H
 #define KERNEL_RANKS_RANKS_H
 
@@ -10,11 +10,11 @@ void rank_table_begin(struct cell *c);
 enum cell_outcome rank_table_look(struct cell *c);
 
 /* ---- where.c ---- */
-/* true: it was a `%ranks where` and is being answered */
+/* Answers a `%ranks where` while another cell runs. false: r must wait in the queue. */
 bool where_request(struct notebook *nb, struct request *r);
 void where_begin(struct cell *c);
 enum cell_outcome where_look(struct cell *c);
-/* false: somebody else asked for it */
+/* a STACK; false: %ranks where has not asked for it */
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
 void where_tick(struct notebook *nb);
 uint64_t where_due(const struct notebook *nb);
@@ -23,9 +23,9 @@ void where_release(struct notebook *nb);
 /* ---- hang.c ---- */
 void hang_begin(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
-/* false: somebody else asked for it */
+/* a STACK; false: hang.c has not asked for it */
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
-/* the user is asked for a line: what waits meanwhile does not hang */
+/* a rank asks the user for a line: ranks that wait meanwhile do not hang */
 void hang_put_off(struct cell *c);
 
 /* ---- rank_logs.c ---- */

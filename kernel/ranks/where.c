@@ -1,6 +1,5 @@
-/* %ranks where: the Python stack of each rank, equal ones told once. While a cell runs on ranks it
- * is answered at once, beside the queue, for that is when it is wanted; else it is a cell like
- * others. */
+/* %ranks where: shows the Python stack of each rank, and equal stacks once. While another cell runs
+ * on ranks it does not wait in the queue, since it is needed then. Else it is a normal cell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "kernel/ranks/ranks.h"
 #include "kernel/notebook/json_text.h"
 
-/* the agents answer for a rank that does not, after 2 s; for NCCL after 3 s */
+/* agents answer for a silent rank after 2 s, and for NCCL after 3 s */
 #define WAIT_NS    (4 * NS_PER_S)
 #define FRAMES_MAX 32u
 #define TEXT_MAX   (256u << 10) /* bytes of the whole answer */
@@ -17,16 +16,16 @@
 struct spot {
     unsigned rank;
     uint32_t worker;
-    bool passing; /* it is a script's */
+    bool passing; /* a rank of a script */
     bool waiting;
-    char *text; /* owned: its stack as it came, or NULL */
+    char *text; /* owned: its stack, or NULL */
 };
 
 struct where {
     struct where *next;
-    uint64_t id;       /* of the question */
-    uint64_t cell;     /* the cell that it is, or 0 */
-    struct request *r; /* owned reference: what is answered where it is no cell, or NULL */
+    uint64_t id;       /* its number in STACKS */
+    uint64_t cell;     /* the number of its cell; 0: it does not wait in the queue */
+    struct request *r; /* owned reference: then, the request to answer; else NULL */
     unsigned count;
     uint64_t due_ns;
     struct spot *spot; /* owned, n of them, by rank */
@@ -44,7 +43,7 @@ static void where_free(struct where *w)
     free(w);
 }
 
-/* ---- what a stack says ---- */
+/* ---- stacks ---- */
 
 static bool has(struct slice line, const char *text)
 {
@@ -56,8 +55,8 @@ static bool has(struct slice line, const char *text)
     return false;
 }
 
-/* The frames of the main thread, which is the last that is printed, down to the user's cell or
- * script: what is below is the worker's own. */
+/* The frames of the main thread, down to the user's cell or script; the frames below are the
+ * worker's. */
 static size_t frames_of(const char *stack, struct slice *frame)
 {
     struct slice text = slice_text(error_main_thread(stack));
@@ -78,8 +77,8 @@ static size_t frames_of(const char *stack, struct slice *frame)
     return n;
 }
 
-/* What follows one stack of a node, where its agent could ask NCCL: how far the ranks of each
- * communicator are. All nodes know the same, so each line is told once, below the stacks. */
+/* If a node's agent could ask NCCL, one of its stacks ends with the progress of the ranks of each
+ * communicator. All nodes report the same, so each line is added once. */
 static int add_nccl(const char *stack, struct buf *out)
 {
     static const char says[] = "\nNCCL says:\n";
@@ -99,7 +98,7 @@ static int add_nccl(const char *stack, struct buf *out)
     return rc;
 }
 
-/* "all_reduce (distributed_c10d.py:2810), called in line 5 of cell 3" and the frames below it. */
+/* Adds "all_reduce (distributed_c10d.py:2810), called in line 5 of cell 3" and the frames. */
 static int describe_stack(const char *stack, struct buf *out)
 {
     struct slice frame[FRAMES_MAX], whole = slice_text(stack);
@@ -116,7 +115,7 @@ static int describe_stack(const char *stack, struct buf *out)
     return rc;
 }
 
-/* NULL: it was a script's, which has ended. */
+/* NULL: it was a rank of a script that has ended. */
 static const struct rank *rank_of(const struct notebook *nb, const struct spot *s)
 {
     const struct rank *r = notebook_rank(nb, s->worker, NULL);
@@ -145,7 +144,7 @@ static int describe(const struct notebook *nb, const struct spot *s, struct buf 
 
 /* ---- the answer ---- */
 
-/* Adds the ranks from `first` on whose text is the same, and the text. */
+/* Adds the ranks whose text equals text[first], and the text; sets their `told`. */
 static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const struct spot *spot,
                      struct buf *out)
 {
@@ -232,7 +231,7 @@ static void where_end(struct notebook *nb, struct where *w)
     where_free(w);
 }
 
-/* Those that wait for nothing more, or not any longer, are shown. */
+/* Shows and ends the requests that have all answers, or whose time is over. */
 static void show_due(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
@@ -276,7 +275,7 @@ void where_release(struct notebook *nb)
 
 /* ---- the question ---- */
 
-/* The ranks that run a cell are asked; where the others are is known. */
+/* Asks the ranks that run a cell; the state of the others is known. */
 static void ask(struct notebook *nb, struct where *w)
 {
     const struct span m = { .kind = SPAN_STACKS, .cell = w->id };
@@ -295,7 +294,7 @@ static void ask(struct notebook *nb, struct where *w)
     ranks_release(&busy);
 }
 
-/* Takes no reference of r; NULL: *err says why. */
+/* spec: the ranks, or NULL for all. NULL: *err has the reason. */
 static struct where *where_create(struct notebook *nb, const char *spec, struct err *err)
 {
     struct where *w = calloc(1, sizeof *w);
@@ -354,7 +353,7 @@ enum cell_outcome where_look(struct cell *c)
     return CELL_DONE;
 }
 
-/* It is in the history as the other cells are. */
+/* Adds it to home's history. */
 static void record(struct notebook *nb, const struct where *w, struct slice code)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = w->id };
