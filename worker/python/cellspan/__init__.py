@@ -4,7 +4,7 @@
 `cellspan.group()` are the magics from Python.
 """
 
-_FROM = {  # where each name comes from: what most workers never use is not imported with them
+_FROM = {  # the module of each name; imported on first use, since most workers never need them
     "RemoteError": "_worker.remote",
     "call": "_api",
     "group": "_api",

@@ -1,5 +1,5 @@
-"""cellspan from Python: run() and group(). Each call writes the text of a magic and has the kernel do it, so that magic and
-function can't differ. Works in a notebook's home; elsewhere it says so.
+"""The Python interface: run() and group(). Each call writes the text of a magic, which the kernel executes, so that magics and
+functions behave the same. It works only in a notebook's home; elsewhere it raises an error that says so.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import sys
 
 from ._link import CALL_SHOWN
 
-CALL = "_cellspan_call"  # what a call brings, and what it gives; a number follows, each is there only for a moment
+CALL = "_cellspan_call"  # names for a call's function and arguments, and for its value; a number is added; both are temporary
 VALUE = "_cellspan_value"
 
-_slots = set()  # the numbers in use: more than one when threads call, or a call's arguments do
+_slots = set()  # the numbers in use: several if threads call run(), or if the arguments of a call do
 
 
 class NotAtHomeError(RuntimeError):
-    """cellspan's functions were called where there is no notebook on the cellspan kernel."""
+    """A function of cellspan was called outside of a notebook on the cellspan kernel."""
 
 
 def run(
@@ -42,15 +42,15 @@ def run(
     """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
 
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
-    number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: of each rank; no_gpu:
-    ranks see none; share: GPUs that others hold will do; env: {name: text}; cwd: the ranks' folder; timeout, grace:
-    seconds, or text such as "1.5m"; fresh: start the group afresh first. call() gives fn arguments of these names, too.
+    number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank; no_gpu:
+    ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; timeout, grace:
+    seconds, or text such as "1.5m"; fresh: first start new ranks. If fn has arguments with these names, use call().
 
-    fn may be the path of a script: args are its arguments then, as in %distribute script.py, and nothing is returned.
+    fn may be the path of a script. Then args are its arguments, as in %distribute script.py, and nothing is returned.
 
-    Raises what the first failing rank raised: an exception of that class, and RemoteError, with the rank's text and traceback;
-    RuntimeError when the value is too large or does not pickle; TypeError, before anything runs, when the function or an
-    argument can't be sent.
+    Raises the exception of the first rank that fails: it has that exception's class and is also a RemoteError, with the rank's
+    text and traceback. RuntimeError: the value is too large or can't be pickled. TypeError, before anything runs: the function
+    or an argument can't be sent.
     """
     __tracebackhide__ = True
     options = {
@@ -73,7 +73,7 @@ def run(
 
 
 def call(fn, args=(), kwargs=None, **options):
-    """Calls fn(*args, **kwargs) on every rank, whatever its arguments are named; options and value as those of run()."""
+    """As run(), but the arguments of fn may have the names of options, since they are passed in args and kwargs."""
     __tracebackhide__ = True
     known = [name for name in run.__kwdefaults__]
     for name in options:
@@ -85,7 +85,7 @@ def call(fn, args=(), kwargs=None, **options):
 
 
 def group(on=None):
-    """This notebook's group of ranks. on: where its ranks are to be, as run() takes it; None: where they are."""
+    """This notebook's group of ranks. on: where they should run, as in run(); None: where they are now."""
     return Group(_home(), on)
 
 
@@ -97,14 +97,14 @@ class Group:
         self._on = on
 
     def run(self, fn, *args, **kw):
-        """As cellspan.run(fn, *args, **kw), on the group as it is."""
+        """As cellspan.run(fn, *args, **kw), on this group's ranks."""
         __tracebackhide__ = True
         if self._on is not None:
             kw.setdefault("on", self._on)
         return run(fn, *args, **kw)
 
     def push(self, ranks=None, **values):
-        """Sets variables on the ranks: push(a=1, b=[2]). ranks: only there."""
+        """Sets variables on the ranks: push(a=1, b=[2]). ranks: only on these."""
         __tracebackhide__ = True
         if not values:
             return
@@ -119,7 +119,7 @@ class Group:
             captures.taken_back(lent)
 
     def pull(self, *names, ranks=None):
-        """The ranks' values of a variable: a list by rank, or one value where ranks is a number. Several names: a dict."""
+        """The ranks' values of a variable, as a list by rank; one value if `ranks` is a number. With several names, a dict of these."""
         __tracebackhide__ = True
         for name in names:
             _check_name(name)
@@ -139,11 +139,11 @@ class Group:
 
     @property
     def size(self):
-        """How many ranks there are now; 0 before the first distributed cell."""
+        """The number of ranks now; 0 before the first distributed cell."""
         return len(self.ranks())
 
     def ranks(self):
-        """The table that %ranks shows, as a list with one dict for each rank: rank, state, node, pid, ..."""
+        """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ..."""
         __tracebackhide__ = True
         content, _ = _split(self._home.call("%ranks", 0))
         rows = content.get("ranks")
@@ -152,7 +152,7 @@ class Group:
         return rows
 
     def stop(self, ranks=None):
-        """Ends the ranks; what runs next starts new ones."""
+        """Ends the ranks; the next cell starts new ones."""
         __tracebackhide__ = True
         self._home.call(_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
 
@@ -173,18 +173,18 @@ class Group:
 
 
 class Handle:
-    """A result that stayed on its rank, because it was too large or can't be pickled. Shows what the rank showed; pull()
-    fetches the object if that can be done at all."""
+    """A result that stayed on its rank because it is too large or can't be pickled. Its repr is the rank's; pull()
+    fetches the object if that is possible."""
 
     def __init__(self, rank, name, shown="", why=""):
-        """name: the rank's variable that holds it; shown: the rank's repr; why: what kept it there."""
+        """name: the rank's variable with the value; shown: the rank's repr; why: why it was not sent."""
         self.rank = rank
         self.name = name
         self.why = why
         self._shown = shown
 
     def pull(self):
-        """The object itself, whatever its size."""
+        """The object itself, of any size."""
         __tracebackhide__ = True
         return group().pull(self.name, ranks=self.rank)
 
@@ -199,13 +199,13 @@ class Handle:
 
 
 def handle_from(content):
-    """The Handle that the kernel describes: {"rank", "repr", "why", "count"} of the cell whose result it is."""
+    """The Handle for the kernel's description {"rank", "repr", "why", "count"} of a cell's result."""
     count = content.get("count")
     name = f"_{count}" if count else "_"
     return Handle(content.get("rank", 0), name, content.get("repr") or "", content.get("why") or "")
 
 
-# ---- how it is done -----------------------------------------------------------------------------------------------
+# ---- implementation -----------------------------------------------------------------------------------------------
 
 
 def _home():
@@ -231,7 +231,7 @@ def _run(home, fn, args, kw, options):
     ns = home.shell.user_ns
     with _Slot() as slot:
         name, value = CALL + slot, VALUE + slot
-        # The name is gone again on the ranks before fn runs; the call is the last expression, so its value is the result.
+        # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
         body = f"__import__('cellspan._worker.calls')._worker.calls.call(*{name}, globals().pop({name!r}))"
         with _Placed(ns, {name: (fn, args, kw)}, value):
             try:
@@ -245,7 +245,7 @@ def _run(home, fn, args, kw, options):
 
 
 def _unsent(captures, fn, args, kw, why):
-    """Which part of a call can't travel."""
+    """The error text that names the part of a call that can't be sent."""
     name = getattr(fn, "__name__", type(fn).__name__)
     parts = [("the function itself", fn)]
     parts += [(f"argument {number}", value) for number, value in enumerate(args, 1)]
@@ -265,11 +265,11 @@ def _run_script(home, path, args, kw, options):
 
 
 def _check_arguments(fn, args, kw):
-    """TypeError, as the function itself would say it, before any rank runs."""
+    """Raises the function's own TypeError for wrong arguments, before any rank runs."""
     __tracebackhide__ = True
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # of some functions in C nobody knows
+    except (TypeError, ValueError):  # some functions in C have no signature
         return
     try:
         signature.bind(*args, **kw)
@@ -278,7 +278,7 @@ def _check_arguments(fn, args, kw):
 
 
 class _Slot:
-    """The lowest number that nobody uses, as text."""
+    """Reserves the lowest free number, as text."""
 
     def __enter__(self):
         self.number = next(n for n in range(1, len(_slots) + 2) if n not in _slots)
@@ -290,7 +290,7 @@ class _Slot:
 
 
 class _Placed:
-    """Variables of the user's namespace that are there for a while; what stood there before comes back."""
+    """Sets variables of the user's namespace temporarily; at the end it restores the old values."""
 
     def __init__(self, ns, values, *others):
         self.ns = ns
@@ -310,7 +310,7 @@ class _Placed:
 
 
 def _split(answer):
-    """(content, value) of what home.call() gives."""
+    """(content, value) of home.call()'s result."""
     content, value = answer if isinstance(answer, tuple) else ({}, answer)
     return content or {}, value
 
@@ -322,7 +322,7 @@ def _check_name(name):
 
 
 def _line(magic, options, *words):
-    """A magic's line: options by their long names, each value quoted."""
+    """The line of a magic: options with their long names, each value quoted."""
     __tracebackhide__ = True
     parts = [f"%{magic}", *words]
     for name, value in options.items():
@@ -348,7 +348,7 @@ def _option(name, value):
 
 
 def _quoted(text):
-    """The text as one word of an option line; a call's line is taken as it stands, without expansion."""
+    """Quotes the text as one word of an option line. (In a call's line nothing is expanded.)"""
     __tracebackhide__ = True
     text = str(text)
     if "\n" in text or "\r" in text:

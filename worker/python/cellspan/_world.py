@@ -1,7 +1,7 @@
 """Where code runs: cellspan.rank(), world_size() and local_rank(). Home is rank 0 of a world of 1.
 
-On ranks they say what the environment says (RANK, WORLD_SIZE, LOCAL_RANK), as it does in the processes that a rank starts,
-and under torchrun; so what --env sets wins here as well.
+On ranks they read the environment (RANK, WORLD_SIZE, LOCAL_RANK). So they also work in processes that a rank starts, and under
+torchrun, and follow what --env sets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def local_rank():
 
 
 def _number(name, otherwise):
-    """otherwise: at home, and in a process without a world."""
+    """otherwise: the value at home, and in a process without a world."""
     if getattr(sys.modules.get("cellspan._worker.home"), "current", None) is not None:
         return otherwise
     text = os.environ.get(name)

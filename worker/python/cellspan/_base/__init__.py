@@ -1,1 +1,1 @@
-"""What the other folders share; it uses none of them."""
+"""Modules that the other folders use; these import none of them."""

@@ -1,4 +1,5 @@
-"""Does something when a module is first imported, by whomever: what is slow to import and seldom used waits for its user."""
+"""Calls a function when a module is first imported by anybody. So our support for a module that is slow to import and seldom
+used costs nothing until it is used."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import sys
 
 
 class _Watcher:
-    """On sys.meta_path: finds nothing itself, but sees what is asked for."""
+    """An entry of sys.meta_path that sees the names of all imports; the other entries find the modules."""
 
     def __init__(self):
         self.wanted = {}
@@ -24,7 +25,7 @@ class _Watcher:
 
 
 class _Loader:
-    """The module's own loader, with a call behind it."""
+    """The module's own loader, followed by a call."""
 
     def __init__(self, loader, call):
         self._loader = loader
@@ -52,7 +53,7 @@ _watcher = _Watcher()
 
 
 def when_imported(name, call):
-    """Calls call() once `name` is imported: at once if it is."""
+    """Calls call() when `name` is imported; at once if it already is."""
     if name in sys.modules:
         call()
         return

@@ -1,4 +1,4 @@
-"""A limit for what may take seconds on a busy machine, or for ever in a class of the user's: putting an exception into words,
+"""A time limit for code that may take seconds on a busy machine, or for ever in a user's class: converting an exception to text,
 comparing values."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import _thread
 import signal
 import threading
 
-AGAIN = 0.2  # seconds until TooSlow is raised once more, for code that catches everything
+AGAIN = 0.2  # seconds until TooSlow is raised again, for code that catches all exceptions
 
 
 class TooSlow(BaseException):
@@ -15,15 +15,15 @@ class TooSlow(BaseException):
 
 
 class Limit:
-    """While it is entered, in the main thread, interrupts are taken note of in `noted`, and no more; after so many seconds
-    TooSlow is raised in there. A thread without threading.Thread, whose start() never returns where a cell replaced len()."""
+    """A context manager for the main thread. After so many seconds it raises TooSlow in the block. An interrupt only sets `noted`.
+    It does not use threading.Thread, whose start() never returns if a cell has replaced len()."""
 
     def __init__(self, seconds):
         self.noted = False
         self._seconds = seconds
         self._late = self._left = False
-        self._over = _thread.allocate_lock()  # held until what is watched has ended
-        self._watched = _thread.allocate_lock()  # held until nobody watches any more
+        self._over = _thread.allocate_lock()  # held until the block has ended
+        self._watched = _thread.allocate_lock()  # held until the watching thread has ended
 
     def __enter__(self):
         self._handler = signal.signal(signal.SIGINT, self._take)
@@ -36,7 +36,7 @@ class Limit:
         self._left = True
         self._over.release()
         self._watched.acquire()
-        signal.signal(signal.SIGINT, self._handler)  # a signal that is on its way comes to _take()
+        signal.signal(signal.SIGINT, self._handler)  # a signal that was already sent goes to _take()
 
     def _watch(self):
         try:

@@ -1,1 +1,1 @@
-"""Variables on their way between home and ranks: which ones a cell needs, their bytes, what changed."""
+"""Sending variables between home and ranks: which ones a cell needs, their bytes, and whether they changed."""

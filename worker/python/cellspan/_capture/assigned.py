@@ -1,10 +1,11 @@
-"""Which of home's names have new values since they were last looked at, and which were only changed.
+"""Which of home's names were assigned new values since they were last checked, and which were only changed in place.
 
-A name is assigned when a cell ran to its end and every path of its text gives it a value that does not come from its own
-(x = 5, not x += 1 or x = f(x)), or when it is bound to another object than it was (by `global`, %run, exec, a callback), and
-no text says that this only changed it. A mutable value that is bound to the same object again was changed in place.
+A name counts as assigned if a cell ended without an error and every path of its text gives it a value that is not made from its
+old one (x = 5, but not x += 1 or x = f(x)). It also counts as assigned if it is bound to another object than before (by
+`global`, %run, exec, a callback), unless a text shows that this was only a change. A mutable value that is bound to the same
+object again was changed in place.
 
-Objects are told apart by their number (id): no reference to an old value is kept. Texts are read when somebody asks.
+Objects are identified by their id(), so no reference to an old value is kept. The texts of cells are analysed when needed.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ import types
 
 from . import reads
 
-# Values of these are bound again as good as new ones: nothing can have changed within.
+# Values of these types can't be changed in place, so binding the same object again is an assignment.
 IMMUTABLE = (int, float, complex, bool, str, bytes, tuple, frozenset, range, enum.Enum, type, type(None), type(...),
              types.FunctionType, types.BuiltinFunctionType)
 RESET = re.compile(r"%reset\b|run_line_magic\(['\"]reset['\"]|get_ipython\(\)\.reset\(")
 
 
 class Assigned:
-    """What happened to names between two looks at them."""
+    """Records what happened to names between two checks."""
 
     def __init__(self):
-        self._texts = []  # (text, did it run to its end?, names that were looked at meanwhile) of home's cells
-        self._looked = set()  # names that were looked at since the running cell began
-        self._fresh = set()  # names that a text gives a new value
-        self._changed = set()  # names of which a text binds a change, or not on every path
+        self._texts = []  # of home's cells: (text, ended without an error?, names that were checked while it ran)
+        self._looked = set()  # names that were checked since the running cell began
+        self._fresh = set()  # names to which a text assigns a new value
+        self._changed = set()  # names that a text binds to a changed old value, or not on every path
         self._moved = set()  # names that were bound to another object
 
     def began(self):
@@ -36,7 +37,7 @@ class Assigned:
         self._looked.clear()
 
     def ran(self, code, ended, known, user_ns):
-        """A cell of home is over. known: {name: what has .ident, the object's number when it was last looked at}."""
+        """A cell of home is over. known: {name: an object with .ident, the id() of the value when it was last checked}."""
         self._texts.append((code, ended, frozenset(self._looked)))
         self._looked.clear()
         for name, of in known.items():
@@ -44,7 +45,7 @@ class Assigned:
                 self._moved.add(name)
 
     def read(self, known, transform):
-        """Reads the texts that were not read yet, as far as names in `known` may be in them."""
+        """Analyses the texts that were not analysed yet, if names in `known` may be in them."""
         for code, ended, looked in self._texts:
             names = [name for name in known if name in code and name not in looked]
             found = reads.analyse(code, transform) if names else None
@@ -57,19 +58,19 @@ class Assigned:
         self._texts.clear()
 
     def has(self, name, value, ident):
-        """Was the name assigned? value: what it has now; ident: the number of what it had."""
+        """Was the name assigned? value: its value now; ident: the id() of its value before."""
         moved = name in self._moved or id(value) != ident
         if name in self._fresh:
             return moved or isinstance(value, IMMUTABLE)
         return moved and name not in self._changed
 
     def looked_at(self, name):
-        """From here on counts what happens after."""
+        """The name was checked: forgets what happened to it before."""
         self._looked.add(name)
         for names in (self._fresh, self._changed, self._moved):
             names.discard(name)
 
 
 def is_reset(code):
-    """Whether a cell throws away all names, by %reset."""
+    """Does the cell delete all names, by %reset?"""
     return "reset" in code and RESET.search(code) is not None

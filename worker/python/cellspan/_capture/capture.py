@@ -1,21 +1,20 @@
-"""Which of home's variables a cell needs on the ranks, whether they changed, and the parcel that carries them.
+"""Finds out which of home's variables a cell needs on the ranks and whether they changed, and makes the parcel with them.
 
-A name has a version, which changes whenever its value was found changed since it was last asked for. To find out, each
-name is pickled by itself with its buffers outside; the pickle and the small buffers are hashed, the large buffers are
-compared with where they stand in the parcel in which they last travelled. So the first look at an array costs nothing
-but the pickle around it, and a later one reads it once. A pickle that comes out differently each time means that the
-name is shipped each time, no more. What is slow: a list of ten million Python objects is pickled anew for every cell
-that reads it; an array of them is not.
+Each name has a version, which changes whenever a check finds that its value has changed. For a check, each name is pickled
+alone, with its buffers outside of the pickle. The pickle and the small buffers are hashed. The large buffers are compared with
+the parcel in which they were last sent. So the first check of an array costs only the pickle around it, and a later one reads
+the array once. If a value's pickle differs each time, the value is sent each time. One case is slow: a list of ten million
+Python objects is pickled again for every cell that reads it; an array of ten million elements is not.
 
-A version is of a value that home has assigned, or of a change in place (assigned.py); ranks that have changed theirs are
-asked before a change in place goes over that. `since` is the version at which the name was assigned last; 0: it was pulled
-from a rank. A change in place is proven: a name whose pickle differs in two looks in a row has not changed.
+A new version comes from an assignment at home, or from a change in place (assigned.py). Before a change in place replaces a
+value of a rank, the rank is asked whether it has changed its own. `since` is the version of the last assignment; 0: the value
+was pulled from a rank. A change in place must be proven: if two pickles in a row differ, the name does not count as changed.
 
-A name that the cell only assigns counts as well when home has it: the ranks that run the cell hold something newer than
-home's value then, which must not be sent over it later. assigned() tells these. What is small, or not assigned for
-certain, is sent nevertheless, so that the ranks have it when the cell fails before, or assigns it on some ranks only.
+A name that the cell only assigns matters, too, if home has it: afterwards the ranks have a newer value, which home's must not
+replace later. assigned() lists these names. Small values, and those that may not be assigned, are sent nevertheless, so that
+the ranks have them if the cell fails before the assignment, or assigns them on some ranks only.
 
-Names whose values share memory (a model and its optimizer) travel together, so that they share it on the ranks too.
+Names whose values share memory (a model and its optimizer) are sent together, so that they share it on the ranks, too.
 """
 
 from __future__ import annotations
@@ -32,27 +31,27 @@ from .assigned import Assigned, is_reset
 from .known import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
 
 LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
-SPARE = 64 << 10  # bytes; a value over this is not sent when the cell assigns its name anyway
-TEXT_MAX = 4096  # characters or bytes of a text that is kept as it is instead of being hashed
+SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway
+TEXT_MAX = 4096  # characters or bytes; a shorter text is kept itself instead of a hash
 
-# IPython's and Python's own, which every worker has for itself.
+# Names of IPython's and Python's own, which each worker has.
 OWN = frozenset(
     "In Out _ __ ___ _i _ii _iii _ih _oh _dh _sh exit quit get_ipython"
     " __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
 )
 NUMBERED = re.compile(r"_i\d+$")
-EACH_TIME = "_cellspan_"  # names that begin so are gone from the ranks once they were used: they are never known there
+EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
 SIMPLE = (int, float, complex, bool, type(None))
 
 
 class CaptureError(Exception):
-    """What was asked for can't travel; the text is for the user."""
+    """A requested variable can't be sent; the text is for the user."""
 
 
 class Capture:
     """The answers to CAPTURE and PACK for one namespace.
 
-    limit: the most bytes of one parcel (default: CELLSPAN_CAPTURE_LIMIT or 4 GiB); hidden: more names that never travel.
+    limit: the most bytes of one parcel (default: CELLSPAN_CAPTURE_LIMIT or 4 GiB); hidden: more names that are never sent.
     """
 
     def __init__(self, user_ns, limit=None, hidden=()):
@@ -62,16 +61,16 @@ class Capture:
         self._known = {}
         self._submodules = {}
         self._tied = []
-        self._assigned = []  # (name, version): what the last cell assigns anyway and is not sent
-        self._writes = {}  # globals that the functions assign that travel with the cell
+        self._assigned = []  # (name, version) of names that the last cell assigns and that are not sent
+        self._writes = {}  # globals that functions assign which are sent with the cell
         self._versions = itertools.count(1)
         self._changes = Assigned()
-        self._newer = {}  # {name: version} of what ranks have bound by themselves since
-        self._theirs = {}  # {function or class of a cell on ranks: (the names that its code reads, version when it came)}
-        self._deleted = {}  # names (in order) that were captured and home has deleted
+        self._newer = {}  # {name: home's version} of names that ranks have bound by themselves
+        self._theirs = {}  # {function or class that a cell on ranks defined: (names that its code reads, version at that time)}
+        self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
-        self.refused = {}  # why what a call brings was not sent, until the call says so
-        self._cells = 0  # home's that have begun
+        self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
+        self._cells = 0  # number of home's cells that have begun
 
     # ---- which
 
@@ -87,11 +86,11 @@ class Capture:
             self._forget(deletes=False)
 
     def names(self, code, transform=None, only=None, none=False, push=False):
-        """What must travel before the ranks run `code`: ([[name, version, size in bytes, why, since, how], ...], [warnings]).
+        """What must be sent before the ranks run `code`: ([[name, version, size in bytes, why, since, how], ...], [warnings]).
 
-        transform: IPython's transform_cell. only: instead of looking, these names (a list, or text with commas); code
-        that they need (functions, classes, modules) comes along. A name of these that is missing or does not pickle is
-        listed with a new version, and pack() says why it can't be sent. none: nothing is to travel. push: for %push.
+        transform: IPython's transform_cell. only: take these names (a list, or comma-separated text) instead of analysing
+        the code; functions, classes and modules that they need are added. If one of these is missing or can't be pickled, it
+        is listed with a new version, and pack() says why it can't be sent. none: send nothing. push: for %push.
         """
         self._changes.read(self._known, transform)
         self._forget()
@@ -113,7 +112,7 @@ class Capture:
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
             elif push and known.failed is None:
-                known.via = "pushed"  # also where the ranks have the value, so that no parcel is made
+                known.via = "pushed"  # even if the ranks have the value, so that no parcel is made
         if found is not None:
             listed += self._look_at_assigned(found, seen, explicit is not None)
         sharing = self._sharing(seen)
@@ -122,8 +121,8 @@ class Capture:
         return listed, warnings
 
     def _sharing(self, seen):
-        """{name: Known} of other names that were sent before and share memory with these: a rank that lacks one of these
-        needs them too."""
+        """{name: Known} of other names that were sent before and that share memory with these: a rank that lacks one of these
+        needs the others, too."""
         arrays = set().union(*(k.arrays for k in seen.values()))
         return {
             n: k
@@ -140,14 +139,14 @@ class Capture:
         return [name, known.version, known.size, why, known.since, how]
 
     def refuse(self, listed):
-        """CaptureError for a name that names() listed and pack() could not send."""
+        """Raises CaptureError for a name that names() listed and that can't be sent."""
         for name in (row[0] for row in listed):
             failed = self._known[name].failed if name in self._known else None
             if failed is not None:
                 raise CaptureError(f"{name} was not sent: {failed}" if name in self.user_ns else failed)
 
     def tied(self):
-        """[[name, ...], ...]: of the names that names() gave last, those that share memory."""
+        """[[name, ...], ...]: groups of names that share memory, from the last result of names()."""
         return self._tied
 
     def deleted(self):
@@ -167,41 +166,41 @@ class Capture:
         return [names for _, names in groups if len(names) > 1]
 
     def assigned(self, code=None, transform=None):
-        """[[name, version], ...] of home's names that the ranks assign in the cell that names() was last asked about, and
-        that it did not list: when the cell has run, the ranks hold something newer than these versions."""
+        """[[name, version], ...] of home's names that the ranks assign in names()'s last cell and that it did not list. After
+        the cell, the ranks have newer values than these versions."""
         return [list(row) for row in self._assigned]
 
     def ranks_bound(self, names, transform=None):
-        """Ranks have bound these names, of which the cell's text did not tell: home's values are older than theirs."""
+        """Ranks have bound these names, which the cell's text did not show: home's values are older than theirs."""
         self._changes.read(self._known, transform)
         for name in names:
             if self._is_ours(name) and not self._is_list_of_ranks(name):
                 self._newer[name] = self._looked_at_before_assigned(name).version
 
     def newer(self):
-        """[[name, version], ...]: what home had of these names when ranks bound them. It is told once."""
+        """[[name, version], ...]: home's versions of these names when ranks bound them. Returned only once."""
         newer, self._newer = self._newer, {}
         return [list(row) for row in newer.items()]
 
     def _looked_at_before_assigned(self, name):
-        """The Known of a name that ranks assign. A large value is not read when no cell of home can have changed it."""
+        """The Known of a name that ranks assign. Does not read a large value that no cell of home can have changed."""
         old = self._known.get(name)
         return old if self._is_large_as_it_was(old) else self._look_at(name, proof=hashed)[0]
 
     def _is_large_as_it_was(self, known):
-        """Whether no cell of home has run since it was looked at, which saves another look at a large value. (A callback may have
-        changed it all the same: then what ranks assign is refused later, as a conflict.)"""
+        """Has no cell of home run since it was last checked? This saves another check of a large value. (If a callback has
+        changed it nevertheless, this later gives an error about a conflict.)"""
         return known is not None and known.size > SPARE and known.cells == self._cells and known.is_proven()
 
     def _follow_theirs(self, found):
-        """Adds to the reads of a cell what those functions and classes read that it uses and that cells on ranks have defined;
-        notes what it defines."""
+        """For functions and classes that cells on ranks have defined and this cell uses: adds what they read to the cell's reads.
+        Records what this cell defines."""
         queue = list(found.reads)
         for name in queue:
             inner, since = self._theirs.get(name, ((), 0))
             known = self._known.get(name)
             if known is not None and known.since > since and name in self.user_ns:
-                continue  # home has defined it anew
+                continue  # home has a newer definition
             for other in inner:
                 if other not in found.reads and not found.assigned.get(other):
                     found.reads[other] = found.reads[name]
@@ -212,8 +211,8 @@ class Capture:
             self._theirs[name] = (inner, next(self._versions))
 
     def _look_at_assigned(self, found, seen, explicit):
-        """Rows for the names that the cell, or a function that travels with it, assigns without reading them before, and
-        that are to be sent; the others go into _assigned."""
+        """For names that the cell, or a function that is sent with it, assigns without reading them before: returns rows for those
+        that must be sent, and adds the others to _assigned."""
         rows = []
         for name, certain in {**dict.fromkeys(self._writes, False), **found.assigned}.items():
             if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
@@ -254,14 +253,14 @@ class Capture:
         return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
 
     def _is_list_of_ranks(self, name):
-        """Was it pulled from all ranks, and is it still that list? Then it does not travel by itself."""
+        """Was it pulled from all ranks, and is it still that list? Then it is not sent automatically."""
         known = self._known.get(name)
         return known is not None and known.pulled == 0 and id(self.user_ns[name]) == known.ident
 
     # ---- whether it changed
 
     def _look(self, wanted, explicit):
-        """{name: Known} of `wanted` and of what its code reads (added to `wanted`), and warnings."""
+        """{name: Known} of `wanted` and of the names that their code reads (added to `wanted`), and warnings."""
         only_code = explicit is not None
         before = {name: known.version for name, known in self._known.items()}
         seen, queue, partners = {}, list(wanted), set()
@@ -284,15 +283,16 @@ class Capture:
         named = set().union(*(seen[n].arrays for n in explicit or () if n in seen))
         for name in partners:
             arrays = set(seen[name].arrays)
-            # Alone: it has been given another array, and a new one stands where its old one was.
+            # alone: it got another array, and its old address now belongs to a new array.
             alone = not any(arrays.intersection(k.arrays) for n, k in seen.items() if n != name)
             if alone or (seen[name].version == before.get(name) and not named & arrays):
                 del seen[name], wanted[name]
         return seen, warnings
 
     def _look_at(self, name, writes=None, proof=None):
-        """The Known of a name, renewed when its value changed, and {name: function} of what its code reads; what it
-        assigns is added to `writes`. proof(buffer): what a large buffer of a new value is compared with, and where in it."""
+        """The Known of a name, with a new version if its value changed, and {name: function} of the names that its code reads.
+        Adds what its code assigns to `writes`. proof(buffer): with what, and where in it, a large buffer of a new value can be
+        compared."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
         if name not in self.user_ns:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
@@ -306,7 +306,7 @@ class Capture:
         return known, inner
 
     def _look_at_value(self, name, value, old, assigned, writes, proof):
-        same = None if assigned else old  # what it may be found to be still
+        same = None if assigned else old  # the Known that the value may still match
         if value is self.user_ns:
             return self._note(name, same, None, failed="it is the notebook's namespace itself"), {}
         simple = self._simple(value)
@@ -320,7 +320,7 @@ class Capture:
         return self._note_pickled(name, same, pickled, proof), pickled.reads
 
     def _pickled(self, value):
-        """(what travels of the value, None), or (None, why it can't)."""
+        """(the pickled value, None), or (None, why it can't be sent)."""
         try:
             return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
         except reducers.Overflow as error:
@@ -331,11 +331,11 @@ class Capture:
             return None, parcel.reason(error)
 
     def refusal(self, value):
-        """Why a value can't travel; None: it can."""
+        """Why a value can't be sent; None: it can."""
         return self._pickled(value)[1]
 
     def _simple(self, value):
-        """A digest of what needs no pickle, or None."""
+        """A digest of a value that needs no pickle, or None."""
         kind = type(value)
         if kind in SIMPLE or (kind in (str, bytes) and len(value) <= TEXT_MAX):
             return kind, repr(value)
@@ -365,7 +365,7 @@ class Capture:
         return self._known[name]
 
     def _is_restless(self, name, digest):
-        """Does the value pickle differently each time? Then a new look proves no change."""
+        """Does the value's pickle differ each time? Then a different pickle does not prove a change."""
         try:
             again = reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
         except KeyboardInterrupt:
@@ -377,7 +377,7 @@ class Capture:
     # ---- what came from ranks
 
     def pulled(self, names, fd=-1, size=0):
-        """Ranks' values were bound to these names. fd: the parcel in which one rank's came; -1: they are lists of all ranks'
+        """Ranks' values were bound to these names. fd: the parcel with the values of one rank; -1: they are lists of all ranks'
         values."""
         sent = Sent(fd, size) if fd >= 0 else None
         spans = parcel.contents(fd, size)[0] if fd >= 0 else ()
@@ -395,11 +395,11 @@ class Capture:
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
 
     def lent(self, names):
-        """What is known of these names before they stand for other values for a while: for taken_back()."""
+        """The Knowns of these names before they get other values temporarily; for taken_back()."""
         return {name: self._known.get(name) for name in names}
 
     def taken_back(self, lent):
-        """The names have their own values again. Ranks have what they were lent; it stays there until home's own change."""
+        """The names have their own values again. Ranks keep the temporary ones until home's own values change."""
         for name, was in lent.items():
             now = self._known.pop(name, None)
             if now is None or name not in self.user_ns:
@@ -413,8 +413,8 @@ class Capture:
     # ---- what shares memory
 
     def _partners(self, seen, before, wanted, all_of_them):
-        """Names that were sent before and share memory with one that changed (or with any that is looked at), and so must be
-        sent again with it."""
+        """Names that were sent before and that share memory with one that changed (all_of_them: with any that is checked), so that
+        they must be sent again with it."""
         changed = [n for n, k in seen.items() if all_of_them or k.version != before.get(n)]
         arrays = set().union(*(seen[n].arrays for n in changed))
         more = []
@@ -426,8 +426,8 @@ class Capture:
         return more
 
     def _keep_together(self, seen, before):
-        """Warnings for what shares memory with a name that changed: where that goes to a rank, this goes too. Its version stays,
-        for it has not changed where nothing goes."""
+        """Warnings for names that share memory with a name that changed: they are sent to each rank that gets that one. Their version
+        stays, since for other ranks they have not changed."""
         warnings, again = [], True
         changed = dict.fromkeys(n for n, k in seen.items() if k.version != before.get(n))  # those that changed come first
         while again:
@@ -447,10 +447,10 @@ class Capture:
     # ---- the parcel
 
     def pack(self, names):
-        """A parcel with a dict of these names (a list, or text with commas): (descriptor, size in bytes, how many of them lay on a GPU).
+        """A parcel with a dict of these names (a list, or comma-separated text): (descriptor, size in bytes, bytes that were on a GPU).
 
-        One pickle, so that what the values share they share on the ranks. CaptureError names what does not pickle, or
-        lists the sizes when all together are over the limit.
+        It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or
+        lists the sizes if the total is over the limit.
         """
         names = split_names(names)
         missing = [n for n in names if n not in self.user_ns]
@@ -485,7 +485,7 @@ class Capture:
         self._release_thin()
 
     def _release_thin(self):
-        """Lets go of parcels most of whose bytes nobody compares with any more; of what is left in them a digest is kept."""
+        """Closes parcels of which most bytes are not needed for comparison any more; keeps a digest of the other bytes."""
         live = {}
         for known in self._known.values():
             for row in known.large:
@@ -498,7 +498,7 @@ class Capture:
                     row[2] = row[2].digest(row[3], row[1])
 
     def _forget(self, deletes=True):
-        """Names that are no more. deletes: those that were captured go from the ranks as well."""
+        """Forgets names that no longer exist. deletes: the ranks must delete those that were captured, too."""
         for name in [n for n in self._known if n not in self.user_ns]:
             if deletes and self._known[name].via == "captured" and not name.startswith(EACH_TIME):
                 self._deleted[name] = True
@@ -534,21 +534,21 @@ class Capture:
 
 
 def split_names(names):
-    """A list of names from one, or from text with commas."""
+    """A list of names, from a list or from comma-separated text, without duplicates."""
     if isinstance(names, str):
         names = names.split(",")
     return list(dict.fromkeys(n.strip() for n in names if n.strip()))
 
 
 def is_code(value):
-    """Whether a value is what code is made of: functions, classes, modules."""
+    """Is the value a function, class or module?"""
     return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
         callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
     )
 
 
 def read_limit(variable, default):
-    """A size in bytes from the environment: "4294967296", "512M", "4 GiB"; the default where it is unset or unreadable."""
+    """A size in bytes from the environment: "4294967296", "512M", "4 GiB"; the default if it is unset or invalid."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", os.environ.get(variable, ""), re.IGNORECASE)
     if match is None:
         return default

@@ -1,7 +1,8 @@
-"""Which of a rank's own names use the memory of a value that home would replace: an optimizer that was made on the rank holds the
-parameters of the model that it was made of, and would go on stepping those.
+"""Which of a rank's own names use the memory of a value that home would replace. For example, an optimizer that was made on the
+rank holds the parameters of its model. If home replaced the model, the optimizer would continue to update the old parameters.
 
-Containers and objects' attributes are walked, no code runs. A bare tensor or array does not count: loops leave such behind.
+It walks through containers and attributes of objects, without running code. A plain tensor or array does not count, since loops
+leave such variables behind.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import time
 import types
 from itertools import chain, islice
 
-MOST = 20_000  # objects that are looked at for one value
+MOST = 20_000  # objects to visit for one value
 LIMIT = 0.3  # seconds for all of them
 LEAVES = (int, float, complex, bool, str, bytes, bytearray, type(None), type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 
 def holders(name, user_ns, own):
-    """Those of the names `own`, in their order, whose values use memory of what `name` has now."""
+    """Those of the names `own`, in their order, whose values use memory of the current value of `name`."""
     end = time.monotonic() + LIMIT
     try:
         memory = _memory_of(user_ns[name], user_ns, end) if name in user_ns else set()
         bare = _bare()
         return [n for n in own if memory and not isinstance(user_ns[n], bare) and memory & _memory_of(user_ns[n], user_ns, end)]
-    except Exception:  # noqa: BLE001 - an object of the user's that can't be walked
+    except Exception:  # noqa: BLE001 - a user's object that can't be walked
         return []
 
 
@@ -32,7 +33,7 @@ def _bare():
 
 
 def _memory_of(value, user_ns, end):
-    """Where in memory the tensors and arrays in it stand. What leads to the whole namespace ends there."""
+    """The memory addresses of the tensors and arrays in it. Does not enter the namespace itself."""
     found, seen, waiting, bare = set(), {id(user_ns)}, [value], _bare()
     for _ in range(MOST):
         if not waiting or time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""What home knows of a value that it has looked at, so that it can tell later whether the value has changed."""
+"""What home remembers about a value that it has checked, to find out later whether the value has changed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .. import _link
 from . import mappings
 
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last parcel instead of being hashed
-STEP = 256 << 10  # bytes compared at once, so that they stay in the cache
+STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
 
 
 class Sent:
-    """The descriptor of a parcel that was sent: what the names in it are compared with. Closed when nobody needs it."""
+    """The descriptor of a parcel that was sent; names in it are compared with it. Closed when it is not needed any more."""
 
     def __init__(self, fd, size):
         self.fd = os.dup(fd)
@@ -24,8 +24,8 @@ class Sent:
         os.close(self.fd)
 
     def equals(self, offset, view):
-        """Whether the parcel's bytes from offset on are those of the view. Read piece by piece: no mapping is as quick,
-        and the process does not grow."""
+        """Are the parcel's bytes from offset on equal to the view? Reads them piece by piece, which is faster than a mapping and
+        takes no memory."""
         piece = bytearray(min(STEP, view.nbytes))
         for part in mappings.pieces(mappings.may_differ(view, self.file, offset), STEP):
             theirs = memoryview(piece)[: part.stop - part.start]
@@ -34,7 +34,7 @@ class Sent:
         return True
 
     def digest(self, offset, size):
-        """What stands in for the parcel's bytes when it is let go."""
+        """A digest that replaces the parcel's bytes when it is closed."""
         made = hashlib.blake2b(digest_size=32)
         for at in range(offset, offset + size, STEP):
             made.update(os.pread(self.fd, min(STEP, offset + size - at), at))
@@ -42,30 +42,30 @@ class Sent:
 
 
 class Known:
-    """What is known of one name: its version and what the value looked like."""
+    """What is known about one name: its version, and digests of its value."""
 
     __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
-        self.ident = 0  # the object's number
-        self.via = None  # how it travelled: "captured", "pushed" or "pulled"; None: it did not
-        self.pulled = None  # the version that came from a rank; 0: a list of all ranks' values did
+        self.ident = 0  # the id() of the object
+        self.via = None  # how it was sent: "captured", "pushed" or "pulled"; None: not at all
+        self.pulled = None  # the version that came from a rank; 0: it is a list of all ranks' values
         self.digest = digest
         self.large = large  # [[key, bytes, Sent, digest or None, offset]] of the large buffers
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
-        self.failed = failed  # why it did not pickle
-        self.cells = -1  # home's cells that had begun when it was looked at last
+        self.failed = failed  # why it can't be pickled
+        self.cells = -1  # number of home's cells that had begun at the last check
 
     def is_proven(self):
-        """Whether there is something to compare all large buffers with: there is not while a version was looked at and
-        never sent, as when the cell was refused."""
+        """Can all large buffers be compared with something? Not if a version was checked but never sent, for example because the
+        cell was refused."""
         return all(row[2] is not None for row in self.large)
 
 
 def size_of(buffer):
-    """The bytes of a piece or a storage that travel."""
+    """The number of bytes of a piece or a storage that are sent."""
     return buffer.span()[1] if hasattr(buffer, "span") else buffer.nbytes
 
 
@@ -87,7 +87,7 @@ def fingerprint(pickled):
 
 
 def unchanged(row, buffer):
-    """Whether a large buffer holds what it held when it was last sent."""
+    """Has a large buffer the same content as when it was last sent?"""
     _, size, sent, offset = row
     if sent is None or size != size_of(buffer):
         return False
@@ -100,7 +100,7 @@ def unchanged(row, buffer):
 
 
 def hashed(buffer):
-    """A large buffer's digest, to compare with where it is in no parcel; and 0."""
+    """(digest of a large buffer, 0), for comparison if it is in no parcel."""
     view, keep = buffer.view()
     digest = hashlib.blake2b(view, digest_size=32).digest()
     del view, keep
@@ -108,7 +108,7 @@ def hashed(buffer):
 
 
 def found_in(sent, spans, buffer):
-    """(the parcel that came, where a buffer that was loaded from it stands in it); (None, 0): it is not there."""
+    """(sent, offset of the buffer in this parcel, from which it was loaded); (None, 0): it is not in it."""
     view, keep = buffer.view()
     at = next((offset for offset, size in spans if size == view.nbytes and sent.equals(offset, view)), None)
     del view, keep

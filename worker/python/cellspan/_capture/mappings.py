@@ -1,7 +1,7 @@
-"""Parcels as this process has mapped them.
+"""The mappings of parcels in this process.
 
-The system knows which pages of a private mapping were written here; all others are still the parcel's. So arrays that nobody
-has changed are found to be the same without being read, however large they are.
+The system knows which pages of a private mapping this process has written; all others still have the parcel's content. So
+unchanged arrays of any size are recognised without reading them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _live = {}  # address of a mapping's first byte -> (weak reference to the mappin
 
 
 def file_of(fd):
-    """What tells a parcel from others for as long as it is open or mapped anywhere."""
+    """Identifies a parcel as long as it is open or mapped anywhere."""
     stat = os.fstat(fd)
     return stat.st_dev, stat.st_ino
 
 
 def note(mapping, fd):
-    """An mmap of the whole parcel, private, from its first byte on."""
+    """Records a private mmap of the whole parcel."""
     start = _link.address(mapping)
 
     def gone(reference):
@@ -32,7 +32,7 @@ def note(mapping, fd):
 
 
 def place_of(view):
-    """(file_of() the parcel, offset in it) of which these bytes are a mapping; None: of no parcel."""
+    """(file_of() the parcel, offset in it) if these bytes are part of a parcel's mapping; else None."""
     start = _link.address(view)
     for first, (reference, size, file) in list(_live.items()):
         if first <= start and start + view.nbytes <= first + size and reference() is not None:
@@ -41,19 +41,19 @@ def place_of(view):
 
 
 def may_differ(view, file, offset):
-    """[(start, length), ...] in bytes: in these ranges, and no others, the view may differ from the parcel from offset on."""
+    """[(start, length), ...] in bytes: only in these ranges may the view differ from the parcel's bytes from offset on."""
     ranges = _link.written(view) if view.nbytes and place_of(view) == (file, offset) else None
     return [(0, view.nbytes)] if ranges is None else ranges
 
 
 def may_differ_between(a, b):
-    """The ranges in which two views of the same length may differ. Some may come twice."""
+    """The ranges in which two views of the same length may differ. Ranges may overlap."""
     place = place_of(b)
     return [(0, a.nbytes)] if place is None else may_differ(a, *place) + may_differ(b, *place)
 
 
 def pieces(ranges, step):
-    """The ranges as slices of step bytes at most."""
+    """The ranges as slices of at most `step` bytes."""
     for start, length in ranges:
         for at in range(start, start + length, step):
             yield slice(at, min(at + step, start + length))

@@ -1,13 +1,14 @@
-"""What home sent to this rank, and what it was then: to tell later whether the rank has changed it, or has deleted it.
+"""Records what home sent to this rank, to find out later whether the rank has changed or deleted it.
 
-A value is compared with the parcel in which it came, unpickled once more and pickled again like the rank's own: pickles of
-equal values differ between processes, not within one. Tensors of that parcel stay on the CPU. Large buffers are compared
-with the mapped parcel, where the rank has written them. What takes too long, or too much memory, can't be told, and counts as changed.
+To compare a value, its parcel is unpickled again and the result is pickled, as the rank's own value is: pickles of equal values
+are the same within a process, but may differ between processes. Tensors of that parcel stay on the CPU. Large buffers are
+compared with the mapped parcel, only where the rank has written to them. If this takes too long or too much memory, the answer is
+unknown, which counts as changed.
 
-Gradients do not travel, and nothing that comes has any. So a tensor that has one is changed: whoever put home's over it would
-undo the backward pass without a word. Those that a tensor had when home pulled it are the exception.
+Gradients are not sent, so no value that comes from home has any. A tensor that has one now counts as changed: replacing it would
+silently undo the backward pass. Gradients that a tensor had when home pulled it are an exception.
 
-Parcels are kept for that: small ones as bytes, others by their descriptor, whose memory all ranks of a node share.
+For this, parcels are kept: small ones as bytes, others as a descriptor, whose memory all ranks of a node share.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from .._base.limit import Limit, TooSlow
 from . import mappings, parcel, reducers
 from .holders import holders
 
-LIMIT = 1.0  # seconds for all names that are asked about at once
+LIMIT = 1.0  # seconds for all names of one question
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
 SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
-KEPT_MAX = 256  # larger parcels; each costs a descriptor
-FACE = 16  # members of a container, or characters, by which it is known again
-STEP = 16 << 20  # bytes compared at once: the time may be over in between
-EACH_TIME = "_cellspan_"  # names that begin so are there for one cell
-TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's; where the number of the class stands
+KEPT_MAX = 256  # number of larger parcels that are kept; each takes a descriptor
+FACE = 16  # members of a container, or characters, that identify it
+STEP = 16 << 20  # bytes compared at a time; between two steps the time limit is checked
+EACH_TIME = "_cellspan_"  # names that begin so exist only during one cell
+TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's functions: index of the argument with the class's id
 
 SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
 
-OWN = "the rank's own"  # why nothing is there to compare with: the rank has bound the name itself
+OWN = "the rank's own"  # why there is nothing to compare with: the rank has bound the name itself
 
 
 class Unknown(Exception):
-    """It can't be told whether a value was changed; the text says why."""
+    """It is not known whether a value was changed; the text says why."""
 
 
 def _mark(value):
-    """A function that tells whether another value is this very object. It keeps nothing large alive."""
+    """A function that says whether another value is this same object. It keeps nothing large alive."""
     try:
         reference = weakref.ref(value)
     except TypeError:
@@ -53,7 +54,8 @@ def _mark(value):
 
 
 def _face(value):
-    """What tells an object without weak references from another that stands at the same place later: so much of its content."""
+    """Some of an object's content, to distinguish it from another object that later has the same address. For objects without
+    weak references."""
     kind, inner = type(value), None
     if kind is dict:
         inner = [id(part) for pair in itertools.islice(value.items(), FACE) for part in pair]
@@ -67,7 +69,7 @@ def _face(value):
 
 
 class Kept:
-    """A parcel's bytes, for as long as a name in it may be compared with them."""
+    """A parcel's bytes, as long as a name may be compared with them."""
 
     def __init__(self, fd, size):
         self.size = size
@@ -83,7 +85,7 @@ class Kept:
         return self._fd >= 0
 
     def unpack(self, user_ns, loads):
-        """The dict in it, anew."""
+        """Unpickles its dict again."""
         if self.is_large:
             return parcel.unpack(self._fd, self.size, user_ns, loads=loads)
         fd = parcel.create()
@@ -99,8 +101,8 @@ class Kept:
 
 
 class Origin:
-    """Where a name's value came from: the Kept parcel, or None and why there is none; which object it was (its id); and the
-    gradients that it had then: {id: (weak reference, version)}."""
+    """Where a name's value came from: kept: the parcel, or None; why: why there is none; ident: the value's id(); grads: the
+    gradients that it had then, as {id: (weak reference, version)}."""
 
     __slots__ = ("kept", "why", "ident", "grads")
 
@@ -108,7 +110,7 @@ class Origin:
         self.kept, self.why, self.ident, self.grads = kept, why, ident, grads
 
     def has_seen(self, grad):
-        """Is it one of the gradients that were there then, and as it was?"""
+        """Did it have this gradient then, with the same content?"""
         ref, version = self.grads.get(id(grad), (lambda: None, 0))
         return ref() is grad and grad._version == version
 
@@ -118,18 +120,18 @@ class Origins:
 
     def __init__(self, user_ns):
         self.user_ns = user_ns
-        self.deleted = set()  # names that are gone since home deleted them
+        self.deleted = set()  # names that were deleted because home deleted them
         self._of = {}  # name -> Origin
-        self._watched = set()  # names that the rank has bound itself, and home has too
-        self._bound = set()  # names that cells of the rank have bound by whatever means, which home may have as well
-        self._before = None  # marks of what the names had as the cell began; None: it did not begin
-        self._doubtful = {}  # name -> is a value what the name had before the cell? None: it had nothing
+        self._watched = set()  # names that the rank has bound itself and that home has, too
+        self._bound = set()  # names that the rank's cells have bound by any means; home may have them, too
+        self._before = None  # marks of the names' values when the cell began; None: it has not begun
+        self._doubtful = {}  # name -> a function: is this the value that the name had before the cell? None: it had none
 
     # ---- what comes and goes
 
     def came(self, names, fd=-1, size=0, grads=None):
-        """These names have the values of this parcel now, at home as well. fd -1: its bytes are not here. grads: grads_of()
-        them, where they were here before."""
+        """These names now have the values of this parcel, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
+        if the values were here before."""
         names = [name for name in names if not name.startswith(EACH_TIME)]
         kept, why = self._keep(fd, size) if names else (None, "")
         for name in names:
@@ -138,14 +140,14 @@ class Origins:
             self.deleted.discard(name)
 
     def grads_of(self, values):
-        """The gradients of values that home pulls, and that stay here: {id: (weak reference, version)}."""
+        """The gradients of values that home pulls, which are not sent: {id: (weak reference, version)}."""
         if "torch" not in sys.modules:
             return {}
         found = reducers.Pickled(values, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler).grads
         return {id(grad): (weakref.ref(grad), grad._version) for grad in found}
 
     def keeps(self, name, value):
-        """Has the rank imported another module under this name than the one that comes? Then it keeps its own."""
+        """Has the rank imported a different module under this name? Then it keeps its own module."""
         ours = self.user_ns.get(name)
         modules = isinstance(value, types.ModuleType) and isinstance(ours, types.ModuleType)
         return modules and name not in self._of and name in self._watched and value is not ours
@@ -161,18 +163,18 @@ class Origins:
         return kept, ""
 
     def watch(self, names, doubtful=()):
-        """A cell is to bind these itself, and home has them: gone() tells of them too. doubtful: names that assigned() is to
-        tell of."""
+        """A cell will bind these names, which home has, too: gone() must report them. doubtful: names that assigned() must
+        report."""
         self._watched.update(name for name in names if name not in self._of)
         self._doubtful = {name: _mark(self.user_ns[name]) if name in self.user_ns else None for name in doubtful}
 
     def begin(self):
-        """The user's code begins."""
+        """The user's code begins: records the marks of all names."""
         self._before = _link.marks(self.user_ns)
 
     def assigned(self, ended):
-        """The names that the cell has bound: to another object, or that are doubtful and ended: without an error, so that the
-        cell came to every statement that binds them."""
+        """The names that the cell has bound: those that now have another object, and doubtful names if the cell ended without an
+        error (ended), so that it executed every statement that binds them."""
         held, self._doubtful = self._doubtful, {}
         before, self._before = self._before, None
         names = [
@@ -184,7 +186,7 @@ class Origins:
         return names
 
     def gone(self):
-        """The names that are no more since this was asked last. Memory that nothing needs any more is let go."""
+        """The names that were deleted since the last call. Also frees parcels that are not needed any more."""
         gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
         for name in gone:
             self._of.pop(name, None)
@@ -196,7 +198,7 @@ class Origins:
         return gone
 
     def home_deleted(self, names):
-        """Home has deleted these: what is still as it came goes; what the rank has changed is its own from now on."""
+        """Home has deleted these names: deletes those that are unchanged; those that the rank has changed are its own from now on."""
         for name, said in self.changed(names).items():
             self._of.pop(name, None)
             self._watched.discard(name)
@@ -207,7 +209,7 @@ class Origins:
     # ---- what was changed
 
     def compare(self, names):
-        """{name: "same", "changed", "gone", "held: " and names of the rank's own that use its memory, or why that can't be told}."""
+        """{name: "same", "changed", "gone", "held: " and the rank's own names that use its memory, or why this is not known}."""
         said = self.changed(names)
         for name in [name for name in said if said[name] == "same"]:
             held = self.holders(name)
@@ -215,15 +217,15 @@ class Origins:
         return said
 
     def holders(self, name, beside=()):
-        """The names that the rank has bound itself and that use memory of what this one has now; those `beside` it aside."""
+        """The names that the rank has bound itself and that use memory of this one's current value. beside: names to leave out."""
         came = {name for name, origin in self._of.items() if name in self.user_ns and origin.ident == id(self.user_ns[name])}
         own = [n for n in list(self.user_ns) if type(n) is str and n[:1] != "_" and n not in SHELLS and n not in came and n != name and n not in beside]
         return holders(name, self.user_ns, own)
 
     def changed(self, names):
-        """{name: "same", "changed", "gone", or why that can't be told}."""
+        """{name: "same", "changed", "gone", or why this is not known}."""
         if not names:
-            return {}  # as in nearly every cell: a Limit takes a thread
+            return {}  # the usual case; a Limit would start a thread
         said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
         with Limit(LIMIT) as limit:
             try:
@@ -240,7 +242,7 @@ class Origins:
             return "gone"
         origin = self._of.get(name)
         if origin is None and isinstance(self.user_ns[name], types.ModuleType):
-            return "same"  # imported here and at home: home may name more of its submodules; see keeps()
+            return "same"  # imported here and at home; home may have imported more submodules; see keeps()
         if origin is None or origin.why == OWN:
             return "changed"
         if origin.kept is None:
@@ -251,7 +253,7 @@ class Origins:
             return str(error)
         except TooSlow:
             raise
-        except BaseException as error:  # noqa: BLE001 - code of the user's pickles and unpickles it
+        except BaseException as error:  # noqa: BLE001 - the user's code pickles and unpickles it
             return parcel.reason(error)
 
     def _is_same(self, name, origin, loaded):
@@ -268,11 +270,11 @@ class Origins:
 
 
 class _Longer(Unknown):
-    """A pickle is longer than another that it was to be compared with."""
+    """A pickle is longer than the one that it is compared with."""
 
 
 class _Chunks(reducers.Chunks):
-    """Where a pickle goes that may have so many bytes."""
+    """The destination of a pickle that may have at most `most` bytes."""
 
     def __init__(self, most):
         super().__init__()
@@ -285,7 +287,7 @@ class _Chunks(reducers.Chunks):
 
 
 class _Body:
-    """A pickle as a file: between two reads Python sees that the time is over."""
+    """A pickle as a file object, so that between two reads Python can raise TooSlow."""
 
     def __init__(self, body):
         self._body, self._at = body, 0
@@ -299,8 +301,8 @@ class _Body:
 
 
 class _Again(pickle.Unpickler):
-    """Loads what is here already a second time: classes of the notebook become others, of the same number, so that those
-    that the rank uses stay as they are."""
+    """Loads a second copy of values that are here already. Classes of the notebook are loaded as new classes, so that those that
+    the rank uses are not changed."""
 
     def __init__(self, body, buffers):
         super().__init__(_Body(body), buffers=buffers)
@@ -330,7 +332,7 @@ def _alike(ours, theirs):
 
 
 def _equal(ours, theirs):
-    """Whether two large buffers hold the same bytes."""
+    """Do two large buffers have the same bytes?"""
     (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
     try:
         if a.nbytes != b.nbytes:

@@ -1,17 +1,17 @@
-"""A parcel: one value, or a dict of the user's names, in one sealed memfd.
+"""A parcel: one value, or a dict of the user's variables, pickled into one sealed memfd.
 
 All integers are little-endian; offsets count from the parcel's first byte.
 
     header   magic "CSPARCEL", version u32, 0 u32, size u64, count u64, meta u64, body u64, 0 u64, 0 u64   (64 bytes)
     table    count times: offset u64, size u64 of a buffer; each begins at a multiple of 64
-    meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (the sender's in sys),
-             storages [[index in the table, first byte of the original]], devices [where each lay: "cpu", "cuda"],
-             buffers (how many of the table are the pickle's)
+    meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (of the sender's sys),
+             storages [[index in the table, first byte of the original]], devices [of each storage: "cpu", "cuda"],
+             buffers (how many buffers of the table belong to the pickle)
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
-A parcel is placed by write(), which is two to three times quicker than writing through a mapping, and is mapped private
-and writable where it is loaded: arrays are writable, copy-on-write, and hold the mapping for as long as they live.
+A parcel is written by write(), which is two to three times faster than writing through a mapping. The receiver maps it private
+and writable: arrays are writable, copy-on-write, and keep the mapping alive.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ HEADER = struct.Struct("<8sIIQQQQQQ")
 ENTRY = struct.Struct("<QQ")
 ALIGN = 64
 AT_ONCE = 1 << 28  # bytes in one write
-MAP_MIN = 256 << 10  # bytes; a parcel with less in its buffers is read, so that it costs no mapping and no descriptor
+MAP_MIN = 256 << 10  # bytes; a parcel with smaller buffers is read instead of mapped, which saves a mapping and a descriptor
 
 _SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, SHRINK, GROW, WRITE
 _F_ADD_SEALS = getattr(fcntl, "F_ADD_SEALS", 1033)
 
 
 class ParcelError(Exception):
-    """The bytes are no parcel, or a value could not be made into one; the text is for the user."""
+    """The bytes are not a parcel, or a value can't be put into one; the text is for the user."""
 
 
 class ParcelTooLarge(ParcelError):
-    """A value is over the limit. size, limit: bytes; at_least: counting stopped there."""
+    """A value is over the limit. size, limit: bytes; at_least: the real size may be larger."""
 
     def __init__(self, size, limit, at_least=False):
         self.size, self.limit, self.at_least = size, limit, at_least
@@ -53,7 +53,7 @@ class ParcelTooLarge(ParcelError):
 
 
 def human(size):
-    """A number of bytes as people write it: "512 B", "80.0 MiB", "64 MiB" (whole numbers from 1 MiB without a fraction)."""
+    """A number of bytes for users: "512 B", "80.0 MiB", "64 MiB" (from 1 MiB on, whole numbers have no fraction)."""
     if size < 1024:
         return f"{size} B"
     for unit in ("KiB", "MiB", "GiB", "TiB"):
@@ -74,14 +74,14 @@ def reason(error):
     return text[:1].lower() + text[1:] if text[:1].isupper() and not text[1:2].isupper() else text
 
 
-# ---- placing ------------------------------------------------------------------------------------------------------
+# ---- writing ------------------------------------------------------------------------------------------------------
 
 
 def pack(obj, user_ns=None, limit=None):
-    """Makes a parcel of obj and returns (descriptor, size in bytes); the descriptor is the caller's to close.
+    """Makes a parcel of obj and returns (descriptor, size in bytes). The caller must close the descriptor.
 
-    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; ParcelTooLarge over it.
-    A value that does not pickle raises what pickle raises (see reason()).
+    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, ParcelTooLarge is raised.
+    If a value can't be pickled, raises pickle's exception (see reason()).
     """
     try:
         pickled = reducers.Pickled(obj, user_ns, limit)
@@ -125,7 +125,7 @@ def place(pickled):
         for piece, offset in zip(pickled.pieces + pickled.storages, offsets):
             view, keep = piece.view()
             _write(fd, view, offset)
-            del view, keep  # a copy from a device lives no longer than it takes to write it
+            del view, keep  # so that a copy from a device is freed at once
         _seal(fd)
     except BaseException:
         os.close(fd)
@@ -139,10 +139,10 @@ def _aligned(offset):
 
 
 def create():
-    """An empty descriptor for a parcel: a memfd where there are such."""
+    """A descriptor for a new, empty parcel: a memfd if the system has these."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("cellspan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.fchmod(fd, 0o600)  # it is made for all to open, who can reach it by /proc
+        os.fchmod(fd, 0o600)  # a new memfd has mode 0777: whoever can reach it through /proc could open it
         return fd
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
@@ -168,11 +168,12 @@ def _write(fd, data, offset):
 
 
 def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
-    """The value in a parcel of `size` bytes. The descriptor stays the caller's and may be closed afterwards.
+    """The value in a parcel of `size` bytes. The caller keeps the descriptor and may close it afterwards.
 
-    user_ns: the namespace over which the notebook's functions are rebuilt (default: __main__'s). placed: {number of a
-    storage: the torch storage that has its bytes already}, for those that are on a GPU; land(views, meta) makes that where some
-    lay on one at home. loads(body, buffers=...): in place of pickle's. ParcelError: the bytes are no parcel; anything else is what the objects raised while they were rebuilt (a module that is missing here).
+    user_ns: the namespace for the notebook's functions (default: __main__'s). placed: {number of a storage: the torch storage
+    that already has its bytes}, for storages on a GPU; land(views, meta) makes this dict if some were on a GPU at home.
+    loads(body, buffers=...): used instead of pickle's. Raises ParcelError if the bytes are not a parcel. Other exceptions
+    come from rebuilding the objects (for example a missing module).
     """
     views, meta, body = read(fd, size)
     count = meta["buffers"]
@@ -194,7 +195,7 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
 
 
 def read(fd, size):
-    """(the buffers as writable memoryviews, meta, body) of a parcel, every offset and length checked."""
+    """(the buffers as writable memoryviews, meta, body) of a parcel. Checks every offset and length."""
     count, meta_size, start = _head(fd, size)
     _seal(fd)
     memory = _memory(fd, size, size - start)
@@ -206,18 +207,18 @@ def read(fd, size):
 
 
 def body_size(fd, size):
-    """The bytes of a parcel's pickle, without the buffers beside it."""
+    """The size of a parcel's pickle in bytes, without the buffers."""
     _head(fd, size)
     return HEADER.unpack(os.pread(fd, HEADER.size, 0))[6]
 
 
 def outline(fd, size):
-    """Where a parcel's buffers begin, in bytes from its start: for one of which only the header is there yet."""
+    """The offset of the parcel's buffers. Needs only the header, for a parcel that is still arriving."""
     return _head(fd, size)[2]
 
 
 def contents(fd, size):
-    """([(offset, length) of each buffer], meta) of a parcel of which all is there but the buffers."""
+    """([(offset, length) of each buffer], meta) of a parcel of which the buffers may still be missing."""
     count, meta_size, start = _head(fd, size)
     at = HEADER.size + ENTRY.size * count
     front = memoryview(os.pread(fd, at + meta_size, 0))
@@ -250,7 +251,7 @@ def _table(memory, count, start, size):
 
 
 class _Plain(pickle.Unpickler):
-    """Loads numbers, text, lists and dicts, nothing else."""
+    """Loads only numbers, text, lists and dicts."""
 
     def find_class(self, module, name):
         raise ParcelError("the parcel's description holds more than plain values")
@@ -291,12 +292,12 @@ def _memory(fd, size, buffers):
 
 
 def same_python(meta):
-    """Whether a parcel comes from a Python of our version: code objects travel between those only."""
+    """Does the parcel come from a Python of our version? Code objects can be sent only between equal versions."""
     return tuple(meta["python"]) == sys.version_info[:2]
 
 
 def _extend_path(entries):
-    """Modules that the sender could import because it had extended sys.path are found here too."""
+    """Adds the sender's entries of sys.path, so that modules which it could import are found here, too."""
     for entry in entries:
         if entry not in sys.path:
             sys.path.append(entry)

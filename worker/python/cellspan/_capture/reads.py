@@ -1,12 +1,12 @@
 """Which names does a cell read before it assigns them? A pure function over text.
 
-The cell's statements are followed in order, with the set of names that are certainly assigned so far: branches that
-meet again keep what both assigned, loops may not run, the body of `try` may stop anywhere. What a function or a method
-of the cell reads counts when the function's name is first used (or at the cell's end). In doubt a name counts as read:
-shipping one too many costs time, one too few is a NameError.
+The cell's statements are followed in order, with the set of names that are certainly assigned so far. After branches, a name
+is assigned if all branches assign it; a loop may not run; the body of `try` may stop anywhere. What a function or method of
+the cell reads counts when the function's name is first used (or at the cell's end). In doubt a name counts as read: to send
+one too many costs time, one too few is a NameError.
 
-IPython's syntax is understood after its transform: `{x}` and `$x` in the arguments of magics and shell commands, and
-the Python inside %time, %timeit, %prun, %%time, %%capture and their like.
+IPython's syntax is analysed after IPython's transform: `{x}` and `$x` in the arguments of magics and shell commands, and
+the Python inside %time, %timeit, %prun, %%time, %%capture and similar magics.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import string
 from .scopes import Binds, Scope, captured, import_names
 
 PYTHON_MAGICS = {"time", "timeit", "prun", "lprun", "mprun", "memit", "capture", "debug", "pdb", "pinfo"}
-WITH_VALUE = {"-n", "-r", "-p", "-D", "-l", "-s", "-T", "-v", "-m", "-f"}  # options of those that take a word
+WITH_VALUE = {"-n", "-r", "-p", "-D", "-l", "-s", "-T", "-v", "-m", "-f"}  # options of these magics that have a value
 DOLLAR = re.compile(r"\$\$|\$([^\W\d]\w*)")
 TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SWALLOWING = {"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"}  # `with` these the body may stop anywhere
-FRESH = "fresh"  # in a state, instead of a scope: the name has a value that does not come from its own
+SWALLOWING = {"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"}  # `with` these, the body may stop anywhere
+FRESH = "fresh"  # in a state, in place of a scope: the name has a value that is not made from its old one
 TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
 
 class Read:
-    """What analyse() finds. reads: {name: line of the first read}; assigned: {name: is it certain?} of what the cell
-    itself binds at its top level or through `global`; bound: {name: does every path give it a value that does not come
-    from its own?} of what it binds at its top level; functions: {name: {name that its code reads: line}} of what it defines
-    there; mentioned: every name and attribute in it."""
+    """The result of analyse(). reads: {name: line of the first read}. assigned: {name: is it certain?} for names that the cell
+    itself binds at its top level or through `global`. bound: {name: does every path give it a value that is not made from its
+    old one?} for names that it binds at its top level. functions: {name: {name that its code reads: line}} for functions that it
+    defines there. mentioned: every name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
@@ -43,7 +43,7 @@ class Read:
 
 
 def analyse(code, transform=None):
-    """The Read of a cell's text; None where it is no Python (the ranks will say so).
+    """The Read of a cell's text; None if it is not valid Python (the ranks will raise the error).
 
     transform: IPython's transform_cell, or None for plain Python. Lines count from 1 in the text as given.
     """
@@ -53,7 +53,7 @@ def analyse(code, transform=None):
         if transform:
             body = transform(body)
         tree = parse(body)
-    except Exception:  # SyntaxError, ValueError (NUL bytes), RecursionError, whatever a user's transformer raises
+    except Exception:  # SyntaxError, ValueError (NUL bytes), RecursionError, any exception of a user's transformer
         return None
     walker = Walker(transform, above)
     try:
@@ -70,7 +70,7 @@ def refuse_what_is_no_python(code, transform):
         body = transform(body)
     except SyntaxError:
         raise
-    except Exception:  # a user's transformer: the ranks will say so
+    except Exception:  # of a user's transformer: the ranks will raise it
         return
     try:
         parse("\n" * (len(code) - len(code.lstrip("\n"))) + body)
@@ -79,12 +79,12 @@ def refuse_what_is_no_python(code, transform):
 
 
 def parse(text):
-    """An ast; `await` may stand at the top."""
+    """The ast of a text; `await` is allowed at the top level."""
     return compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 class Walker:
-    """Follows a module's statements. `state` is the set of what is certainly assigned: (scope or None, name)."""
+    """Follows a module's statements. `state` is the set of names that are certainly assigned: (scope or None, name)."""
 
     def __init__(self, transform, above=0):
         self.found = Read()
@@ -93,9 +93,9 @@ class Walker:
         self.scope = None
         self.state = set()
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
-        self.pending = []  # of each class that is being walked: {name: line} that its methods read
-        self.sink = None  # where reads go while the body of a function is walked
-        self.sources = set()  # the names that the value reads that is being assigned
+        self.pending = []  # for each class that is being walked: {name: line} that its methods read
+        self.sink = None  # collects reads while the body of a function is walked
+        self.sources = set()  # the names that are read by the value that is being assigned
 
     def module(self, tree):
         self.mention(tree)
@@ -138,7 +138,7 @@ class Walker:
         self.fire(name)
 
     def fire(self, name):
-        """A function of the cell is used: what its code reads is read now."""
+        """A function of the cell is used: the names that its code reads count as read now."""
         for inner, line in (self.deferred.pop(name, None) or {}).items():
             self.load_global(inner, line)
 
@@ -159,7 +159,7 @@ class Walker:
             self.state.add((scope, name))
 
     def assignment(self, value, *targets):
-        """Targets get a value. What it reads of them before makes that a change of the old one."""
+        """Targets get a value. If the value reads a target, this is a change of the old value."""
         outer, self.sources = self.sources, set()
         for part in (value, *targets):
             self.visit(part)
@@ -168,7 +168,7 @@ class Walker:
     # ---- statements
 
     def block(self, nodes):
-        """Walks statements; true when the end is never reached."""
+        """Walks statements; true if their end is never reached."""
         for node in nodes:
             self.sources = set()
             if self.statement(node):
@@ -183,7 +183,7 @@ class Walker:
         return isinstance(node, TERMINATES)
 
     def branches(self, ways):
-        """Alternatives: afterwards is assigned what all those assigned whose end is reached."""
+        """Walks alternatives. Afterwards, a name is assigned if every alternative whose end is reached has assigned it."""
         before, ends = self.state, []
         for way in ways:
             self.state = set(before)
@@ -214,7 +214,7 @@ class Walker:
         return self.after_loop(node)
 
     def after_loop(self, node):
-        """`else`, which a `break` jumps over."""
+        """The `else` of a loop, which `break` skips."""
         if any(isinstance(inner, ast.Break) for part in node.body for inner in ast.walk(part)):
             self.branches([lambda: self.block(node.orelse), lambda: False])
         else:
@@ -335,7 +335,7 @@ class Walker:
     # ---- functions
 
     def type_scope(self, node):
-        """The scope of `[T]` behind a function's, class's or type's name, or the current one."""
+        """The scope of `[T]` after a function's, class's or type's name, or the current one."""
         params = getattr(node, "type_params", None)
         if not params:
             return self.scope
@@ -350,7 +350,7 @@ class Walker:
         return scope
 
     def function(self, node, name, at_once):
-        """A def: defaults and annotations are read now, what the body reads when the function is used."""
+        """A def: defaults and annotations are read now, the names in its body when the function is used."""
         a = node.args
         for part in a.defaults + [d for d in a.kw_defaults if d]:
             self.visit(part)
@@ -370,7 +370,7 @@ class Walker:
             self.later(name, reads, at_once)
 
     def later(self, name, reads, at_once):
-        """Notes what a function reads until its name is used; within a function, or with a decorator: now."""
+        """Stores what a function reads until its name is used. Within a function, or with a decorator, it counts as read now."""
         if self.sink is None and self.scope is None and reads:
             self.found.functions[name] = dict(reads)
         if at_once or self.sink is not None or self.scope is not None:
@@ -460,7 +460,7 @@ class Walker:
     # ---- IPython
 
     def magic(self, method, args, line):
-        """What get_ipython().method(*args) reads: args are texts."""
+        """Handles get_ipython().method(*args); args are texts."""
         args = [a for a in args if isinstance(a, str)]
         if method in ("run_line_magic", "run_cell_magic") and args:
             name, args = args[0], args[1:]
@@ -468,15 +468,15 @@ class Walker:
                 state, found = set(self.state), (dict(self.found.assigned), dict(self.found.bound))
                 for number, text in enumerate(args):
                     self.inner(without_options(text) if not number else text, line + number)
-                if name == "timeit":  # what it binds is its own
+                if name == "timeit":  # it does not bind names in the namespace
                     self.state, (self.found.assigned, self.found.bound) = state, found
                 return
-            args = args[:1]  # the body of other cell magics is not expanded
+            args = args[:1]  # IPython does not expand the body of other cell magics
         for text in args:
             self.expansions(text, line)
 
     def inner(self, text, line):
-        """Python within a magic; its first line stands at `line`."""
+        """Python within a magic; its first line is `line`."""
         try:
             tree = parse(self.transform(text) if self.transform else text)
         except Exception:
@@ -492,7 +492,7 @@ class Walker:
                 self.load(match.group(1), line)
         try:
             fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
-        except ValueError:  # a single brace: IPython leaves such a text alone
+        except ValueError:  # a single brace: IPython does not expand such a text
             return
         for field in fields:
             try:
@@ -505,12 +505,12 @@ class Walker:
 
 
 def swallows(context):
-    """May a `with` of this go on behind its body after an exception? The names that everybody knows."""
+    """May a `with` of this context suppress an exception? Knows only the usual names."""
     return any(getattr(n, "attr", getattr(n, "id", None)) in SWALLOWING for n in ast.walk(context))
 
 
 def magic_of(node):
-    """The method's name when a call is get_ipython().method(...), else None."""
+    """The method's name if the call is get_ipython().method(...), else None."""
     function = node.func
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Call):
         return None
@@ -519,7 +519,7 @@ def magic_of(node):
 
 
 def without_options(text):
-    """The statement behind the options of a magic such as %timeit."""
+    """The statement after the options of a magic such as %timeit."""
     words = re.findall(r"\S+\s*", text)
     at = 0
     while at < len(words) and words[at].startswith("-"):

@@ -1,4 +1,4 @@
-"""How what reducers.py takes apart is put together again: the functions that a pickle of ours names."""
+"""Rebuilds the objects that reducers.py pickles: the functions that our pickles call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _local = threading.local()
 
 
 class Loading:
-    """What the reconstructors below need while one parcel is being loaded: the namespace and the storages."""
+    """What the functions below need while a parcel is loaded: the namespace and the storages."""
 
     def __init__(self, user_ns, views=(), placed=None):
         self.user_ns = user_ns
@@ -33,7 +33,7 @@ class Loading:
 
 @contextlib.contextmanager
 def load_into(context):
-    """Makes `context` the one that loading() gives, in this thread, for a while."""
+    """Within the block, loading() returns `context` in this thread."""
     before = getattr(_local, "loading", None)
     _local.loading = context
     try:
@@ -43,17 +43,17 @@ def load_into(context):
 
 
 def loading():
-    """The Loading of this thread; outside of any (pickle.loads by hand): one over __main__."""
+    """The Loading of this thread. If there is none (a user calls pickle.loads), a new one for __main__."""
     return getattr(_local, "loading", None) or Loading(main_namespace())
 
 
 def main_namespace():
-    """The namespace that is meant where none is named."""
+    """The default namespace."""
     return sys.modules["__main__"].__dict__
 
 
 def make_function(code, cells, module, source=None):
-    """A function over the user's namespace (module None), or over the globals of an importable module."""
+    """A function whose globals are the user's namespace (module None) or those of an importable module."""
     sources.know(source)
     if module is None:
         namespace = loading().user_ns
@@ -64,7 +64,7 @@ def make_function(code, cells, module, source=None):
 
 
 def set_function(function, state):
-    """Gives a function all that is not its code. `imports` are submodules that its code reaches through a package."""
+    """Sets everything of a function except its code. imports: submodules that its code reaches through a package."""
     attributes, slots, imports = state
     for name in imports:
         import_quietly(name)
@@ -74,12 +74,12 @@ def set_function(function, state):
 
 
 def set_cell(cell, state):
-    """Fills the cell of a closure; apart from its making, so that a function may stand in its own closure."""
+    """Fills the cell of a closure. A separate step, so that a function can be in its own closure."""
     cell.cell_contents = state[0]
 
 
 def make_module(name, submodules):
-    """Imports a module, and those of its submodules that were imported on the other side and are used."""
+    """Imports a module, and the submodules that the sender has imported and uses."""
     module = importlib.import_module(name)
     for sub in submodules:
         import_quietly(sub)
@@ -87,7 +87,7 @@ def make_module(name, submodules):
 
 
 def import_quietly(name):
-    """Imports what may be missing here; who needs it gets the AttributeError."""
+    """Imports a module that may be missing here; if so, code that needs it gets an AttributeError later."""
     try:
         importlib.import_module(name)
     except ImportError:
@@ -95,32 +95,32 @@ def import_quietly(name):
 
 
 def make_cached(function, parameters):
-    """functools.lru_cache or cache around a function; the cache itself starts empty."""
+    """A function with functools.lru_cache or cache; the cache itself starts empty."""
     return functools.lru_cache(**parameters)(function)
 
 
 def make_cached_property(function, name, doc):
-    """functools.cached_property, which carries a lock before Python 3.12."""
+    """A functools.cached_property, which can't be pickled before Python 3.12 because it has a lock."""
     made = functools.cached_property(function)
     made.attrname, made.__doc__ = name, doc
     return made
 
 
 class _Gone:
-    """Something to have a reference to that is dead."""
+    """A class whose instances are used for dead references."""
 
 
 def make_ref(target=None):
-    """A weak reference; a dead one where there is no target."""
+    """A weak reference; without a target, a dead one."""
     return weakref.ref(_Gone() if target is None else target)
 
 
 shipped = weakref.WeakSet()  # classes that were pickled here
-_received = weakref.WeakSet()  # classes that came from elsewhere
+_received = weakref.WeakSet()  # classes that came from another process
 
 
 def set_class(cls, state):
-    """Fills a class that arrives by value. One that was defined here and only comes back stays as it is."""
+    """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
     setter, inner, name = state
     if cls in shipped and cls not in _received:
         return
@@ -130,5 +130,5 @@ def set_class(cls, state):
 
 
 def fill_module(module, state):
-    """Gives a module that was made by hand its names."""
+    """Sets the names of a module that has no file."""
     module.__dict__.update(state)

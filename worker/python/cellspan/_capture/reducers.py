@@ -1,10 +1,10 @@
-"""How Python objects become bytes and buffers: cloudpickle, with what a notebook needs beyond it.
+"""Pickles Python objects to bytes and buffers: cloudpickle, with additions for notebooks.
 
-- Functions of the notebook (their globals are the user's namespace) are rebuilt over the *other* side's namespace, and
-  say which global names their code reads. Functions nested in importable modules get that module's globals.
-- Cells of closures stay shared between functions; modules travel as imports, with the submodules that are in use.
-- Arrays and tensors leave the pickle as pieces (see tensors.py); small ones stay in it.
-- What must not travel, or would travel as something else than it is, is refused in words.
+- Functions of the notebook (their globals are the user's namespace) get the *receiver's* namespace when they are rebuilt. The
+  pickler records which global names their code reads. Functions nested in importable modules get that module's globals.
+- Functions that share cells of closures still share them; modules are sent as imports, with the submodules that are used.
+- Large arrays and tensors are pieces outside of the pickle (see tensors.py); small ones are in it.
+- Objects that must not be sent, or would change their meaning, are refused with an error text.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import cloudpickle
 from . import rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
-SLACK = 256 << 20  # bytes in the pickle itself beyond the limit, at which counting on is given up
+SLACK = 256 << 20  # bytes; if the pickle itself exceeds the limit by this, pickling is stopped
 
 # ---- the side that pickles ----------------------------------------------------------------------------------------
 
 class Chunks:
-    """The file that a pickler writes to: keeps the pieces as they come (a large bytes object is not copied)."""
+    """The file that a pickler writes to. It keeps the parts without joining them, so that a large bytes object is not copied."""
 
     def __init__(self, limit=None):
         self.parts = []
@@ -47,11 +47,11 @@ class Chunks:
 
 
 class Overflow(Exception):
-    """More in the pickle itself than can ever be sent; args[0] is the size so far, bytes."""
+    """The pickle itself is larger than can be sent; args[0] is the size so far, in bytes."""
 
 
 class Piece:
-    """A buffer outside the pickle. `key` tells the same buffer in two pickles: address and size of the original."""
+    """A buffer outside the pickle. `key` identifies the same buffer in two pickles: address and size of the original."""
 
     __slots__ = ("key", "nbytes", "_view", "_keep")
 
@@ -64,11 +64,11 @@ class Piece:
 
 
 class Pieces:
-    """Takes the buffers that a pickler offers; the large ones are pieces, the others stay in the pickle."""
+    """The buffer callback of a pickler: large buffers become pieces, others stay in the pickle."""
 
     def __init__(self):
         self.items = []
-        self.copies = {}  # address of a contiguous copy that was made for the pickle -> (id of the original, the copy)
+        self.copies = {}  # address of a contiguous copy made for the pickle -> (id of the original, the copy)
 
     def __call__(self, buffer):
         numpy = sys.modules.get("numpy")
@@ -76,7 +76,7 @@ class Pieces:
             return True
         try:
             raw = buffer.raw()
-        except BufferError:  # not contiguous; its own reducer copes in band
+        except BufferError:  # not contiguous: its own reducer puts it into the pickle
             return True
         if raw.nbytes < IN_BAND:
             return True
@@ -88,7 +88,7 @@ class Pieces:
 
 @functools.lru_cache(maxsize=4096)
 def code_globals(code):
-    """({name: None}, {name: None}) of the globals that a code object and those within it read, and assign, in order."""
+    """({name: None}, {name: None}): the globals that a code object and those nested in it read, and assign, in order."""
     reads, writes = {}, {}
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
@@ -104,7 +104,7 @@ def code_globals(code):
 
 
 def code_attributes(code):
-    """The set of all names that a code object and those within it mention."""
+    """The set of all names in a code object and those nested in it."""
     names = set(code.co_names)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -113,7 +113,7 @@ def code_attributes(code):
 
 
 def imported_submodules(package, names):
-    """Full names of the package's imported submodules that can be reached by attributes of these names."""
+    """Full names of the package's imported submodules that can be reached through attributes with these names."""
     found, left = [], [package]
     while left:
         parent = left.pop()
@@ -126,7 +126,7 @@ def imported_submodules(package, names):
 
 
 def is_package(value):
-    """Whether a value is a module that can have submodules."""
+    """Is the value a module that can have submodules?"""
     return isinstance(value, types.ModuleType) and hasattr(value, "__path__")
 
 
@@ -140,7 +140,7 @@ def module_of(namespace):
 
 
 def is_importable(module):
-    """Whether another process finds this module by its name; not those that were only put into sys.modules."""
+    """Can another process import this module by its name? Not if it was only put into sys.modules."""
     if sys.modules.get(module.__name__) is not module:
         return False
     if module.__name__ in sys.builtin_module_names or module.__name__ == "__main__":
@@ -149,7 +149,7 @@ def is_importable(module):
 
 
 def annotations_of(function):
-    """A function's annotations; none where they name what does not exist yet."""
+    """A function's annotations; none if they use a name that does not exist yet."""
     try:
         return function.__annotations__
     except NameError:
@@ -159,10 +159,10 @@ def annotations_of(function):
 class Pickler(cloudpickle.Pickler):
     """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays, .grads.
 
-    user_ns: the namespace whose functions are the notebook's own; submodules: {package: full names} to import with it.
-    reads is {global name: qualified name of the function that reads it}, for functions of the namespace, writes the global
-    names that they assign; arrays is the set of addresses of the arrays and storages that were met, to see which values share memory;
-    grads is empty (see GradPickler).
+    user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
+    reads: {global name: qualified name of the function that reads it}, for functions of the namespace. writes: the global names
+    that these functions assign. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
+    (see GradPickler).
     """
 
     def __init__(self, chunks, user_ns, submodules=None):
@@ -198,7 +198,7 @@ class Pickler(cloudpickle.Pickler):
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.shipped.add(obj)
             make, args, state, _, _, setter = reduced
-            state[0].pop("__slotnames__", None)  # copyreg's note, there once an instance was pickled: no change of the user's
+            state[0].pop("__slotnames__", None)  # copyreg adds it when an instance is pickled; it is not a change by the user
             return make, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
         return reduced
 
@@ -242,7 +242,7 @@ class Pickler(cloudpickle.Pickler):
         return rebuild.make_function, args, state, None, None, rebuild.set_function
 
     def _source(self, filename):
-        """The same object for each function of a cell, so that its text is in the pickle once."""
+        """The source of a cell; the same object for each function of the cell, so that its text is in the pickle once."""
         if filename not in self._sources:
             self._sources[filename] = sources.source_of(filename)
         return self._sources[filename]
@@ -311,7 +311,7 @@ class Pickler(cloudpickle.Pickler):
 
 
 class GradPickler(Pickler):
-    """Finds the gradients of the tensors as well, which no pickle carries: .grads."""
+    """Also collects the gradients of the tensors, which are not pickled: .grads."""
 
     def reducer_override(self, obj):
         if self._tensor is not None and issubclass(type(obj), self._tensor) and obj.is_leaf and obj.grad is not None:
@@ -320,7 +320,7 @@ class GradPickler(Pickler):
 
 
 def _found_by_name(obj):
-    """Whether another process finds obj by its module and qualified name."""
+    """Can another process find obj by its module and qualified name?"""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     if module is None or module.__name__ == "__main__" or not is_importable(module):
         return False
@@ -349,7 +349,7 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """An object as bytes and pieces. size: all of it, in bytes; reads, writes, arrays, grads: as Pickler's.
+    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads: as in Pickler.
 
     make: the class of the pickler.
     """

@@ -1,4 +1,4 @@
-"""Which names the body of a function or class binds, for reads.py."""
+"""For reads.py: which names the body of a function or class binds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 class Scope:
-    """A function's, lambda's, comprehension's or class's names. A class sees its own only once they are assigned."""
+    """The names of a function, lambda, comprehension or class. In a class, a name is its own only after it is assigned."""
 
     def __init__(self, parent, is_class=False):
         self.parent = parent
@@ -64,7 +64,7 @@ class Binds(ast.NodeVisitor):
             self.visit(part)
 
     def _comprehension(self, node):
-        # Its targets are its own; a walrus in it binds in the scope around.
+        # A comprehension's targets are its own; `:=` in it binds a name in the enclosing scope.
         for inner in ast.walk(node):
             if isinstance(inner, ast.NamedExpr):
                 self.scope.names.add(inner.target.id)
@@ -77,7 +77,7 @@ class Binds(ast.NodeVisitor):
 
 
 def import_names(node):
-    """The names that an import statement binds; of a star nothing is known."""
+    """The names that an import statement binds; not those of `import *`."""
     return {a.asname or a.name.split(".")[0] for a in node.names if a.name != "*"}
 
 

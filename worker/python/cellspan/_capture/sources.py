@@ -1,23 +1,23 @@
-"""The text of the notebook's cells, for tracebacks: functions that travel take along the text of the cell they stand in."""
+"""The texts of the notebook's cells, for tracebacks: a function is sent with the text of its cell."""
 
 from __future__ import annotations
 
 import linecache
 import sys
 
-CELL = "<ipython-input-"  # IPython's names of cells begin so
-TEXT_MAX = 256 << 10  # characters; of a longer cell tracebacks show line numbers only
+CELL = "<ipython-input-"  # IPython's file names of cells begin so
+TEXT_MAX = 256 << 10  # characters; for a longer cell, tracebacks show only line numbers
 
 
 def _numbers():
-    """IPython's {name of a cell's code: execution count}, or None where there is no such thing."""
+    """IPython's {file name of a cell: execution count}, or None if there is none."""
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
     return getattr(getattr(shell, "compile", None), "_filename_map", None)
 
 
 def source_of(filename):
-    """(filename, execution count or None, text) of a cell, or None: it is no cell's, or nobody knows its text."""
+    """(filename, execution count or None, text) of a cell; None: the file name is not a cell's, or its text is not known."""
     entry = linecache.cache.get(filename) if filename.startswith(CELL) else None
     if entry is None or len(entry) < 3 or entry[0] > TEXT_MAX:
         return None
@@ -25,11 +25,11 @@ def source_of(filename):
 
 
 def know(source):
-    """Makes known what source_of() gave on the other side."""
+    """Adds the sender's source_of() to linecache."""
     if source is None or source[0] in linecache.cache:
         return
     filename, number, text = source
-    # A time of None keeps it there whatever checkcache() finds.
+    # With a time of None, checkcache() never removes it.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     numbers = _numbers()
     if numbers is not None and number is not None:

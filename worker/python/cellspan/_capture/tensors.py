@@ -1,12 +1,12 @@
-"""torch tensors outside the pickle: each storage once, as bytes, whatever the dtype, the views and the device.
+"""torch tensors outside the pickle: each storage is sent once, as bytes, for any dtype, view and device.
 
-A tensor is written as (storage number, dtype, offset, size, stride, ...); the storage's bytes stand beside the pickle.
-So bfloat16 and float8 travel like any other, views of one storage share it again on the other side, and tied
-parameters stay tied. Of a large storage of which only a small part is seen by the tensors, only that part travels.
-CUDA (and other devices') storages are copied to the CPU when they are placed: tensors arrive as CPU tensors, but at ranks
-with a GPU what lay on one at home lands on theirs (landing.py).
+A tensor is pickled as (storage number, dtype, offset, size, stride, ...); the storage's bytes are outside of the pickle. So
+bfloat16 and float8 need no special case, views of one storage share it again at the receiver, and tied parameters stay tied.
+If tensors use only a small part of a large storage, only that part is sent. Storages of CUDA and other devices are copied to
+the CPU when the parcel is written. Tensors arrive as CPU tensors, except that ranks with a GPU put those that were on a GPU at
+home on their own (landing.py).
 
-torch is never imported here unless a tensor is to be rebuilt.
+torch is imported here only to rebuild a tensor.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import ctypes
 import importlib
 import sys
 
-ALIGN = 64  # bytes; a part of a storage starts at a multiple, so that it is as aligned as the storage itself
-COPY_MAX = 64 << 10  # bytes; a storage up to this size is copied on arrival, so that it can be resized and pins no mapping
+ALIGN = 64  # bytes; a part of a storage starts at a multiple of this, so that it is aligned like the storage itself
+COPY_MAX = 64 << 10  # bytes; a smaller storage is copied on arrival, so that it can be resized and keeps no mapping alive
 
 
 class Storage:
-    """One torch storage that is to travel, and the span of it, in bytes, that the tensors seen so far look at."""
+    """A torch storage that is sent, and the range of its bytes that tensors use."""
 
     __slots__ = ("storage", "nbytes", "key", "low", "high")
 
@@ -32,16 +32,16 @@ class Storage:
 
     @property
     def device(self):
-        """Where it lies: "cpu", "cuda", ..."""
+        """The type of its device: "cpu", "cuda", ..."""
         return self.storage.device.type
 
     def cover(self, low, high):
-        """Tensors look at the bytes from low up to high."""
+        """A tensor uses the bytes from low to high (exclusive)."""
         self.low = min(self.low, low)
         self.high = max(self.high, high)
 
     def span(self):
-        """(first byte, bytes) of what travels: all of it, or the part that is seen when that is half or less."""
+        """(first byte, number of bytes) to send: all of it, or only the used part if that is at most half."""
         low = min(self.low, self.high) // ALIGN * ALIGN
         size = self.high - low
         return (low, size) if size <= self.nbytes // 2 else (0, self.nbytes)
@@ -59,14 +59,14 @@ class Storage:
 
 
 class Storages:
-    """The storages of one pickle, numbered in the order in which they were met."""
+    """The storages of one pickle, numbered in the order in which they were found."""
 
     def __init__(self):
         self.items = []
         self._number = {}
 
     def number(self, storage, low, high):
-        """The number of a torch storage, of which a tensor sees the bytes from low up to high."""
+        """The number of a torch storage, of which a tensor uses the bytes from low to high (exclusive)."""
         key = (str(storage.device), storage.data_ptr(), storage.nbytes())
         number = self._number.get(key)
         if number is None:
@@ -77,21 +77,21 @@ class Storages:
 
 
 def part_on_cpu(storage, low, size):
-    """The bytes [low, low + size) of a storage on a device as a storage in host memory. Nothing else is copied: a view of a
-    few bytes may belong to a storage that fills the GPU."""
+    """The bytes [low, low + size) of a device's storage, as a storage in host memory. Copies nothing else, since a small view may
+    belong to a storage that fills the GPU."""
     torch = sys.modules["torch"]
     seen = torch.empty(0, dtype=torch.uint8, device=storage.device)
     return seen.set_(storage, low, (size,), (1,)).to("cpu", copy=True).untyped_storage()
 
 
 def tensor_type():
-    """torch.Tensor, or None where torch was not imported (then nothing can be one)."""
+    """torch.Tensor, or None if torch is not imported (then there are no tensors)."""
     torch = sys.modules.get("torch")
     return getattr(torch, "Tensor", None)
 
 
 def reach(tensor):
-    """(first, end) in elements of the storage that a strided tensor sees; strides may be 0, never negative."""
+    """(first, end) of the storage's elements that a strided tensor uses. Strides may be 0, but never negative."""
     first = tensor.storage_offset()
     if tensor.numel() == 0:
         return first, first
@@ -99,7 +99,7 @@ def reach(tensor):
 
 
 def is_plain(tensor):
-    """Whether the storage is all there is to it. Sparse, nested, quantised, meta and conjugated tensors are torch's own matter."""
+    """Does the tensor consist only of its storage? Others (sparse, nested, quantised, meta, conjugated) are left to torch."""
     torch = sys.modules["torch"]
     return (
         tensor.layout is torch.strided
@@ -112,9 +112,9 @@ def is_plain(tensor):
 
 
 def reduce_tensor(tensor, storages):
-    """The reduction of a torch.Tensor (exactly that type), or NotImplemented where torch's own has to do.
+    """The reduction of a torch.Tensor (exactly that type), or NotImplemented to use torch's own.
 
-    As with torch.save, .grad and the graph stay behind: a tensor that was computed arrives as a leaf.
+    As with torch.save, .grad and the graph are not sent: a computed tensor arrives as a leaf.
     """
     try:
         if not is_plain(tensor):
@@ -128,7 +128,7 @@ def reduce_tensor(tensor, storages):
             return NotImplemented
         else:
             number = storages.number(storage, first * width, end * width)
-    except (RuntimeError, NotImplementedError):  # a tensor without storage: functorch's wrappers, some devices
+    except (RuntimeError, NotImplementedError):  # a tensor without storage, as of functorch and of some devices
         return NotImplemented
     state = dict(getattr(tensor, "__dict__", None) or {}) or None
     return rebuild_tensor, (
@@ -143,8 +143,8 @@ def reduce_tensor(tensor, storages):
 
 
 def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
-    """The tensor again, over the storage of that number of the parcel that is being loaded: on the CPU, but for what was
-    brought to a GPU beforehand."""
+    """Rebuilds the tensor on the storage with this number in the parcel that is being loaded: on the CPU, unless the storage has
+    already been put on a GPU."""
     from .rebuild import loading
 
     torch = importlib.import_module("torch")
@@ -160,7 +160,7 @@ def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
 
 
 def storage_over(view):
-    """A torch storage over a writable buffer of at least one byte, which it keeps alive; small ones are copied."""
+    """A torch storage on a writable buffer of at least one byte, which it keeps alive; a small buffer is copied."""
     torch = importlib.import_module("torch")
     tensor = torch.frombuffer(view, dtype=torch.uint8)
     if len(view) <= COPY_MAX:
