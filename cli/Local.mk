@@ -17,7 +17,7 @@ cellspan_SOURCES = \
 	cli/input.h cli/input.c \
 	cli/run.h cli/run.c \
 	cli/torchrun.h cli/torchrun.c \
-	cli/show.h cli/show.c \
+	cli/printer.h cli/printer.c \
 	cli/main.c
 cellspan_LDADD = cli/libcli.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
 	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -79,7 +79,8 @@ static int check(struct install *o, struct err *err)
 }
 
 /* Writes the spec for an interpreter that was found good. */
-static int install_for(const struct install *o, const struct interpreter *python, struct err *err)
+static int install_for(const struct install *o, const struct python_interpreter *python,
+                       struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
     char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err)
@@ -101,7 +102,7 @@ static int install_for(const struct install *o, const struct interpreter *python
 int command_install(int argc, char **argv)
 {
     struct install o = { 0 };
-    struct interpreter python;
+    struct python_interpreter python;
     struct err err = { "" };
     int rc = 2;
 
@@ -138,7 +139,7 @@ static int uninstall_from(const struct install *o, const char *prefix, struct er
 int command_uninstall(int argc, char **argv)
 {
     struct install o = { 0 };
-    struct interpreter python = { 0 };
+    struct python_interpreter python = { 0 };
     struct err err = { "" };
     int rc = 2;
 

@@ -36,12 +36,12 @@ static const char probe[] =
 
 #define SAID_MAX 65536u /* bytes; a probe that says more is no Python of ours */
 
-void interpreter_release(struct interpreter *p)
+void interpreter_release(struct python_interpreter *p)
 {
     free(p->path);
     free(p->version);
     free(p->prefix);
-    *p = (struct interpreter){ NULL, NULL, NULL };
+    *p = (struct python_interpreter){ NULL, NULL, NULL };
 }
 
 /* "DIR/NAME" if that can be executed, else NULL; the caller's. */
@@ -200,7 +200,7 @@ static int refuse(const char *python, json_t *lacks, bool managed, struct err *e
 
 /* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and
  * stays. */
-static int judge(struct interpreter *p, json_t *answer, bool named, struct err *err)
+static int judge(struct python_interpreter *p, json_t *answer, bool named, struct err *err)
 {
     const char *version = NULL, *prefix = NULL, *executable = NULL;
     int old = 0, managed = 0;
@@ -224,13 +224,13 @@ static int judge(struct interpreter *p, json_t *answer, bool named, struct err *
     return p->path && p->version && p->prefix ? 0 : err_set(err, "out of memory");
 }
 
-int interpreter_find(struct interpreter *p, const char *asked, struct err *err)
+int interpreter_find(struct python_interpreter *p, const char *asked, struct err *err)
 {
     const bool named = asked && strchr(asked, '/');
     json_t *answer;
     int rc;
 
-    *p = (struct interpreter){ NULL, NULL, NULL };
+    *p = (struct python_interpreter){ NULL, NULL, NULL };
     p->path = named ? absolute(asked) : asked ? program_on_path(asked) : default_python();
     if (!p->path && asked)
         return err_set(err, "--python %s: there is no such program", asked);

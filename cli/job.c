@@ -24,21 +24,21 @@
 #include "cli/client.h"
 #include "cli/input.h"
 #include "cli/package.h"
-#include "cli/show.h"
+#include "cli/printer.h"
 
 #define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
 #define KEY_BYTES   32u
 #define INTERRUPTED 130
 
-struct job {
+struct cli_job {
     struct loop *loop;
     struct slice code;
     struct connection connection;
     char *dir, *file; /* owned */
     int lock;         /* of dir */
     struct client *client;
-    struct show *show;
+    struct printer *printer;
     struct input *input;
     struct watch *signals[4]; /* SIGCHLD, SIGINT, SIGTERM, SIGHUP */
     struct watch *limit;
@@ -50,13 +50,13 @@ struct job {
     struct err err;
 };
 
-static void kernel_kill(struct job *j)
+static void kernel_kill(struct cli_job *j)
 {
     if (j->kernel > 0)
         process_kill_group(j->kernel, SIGKILL);
 }
 
-static void fail(struct job *j, const struct err *why)
+static void fail(struct cli_job *j, const struct err *why)
 {
     err_set(&j->err, "%s", why->text);
     kernel_kill(j);
@@ -64,21 +64,21 @@ static void fail(struct job *j, const struct err *why)
 }
 
 /* Everything was said: the kernel may go. */
-static void leave(struct job *j)
+static void leave(struct cli_job *j)
 {
     struct err err = { "" };
 
     if (j->leaving)
         return;
     j->leaving = true;
-    show_finish(j->show);
+    printer_finish(j->printer);
     loop_timer_again(j->limit, SHUTDOWN_NS);
     if (client_send(j->client, CLIENT_CONTROL, "shutdown_request",
                     slice_text("{\"restart\":false}"), &err) < 0)
         kernel_kill(j);
 }
 
-static void ask(struct job *j)
+static void ask(struct cli_job *j)
 {
     struct buf content = BUF_INIT;
     struct err err = { "" };
@@ -111,7 +111,7 @@ static int own_status(const json_t *content, const char *ename)
     return n > 0 && n < 256 ? (int)n : 1;
 }
 
-static void reply_take(struct job *j, const json_t *content)
+static void reply_take(struct cli_job *j, const json_t *content)
 {
     const char *status = json_string_value(json_object_get(content, "status"));
     const char *ename = json_string_value(json_object_get(content, "ename"));
@@ -127,7 +127,7 @@ static void reply_take(struct job *j, const json_t *content)
         j->status = own_status(content, ename);
 }
 
-static void ended_by(struct job *j, int signo)
+static void ended_by(struct cli_job *j, int signo)
 {
     j->status = 128 + signo;
     if (j->asked)
@@ -139,7 +139,7 @@ static void ended_by(struct job *j, int signo)
 /* A line for who asked, or the end of our input, as a client's Ctrl-D is. */
 static void line_read(void *arg, struct slice line, bool over)
 {
-    struct job *j = arg;
+    struct cli_job *j = arg;
     struct buf content = BUF_INIT;
     struct err err = { "" };
     int rc = -1;
@@ -155,15 +155,15 @@ static void line_read(void *arg, struct slice line, bool over)
         fail(j, &err);
 }
 
-static void asked_for(struct job *j, const json_t *content)
+static void asked_for(struct cli_job *j, const json_t *content)
 {
-    show_prompt(j->show, content);
+    printer_prompt(j->printer, content);
     input_ask(j->input);
 }
 
 static void message(void *arg, enum client_channel channel, struct request *m, bool ours)
 {
-    struct job *j = arg;
+    struct cli_job *j = arg;
     const char *type = request_type(m);
     const json_t *content = request_content(m);
     const char *state = json_string_value(json_object_get(content, "execution_state"));
@@ -179,9 +179,9 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
     else if (channel == CLIENT_IOPUB && strcmp(type, "status") == 0)
         j->idle = j->idle || (state && strcmp(state, "idle") == 0);
     else if (channel == CLIENT_IOPUB)
-        show_message(j->show, type, content);
+        printer_message(j->printer, type, content);
     /* as a program that SIGPIPE ends; but the kernel is still to be ended in order */
-    if (show_broken(j->show))
+    if (printer_broken(j->printer))
         ended_by(j, SIGPIPE);
     if (j->replied && j->idle)
         leave(j);
@@ -189,7 +189,7 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
 
 static void late(struct loop *loop, void *arg)
 {
-    struct job *j = arg;
+    struct cli_job *j = arg;
     struct err err = { "" };
 
     (void)loop;
@@ -203,7 +203,7 @@ static void late(struct loop *loop, void *arg)
 
 static void child_ended(struct loop *loop, void *arg)
 {
-    struct job *j = arg;
+    struct cli_job *j = arg;
     int status;
 
     if (j->kernel <= 0 || waitpid(j->kernel, &status, WNOHANG) != j->kernel)
@@ -219,7 +219,7 @@ static void child_ended(struct loop *loop, void *arg)
 
 static void interrupted(struct loop *loop, void *arg)
 {
-    struct job *j = arg;
+    struct cli_job *j = arg;
     struct err err = { "" };
 
     (void)loop;
@@ -235,7 +235,7 @@ static void interrupted(struct loop *loop, void *arg)
 }
 
 /* The script may end by it as it likes; a second one ends it. */
-static void pass_on(struct job *j, int signo)
+static void pass_on(struct cli_job *j, int signo)
 {
     struct err err = { "" };
     char content[48];
@@ -265,7 +265,7 @@ static void hung_up(struct loop *loop, void *arg)
 
 /* ---- starting ---- */
 
-static int connection_make(struct job *j, struct err *err)
+static int connection_make(struct cli_job *j, struct err *err)
 {
     unsigned char key[KEY_BYTES];
     struct connection *c = &j->connection;
@@ -286,7 +286,7 @@ static int connection_make(struct job *j, struct err *err)
     return connection_write(c, j->file, err);
 }
 
-static int kernel_start(struct job *j, const struct interpreter *python, struct err *err)
+static int kernel_start(struct cli_job *j, const struct python_interpreter *python, struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
     char pid[32];
@@ -313,7 +313,7 @@ static int kernel_start(struct job *j, const struct interpreter *python, struct 
     return -1;
 }
 
-static int job_start(struct job *j, const struct interpreter *python, struct err *err)
+static int job_start(struct cli_job *j, const struct python_interpreter *python, struct err *err)
 {
     static const struct {
         int signo;
@@ -323,7 +323,7 @@ static int job_start(struct job *j, const struct interpreter *python, struct err
                { SIGTERM, terminated },
                { SIGHUP, hung_up } };
 
-    if (!(j->show = show_create()))
+    if (!(j->printer = printer_create()))
         return err_set(err, "out of memory");
     if (!(j->loop = loop_create(&clock_system, err)) || connection_make(j, err) < 0)
         return -1;
@@ -338,7 +338,7 @@ static int job_start(struct job *j, const struct interpreter *python, struct err
     return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
 }
 
-static void job_end(struct job *j)
+static void job_end(struct cli_job *j)
 {
     struct err err = { "" };
 
@@ -350,7 +350,7 @@ static void job_end(struct job *j)
             ;
     }
     loop_destroy(j->loop); /* its watches too */
-    show_destroy(j->show);
+    printer_destroy(j->printer);
     if (runtime_dir_remove(j->dir, &err) < 0)
         fprintf(stderr, "cellspan run: %s\n", err.text);
     connection_release(&j->connection);
@@ -359,9 +359,9 @@ static void job_end(struct job *j)
     free(j->file);
 }
 
-int job_run(const struct interpreter *python, struct slice code, struct err *err)
+int job_run(const struct python_interpreter *python, struct slice code, struct err *err)
 {
-    struct job j = { .code = code, .status = -1, .lock = -1 };
+    struct cli_job j = { .code = code, .status = -1, .lock = -1 };
     int status = -1;
 
     if (job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {

@@ -8,6 +8,6 @@
 
 /* Runs code as a cell on a fresh kernel whose home is `python`, and ends that kernel. Returns the
  * exit status of command_run(), or -1: there was no kernel to ask. */
-int job_run(const struct interpreter *python, struct slice code, struct err *err);
+int job_run(const struct python_interpreter *python, struct slice code, struct err *err);
 
 #endif

@@ -140,7 +140,7 @@ static int look_through(struct run *r, int argc, char **argv, struct err *err)
 
 static void show_help(void)
 {
-    char *options = plan_line_options("distribute");
+    char *options = help_line_options("distribute");
 
     puts(
         "usage: cellspan run [options] script.py [args...]\n"
@@ -192,7 +192,7 @@ static int check(struct slice line, const char *script, struct err *err)
 
 static int run(const struct run *r, struct slice line, struct err *err)
 {
-    struct interpreter python;
+    struct python_interpreter python;
     int status;
 
     if (interpreter_find(&python, r->python, err) < 0)

@@ -8,7 +8,7 @@
 #define MACHINES "the ranks of all machines are started from here: --on ssh:host1,host2 says where"
 #define OUTPUT   "all ranks' lines come here; --merge prefix labels each, and > FILE keeps them"
 
-static const struct row {
+static const struct torchrun_option {
     const char *name;
     const char *only; /* the value that it may have; NULL: any; "": it takes none */
     const char *env;  /* what its value becomes; NULL: nothing, it is so anyway */
@@ -36,7 +36,7 @@ static const struct row {
 };
 
 /* The row of "--max-restarts" or "--max_restarts", with "=…" behind it or not. */
-static const struct row *find(const char *word)
+static const struct torchrun_option *find(const char *word)
 {
     const size_t n = strcspn(word, "=");
 
@@ -52,7 +52,8 @@ static const struct row *find(const char *word)
     return NULL;
 }
 
-static int set_env(const struct row *row, const char *value, char **set, struct err *err)
+static int set_env(const struct torchrun_option *row, const char *value, char **set,
+                   struct err *err)
 {
     const size_t n = strlen(row->env) + strlen(value) + 2;
 
@@ -65,7 +66,7 @@ static int set_env(const struct row *row, const char *value, char **set, struct 
 int torchrun_option(char *const *argv, int *i, char **set, struct err *err)
 {
     const char *word = argv[*i], *value = strchr(word, '=');
-    const struct row *row = strncmp(word, "--", 2) == 0 && word[2] ? find(word) : NULL;
+    const struct torchrun_option *row = strncmp(word, "--", 2) == 0 && word[2] ? find(word) : NULL;
     const bool valued = row && !(row->only && !row->only[0]);
 
     *set = NULL;

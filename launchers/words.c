@@ -43,7 +43,7 @@ static void cut(struct words *w, size_t n)
 
 /* ---- reading ---- */
 
-struct reader {
+struct word_reader {
     const char *text; /* the whole text, for errors */
     const char *at;
     struct buf word;
@@ -56,7 +56,7 @@ static int out_of_memory(struct err *err)
 
 /* Reads from after an opening quote to the closing one. Between "…", \ quotes only characters that
  * are special there. */
-static int read_quoted(struct reader *r, char quote, struct err *err)
+static int read_quoted(struct word_reader *r, char quote, struct err *err)
 {
     const char *const from = r->at - 1;
 
@@ -73,7 +73,7 @@ static int read_quoted(struct reader *r, char quote, struct err *err)
 }
 
 /* Reads one word into r->word. */
-static int read_word(struct reader *r, struct err *err)
+static int read_word(struct word_reader *r, struct err *err)
 {
     while (*r->at && !strchr(" \t\n", *r->at)) {
         const char c = *r->at++;
@@ -93,7 +93,7 @@ static int read_word(struct reader *r, struct err *err)
 
 int words_split(struct words *w, const char *text, struct err *err)
 {
-    struct reader r = { text, text, BUF_INIT };
+    struct word_reader r = { text, text, BUF_INIT };
     const size_t before = w->n;
     int rc = 0;
 

@@ -100,7 +100,7 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
     }
 }
 
-struct place {
+struct typed_line {
     const struct magic *magic;
     bool cell;
     bool given[OPTIONS_MAX];
@@ -110,7 +110,7 @@ struct place {
 };
 
 /* Reads the finished words before the one being typed. */
-static void place_read(struct place *p, const struct tokens *t, size_t n)
+static void typed_line_read(struct typed_line *p, const struct tokens *t, size_t n)
 {
     for (size_t i = 0; i < n && !p->over; i++) {
         const char *word = t->v[i].text;
@@ -144,8 +144,8 @@ static void offer_commands(struct offers *o, const struct magic *m)
 }
 
 /* *start: in: where the word being typed starts in the line; out: where the offers start. */
-static int offer_line(struct offers *o, const struct place *p, const char *typed, struct slice raw,
-                      size_t *start, unsigned world)
+static int offer_line(struct offers *o, const struct typed_line *p, const char *typed,
+                      struct slice raw, size_t *start, unsigned world)
 {
     const char *attached = NULL;
     const struct option *row = option_find(p->magic, p->cell, typed, &attached);
@@ -184,7 +184,7 @@ static int complete_line(struct offers *o, const struct head *h, struct slice ce
 {
     const size_t line_at = (size_t)(h->line.p - cell.p);
     const struct slice line = slice_of(h->line.p, at - line_at);
-    struct place p = { .magic = h->magic, .cell = h->cell };
+    struct typed_line p = { .magic = h->magic, .cell = h->cell };
     struct tokens t;
     size_t word_at = line.n;
     const char *typed = "";
@@ -195,9 +195,9 @@ static int complete_line(struct offers *o, const struct head *h, struct slice ce
     if (t.n && t.v[t.n - 1].end == line.n) { /* the cursor touches a word */
         word_at = t.v[t.n - 1].at;
         typed = t.v[t.n - 1].text;
-        place_read(&p, &t, t.n - 1);
+        typed_line_read(&p, &t, t.n - 1);
     } else {
-        place_read(&p, &t, t.n);
+        typed_line_read(&p, &t, t.n);
     }
     rc = offer_line(o, &p, typed, slice_of(line.p + word_at, line.n - word_at), &word_at, world);
     *start = line_at + word_at;
@@ -227,7 +227,7 @@ static int complete_name(struct offers *o, struct slice cell, size_t at, size_t 
     return o->any;
 }
 
-int plan_complete(struct slice cell, size_t at, unsigned world, struct buf *out, size_t *start)
+int complete_cell(struct slice cell, size_t at, unsigned world, struct buf *out, size_t *start)
 {
     struct offers o = { .out = out };
     const size_t before = out->n;

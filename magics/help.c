@@ -53,7 +53,7 @@ static int help_write(struct buf *out, const struct magic *m)
     return 0;
 }
 
-char *plan_help(const char *magic)
+char *help_text(const char *magic)
 {
     const struct magic *m = magic_find(slice_text(magic));
     struct buf out = BUF_INIT;
@@ -67,7 +67,7 @@ char *plan_help(const char *magic)
     return buf_take(&out);
 }
 
-char *plan_line_options(const char *magic)
+char *help_line_options(const char *magic)
 {
     const struct magic *m = magic_find(slice_text(magic));
     struct buf out = BUF_INIT;

@@ -70,7 +70,7 @@ static int plan_fill(struct call *call, struct slice line, bool help, struct pla
             return call->magic->finish(call, plan, err);
     }
     plan->kind = PLAN_HELP;
-    plan->help = plan_help(call->magic->name);
+    plan->help = help_text(call->magic->name);
     return plan->help ? 0 : err_set(err, "out of memory");
 }
 

@@ -82,16 +82,16 @@ MUST_USE int plan_parse(struct slice cell, struct slice line, struct plan *plan,
 void plan_release(struct plan *plan);
 
 /* The help text of a magic ("distribute", "push", …); the caller frees it. NULL: no such magic. */
-char *plan_help(const char *magic);
-/* The part of the help that lists the options of the magic with one %; otherwise as plan_help. */
-char *plan_line_options(const char *magic);
+char *help_text(const char *magic);
+/* The part of the help that lists the options of the magic with one %; otherwise as help_text. */
+char *help_line_options(const char *magic);
 
 /* Tab completion at byte offset `at` of the cell. 1: fills *out with a JSON array of strings and
  * *start with the byte offset where they start. 0: home must complete: this is not a cellspan
  * magic's line, or a Python name or a path. -1: memory is out. `world` is the default group's size,
  * for rank numbers. */
 struct buf;
-int plan_complete(struct slice cell, size_t at, unsigned world, struct buf *out, size_t *start);
+int complete_cell(struct slice cell, size_t at, unsigned world, struct buf *out, size_t *start);
 /* The magic ("distribute") whose name or option line is at this offset, or NULL. */
 const char *plan_at(struct slice cell, size_t at);
 

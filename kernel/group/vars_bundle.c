@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-struct row {
+struct bundle_row {
     const char *name;
     const json_t *version;
     /* the version with which home last assigned it: a rank with an older version gets it without
@@ -13,8 +13,8 @@ struct row {
     size_t tie; /* number, from 1, of the set of names that share memory; 0: it shares none */
 };
 
-struct rows {
-    struct row *item; /* owned */
+struct bundle_rows {
+    struct bundle_row *item; /* owned */
     size_t n;
 };
 
@@ -85,14 +85,14 @@ static size_t tie_of(const json_t *tied, const char *name)
 }
 
 /* -1: it is malformed, or memory is out. */
-static int rows_open(const json_t *captured, struct rows *out, struct err *err)
+static int rows_open(const json_t *captured, struct bundle_rows *out, struct err *err)
 {
     const json_t *names = json_object_get(captured, "names"),
                  *tied = json_object_get(captured, "tied");
     size_t k;
     json_t *row;
 
-    *out = (struct rows){ NULL, 0 };
+    *out = (struct bundle_rows){ NULL, 0 };
     if (!captured_ok(captured))
         return err_set(err, "home answered CAPTURE with something that is no list of names");
     if (!(out->item = calloc(json_array_size(names) + 1, sizeof *out->item)))
@@ -102,12 +102,13 @@ static int rows_open(const json_t *captured, struct rows *out, struct err *err)
         const json_t *version = json_array_get(row, 1), *since = json_array_get(row, 4);
         const char *name = json_string_value(json_array_get(row, 0));
 
-        out->item[out->n++] =
-            (struct row){ .name = name,
-                          .version = version,
-                          .since = json_integer_value(json_is_integer(since) ? since : version),
-                          .how = json_integer_value(json_array_get(row, 5)),
-                          .tie = tie_of(tied, name) };
+        out->item[out->n++] = (struct bundle_row){
+            .name = name,
+            .version = version,
+            .since = json_integer_value(json_is_integer(since) ? since : version),
+            .how = json_integer_value(json_array_get(row, 5)),
+            .tie = tie_of(tied, name)
+        };
     }
     return 0;
 }
@@ -116,7 +117,7 @@ static int rows_open(const json_t *captured, struct rows *out, struct err *err)
 
 /* What to do after a rank's answer `said`. current: home's value has not changed since it was sent.
  * tied_sent: see action_alone(). */
-static enum action action_of_answer(const struct row *row, const char *said, bool current,
+static enum action action_of_answer(const struct bundle_row *row, const char *said, bool current,
                                     bool tied_sent)
 {
     if (strcmp(said, "gone") == 0)
@@ -135,7 +136,7 @@ static enum action action_of_answer(const struct row *row, const char *said, boo
 
 /* What to do, without a look at other names. tied_sent: a name that shares memory with this one is
  * sent, so this one must be sent as well. */
-static enum action action_alone(const struct rank *r, const struct row *row, bool tied_sent)
+static enum action action_alone(const struct rank *r, const struct bundle_row *row, bool tied_sent)
 {
     const json_t *known = json_object_get(r->known, row->name);
     const char *said = json_string_value(json_object_get(r->said, row->name));
@@ -152,7 +153,8 @@ static enum action action_alone(const struct rank *r, const struct row *row, boo
     return said ? action_of_answer(row, said, current, tied_sent) : ACTION_ASK;
 }
 
-static bool is_tied_sent(const struct rank *r, const struct rows *rows, const struct row *row)
+static bool is_tied_sent(const struct rank *r, const struct bundle_rows *rows,
+                         const struct bundle_row *row)
 {
     for (size_t k = 0; row->tie && k < rows->n; k++)
         if (rows->item[k].tie == row->tie && action_alone(r, &rows->item[k], false) != ACTION_NONE)
@@ -160,7 +162,8 @@ static bool is_tied_sent(const struct rank *r, const struct rows *rows, const st
     return false;
 }
 
-static enum action action_of(const struct rank *r, const struct rows *rows, const struct row *row)
+static enum action action_of(const struct rank *r, const struct bundle_rows *rows,
+                             const struct bundle_row *row)
 {
     const enum action action = action_alone(r, row, false);
 
@@ -190,7 +193,7 @@ static struct vars_bundle *vars_bundle_add(struct vars_bundles *s, struct buf *n
 }
 
 /* Adds the rank to the shipment of all names that need this action. */
-static int plan_rank(const struct rank *r, const struct rows *rows, enum action action,
+static int plan_rank(const struct rank *r, const struct bundle_rows *rows, enum action action,
                      struct vars_bundles *out)
 {
     struct buf names = BUF_INIT;
@@ -212,7 +215,7 @@ static int plan_rank(const struct rank *r, const struct rows *rows, enum action 
 static int plan(const struct group *g, const struct ranks *to, const json_t *captured,
                 enum action action, struct vars_bundles *out, struct err *err)
 {
-    struct rows rows;
+    struct bundle_rows rows;
     int rc;
 
     *out = (struct vars_bundles)SHIPMENTS_INIT;
@@ -249,8 +252,8 @@ enum mark {
 
 /* Does home's value conflict with the rank's own? asked: does it replace the rank's own, since
  * --capture names it? */
-static bool is_touched(const struct rank *r, const struct rows *rows, const struct row *row,
-                       bool asked)
+static bool is_touched(const struct rank *r, const struct bundle_rows *rows,
+                       const struct bundle_row *row, bool asked)
 {
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
@@ -260,19 +263,19 @@ static bool is_touched(const struct rank *r, const struct rows *rows, const stru
     return action_of(r, rows, row) == ACTION_CONFLICT;
 }
 
-static bool are_together(const struct row *a, const struct row *b)
+static bool are_together(const struct bundle_row *a, const struct bundle_row *b)
 {
     return a == b || (a->tie && a->tie == b->tie);
 }
 
-static bool is_anew(const struct rank *r, const struct row *row)
+static bool is_anew(const struct rank *r, const struct bundle_row *row)
 {
     const json_t *known = json_object_get(r->known, row->name);
 
     return known ? json_integer_value(known) < row->since : row->since > 0;
 }
 
-static bool is_changed_at_home(const struct rank *r, const struct row *row)
+static bool is_changed_at_home(const struct rank *r, const struct bundle_row *row)
 {
     const json_t *known = json_object_get(r->known, row->name);
 
@@ -281,7 +284,8 @@ static bool is_changed_at_home(const struct rank *r, const struct row *row)
 }
 
 /* Has home changed it, or a name that shares memory with it, in place? */
-static bool is_clash_in_place(const struct rank *r, const struct rows *rows, const struct row *row)
+static bool is_clash_in_place(const struct rank *r, const struct bundle_rows *rows,
+                              const struct bundle_row *row)
 {
     for (size_t k = 0; k < rows->n; k++)
         if (are_together(&rows->item[k], row) && is_changed_at_home(r, &rows->item[k]))
@@ -290,7 +294,7 @@ static bool is_clash_in_place(const struct rank *r, const struct rows *rows, con
 }
 
 /* Records that the rank has changed it, or why the rank can't tell. */
-static int note_touched(const struct rank *r, const struct row *row, struct touched *out)
+static int note_touched(const struct rank *r, const struct bundle_row *row, struct touched *out)
 {
     const char *said = json_string_value(json_object_get(r->said, row->name));
 
@@ -303,11 +307,11 @@ static int note_touched(const struct rank *r, const struct row *row, struct touc
 
 /* Marks the names that share memory with this row and are sent to the rank, so that this row would
  * have to be sent, too. */
-static int note_anew(const struct rank *r, const struct rows *rows, const struct row *row,
-                     unsigned char *marks, struct touched *out)
+static int note_anew(const struct rank *r, const struct bundle_rows *rows,
+                     const struct bundle_row *row, unsigned char *marks, struct touched *out)
 {
     for (size_t k = 0; k < rows->n; k++) {
-        const struct row *other = &rows->item[k];
+        const struct bundle_row *other = &rows->item[k];
 
         if (other == row || !are_together(other, row) || !is_anew(r, other) ||
             action_alone(r, other, false) != ACTION_SEND)
@@ -322,13 +326,13 @@ static int note_anew(const struct rank *r, const struct rows *rows, const struct
     return 0;
 }
 
-static int note_rank(const struct rank *r, const struct rows *rows, bool asked,
+static int note_rank(const struct rank *r, const struct bundle_rows *rows, bool asked,
                      unsigned char *marks, struct touched *out)
 {
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < rows->n; k++) {
-        const struct row *row = &rows->item[k];
+        const struct bundle_row *row = &rows->item[k];
 
         if (!is_touched(r, rows, row, asked) || (out->at_home && !is_clash_in_place(r, rows, row)))
             continue;
@@ -352,7 +356,7 @@ bool names_hold(const char *names, const char *name)
 
 /* Sets *out to the names of the rows with one of these marks; NULL if there are none. together:
  * also the names that share memory with them. Lists each name once: a name may have two rows. */
-static int name_marked(const struct rows *rows, const unsigned char *marks, unsigned of,
+static int name_marked(const struct bundle_rows *rows, const unsigned char *marks, unsigned of,
                        bool together, char **out)
 {
     struct buf names = BUF_INIT;
@@ -372,7 +376,7 @@ static int name_marked(const struct rows *rows, const unsigned char *marks, unsi
     return rc;
 }
 
-static bool any_tied(const struct rows *rows, const unsigned char *marks)
+static bool any_tied(const struct bundle_rows *rows, const unsigned char *marks)
 {
     for (size_t k = 0; k < rows->n; k++)
         for (size_t i = 0; (marks[k] & MARK_TOUCHED) && i < rows->n; i++)
@@ -381,7 +385,8 @@ static bool any_tied(const struct rows *rows, const unsigned char *marks)
     return false;
 }
 
-static bool any_in_place(const struct group *g, const struct ranks *to, const struct rows *rows)
+static bool any_in_place(const struct group *g, const struct ranks *to,
+                         const struct bundle_rows *rows)
 {
     for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
         for (size_t i = 0; (unsigned)k < g->size && i < rows->n; i++)
@@ -394,7 +399,7 @@ static bool any_in_place(const struct group *g, const struct ranks *to, const st
 int vars_bundles_touched(const struct group *g, const struct ranks *to, const json_t *captured,
                          bool asked, struct touched *out, struct err *err)
 {
-    struct rows rows;
+    struct bundle_rows rows;
     unsigned char *marks = NULL;
     int rc;
 

@@ -15,11 +15,11 @@
 #define LARGEST       (INT64_C(512) << 20)
 #define LARGEST_SMALL (INT64_C(1) << 20)
 
-struct option {
+struct socket_option {
     int name, value;
 };
 
-static int set_all(void *socket, const struct option *o, size_t n, int64_t largest)
+static int set_all(void *socket, const struct socket_option *o, size_t n, int64_t largest)
 {
     for (size_t i = 0; i < n; i++)
         if (zmq_setsockopt(socket, o[i].name, &o[i].value, sizeof o[i].value) < 0)
@@ -31,20 +31,20 @@ static int set_all(void *socket, const struct option *o, size_t n, int64_t large
  * MANUAL: every subscription is reported, and iopub.c decides which messages it gets. */
 static int options_set(void *socket, enum port port)
 {
-    static const struct option router[] = {
+    static const struct socket_option router[] = {
         { ZMQ_ROUTER_HANDOVER, 1 },
         { ZMQ_RCVHWM, ROUTER_RECV_HWM },
         { ZMQ_SNDHWM, ROUTER_SEND_HWM },
         { ZMQ_LINGER, 0 },
     };
-    static const struct option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
-    static const struct option xpub[] = {
+    static const struct socket_option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
+    static const struct socket_option xpub[] = {
         { ZMQ_XPUB_NODROP, 1 },
         { ZMQ_XPUB_MANUAL, 1 },
         { ZMQ_SNDHWM, IOPUB_HWM },
         { ZMQ_LINGER, 0 },
     };
-    static const struct option echo[] = { { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_LINGER, 0 } };
+    static const struct socket_option echo[] = { { ZMQ_ROUTER_HANDOVER, 1 }, { ZMQ_LINGER, 0 } };
 
     switch (port) {
     case PORT_IOPUB:

@@ -23,7 +23,7 @@ struct side {
     size_t at; /* the text before this offset has left */
 };
 
-struct run {
+struct pace_run {
     unsigned which; /* 0, 1: the stream */
     size_t n;       /* bytes of its text */
 };
@@ -33,7 +33,7 @@ struct pace {
     pace_out_f out;
     void *arg;
     struct side sides[2];
-    struct run runs[RUNS_MAX]; /* all waiting text; neighbours are of different streams */
+    struct pace_run runs[RUNS_MAX]; /* all waiting text; neighbours are of different streams */
     unsigned n_runs;
     uint64_t sent[WINDOW_SENDS]; /* when the last messages left, a ring */
     uint64_t sends;
@@ -184,7 +184,7 @@ static void note(struct pace *p, unsigned which, size_t n)
     if (n == 0)
         return;
     if (p->n_runs == 0 || (other_is_last && p->n_runs < RUNS_MAX))
-        p->runs[p->n_runs++] = (struct run){ which, n };
+        p->runs[p->n_runs++] = (struct pace_run){ which, n };
     else
         p->runs[p->n_runs - 1 - other_is_last].n += n;
 }

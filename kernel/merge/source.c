@@ -8,14 +8,14 @@
 static int reserve(struct source *s, unsigned rows)
 {
     const unsigned room = rows < 2 * s->rows_room ? 2 * s->rows_room : rows;
-    struct row *grown;
+    struct source_row *grown;
 
     if (rows <= s->rows_room)
         return 0;
     if (!(grown = realloc(s->rows, room * sizeof *grown)))
         return -1;
     for (unsigned i = s->rows_room; i < room; i++)
-        grown[i] = (struct row){ BUF_INIT, false };
+        grown[i] = (struct source_row){ BUF_INIT, false };
     s->rows = grown;
     s->rows_room = room;
     return 0;
@@ -116,7 +116,7 @@ static int add_above(struct source *s, unsigned count)
         return -1;
     for (unsigned i = s->rows_n; n && i-- > 0;) {
         s->rows[i + n] = s->rows[i];
-        s->rows[i] = (struct row){ BUF_INIT, false };
+        s->rows[i] = (struct source_row){ BUF_INIT, false };
     }
     s->rows_n += n;
     return 0;
@@ -191,7 +191,7 @@ static void take_from_below(struct source *s)
         }
 }
 
-static void row_erase(struct row *row)
+static void row_erase(struct source_row *row)
 {
     buf_clear(&row->text);
     row->erased = false;
@@ -241,7 +241,7 @@ bool source_draws(struct slice text)
 
 void source_shift(struct source *s)
 {
-    struct row first = s->rows[0];
+    struct source_row first = s->rows[0];
 
     memmove(s->rows, s->rows + 1, (s->rows_n - 1) * sizeof *s->rows);
     row_erase(&first);

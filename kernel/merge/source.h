@@ -29,7 +29,7 @@ struct source {
     bool blank;        /* the row was empty when the cursor came to it */
     uint64_t ended_ns; /* when a newline last ended a row */
     bool erased;       /* some row is erased, see below */
-    struct row {
+    struct source_row {
         struct buf text;
         /* the program erased the row while it moved up, to draw again. Its text is shown until new
          * text comes, or until nothing comes for a while, so that the bar does not flicker */

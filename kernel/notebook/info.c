@@ -69,7 +69,7 @@ bool info_complete(struct notebook *nb, struct request *r)
     struct buf matches = BUF_INIT;
     size_t at, start;
     const struct slice code = code_of(r, &at);
-    const bool ours = plan_complete(code, at, nb->group->size, &matches, &start) == 1;
+    const bool ours = complete_cell(code, at, nb->group->size, &matches, &start) == 1;
 
     if (ours)
         answer(nb, r, "complete_reply",
@@ -86,7 +86,7 @@ bool info_inspect(struct notebook *nb, struct request *r)
     size_t at;
     const struct slice code = code_of(r, &at);
     const char *magic = plan_at(code, at);
-    char *help = magic ? plan_help(magic) : NULL;
+    char *help = magic ? help_text(magic) : NULL;
 
     if (help)
         answer(nb, r, "inspect_reply",

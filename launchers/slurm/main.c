@@ -41,14 +41,14 @@ static void told_to_end(struct loop *loop, void *arg)
     job_hurry(arg);
 }
 
-struct input {
+struct stdin_watch {
     struct job *job;
     struct watch *watch;
 };
 
 static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
-    struct input *in = arg;
+    struct stdin_watch *in = arg;
 
     (void)loop;
     (void)events;
@@ -62,7 +62,7 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
 static int run(struct job *j, const struct words *argv, struct err *err)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-    struct input in = { .job = j };
+    struct stdin_watch in = { .job = j };
 
     (void)signal(SIGPIPE, SIG_IGN);
     if (!loop_signal(j->loop, SIGCHLD, child_ended, j, err))

@@ -17,7 +17,7 @@ enum means {
     MEANS_EXPORT
 };
 
-struct row {
+struct srun_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
     enum value value;
@@ -30,7 +30,7 @@ static const char streams[] = "the agents' streams belong to cellspan";
 static const char no_run[] = "with it nothing runs";
 static const char endings[] = "agents end one by one";
 
-static const struct row rows[] = {
+static const struct srun_option rows[] = {
     { "ntasks", 'n', VALUE_NEEDED, MEANS_NOTHING, one_task },
     { "ntasks-per-node", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
     { "ntasks-per-core", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
@@ -98,9 +98,9 @@ static const struct row rows[] = {
 
 /* srun accepts abbreviated names. An abbreviation that may mean a refused option is refused, too.
  */
-static const struct row *find_long(const char *name, size_t n)
+static const struct srun_option *find_long(const char *name, size_t n)
 {
-    const struct row *begun = NULL;
+    const struct srun_option *begun = NULL;
 
     for (size_t i = 0; i < N_ROWS; i++) {
         if (strncmp(rows[i].name, name, n) != 0)
@@ -113,7 +113,7 @@ static const struct row *find_long(const char *name, size_t n)
     return begun;
 }
 
-static const struct row *find_letter(char letter)
+static const struct srun_option *find_letter(char letter)
 {
     for (size_t i = 0; i < N_ROWS; i++)
         if (rows[i].letter == letter)
@@ -121,7 +121,7 @@ static const struct row *find_letter(char letter)
     return NULL;
 }
 
-static int note_value(struct slurm_options *o, const struct row *row, const char *word,
+static int note_value(struct slurm_options *o, const struct srun_option *row, const char *word,
                       const char *value, struct err *err)
 {
     char *end;
@@ -170,7 +170,7 @@ static int read_option(struct slurm_options *o, const struct words *words, size_
     const bool is_long = word[1] == '-';
     const char *const equals = strchr(word, '=');
     const size_t n = is_long ? (equals ? (size_t)(equals - word) : strlen(word)) - 2 : 1;
-    const struct row *row = is_long ? find_long(word + 2, n) : find_letter(word[1]);
+    const struct srun_option *row = is_long ? find_long(word + 2, n) : find_letter(word[1]);
     const char *value = is_long ? (equals ? equals + 1 : NULL) : (word[2] ? word + 2 : NULL);
     const bool takes_next = !value && (row ? row->value == VALUE_NEEDED : true);
 
@@ -181,7 +181,7 @@ static int read_option(struct slurm_options *o, const struct words *words, size_
     if (row && row->value == VALUE_NEEDED && !value)
         return err_set(err, "%s needs a value", word);
     if (row && row->value == VALUE_NONE && !is_long && value) { /* letters together, as in -vv */
-        const struct row *next = find_letter(*value);
+        const struct srun_option *next = find_letter(*value);
 
         if (!next || next->value != VALUE_NONE || next->refused)
             return err_set(err, "%s: write its options one by one", word);

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "worker/collective/driver.h"
+#include "worker/collective/cuda_driver.h"
 #include "worker/collective/nccl.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t start = 0;
 
         buf_clear(&out);
-        if (plan_complete(cell, at, 3, &out, &start) == 1 && start > at)
+        if (complete_cell(cell, at, 3, &out, &start) == 1 && start > at)
             abort();
         plan_at(cell, at);
     }

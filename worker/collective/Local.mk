@@ -4,9 +4,9 @@ noinst_LIBRARIES += worker/collective/libcollective.a
 worker_collective_libcollective_a_SOURCES = \
 	worker/collective/cast.h worker/collective/cast.c \
 	worker/collective/comm.h worker/collective/comm.c \
-	worker/collective/driver.h worker/collective/driver.c \
+	worker/collective/cuda_driver.h worker/collective/cuda_driver.c \
 	worker/collective/figures.h worker/collective/figures.c \
-	worker/collective/headers.c \
+	worker/collective/nccl_headers.c \
 	worker/collective/limit.h worker/collective/limit.c \
 	worker/collective/measure.h worker/collective/measure.c \
 	worker/collective/mesh.h worker/collective/mesh.c \
@@ -33,7 +33,7 @@ nccl_double = $(srcdir)/tests/doubles/nccl_double.c $(srcdir)/tests/doubles/nccl
 EXTRA_DIST += tests/doubles/nccl_double.h tests/doubles/nccl_double.c tests/doubles/nccl_cuda.c
 CLEANFILES += tests/doubles/libnccl.so
 tests/doubles/libnccl.so: $(nccl_double) $(srcdir)/tests/doubles/nccl_double.h $(srcdir)/worker/collective/nccl.h \
-		$(srcdir)/worker/collective/driver.h
+		$(srcdir)/worker/collective/cuda_driver.h
 	$(AM_V_CCLD)$(MKDIR_P) tests/doubles && $(CC) -I$(top_srcdir) $(CPPFLAGS) -D_GNU_SOURCE -std=gnu11 $(WARN_CFLAGS) $(CFLAGS) \
 		-fPIC -shared -fvisibility=hidden -pthread -o $@ $(nccl_double)
 check_PROGRAMS += tests/unit/collective/nccl.t

@@ -18,7 +18,7 @@ struct slot {
 
 struct cast {
     struct comm *comm;
-    const struct driver *driver;
+    const struct cuda_driver *driver;
     const struct limit *limit;
     unsigned rank, root;
     struct slot slot[SLOTS];
@@ -39,25 +39,25 @@ static int slot_empty(struct cast *c, struct slot *s, struct err *err)
 static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size,
                      cu_pointer device, struct err *err)
 {
-    const struct driver *d = c->driver;
+    const struct cuda_driver *d = c->driver;
     const cu_pointer where = device ? device : s->device;
     const bool root = c->rank == c->root;
     cu_stream stream = comm_stream(c->comm);
 
-    if (root &&
-        (blob_read(fd, s->host, size, offset, err) < 0 ||
-         driver_check(d, d->to_device(where, s->host, size, stream), "cuMemcpyHtoDAsync", err) < 0))
+    if (root && (blob_read(fd, s->host, size, offset, err) < 0 ||
+                 cuda_driver_check(d, d->to_device(where, s->host, size, stream),
+                                   "cuMemcpyHtoDAsync", err) < 0))
         return -1;
     if (comm_broadcast(c->comm, where, where, size, c->root, 1, c->limit, err) < 0)
         return -1;
     s->fd = root || device ? -1 : fd;
     s->offset = offset;
     s->size = size;
-    if (s->fd >= 0 &&
-        driver_check(d, d->to_host(s->host, where, size, stream), "cuMemcpyDtoHAsync", err) < 0)
+    if (s->fd >= 0 && cuda_driver_check(d, d->to_host(s->host, where, size, stream),
+                                        "cuMemcpyDtoHAsync", err) < 0)
         return -1;
     s->busy = true;
-    return driver_check(d, d->event_record(s->done, stream), "cuEventRecord", err);
+    return cuda_driver_check(d, d->event_record(s->done, stream), "cuEventRecord", err);
 }
 
 int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointer device,
@@ -82,14 +82,14 @@ int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointe
 
 static int slot_init(struct cast *c, struct slot *s, struct err *err)
 {
-    const struct driver *d = c->driver;
+    const struct cuda_driver *d = c->driver;
 
-    if (driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables", err) <
-            0 ||
-        driver_check(d, d->alloc(&s->device, CAST_CHUNK), "GPU memory for variables on their way",
-                     err) < 0)
+    if (cuda_driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables",
+                          err) < 0 ||
+        cuda_driver_check(d, d->alloc(&s->device, CAST_CHUNK),
+                          "GPU memory for variables on their way", err) < 0)
         return -1;
-    return driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
+    return cuda_driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
 }
 
 struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const struct limit *l,
@@ -117,7 +117,7 @@ struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const 
 
 void cast_close(struct cast *c, bool well)
 {
-    const struct driver *d;
+    const struct cuda_driver *d;
 
     if (!c)
         return;

@@ -16,7 +16,7 @@ struct comm {
     struct comms *list;
     struct comm *next;
     const struct nccl *nccl;
-    const struct driver *driver;
+    const struct cuda_driver *driver;
     cu_device device;
     cu_context context;
     cu_stream stream;
@@ -300,14 +300,14 @@ int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out,
 
 int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err)
 {
-    const struct driver *d = c->driver;
+    const struct cuda_driver *d = c->driver;
 
     for (unsigned looks = 0;; looks++) {
         const cu_result rc = event ? d->event_query(event) : d->stream_query(c->stream);
         bool busy;
 
         if (rc != DRIVER_NOT_READY)
-            return driver_check(d, rc, "the GPU", err);
+            return cuda_driver_check(d, rc, "the GPU", err);
         if (looks % 16 == 0 &&
             (look(c, "NCCL", &busy, err) < 0 || limit_check(l, "the other GPUs", err) < 0))
             return -1;
@@ -315,7 +315,7 @@ int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err 
     }
 }
 
-const struct driver *comm_driver(const struct comm *c)
+const struct cuda_driver *comm_driver(const struct comm *c)
 {
     return c->driver;
 }
@@ -329,17 +329,18 @@ cu_stream comm_stream(const struct comm *c)
 
 static int enter(struct comm *c, int device, struct err *err)
 {
-    const struct driver *d = c->driver;
+    const struct cuda_driver *d = c->driver;
 
-    if (driver_check(d, d->device(&c->device, device), "cuDeviceGet", err) < 0 ||
-        driver_check(d, d->primary_retain(&c->context, c->device), "the GPU's context", err) < 0)
+    if (cuda_driver_check(d, d->device(&c->device, device), "cuDeviceGet", err) < 0 ||
+        cuda_driver_check(d, d->primary_retain(&c->context, c->device), "the GPU's context", err) <
+            0)
         return -1;
     c->retained = true;
-    if (driver_check(d, d->context_push(c->context), "cuCtxPushCurrent", err) < 0)
+    if (cuda_driver_check(d, d->context_push(c->context), "cuCtxPushCurrent", err) < 0)
         return -1;
     c->pushed = true;
-    return driver_check(d, d->stream_create(&c->stream, DRIVER_STREAM_ALONE), "cuStreamCreate",
-                        err);
+    return cuda_driver_check(d, d->stream_create(&c->stream, DRIVER_STREAM_ALONE), "cuStreamCreate",
+                             err);
 }
 
 static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigned ranks,
@@ -356,7 +357,7 @@ static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigne
     return settle(c, "the other ranks' GPUs, to make a communicator,", l, err);
 }
 
-struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver,
+struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct cuda_driver *driver,
                        int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
                        const struct limit *l, struct err *err)
 {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "worker/collective/driver.h"
+#include "worker/collective/cuda_driver.h"
 #include "worker/collective/limit.h"
 #include "worker/collective/nccl.h"
 
@@ -30,7 +30,7 @@ unsigned comms_abort(struct comms *cs);
 /* Joins a communicator of `ranks` as `rank`. device: the GPU's index in this process. Its primary
  * context (which torch uses, too) is the calling thread's context until comm_close. `nccl` and
  * `driver` are borrowed. NULL: *err says why. */
-struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct driver *driver,
+struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct cuda_driver *driver,
                        int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
                        const struct limit *l, struct err *err);
 /* Ends the communication, but keeps the context: then free what you allocated in it, then call
@@ -41,7 +41,7 @@ MUST_USE bool comm_end(struct comm *c, bool well, const struct limit *l);
 /* NULL is fine. Calls comm_end first if needed. Call it from the thread that opened it. */
 void comm_close(struct comm *c, bool well, const struct limit *l);
 
-const struct driver *comm_driver(const struct comm *c);
+const struct cuda_driver *comm_driver(const struct comm *c);
 cu_stream comm_stream(const struct comm *c);
 
 /* These enqueue `count` equal operations on the communicator's stream, as one group. n counts

@@ -2,8 +2,8 @@
  * installed, else the system's.
  *
  * The types here follow NCCL's binary interface since 2.14 without its headers, so that one build
- * serves every version. If configure found nccl.h, headers.c compares them with it. Communicators
- * are nonblocking: no call waits for a peer. */
+ * serves every version. If configure found nccl.h, nccl_headers.c compares them with it.
+ * Communicators are nonblocking: no call waits for a peer. */
 #ifndef WORKER_COLLECTIVE_NCCL_H
 #define WORKER_COLLECTIVE_NCCL_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "worker/collective/driver.h"
+#include "worker/collective/cuda_driver.h"
 
 #define NCCL_ID    128u  /* bytes */
 #define NCCL_LEAST 21400 /* 2.14 is the first with nonblocking communicators */

@@ -9,7 +9,7 @@
 struct way {
     struct transport base;
     struct comm *comm;
-    const struct driver *driver;
+    const struct cuda_driver *driver;
     const struct limit *limit;
     cu_pointer in, out, word;
     uint64_t room; /* bytes of in and of out */
@@ -26,7 +26,7 @@ static int fault(struct way *w)
 
 static int gpu(struct way *w, cu_result rc, const char *what, struct err *err)
 {
-    return driver_check(w->driver, rc, what, err) < 0 ? fault(w) : 0;
+    return cuda_driver_check(w->driver, rc, what, err) < 0 ? fault(w) : 0;
 }
 
 static void release(struct way *w)
@@ -41,7 +41,7 @@ static void release(struct way *w)
 
 static void release_all(struct way *w)
 {
-    const struct driver *d = w->driver;
+    const struct cuda_driver *d = w->driver;
 
     release(w);
     if (w->word)

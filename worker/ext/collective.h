@@ -11,7 +11,7 @@
 /* The first member of the module's state. */
 struct collective {
     struct nccl nccl; /* library NULL: not loaded yet */
-    struct driver driver;
+    struct cuda_driver driver;
     struct comms comms;
     int aborted[2]; /* a pipe that a Python thread reads; -1 until it is requested */
 };

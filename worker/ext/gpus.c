@@ -15,7 +15,7 @@ int gpus_need_driver(struct collective *c)
 
     if (c->driver.library)
         return 0;
-    Py_BEGIN_ALLOW_THREADS rc = driver_open(&c->driver, &err);
+    Py_BEGIN_ALLOW_THREADS rc = cuda_driver_open(&c->driver, &err);
     Py_END_ALLOW_THREADS if (rc < 0) convey_fail(&err);
     return rc;
 }
@@ -29,20 +29,21 @@ static PyObject *driver(PyObject *module, PyObject *none)
     (void)none;
     if (gpus_need_driver(c) < 0)
         return NULL;
-    if (driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) < 0)
+    if (cuda_driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) <
+        0)
         return convey_fail(&err);
     return PyLong_FromLong(version);
 }
 
-static PyObject *device_to(const struct driver *d, int index)
+static PyObject *device_to(const struct cuda_driver *d, int index)
 {
     struct err err = { "" };
     char name[256] = "", uuid[41] = "";
     cu_device device;
 
-    if (driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
-        driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
-        driver_uuid(d, device, uuid, &err) < 0)
+    if (cuda_driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
+        cuda_driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
+        cuda_driver_uuid(d, device, uuid, &err) < 0)
         return convey_fail(&err);
     return Py_BuildValue("ss", uuid, name);
 }
@@ -57,7 +58,7 @@ static PyObject *devices(PyObject *module, PyObject *none)
     (void)none;
     if (gpus_need_driver(c) < 0)
         return NULL;
-    if (driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
+    if (cuda_driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
         return convey_fail(&err);
     list = PyList_New(n);
     for (int i = 0; list && i < n; i++) {

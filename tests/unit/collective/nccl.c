@@ -27,7 +27,7 @@ struct told {
 
 struct rank {
     struct nccl nccl;
-    struct driver driver;
+    struct cuda_driver driver;
     struct comms comms;
     struct nccl_id id;
     unsigned self, ranks;
@@ -47,7 +47,7 @@ static void rank_main(struct rank *r, int out, play_f play)
     long (*allocated)(void);
     const double begin = seconds_now();
 
-    if (driver_open(&r->driver, &r->told.err) < 0 ||
+    if (cuda_driver_open(&r->driver, &r->told.err) < 0 ||
         nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0 || comms_init(&r->comms, &r->told.err) < 0)
         _exit(3);
     play(r);
@@ -281,7 +281,7 @@ static void what_is_not_there_is_said(void)
     const char *const names[] = { NULL, "", "/nowhere/libnccl.so.2", "libno-such-library.so.7" };
     struct err err = { "" };
     struct nccl nccl;
-    struct driver driver;
+    struct cuda_driver driver;
     char kept[512];
 
     snprintf(kept, sizeof kept, "%s", getenv("CELLSPAN_NCCL_LIBRARY"));
@@ -294,7 +294,7 @@ static void what_is_not_there_is_said(void)
        err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
-    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no NVIDIA driver here"),
+    ok(cuda_driver_open(&driver, &err) < 0 && strstr(err.text, "no NVIDIA driver here"),
        "no driver (%s)", err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", kept, 1);
@@ -309,7 +309,7 @@ static void what_is_not_there_is_said(void)
     err.text[0] = '\0';
     unsetenv("CELLSPAN_DOUBLE_NCCL");
     setenv("CELLSPAN_DOUBLE_GPUS", "0", 1);
-    ok(driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"),
+    ok(cuda_driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"),
        "a driver without a GPU (%s)", err.text);
     unsetenv("CELLSPAN_DOUBLE_GPUS");
 }

@@ -40,7 +40,7 @@ static bool complete_survives(const char *cell, long nth)
     int rc;
 
     alloc_fail_at(nth);
-    rc = plan_complete(slice_text(cell), strlen(cell), 3, &out, &start);
+    rc = complete_cell(slice_text(cell), strlen(cell), 3, &out, &start);
     ok(rc <= 0 ? out.n == 0 : out.n > 0, "completion leaves no trace of what failed");
     failed = alloc_failed();
     alloc_fail_at(-1);

@@ -378,14 +378,14 @@ static void help_is_a_plan(void)
 
 static void help_reads_the_table(void)
 {
-    char *help = plan_help("distribute");
+    char *help = help_text("distribute");
 
     ok(help && strstr(help, "-n, --nproc N|gpu") && strstr(help, "--init [nccl|gloo]") &&
            strstr(help, "(fold)"),
        "the help of distribute has names, values and defaults");
     free(help);
-    ok(plan_help("distributed") == NULL, "there is no help for what is no magic");
-    help = plan_line_options("distribute");
+    ok(help_text("distributed") == NULL, "there is no help for what is no magic");
+    help = help_line_options("distribute");
     ok(help && strstr(help, "--init [nccl|gloo]") && strstr(help, "-m  MODULE") &&
            !strstr(help, "--into") && !strstr(help, "%"),
        "the options of a line are those that stand with one %%, without a word on that");

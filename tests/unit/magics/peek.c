@@ -78,7 +78,7 @@ static void check(const char *marked, const char *want, int want_rc)
 
     memcpy(cell, marked, at);
     strcpy(cell + at, marked + at + 1);
-    rc = plan_complete(slice_text(cell), at, 3, &out, &start);
+    rc = complete_cell(slice_text(cell), at, 3, &out, &start);
     is_int(rc, want_rc, "%s is %s", marked, want_rc ? "ours to complete" : "left to home");
     if (rc == 1)
         is_text(out.p, want, "it offers these, from %zu", start);
@@ -133,15 +133,15 @@ static void offers_start_where_the_word_does(void)
     struct buf out = BUF_INIT;
     size_t start = 0;
 
-    is_int(plan_complete(slice_text("%%distribute --merge=p"), 22, 0, &out, &start), 1,
+    is_int(complete_cell(slice_text("%%distribute --merge=p"), 22, 0, &out, &start), 1,
            "a value after = completes");
     is_int(start, 21, "from behind the =");
     buf_clear(&out);
-    is_int(plan_complete(slice_text("%%distribute -r 0,1"), 19, 3, &out, &start), 1,
+    is_int(complete_cell(slice_text("%%distribute -r 0,1"), 19, 3, &out, &start), 1,
            "a rank after a comma completes");
     is_int(start, 18, "from behind the comma");
     buf_clear(&out);
-    is_int(plan_complete(slice_text("%%distribute"), 99, 3, &out, &start), 0,
+    is_int(complete_cell(slice_text("%%distribute"), 99, 3, &out, &start), 0,
            "an offset beyond the cell is nowhere");
     buf_release(&out);
 }

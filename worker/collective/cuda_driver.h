@@ -1,10 +1,10 @@
-/* driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU: memory, a
- * stream, events.
+/* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU:
+ * memory, a stream, events.
  *
  * The types here follow the driver's binary interface without its headers, so that one build serves
- * hosts with and without CUDA. If configure found cuda.h, headers.c compares them with it. */
-#ifndef WORKER_COLLECTIVE_DRIVER_H
-#define WORKER_COLLECTIVE_DRIVER_H
+ * hosts with and without CUDA. If configure found cuda.h, nccl_headers.c compares them with it. */
+#ifndef WORKER_COLLECTIVE_CUDA_DRIVER_H
+#define WORKER_COLLECTIVE_CUDA_DRIVER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ struct cu_uuid {
 enum { DRIVER_OK = 0, DRIVER_OUT_OF_MEMORY = 2, DRIVER_NO_DEVICE = 100, DRIVER_NOT_READY = 600 };
 enum { DRIVER_STREAM_ALONE = 1 }; /* CU_STREAM_NON_BLOCKING: doesn't wait for the default stream */
 
-struct driver {
+struct cuda_driver {
     void *library;
     cu_result (*init)(unsigned flags);
     cu_result (*error_string)(cu_result result, const char **words);
@@ -59,13 +59,13 @@ struct driver {
 
 /* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit. Never call it before a fork:
  * CUDA does not work in the child. */
-MUST_USE int driver_open(struct driver *d, struct err *err);
+MUST_USE int cuda_driver_open(struct cuda_driver *d, struct err *err);
 /* If the result is not 0: -1, with "what: the driver's error text". */
-MUST_USE int driver_check(const struct driver *d, cu_result result, const char *what,
-                          struct err *err);
+MUST_USE int cuda_driver_check(const struct cuda_driver *d, cu_result result, const char *what,
+                               struct err *err);
 /* Writes "GPU-01234567-89ab-…" to `out`, which has 41 bytes. The driver does not tell whether it is
  * a MIG instance, whose UUID NVML would write as "MIG-…". */
-MUST_USE int driver_uuid(const struct driver *d, cu_device device, char out[static 41],
-                         struct err *err);
+MUST_USE int cuda_driver_uuid(const struct cuda_driver *d, cu_device device, char out[static 41],
+                              struct err *err);
 
 #endif

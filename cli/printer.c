@@ -1,6 +1,6 @@
-/* show.c - streams leave as they come. A display with an id is a picture that is drawn again and
+/* printer.c - streams leave as they come. A display with an id is a picture that is drawn again and
  * again: its last state is shown at the end. */
-#include "cli/show.h"
+#include "cli/printer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,18 +17,18 @@ struct picture {
     struct buf text;
 };
 
-struct show {
+struct printer {
     struct picture picture[PICTURES_MAX];
     size_t n;
     bool broken;
 };
 
-struct show *show_create(void)
+struct printer *printer_create(void)
 {
-    return calloc(1, sizeof(struct show));
+    return calloc(1, sizeof(struct printer));
 }
 
-void show_destroy(struct show *s)
+void printer_destroy(struct printer *s)
 {
     if (!s)
         return;
@@ -40,7 +40,7 @@ void show_destroy(struct show *s)
 }
 
 /* Waits for a slow reader, so that it slows the ranks. */
-static void write_all(struct show *s, int fd, const char *p, size_t n)
+static void write_all(struct printer *s, int fd, const char *p, size_t n)
 {
     while (n > 0 && !s->broken) {
         const ssize_t done = write(fd, p, n);
@@ -59,7 +59,7 @@ static void write_all(struct show *s, int fd, const char *p, size_t n)
     }
 }
 
-static void stream(struct show *s, const json_t *content)
+static void stream(struct printer *s, const json_t *content)
 {
     const char *name = json_string_value(json_object_get(content, "name"));
     const json_t *text = json_object_get(content, "text");
@@ -69,7 +69,7 @@ static void stream(struct show *s, const json_t *content)
                   json_string_length(text));
 }
 
-static void print_line(struct show *s, int fd, struct slice text)
+static void print_line(struct printer *s, int fd, struct slice text)
 {
     write_all(s, fd, text.p, text.n);
     if (text.n && text.p[text.n - 1] != '\n')
@@ -97,7 +97,7 @@ static struct buf plain_text(const json_t *content)
     return text;
 }
 
-static struct picture *picture_find(struct show *s, const char *id)
+static struct picture *picture_find(struct printer *s, const char *id)
 {
     for (size_t i = 0; i < s->n; i++)
         if (strcmp(s->picture[i].id, id) == 0)
@@ -107,7 +107,7 @@ static struct picture *picture_find(struct show *s, const char *id)
     return &s->picture[s->n++];
 }
 
-static void display(struct show *s, const json_t *content, bool update)
+static void display(struct printer *s, const json_t *content, bool update)
 {
     const char *id = json_string_value(
         json_object_get(json_object_get(content, "transient"), "display_id"));
@@ -141,7 +141,7 @@ static void without_colours(struct buf *text)
     text->n = to;
 }
 
-static void error(struct show *s, const json_t *content)
+static void error(struct printer *s, const json_t *content)
 {
     const json_t *line, *traceback = json_object_get(content, "traceback");
     const char *ename = json_string_value(json_object_get(content, "ename"));
@@ -162,7 +162,7 @@ static void error(struct show *s, const json_t *content)
     buf_release(&text);
 }
 
-void show_message(struct show *s, const char *type, const json_t *content)
+void printer_message(struct printer *s, const char *type, const json_t *content)
 {
     if (strcmp(type, "stream") == 0)
         stream(s, content);
@@ -174,7 +174,7 @@ void show_message(struct show *s, const char *type, const json_t *content)
         display(s, content, true);
 }
 
-void show_prompt(struct show *s, const json_t *content)
+void printer_prompt(struct printer *s, const json_t *content)
 {
     const char *prompt = json_string_value(json_object_get(content, "prompt"));
 
@@ -190,14 +190,14 @@ static bool is_status(const struct picture *p)
     return strncmp(p->id, status, sizeof status - 1) == 0;
 }
 
-void show_finish(struct show *s)
+void printer_finish(struct printer *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->picture[i].text.n)
             print_line(s, is_status(&s->picture[i]) ? 2 : 1, buf_slice(&s->picture[i].text));
 }
 
-bool show_broken(const struct show *s)
+bool printer_broken(const struct printer *s)
 {
     return s->broken;
 }

@@ -1,8 +1,8 @@
-/* headers.c - compares the declarations of this folder with CUDA's and NCCL's headers, if configure
- * found them. It has no code. */
+/* nccl_headers.c - compares the declarations of this folder with CUDA's and NCCL's headers, if
+ * configure found them. It has no code. */
 #include "config.h"
 
-#include "worker/collective/driver.h"
+#include "worker/collective/cuda_driver.h"
 #include "worker/collective/nccl.h"
 
 /* Their enums are ints for a caller, in every ABI that has these libraries. */

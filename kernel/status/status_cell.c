@@ -1,5 +1,5 @@
-/* cell.c - see status.h. The display of a running cell's ranks is short, since it is sent once a
- * second. */
+/* status_cell.c - see status.h. The display of a running cell's ranks is short, since it is sent
+ * once a second. */
 #include <stdlib.h>
 
 #include "base/clock.h"

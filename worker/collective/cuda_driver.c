@@ -1,4 +1,4 @@
-#include "worker/collective/driver.h"
+#include "worker/collective/cuda_driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "base/library.h"
 #include "base/settings.h"
 
-#define NEEDS(member, symbol) LIBRARY_NEEDS(struct driver, member, symbol)
-#define LIKES(member, symbol) LIBRARY_LIKES(struct driver, member, symbol)
+#define NEEDS(member, symbol) LIBRARY_NEEDS(struct cuda_driver, member, symbol)
+#define LIKES(member, symbol) LIBRARY_LIKES(struct cuda_driver, member, symbol)
 
 /* cuda.h's macros replace some names by their _v2 versions, so we need these. */
 static const struct library_row rows[] = {
@@ -42,7 +42,7 @@ static const struct library_row rows[] = {
     NEEDS(event_elapsed, "cuEventElapsedTime"),
 };
 
-int driver_open(struct driver *d, struct err *err)
+int cuda_driver_open(struct cuda_driver *d, struct err *err)
 {
     const char *names[LIBRARY_PLACES], *used = "";
     const size_t n_names = library_of_driver(setting_text(SETTING_CUDA_LIBRARY), "libcuda.so.1", "",
@@ -53,14 +53,15 @@ int driver_open(struct driver *d, struct err *err)
     if (!(d->library = library_open(names, n_names, &used, &why)))
         return err_set(err, "no NVIDIA driver here (%s)", why.text);
     if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0 &&
-        driver_check(d, d->init(0), "cuInit", err) == 0)
+        cuda_driver_check(d, d->init(0), "cuInit", err) == 0)
         return 0;
     library_close(d->library);
     memset(d, 0, sizeof *d);
     return -1;
 }
 
-int driver_check(const struct driver *d, cu_result result, const char *what, struct err *err)
+int cuda_driver_check(const struct cuda_driver *d, cu_result result, const char *what,
+                      struct err *err)
 {
     const char *words = NULL;
 
@@ -71,12 +72,14 @@ int driver_check(const struct driver *d, cu_result result, const char *what, str
     return err_set(err, "%s: CUDA error %d", what, result);
 }
 
-int driver_uuid(const struct driver *d, cu_device device, char out[static 41], struct err *err)
+int cuda_driver_uuid(const struct cuda_driver *d, cu_device device, char out[static 41],
+                     struct err *err)
 {
     struct cu_uuid u;
     char *p = out;
 
-    if (driver_check(d, (d->uuid_v2 ? d->uuid_v2 : d->uuid)(&u, device), "the GPU's UUID", err) < 0)
+    if (cuda_driver_check(d, (d->uuid_v2 ? d->uuid_v2 : d->uuid)(&u, device), "the GPU's UUID",
+                          err) < 0)
         return -1;
     p += sprintf(p, "GPU");
     for (unsigned i = 0; i < sizeof u.bytes; i++)
