@@ -7,7 +7,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/hmac.h protocol/hmac.c \
 	protocol/history.h protocol/history.c \
 	protocol/route.h protocol/route.c \
-	protocol/pace.h protocol/pace.c \
+	protocol/send_window.h protocol/send_window.c \
 	protocol/keys.h protocol/keys.c
 EXTRA_DIST += protocol/README.md
 EXTRA_DIST += \
@@ -28,14 +28,14 @@ EXTRA_DIST += \
 	protocol/vectors/span-start.hex
 
 check_PROGRAMS += \
-	tests/unit/protocol/pace.t \
+	tests/unit/protocol/send_window.t \
 	tests/unit/protocol/reader.t \
 	tests/unit/protocol/span.t \
 	tests/unit/protocol/table.t \
 	tests/unit/protocol/vectors.t
 EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/kinds.h tests/unit/protocol/source.h
-tests_unit_protocol_pace_t_SOURCES = tests/unit/protocol/pace.c
-tests_unit_protocol_pace_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_send_window_t_SOURCES = tests/unit/protocol/send_window.c
+tests_unit_protocol_send_window_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_reader_t_SOURCES = tests/unit/protocol/reader.c
 tests_unit_protocol_reader_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_reader_t_LDADD = protocol/libprotocol.a base/libbase.a

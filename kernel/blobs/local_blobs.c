@@ -9,7 +9,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/rows.h"
-#include "protocol/pace.h"
+#include "protocol/send_window.h"
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
@@ -23,7 +23,7 @@ struct local_blob {
 struct local_blob_receiver {
     uint64_t blob;
     uint64_t to; /* as in CHUNK and TAKEN */
-    struct pace pace;
+    struct send_window window;
 };
 
 void local_blobs_release(struct local_blobs *t)
@@ -136,7 +136,7 @@ int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chun
         receiver += t->n_receivers - 1;
     }
     *receiver = (struct local_blob_receiver){ .blob = chunk->blob, .to = to };
-    pace_begin(&receiver->pace, offset);
+    send_window_begin(&receiver->window, offset);
     return 0;
 }
 
@@ -152,7 +152,7 @@ bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now
                     (size_t)(receiver - t->receiver));
         return true;
     }
-    pace_taken(&receiver->pace, bytes, now_ns);
+    send_window_taken(&receiver->window, bytes, now_ns);
     return true;
 }
 
@@ -163,7 +163,7 @@ static struct local_blob_receiver *next_due(struct local_blobs *t, const struct 
         struct local_blob_receiver *receiver = &t->receiver[(t->turn + i) % t->n_receivers];
 
         *blob = find(t, receiver->blob);
-        if (receiver->pace.sent < (*blob)->bytes.n && pace_is_due(&receiver->pace)) {
+        if (receiver->window.sent < (*blob)->bytes.n && send_window_is_due(&receiver->window)) {
             t->turn = (size_t)(receiver - t->receiver) + 1;
             return receiver;
         }
@@ -179,12 +179,12 @@ bool local_blobs_next(struct local_blobs *t, struct span *m, uint64_t now_ns)
 
     if (!receiver)
         return false;
-    at = (size_t)receiver->pace.sent;
+    at = (size_t)receiver->window.sent;
     left = b->bytes.n - at;
     *m = (struct span){ .kind = SPAN_CHUNK, .blob = b->number, .blob_size = b->bytes.n };
     m->v[F_CHUNK_TO].u64 = receiver->to;
     m->v[F_CHUNK_OFFSET].u64 = at;
     m->v[F_CHUNK_DATA].s = slice_of(b->bytes.p + at, left < SPAN_CHUNK_MAX ? left : SPAN_CHUNK_MAX);
-    pace_sent(&receiver->pace, m->v[F_CHUNK_DATA].s.n, now_ns);
+    send_window_sent(&receiver->window, m->v[F_CHUNK_DATA].s.n, now_ns);
     return true;
 }

@@ -1,5 +1,5 @@
-/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/cuda_driver.c uses. "GPU
- * memory" is host memory; a stream is a thread that executes one operation after the other.
+/* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/cuda_driver.c uses.
+ * "GPU memory" is host memory; a stream is a thread that executes one operation after the other.
  * nccl_double.h describes the settings. */
 #include "tests/doubles/nccl_double.h"
 

@@ -275,7 +275,7 @@ static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t 
         return;
     }
     r->link = link;
-    pace_begin(&r->pace, r->pace.taken);
+    send_window_begin(&r->window, r->window.taken);
     r->since_ns = clock_now(c->ops.clock);
 }
 
@@ -310,17 +310,18 @@ static void on_taken(struct transfers *c, const struct span *m)
     if (!r || bytes > t->size)
         return;
     r->since_ns = clock_now(c->ops.clock);
-    pace_taken(&r->pace, bytes, r->since_ns);
-    if (r->pace.taken == t->size)
+    send_window_taken(&r->window, bytes, r->since_ns);
+    if (r->window.taken == t->size)
         receiver_remove(&c->table, t, r);
 }
 
 /* How many bytes may be sent to it now. Only the last chunk may be short. */
 static size_t due(const struct transfer *t, const struct receiver *r)
 {
-    const uint64_t there = t->had > r->pace.sent ? t->had - r->pace.sent : 0;
+    const uint64_t there = t->had > r->window.sent ? t->had - r->window.sent : 0;
 
-    if (there == 0 || !pace_is_due(&r->pace) || (there < TRANSFERS_CHUNK && !transfer_is_whole(t)))
+    if (there == 0 || !send_window_is_due(&r->window) ||
+        (there < TRANSFERS_CHUNK && !transfer_is_whole(t)))
         return 0;
     return (size_t)(there < TRANSFERS_CHUNK ? there : TRANSFERS_CHUNK);
 }
@@ -333,11 +334,11 @@ static int make_chunk(const struct transfers *c, const struct transfer *t, const
                             .blob = t->blob,
                             .blob_size = t->size,
                             .v[F_CHUNK_TO].u64 = r->to,
-                            .v[F_CHUNK_OFFSET].u64 = r->pace.sent };
+                            .v[F_CHUNK_OFFSET].u64 = r->window.sent };
     struct err why = { "" };
     char *bytes = begin(msg, n, &why) < 0 ? NULL : span_encode_room(&m, n, msg, &why);
 
-    if (!bytes || blob_read(t->fd, bytes, n, r->pace.sent, &why) < 0)
+    if (!bytes || blob_read(t->fd, bytes, n, r->window.sent, &why) < 0)
         return err_set(err, "%s: %s", c->ops.node, why.text);
     return 0;
 }
@@ -380,9 +381,9 @@ static int give(struct transfers *c, struct transfer *t, struct receiver *r, siz
         return -1;
     }
     now = clock_now(c->ops.clock);
-    if (r->pace.sent == r->pace.taken)
+    if (r->window.sent == r->window.taken)
         r->since_ns = now;
-    pace_sent(&r->pace, n, now);
+    send_window_sent(&r->window, n, now);
     return 0;
 }
 
@@ -462,7 +463,8 @@ static bool cut_first(struct transfers *c, uint32_t link, uint64_t before_ns, co
     for (struct transfer *t = c->table.first; t; t = t->next)
         for (struct receiver *r = t->receiver; r; r = r->next)
             if (r->link != TRANSFERS_KERNEL &&
-                (r->link == link || (r->pace.sent > r->pace.taken && r->since_ns < before_ns))) {
+                (r->link == link ||
+                 (r->window.sent > r->window.taken && r->since_ns < before_ns))) {
                 cut_off(c, t, r, why);
                 return true;
             }

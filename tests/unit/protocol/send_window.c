@@ -1,5 +1,5 @@
-/* Tests of protocol/pace.h. */
-#include "protocol/pace.h"
+/* Tests of protocol/send_window.h. */
+#include "protocol/send_window.h"
 #include "protocol/span.h"
 #include "tests/unit/tap.h"
 
@@ -8,29 +8,31 @@
 
 /* Sends what may be sent, and answers it chunk by chunk, each `each_ns` after the one before, for
  * `chunks` of them. */
-static void go(struct pace *p, uint64_t *now_ns, uint64_t each_ns, unsigned chunks)
+static void go(struct send_window *p, uint64_t *now_ns, uint64_t each_ns, unsigned chunks)
 {
     while (chunks-- > 0) {
-        while (pace_is_due(p))
-            pace_sent(p, MIB, *now_ns);
+        while (send_window_is_due(p))
+            send_window_sent(p, MIB, *now_ns);
         *now_ns += each_ns;
-        pace_taken(p, p->taken + MIB, *now_ns);
+        send_window_taken(p, p->taken + MIB, *now_ns);
     }
 }
 
 static void a_quick_way(void)
 {
     uint64_t now = 5;
-    struct pace p;
+    struct send_window p;
 
-    pace_begin(&p, 3 * MIB);
-    ok(p.sent == 3 * MIB && p.taken == 3 * MIB && pace_is_due(&p), "it begins where the taker is");
-    pace_sent(&p, MIB, now);
-    pace_sent(&p, MIB, now);
-    ok(!pace_is_due(&p) && p.sent == 5 * MIB, "with two chunks");
-    pace_taken(&p, 4 * MIB, now + 5 * MS);
-    ok(pace_is_due(&p) && p.window == 4 * MIB, "and twice as many once the first is answered");
-    pace_taken(&p, 5 * MIB, now + 6 * MS);
+    send_window_begin(&p, 3 * MIB);
+    ok(p.sent == 3 * MIB && p.taken == 3 * MIB && send_window_is_due(&p),
+       "it begins where the taker is");
+    send_window_sent(&p, MIB, now);
+    send_window_sent(&p, MIB, now);
+    ok(!send_window_is_due(&p) && p.sent == 5 * MIB, "with two chunks");
+    send_window_taken(&p, 4 * MIB, now + 5 * MS);
+    ok(send_window_is_due(&p) && p.window == 4 * MIB,
+       "and twice as many once the first is answered");
+    send_window_taken(&p, 5 * MIB, now + 6 * MS);
     is_int(p.window, 4 * MIB, "of which one at a time is timed");
     go(&p, &now, 10 * MS, 50);
     is_int(p.window, SPAN_CHUNK_WINDOW, "a gigabit a second is given the whole window");
@@ -41,9 +43,9 @@ static void a_quick_way(void)
 static void a_slow_way(void)
 {
     uint64_t now = 5;
-    struct pace p;
+    struct send_window p;
 
-    pace_begin(&p, 0);
+    send_window_begin(&p, 0);
     go(&p, &now, 840 * MS, 3);
     is_int(p.window, MIB, "ten megabits a second are given one chunk");
     go(&p, &now, 840 * MS, 20);
@@ -59,16 +61,16 @@ static void a_slow_way(void)
 
 static void another_gave_it(void)
 {
-    struct pace p;
+    struct send_window p;
 
-    pace_begin(&p, 0);
-    pace_sent(&p, MIB, 0);
-    pace_taken(&p, 7 * MIB, 1);
+    send_window_begin(&p, 0);
+    send_window_sent(&p, MIB, 0);
+    send_window_taken(&p, 7 * MIB, 1);
     ok(p.sent == 7 * MIB && p.taken == 7 * MIB, "what the taker has from elsewhere is not sent");
-    pace_taken(&p, 2 * MIB, 2);
+    send_window_taken(&p, 2 * MIB, 2);
     ok(p.sent == 7 * MIB && p.taken == 7 * MIB, "an answer that is late takes nothing back");
-    pace_sent(&p, MIB, 3);
-    pace_begin(&p, p.taken);
+    send_window_sent(&p, MIB, 3);
+    send_window_begin(&p, p.taken);
     ok(p.sent == 7 * MIB && p.timed == 0, "begun anew, what was on the way comes again");
 }
 
