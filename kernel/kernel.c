@@ -376,13 +376,12 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
 
 static int start_agents(struct kernel *k, const struct arguments *o, struct err *err)
 {
-    const struct agents_config agents = {
-        .folder = k->folder,
-        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .arg = k },
+    const struct agents_handler handler = {
+        .message = on_message, .up = on_up, .lost = on_lost, .arg = k
     };
     struct engines_config engines = { .python = o->python, .event = on_engine, .arg = k };
 
-    if (!(k->agents = agents_create(k->loop, &agents, err)))
+    if (!(k->agents = agents_create(k->loop, k->folder, &handler, err)))
         return -1;
     engines.agents = k->agents;
     k->engines = engines_create(k->loop, &engines, err);

@@ -126,7 +126,8 @@ static int add_here(struct agents *a, struct err *err)
     return 0;
 }
 
-struct agents *agents_create(struct loop *loop, const struct agents_config *config, struct err *err)
+struct agents *agents_create(struct loop *loop, const char *folder,
+                             const struct agents_handler *events, struct err *err)
 {
     struct agents *a = calloc(1, sizeof *a);
     const struct router_handler handler = { .arrived = from_agents_received,
@@ -136,11 +137,11 @@ struct agents *agents_create(struct loop *loop, const struct agents_config *conf
     if (!a)
         return err_null(err, "out of memory");
     a->loop = loop;
-    a->handler = config->handler;
+    a->handler = *events;
     a->out = (struct to_agents){ .clock = loop_clock(loop), .fan.nodes = &a->nodes };
     beat_init(&a->beat, setting_value(SETTING_HEARTBEAT_TIMEOUT), clock_now(a->out.clock));
     if (agents_blobs_init(&a->blobs, &a->out, err) == 0 && add_here(a, err) == 0 &&
-        listen_here(&a->listen, loop, config->folder, &handler, err) == 0 &&
+        listen_here(&a->listen, loop, folder, &handler, err) == 0 &&
         node_failures_watch(a, err) == 0)
         return a;
     agents_destroy(a);

@@ -17,29 +17,24 @@ struct agents;
 struct agents_handler {
     /* worker: who sent it; SPAN_WORKER_NONE: the node's agent. m is borrowed for the call. */
     void (*message)(void *arg, unsigned node, uint32_t worker, const struct span *m);
-    void (*up)(void *arg, unsigned node); /* it said HELLO and is welcome; not told of NODE_HERE */
-    /* A node is gone, or will not come, and every worker of it with it. `why` is for the user. */
+    void (*up)(void *arg, unsigned node); /* not called for NODE_HERE */
+    /* A node is gone with all of its workers, or it will not come. `why` is for the user. */
     void (*lost)(void *arg, unsigned node, const char *why);
     void *arg;
 };
 
-struct agents_config {
-    /* the kernel's runtime directory: the socket's place; borrowed for the call */
-    const char *folder;
-    struct agents_handler handler;
-};
-
-/* Binds the ipc socket. What is sent to an agent before it has said HELLO waits. */
-struct agents *agents_create(struct loop *loop, const struct agents_config *config,
-                             struct err *err);
+/* Binds the ipc socket in the kernel's folder. handler is copied. What is sent to an agent before
+ * it has said HELLO waits. */
+struct agents *agents_create(struct loop *loop, const char *folder,
+                             const struct agents_handler *handler, struct err *err);
 void agents_destroy(struct agents *a); /* NULL is fine; to be called after engines_destroy() */
 
 /* ---- sending ---- */
 
-/* Which node a worker that START names will be on; workers without one are on NODE_HERE. */
+/* Says on which node a worker will be started. Other workers are on NODE_HERE. */
 MUST_USE int agents_place(struct agents *a, uint32_t worker, unsigned node);
-/* One encoding, one message to each agent that K has a link to. A blob that a node lacks is sent
- * ahead of it. */
+/* The message is encoded once, and sent once on each connection. Before it goes the blob that it
+ * carries, to nodes that lack it. */
 MUST_USE int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
                          struct err *err);
 /* To the agents themselves. */
@@ -47,25 +42,26 @@ MUST_USE int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n
                                const struct span *m, struct err *err);
 /* Asks all agents that are up to end their workers and themselves. */
 void agents_quit(struct agents *a);
-/* Nobody will ask for the blob any more: wherever it is, once it has arrived where it was sent. */
+/* Nobody will ask for the blob any more: nodes drop it, once it has arrived where it was sent. */
 void agents_drop(struct agents *a, uint64_t blob);
-/* Nor does anybody wait for it: what is still on its way stops. */
+/* Nobody waits for the blob either: it is dropped at once, also where it is still on its way. */
 void agents_cancel(struct agents *a, uint64_t blob);
 
 /* ---- nodes ---- */
 
-/* NULL: there was never such a node. Borrowed until the next event. */
+/* NULL: there was never such a node. Borrowed. */
 const struct node *agents_node(const struct agents *a, unsigned node);
 /* Bytes of large variables that are on their way to that node, as blob_schedule_expected() says. */
 uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had);
 
 /* ---- credit ---- */
 
-/* The worker has bytes on the way that were taken in: they are given back as CREDIT, in batches. */
+/* So many bytes of the worker were taken in: it may send as many again, and is told so by CREDIT,
+ * in batches. */
 void agents_owe(struct agents *a, uint32_t worker, size_t bytes);
-/* While held, nothing is given back: the workers stop when their windows are used up. */
+/* While held, no CREDIT is sent: the workers stop when their windows are used up. */
 void agents_hold(struct agents *a, bool hold);
-/* The worker is gone: nothing is owed to it, and it is on no node. */
+/* The worker is gone: no CREDIT is owed to it, and it is on no node. */
 void agents_forget(struct agents *a, uint32_t worker);
 
 #endif

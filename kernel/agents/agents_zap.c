@@ -1,6 +1,6 @@
-/* agents_zap.c - see agents_zap.h. An agent may be quicker than its engine's word about it: its
- * question is kept a moment, for one that is told to try again does so only when its handshake is
- * given up. */
+/* agents_zap.c - see agents_zap.h. An agent may dial before its engine has said how many nodes
+ * there are. Its question is kept for a moment: an agent that is told to try again would wait
+ * until its handshake times out. */
 #include "kernel/agents/agents_zap.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "base/rows.h"
 
 #define REASONS_MAX 16
-#define KEPT_MAX    4096u /* questions */
+#define KEPT_MAX    4096u /* kept questions */
 #define KEPT_NS     (5 * NS_PER_S)
 #define AGAIN_NS    (20 * NS_PER_MS) /* between two looks at them */
 
@@ -55,7 +55,7 @@ void agents_zap_refused(struct agents_zap *g, const char *what)
         g->reason[k].count++;
 }
 
-/* false: that can't be said yet. */
+/* Answers the question. false: it can't be answered yet. */
 static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_wait)
 {
     const unsigned char *const key = slice_is(zap_domain(q), AGENTS_ZAP_DOMAIN) ? zap_key(q) : NULL;

@@ -1,5 +1,5 @@
-/* agents_zap.h - the door to allowed_keys.h: answers ZeroMQ's questions who may connect (ZAP, RFC
- * 27), counts who may not, and says so once for each reason. */
+/* agents_zap.h - answers when ZeroMQ asks who may connect (ZAP, RFC 27), as allowed_keys.h
+ * decides. Refused connections are counted, and logged once for each reason. */
 #ifndef KERNEL_AGENTS_AGENTS_ZAP_H
 #define KERNEL_AGENTS_AGENTS_ZAP_H
 
@@ -11,13 +11,12 @@
 
 struct agents_zap;
 
-/* For all CURVE sockets of the context. `allowed` is borrowed. To be created before they are bound.
- */
+/* For all CURVE sockets of the context; create it before they are bound. `allowed` is borrowed. */
 struct agents_zap *agents_zap_create(struct loop *loop, void *context,
                                      const struct allowed_keys *allowed, struct err *err);
 void agents_zap_destroy(struct agents_zap *g); /* logs the counts; NULL is fine */
-/* Somebody was refused for another reason than its key. `what` is a constant text, of which there
- * are few. */
+/* Counts a connection that was refused for another reason than its key. `what` is one of a few
+ * constant texts. */
 void agents_zap_refused(struct agents_zap *g, const char *what);
 
 #endif

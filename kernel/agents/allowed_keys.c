@@ -1,5 +1,5 @@
-/* allowed_keys.c - see allowed_keys.h. Public keys are as good as random, so that their first bytes
- * are their hash. */
+/* allowed_keys.c - see allowed_keys.h. Public keys look random, so their first bytes serve as
+ * hash. */
 #include "kernel/agents/allowed_keys.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static size_t place_of(const unsigned char *public, size_t places)
     return (size_t)h & (places - 1);
 }
 
-/* Where the key stands, or the empty place where it would; there is always one. */
+/* The place of the key, or the empty place where it belongs; there is always one. */
 static struct allowed_key *seek(struct allowed_key *key, size_t places, const unsigned char *public)
 {
     size_t at = place_of(public, places);
@@ -29,7 +29,7 @@ static struct allowed_key *seek(struct allowed_key *key, size_t places, const un
     return &key[at];
 }
 
-/* Makes the table anew with room for n more, without the keys of `without`. */
+/* Builds the table again, with room for n more keys and without the keys of one engine. */
 static int rebuild(struct allowed_keys *a, size_t n, unsigned without)
 {
     struct allowed_key *key;
@@ -66,7 +66,7 @@ void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZ
     memcpy(k->public, public, KEY_SIZE);
 }
 
-/* Without memory for a smaller table the keys stay, and are used up. */
+/* If memory is out, the keys stay in the table, as used. */
 void allowed_keys_end(struct allowed_keys *a, unsigned run)
 {
     if (!a->places || rebuild(a, 0, run) == 0)

@@ -1,5 +1,4 @@
-/* credit.c - see credit.h. Rows are sorted by worker: a thousand machines' ranks are owed at
- * once. */
+/* credit.c - see credit.h. Rows are sorted by worker: thousands of ranks may be owed something. */
 #include "kernel/agents/credit.h"
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@ static uint64_t worker_of(const void *rows, size_t i)
     return ((const struct credit_owed *)rows)[i].worker;
 }
 
-/* Where the worker's row stands, or belongs. */
+/* The place of the worker's row, or where it belongs. */
 static size_t place_of(const struct credit_table *c, uint32_t worker)
 {
     return rows_place(c->row, c->n, worker_of, worker);

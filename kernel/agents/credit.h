@@ -1,4 +1,5 @@
-/* credit.h - what is owed to each worker: bytes that it sent and that have been taken in. Pure. */
+/* credit.h - flow control of the workers: bytes that each has sent and that were taken in, so
+ * that it may send as many again. Pure. */
 #ifndef KERNEL_AGENTS_CREDIT_H
 #define KERNEL_AGENTS_CREDIT_H
 
@@ -20,9 +21,9 @@ struct credit_table {
 #define CREDIT_INIT { NULL, 0, 0 }
 
 void credit_release(struct credit_table *c);
-/* Adds bytes to what is owed; the sum goes to *owed. */
+/* Adds bytes to what the worker is owed; *owed is the sum. */
 MUST_USE int credit_owe(struct credit_table *c, uint32_t worker, size_t bytes, uint64_t *owed);
-/* Takes what is owed to the worker: 0 when there is nothing. */
+/* What the worker is owed, which becomes 0. */
 uint64_t credit_take(struct credit_table *c, uint32_t worker);
 void credit_forget(struct credit_table *c, uint32_t worker);
 

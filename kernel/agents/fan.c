@@ -1,5 +1,5 @@
-/* fan.c - see fan.h. Everything here is linear in the list: nodes and connections are marked when
- * they are first met. */
+/* fan.c - see fan.h. The time is linear in the number of receivers: a flag says which nodes and
+ * connections were met before. */
 #include "kernel/agents/fan.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ void fan_release(struct fan *f)
     f->n_touched = f->n_top = f->room = 0;
 }
 
-/* Room for every node that there is. */
+/* Makes room for all nodes. */
 static int fan_begin(struct fan *f)
 {
     const size_t n = f->nodes->n;
@@ -33,7 +33,7 @@ static int fan_begin(struct fan *f)
     return 0;
 }
 
-/* NULL: it is gone. The notebook's own machine may be started again: what is for it waits. */
+/* NULL: the node is lost. NODE_HERE can be started again: messages for it wait. */
 static struct node_link *fan_meet(struct fan *f, unsigned node)
 {
     struct node_link *link = node_table_get(f->nodes, node);
@@ -61,7 +61,7 @@ static int fan_add_worker(struct fan_part *part, uint32_t worker)
     return 0;
 }
 
-/* The node's section goes into the route of its connection, or waits with the body. */
+/* Adds the node's section to the route of its connection, or lets the message wait. */
 static int fan_section(struct fan *f, struct node_link *link, zmq_msg_t *body)
 {
     struct node_link *top;
@@ -77,7 +77,7 @@ static int fan_section(struct fan *f, struct node_link *link, zmq_msg_t *body)
     return route_add(&top->fan.route, link->node.number, link->fan.worker, link->fan.n);
 }
 
-/* The marks are taken off again, whatever happened. */
+/* Clears all flags, also after an error. */
 static int fan_end(struct fan *f, zmq_msg_t *body, int rc)
 {
     for (size_t i = 0; i < f->n_touched; i++) {

@@ -10,7 +10,7 @@
 #include "kernel/agents/reparent.h"
 #include "protocol/span_fields.h"
 
-#define FIRST_ROUTES 2u /* the version since which there are routes */
+#define FIRST_ROUTES 2u /* routes came with this version of the protocol */
 
 /* what: a constant text. */
 static void refused(struct agents *a, const struct router_message *arrival, const char *what)
@@ -31,7 +31,7 @@ void from_agents_refused(void *agents, struct router *r, const char *why)
 
 /* ---- HELLO ---- */
 
-/* In words, which the agent's log shows: which side is to be updated. */
+/* Tells the agent why; its log shows the text. */
 static void refuse(const struct router_message *a, unsigned version, const char *why)
 {
     struct span m = { .kind = SPAN_REFUSE, .v[F_REFUSE_TEXT].s = slice_text(why) };
@@ -120,7 +120,7 @@ static void welcome(struct agents *a, struct node_link *link)
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
                       .v[F_WELCOME_NUMBER].u64 = link->node.number };
 
-    if (link->node.number != NODE_HERE) /* the end of a pipe tells our own agent */
+    if (link->node.number != NODE_HERE) /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
     pulse_start(&link->pulse, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);
@@ -148,7 +148,7 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
         refused(a, arrival, "is not of the agent that this kernel started");
         refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
     } else {
-        /* from here on, the end of its fd's connection is its end */
+        /* from now on the end of this descriptor is the end of the connection */
         router_settle(arrival->router);
         if (introduce(link, arrival, m) < 0)
             log_error("agents", "out of memory for an agent");
@@ -159,7 +159,7 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
 
 /* ---- bundles ---- */
 
-/* Whose connection it is; NULL: nobody's who has said HELLO. */
+/* The node that has said HELLO on this connection; NULL: none. */
 static struct node_link *sender(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link = caller(a, arrival);
@@ -206,7 +206,8 @@ static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
            blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
 
-/* Not what anybody else is told of: late words of the dead, mostly. */
+/* May the sender speak for that node and worker, and do they live? If not, the message is late,
+ * mostly. */
 static bool is_believed(const struct agents *a, const struct node_link *from,
                         const struct node_link *link, uint32_t worker)
 {
@@ -214,7 +215,7 @@ static bool is_believed(const struct agents *a, const struct node_link *from,
            (worker == SPAN_WORKER_NONE || node_table_where(&a->nodes, worker) == link->node.number);
 }
 
-/* What can't be late words either: somebody speaks for others. */
+/* Is it more than late: does somebody speak for others? */
 static bool is_foreign(const struct agents *a, const struct node_link *from,
                        const struct node_link *link, uint32_t worker)
 {
@@ -248,8 +249,8 @@ static void take_message(struct agents *a, const struct router_message *arrival,
     span_release(&m);
 }
 
-/* Late words of one that is not taken back: it is told so once, lest it wait for its own timeout.
- * false: no such one. */
+/* A late message of a lost node. Its agent is told once that it is lost; otherwise it would wait
+ * for its own timeout. false: it is none. */
 static bool is_late(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link = caller(a, arrival);
@@ -266,7 +267,7 @@ static bool is_late(struct agents *a, const struct router_message *arrival)
     return true;
 }
 
-/* An entry from one who has no number yet: HELLO, or nothing that concerns us. */
+/* A message from a connection without a node: only HELLO is taken. */
 static void take_first(struct agents *a, const struct router_message *arrival,
                        const struct bundle_entry *e)
 {
@@ -290,7 +291,7 @@ static void take_first(struct agents *a, const struct router_message *arrival,
     span_release(&m);
 }
 
-/* Is it from one that has no number yet? */
+/* Does it come from an agent that knows no number yet? */
 static bool is_first(struct slice bundle)
 {
     struct bundle_entry e;

@@ -17,10 +17,10 @@
 #include "base/runtime.h"
 #include "base/settings.h"
 
-#define IO_THREADS    2     /* what comes by ipc is read while what leaves is encrypted */
+#define IO_THREADS    2     /* one reads from ipc while the other encrypts */
 #define SOCKETS_MAX   16384 /* connections */
 #define FILES_MORE    256   /* descriptors besides one for each connection */
-#define ADDRESSES_MAX 16u   /* addresses; more than that nobody tries */
+#define ADDRESSES_MAX 16u   /* agents don't try more addresses */
 
 struct listen_address {
     char interface[IF_NAMESIZE];
@@ -33,7 +33,7 @@ struct listen_addresses {
     unsigned n;
 };
 
-/* false: not an address that another machine could dial. */
+/* false: no other machine could dial that address. */
 static bool address_of(const struct ifaddrs *at, struct listen_address *p)
 {
     const struct sockaddr *sa = at->ifa_addr;
@@ -62,7 +62,7 @@ static bool is_wanted(const struct listen_address *p, const char *interface)
            strcmp(p->ip, interface) == 0;
 }
 
-/* Those that are wanted, IPv4 first, loopback last. */
+/* The wanted addresses: IPv4 first, loopback last. */
 static void choose(struct listen_addresses *out, const struct ifaddrs *all, const char *interface)
 {
     for (int round = 0; round < 4; round++)
@@ -98,7 +98,7 @@ static int add_endpoint(const struct listen_address *p, unsigned port, struct bu
                     port);
 }
 
-/* Every wanted address by itself; all at the port that the first one got. */
+/* Binds each wanted address, all to the port that the first one got. */
 static int bind_each(struct router *r, const struct listen_addresses *addresses, struct err *err)
 {
     for (unsigned i = 0; i < addresses->n; i++) {

@@ -44,8 +44,8 @@ static void lose(struct agents *a, struct node_link *link, const char *why)
     a->handler.lost(a->handler.arg, link->node.number, why);
 }
 
-/* Whoever is below is marked while the chain of parents is whole; the node itself is named
- * first. */
+/* Nodes that are reached through this one are found before their parents are lost; this one is
+ * reported first. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why)
 {
     const size_t n = a->nodes.n;
@@ -90,7 +90,8 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
         if (link->router != r || link->fd != fd)
             continue;
         link->fd = -1;
-        /* one that dials its parent keeps its own connection until we speak by way of that */
+        /* a node that dials its parent closes this connection when the first message comes
+         * through the parent */
         if (link->reparent != REPARENT_DONE)
             node_failures_expect(a, link);
     }
@@ -118,7 +119,7 @@ static void send_beats(struct agents *a, uint64_t now)
     for (size_t k = 1; due && k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
-        /* Who dials its parent beats by itself. */
+        /* A node that dials its parent sends BEAT by itself. */
         if (link->node.state == NODE_UP && link->reparent != REPARENT_DIALING &&
             pulse_is_due(&a->beat, &link->pulse, now))
             due[n++] = link->node.number;
@@ -133,7 +134,7 @@ static bool is_silent(const struct agents *a, const struct node_link *link, uint
            pulse_is_lost(&a->beat, &link->pulse, node_link_known_ns(link, now));
 }
 
-/* What somebody said may lie here unread, where this machine is busier than the others. */
+/* Messages of a silent node may lie here unread, if this machine is the slow one. */
 static void hear_all(struct agents *a, uint64_t now)
 {
     bool any = false;
@@ -153,14 +154,14 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
             continue;
         if (late >= BEAT_SLEPT_NS)
             pulse_start(&link->pulse, now);
-        else if (meter_moved(&link->meter)) /* a piece of something large, not yet its end */
+        else if (meter_moved(&link->meter)) /* a part of a large message */
             link->pulse.heard = now;
         else
             pulse_forgive(&link->pulse, late, now);
     }
 }
 
-/* Parents come before their children, who go with them. */
+/* Parents have lower numbers than their children, who are lost with them. */
 static void look(struct loop *loop, void *arg)
 {
     struct agents *a = arg;

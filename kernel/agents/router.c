@@ -1,5 +1,5 @@
-/* router.c - see router.h. What is on its way is bounded by the workers' credit and by what cells
- * send, so that no high-water mark may drop any of it. */
+/* router.c - see router.h. There are no high-water marks, which would drop messages: the credit
+ * of the workers and the size of cells limit what is on its way. */
 #include "kernel/agents/router.h"
 
 #include <errno.h>
@@ -11,11 +11,11 @@
 
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)
-/* the longest message (300 MiB), and what is around it */
+/* the longest message has 300 MiB, and some more around it */
 #define MESSAGE_MAX  (INT64_C(320) << 20)
 #define BACKLOG      1024  /* a thousand agents may dial at once */
-#define HANDSHAKE_MS 10000 /* who is not through by then is cut off */
-#define NUMBERS_MAX  32768 /* descriptors above are not watched for strangers */
+#define HANDSHAKE_MS 10000 /* a longer handshake is cut off */
+#define NUMBERS_MAX  32768 /* higher descriptors are not watched */
 #define EVENTS       (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
 
 struct router {
@@ -23,7 +23,7 @@ struct router {
     struct watch *readable, *news;
     struct router_handler handler;
     unsigned port;
-    unsigned char *silent; /* by descriptor: has sent nothing yet */
+    unsigned char *silent; /* by descriptor: has not sent anything yet */
 };
 
 /* ---- in ---- */
@@ -53,11 +53,11 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
     };
 
     r->handler.arrived(r->handler.arg, &a);
-    /* after: what is said of the connection's start may be heard in between */
+    /* after the call: it may read the event that the connection began */
     mark(r, (uint32_t)a.fd, false);
 }
 
-/* Takes one message, and of its frames the first three. Its size; -1: there is none. */
+/* Receives one message and keeps its first three frames. Its size; -1: there is none. */
 static long take(struct router *r)
 {
     zmq_msg_t frame[3];
@@ -110,8 +110,8 @@ void router_drain(struct router *r)
 
 /* ---- the monitor: connections that end, and strangers ---- */
 
-/* false: there is nothing. An event's first frame is event:u16 value:u32, as this machine writes
- * them. */
+/* Reads one event. Its first frame is event:u16 value:u32, in the byte order of this machine.
+ * false: there is none. */
 static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
 {
     char frame[6], rest[512];
@@ -134,7 +134,8 @@ static void refused(struct router *r)
                        "ended before it had said who it is, as agents do that look for a way");
 }
 
-/* Of what is not ZeroMQ at all, libzmq tells no end: that its descriptor is used again does. */
+/* When a connection does not speak ZeroMQ, libzmq does not report its end: it has ended when its
+ * descriptor is used again. */
 static void began(struct router *r, uint32_t fd)
 {
     if (fd < NUMBERS_MAX && r->silent[fd])
@@ -142,8 +143,8 @@ static void began(struct router *r, uint32_t fd)
     mark(r, fd, true);
 }
 
-/* One that was refused for its key ends in silence, too, and counts twice: no event says that it is
- * the same. */
+/* A connection that was refused for its key ends without a message, too, and is counted twice: no
+ * event tells that it is the same one. */
 static void ended(struct router *r, uint32_t fd)
 {
     const bool silent = fd < NUMBERS_MAX && r->silent[fd];

@@ -1,5 +1,5 @@
-/* router.h - a ROUTER socket: what agents dial. A door: bytes in and out, bounded work per turn;
- * what they mean is others' business. */
+/* router.h - a ROUTER socket, which agents dial: bytes in and out, with a limit for each turn of
+ * the loop. */
 #ifndef KERNEL_AGENTS_ROUTER_H
 #define KERNEL_AGENTS_ROUTER_H
 
@@ -13,11 +13,11 @@
 
 struct router;
 
-/* What came by one connection. All borrowed for the call. */
+/* A message from a connection. All borrowed for the call. */
 struct router_message {
     struct router *router;
-    struct slice identity; /* of the connection: answers go there */
-    const char *user;      /* whom ZAP admitted; "" where there is no CURVE */
+    struct slice identity; /* of the connection; answers go there */
+    const char *user;      /* as ZAP admitted it; "" without CURVE */
     int fd;                /* of the connection; -1: not known */
     struct slice first;    /* the only frame, if `frames` is 1 */
     struct slice last;
@@ -27,29 +27,29 @@ struct router_message {
 struct router_handler {
     void (*arrived)(void *arg, const struct router_message *a);
     void (*parted)(void *arg, struct router *r, int fd); /* a connection has ended */
-    /* a stranger's: not even a handshake */
+    /* a connection that has not even finished a handshake */
     void (*refused)(void *arg, struct router *r, const char *why);
     void *arg;
 };
 
-/* keys: of a CURVE server, borrowed for the call, with ZAP's domain; NULL: in clear, for a socket
- * in a private folder. */
+/* keys: for a CURVE server, borrowed for the call, with the domain for ZAP. NULL: no encryption,
+ * for a socket in a private folder. */
 struct router *router_create(struct loop *loop, void *context, const struct keys *keys,
                              const char *domain, const struct router_handler *handler,
                              struct err *err);
 void router_destroy(struct router *r); /* NULL is fine */
-/* May be called again for other addresses. */
+/* Can be called again for more addresses. */
 MUST_USE int router_bind(struct router *r, const char *endpoint, struct err *err);
-/* The tcp port that it was bound to last; 0: none. */
+/* The tcp port that was bound last; 0: none. */
 unsigned router_port(const struct router *r);
 
 /* The body is copied by reference. */
 MUST_USE int router_send(struct router *r, struct slice identity, struct slice route,
                          zmq_msg_t *body, struct err *err);
-/* Takes in everything that has come; `arrived` is called for each. */
+/* Reads all messages that have arrived, and calls `arrived` for each. */
 void router_drain(struct router *r);
-/* Takes in which connections have ended: a number of a connection that comes after this is not that
- * of an older one. */
+/* Reads all events of connections, and calls `parted`. A descriptor in a later message does not
+ * belong to a connection that ended before. */
 void router_settle(struct router *r);
 
 #endif

@@ -18,7 +18,7 @@ static void body_free(void *p, void *hint)
     free(p);
 }
 
-/* One encoding, whose bytes every connection shares. */
+/* All connections share the bytes of one encoding. */
 int to_agents_encode(const struct span *m, zmq_msg_t *body, struct err *err)
 {
     struct buf bytes = BUF_INIT;
@@ -35,8 +35,7 @@ int to_agents_encode(const struct span *m, zmq_msg_t *body, struct err *err)
     return err_set(err, "out of memory");
 }
 
-/* Sends by every connection of the fan. Who can't be reached is reported lost soon; -1 if nobody
- * can. */
+/* Sends on each connection of the fan. -1: none could be reached. */
 static int fan_out(struct to_agents *t, zmq_msg_t *body, struct err *err)
 {
     const uint64_t now = clock_now(t->clock);

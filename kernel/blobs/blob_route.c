@@ -6,7 +6,7 @@
 #include "base/le.h"
 #include "protocol/span_fields.h"
 
-/* ---- what is sent ---- */
+/* ---- messages ---- */
 
 void blob_send_to(struct blob_schedule *s, unsigned node, const struct span *m)
 {
@@ -76,9 +76,10 @@ void blob_route_begin(struct blob_schedule *s, const struct blob_entry *e, struc
 {
     const struct direct_link *link = direct_links_get(&s->links, r->sender, r->node);
 
-    if (r->has || r->through || r->shipped || !r->ready || !link || link->state != DIRECT_LINK_UP)
+    if (r->complete || r->by_kernel || r->started || !r->ready || !link ||
+        link->state != DIRECT_LINK_UP)
         return;
-    r->shipped = true;
+    r->started = true;
     blob_send_ship(s, e, r->sender, r->node, false);
 }
 
@@ -86,13 +87,13 @@ void blob_route_by_kernel(struct blob_schedule *s, const struct blob_entry *e, s
                           unsigned sender)
 {
     r->sender = sender;
-    r->through = true;
-    r->many = false;
-    r->shipped = true;
+    r->by_kernel = true;
+    r->in_stream = false;
+    r->started = true;
     blob_send_ship(s, e, sender, r->node, true);
 }
 
-/* false: there is no such link. */
+/* false: there is no direct link between the two, and there can't be one. */
 static bool by_link(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,
                     unsigned sender)
 {
@@ -110,30 +111,31 @@ static bool by_link(struct blob_schedule *s, const struct blob_entry *e, struct 
         blob_send_to(s, sender, &m);
     }
     r->sender = sender;
-    r->through = r->many = r->shipped = false;
+    r->by_kernel = r->in_stream = r->started = false;
     blob_route_begin(s, e, r);
     return true;
 }
 
 static bool is_new(const struct replica *r)
 {
-    return !r->has && !r->shipped && !r->through && !r->many && !r->ready && r->sender == BLOB_ALL;
+    return !r->complete && !r->started && !r->by_kernel && !r->in_stream && !r->ready &&
+           r->sender == BLOB_ALL;
 }
 
-/* To all that are new there: one stream, which the kernel passes on to each. */
+/* All new replicas get the shared stream, which the kernel passes on to each. */
 static void by_stream(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
 {
     for (size_t i = 0; i < e->n; i++)
         if (is_new(&e->replica[i])) {
             e->replica[i].sender = sender;
-            e->replica[i].through = e->replica[i].many = e->replica[i].shipped = true;
+            e->replica[i].by_kernel = e->replica[i].in_stream = e->replica[i].started = true;
         }
-    e->passed = 0;
+    e->stream_received = 0;
     blob_send_ship(s, e, sender, BLOB_ALL, true);
 }
 
-/* Each from the one before it, the first from the sender; where there is no link between two, from
- * the sender by way of K. */
+/* Each new replica gets the blob from the one before it, the first from the sender. Where two
+ * have no direct link, the sender sends it through the kernel. */
 static void by_chain(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
 {
     unsigned before = sender;
@@ -151,17 +153,17 @@ static void by_chain(struct blob_schedule *s, struct blob_entry *e, unsigned sen
 static bool has_stream(const struct blob_entry *e)
 {
     for (size_t i = 0; i < e->n; i++)
-        if (e->replica[i].many && !e->replica[i].has)
+        if (e->replica[i].in_stream && !e->replica[i].complete)
             return true;
     return false;
 }
 
-/* A holder that has a link to that node already; BLOB_ALL: none. */
+/* A node that has the blob, and a direct link to that node; BLOB_ALL: there is none. */
 static unsigned linked_holder(const struct blob_schedule *s, const struct blob_entry *e,
                               unsigned node)
 {
     for (size_t i = 0; i < e->n; i++) {
-        const struct direct_link *link = e->replica[i].has
+        const struct direct_link *link = e->replica[i].complete
                                              ? direct_links_get(&s->links, e->replica[i].node, node)
                                              : NULL;
 

@@ -1,5 +1,6 @@
-/* blob_route.h - by which route a blob gets to a node that expects it: by way of the kernel, alone
- * or with others, or over a link from another node. Private to this folder. */
+/* blob_route.h - by which route a node gets a blob: through the kernel, alone or in one stream with
+ * others, or over a direct link from another node. And the messages for that. Private to this
+ * folder. */
 #ifndef KERNEL_BLOBS_BLOB_ROUTE_H
 #define KERNEL_BLOBS_BLOB_ROUTE_H
 
@@ -7,19 +8,19 @@
 #include "kernel/blobs/direct_links.h"
 #include "kernel/blobs/blob_table.h"
 
-/* `to`: every replica of the stream for many; `from`: by way of the kernel */
+/* As `to`: all receivers of the shared stream. As `from` and as a sender: the kernel. */
 #define BLOB_ALL 0xffffffffu
 
 struct blob_schedule {
     struct blob_schedule_ops ops;
     struct blob_table table;
     struct direct_links links;
-    unsigned *node; /* of the message that is being sent; n_nodes of them fit */
+    unsigned *node; /* receivers of the message that is being sent, with room for n_nodes */
     size_t n_nodes;
-    bool busy; /* large blobs move */
+    bool busy; /* large blobs are on their way */
 };
 
-/* Room for the nodes of one message, so that what has been decided can't fail in the middle. */
+/* Room for the receivers of one message. Reserve first: what was decided must not fail halfway. */
 MUST_USE int blob_schedule_reserve(struct blob_schedule *s, size_t n, struct err *err);
 
 /* ---- what is sent ---- */
@@ -35,16 +36,15 @@ void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *node
 
 /* ---- routes ---- */
 
-/* Its sender begins, when the link between the two is there and it is ready; else nothing happens
- * yet. */
+/* Tells the sender to begin, if the direct link is up and the receiver is ready. */
 void blob_route_begin(struct blob_schedule *s, const struct blob_entry *e, struct replica *r);
 void blob_route_by_kernel(struct blob_schedule *s, const struct blob_entry *e, struct replica *r,
                           unsigned sender);
-/* Over a link that is there already, else by way of the kernel. */
+/* Over a direct link that is up already, else through the kernel. */
 void blob_route_any(struct blob_schedule *s, struct blob_entry *e, struct replica *r,
                     unsigned sender);
-/* To the n replicas that expect it and have no sender (BLOB_ALL) yet: they have been told to EXPECT
- * it. */
+/* Chooses the routes of the n replicas that are new: told to EXPECT the blob, and without a sender
+ * (BLOB_ALL). */
 void blob_route_all(struct blob_schedule *s, struct blob_entry *e, size_t n, unsigned sender);
 
 #endif

@@ -1,6 +1,5 @@
-/* blob_schedule.c - see blob_schedule.h. A replica that expects a blob has a sender; whatever
- * happens to the sender, to the link between the two or to the blob ends in another sender, or in
- * DROP. */
+/* blob_schedule.c - see blob_schedule.h. Each incomplete replica has a sender. If the sender, the
+ * link to it or the blob is lost, the replica gets another sender, or its node gets DROP. */
 #include "kernel/blobs/blob_schedule.h"
 
 #include <inttypes.h>
@@ -42,11 +41,11 @@ int blob_schedule_arrived(struct blob_schedule *s, uint64_t blob, uint64_t size,
             blob_table_remove(&s->table, e);
         return err_set(err, "out of memory: blob %" PRIu64 " is lost", blob);
     }
-    r->has = true;
+    r->complete = true;
     return 0;
 }
 
-/* To be called when a large blob begins to move, and when one may have ceased to. */
+/* Call it when a large blob begins to move, and when one may have stopped. */
 static void look_busy(struct blob_schedule *s)
 {
     bool busy = false;
@@ -92,14 +91,14 @@ int blob_schedule_need(struct blob_schedule *s, uint64_t blob, uint64_t size, co
     size_t added;
 
     if (!holder)
-        return 0; /* its agents find that out */
+        return 0; /* the agents find out that it is missing */
     sender = holder->node;
     if (add_replicas(s, e, nodes, n, &added, err) < 0)
         return -1;
     if (!added)
         return 0;
-    /* By a link it is a question, whose answer lets the sender begin: it may come before this
-     * message otherwise. */
+    /* On a direct link EXPECT must be acknowledged before sending starts: the blob could overtake
+     * it. */
     blob_send_expect(s, e, s->node, added, size >= BLOB_CHAIN_SIZE ? sender : BLOB_ALL);
     blob_route_all(s, e, added, sender);
     if (size >= BLOB_CHAIN_SIZE)
@@ -107,9 +106,10 @@ int blob_schedule_need(struct blob_schedule *s, uint64_t blob, uint64_t size, co
     return 0;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- the end of a blob ---- */
 
-/* Nobody has it any more, or nobody will ask: those that have it, or wait for it, are told. */
+/* No node has the blob any more, or nobody will ask for it: nodes that have or expect it get
+ * DROP. */
 static void forget(struct blob_schedule *s, struct blob_entry *e)
 {
     struct err err = { "" };
@@ -125,7 +125,7 @@ static void forget(struct blob_schedule *s, struct blob_entry *e)
     blob_table_remove(&s->table, e);
 }
 
-/* true: the blob is forgotten. */
+/* Forgets the blob if its time has come. true: it is forgotten. */
 static bool settle(struct blob_schedule *s, struct blob_entry *e)
 {
     if (blob_entry_holder(e) && !(e->dropped && !blob_entry_is_moving(e)))
@@ -154,19 +154,19 @@ void blob_schedule_cancel(struct blob_schedule *s, uint64_t blob)
         look_busy(s);
 }
 
-/* The stream's sender goes on by what the slowest has. */
+/* Tells the sender of the stream what all receivers have, so that it sends more. */
 static void pass_least(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
 {
     const uint64_t least = blob_entry_least(e);
 
-    if (least <= e->passed)
+    if (least <= e->stream_received)
         return;
-    e->passed = least;
+    e->stream_received = least;
     blob_send_taken(s, e, sender, BLOB_ALL, least);
 }
 
-/* Who was to get it from a sender that can't gets it from somebody who has it all, if anybody
- * has. */
+/* Replicas whose sender is gone get another one: a node that has the whole blob, if there is one.
+ */
 static void give_anew(struct blob_schedule *s, struct blob_entry *e, unsigned gone)
 {
     const struct replica *holder = blob_entry_holder(e);
@@ -177,10 +177,10 @@ static void give_anew(struct blob_schedule *s, struct blob_entry *e, unsigned go
     for (size_t i = 0; i < e->n; i++) {
         struct replica *r = &e->replica[i];
 
-        if (r->has || r->sender != gone)
+        if (r->complete || r->sender != gone)
             continue;
-        r->shipped = false;
-        if (r->many) {
+        r->started = false;
+        if (r->in_stream) {
             r->sender = holder->node;
             many = true;
         } else {
@@ -189,21 +189,21 @@ static void give_anew(struct blob_schedule *s, struct blob_entry *e, unsigned go
     }
     if (!many)
         return;
-    e->passed = 0;
+    e->stream_received = 0;
     blob_send_ship(s, e, holder->node, BLOB_ALL, true);
     pass_least(s, e, holder->node);
 }
 
-/* A node has no part in it any more. true: the blob is forgotten. */
+/* Removes the replica of a node. true: the blob is forgotten. */
 static bool leave(struct blob_schedule *s, struct blob_entry *e, unsigned node)
 {
     const struct replica was = *blob_entry_at(e, node);
 
     blob_entry_remove(e, blob_entry_at(e, node));
-    if (!was.has && was.many)
+    if (!was.complete && was.in_stream)
         pass_least(s, e, was.sender);
-    else if (!was.has && was.shipped)
-        blob_send_taken(s, e, was.sender, node, e->size); /* so that the sender gives no more */
+    else if (!was.complete && was.started)
+        blob_send_taken(s, e, was.sender, node, e->size); /* so that the sender stops */
     give_anew(s, e, node);
     return settle(s, e);
 }
@@ -240,14 +240,15 @@ static void on_held(struct blob_schedule *s, unsigned node, const struct span *m
     if (error.n) {
         log_warn("blobs", "blob %" PRIu64 " is not on node %u: %.*s", m->blob, node,
                  SLICE_ARG(error));
-        if (r->has)
-            blob_send_drop(s, e->blob, &node, 1); /* it may have it, and can't give it */
+        if (r->complete)
+            blob_send_drop(s, e->blob, &node,
+                           1); /* the node may still have it, but can't send it */
         (void)leave(s, e, node);
         return;
     }
-    r->has = true;
-    r->had = e->size;
-    if (r->many)
+    r->complete = true;
+    r->received = e->size;
+    if (r->in_stream)
         pass_least(s, e, r->sender);
     (void)settle(s, e);
 }
@@ -261,20 +262,20 @@ static void on_taken(struct blob_schedule *s, unsigned node, const struct span *
     if (!r || bytes > e->size)
         return;
     r->ready = true;
-    r->had = bytes > r->had ? bytes : r->had;
-    if (r->has)
+    r->received = bytes > r->received ? bytes : r->received;
+    if (r->complete)
         return;
-    if (r->many)
+    if (r->in_stream)
         pass_least(s, e, r->sender);
-    else if (r->through)
-        blob_send_taken(s, e, r->sender, node, r->had);
+    else if (r->by_kernel)
+        blob_send_taken(s, e, r->sender, node, r->received);
     else
         blob_route_begin(s, e, r);
 }
 
 static bool wants_chunk(const struct replica *r, unsigned sender, bool many)
 {
-    return r && !r->has && r->through && r->many == many && r->sender == sender;
+    return r && !r->complete && r->by_kernel && r->in_stream == many && r->sender == sender;
 }
 
 static void on_chunk(struct blob_schedule *s, unsigned node, const struct span *m)
@@ -294,14 +295,14 @@ static void on_chunk(struct blob_schedule *s, unsigned node, const struct span *
         s->ops.send(s->ops.arg, s->node, n, m);
 }
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
-/* Up the chain, which is no longer than there are replicas. */
+/* Follows the chain up to a node that reports; the chain has at most e->n nodes. */
 static uint64_t known_of(const struct blob_entry *e, const struct replica *r)
 {
-    for (size_t i = 0; i < e->n && r && !r->has && !r->through; i++)
+    for (size_t i = 0; i < e->n && r && !r->complete && !r->by_kernel; i++)
         r = blob_entry_at(e, r->sender);
-    return r && !r->has ? (r->many ? blob_entry_least(e) : r->had) : UINT64_MAX;
+    return r && !r->complete ? (r->in_stream ? blob_entry_least(e) : r->received) : UINT64_MAX;
 }
 
 uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had)
@@ -312,9 +313,9 @@ uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, ui
     for (size_t i = 0; s->busy && i < s->table.n; i++) {
         const struct blob_entry *e = &s->table.entry[i];
         const struct replica *r = e->size < BLOB_CHAIN_SIZE ? NULL : blob_entry_at(e, node);
-        const uint64_t known = r && !r->has ? known_of(e, r) : 0;
+        const uint64_t known = r && !r->complete ? known_of(e, r) : 0;
 
-        if (!r || r->has)
+        if (!r || r->complete)
             continue;
         bytes += e->size;
         *had = known == UINT64_MAX || *had == UINT64_MAX ? UINT64_MAX : *had + known;
@@ -322,7 +323,7 @@ uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, ui
     return bytes;
 }
 
-/* ---- links ---- */
+/* ---- direct links ---- */
 
 static void link_failed(struct blob_schedule *s, struct direct_link *link, struct slice why)
 {
@@ -336,7 +337,7 @@ static void link_failed(struct blob_schedule *s, struct direct_link *link, struc
         struct replica *r = blob_entry_at(e, receiver);
         const struct replica *holder = blob_entry_holder(e);
 
-        if (r && holder && !r->has && !r->through && r->sender == sender)
+        if (r && holder && !r->complete && !r->by_kernel && r->sender == sender)
             blob_route_by_kernel(s, e, r, holder->node);
     }
 }
@@ -373,7 +374,7 @@ static void dial(struct blob_schedule *s, struct direct_link *link, unsigned por
     buf_release(&endpoints);
 }
 
-/* The sender listens, or can't; or it says that the link has ended. */
+/* OPENED: the sender listens, or it can't, or the link has ended. */
 static bool on_opened(struct blob_schedule *s, unsigned node, const struct span *m)
 {
     struct direct_link *link = direct_links_get(&s->links, node, (unsigned)m->v[F_OPENED_NODE].u64);

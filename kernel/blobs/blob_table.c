@@ -1,5 +1,5 @@
-/* blob_table.c - see blob_table.h. Two sorted arrays, searched by halves: numbers of blobs grow, so
- * that new ones go to the end. */
+/* blob_table.c - see blob_table.h. Two sorted arrays, searched by halves. Numbers of blobs grow,
+ * so that new ones go to the end. */
 #include "kernel/blobs/blob_table.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void blob_entry_remove(struct blob_entry *e, struct replica *p)
 const struct replica *blob_entry_holder(const struct blob_entry *e)
 {
     for (size_t i = 0; i < e->n; i++)
-        if (e->replica[i].has)
+        if (e->replica[i].complete)
             return &e->replica[i];
     return NULL;
 }
@@ -89,7 +89,7 @@ const struct replica *blob_entry_holder(const struct blob_entry *e)
 bool blob_entry_is_moving(const struct blob_entry *e)
 {
     for (size_t i = 0; i < e->n; i++)
-        if (!e->replica[i].has)
+        if (!e->replica[i].complete)
             return true;
     return false;
 }
@@ -99,7 +99,7 @@ uint64_t blob_entry_least(const struct blob_entry *e)
     uint64_t least = e->size;
 
     for (size_t i = 0; i < e->n; i++)
-        if (e->replica[i].many && !e->replica[i].has && e->replica[i].had < least)
-            least = e->replica[i].had;
+        if (e->replica[i].in_stream && !e->replica[i].complete && e->replica[i].received < least)
+            least = e->replica[i].received;
     return least;
 }

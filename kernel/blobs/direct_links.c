@@ -1,4 +1,4 @@
-/* direct_links.c - see direct_links.h. A chain of nodes has as many links as nodes. */
+/* direct_links.c - see direct_links.h. A chain has as many links as nodes: an array is enough. */
 #include "kernel/blobs/direct_links.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void direct_links_lost(struct direct_links *t, unsigned node)
     t->n = left;
 }
 
-/* What stands before the first `end`, taken off. */
+/* Cuts off what stands before the first `end`. */
 static struct slice cut(struct slice *s, char end)
 {
     const char *at = s->n ? memchr(s->p, end, s->n) : NULL;

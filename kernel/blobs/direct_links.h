@@ -1,5 +1,5 @@
-/* direct_links.h - links between nodes, for blobs: who listens, who dialed, and how far they have
- * come. Pure. */
+/* direct_links.h - the connections over which nodes send blobs to each other, as the kernel knows
+ * them. Pure. */
 #ifndef KERNEL_BLOBS_DIRECT_LINKS_H
 #define KERNEL_BLOBS_DIRECT_LINKS_H
 
@@ -9,14 +9,14 @@
 #include "base/slice.h"
 
 enum direct_link_state {
-    DIRECT_LINK_OPENING,
-    DIRECT_LINK_DIALING,
+    DIRECT_LINK_OPENING, /* the sender was told to OPEN a port */
+    DIRECT_LINK_DIALING, /* the receiver was told to DIAL it */
     DIRECT_LINK_UP,
-    DIRECT_LINK_BAD
+    DIRECT_LINK_BAD /* it failed: this pair of nodes does not try again */
 };
 
 struct direct_link {
-    unsigned sender, receiver; /* the sender listens, the receiver dials */
+    unsigned sender, receiver; /* nodes: the sender listens, the receiver dials */
     enum direct_link_state state;
 };
 
@@ -30,13 +30,13 @@ struct direct_links {
 void direct_links_release(struct direct_links *t);
 struct direct_link *direct_links_get(const struct direct_links *t, unsigned sender,
                                      unsigned receiver); /* NULL: none */
-/* opening; NULL: memory is out */
+/* In the state DIRECT_LINK_OPENING. NULL: memory is out. */
 struct direct_link *direct_links_add(struct direct_links *t, unsigned sender, unsigned receiver);
-/* all from and to it */
+/* Removes all links from and to the node. */
 void direct_links_lost(struct direct_links *t, unsigned node);
 
-/* DIAL's list for a peer whose HELLO said `addresses` ("IFNAME=IP,…"): "tcp://IP:PORT,…". -1:
- * memory is out. */
+/* Appends the list that DIAL carries, "tcp://IP:PORT,…", for a node whose HELLO had these
+ * addresses, "IFNAME=IP,…". -1: memory is out. */
 MUST_USE int direct_link_endpoints(struct slice addresses, unsigned port, struct buf *out);
 
 #endif

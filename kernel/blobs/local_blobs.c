@@ -1,5 +1,5 @@
-/* local_blobs.c - see local_blobs.h. A descriptor is sent before the first chunk that needs it: it
- * is there by then. */
+/* local_blobs.c - see local_blobs.h. The agent sends a descriptor before the first chunk that
+ * needs it, so that it is there by then. */
 #include "kernel/blobs/local_blobs.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 
-/* All of it is mapped once: what maps and unmaps a piece for each chunk stops the thread that
- * encrypts, each time. */
+/* The whole blob is mapped once. To map and unmap a piece for each chunk would stop the thread
+ * that encrypts, each time. */
 struct local_blob {
     uint64_t number;
     struct slice bytes; /* owned: blob_unmap() */
@@ -65,7 +65,7 @@ void local_blobs_drop(struct local_blobs *t, uint64_t blob)
     rows_remove(t->blob, &t->n, sizeof *b, (size_t)(b - t->blob));
 }
 
-/* One that is here comes again when it is to be given again. */
+/* The agent shares a blob again when it is to be sent again. */
 static int put(struct local_blobs *t, uint64_t number, uint64_t size, int fd, struct err *err)
 {
     struct local_blob *b = find(t, number);
@@ -85,7 +85,8 @@ static int put(struct local_blobs *t, uint64_t number, uint64_t size, int fd, st
     return 0;
 }
 
-/* Refuses what its sender could still cut short: its bytes are mapped. */
+/* Refuses a file that its sender could still cut short: reading the mapped bytes would then kill
+ * the kernel. */
 static int check(uint64_t size, int fd, struct err *err)
 {
     uint64_t has = 0;
@@ -95,7 +96,7 @@ static int check(uint64_t size, int fd, struct err *err)
     return has == size ? 0 : err_set(err, "its file is of another size");
 }
 
-/* Whatever has come. */
+/* Takes all descriptors that have arrived. */
 static void take(struct local_blobs *t, int socket)
 {
     char packet[16];
@@ -156,7 +157,7 @@ bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now
     return true;
 }
 
-/* NULL: nobody's next chunk is due. */
+/* NULL: no receiver may get a chunk now. */
 static struct local_blob_receiver *next_due(struct local_blobs *t, const struct local_blob **blob)
 {
     for (size_t i = 0; i < t->n_receivers; i++) {

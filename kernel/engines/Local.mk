@@ -7,8 +7,7 @@ kernel_engines_libengines_a_SOURCES = \
 	kernel/engines/engine_process.h kernel/engines/engine_process.c \
 	kernel/engines/engine_run.h kernel/engines/engine_run.c \
 	kernel/engines/engines.h kernel/engines/engines.c \
-	kernel/engines/local_agent.h kernel/engines/local_agent.c \
-	kernel/engines/private.h
+	kernel/engines/local_agent.h kernel/engines/local_agent.c
 
 check_PROGRAMS += tests/unit/kernel/engines/engine_output.t tests/unit/kernel/engines/engine_run.t
 tests_unit_kernel_engines_engine_output_t_SOURCES = tests/unit/kernel/engines/engine_output.c

@@ -29,7 +29,7 @@ static bool is_name(const char *name)
     return *name && *name != '.' && strlen(name) < 64;
 }
 
-/* What there is no room or memory for is left out: it is only a hint. */
+/* Only for a hint: names are left out if memory is out. */
 static void names_add(struct names *s, const char *name)
 {
     char *copy;
@@ -59,7 +59,7 @@ static void names_of_folder(struct names *s, const char *folder)
         closedir(d);
 }
 
-/* The folder of cellspan-launch-local is that of all of cellspan's own. */
+/* cellspan-launch-local is in cellspan's own folder. */
 static void names_of_ours(struct names *s)
 {
     struct err err = { "" };

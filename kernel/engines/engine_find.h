@@ -1,12 +1,12 @@
-/* engine_find.h - the engines that are installed: executables cellspan-launch-NAME, in cellspan's
- * own folders or on PATH. */
+/* engine_find.h - finds an engine: the executable cellspan-launch-NAME, in cellspan's own folder
+ * or on PATH. */
 #ifndef KERNEL_ENGINES_ENGINE_FIND_H
 #define KERNEL_ENGINES_ENGINE_FIND_H
 
 #include "base/err.h"
 
-/* The path of the engine's executable, the caller's (free()). NULL: the err says which there are,
- * and which was probably meant. */
+/* The path of the executable, to be freed by the caller. NULL: *err lists the engines, and names
+ * the one that was probably meant. */
 char *engine_find(const char *name, struct err *err);
 
 #endif

@@ -66,11 +66,10 @@ static void on_say(struct engine_run *run, struct slice text)
     run->event(run->arg, run->number, ENGINE_SAYS, words);
 }
 
-void engine_nodes_said(void *arg, struct engine_process *process, const struct engine_line *said)
+void engine_nodes_said(void *arg, const struct engine_line *said)
 {
     struct engine_run *run = arg;
 
-    (void)process;
     if (run->stopped)
         return;
     switch (said->kind) {

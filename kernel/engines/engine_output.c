@@ -18,7 +18,7 @@ static struct slice skip_blanks(struct slice s)
     return s;
 }
 
-/* Takes a word off the line. */
+/* Cuts a word off the line. */
 static struct slice word(struct slice *line)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* engine_output.h - what an engine writes: lines of its stdout, as docs/launchers.md has them, and
- * the end of its stderr, for when it fails. Pure. */
+/* engine_output.h - what an engine writes: the lines of its stdout, which docs/launchers.md
+ * specifies, and the last lines of its stderr. Pure. */
 #ifndef KERNEL_ENGINES_ENGINE_OUTPUT_H
 #define KERNEL_ENGINES_ENGINE_OUTPUT_H
 

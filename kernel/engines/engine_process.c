@@ -19,10 +19,10 @@
 
 #define READ_SIZE      16384
 #define READS_PER_TURN 4
-#define READS_AT_END   64 /* a pipe holds less; what it left behind may go on writing */
+#define READS_AT_END   64 /* a pipe holds less; processes that it left may go on writing */
 #define VARIABLE       "CELLSPAN_SECRET="
 #define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
-/* from there to SIGKILL: it may have an allocation to give back */
+/* from there to SIGKILL: it may have to give back an allocation */
 #define KILL_NS (5 * NS_PER_S)
 
 extern char **environ;
@@ -36,14 +36,14 @@ struct engine_process {
     struct tail errors;
     int status;
     bool ended, ending, termed;
-    void (*said)(void *arg, struct engine_process *e, const struct engine_line *said);
+    void (*said)(void *arg, const struct engine_line *said);
     void *arg;
 };
 
 /* ---- what it writes ---- */
 
-/* Its texts may be those of programs in any encoding, and cut anywhere: a failure counts all the
- * same. Cleaned, they are longer. */
+/* A line may be in any encoding, and cut anywhere: it still counts. With replacement characters
+ * it is longer. */
 static struct slice clean_line(struct slice line, struct buf *clean)
 {
     if (utf8_is_valid(line) || utf8_add_short(clean, line, CHILD_LINE_MAX) < 0)
@@ -60,11 +60,11 @@ static void take_line(void *arg, const char *line)
     if (said.kind == ENGINE_LINE_NONSENSE)
         log_warn("engine", "%s says what is no message of an engine: %.200s", e->name, line);
     else if (!e->ending)
-        e->said(e->arg, e, &said);
+        e->said(e->arg, &said);
     buf_release(&clean);
 }
 
-/* One read. false: there is nothing more now, or ever. */
+/* Reads once. false: there is nothing more, for now or for ever. */
 static bool read_some(struct engine_process *e, int *fd, struct watch **watch)
 {
     char bytes[READ_SIZE];
@@ -108,7 +108,7 @@ static void errs_readable(struct loop *loop, int fd, unsigned events, void *arg)
 
 /* ---- its start ---- */
 
-/* Our environment with the secret. The last string is the only one that is not environ's. */
+/* The kernel's environment and the secret. Only the last string is allocated. */
 static char **environment(const struct secret *secret, struct err *err)
 {
     size_t n = 0, kept = 0;
@@ -244,7 +244,7 @@ void engine_process_ended(struct engine_process *e, int status)
     child_lines_end(&e->lines, take_line, e);
     for (int k = 0; k < READS_AT_END && e->errs >= 0 && read_some(e, &e->errs, &e->errs_watch); k++)
         ;
-    (void)process_kill_group(e->pid, SIGKILL); /* whatever it left */
+    (void)process_kill_group(e->pid, SIGKILL); /* processes that it left */
     e->status = status;
     e->ended = true;
     e->pid = 0;
@@ -262,8 +262,7 @@ int engine_process_errors(const struct engine_process *e, struct buf *out)
     return engine_errors(&e->errors, out);
 }
 
-/* Of one that can't do what it was asked for (2), or could not do it (1), its own words are all
- * that is needed. */
+/* Exit status 1 (it failed) and 2 (it can't do that) need no more words than its own. */
 int engine_process_words(const struct engine_process *e, struct buf *out)
 {
     const size_t start = out->n;

@@ -1,5 +1,4 @@
-/* engine_process.h - one run of an engine: cellspan-launch-NAME as a child process, what it says,
- * and its end. A door. */
+/* engine_process.h - an engine as a child process: its start, its output and its end. */
 #ifndef KERNEL_ENGINES_ENGINE_PROCESS_H
 #define KERNEL_ENGINES_ENGINE_PROCESS_H
 
@@ -14,9 +13,9 @@ struct engine_process;
 struct engine_process_spec {
     const char *name, *spec; /* spec: "" for none */
     unsigned ranks;          /* 0: not said */
-    const char *endpoints;   /* for the agents */
+    const char *endpoints;   /* where its agents dial */
     const struct secret *secret;
-    void (*said)(void *arg, struct engine_process *e, const struct engine_line *said);
+    void (*said)(void *arg, const struct engine_line *said);
     void *arg;
 };
 
@@ -27,15 +26,15 @@ void engine_process_free(
     struct engine_process *e); /* kills it first if it still runs; NULL is fine */
 
 pid_t engine_process_pid(const struct engine_process *e); /* 0: it has ended */
-/* Its stdin ends; if it then lives on, SIGTERM and SIGKILL follow. */
+/* Closes its stdin, at which it should end. If it does not, SIGTERM and SIGKILL follow. */
 void engine_process_end(struct engine_process *e);
-/* No more waiting: SIGTERM, or SIGKILL to all of its session's group. */
+/* Sends it a signal; SIGKILL to its whole process group. */
 void engine_process_signal(struct engine_process *e, int signo);
-/* It was waited for. What it said last is read first. */
+/* It has been waited for. Reads what it wrote last. */
 void engine_process_ended(struct engine_process *e, int status);
-/* How it ended, in words for the user, with the end of its stderr. */
+/* Appends how it ended, for the user, and the last lines of its stderr. */
 MUST_USE int engine_process_words(const struct engine_process *e, struct buf *out);
-/* Only the end of its stderr. */
+/* Appends only the last lines of its stderr. */
 MUST_USE int engine_process_errors(const struct engine_process *e, struct buf *out);
 
 #endif

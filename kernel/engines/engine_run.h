@@ -26,6 +26,8 @@ struct engine_run {
     struct buf words; /* why it ended */
 };
 
+/* In engines.c. NULL: there is none any more. */
+struct engine_run *engines_run(const struct engines *e, unsigned number);
 void engine_run_free(struct engine_run *run); /* NULL is fine */
 
 /* Its nodes have the start time again from now on; no deadline if all are up. */

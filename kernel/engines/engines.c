@@ -15,16 +15,26 @@
 #include "kernel/engines/engine_nodes.h"
 #include "kernel/engines/engine_run.h"
 #include "kernel/engines/local_agent.h"
-#include "kernel/engines/private.h"
 
 #define LOOK_NS (250 * NS_PER_MS)
 /* An agent that was killed leaves processes, which take a moment to die. */
 #define SWEEPS   20
 #define SWEEP_NS (100 * NS_PER_MS)
-/* for all of them to end by themselves: their ranks have 2 s, and clients kill us after 5 */
+/* until then all must have ended: ranks have 2 s for that, and clients kill the kernel after 5 s */
 #define END_WAIT_MS 3400
-#define TERM_MS     2500 /* then engines are asked by a signal */
+#define TERM_MS     2500 /* then engines get SIGTERM */
 #define NAP_MS      5
+
+struct engines {
+    struct loop *loop;
+    struct engines_config config;
+    struct local_agent local;
+    struct engine_run **run; /* by number, from 1 at 0; NULL: it is gone */
+    size_t n;
+    uint64_t start_ns; /* how long nodes may take to come up */
+    struct watch *child, *sweep, *look;
+    int sweeps; /* that are still to come after a lost agent */
+};
 
 struct engine_run *engines_run(const struct engines *e, unsigned number)
 {
@@ -260,7 +270,7 @@ struct engines *engines_create(struct loop *loop, const struct engines_config *c
     return err_null(err, "the agent could not be started");
 }
 
-/* Engines have their agents' ends to wait for, and this machine's agent its workers'. */
+/* Engines wait for the ends of their agents, and this machine's agent for its workers. */
 static void wait_for_ends(struct engines *e)
 {
     size_t running = end_all(e, 0);

@@ -21,12 +21,12 @@ int local_agent_start(struct local_agent *l, struct err *err)
                            "--node", l->node, "--python", l->python,   NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     int ends[2] = { -1, -1 };
-    /* what an engine says is known of this one */
+    /* nobody reads what it writes */
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
     spec.argv = argv;
     spec.out = null;
-    spec.die_with_parent = false; /* it has to clean up when we are gone */
+    spec.die_with_parent = false; /* it must clean up after the kernel is gone */
     spec.session = true;
     if (agent && descriptor_pair(ends) < 0)
         (void)err_set(err, "can't start %s: socketpair: %s", launcher, strerror(errno));

@@ -1,6 +1,6 @@
-/* local_agent.h - this machine's agent, a child of the kernel: started, watched, ended, and what it
- * leaves swept up. It starts home by itself. Its stdin is a socket, whose end tells it that the
- * kernel is gone, and over which it lends the kernel descriptors (local_blobs.h). */
+/* local_agent.h - this machine's agent as a child process. It starts home by itself. Its stdin is
+ * a socket: through it the agent shares file descriptors with the kernel (local_blobs.h), and its
+ * end tells the agent that the kernel is gone. */
 #ifndef KERNEL_ENGINES_LOCAL_AGENT_H
 #define KERNEL_ENGINES_LOCAL_AGENT_H
 
@@ -13,15 +13,15 @@
 struct local_agent {
     const char *endpoint, *node, *python; /* borrowed */
     pid_t pid;                            /* 0: none */
-    int in;                               /* our end of its stdin */
+    int in;                               /* the kernel's end of its stdin */
 };
 
 #define LOCAL_AGENT_INIT { NULL, NULL, NULL, 0, -1 }
 
 MUST_USE int local_agent_start(struct local_agent *l, struct err *err);
-/* It has ended with this wait status: why, in words. */
+/* It has ended with this wait status; writes why, for the user. */
 void local_agent_ended(struct local_agent *l, int status, char *why, size_t size);
-void local_agent_let_go(struct local_agent *l); /* its stdin ends, and so does it */
-void local_agent_kill(struct local_agent *l);   /* if it still is there */
+void local_agent_let_go(struct local_agent *l); /* closes its stdin, at which it ends */
+void local_agent_kill(struct local_agent *l);   /* if it still runs */
 
 #endif

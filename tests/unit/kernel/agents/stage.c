@@ -96,9 +96,8 @@ void stage_ready(void)
 
 void stage_open(struct stage *s)
 {
-    const struct agents_config agents = {
-        .folder = s->folder,
-        .handler = { .message = on_message, .up = on_up, .lost = on_lost, .arg = s },
+    const struct agents_handler handler = {
+        .message = on_message, .up = on_up, .lost = on_lost, .arg = s
     };
     struct engines_config engines = { .python = "python", .event = on_engine, .arg = s };
     struct err err = { "" };
@@ -116,7 +115,7 @@ void stage_open(struct stage *s)
                "exec cat >/dev/null");
     s->zmq = zmq_ctx_new();
     s->loop = loop_create(&s->clock, &err);
-    s->agents = s->loop ? agents_create(s->loop, &agents, &err) : NULL;
+    s->agents = s->loop ? agents_create(s->loop, s->folder, &handler, &err) : NULL;
     engines.agents = s->agents;
     s->engines = s->agents ? engines_create(s->loop, &engines, &err) : NULL;
     if (!s->engines) {
