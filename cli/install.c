@@ -106,7 +106,7 @@ int command_install(int argc, char **argv)
     struct err err = { "" };
     int rc = 2;
 
-    if (cmdline_parse(install_rows, argc, argv, &o, &err))
+    if (cmdline_parse(install_rows, argc, argv, NULL, &o, &err))
         goto out;
     if (o.help) {
         show_help();
@@ -143,7 +143,7 @@ int command_uninstall(int argc, char **argv)
     struct err err = { "" };
     int rc = 2;
 
-    if (cmdline_parse(uninstall_rows, argc, argv, &o, &err))
+    if (cmdline_parse(uninstall_rows, argc, argv, NULL, &o, &err))
         goto out;
     if (o.help) {
         show_uninstall_help();

@@ -9,41 +9,30 @@
 
 #include <jansson.h>
 
+#include "base/cmdline.h"
 #include "config.h"
 
-static const struct row {
-    const char *name, *value, *help;
-    size_t at; /* in struct arguments */
-} rows[] = {
-    { "-f", "FILE", "the connection file that Jupyter wrote",
+static const struct cmdline_row rows[] = {
+    { "f", "FILE", "the connection file that Jupyter wrote",
       offsetof(struct arguments, connection_file) },
-    { "--python", "PATH", "the Python of home and of the ranks (python3)",
+    { "python", "PATH", "the Python of home and of the ranks (python3)",
       offsetof(struct arguments, python) },
-    { "--python-version", "V", "its version, for clients that ask before home is ready",
+    { "python-version", "V", "its version, for clients that ask before home is ready",
       offsetof(struct arguments, python_version) },
+    { "help", NULL, "this text", offsetof(struct arguments, help) },
+    { "version", NULL, "print the version", offsetof(struct arguments, version) },
+    { NULL, NULL, NULL, 0 },
 };
-
-#define ROWS (sizeof rows / sizeof *rows)
 
 static void print_help(void)
 {
     puts(
         "usage: cellspan-kernel [--python PATH] [--python-version V] -f FILE [--Class.trait=VALUE ...]\n\n"
         "The cellspan kernel for Jupyter. Clients start it from a kernelspec; `cellspan install` writes one.\n");
-    for (size_t k = 0; k < ROWS; k++)
-        printf("  %-18s %-6s %s\n", rows[k].name, rows[k].value, rows[k].help);
+    cmdline_help(rows);
     puts(
-        "  --Class.trait=VALUE       a setting for IPython in home, as ipykernel takes it: --InteractiveShell.cache_size=100\n"
-        "  --help, --version\n\n"
+        "  --Class.trait=VALUE    a setting for IPython in home, as ipykernel takes it: --InteractiveShell.cache_size=100\n\n"
         "Other arguments are ignored, with a warning: clients pass on what they were started with.");
-}
-
-static const struct row *row_of(const char *name)
-{
-    for (size_t k = 0; k < ROWS; k++)
-        if (strcmp(rows[k].name, name) == 0)
-            return &rows[k];
-    return NULL;
 }
 
 /* --Class.trait, with or without =VALUE. */
@@ -63,31 +52,27 @@ static int trait_size(char *const *v, int n)
     return !strchr(v[0], '=') && n > 1 && v[1][0] != '-' ? 2 : 1;
 }
 
+/* Moves a trait to the front of argv, where everything was read before. Ignores what is none. */
+static int take_other(void *into, char **v, int n, const char *why)
+{
+    struct arguments *o = into;
+    const int size = trait_size(v, n);
+
+    if (size == 0)
+        fprintf(stderr, "cellspan-kernel: ignored: %s\n", why);
+    for (int i = 0; i < size; i++)
+        o->trait[o->n_traits++] = v[i];
+    return size ? size : 1;
+}
+
 int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
 {
     *o = (struct arguments){ .python = "python3", .python_version = "3", .trait = argv };
-    for (int k = 1; k < argc; k++) {
-        const struct row *row = row_of(argv[k]);
-        const int n = trait_size(argv + k, argc - k);
-
-        if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "--version") == 0) {
-            argv[k][2] == 'h' ? print_help() : (void)puts("cellspan-kernel " PACKAGE_VERSION);
-            return 1;
-        }
-        if (!row) {
-            if (n == 0)
-                fprintf(
-                    stderr,
-                    "cellspan-kernel: %s: unknown argument, ignored (see cellspan-kernel --help)\n",
-                    argv[k]);
-            for (int i = 0; i < n; i++) /* overwrites only arguments that were read already */
-                argv[o->n_traits++] = argv[k + i];
-            k += n ? n - 1 : 0;
-            continue;
-        }
-        if (++k == argc)
-            return err_set(err, "%s: its value is missing (%s)", row->name, row->value);
-        memcpy((char *)o + row->at, &argv[k], sizeof argv[k]);
+    if (cmdline_parse(rows, argc, argv, take_other, o, err) < 0)
+        return -1;
+    if (o->help || o->version) {
+        o->help ? print_help() : (void)puts("cellspan-kernel " PACKAGE_VERSION);
+        return 1;
     }
     if (!o->connection_file)
         return err_set(

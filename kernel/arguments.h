@@ -2,12 +2,15 @@
 #ifndef KERNEL_ARGUMENTS_H
 #define KERNEL_ARGUMENTS_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct arguments {
     const char *connection_file; /* borrowed from argv */
     const char *python;
     const char *python_version;
+    bool help, version;
     /* IPython's settings (--Class.trait=VALUE); borrowed from argv, where they are moved to the
      * front */
     char **trait;

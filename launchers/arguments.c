@@ -2,15 +2,29 @@
 #include "launchers/arguments.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmdline.h"
 #include "base/path.h"
 
 #define RANKS_LIMIT 65536 /* base/ranks.h: a rank number is below this */
 
-static const char usage[] = "[--spec SPEC] [--ranks N] -- COMMAND [ARG...]";
+struct launch_line {
+    struct launch_arguments a;
+    const char *ranks;
+    bool help;
+};
+
+static const struct cmdline_row rows[] = {
+    { "spec", "SPEC", "where to start agents, in the engine's own words",
+      offsetof(struct launch_line, a.spec) },
+    { "ranks", "N", "how many ranks there will be", offsetof(struct launch_line, ranks) },
+    { "help", NULL, "this text", offsetof(struct launch_line, help) },
+    { NULL, NULL, NULL, 0 },
+};
 
 static int read_ranks(struct launch_arguments *a, const char *text, struct err *err)
 {
@@ -25,29 +39,31 @@ static int read_ranks(struct launch_arguments *a, const char *text, struct err *
     return 0;
 }
 
-int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what,
+static int take_command(void *into, char **v, int n, const char *why)
+{
+    (void)why;
+    if (strcmp(v[0], "--") != 0)
+        return 0;
+    ((struct launch_line *)into)->a.command = v + 1;
+    return n;
+}
+
+int launch_arguments_read(struct launch_arguments *a, int argc, char **argv, const char *what,
                           struct err *err)
 {
     const char *const name = path_name(argv[0]);
-    char **arg = argv + 1;
+    struct launch_line line = { .a = { .spec = "" } };
 
-    *a = (struct launch_arguments){ .spec = "" };
-    for (; *arg && strcmp(*arg, "--") != 0; arg++) {
-        if (strcmp(*arg, "--help") == 0) {
-            printf("usage: %s %s\n%s\n", name, usage, what);
-            return 1;
-        }
-        if (strcmp(*arg, "--spec") != 0 && strcmp(*arg, "--ranks") != 0)
-            return err_set(err, "unknown option %s; usage: %s %s", *arg, name, usage);
-        if (!arg[1])
-            return err_set(err, "%s needs a value; usage: %s %s", *arg, name, usage);
-        if (strcmp(*arg, "--spec") == 0)
-            a->spec = *++arg;
-        else if (read_ranks(a, *++arg, err) < 0)
-            return -1;
+    if (cmdline_parse(rows, argc, argv, take_command, &line, err) < 0 ||
+        (line.ranks && read_ranks(&line.a, line.ranks, err) < 0))
+        return -1;
+    if (line.help) {
+        printf("usage: %s [--spec SPEC] [--ranks N] -- COMMAND [ARG...]\n\n%s\n\n", name, what);
+        cmdline_help(rows);
+        return 1;
     }
-    if (!*arg || !arg[1])
-        return err_set(err, "there is no COMMAND; usage: %s %s", name, usage);
-    a->command = arg + 1;
+    if (!line.a.command || !line.a.command[0])
+        return err_set(err, "there is no COMMAND; %s --help shows where it stands", name);
+    *a = line.a;
     return 0;
 }

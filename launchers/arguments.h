@@ -18,7 +18,7 @@ struct launch_arguments {
 
 /* Reads main's arguments. 0: done; 1: --help was printed; -1: *err says what is wrong. what: one
  * sentence for --help. */
-MUST_USE int launch_arguments_read(struct launch_arguments *a, char **argv, const char *what,
-                                   struct err *err);
+MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **argv,
+                                   const char *what, struct err *err);
 
 #endif

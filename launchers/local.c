@@ -15,11 +15,10 @@ int main(int argc, char **argv)
 {
     struct launch_arguments a;
     struct err err = { "" };
-    const int read = launch_arguments_read(&a, argv, "Runs one cellspan agent on this machine.",
-                                           &err);
+    const int read = launch_arguments_read(&a, argc, argv,
+                                           "Runs one cellspan agent on this machine.", &err);
     char *program = NULL;
 
-    (void)argc;
     if (read > 0)
         return 0;
     if (read == 0 && *a.spec)

@@ -191,12 +191,11 @@ int main(int argc, char **argv)
     struct err err = { "" };
     int status = LAUNCH_CANNOT;
     const int read = launch_arguments_read(
-        &a, argv,
+        &a, argc, argv,
         "Runs one cellspan agent on each node of a Slurm job; SPEC holds options of "
         "srun.",
         &err);
 
-    (void)argc;
     if (read > 0)
         return 0;
     if (read == 0 && prepare(&j, &srun, &a, &err) == 0) {

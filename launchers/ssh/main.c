@@ -311,12 +311,11 @@ int main(int argc, char **argv)
     struct launch_arguments a;
     struct err err = { "" };
     int status = LAUNCH_CANNOT,
-        read = launch_arguments_read(&a, argv,
+        read = launch_arguments_read(&a, argc, argv,
                                      "Runs one cellspan agent on each of the hosts "
                                      "of SPEC (host1,host2*4,user@gpu[1-3]), over ssh.",
                                      &err);
 
-    (void)argc;
     if (read > 0)
         return 0;
     if (read == 0 && prepare(&f, &a, &err) == 0) {

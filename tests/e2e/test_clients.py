@@ -14,7 +14,7 @@ def test_arguments_that_nobody_knows_are_ignored_with_a_warning(fresh, tmp_path)
         assert nb.ok("a, b, get_ipython().cache_size, 'CELLSPAN_IPYTHON_ARGS' in __import__('os').environ").value == (
             "(1, 2, 7, False)")
     text = (tmp_path / "said").read_text()
-    assert "--nothing=1: unknown argument, ignored" in text and "x.py: unknown argument, ignored" in text
+    assert "ignored: there is no option --nothing" in text and "ignored: x.py: only options" in text
 
 
 def test_an_error_that_is_shown_and_caught_does_not_fail_the_cell(nb):

@@ -2,8 +2,8 @@
  * the kernel. See README.md. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #endif
 
 #include "base/log.h"
+#include "base/cmdline.h"
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
@@ -38,62 +39,56 @@ struct program {
     int lock; /* of the folder */
 };
 
-static int usage(FILE *to, int status)
+struct agent_line {
+    struct agent_args args;
+    bool help, version;
+};
+
+static const struct cmdline_row rows[] = {
+    { "connect", "ENDPOINTS", "the kernel's, with commas between",
+      offsetof(struct agent_line, args.connect) },
+    { "node", "NAME", "what to call this node (the host's name)",
+      offsetof(struct agent_line, args.node) },
+    { "python", "PATH", "start home with it", offsetof(struct agent_line, args.python) },
+    { "cwd", "DIR", "home's folder, and the ranks'", offsetof(struct agent_line, args.cwd) },
+    { "help", NULL, "this text", offsetof(struct agent_line, help) },
+    { "version", NULL, "print the version", offsetof(struct agent_line, version) },
+    { NULL, NULL, NULL, 0 },
+};
+
+static void print_help(void)
 {
-    fputs(
-        "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
+    puts(
+        "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
         "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
         "the first\n"
-        "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n",
-        to);
-    return status;
+        "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n");
+    cmdline_help(rows);
 }
 
 /* -1: main returns *status. */
 static int read_args(int argc, char **argv, struct agent_args *args, int *status)
 {
-    static const struct option options[] = {
-        { "connect", required_argument, NULL, 'c' },
-        { "node", required_argument, NULL, 'n' },
-        { "python", required_argument, NULL, 'p' },
-        { "cwd", required_argument, NULL, 'd' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'v' },
-        { NULL, 0, NULL, 0 },
-    };
-    int option;
+    struct agent_line line = { .args = { .node = "" } };
+    struct err err = { "" };
+    int rc = cmdline_parse(rows, argc, argv, NULL, &line, &err);
 
-    *args = (struct agent_args){ .node = "" };
-    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
-        switch (option) {
-        case 'c':
-            args->connect = optarg;
-            break;
-        case 'n':
-            args->node = optarg;
-            break;
-        case 'p':
-            args->python = optarg;
-            break;
-        case 'd':
-            args->cwd = optarg;
-            break;
-        case 'h':
-            *status = usage(stdout, 0);
-            return -1;
-        case 'v':
-            puts("cellspan-agent " CELLSPAN_VERSION);
-            *status = 0;
-            return -1;
-        default:
-            *status = usage(stderr, 2);
-            return -1;
-        }
-    if (args->connect && optind == argc)
+    *status = 0;
+    *args = line.args;
+    if (rc == 0 && line.help)
+        print_help();
+    else if (rc == 0 && line.version)
+        puts("cellspan-agent " CELLSPAN_VERSION);
+    else if (rc == 0 && args->connect)
         return 0;
-    *status = usage(stderr, 2);
+    else if (rc == 0)
+        rc = err_set(&err, "--connect is missing; --help shows how it is used");
+    if (rc == 0)
+        return -1;
+    fprintf(stderr, "cellspan-agent: %s\n", err.text);
+    *status = 2;
     return -1;
 }
 

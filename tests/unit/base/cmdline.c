@@ -6,13 +6,18 @@
 struct options {
     const char *prefix;
     const char *python;
+    const char *file;
+    char word[128]; /* what no row takes */
     bool user;
+    bool help;
 };
 
 static const struct cmdline_row rows[] = {
     { "prefix", "DIR", "where", offsetof(struct options, prefix) },
     { "python", "PATH", "which", offsetof(struct options, python) },
     { "user", NULL, "who", offsetof(struct options, user) },
+    { "f", "FILE", "what", offsetof(struct options, file) },
+    { "help", NULL, "this", offsetof(struct options, help) },
     { NULL, NULL, NULL, 0 },
 };
 
@@ -24,9 +29,18 @@ static int parse(struct options *o, struct err *err, char **argv)
 
     while (argv[argc])
         argc++;
-    *o = (struct options){ NULL, NULL, false };
+    *o = (struct options){ NULL };
     *err = (struct err){ "" };
-    return cmdline_parse(rows, argc, argv, o, err);
+    return cmdline_parse(rows, argc, argv, NULL, o, err);
+}
+
+/* Takes "--", what follows it, and a word that starts with a capital. */
+static int take_other(void *into, char **v, int n, const char *why)
+{
+    struct options *o = into;
+
+    snprintf(o->word, sizeof o->word, "%s", strcmp(v[0], "--") ? why : v[n - 1]);
+    return !strcmp(v[0], "--") ? n : v[0][0] >= 'A' && v[0][0] <= 'Z';
 }
 
 static void values_and_switches_are_taken(void)
@@ -80,8 +94,31 @@ static void distances(void)
        "long words are cut");
 }
 
+static void what_no_row_takes_is_the_programs(void)
+{
+    char *argv[] = { (char *)(uintptr_t)"x",  (char *)(uintptr_t)"Word", (char *)(uintptr_t)"-f",
+                     (char *)(uintptr_t)"a",  (char *)(uintptr_t)"-h",   (char *)(uintptr_t)"--",
+                     (char *)(uintptr_t)"-x", (char *)(uintptr_t)"last" };
+    struct options o = { NULL };
+    struct err err = { "" };
+
+    ok(cmdline_parse(rows, 8, argv, take_other, &o, &err) == 0, "(%s)", err.text);
+    is_text(o.file, "a", "an option of one letter has one dash");
+    ok(o.help, "-h is --help");
+    is_text(o.word, "last", "what follows -- was left to the program");
+    ok(cmdline_parse(rows, 2, argv, take_other, &o, &err) == 0, "so was the word");
+    is_text(o.word, "Word: only options are taken here; --help lists them",
+            "with what would be wrong about it");
+    argv[1] = (char *)(uintptr_t)"word";
+    ok(cmdline_parse(rows, 2, argv, take_other, &o, &err) < 0, "what it does not take is refused");
+    ok(PARSE(&o, &err, "--f", "a") < 0 && PARSE(&o, &err, "-p", "a") < 0 &&
+           PARSE(&o, &err, "-fa") < 0,
+       "long names have two dashes, and a letter's value stands alone");
+}
+
 int main(void)
 {
+    what_no_row_takes_is_the_programs();
     distances();
     values_and_switches_are_taken();
     mistakes_name_the_token();

@@ -329,17 +329,18 @@ static void arguments_are_read_or_refused(void)
     struct launch_arguments a;
     struct err err = { "" };
 
-    ok(launch_arguments_read(&a, good, "", &err) == 0 && a.ranks == 4 &&
+    ok(launch_arguments_read(&a, 8, good, "", &err) == 0 && a.ranks == 4 &&
            strcmp(a.spec, "--nodes=2") == 0 && strcmp(a.command[0], "c") == 0 &&
            strcmp(a.command[1], "--") == 0,
        "as the kernel writes them");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *argv[7] = { NULL };
+        int n = 0;
 
-        for (unsigned k = 0; k < 6; k++)
-            argv[k] = (char *)(uintptr_t)bad[i][k];
+        for (; n < 6 && bad[i][n]; n++)
+            argv[n] = (char *)(uintptr_t)bad[i][n];
         err.text[0] = '\0';
-        ok(launch_arguments_read(&a, argv, "", &err) < 0 && err.text[0], "%s", err.text);
+        ok(launch_arguments_read(&a, n, argv, "", &err) < 0 && err.text[0], "%s", err.text);
     }
 }
 
