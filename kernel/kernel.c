@@ -29,12 +29,12 @@
 struct kernel {
     struct loop *loop;
     char *folder;
-    int lock; /* of the folder */
+    int lock; /* descriptor of the lock on `folder` */
     struct front *front;
     struct agents *agents;
     struct engines *engines;
     struct notebook *notebook;
-    size_t passed; /* bytes of output since memory was given back */
+    size_t passed; /* bytes of output since free memory was returned to the system */
     struct watch *tick, *interrupt, *terminate, *parent;
     int parent_fd;
     pid_t parent_pid;

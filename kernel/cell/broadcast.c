@@ -34,12 +34,12 @@ struct broadcast {
     struct ranks told; /* ranks that take part in broadcasts of this cell */
 };
 
-static const struct vars_bundle *shipment(const struct cell *c)
+static const struct vars_bundle *next_bundle(const struct cell *c)
 {
     return &c->send.ships.item[c->send.packed];
 }
 
-static struct broadcast *open_cast(struct cell *c)
+static struct broadcast *open_broadcast(struct cell *c)
 {
     if (c->send.broadcast || !(c->send.broadcast = calloc(1, sizeof *c->send.broadcast)))
         return c->send.broadcast;
@@ -63,9 +63,9 @@ static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
     return true;
 }
 
-static bool suits(const struct cell *c, const struct waiting *w)
+static bool is_possible(const struct cell *c, const struct waiting *w)
 {
-    const struct ranks *to = &shipment(c)->ranks;
+    const struct ranks *to = &next_bundle(c)->ranks;
 
     return (world_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->broadcasts_fail &&
            ranks_count(to) > 1 && all_hold_gpus(c, to);
@@ -106,7 +106,7 @@ static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
 
 static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
 {
-    const struct vars_bundle *s = &c->send.ships.item[c->send.packed];
+    const struct vars_bundle *s = next_bundle(c);
     struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
 
     m.v[F_BIND_HOW].u64 = BIND_DICT;
@@ -116,7 +116,7 @@ static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const c
     notebook_drop(c->nb, blob);
 }
 
-static void ship(struct cell *c, const char *text)
+static void send_first(struct cell *c, const char *text)
 {
     const struct waiting first = c->send.broadcast->of[0];
 
@@ -129,7 +129,7 @@ static void ship(struct cell *c, const char *text)
 static char *cast_text(const struct cell *c, const char *id)
 {
     const struct waiting *w = &c->send.broadcast->of[0];
-    const struct ranks *to = &shipment(c)->ranks;
+    const struct ranks *to = &next_bundle(c)->ranks;
     json_t *ranks = json_array(), *root;
     char *text;
 
@@ -147,7 +147,7 @@ static void fall_back(struct cell *c, const char *why)
 {
     c->nb->broadcasts_fail = true;
     output_note(c, "variables don't go from GPU to GPU: %s", why);
-    ship(c, "");
+    send_first(c, "");
 }
 
 static int note_told(struct broadcast *cast, const struct ranks *to)
@@ -161,7 +161,7 @@ static int note_told(struct broadcast *cast, const struct ranks *to)
 static int ask(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
-    const struct rank *root = &c->group->rank[ranks_next(&shipment(c)->ranks, 0)];
+    const struct rank *root = &c->group->rank[ranks_next(&next_bundle(c)->ranks, 0)];
     struct buf content = BUF_INIT;
     json_t *world = json_object();
     int rc;
@@ -187,8 +187,8 @@ static int ask(struct cell *c)
 static void go_on(struct cell *c)
 {
     while (!c->bad && c->send.broadcast->n && !c->send.broadcast->asked) {
-        if (!suits(c, &c->send.broadcast->of[0]))
-            ship(c, "");
+        if (!is_possible(c, &c->send.broadcast->of[0]))
+            send_first(c, "");
         else if (ask(c) < 0)
             return;
     }
@@ -199,7 +199,7 @@ static void go_on(struct cell *c)
 void broadcast_packed(struct cell *c, const struct span *packed)
 {
     const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
-    struct broadcast *cast = open_cast(c);
+    struct broadcast *cast = open_broadcast(c);
     struct waiting *more = cast ? realloc(cast->of, (cast->n + 1) * sizeof *more) : NULL;
 
     if (!more || c->send.packed + cast->n >= c->send.ships.n) {
@@ -229,10 +229,10 @@ bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
     text = id[0] ? cast_text(c, id) : NULL;
     if (!text)
         fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
-    else if (note_told(c->send.broadcast, &shipment(c)->ranks) < 0)
+    else if (note_told(c->send.broadcast, &next_bundle(c)->ranks) < 0)
         fall_back(c, "out of memory");
     else
-        ship(c, text);
+        send_first(c, text);
     free(text);
     json_decref(said);
     go_on(c);

@@ -72,8 +72,8 @@ static int add_who(const struct ranks *ranks, struct buf *out)
     return rc;
 }
 
-/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that hold the memory of what would
- * be replaced. */
+/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that use the memory of the values
+ * that would be replaced. */
 static int add_holders(const struct touched *t, const char *before, struct buf *out)
 {
     if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||

@@ -58,7 +58,7 @@ static int list_nodes(struct cell *c)
 /* ---- matching ends ---- */
 
 /* The connections that all nodes have reported, sorted by their bytes. */
-struct said {
+struct reports {
     struct pair {
         const char *bytes;
         const struct ends_node *of;
@@ -71,13 +71,13 @@ static int by_bytes(const void *a, const void *b)
     return memcmp(((const struct pair *)a)->bytes, ((const struct pair *)b)->bytes, PAIR_SIZE);
 }
 
-static int said_sort(struct said *s, const struct ends *e)
+static int reports_sort(struct reports *s, const struct ends *e)
 {
     size_t most = 0;
 
     for (size_t k = 0; k < e->n; k++)
         most += e->of[k].ends.n / PAIR_SIZE;
-    *s = (struct said){ calloc(most + 1, sizeof *s->pair), 0 };
+    *s = (struct reports){ calloc(most + 1, sizeof *s->pair), 0 };
     if (!s->pair)
         return -1;
     for (size_t k = 0; k < e->n; k++)
@@ -89,7 +89,7 @@ static int said_sort(struct said *s, const struct ends *e)
 
 /* Adds the node's connections that another node has reported too, with the two ends swapped. They
  * are added as the other node has reported them. */
-static int add_matches(const struct said *s, const struct ends_node *of, struct buf *out)
+static int add_matches(const struct reports *s, const struct ends_node *of, struct buf *out)
 {
     for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
         const char *p = of->ends.p + i * PAIR_SIZE;
@@ -128,12 +128,12 @@ static int add_others(struct ends *e, const struct ends_node *than, struct buf *
 
 /* ---- cutting ---- */
 
-static void cut_at(struct cell *c, const struct said *said, const struct ends_node *of)
+static void cut_at(struct cell *c, const struct reports *reports, const struct ends_node *of)
 {
     struct span m = { .kind = SPAN_SEVER, .cell = c->id };
     struct buf ends = BUF_INIT;
 
-    if ((of->waiting ? add_others(&c->stop.ends, of, &ends) : add_matches(said, of, &ends)) < 0)
+    if ((of->waiting ? add_others(&c->stop.ends, of, &ends) : add_matches(reports, of, &ends)) < 0)
         c->stop.ends.more = true;
     m.v[F_SEVER_ENDS].s = buf_slice(&ends);
     (void)send(c, of->node, &m);
@@ -143,14 +143,14 @@ static void cut_at(struct cell *c, const struct said *said, const struct ends_no
 static void cut(struct cell *c)
 {
     struct ends *e = &c->stop.ends;
-    struct said said;
+    struct reports reports;
 
     e->due_ns = NEVER;
-    if (said_sort(&said, e) < 0)
+    if (reports_sort(&reports, e) < 0)
         e->more = true;
     for (size_t k = 0; k < e->n; k++)
-        cut_at(c, &said, &e->of[k]);
-    free(said.pair);
+        cut_at(c, &reports, &e->of[k]);
+    free(reports.pair);
     if (e->more)
         output_note(
             c,

@@ -253,7 +253,7 @@ void engine_fail(struct cell *c)
 
 /* ---- events of the engine ---- */
 
-static void says(struct notebook *nb, const char *text)
+static void on_message(struct notebook *nb, const char *text)
 {
     struct cell *c = nb->cell;
 
@@ -288,7 +288,7 @@ static const char *without_name(const char *why, const char *name, struct buf *o
     return out->p;
 }
 
-static void lose(struct notebook *nb, struct machine *m, const char *why)
+static void lose_machine(struct notebook *nb, struct machine *m, const char *why)
 {
     m->lost = true;
     m->asked = false;
@@ -307,13 +307,13 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     if (c && c->state == CELL_ENGINE && info && info->engine == nb->group->engine)
         node_errors_add(c, node, name, why);
     else if (m)
-        lose(nb, m, why);
+        lose_machine(nb, m, why);
     buf_release(&text);
 }
 
 /* The engine has failed, and all its nodes are lost for this reason. A cell that runs on none of
  * their ranks goes on. */
-static void failed(struct notebook *nb, const char *text)
+static void on_failed(struct notebook *nb, const char *text)
 {
     struct machine *m;
     size_t n = machines_of(nb, &m);
@@ -336,7 +336,7 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
     if (engine != nb->group->engine || !nb->group->engine)
         return;
     if (event == ENGINE_SAYS)
-        says(nb, text);
+        on_message(nb, text);
     else if (event == ENGINE_FAILED)
-        failed(nb, text);
+        on_failed(nb, text);
 }

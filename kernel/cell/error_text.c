@@ -9,8 +9,8 @@
 
 /* ---- deaths ---- */
 
-/* Leaves out parts of faulthandler's stack: the frames below the user's cell, which are cellspan's,
- * and the list of extension modules. */
+/* true: this line of faulthandler's stack is not shown: it is a frame below the user's cell, which
+ * is cellspan's, or the list of extension modules. */
 static bool is_ours(struct slice line, bool *below)
 {
     static const char frame[] = "  File \"";
@@ -100,7 +100,7 @@ static void add_stack(json_t *to, struct slice text)
 }
 
 /* How a process ended, to follow its name in a sentence. The agent's own text comes first. */
-static int how(const struct span *m, struct buf *out)
+static int add_cause(const struct span *m, struct buf *out)
 {
     const unsigned long status = (unsigned long)m->v[F_EXITED_STATUS].u64;
     const struct slice cause = m->v[F_EXITED_CAUSE].s;
@@ -137,7 +137,7 @@ static json_t *death(const char *ename, const char *who, const char *where, cons
     struct buf text = BUF_INIT, same = BUF_INIT;
     json_t *error = NULL, *traceback = json_array();
 
-    if (traceback && buf_addf(&text, "%s ", who) == 0 && how(m, &text) == 0 &&
+    if (traceback && buf_addf(&text, "%s ", who) == 0 && add_cause(m, &text) == 0 &&
         buf_add_slice(&same, buf_slice(&text)) == 0 &&
         (!where[0] || buf_addf(&text, " (%s)", where) == 0)) {
         json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m: %s", ename, text.p));
@@ -180,8 +180,9 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
 
 /* ---- errors of ranks ---- */
 
-/* The text that is equal for ranks that failed alike: how a process died, or the exception's. */
-static struct slice essence(const json_t *error)
+/* The text that is equal for ranks that failed alike: how a process died, or the exception's.
+ */
+static struct slice shared_text(const json_t *error)
 {
     return text_slice(error, json_object_get(error, "how") ? "how" : "evalue");
 }
@@ -189,7 +190,7 @@ static struct slice essence(const json_t *error)
 static bool alike(const json_t *a, const json_t *b)
 {
     return strcmp(text_field(a, "ename"), text_field(b, "ename")) == 0 &&
-           slice_equal(essence(a), essence(b));
+           slice_equal(shared_text(a), shared_text(b));
 }
 
 /* The error to show first. A death comes before an exception, since a death causes exceptions on
@@ -244,7 +245,7 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
             continue;
         if (same_ranks(c, m, told, &who) == 0 &&
             buf_addf(&head, "also on %s: %s: ", who.p, text_field(m->error, "ename")) == 0)
-            json_array_append_new(traceback, text_joined(head.p, essence(m->error)));
+            json_array_append_new(traceback, text_joined(head.p, shared_text(m->error)));
         buf_release(&who);
         buf_release(&head);
     }

@@ -12,7 +12,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 
 /* A driver or a file system can hold a killed process for any time. Nobody waits for it any more:
  * it counts as ended. */
-static void leave(struct cell *c)
+static void leave_behind(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
@@ -39,5 +39,5 @@ static void leave(struct cell *c)
 void left_behind_tick(struct cell *c, uint64_t now)
 {
     if (now >= c->stop.gone_ns)
-        leave(c);
+        leave_behind(c);
 }

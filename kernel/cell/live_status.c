@@ -32,8 +32,7 @@ void live_begin(struct cell *c)
         c->live.due_ns = now + AFTER_NS;
 }
 
-/* The rank has cleared the output, and the status with it. An update would show the status again.
- */
+/* The rank has cleared the output, and the status with it. An update would show it again. */
 void live_cleared(struct cell *c)
 {
     c->live.off = true;

@@ -11,7 +11,7 @@
 #define NAMED_MAX 8u
 
 /* Is a node still starting? */
-static bool is_open(const struct notebook *nb)
+static bool any_starting(const struct notebook *nb)
 {
     unsigned first = 0, n = 0;
 
@@ -114,7 +114,7 @@ void node_errors_fail(struct cell *c)
 
 void node_errors_look(struct cell *c)
 {
-    if (c->engine.errors.n && !is_open(c->nb))
+    if (c->engine.errors.n && !any_starting(c->nb))
         node_errors_fail(c);
 }
 

@@ -59,7 +59,7 @@ struct place_want placement_want(const struct cell *c)
 
     for (unsigned k = 0; k < g->size; k++)
         any = any || rank_alive(&g->rank[k]);
-    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* no rank lives: earlier wishes end */
+    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* new ranks: earlier options end */
         want = (struct place_want){ 0 };
     if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
         want.no_gpu = c->plan.no_gpu;

@@ -40,7 +40,7 @@ static void show(struct notebook *nb, struct prompt *p)
 }
 
 /* Must p wait? Prompts of lower ranks may still come, or p is about to be taken back. */
-static bool is_early(const struct notebook *nb, const struct prompt *p)
+static bool must_wait(const struct notebook *nb, const struct prompt *p)
 {
     const struct cell *c = nb->cell;
 
@@ -69,11 +69,11 @@ static void end_first(struct notebook *nb)
     prompt_free(p);
 }
 
-static void look(struct notebook *nb)
+static void show_first(struct notebook *nb)
 {
     struct prompt *p = nb->prompts.first;
 
-    if (!p || p->shown || (notebook_now(nb) < nb->prompts.due_ns && is_early(nb, p)))
+    if (!p || p->shown || (notebook_now(nb) < nb->prompts.due_ns && must_wait(nb, p)))
         return;
     while ((p = nb->prompts.first) && is_to_end(nb, p))
         end_first(nb);
@@ -82,10 +82,10 @@ static void look(struct notebook *nb)
 }
 
 /* Another prompt is the first: it waits LOWER_NS for lower ranks. */
-static void turn(struct notebook *nb)
+static void start_wait(struct notebook *nb)
 {
     nb->prompts.due_ns = notebook_now(nb) + LOWER_NS;
-    look(nb);
+    show_first(nb);
 }
 
 static void reply(struct notebook *nb, uint32_t worker, uint64_t id, struct slice value)
@@ -107,7 +107,7 @@ static void insert(struct notebook *nb, struct prompt *p)
     p->next = *at;
     *at = p;
     if (nb->prompts.first == p)
-        turn(nb);
+        start_wait(nb);
 }
 
 void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank,
@@ -148,9 +148,9 @@ static void drop(struct notebook *nb,
             at = &p->next;
     }
     if (nb->prompts.first != first)
-        turn(nb);
+        start_wait(nb);
     else
-        look(nb); /* a rank that has ended can't ask first any more */
+        show_first(nb); /* a rank that has ended can't ask first any more */
 }
 
 static bool is_this(const struct prompt *p, uint32_t worker, uint64_t id)
@@ -194,7 +194,7 @@ void prompts_answer(struct notebook *nb, const struct request *r)
     nb->prompts.first = p->next;
     reply(nb, p->worker, p->id, text_slice(request_content(r), "value"));
     prompt_free(p);
-    turn(nb);
+    start_wait(nb);
 }
 
 bool prompts_wait(const struct notebook *nb)
@@ -204,7 +204,7 @@ bool prompts_wait(const struct notebook *nb)
 
 void prompts_tick(struct notebook *nb)
 {
-    look(nb);
+    show_first(nb);
 }
 
 uint64_t prompts_due(const struct notebook *nb)

@@ -11,9 +11,8 @@
 
 #define STALE_NS (5 * NS_PER_S) /* older answers are not shown */
 #define HOPE_NS  (2 * NS_PER_S) /* rank_usage_wait() waits so long for an answer */
-#define PATIENCE_NS                                                                                \
-    (10 * NS_PER_S) /* without an answer a node is asked again: its GPU driver                     \
-                     * may be stuck */
+/* A node that has not answered is asked again only after this time: a GPU driver may hang. */
+#define PATIENCE_NS (10 * NS_PER_S)
 
 struct gauge {
     bool waiting; /* it was asked, and has not answered */

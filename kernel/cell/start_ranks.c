@@ -243,7 +243,7 @@ static int place_missing(struct cell *c, const struct placement *s, const struct
 }
 
 /* Starts the ranks that are missing. -1 as above. */
-static int ensure(struct cell *c, const struct placement *s)
+static int start_missing(struct cell *c, const struct placement *s)
 {
     struct group *g = c->group;
     struct ranks missing = RANKS_INIT;
@@ -277,7 +277,7 @@ static int ask_port(struct cell *c)
     return cell_send_node(c, g->rank[0].node, &m);
 }
 
-static void go(struct cell *c)
+static void place_and_start(struct cell *c)
 {
     struct placement s = { NULL, 0 };
     int rc;
@@ -287,7 +287,7 @@ static void go(struct cell *c)
         return;
     }
     c->prep.wants_places = false;
-    rc = ensure(c, &s);
+    rc = start_missing(c, &s);
     free(s.node);
     if (rc < 0)
         return;
@@ -315,7 +315,7 @@ bool start_look(struct cell *c)
 {
     if (!c->prep.wants_places || placement_wait(c))
         return true;
-    go(c);
+    place_and_start(c);
     return !c->engine.moves;
 }
 

@@ -81,7 +81,7 @@ static void ask_stacks(struct cell *c)
 
 /* The rank handles the interrupt already and formats the traceback: see _show_one() of shell.py,
  * which has a time limit of its own. */
-static bool is_telling(const struct member *m)
+static bool is_formatting(const struct member *m)
 {
     return m->state == MEMBER_RUNNING && m->stack &&
            strstr(error_main_thread(m->stack), " in _show_one\n");
@@ -91,7 +91,7 @@ static bool is_telling(const struct member *m)
 static bool be_patient(struct cell *c)
 {
     for (size_t k = 0; k < c->n && !c->stop.patient; k++)
-        c->stop.patient = is_telling(&c->member[k]);
+        c->stop.patient = is_formatting(&c->member[k]);
     if (!c->stop.patient)
         return false;
     for (size_t k = 0; k < c->n; k++) {
@@ -209,7 +209,7 @@ static void time_out(struct cell *c)
               (double)c->plan.timeout_ns / 1e9);
 }
 
-static void sever(struct cell *c)
+static void cut_connections(struct cell *c)
 {
     c->stop.disconnect_ns = NEVER;
     /* in the next cell, ranks leave their process group and may make another one */
@@ -224,7 +224,7 @@ void stop_tick(struct cell *c, uint64_t now)
     else if (now >= c->stop.alike_ns)
         show_and_stop(c);
     else if (now >= c->stop.disconnect_ns)
-        sever(c);
+        cut_connections(c);
     else if (now >= c->stop.kill_ns)
         ask_stacks(c);
     else if (now >= c->stop.list_ns)

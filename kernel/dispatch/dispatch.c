@@ -12,7 +12,7 @@
 
 /* ---- cells, one after the other ---- */
 
-static void rewake(struct notebook *nb)
+static void set_timer(struct notebook *nb)
 {
     const uint64_t home = pace_due_ns(nb->home.pace),
                    cell = nb->cell ? cell_steps_due(nb->cell) : NEVER;
@@ -74,7 +74,7 @@ static void take_next(struct notebook *nb)
         request_unref(r);
         go_on(nb);
     }
-    rewake(nb);
+    set_timer(nb);
 }
 
 /* Home gets an interrupt for each open request, since any of them may be running: a cell or a comm

@@ -83,7 +83,7 @@ static void judge(struct check *k, bool local)
 }
 
 /* The only rank that all bad links have in common; -1: there is none. */
-static long culprit(const struct check *k)
+static long common_rank(const struct check *k)
 {
     struct link_figure *figure = calloc(k->pairs + 1, sizeof *figure);
     long found = -1;
@@ -101,7 +101,7 @@ static long culprit(const struct check *k)
 
 static void note_culprit(const struct check *k, struct buf *notes)
 {
-    const long rank = culprit(k);
+    const long rank = common_rank(k);
 
     for (size_t i = 0; rank >= 0 && i < k->n; i++)
         if ((long)k->rank[i].rank == rank)

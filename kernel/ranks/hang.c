@@ -113,7 +113,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 }
 
 /* The rank has been at the same place for the whole time, or has ended. */
-static bool is_still(const struct cell *c, const struct member *m)
+static bool has_not_moved(const struct cell *c, const struct member *m)
 {
     return m->state != MEMBER_RUNNING ||
            (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang.limit_ns);
@@ -125,7 +125,7 @@ static bool same_place(const struct member *a, const struct member *b)
 }
 
 /* A rank at the place where most ranks wait; NULL: no rank waits. */
-static const struct member *crowd(const struct cell *c)
+static const struct member *find_waiting(const struct cell *c)
 {
     const struct member *found = NULL;
     size_t most = 0;
@@ -163,7 +163,7 @@ static int add_ranks(const struct cell *c, const struct member *with, bool there
 }
 
 /* The first rank at another place; NULL: there is none. */
-static const struct member *odd_one(const struct cell *c, const struct member *with)
+static const struct member *find_elsewhere(const struct cell *c, const struct member *with)
 {
     for (size_t k = 0; k < c->n; k++)
         if (!same_place(with, &c->member[k]))
@@ -222,15 +222,15 @@ static void tell(struct cell *c, const struct member *with, const struct member 
     buf_release(&absent);
 }
 
-static void look(struct cell *c)
+static void look_at_all(struct cell *c)
 {
     const struct member *with, *odd;
 
     for (size_t k = 0; k < c->n; k++)
-        if (!is_still(c, &c->member[k]))
+        if (!has_not_moved(c, &c->member[k]))
             return;
-    with = crowd(c);
-    odd = with ? odd_one(c, with) : NULL;
+    with = find_waiting(c);
+    odd = with ? find_elsewhere(c, with) : NULL;
     if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
         with = NULL; /* all wait for their GPUs: that is normal work */
     if (!with && !c->hang.nccl[0])
@@ -257,7 +257,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
         take(c, member, text);
         free(text);
         if (c->state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
-            look(c);
+            look_at_all(c);
     }
     return true;
 }
