@@ -68,7 +68,7 @@ static void show_help(void)
 static int check(struct install *o, struct err *err)
 {
     if (o->user + o->sys_prefix + (o->prefix != NULL) > 1)
-        return err_set(err, "--user, --sys-prefix and --prefix exclude each other");
+        return err_set(err, "--user, --sys-prefix and --prefix can't be used together");
     if (o->prefix && !*o->prefix)
         return err_set(err, "--prefix needs a value: --prefix DIR");
     if (!o->name)

@@ -248,9 +248,9 @@ static int check_gpus(const struct call *call, const struct plan *plan, struct e
         return 0;
     if (plan->n == PLAN_N_GPU &&
         (option_given(call, "nproc", &as) || option_given(call, "nproc-per-node", &as)))
-        return err_set(err, "%s gpu and --no-gpu exclude each other", as);
+        return err_set(err, "%s gpu and --no-gpu can't be used together", as);
     if (plan->share)
-        return err_set(err, "--share and --no-gpu exclude each other");
+        return err_set(err, "--share and --no-gpu can't be used together");
     return 0;
 }
 

@@ -168,7 +168,7 @@ static int check_excluded(const struct call *call, const struct option *o, struc
 
     if (!o->excludes || !option_given(call, o->excludes, &as))
         return 0;
-    return err_set(err, "%s and --%s exclude each other", as, o->name);
+    return err_set(err, "%s and --%s can't be used together", as, o->name);
 }
 
 /* Joins the value, which is the end of the token before *i, with the following words that continue

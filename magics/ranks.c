@@ -74,9 +74,9 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
                        token_shown(shown, call->tokens.v[call->words[1]].text),
                        call->tokens.v[call->words[0]].text);
     if (!call->words_n && option_given(call, "ranks", &as))
-        return err_set(err,
-                       "%s %s: to do what? (%%ranks stop %s %s, or restart, where, check, logs)",
-                       as, token_shown(shown, plan->ranks), as, shown);
+        return err_set(
+            err, "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs)",
+            as, token_shown(shown, plan->ranks), as, shown);
     if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
         return err_set(err, "%s: only with %%ranks check", as);
     if (plan->ranks_do != PLAN_RANKS_LOGS && option_given(call, "cell", &as))

@@ -254,4 +254,4 @@ def test_the_spellings_of_torchrun_and_mpirun_are_taken(nb):
     code = "import os\nint(os.environ['WORLD_SIZE'])"
     for options, world in (("-np 2", 2), ("--nproc-per-node 3", 3), ("--nproc_per_node=2", 2), ("--nproc_per_node 3 --no_capture", 3)):
         assert nb.ok("%%%%distribute %s\n%s" % (options, code)).value == str(world), options
-    assert usage(nb, "%%distribute -n 2 --nproc_per_node 2") == "-n and --nproc-per-node exclude each other"
+    assert usage(nb, "%%distribute -n 2 --nproc_per_node 2") == "-n and --nproc-per-node can't be used together"

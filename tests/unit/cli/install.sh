@@ -70,7 +70,7 @@ said 1 "odd does not work as a Python" "a program that is no Python is told apar
 install --python ./none
 said 1 "python ./none: there is no such program" "so is one that isn't there"
 install --user
-said 2 "exclude each other" "two places at once are a usage error"
+said 2 "can't be used together" "two places at once are a usage error"
 install --name 'a/b'
 said 2 "a kernel's name has" "so is a name that is none"
 "$cellspan" instal >"$work/out" 2>"$work/err"
