@@ -213,7 +213,8 @@ static void note_overwritten(struct cell *c, const struct touched *t)
             ranks_add(&all, (unsigned)k) < 0)
             break;
     if (add_enumeration(t->names, &names) == 0 && add_who(&all, &who) == 0)
-        output_note(c, "--capture puts home's %s over what %s had changed", names.p, who.p);
+        output_note(c, "--capture replaces %s on %s, which they %s changed", names.p, who.p,
+                    ranks_count(&t->unsure) ? "may have" : "had");
     buf_release(&names);
     buf_release(&who);
     ranks_release(&all);

@@ -106,10 +106,8 @@ int engine_choose(struct cell *c)
     const char *on = c->plan.on;
 
     if (!on && g->absent) {
-        cell_fail(
-            c, "UsageError",
-            "%s did not come up: say with --on where the ranks are to run (--on local: on this machine)",
-            g->absent);
+        cell_fail(c, "UsageError",
+                  "%s did not come up: write --on again (--on local uses this machine)", g->absent);
         return -1;
     }
     if (!on || !is_other(g, on))
@@ -185,7 +183,7 @@ static void note_afresh(struct cell *c)
             buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
             break;
     if (lost && names.n)
-        output_note(c, "%s %s lost: %s starts afresh", names.p, lost > 1 ? "are" : "is",
+        output_note(c, "%s %s lost: %s is started again", names.p, lost > 1 ? "are" : "is",
                     c->nb->group->on);
     buf_release(&names);
 }

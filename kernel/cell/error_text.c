@@ -394,8 +394,7 @@ void error_note_hangs(struct cell *c)
         if (c->member[k].state != MEMBER_RUNNING)
             continue;
         if (error_place(c->member[k].stack, &where) == 0)
-            output_note(c,
-                        "rank %u did not come back from the interrupt and is killed: it hung in %s",
+            output_note(c, "rank %u did not stop after the interrupt and is killed; it was in %s",
                         c->member[k].rank, where.p);
         buf_release(&where);
     }

@@ -152,26 +152,25 @@ static int refuse_change(struct cell *c)
         return 0;
     if (c->plan.no_gpu && g->gpus) {
         snprintf(asked, sizeof asked, "--no-gpu");
-        snprintf(have, sizeof have, "GPUs are held by");
+        snprintf(have, sizeof have, "with GPUs");
     } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET && c->plan.gpus != g->gpus) {
         snprintf(asked, sizeof asked, "--gpus %u", c->plan.gpus);
-        snprintf(have, sizeof have, g->gpus ? "%u GPU%s each %s held by" : "no GPUs are held by",
-                 g->gpus, g->gpus == 1 ? "" : "s", g->gpus == 1 ? "is" : "are");
+        snprintf(have, sizeof have, g->gpus ? "with %u GPU%s each" : "without GPUs", g->gpus,
+                 g->gpus == 1 ? "" : "s");
     } else if (!c->plan.no_gpu && c->plan.gpus != PLAN_GPUS_UNSET &&
                c->plan.own_gpus != g->want.own) {
         snprintf(asked, sizeof asked, "--gpus %u%s", c->plan.gpus, c->plan.own_gpus ? ",own" : "");
-        snprintf(have, sizeof have, "GPUs that %s are held by",
-                 g->want.own ? "their rank alone sees" : "all ranks see");
+        snprintf(have, sizeof have, "with GPUs that %s",
+                 g->want.own ? "no other rank sees" : "all ranks of a machine see");
     } else if (c->plan.n == PLAN_N_GPU && g->want.no_gpu) {
         snprintf(asked, sizeof asked, "-n gpu");
-        snprintf(have, sizeof have, "no GPUs are held by");
+        snprintf(have, sizeof have, "without GPUs");
     }
     if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) &&
         ranks_format(&living, &who) == 0)
-        cell_fail(c, "UsageError", "%s: %s %s %s, which %s (--fresh ends %s and starts anew)",
-                  asked, have, ranks_count(&living) > 1 ? "ranks" : "rank", who.p,
-                  ranks_count(&living) > 1 ? "live" : "lives",
-                  ranks_count(&living) > 1 ? "them" : "it");
+        cell_fail(c, "UsageError", "%s: %s %s %s started %s: add --fresh to start new ranks", asked,
+                  ranks_count(&living) > 1 ? "ranks" : "rank", who.p,
+                  ranks_count(&living) > 1 ? "were" : "was", have);
     else
         asked[0] = '\0';
     ranks_release(&living);

@@ -137,8 +137,8 @@ static void note_afresh(struct cell *c, const struct err *why)
     log_info("start", "%s", why->text);
     output_note(
         c,
-        "the machines that are left have no room for all: %s starts afresh, and the variables of all ranks "
-        "are gone",
+        "the machines that are left have no room for all ranks: %s is started again, and the "
+        "variables of all ranks are gone",
         c->nb->group->on);
     c->engine.moves = true;
 }
@@ -184,7 +184,8 @@ static void note_unknown(struct cell *c)
 
     for (size_t k = 0; k < n; k++)
         if (!m[k].lost && !m[k].known && m[k].held[0])
-            output_note(c, "%s can't tell which GPUs it has, and ranks start there without: %s",
+            output_note(c,
+                        "the GPUs of %s could not be listed (%s): ranks start there without GPUs",
                         notebook_node_name(c->nb, m[k].node), m[k].held);
 }
 

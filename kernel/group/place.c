@@ -129,10 +129,12 @@ static int no_gpus(const struct place_node *node, size_t n, const struct place_w
     if (add_machines(&where, node, n, want, true) < 0)
         err_set(err, "out of memory");
     else
-        err_set(err, "-n %u: there %s %u GPU%s (%s) for %u rank%s%s; --no-gpu runs without, %s",
+        err_set(err,
+                "-n %u: there %s %u GPU%s (%s) for %u rank%s%s; --no-gpu runs without GPUs, %s",
                 world, all == 1 ? "is" : "are", all, all == 1 ? "" : "s", where.p, world,
                 world == 1 ? "" : "s", of_each,
-                each > 1 ? "--gpus K gives each fewer" : "--share lets them share");
+                each > 1 ? "--gpus K gives each rank fewer"
+                         : "--share lets several processes use one GPU");
     buf_release(&where);
     return -1;
 }

@@ -241,7 +241,8 @@ static void look_at_all(struct cell *c)
     else
         output_note(
             c,
-            "for %.0f s no rank has moved, and not all are equally far: %s (%%ranks where shows all stacks)",
+            "for %.0f s no rank has made progress, and some have launched fewer NCCL operations than others: %s "
+            "(%%ranks where shows all stacks)",
             (double)c->hang.limit_ns / 1e9, c->hang.nccl);
 }
 

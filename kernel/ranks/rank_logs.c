@@ -98,7 +98,10 @@ static void over(struct cell *c)
     if (!l->known)
         output_note(c, "no cell has run yet");
     else if (!l->found)
-        output_note(c, "nothing that was printed in cell %u is kept", l->count);
+        output_note(
+            c,
+            "no output of cell %u is stored: it printed nothing, is too old, or ran on machines that are gone",
+            l->count);
     l->due_ns = NEVER;
     l->over = true;
 }

@@ -138,7 +138,7 @@ def test_without_room_for_its_ranks_all_start_afresh(fresh):
     os.kill(old[-1], signal.SIGKILL)
     assert processes.wait_until(lambda: "dead" in nb.ok("%ranks").shown, 60), nb.ok("%ranks").shown
     cell = nb.ok("%%distribute\nimport os\nos.environ['WORLD_SIZE']", limit=90)
-    assert cell.value == "'2'" and "starts afresh" in cell.stderr, cell.stderr
+    assert cell.value == "'2'" and "is started again" in cell.stderr, cell.stderr
     assert processes.wait_until(lambda: not set(old) & set(agents(nb)), 60), "those of before end"
 
 
@@ -156,7 +156,7 @@ def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):
     for bad in ("pair:bad", "nosuch"):
         nb.run("%%%%distribute -n 2 --on %s\n1" % bad).assert_error("EngineError")
         asked = nb.run("%%distribute -n 2\nprint('ran')").assert_error("UsageError")
-        assert "%s did not come up: say with --on where" % bad in asked.error["evalue"] and "--on local" in asked.error["evalue"]
+        assert "%s did not come up: write --on again" % bad in asked.error["evalue"] and "--on local" in asked.error["evalue"]
         assert "ran" not in asked.stdout
         nb.run("import cellspan\ncellspan.run(print, n=2)").assert_error("UsageError")
     assert nb.ok("%%distribute -n 2 --on pair:2\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'2'"

@@ -262,7 +262,7 @@ class Walk:
         cell = self.ok("%%%%distribute%s --capture %s\n[%s]" % (where, words(names).replace(" ", ""), words(names)))
         losers = self.world.capture(names, ranks)
         if losers:
-            said = re.search(r"--capture puts home's .* over what ranks? (\S+) had changed", cell.stderr)
+            said = re.search(r"--capture replaces .* on ranks? (\S+), which they (?:had|may have) changed", cell.stderr)
             assert said and numbers(said.group(1)) == losers, cell.shown
         else:
             assert "--capture" not in cell.stderr, cell.shown

@@ -182,9 +182,7 @@ static void refusals(void)
     ok(!w.nb->group->on, "and is not where the next cell is");
     w.no_engine = false;
     next(&w, "%%distribute -n 2\npass");
-    ok(is_over(&w,
-               "nosuch did not come up: say with --on where the ranks are to run (--on local") &&
-           !times(&w, "START"),
+    ok(is_over(&w, "nosuch did not come up: write --on again (--on local") && !times(&w, "START"),
        "nor does it run where the user did not ask for it");
     next(&w, "%%distribute --on slurm:--partition=x\npass");
     ok(logged(&w, "engine slurm (--partition=x) 0"), "another may be tried at once");
@@ -224,7 +222,7 @@ static void interrupts(void)
     engine(&w, ENGINE_FAILED, "cancelled");
     ok(times(&w, "reply execute_reply") == 1 && !w.nb->cell, "and nobody minds what it says later");
     next(&w, "%%distribute\npass");
-    ok(is_over(&w, "slurm did not come up: say with --on"),
+    ok(is_over(&w, "slurm did not come up: write --on again"),
        "nor is anything run elsewhere instead");
     next(&w, "%ranks stop");
     next(&w, "%%distribute -n 1\npass");
@@ -362,7 +360,7 @@ static void gpus(void)
     all_up(&w, 2);
     ok(logged(
            &w,
-           "-n 3: there are 2 GPUs (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 1) for 3 ranks; --no-gpu runs without, --share"),
+           "-n 3: there are 2 GPUs (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 1) for 3 ranks; --no-gpu runs without GPUs, --share"),
        "too few GPUs are counted, and what helps is said");
     ok(!w.nb->cell && !times(&w, "START") && !times(&w, "engine stop"),
        "nothing starts, and the machines stay");
@@ -378,12 +376,10 @@ static void gpus(void)
     provide(&w);
     all_done(&w, 2, 3);
     next(&w, "%%distribute -n 4 --no-gpu\npass");
-    ok(is_over(
-           &w,
-           "--no-gpu: GPUs are held by ranks 0-1, which live (--fresh ends them and starts anew)"),
+    ok(is_over(&w, "--no-gpu: ranks 0-1 were started with GPUs: add --fresh to start new ranks"),
        "what ranks hold they keep");
     next(&w, "%%distribute --gpus 2\npass");
-    ok(is_over(&w, "--gpus 2: 1 GPU each is held by ranks 0-1"), "and how many");
+    ok(is_over(&w, "--gpus 2: ranks 0-1 were started with 1 GPU each"), "and how many");
     next(&w, "%%distribute -n 4 --no-gpu --fresh\npass");
     captured(&w, "{\"names\": []}");
     all_exited(&w, 2, 3);
@@ -402,7 +398,7 @@ static void gpus_that_are_not_known(void)
     run(&w, "%%distribute -n 2\npass");
     ok(logged(
            &w,
-           "here can't tell which GPUs it has, and ranks start there without: the GPU driver does not answer") &&
+           "the GPUs of here could not be listed (the GPU driver does not answer): ranks start there without GPUs") &&
            times(&w, "send START") == 1,
        "ranks to which nobody promised a GPU start without, which is told");
     world_close(&w);

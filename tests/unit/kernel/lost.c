@@ -87,7 +87,7 @@ static void lost_without_room(void)
     w.node[3].slots = w.node[4].slots = 1;
     all_up(&w, 2);
     pass(&w, NS_PER_S);
-    ok(logged(&w, "starts afresh, and the variables of all ranks are gone"), "which is said");
+    ok(logged(&w, "is started again, and the variables of all ranks are gone"), "which is said");
     captured(&w, "{\"names\": []}");
     ok(times(&w, "send CAPTURE") == 1, "home is asked once");
     port(&w);

@@ -91,23 +91,23 @@ static void gpus(void)
     is_text(placed(two, 2, &none, 4), "0011", "without them all is even");
     is_text(
         placed(two, 2, &any, 4),
-        "-n 4: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 4 ranks; --no-gpu runs without, --share lets them share",
+        "-n 4: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 4 ranks; --no-gpu runs without GPUs, --share lets several processes use one GPU",
         "too few are counted");
     is_text(
         placed(two, 2, &pairs, 2),
-        "-n 2: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 2 ranks with 2 each; --no-gpu runs without, --gpus K gives each fewer",
+        "-n 2: there are 3 GPUs (h1: 2, h2: 1 free of 4) for 2 ranks with 2 each; --no-gpu runs without GPUs, --gpus K gives each rank fewer",
         "also where each wants two");
     is_text(placed(two, 2, &share, 6), "000111", "shared ones are enough for all");
     is_int(place_world(two, 2, &share), 6, "one for each where nobody says");
     is_text(placed(mixed, 2, &any, 1), "1", "who has none gets no rank");
     is_text(
         placed(slot, 1, &any, 2),
-        "-n 2: there is 1 GPU (h1: 1) for 2 ranks; --no-gpu runs without, --share lets them share",
+        "-n 2: there is 1 GPU (h1: 1) for 2 ranks; --no-gpu runs without GPUs, --share lets several processes use one GPU",
         "slots need GPUs too");
     is_int(place_world(taken, 1, &any), 1, "a machine whose GPUs all are taken");
     is_text(
         placed(taken, 1, &any, 1),
-        "-n 1: there are 0 GPUs (h1: 0 free of 1) for 1 rank; --no-gpu runs without, --share lets them share",
+        "-n 1: there are 0 GPUs (h1: 0 free of 1) for 1 rank; --no-gpu runs without GPUs, --share lets several processes use one GPU",
         "says so");
     is_text(
         placed(broken, 4, &pairs, 1),
