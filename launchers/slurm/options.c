@@ -25,8 +25,9 @@ struct srun_option {
     const char *refused; /* why it is refused; NULL: it is allowed */
 };
 
-static const char one_task[] = "one agent runs on each node; -n of the cell says how many ranks";
-static const char streams[] = "the agents' streams belong to cellspan";
+static const char one_task[] =
+    "cellspan itself starts one task on each node; use -n of the cell for the ranks";
+static const char streams[] = "cellspan itself uses srun's input and output";
 static const char no_run[] = "with it nothing runs";
 static const char endings[] = "agents end one by one";
 
@@ -40,7 +41,7 @@ static const struct srun_option rows[] = {
     { "multi-prog", 0, VALUE_NONE, MEANS_NOTHING, one_task },
     { "het-group", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
     { "gpus-per-task", 0, VALUE_NEEDED, MEANS_NOTHING,
-      "one agent runs on each node; --gpus-per-node says how many GPUs it has" },
+      "cellspan itself starts one task on each node; use --gpus-per-node" },
     { "pty", 0, VALUE_MAYBE, MEANS_NOTHING, streams },
     { "input", 'i', VALUE_NEEDED, MEANS_NOTHING, streams },
     { "output", 'o', VALUE_NEEDED, MEANS_NOTHING, streams },
@@ -197,7 +198,7 @@ int slurm_options_read(struct slurm_options *o, const struct words *words, struc
 
         if (word[0] != '-' || !word[1] || strcmp(word, "--") == 0)
             return err_set(err,
-                           "'%s' is no option of srun; wanted are those, as in "
+                           "'%s' is no option of srun: write srun's options after slurm:, as in "
                            "--on \"slurm:--partition=gpu --nodes=2\"",
                            word);
         if (read_option(o, words, &i, err) < 0)

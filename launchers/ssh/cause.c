@@ -33,8 +33,8 @@ static const struct pattern patterns[] = {
     { "Host key verification failed",
       "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },
     { "Permission denied",
-      "it refuses the login; no password can be typed here, so put a key there (`ssh-copy-id HOST`) or into "
-      "an agent, or name user and key in ~/.ssh/config" },
+      "it refuses the login; no password can be typed here, so put a key there (`ssh-copy-id HOST`), load "
+      "your key into ssh-agent (`ssh-add`), or name user and key in ~/.ssh/config" },
     { "Too many authentication failures",
       "it refuses the login; name the key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes)" },
     { "Connection refused",

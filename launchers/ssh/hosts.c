@@ -33,7 +33,7 @@ static int check_name(const char *destination, const char *name, struct err *err
         if (!isalnum((unsigned char)*c) && !strchr("._-@:%[]", *c))
             return err_set(err, "'%s' is no host: '%c' can't stand in a name", destination, *c);
     if (colon && !strchr(colon + 1, ':'))
-        return err_set(err, "'%s': a port is told in ~/.ssh/config (Host %.*s, Port %s)",
+        return err_set(err, "'%s': write the port into ~/.ssh/config (Host %.*s, Port %s)",
                        destination, (int)(colon - name), name, colon + 1);
     return 0;
 }
@@ -50,7 +50,7 @@ static int take_slots(char *word, unsigned *slots, struct err *err)
     errno = 0;
     n = strtoul(star + 1, &end, 10);
     if (errno || !isdigit((unsigned char)star[1]) || *end || n < 1 || n > SLOTS_MAX)
-        return err_set(err, "'%s': behind * stands how many ranks run there, from 1 to %lu", word,
+        return err_set(err, "'%s': after * write the number of ranks, from 1 to %lu", word,
                        SLOTS_MAX);
     *slots = (unsigned)n;
     *star = '\0';
@@ -235,7 +235,7 @@ int ssh_hosts_check(const struct ssh_hosts *hosts, unsigned ranks, struct err *e
     if (ranks > sum)
         return err_set(
             err,
-            "-n %u: the hosts of this list take %lu ranks; raise the numbers behind *, or add hosts",
+            "-n %u: the hosts of this list take %lu ranks; raise the numbers after *, or add hosts",
             ranks, sum);
     return 0;
 }

@@ -258,7 +258,7 @@ static const char *words_of(const struct try *t)
     if (t->refused)
         return "it does not let this agent in: its run is over, or its key was used before";
     if (t->strange)
-        return "connected, but no handshake came about: another program listens there, or the link is bad";
+        return "connected, but the encrypted handshake failed: another program listens there, or the link is bad";
     return t->connected ? "connected, but it does not answer" : dial_words(t->error);
 }
 
