@@ -169,10 +169,15 @@ struct cell_out {
 
 /* stop_ranks.c, disconnect.c and left_behind.c. A time is NEVER if nothing is due. */
 struct cell_stop {
-    bool decided, stopping, listed;
-    bool patient; /* ranks that were formatting a traceback got more time */
-    bool ending;  /* all ranks of the script have said DONE; their processes must end now */
-    uint64_t alike_ns, alike_limit_ns, disconnect_ns, kill_ns, list_ns, timeout_ns;
+    bool decided;  /* the error was shown, or the cell has failed: ranks must stop */
+    bool stopping; /* ranks were told to stop */
+    bool listed;   /* the ranks that hang were named */
+    bool patient;  /* ranks that were formatting a traceback got more time */
+    bool ending;   /* all ranks of the script have said DONE; their processes must end now */
+    uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
+    uint64_t disconnect_ns;            /* when connections between ranks are cut */
+    uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
+    uint64_t timeout_ns;               /* when --timeout ends the cell */
     unsigned interrupts;
     uint64_t interrupted_ns;    /* when the user's first interrupt came */
     uint64_t gone_ns;           /* killed processes that live longer are left behind */

@@ -12,8 +12,8 @@ struct dispatch_config {
     const char *python_version; /* for kernel_info before home is ready; copied */
     const char *run_id;         /* the first part of TORCHELASTIC_RUN_ID; copied */
     bool page;                  /* Jupyter's server, which limits output, forwards our messages */
-    bool status;                /* cells that run for a while show one */
-    uint64_t hang_notice_ns;    /* until a cell says for which rank the others wait; 0: never */
+    bool status;                /* long cells show the status of their ranks */
+    uint64_t hang_notice_ns;    /* how long ranks wait until hang.c tells the user; 0: for ever */
     const char *notice;         /* lines for the user, shown with the first cell; or "" */
 };
 

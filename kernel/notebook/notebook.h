@@ -47,11 +47,9 @@ struct machine {
     bool lost;
     bool mig;                /* its GPUs are MIG instances */
     bool asked;              /* it was asked for its GPUs and has not answered yet */
-    bool known;              /* it has told its GPUs */
+    bool known;              /* it has answered, and its driver could list the GPUs */
     unsigned gpus, gpus_all; /* GPUs that nobody else holds; all GPUs */
-    /* who holds the others: "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or
-     * "" */
-    char held[400];
+    char held[400]; /* "held: GPU 1 by alice (pid 7, since 14:02)"; or why it has no GPUs; or "" */
 };
 
 /* HOME_BROKEN: home could not start. The next request for home tries again, since the user may have
@@ -108,7 +106,7 @@ struct ran_list {
     size_t n, room;
 };
 
-/* By node: the use of its memory and GPUs, as it has told. */
+/* By node: its last report of memory and GPUs. */
 struct gauge_list {
     struct gauge *of; /* owned, n of them */
     unsigned n;
@@ -146,8 +144,7 @@ struct notebook {
     struct group *group;
     struct machine *machine; /* owned: this machine, then those of the group's engine */
     size_t machines;
-    /* this machine's agent is gone; dispatch.c sets it, and send.c clears it when it starts another
-     */
+    /* this machine's agent is gone; set by dispatch.c, cleared by send.c when it starts another */
     bool away;
     struct prompt_list prompts;
     /* owned: how much output Jupyter's server lets through; NULL: the client has no such limit */
@@ -180,8 +177,7 @@ int notebook_revive(struct notebook *nb, struct err *err);
  * machine's agent is gone, nothing is sent to workers here. */
 int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, const struct span *m,
                      struct err *err);
-/* Sends m to each rank of the group that has a process and for which wanted() is true; 0 if none.
- */
+/* Sends m to the ranks that have a process and for which wanted() is true; 0 if there are none. */
 typedef bool (*rank_wanted_f)(const struct rank *r, const void *arg);
 int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
                         const void *arg, const struct span *m, struct err *err);
@@ -191,6 +187,7 @@ void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
 /* to the node's agent */
 int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err);
 void notebook_drop(struct notebook *nb, uint64_t blob); /* 0: none */
+/* parent, here and below: clients show the message under this request; may be NULL */
 void publish(struct notebook *nb, const struct request *parent, const char *type,
              struct slice content);
 /* takes content */

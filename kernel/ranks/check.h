@@ -37,6 +37,7 @@ struct check_way {
     char *why;         /* owned */
 };
 
+/* A row of the table of the whole world: an operation with so many bytes. */
 struct check_row {
     char op[24];
     json_int_t bytes, bad;

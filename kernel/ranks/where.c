@@ -13,7 +13,7 @@
 #define FRAMES_MAX 32u
 #define TEXT_MAX   (256u << 10) /* bytes of the whole answer */
 
-struct spot {
+struct where_rank {
     unsigned rank;
     uint32_t worker;
     bool passing; /* a rank of a script */
@@ -28,16 +28,16 @@ struct where {
     struct request *r; /* owned reference: then, the request to answer; else NULL */
     unsigned count;
     uint64_t due_ns;
-    struct spot *spot; /* owned, n of them, by rank */
+    struct where_rank *rank; /* owned, n of them, by rank */
     size_t n, waiting;
 };
 
 static void where_free(struct where *w)
 {
     for (size_t k = 0; w && k < w->n; k++)
-        free(w->spot[k].text);
+        free(w->rank[k].text);
     if (w) {
-        free(w->spot);
+        free(w->rank);
         request_unref(w->r);
     }
     free(w);
@@ -116,7 +116,7 @@ static int describe_stack(const char *stack, struct buf *out)
 }
 
 /* NULL: it was a rank of a script that has ended. */
-static const struct rank *rank_of(const struct notebook *nb, const struct spot *s)
+static const struct rank *rank_of(const struct notebook *nb, const struct where_rank *s)
 {
     const struct rank *r = notebook_rank(nb, s->worker, NULL);
 
@@ -125,7 +125,7 @@ static const struct rank *rank_of(const struct notebook *nb, const struct spot *
     return !s->passing && s->rank < nb->group->size ? &nb->group->rank[s->rank] : NULL;
 }
 
-static int describe(const struct notebook *nb, const struct spot *s, struct buf *out)
+static int describe(const struct notebook *nb, const struct where_rank *s, struct buf *out)
 {
     static const char *const states[] = {
         [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
@@ -145,8 +145,8 @@ static int describe(const struct notebook *nb, const struct spot *s, struct buf 
 /* ---- the answer ---- */
 
 /* Adds the ranks whose text equals text[first], and the text; sets their `told`. */
-static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const struct spot *spot,
-                     struct buf *out)
+static int add_alike(struct buf *text, size_t first, size_t n, bool *told,
+                     const struct where_rank *rank, struct buf *out)
 {
     struct ranks same = RANKS_INIT;
     int rc = 0;
@@ -154,7 +154,7 @@ static int add_alike(struct buf *text, size_t first, size_t n, bool *told, const
     for (size_t k = first; rc == 0 && k < n; k++)
         if (!told[k] && slice_equal(buf_slice(&text[k]), buf_slice(&text[first]))) {
             told[k] = true;
-            rc = ranks_add(&same, spot[k].rank);
+            rc = ranks_add(&same, rank[k].rank);
         }
     rc = rc < 0 ? rc : buf_add_text(out, "[");
     rc = rc < 0 ? rc : ranks_format(&same, out);
@@ -172,15 +172,15 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     int rc = text && told ? 0 : -1;
 
     for (size_t k = 0; rc == 0 && k < w->n; k++)
-        rc = describe(nb, &w->spot[k], &text[k]) < 0 ||
-                     (w->spot[k].text && add_nccl(w->spot[k].text, &nccl) < 0)
+        rc = describe(nb, &w->rank[k], &text[k]) < 0 ||
+                     (w->rank[k].text && add_nccl(w->rank[k].text, &nccl) < 0)
                  ? -1
                  : 0;
     for (size_t k = 0; rc == 0 && k < w->n; k++) {
         if (told[k])
             continue;
         if (out->n < TEXT_MAX)
-            rc = add_alike(text, k, w->n, told, w->spot, out);
+            rc = add_alike(text, k, w->n, told, w->rank, out);
         else
             left++;
     }
@@ -282,11 +282,11 @@ static void ask(struct notebook *nb, struct where *w)
     struct ranks busy = RANKS_INIT;
 
     for (size_t k = 0; k < w->n; k++) {
-        const struct rank *r = rank_of(nb, &w->spot[k]);
+        const struct rank *r = rank_of(nb, &w->rank[k]);
 
         if (!r || r->state != RANK_BUSY || ranks_add(&busy, r->number) < 0)
             continue;
-        w->spot[k].waiting = true;
+        w->rank[k].waiting = true;
         w->waiting++;
     }
     if (notebook_send_ranks(nb, notebook_shown(nb), rank_in_set, &busy, &m, NULL) < 0)
@@ -308,12 +308,12 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
         rc = ranks_parse(&which, spec, g->size, err);
     else if (rc == 0 && g->size && ranks_add_range(&which, 0, g->size - 1) < 0)
         rc = err_set(err, "out of memory");
-    if (rc == 0 && !(w->spot = calloc(ranks_count(&which) + 1, sizeof *w->spot)))
+    if (rc == 0 && !(w->rank = calloc(ranks_count(&which) + 1, sizeof *w->rank)))
         rc = err_set(err, "out of memory");
     for (long k = ranks_next(&which, 0); rc == 0 && k >= 0; k = ranks_next(&which, (unsigned)k + 1))
-        w->spot[w->n++] = (struct spot){ .rank = (unsigned)k,
-                                         .passing = g != nb->group,
-                                         .worker = g->rank[k].worker };
+        w->rank[w->n++] = (struct where_rank){ .rank = (unsigned)k,
+                                               .passing = g != nb->group,
+                                               .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {
         w->id = nb->next.cell++;
@@ -413,7 +413,7 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
     while (w && w->id != m->cell)
         w = w->next;
     for (size_t k = 0; w && k < w->n; k++) {
-        struct spot *s = &w->spot[k];
+        struct where_rank *s = &w->rank[k];
 
         if (s->worker != worker || !s->waiting)
             continue;
