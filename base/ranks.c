@@ -236,3 +236,10 @@ int ranks_format(const struct ranks *r, struct buf *out)
     }
     return 0;
 }
+
+int ranks_format_words(const struct ranks *r, struct buf *out)
+{
+    if (buf_add_text(out, ranks_count(r) > 1 ? "ranks " : "rank ") < 0)
+        return -1;
+    return ranks_format(r, out);
+}

@@ -25,14 +25,16 @@ MUST_USE int ranks_copy(struct ranks *to, const struct ranks *from);
 void ranks_remove(struct ranks *r, unsigned rank);
 bool ranks_has(const struct ranks *r, unsigned rank);
 unsigned ranks_count(const struct ranks *r);
-/* The first member that is >= from, or -1. To visit all members:
- * for (long k = ranks_next(r, 0); k >= 0; k = ranks_next(r, k + 1)) */
+/* The first member that is >= from, or -1. */
 long ranks_next(const struct ranks *r, unsigned from);
+#define RANKS_EACH(k, r) for (long k = ranks_next(r, 0); k >= 0; k = ranks_next(r, (unsigned)k + 1))
 
 /* Adds what spec names: "0", "1,3-5", "-1" (the last of `size` ranks), "all". On failure r is
  * unchanged; *err names the bad part, and the number of ranks if it is out of range. */
 MUST_USE int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *err);
 /* Appends "0-2,5"; an empty set appends nothing. */
 MUST_USE int ranks_format(const struct ranks *r, struct buf *out);
+/* Appends "rank 3" or "ranks 0-2,5". */
+MUST_USE int ranks_format_words(const struct ranks *r, struct buf *out);
 
 #endif

@@ -179,12 +179,11 @@ static int refuse(const char *python, json_t *lacks, bool managed, struct err *e
     json_t *name;
     size_t i;
 
-    json_array_foreach(lacks, i,
-                       name) if (buf_addf(&names, "%s%s", i ? " " : "", json_string_value(name)))
-    {
-        buf_release(&names);
-        return err_set(err, "out of memory");
-    }
+    json_array_foreach (lacks, i, name)
+        if (buf_addf(&names, "%s%s", i ? " " : "", json_string_value(name))) {
+            buf_release(&names);
+            return err_set(err, "out of memory");
+        }
     if (managed)
         err_set(err,
                 "%s lacks %s, and its packages are the system's. Make an environment:\n"

@@ -93,7 +93,9 @@ static struct buf plain_text(const json_t *content)
     size_t i;
     int rc = add_string(&text, value);
 
-    json_array_foreach(value, i, line) if (rc == 0) rc = add_string(&text, line);
+    json_array_foreach (value, i, line)
+        if (rc == 0)
+            rc = add_string(&text, line);
     return text;
 }
 
@@ -150,8 +152,9 @@ static void error(struct printer *s, const json_t *content)
     size_t i;
     int rc = 0;
 
-    json_array_foreach(traceback, i, line) if (rc == 0 && (rc = add_string(&text, line)) == 0)
-        rc = buf_add(&text, "\n", 1);
+    json_array_foreach (traceback, i, line)
+        if (rc == 0 && (rc = add_string(&text, line)) == 0)
+            rc = buf_add(&text, "\n", 1);
     if (text.n == 0 && rc == 0)
         rc = buf_addf(&text, "%s: %s\n", ename ? ename : "error", evalue ? evalue : "");
     if (rc == 0) {

@@ -79,7 +79,7 @@ struct call {
     const char
         /* by row: the option as the user wrote it ("-n"), or NULL; borrowed from `as` or the table
          */
-            *given[OPTIONS_MAX];
+        *given[OPTIONS_MAX];
     char as[OPTIONS_MAX][40];
     size_t *words; /* indices of the tokens that are not options; owned */
     size_t words_n;

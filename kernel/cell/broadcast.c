@@ -57,7 +57,7 @@ static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 
     if (!g->gpus || !world_gpus_are_own(c, to))
         return false;
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+    RANKS_EACH (k, to)
         if (!machine_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
             return false;
     return true;
@@ -152,7 +152,7 @@ static void fall_back(struct cell *c, const char *why)
 
 static int note_told(struct broadcast *cast, const struct ranks *to)
 {
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+    RANKS_EACH (k, to)
         if (ranks_add(&cast->told, (unsigned)k) < 0)
             return -1;
     return 0;
@@ -271,7 +271,7 @@ static void leave(struct cell *c)
 {
     const struct ranks *told = &c->send.broadcast->told;
 
-    for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1)) {
+    RANKS_EACH (k, told) {
         const struct rank *r = &c->group->rank[k];
         const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
 

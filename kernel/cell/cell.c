@@ -135,7 +135,7 @@ int cell_members(struct cell *c)
     cell_release_members(c);
     if (!(c->member = calloc(ranks_count(&c->to) + 1, sizeof *c->member)))
         return -1;
-    for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
+    RANKS_EACH (k, &c->to)
         c->member[c->n++] = (struct member){ .rank = (unsigned)k,
                                              .worker = c->group->rank[k].worker };
     return 0;

@@ -61,23 +61,12 @@ static int add_enumeration(const char *names, struct buf *out)
     return 0;
 }
 
-static int add_who(const struct ranks *ranks, struct buf *out)
-{
-    struct buf text = BUF_INIT;
-    int rc = ranks_format(ranks, &text);
-
-    if (rc == 0)
-        rc = buf_addf(out, "%s %s", ranks_count(ranks) > 1 ? "ranks" : "rank", text.p);
-    buf_release(&text);
-    return rc;
-}
-
 /* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that use the memory of the values
  * that would be replaced. */
 static int add_holders(const struct touched *t, const char *before, struct buf *out)
 {
     if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
-        buf_addf(out, " on ") < 0 || add_who(&t->unsure, out) < 0)
+        buf_addf(out, " on ") < 0 || ranks_format_words(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " %s theirs", strchr(t->why, ',') ? "use" : "uses");
 }
@@ -89,7 +78,7 @@ static int add_unsure(const struct touched *t, const char *before, struct buf *o
         return 0;
     if (is_held(t))
         return add_holders(t, before, out);
-    if (buf_addf(out, "%s", before) < 0 || add_who(&t->unsure, out) < 0)
+    if (buf_addf(out, "%s", before) < 0 || ranks_format_words(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " can't tell whether they changed it (%s)", t->why ? t->why : "");
 }
@@ -103,7 +92,7 @@ static int add_change(const struct touched *t, struct buf *out)
         buf_addf(out, "%s %s changed in place at home", t->tied ? ", which share memory," : "",
                  many ? "were" : "was") < 0)
         return -1;
-    if (by_ranks && (buf_addf(out, " and by ") < 0 || add_who(&t->changed, out) < 0))
+    if (by_ranks && (buf_addf(out, " and by ") < 0 || ranks_format_words(&t->changed, out) < 0))
         return -1;
     return add_unsure(t, by_ranks ? "; " : ", and ", out);
 }
@@ -117,15 +106,15 @@ static int add_anew(const struct touched *t, struct buf *out)
     if (buf_addf(out, "%s", t->lacked ? "" : "home has assigned ") < 0 ||
         add_enumeration(names, out) < 0)
         return -1;
-    if (t->lacked &&
-        (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 || add_who(&t->lack, out) < 0))
+    if (t->lacked && (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 ||
+                      ranks_format_words(&t->lack, out) < 0))
         return -1;
     if (buf_addf(out, "%s share%s memory with ", t->lacked ? " and" : ", which", many ? "" : "s") <
             0 ||
         add_enumeration(theirs, out) < 0)
         return -1;
     if (by_ranks &&
-        (buf_addf(out, ", which ") < 0 || add_who(&t->changed, out) < 0 ||
+        (buf_addf(out, ", which ") < 0 || ranks_format_words(&t->changed, out) < 0 ||
          buf_addf(out, " %s changed", ranks_count(&t->changed) > 1 ? "have" : "has") < 0))
         return -1;
     return add_unsure(t, by_ranks ? "; " : ", and ", out);
@@ -208,11 +197,11 @@ static void note_overwritten(struct cell *c, const struct touched *t)
     struct buf names = BUF_INIT, who = BUF_INIT;
     struct ranks all = RANKS_INIT;
 
-    for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1))
+    RANKS_EACH (k, &c->to)
         if ((ranks_has(&t->changed, (unsigned)k) || ranks_has(&t->unsure, (unsigned)k)) &&
             ranks_add(&all, (unsigned)k) < 0)
             break;
-    if (add_enumeration(t->names, &names) == 0 && add_who(&all, &who) == 0)
+    if (add_enumeration(t->names, &names) == 0 && ranks_format_words(&all, &who) == 0)
         output_note(c, "--capture replaces %s on %s, which they %s changed", names.p, who.p,
                     ranks_count(&t->unsure) ? "may have" : "had");
     buf_release(&names);
@@ -291,8 +280,7 @@ bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 
 void compare_over(struct cell *c)
 {
-    for (long k = ranks_next(&c->send.comparing, 0); k >= 0;
-         k = ranks_next(&c->send.comparing, (unsigned)k + 1)) {
+    RANKS_EACH (k, &c->send.comparing) {
         const struct rank *r = &c->group->rank[k];
         const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
 

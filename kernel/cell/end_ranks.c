@@ -49,8 +49,9 @@ static void note_ranks(struct cell *c, const char *what, const struct ranks *whi
 {
     struct buf text = BUF_INIT;
 
-    if (ranks_format(which, &text) == 0 && text_shorten(&text, ranks_count(which)) == 0 && text.n)
-        output_note(c, "%s %s: %s", ranks_count(which) > 1 ? "ranks" : "rank", text.p, what);
+    if (ranks_count(which) && ranks_format_words(which, &text) == 0 &&
+        text_shorten(&text, ranks_count(which)) == 0)
+        output_note(c, "%s: %s", text.p, what);
     buf_release(&text);
 }
 

@@ -228,9 +228,7 @@ static int same_ranks(const struct cell *c, const struct member *cause, bool *to
         rc = ranks_add(&same, m->rank);
     }
     if (rc == 0)
-        rc = buf_addf(out, "%s ", ranks_count(&same) > 1 ? "ranks" : "rank");
-    if (rc == 0)
-        rc = ranks_format(&same, out);
+        rc = ranks_format_words(&same, out);
     ranks_release(&same);
     return rc;
 }
@@ -260,9 +258,12 @@ static void add_traceback(json_t *traceback, const json_t *error, const json_t *
     json_t *line;
     size_t k;
 
-    json_array_foreach(json_object_get(error, "traceback"), k, line) if (k == 0 && interrupted)
-        json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
-    else json_array_append(traceback, line);
+    json_array_foreach (json_object_get(error, "traceback"), k, line)
+        if (k == 0 && interrupted)
+            json_array_append_new(traceback,
+                                  text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
+        else
+            json_array_append(traceback, line);
 }
 
 static json_t *compose(struct cell *c, const struct member *cause, bool *told)
@@ -333,9 +334,9 @@ void error_note_late(struct cell *c)
             ranks_add(&late, m->rank) < 0)
             break;
     }
-    if (ranks_count(&late) && ranks_format(&late, &who) == 0)
-        output_note(c, "also on %s %s: %s: %.*s", ranks_count(&late) > 1 ? "ranks" : "rank", who.p,
-                    text_field(c->fault.shown, "ename"), SLICE_ARG(said));
+    if (ranks_count(&late) && ranks_format_words(&late, &who) == 0)
+        output_note(c, "also on %s: %s: %.*s", who.p, text_field(c->fault.shown, "ename"),
+                    SLICE_ARG(said));
     ranks_release(&late);
     buf_release(&who);
 }

@@ -11,7 +11,7 @@
 /* The cell's ranks, on home's machine (near) or on others, that were told something else. */
 static int lacking(const struct cell *c, const char *home, bool near, struct ranks *out)
 {
-    for (long k = ranks_next(&c->to, 0); k >= 0; k = ranks_next(&c->to, (unsigned)k + 1)) {
+    RANKS_EACH (k, &c->to) {
         const struct rank *r = &c->group->rank[k];
 
         if ((r->node == NODE_HERE) != near || strcmp(text_field(r->known, KNOWN), home) == 0)
@@ -26,7 +26,7 @@ static void note_told(struct cell *c, const char *home, const struct ranks *told
 {
     json_t *text = json_string(home);
 
-    for (long k = ranks_next(told, 0); k >= 0; k = ranks_next(told, (unsigned)k + 1))
+    RANKS_EACH (k, told)
         if (json_object_set(c->group->rank[k].known, KNOWN, text) < 0)
             log_warn("follow", "out of memory: rank %ld will be told again", k);
     json_decref(text);

@@ -36,8 +36,7 @@ void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
         machine->gpus = machine->gpus_all = 0;
         machine->mig = false;
         machine->held[0] = '\0';
-        json_array_foreach(json_object_get(said, "gpus"), k, one)
-        {
+        json_array_foreach (json_object_get(said, "gpus"), k, one) {
             machine->gpus_all++;
             machine->mig = machine->mig || json_is_true(json_object_get(one, "mig"));
             if (json_is_string(json_object_get(one, "leased_by")))

@@ -103,8 +103,9 @@ static const json_t *worker_of(const json_t *said, uint32_t worker)
     const json_t *list = json_object_get(said, "workers"), *entry;
     size_t k;
 
-    json_array_foreach(list, k, entry) if (json_integer_value(json_object_get(entry, "worker")) ==
-                                           (json_int_t)worker) return entry;
+    json_array_foreach (list, k, entry)
+        if (json_integer_value(json_object_get(entry, "worker")) == (json_int_t)worker)
+            return entry;
     return NULL;
 }
 
@@ -113,8 +114,9 @@ static const json_t *gpu_of(const json_t *said, const char *uuid)
     const json_t *list = json_object_get(said, "gpus"), *entry;
     size_t k;
 
-    json_array_foreach(list, k,
-                       entry) if (strcmp(text_field(entry, "uuid"), uuid) == 0) return entry;
+    json_array_foreach (list, k, entry)
+        if (strcmp(text_field(entry, "uuid"), uuid) == 0)
+            return entry;
     return NULL;
 }
 
@@ -154,8 +156,7 @@ static void find_other(const json_t *list, struct rank_usage_text *text, struct 
     const json_t *one;
     size_t k;
 
-    json_array_foreach(list, k, one)
-    {
+    json_array_foreach (list, k, one) {
         const char *who = text_field(one, "who");
 
         if (row->gpu_other && bytes(one, "memory") <= row->gpu_other_memory)
@@ -185,8 +186,7 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
         !(mine = worker_of(g->said, r->worker)))
         return;
     row->memory = bytes(mine, "memory");
-    json_array_foreach(json_object_get(mine, "gpus"), k, uuid)
-    {
+    json_array_foreach (json_object_get(mine, "gpus"), k, uuid) {
         const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
         const json_t *gpu = gpu_of(g->said, name);
         const json_t *list = json_object_get(gpu, "others");

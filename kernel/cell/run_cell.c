@@ -167,8 +167,7 @@ static int add_names(const struct cell *c, struct buf *out)
     json_t *row;
     int rc = watch && doubtful && deleted ? 0 : -1;
 
-    json_array_foreach(json_object_get(c->prep.captured, "assigned"), k, row)
-    {
+    json_array_foreach (json_object_get(c->prep.captured, "assigned"), k, row) {
         if (rc == 0)
             rc = json_array_append(watch, json_array_get(row, 0));
     }

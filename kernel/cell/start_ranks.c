@@ -151,7 +151,7 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
     struct ranks who = RANKS_INIT;
     struct buf text = BUF_INIT;
 
-    for (long k = ranks_next(missing, 0); k >= 0; k = ranks_next(missing, (unsigned)k + 1))
+    RANKS_EACH (k, missing)
         if (rank[k].lives && rank[k].node == from->node && at[k] == to &&
             ranks_add(&who, (unsigned)k) < 0)
             break;
@@ -378,9 +378,8 @@ static void take_too_long(struct cell *c)
         if (c->group->rank[c->member[k].rank].state == RANK_STARTING &&
             ranks_add(&late, c->member[k].rank) < 0)
             break;
-    if (ranks_count(&late) && ranks_format(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s %s did not come up: no rank has for %u s",
-                  ranks_count(&late) > 1 ? "ranks" : "rank", text.p, limit);
+    if (ranks_count(&late) && ranks_format_words(&late, &text) == 0)
+        cell_fail(c, "RankNotStarted", "%s did not come up: no rank has for %u s", text.p, limit);
     if (ranks_count(&late)) /* else the cell waits for home, which has no time limit */
         stop_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);

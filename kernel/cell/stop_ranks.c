@@ -53,7 +53,7 @@ void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, 
                             .v[F_KILL_GRACE_MS].u64 = grace_ms };
 
     (void)notebook_send_ranks(nb, g, rank_in_set, which, &m, NULL);
-    for (long k = ranks_next(which, 0); k >= 0; k = ranks_next(which, (unsigned)k + 1))
+    RANKS_EACH (k, which)
         if (g->rank[k].worker)
             g->rank[k].state = RANK_STOPPING;
     group_break(g);

@@ -23,7 +23,7 @@ bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->group;
 
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+    RANKS_EACH (k, to) {
         const struct machine *m = machine_of(c->nb, g->rank[k].node);
 
         if (m && m->mig)

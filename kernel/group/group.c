@@ -279,11 +279,11 @@ void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice
     json_t *value;
 
     if (unbound)
-        json_object_foreach(r->unsure, name, value) json_object_del(r->known, name);
+        json_object_foreach (r->unsure, name, value)
+            json_object_del(r->known, name);
     json_object_clear(r->unsure);
     forget_each(r->before, assigned);
-    json_object_foreach(r->before, name, value)
-    {
+    json_object_foreach (r->before, name, value) {
         if (json_is_null(value) || json_object_set(r->known, name, value) < 0)
             json_object_del(r->known, name);
     }
@@ -377,7 +377,7 @@ int group_ran(struct group *g, const struct ranks *where, unsigned count)
 
     if (at < 0)
         return -1;
-    for (long k = ranks_next(where, 0); k >= 0; k = ranks_next(where, (unsigned)k + 1)) {
+    RANKS_EACH (k, where) {
         if ((unsigned)k >= g->size || ran_add(&g->rank[k], (unsigned)at) < 0)
             return -1;
         g->rank[k].is_new = false;

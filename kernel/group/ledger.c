@@ -8,13 +8,12 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
     size_t at;
     json_t *row;
 
-    json_array_foreach(json_object_get(captured, "names"), at, row)
-    {
+    json_array_foreach (json_object_get(captured, "names"), at, row) {
         const char *name = json_string_value(json_array_get(row, 0));
 
         if (json_integer_value(json_array_get(row, 5)) != CAPTURED_PULLED)
             continue;
-        for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1)) {
+        RANKS_EACH (k, to) {
             const char *said = json_string_value(json_object_get(g->rank[k].said, name));
 
             if (said && strcmp(said, "gone") != 0 &&
@@ -38,13 +37,12 @@ int ledger_bundle_sent(struct group *g, const struct vars_bundle *s, const json_
     size_t at;
     json_t *row;
 
-    json_array_foreach(json_object_get(captured, "names"), at, row)
-    {
+    json_array_foreach (json_object_get(captured, "names"), at, row) {
         const char *name = json_string_value(json_array_get(row, 0));
 
         if (!names_hold(s->names, name))
             continue;
-        for (long k = ranks_next(&s->ranks, 0); k >= 0; k = ranks_next(&s->ranks, (unsigned)k + 1))
+        RANKS_EACH (k, &s->ranks)
             if (rank_sent(&g->rank[k], name, json_array_get(row, 1)) < 0)
                 return -1;
     }
@@ -71,13 +69,11 @@ static int rank_assigns_all(struct rank *r, const json_t *captured)
     int rc = 0;
 
     json_object_clear(r->before);
-    json_array_foreach(json_object_get(captured, "assigned"), at, row)
-    {
+    json_array_foreach (json_object_get(captured, "assigned"), at, row) {
         if (rc == 0)
             rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
     }
-    json_array_foreach(json_object_get(captured, "names"), at, row)
-    {
+    json_array_foreach (json_object_get(captured, "names"), at, row) {
         if (rc == 0 && json_integer_value(json_array_get(row, 5)) == CAPTURED_SPARE)
             rc = rank_assigns(r, json_string_value(json_array_get(row, 0)), json_array_get(row, 1));
     }
@@ -86,7 +82,7 @@ static int rank_assigns_all(struct rank *r, const json_t *captured)
 
 int group_assigned(struct group *g, const struct ranks *to, const json_t *captured)
 {
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+    RANKS_EACH (k, to)
         if (rank_assigns_all(&g->rank[k], captured) < 0)
             return -1;
     return 0;
@@ -97,8 +93,7 @@ static const json_t *version_of(const json_t *rows, const char *name)
     size_t at;
     json_t *row;
 
-    json_array_foreach((json_t *)rows, at, row)
-    {
+    json_array_foreach ((json_t *)rows, at, row) {
         const char *one = json_string_value(json_array_get(row, 0));
 
         if (one && strcmp(one, name) == 0)
@@ -144,8 +139,7 @@ static int rank_newer(struct rank *r, const json_t *rows)
     json_t *value;
     int rc = 0;
 
-    json_object_foreach(r->bound, name, value)
-    {
+    json_object_foreach (r->bound, name, value) {
         const json_t *version = version_of(rows, name);
 
         if (rc == 0 && version)
@@ -176,8 +170,7 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to)
 
     for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         rc = json_object_update(names, g->rank[k].before);
-    json_object_foreach(names, name, value)
-    {
+    json_object_foreach (names, name, value) {
         if (rc == 0)
             rc = json_array_append_new(list, json_string(name));
     }
@@ -193,8 +186,7 @@ json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *cap
     json_t *found = json_array(), *one;
     size_t at;
 
-    json_array_foreach(json_object_get(captured, "deleted"), at, one)
-    {
+    json_array_foreach (json_object_get(captured, "deleted"), at, one) {
         bool known = false;
 
         for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0;

@@ -58,9 +58,9 @@ static bool rows_ok(const json_t *captured)
 
     if (!json_is_array(captured))
         return false;
-    json_array_foreach((json_t *)captured, k,
-                       row) if (!json_is_string(json_array_get(row, 0)) ||
-                                !json_is_integer(json_array_get(row, 1))) return false;
+    json_array_foreach ((json_t *)captured, k, row)
+        if (!json_is_string(json_array_get(row, 0)) || !json_is_integer(json_array_get(row, 1)))
+            return false;
     return true;
 }
 
@@ -76,11 +76,11 @@ static size_t tie_of(const json_t *tied, const char *name)
     size_t group, k;
     json_t *names, *one;
 
-    json_array_foreach((json_t *)tied, group, names) json_array_foreach(names, k, one)
-    {
-        if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
-            return group + 1;
-    }
+    json_array_foreach ((json_t *)tied, group, names)
+        json_array_foreach (names, k, one) {
+            if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
+                return group + 1;
+        }
     return 0;
 }
 
@@ -97,8 +97,7 @@ static int rows_open(const json_t *captured, struct bundle_rows *out, struct err
         return err_set(err, "home answered CAPTURE with something that is no list of names");
     if (!(out->item = calloc(json_array_size(names) + 1, sizeof *out->item)))
         return err_set(err, "out of memory while planning what travels");
-    json_array_foreach(names, k, row)
-    {
+    json_array_foreach (names, k, row) {
         const json_t *version = json_array_get(row, 1), *since = json_array_get(row, 4);
         const char *name = json_string_value(json_array_get(row, 0));
 
@@ -388,7 +387,7 @@ static bool any_tied(const struct bundle_rows *rows, const unsigned char *marks)
 static bool any_in_place(const struct group *g, const struct ranks *to,
                          const struct bundle_rows *rows)
 {
-    for (long k = ranks_next(to, 0); k >= 0; k = ranks_next(to, (unsigned)k + 1))
+    RANKS_EACH (k, to)
         for (size_t i = 0; (unsigned)k < g->size && i < rows->n; i++)
             if (is_touched(&g->rank[k], rows, &rows->item[i], false) &&
                 is_clash_in_place(&g->rank[k], rows, &rows->item[i]))

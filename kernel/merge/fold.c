@@ -163,7 +163,7 @@ static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
 {
     const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };
 
-    for (long r = ranks_next(&who, 0); r >= 0; r = ranks_next(&who, (unsigned)r + 1))
+    RANKS_EACH (r, &who)
         if (f->last[r] != l)
             return false;
     return true;
@@ -289,7 +289,7 @@ static void forget_last(struct fold *f, const struct line *l)
 {
     const struct ranks who = { (uint64_t *)(uintptr_t)l->who, l->words };
 
-    for (long r = ranks_next(&who, 0); r >= 0; r = ranks_next(&who, (unsigned)r + 1))
+    RANKS_EACH (r, &who)
         if (f->last[r] == l) {
             f->last[r] = NULL;
             if (ranks_has(&f->living, (unsigned)r))

@@ -40,8 +40,7 @@ void check_take_ways(struct check *k)
             const json_t *peers = json_object_get(k->rank[i].said, "peers"), *one;
             size_t p;
 
-            json_array_foreach(peers, p, one)
-            {
+            json_array_foreach (peers, p, one) {
                 const unsigned other = (unsigned)json_integer_value(json_object_get(one, "rank"));
 
                 if (pass == 0)
@@ -114,7 +113,8 @@ void check_take_pairs(struct check *k)
     size_t p;
 
     for (size_t i = 0; i < k->n; i++) {
-        json_array_foreach(json_object_get(k->rank[i].said, "pairs"), p, one) take_pair(k, one);
+        json_array_foreach (json_object_get(k->rank[i].said, "pairs"), p, one)
+            take_pair(k, one);
     }
 }
 
@@ -149,7 +149,8 @@ void check_take_world(struct check *k)
 
     for (size_t i = 0; i < k->n; i++) {
         check_set_error(&k->world_error, text_field(k->rank[i].said, "error"));
-        json_array_foreach(json_object_get(k->rank[i].said, "rows"), p, one) take_row(k, one);
+        json_array_foreach (json_object_get(k->rank[i].said, "rows"), p, one)
+            take_row(k, one);
     }
 }
 

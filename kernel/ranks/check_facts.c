@@ -44,10 +44,10 @@ static bool has_interface(const struct check_rank *r, const char *name)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(r->facts, "addresses"), i,
-                       one) if (json_string_value(json_array_get(one, 0)) &&
-                                strcmp(json_string_value(json_array_get(one, 0)), name) ==
-                                    0) return true;
+    json_array_foreach (json_object_get(r->facts, "addresses"), i, one)
+        if (json_string_value(json_array_get(one, 0)) &&
+            strcmp(json_string_value(json_array_get(one, 0)), name) == 0)
+            return true;
     return false;
 }
 
@@ -56,8 +56,7 @@ static void add_addresses(const struct check_rank *r, struct buf *out)
     const json_t *list = json_object_get(r->facts, "addresses"), *one;
     size_t i;
 
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach (list, i, one) {
         const char *name = json_string_value(json_array_get(one, 0)),
                    *address = json_string_value(json_array_get(one, 1));
 
@@ -75,10 +74,10 @@ static void add_speeds(const struct check_rank *r, struct buf *out)
     json_t *speeds = json_object_get(r->facts, "speeds"), *mbps;
     const char *name;
 
-    json_object_foreach(speeds, name,
-                        mbps) if (has_interface(r, name) &&
-                                  buf_addf(out, "%s%s %g", out->n ? ", " : "", name,
-                                           json_number_value(mbps) / 1000) < 0) return;
+    json_object_foreach (speeds, name, mbps)
+        if (has_interface(r, name) &&
+            buf_addf(out, "%s%s %g", out->n ? ", " : "", name, json_number_value(mbps) / 1000) < 0)
+            return;
 }
 
 static void add_infiniband(const struct check_rank *r, struct buf *out)
@@ -86,10 +85,10 @@ static void add_infiniband(const struct check_rank *r, struct buf *out)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(r->facts, "infiniband"), i,
-                       one) if (json_string_value(one) &&
-                                buf_addf(out, "%s%s", out->n ? ", " : "", json_string_value(one)) <
-                                    0) return;
+    json_array_foreach (json_object_get(r->facts, "infiniband"), i, one)
+        if (json_string_value(one) &&
+            buf_addf(out, "%s%s", out->n ? ", " : "", json_string_value(one)) < 0)
+            return;
 }
 
 static void add_size(struct grid *g, const json_t *bytes)
@@ -208,19 +207,17 @@ static void note_slower(const struct check_rank *r, struct buf *notes)
     const double used = json_number_value(json_object_get(speeds, fact(r, "interface")));
     const char *name;
 
-    json_object_foreach(speeds, name,
-                        mbps) if (used > 0 && json_number_value(mbps) > used &&
-                                  has_interface(r, name) &&
-                                  !json_array_size(json_object_get(r->facts, "infiniband")))
-    {
-        check_note(
-            notes,
-            "%s: ranks use %s (%g Gb/s) between machines, %s has %g Gb/s: --env NCCL_SOCKET_IFNAME==%s --env "
-            "GLOO_SOCKET_IFNAME=%s --fresh",
-            r->node_name, fact(r, "interface"), used / 1000, name, json_number_value(mbps) / 1000,
-            name, name);
-        return;
-    }
+    json_object_foreach (speeds, name, mbps)
+        if (used > 0 && json_number_value(mbps) > used && has_interface(r, name) &&
+            !json_array_size(json_object_get(r->facts, "infiniband"))) {
+            check_note(
+                notes,
+                "%s: ranks use %s (%g Gb/s) between machines, %s has %g Gb/s: --env NCCL_SOCKET_IFNAME==%s --env "
+                "GLOO_SOCKET_IFNAME=%s --fresh",
+                r->node_name, fact(r, "interface"), used / 1000, name,
+                json_number_value(mbps) / 1000, name, name);
+            return;
+        }
 }
 
 static bool spans(const struct check *k)
@@ -257,7 +254,7 @@ static void note_interfaces(const struct check *k, struct buf *notes)
     for (size_t i = 1; i < k->n; i++) {
         bool any = false;
 
-        json_array_foreach(json_object_get(k->rank[0].facts, "addresses"), p, one)
+        json_array_foreach (json_object_get(k->rank[0].facts, "addresses"), p, one)
             any = any || (json_string_value(json_array_get(one, 0)) &&
                           has_interface(&k->rank[i], json_string_value(json_array_get(one, 0))));
         if (!any && check_is_first(k, i) &&

@@ -156,8 +156,7 @@ static int add_ranks(const struct cell *c, const struct member *with, bool there
     for (size_t k = 0; rc == 0 && k < c->n; k++)
         if (same_place(with, &c->member[k]) == there)
             rc = ranks_add(&some, c->member[k].rank);
-    rc = rc < 0 ? rc : buf_add_text(out, ranks_count(&some) > 1 ? "ranks " : "rank ");
-    rc = rc < 0 ? rc : ranks_format(&some, out);
+    rc = rc < 0 ? rc : ranks_format_words(&some, out);
     ranks_release(&some);
     return rc;
 }
@@ -183,8 +182,8 @@ static int add_absent(const struct cell *c, struct buf *out)
             rc = ranks_add(&some, k);
     n = ranks_count(&some);
     if (rc == 0 && n) {
-        rc = buf_add_text(out, n > 1 ? "; ranks " : "; rank ");
-        rc = rc < 0 ? rc : ranks_format(&some, out);
+        rc = buf_add_text(out, "; ");
+        rc = rc < 0 ? rc : ranks_format_words(&some, out);
         rc = rc < 0 ? rc
                     : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
         if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)

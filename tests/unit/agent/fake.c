@@ -382,7 +382,8 @@ static void set_env(const char *json)
     json_t *object = json_loads(json, 0, NULL), *value;
     const char *name;
 
-    json_object_foreach(object, name, value) setenv(name, json_string_value(value), 1);
+    json_object_foreach (object, name, value)
+        setenv(name, json_string_value(value), 1);
     json_decref(object);
 }
 

@@ -91,8 +91,7 @@ int env_set_json(struct env *e, struct slice json, struct err *err)
         return err_set(err, "the environment of START is not JSON: %s", why.text);
     if (!json_is_object(object))
         rc = err_set(err, "the environment of START is not an object");
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         if (rc < 0)
             break;
         if (!json_is_string(value) || !name[0] || strchr(name, '='))
