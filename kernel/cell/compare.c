@@ -239,7 +239,7 @@ void compare_begin(struct cell *c)
 }
 
 /* All ranks have answered. */
-static void settle(struct cell *c)
+static void judge_answers(struct cell *c)
 {
     struct group *g = c->group;
     struct touched t = TOUCHED_INIT, over = TOUCHED_INIT;
@@ -263,7 +263,7 @@ enum cell_outcome compare_look(struct cell *c)
     if (ranks_count(&c->send.comparing))
         return CELL_STAYS;
     if (c->send.compares)
-        settle(c);
+        judge_answers(c);
     return CELL_DONE;
 }
 

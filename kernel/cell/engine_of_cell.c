@@ -32,7 +32,7 @@ void engine_leave(struct notebook *nb)
     machines_forget(nb);
 }
 
-static void end(struct notebook *nb)
+static void leave_and_forget(struct notebook *nb)
 {
     engine_leave(nb);
     free(nb->group->on);
@@ -41,7 +41,7 @@ static void end(struct notebook *nb)
 
 void engine_end(struct notebook *nb)
 {
-    end(nb);
+    leave_and_forget(nb);
     engine_settle(nb);
 }
 
@@ -134,7 +134,7 @@ int engine_choose(struct cell *c)
 }
 
 /* -1: the cell has failed. */
-static int move(struct cell *c)
+static int move_group(struct cell *c)
 {
     const char *on = c->plan.on ? c->plan.on : c->nb->group->on;
     char *copy = NULL;
@@ -143,7 +143,7 @@ static int move(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
         return -1;
     }
-    end(c->nb);
+    leave_and_forget(c->nb);
     c->nb->group->on = copy;
     c->engine.moves = false;
     return 0;
@@ -194,7 +194,7 @@ void engine_begin(struct cell *c)
     struct group *g = nb->group;
     struct err err = { "" };
 
-    if (c->engine.moves && move(c) < 0)
+    if (c->engine.moves && move_group(c) < 0)
         return;
     if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
         note_afresh(c);

@@ -103,8 +103,8 @@ void prepare_choose_begin(struct cell *c)
                   "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
 }
 
-/* --fresh: all ranks will end. */
-static void decide_afresh(struct cell *c)
+/* --fresh: all ranks will end, so the number of ranks and the engine may change. */
+static void reset_for_fresh(struct cell *c)
 {
     if (c->engine.moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
         c->nb->group->asked = 0;
@@ -125,7 +125,7 @@ enum cell_outcome prepare_choose_look(struct cell *c)
         return CELL_DONE;
     if (may_be_refused(c))
         return CELL_ASKS_FIRST;
-    decide_afresh(c);
+    reset_for_fresh(c);
     return CELL_ENDS_RANKS;
 }
 
@@ -138,7 +138,7 @@ enum cell_outcome prepare_ask_look(struct cell *c)
 {
     if (c->prep.wants_capture)
         return CELL_STAYS;
-    decide_afresh(c);
+    reset_for_fresh(c);
     return CELL_DONE;
 }
 

@@ -41,7 +41,7 @@ void notebook_start_home(struct notebook *nb)
 
 /* Starts this machine's agent or home again if it is gone and somebody waits for the answer to m.
  * -1: the agent is gone. */
-static int need(struct notebook *nb, const struct span *m, struct err *err)
+static int start_if_gone(struct notebook *nb, const struct span *m, struct err *err)
 {
     const bool home = is_asked_of_home(m);
 
@@ -70,7 +70,8 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 
     if (!err)
         err = &spare;
-    if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) && need(nb, m, err) < 0)
+    if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) &&
+        start_if_gone(nb, m, err) < 0)
         return -1;
     return nb->ops.send(nb->ops.arg, workers, n, m, err);
 }
@@ -107,7 +108,7 @@ int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m,
 
     if (!err)
         err = &spare;
-    if (node == NODE_HERE && need(nb, m, err) < 0)
+    if (node == NODE_HERE && start_if_gone(nb, m, err) < 0)
         return -1;
     return nb->ops.send_nodes(nb->ops.arg, &node, 1, m, err);
 }

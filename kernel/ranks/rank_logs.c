@@ -86,7 +86,7 @@ static int find_ranks(struct cell *c, struct rank_logs *l, struct err *err)
 
 /* ---- asking ---- */
 
-static void over(struct cell *c)
+static void finish(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs;
 
@@ -127,7 +127,7 @@ static void ask(struct cell *c)
                 return;
         }
     }
-    over(c);
+    finish(c);
 }
 
 /* Asks for the next piece, when Jupyter's server will let it through. */
