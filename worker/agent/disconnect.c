@@ -10,6 +10,7 @@
 
 #include "base/le.h"
 #include "base/log.h"
+#include "base/rows.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/relay.h"
@@ -26,9 +27,9 @@ struct socket_of {
 
 struct tcp_table {
     struct socket_of *socket; /* sorted by inode */
-    size_t n_sockets, cap_sockets;
+    size_t n_sockets, room_sockets;
     struct tcp_row *row;
-    size_t n_rows, cap_rows;
+    size_t n_rows, room_rows;
 };
 
 /* ---- pure ---- */
@@ -118,24 +119,15 @@ bool disconnect_is_listed(const struct tcp_row *row, struct slice ends)
 
 /* ---- reading /proc ---- */
 
-static void *grown(void *p, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return p;
-    p = realloc(p, (*cap + 64) * 2 * size);
-    if (p)
-        *cap = (*cap + 64) * 2;
-    return p;
-}
-
 static int add_socket(struct tcp_table *s, uint64_t inode, unsigned owner)
 {
-    struct socket_of *p = grown(s->socket, s->n_sockets, &s->cap_sockets, sizeof *p);
+    struct socket_of *p = rows_insert(s->socket, &s->n_sockets, &s->room_sockets, sizeof *p,
+                                      s->n_sockets, 64);
 
     if (!p)
         return -1;
     s->socket = p;
-    p[s->n_sockets++] = (struct socket_of){ inode, owner };
+    p[s->n_sockets - 1] = (struct socket_of){ inode, owner };
     return 0;
 }
 
@@ -190,13 +182,13 @@ static int find_rows(struct tcp_table *s, const char *path)
                      by_inode);
         if (!of)
             continue;
-        if (!(p = grown(s->row, s->n_rows, &s->cap_rows, sizeof *p))) {
+        if (!(p = rows_insert(s->row, &s->n_rows, &s->room_rows, sizeof *p, s->n_rows, 64))) {
             rc = -1;
             break;
         }
         row.owner = of->owner;
         s->row = p;
-        p[s->n_rows++] = row;
+        p[s->n_rows - 1] = row;
     }
     if (f)
         fclose(f);

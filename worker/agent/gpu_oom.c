@@ -89,13 +89,13 @@ static struct held_done *held_create(struct worker *w, struct slice msg)
 bool gpu_oom_takes(struct worker *w, struct slice msg)
 {
     struct held_done *h;
-    struct node_workers crew;
+    struct node_workers all;
 
     if (!gpu_has(w->all->agent->gpus, w->id) || !complains(msg) || !(h = held_create(w, msg)))
         return false;
-    if (node_workers_init(&crew, w->all->agent, 0) < 0)
+    if (node_workers_init(&all, w->all->agent, 0) < 0)
         log_error("agent", "out of memory: who fills the GPU is not told");
-    gpu_full(w->all->agent->gpus, w->id, crew.v, crew.n, told, h);
-    node_workers_release(&crew);
+    gpu_full(w->all->agent->gpus, w->id, all.v, all.n, told, h);
+    node_workers_release(&all);
     return true;
 }

@@ -85,12 +85,12 @@ void node_usage_gpus(struct agent *a, const struct span *m)
 void node_usage_all(struct agent *a, const struct span *m)
 {
     struct usage_request *q = asked_create(a, m);
-    struct node_workers crew;
+    struct node_workers all;
 
     if (!q)
         return;
-    if (node_workers_init(&crew, a, 0) < 0)
+    if (node_workers_init(&all, a, 0) < 0)
         log_error("agent", "out of memory: gauges without workers");
-    gpu_gauges(a->gpus, crew.v, crew.n, answer, q);
-    node_workers_release(&crew);
+    gpu_gauges(a->gpus, all.v, all.n, answer, q);
+    node_workers_release(&all);
 }

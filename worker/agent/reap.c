@@ -47,7 +47,7 @@ static int add_cause(struct worker *w, const struct death *d, struct slice said,
 }
 
 /* The content of EXITED, kept while the driver is asked about a dead worker's GPUs. */
-struct obituary {
+struct exited {
     struct agent *agent;
     uint32_t id;
     pid_t pid;
@@ -56,7 +56,7 @@ struct obituary {
     struct buf cause, errors, stack;
 };
 
-static void send_exited(const struct obituary *o, const char *gpu)
+static void send_exited(const struct exited *o, const char *gpu)
 {
     struct span m = { .kind = SPAN_EXITED, .worker = o->id };
     const struct slice cause = buf_slice(&o->cause);
@@ -71,54 +71,54 @@ static void send_exited(const struct obituary *o, const char *gpu)
     kernel_link_send(&o->agent->kernel, &m);
 }
 
-static void obituary_release(struct obituary *o)
+static void exited_release(struct exited *o)
 {
     buf_release(&o->cause);
     buf_release(&o->errors);
     buf_release(&o->stack);
 }
 
-static void gpus_told(void *arg, const char *text)
+static void gpus_known(void *arg, const char *text)
 {
-    struct obituary *o = arg;
+    struct exited *o = arg;
 
     send_exited(o, text);
-    obituary_release(o);
+    exited_release(o);
     free(o);
 }
 
 /* Takes what o owns. The driver needs a moment to answer. It is only asked if the worker had GPUs.
  */
-static void publish(struct worker *w, struct obituary *o)
+static void publish(struct worker *w, struct exited *o)
 {
-    struct obituary *kept = gpu_has(w->all->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
-    struct node_workers crew;
+    struct exited *kept = gpu_has(w->all->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;
+    struct node_workers others;
 
     if (!kept) {
         send_exited(o, "");
-        obituary_release(o);
+        exited_release(o);
         return;
     }
     *kept = *o;
-    if (node_workers_init(&crew, w->all->agent, w->id) < 0)
+    if (node_workers_init(&others, w->all->agent, w->id) < 0)
         log_error("reap", "out of memory: who shares the GPU is not told");
-    gpu_death_report(w->all->agent->gpus, w->id, buf_slice(&kept->errors), crew.v, crew.n,
-                     gpus_told, kept);
-    node_workers_release(&crew);
+    gpu_death_report(w->all->agent->gpus, w->id, buf_slice(&kept->errors), others.v, others.n,
+                     gpus_known, kept);
+    node_workers_release(&others);
 }
 
 /* zygote: set for a rank that its zygote did not fork: then d is the zygote's death. */
 static void tell_exited(struct worker *w, const struct death *d, struct worker *zygote)
 {
-    struct worker *speaker = zygote ? zygote : w;
-    struct obituary o = { w->all->agent, w->id,    w->state.pid, *d, w->state.ready && !zygote,
-                          BUF_INIT,      BUF_INIT, BUF_INIT };
+    struct worker *teller = zygote ? zygote : w;
+    struct exited o = { w->all->agent, w->id,    w->state.pid, *d, w->state.ready && !zygote,
+                        BUF_INIT,      BUF_INIT, BUF_INIT };
     struct buf cause = BUF_INIT;
 
-    if (tail_text(&speaker->pipes.errors, LAST_LINES, &o.errors) < 0 ||
-        add_cause(speaker, d, buf_slice(&o.errors), &cause) < 0 ||
+    if (tail_text(&teller->pipes.errors, LAST_LINES, &o.errors) < 0 ||
+        add_cause(teller, d, buf_slice(&o.errors), &cause) < 0 ||
         utf8_add_short(&o.cause, buf_slice(&cause), 4096) < 0 ||
-        utf8_add_short(&o.stack, buf_slice(&speaker->stacks.text), STACKS_MAX) < 0)
+        utf8_add_short(&o.stack, buf_slice(&teller->stacks.text), STACKS_MAX) < 0)
         log_error("reap", "out of memory: a death is told without its cause");
     buf_release(&cause);
     publish(w, &o);
@@ -126,12 +126,12 @@ static void tell_exited(struct worker *w, const struct death *d, struct worker *
 
 void reap_never_started(struct agent *a, unsigned id, const char *why)
 {
-    struct obituary o = { a, id, 0, DEATH_UNKNOWN, false, BUF_INIT, BUF_INIT, BUF_INIT };
+    struct exited o = { a, id, 0, DEATH_UNKNOWN, false, BUF_INIT, BUF_INIT, BUF_INIT };
 
     if (utf8_add_short(&o.cause, slice_text(why), 4096) < 0)
         log_error("reap", "out of memory: worker %u was not started", id);
     send_exited(&o, "");
-    obituary_release(&o);
+    exited_release(&o);
 }
 
 /* ---- one death ---- */

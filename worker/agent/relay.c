@@ -38,7 +38,7 @@ static bool is_urgent(enum span_kind kind)
 
 /* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death
  * says why. */
-static void lose(struct worker *w, size_t bytes)
+static void message_lost(struct worker *w, size_t bytes)
 {
     worker_broke(w, "there was no memory, or no descriptor, for a message of %zu bytes to it",
                  bytes);
@@ -49,10 +49,10 @@ static void keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
     const int fd = blob_fd < 0 ? -1 : fcntl(blob_fd, F_DUPFD_CLOEXEC, 3);
 
     if ((blob_fd >= 0 && fd < 0) || outbox_add(&w->outbox, urgent, msg, fd) < 0)
-        lose(w, msg.n);
+        message_lost(w, msg.n);
 }
 
-static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
+static void send_or_keep(struct worker *w, bool urgent, struct slice msg, int blob_fd)
 {
     struct err err = { "" };
     int rc = 1;
@@ -69,7 +69,7 @@ static void post(struct worker *w, bool urgent, struct slice msg, int blob_fd)
     worker_watch(w);
 }
 
-static void post_waiting(struct worker *w)
+static void send_waiting(struct worker *w)
 {
     const struct outbox_message *waiting;
     struct err err = { "" };
@@ -88,8 +88,8 @@ static void post_waiting(struct worker *w)
 
 /* ---- blobs that are not here ---- */
 
-static void post_without(struct worker *w, const struct span *head, struct slice msg,
-                         const char *why)
+static void send_without_blob(struct worker *w, const struct span *head, struct slice msg,
+                              const char *why)
 {
     struct buf now = BUF_INIT;
     struct err err = { "" };
@@ -99,12 +99,12 @@ static void post_without(struct worker *w, const struct span *head, struct slice
         worker_broke(w, "it could not be told that what was sent to it is not here (%s): %s", why,
                      err.text);
     else
-        post(w, is_urgent(head->kind), buf_slice(&now), -1);
+        send_or_keep(w, is_urgent(head->kind), buf_slice(&now), -1);
     buf_release(&now);
 }
 
-static void let_go(struct worker *w, struct outbox_message *waiting, const struct blob *b,
-                   const char *error)
+static void release(struct worker *w, struct outbox_message *waiting, const struct blob *b,
+                    const char *error)
 {
     const int fd = b ? fcntl(b->fd, F_DUPFD_CLOEXEC, 3) : -1;
     struct buf now = BUF_INIT;
@@ -130,8 +130,8 @@ void relay_settle(struct agent *a, uint64_t blob, const char *error)
         if (!outbox_waiting(&w->outbox, blob))
             continue;
         while ((waiting = outbox_waiting(&w->outbox, blob)))
-            let_go(w, waiting, error ? NULL : blobs_get(&a->blobs, blob), error);
-        post_waiting(w);
+            release(w, waiting, error ? NULL : blobs_get(&a->blobs, blob), error);
+        send_waiting(w);
     }
 }
 
@@ -140,7 +140,7 @@ static void wait_for_blob(struct worker *w, const struct span *head, struct slic
     if (w->link_fd < 0)
         return;
     if (outbox_add_waiting(&w->outbox, msg, head->blob) < 0)
-        lose(w, msg.n);
+        message_lost(w, msg.n);
 }
 
 static bool is_awaited(const struct agent *a, uint64_t blob)
@@ -208,9 +208,9 @@ void relay_down(struct worker *w, const struct span *head, struct slice msg)
     if (rides && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
         wait_for_blob(w, head, msg);
     else if (rides && (!b || b->size != head->blob_size))
-        post_without(w, head, msg, transfer_io_why(w->all->agent->transfers, head->blob));
+        send_without_blob(w, head, msg, transfer_io_why(w->all->agent->transfers, head->blob));
     else
-        post(w, is_urgent(head->kind), msg, b ? b->fd : -1);
+        send_or_keep(w, is_urgent(head->kind), msg, b ? b->fd : -1);
 }
 
 void relay_tell(struct worker *w, const struct span *m)
@@ -221,7 +221,7 @@ void relay_tell(struct worker *w, const struct span *m)
     if (span_encode(m, &msg, &err) < 0)
         worker_broke(w, "it could not be told something: %s", err.text);
     else
-        post(w, is_urgent(m->kind), buf_slice(&msg), -1);
+        send_or_keep(w, is_urgent(m->kind), buf_slice(&msg), -1);
     buf_release(&msg);
 }
 
@@ -377,7 +377,7 @@ void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
     (void)loop;
     (void)fd;
     if (events & LOOP_WRITE)
-        post_waiting(w);
+        send_waiting(w);
     if (events & LOOP_HANGUP)
         w->pipes.ended = true; /* nothing follows, so credit need not limit the rest */
     if (events & (LOOP_READ | LOOP_HANGUP))

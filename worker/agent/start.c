@@ -112,7 +112,7 @@ static void make_workers(struct starting *s, struct slice workers)
 }
 
 /* A rank's environment variables about GPUs. */
-struct sight {
+struct gpu_env {
     bool said; /* false: no variable is set */
     struct buf visible, own;
 };
@@ -124,7 +124,7 @@ static const char *text_in(const struct buf *b)
 
 /* START's environment with these variables, and with NCCL_RAS_ADDR unless ras is "". The caller
  * frees the text. */
-static char *rank_env(struct slice env, const struct sight *sight, const char *ras)
+static char *rank_env(struct slice env, const struct gpu_env *gpus, const char *ras)
 {
     json_t *object = json_loadb(env.n ? env.p : "{}", env.n ? env.n : 2, 0, NULL);
     char *text = NULL;
@@ -134,13 +134,13 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
     if (rc == 0 && ras[0])
         rc = json_object_set_new(object, "NCCL_RAS_ADDR", json_string(ras));
     /* the numbers are NVML's, which counts in this order */
-    if (rc == 0 && sight->visible.n && isdigit((unsigned char)sight->visible.p[0]))
+    if (rc == 0 && gpus->visible.n && isdigit((unsigned char)gpus->visible.p[0]))
         rc = json_object_set_new(object, "CUDA_DEVICE_ORDER", json_string("PCI_BUS_ID"));
-    if (rc == 0 && sight->said)
+    if (rc == 0 && gpus->said)
         rc = json_object_set_new(object, "CUDA_VISIBLE_DEVICES",
-                                 json_string(text_in(&sight->visible)));
-    if (rc == 0 && sight->said)
-        rc = json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&sight->own)));
+                                 json_string(text_in(&gpus->visible)));
+    if (rc == 0 && gpus->said)
+        rc = json_object_set_new(object, "CELLSPAN_LOCAL_GPUS", json_string(text_in(&gpus->own)));
     if (rc == 0)
         text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
@@ -148,11 +148,11 @@ static char *rank_env(struct slice env, const struct sight *sight, const char *r
 }
 
 static int order_rank(struct worker *z, struct worker *w, struct awaited *it, const struct span *m,
-                      const struct sight *sight, struct err *err)
+                      const struct gpu_env *gpus, struct err *err)
 {
     uint8_t rank[4];
     struct span one = *m;
-    char *env = rank_env(m->v[F_START_ENV].s, sight, nccl_status_address(&z->all->nccl));
+    char *env = rank_env(m->v[F_START_ENV].s, gpus, nccl_status_address(&z->all->nccl));
     int rc;
 
     if (!env)
@@ -176,9 +176,9 @@ static int by_rank(const void *a, const void *b)
     return (*x)->id<(*y)->id ? -1 : (*x)->id>(*y)->id;
 }
 
-/* The workers of all ranks on this node, sorted by rank; the caller frees *mates. passing: those of
+/* The workers of all ranks on this node, sorted by rank; the caller frees *ranks. passing: those of
  * a script, else those of the group: a kernel has only one. -1: memory is out. */
-static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_t *n)
+static int ranks_here(const struct agent *a, bool passing, uint32_t **ranks, size_t *n)
 {
     const struct worker **rank;
     size_t most = 0;
@@ -187,10 +187,10 @@ static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_
         most++;
     *n = 0;
     rank = malloc((most + 1) * sizeof *rank);
-    *mates = malloc((most + 1) * sizeof **mates);
-    if (!rank || !*mates) {
+    *ranks = malloc((most + 1) * sizeof **ranks);
+    if (!rank || !*ranks) {
         free(rank);
-        free(*mates);
+        free(*ranks);
         return -1;
     }
     for (const struct worker *w = a->workers.first; w; w = w->next)
@@ -198,25 +198,26 @@ static int mates_of(const struct agent *a, bool passing, uint32_t **mates, size_
             rank[(*n)++] = w;
     qsort(rank, *n, sizeof *rank, by_rank);
     for (size_t i = 0; i < *n; i++)
-        (*mates)[i] = rank[i]->id;
+        (*ranks)[i] = rank[i]->id;
     free(rank);
     return 0;
 }
 
 /* -1: memory is out. */
-static int see(const struct agent *a, const struct worker *w, uint64_t gpus, struct sight *sight)
+static int gpu_env_of(const struct agent *a, const struct worker *w, uint64_t each,
+                      struct gpu_env *gpus)
 {
-    uint32_t *mates;
+    uint32_t *ranks;
     size_t n;
     int rc;
 
-    *sight = (struct sight){ gpus > 0 || gpu_likely(a->gpus), BUF_INIT, BUF_INIT };
+    *gpus = (struct gpu_env){ each > 0 || gpu_likely(a->gpus), BUF_INIT, BUF_INIT };
     if (!gpu_has(a->gpus, w->id))
         return 0;
-    if (mates_of(a, w->passing, &mates, &n) < 0)
+    if (ranks_here(a, w->passing, &ranks, &n) < 0)
         return -1;
-    rc = gpu_visible(a->gpus, w->id, mates, n, &sight->visible, &sight->own);
-    free(mates);
+    rc = gpu_visible(a->gpus, w->id, ranks, n, &gpus->visible, &gpus->own);
+    free(ranks);
     return rc;
 }
 
@@ -239,7 +240,7 @@ static void order_ranks(struct starting *s, const char *trouble)
 
     for (size_t i = 0; i < s->n; i++) {
         struct worker *w = worker_find(&a->workers, s->v[i].worker);
-        struct sight sight;
+        struct gpu_env gpus;
         struct err why = { "" };
 
         if (!w)
@@ -248,12 +249,12 @@ static void order_ranks(struct starting *s, const char *trouble)
             refuse(a, w, trouble ? trouble : err.text);
             continue;
         }
-        if (see(a, w, m->v[F_START_GPUS].u64, &sight) < 0)
+        if (gpu_env_of(a, w, m->v[F_START_GPUS].u64, &gpus) < 0)
             refuse(a, w, "out of memory");
-        else if (order_rank(z, w, &s->v[i], m, &sight, &why) < 0)
+        else if (order_rank(z, w, &s->v[i], m, &gpus, &why) < 0)
             refuse(a, w, why.text);
-        buf_release(&sight.visible);
-        buf_release(&sight.own);
+        buf_release(&gpus.visible);
+        buf_release(&gpus.own);
     }
     if (z && zygote_fork(z, &err) < 0)
         log_error("agent", "START: %s", err.text);
@@ -262,7 +263,7 @@ static void order_ranks(struct starting *s, const char *trouble)
 /* ---- GPUs ---- */
 
 /* For a rank of a script: the group's rank with the same number. */
-static const struct worker *resident_of(const struct agent *a, const struct worker *w)
+static const struct worker *group_rank_of(const struct agent *a, const struct worker *w)
 {
     for (const struct worker *r = a->workers.first; w->passing && r; r = r->next)
         if (r->role == WORKER_RANK && !r->passing && r->rank == w->rank && !r->state.gone)
@@ -283,7 +284,7 @@ static int take_gpus(struct starting *s, struct err *err)
         return err_set(err, "out of memory");
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
         const struct worker *w = worker_find(&s->agent->workers, s->v[i].worker),
-                            *beside = w ? resident_of(s->agent, w) : NULL;
+                            *beside = w ? group_rank_of(s->agent, w) : NULL;
 
         if (beside && gpu_has(s->agent->gpus, beside->id))
             rc = gpu_lend(s->agent->gpus, beside->id, w->id, err);

@@ -7,9 +7,7 @@
 
 void outbox_init(struct outbox *o)
 {
-    *o = (struct outbox){ .bytes = 0 };
-    o->end[0] = &o->first[0];
-    o->end[1] = &o->first[1];
+    *o = (struct outbox){ .end = { &o->first[0], &o->first[1] } };
 }
 
 void outbox_release(struct outbox *o)
@@ -42,7 +40,6 @@ static void put(struct outbox *o, unsigned box, struct outbox_message *m)
 {
     *o->end[box] = m;
     o->end[box] = &m->next;
-    o->bytes += m->n;
 }
 
 int outbox_add(struct outbox *o, bool urgent, struct slice msg, int blob_fd)
@@ -89,7 +86,6 @@ static void take_out(struct outbox *o, unsigned box, struct outbox_message *m)
         at = &(*at)->next;
     if (!(*at = m->next))
         o->end[box] = at;
-    o->bytes -= m->n;
     if (m->blob_fd >= 0)
         close(m->blob_fd);
     free(m);
@@ -146,7 +142,6 @@ int outbox_replace(struct outbox *o, struct outbox_message *m, struct slice msg)
     *at = now;
     if (!(now->next = m->next))
         o->end[1] = &now->next;
-    o->bytes += now->n - m->n;
     free(m);
     return 0;
 }

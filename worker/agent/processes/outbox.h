@@ -25,7 +25,6 @@ struct outbox_message {
 struct outbox {
     struct outbox_message *first[2]; /* 0: urgent, 1: the rest */
     struct outbox_message **end[2];
-    size_t bytes; /* of all waiting messages */
 };
 
 void outbox_init(struct outbox *o);
