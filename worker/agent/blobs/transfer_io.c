@@ -22,8 +22,7 @@
 #define AGENT_LARGE (128 << 10) /* bytes; the same as in main.c */
 #define REFUSALS    8u
 
-_Static_assert(TRANSFERS_ROOM == UPLINK_ROOM,
-               "the transfers leaves room for what the uplink writes");
+_Static_assert(TRANSFERS_ROOM == UPLINK_ROOM, "transfers leave room for what the uplink writes");
 
 /* A blob that did not arrive, and why: for messages that need it later. */
 struct refusal {
@@ -42,16 +41,16 @@ struct transfer_io {
 
 static int send_on(void *arg, uint32_t link, struct buf *msg)
 {
-    struct transfer_io *f = arg;
+    struct transfer_io *t = arg;
     struct err err = { "" };
     int rc;
 
-    if (!f->config.kernel->uplink) {
+    if (!t->config.kernel->uplink) {
         buf_release(msg);
         return -1;
     }
-    rc = link == TRANSFERS_KERNEL ? uplink_give(f->config.kernel->uplink, msg, &err)
-                                  : uplink_give_peer(f->config.kernel->uplink, link, msg, &err);
+    rc = link == TRANSFERS_KERNEL ? uplink_give(t->config.kernel->uplink, msg, &err)
+                                  : uplink_give_peer(t->config.kernel->uplink, link, msg, &err);
     if (rc < 0)
         log_warn("transfers", "%s", err.text);
     return rc;
@@ -74,22 +73,22 @@ static int share_fd(void *arg, uint64_t blob, uint64_t size, int fd)
 
 static void settled(void *arg, uint64_t blob, const char *error)
 {
-    struct transfer_io *f = arg;
+    struct transfer_io *t = arg;
 
     if (error) {
-        struct refusal *r = &f->refused[f->refusals++ % REFUSALS];
+        struct refusal *r = &t->refused[t->refusals++ % REFUSALS];
 
         r->blob = blob;
         snprintf(r->why, sizeof r->why, "%s", error);
     }
-    f->config.settled(f->config.arg, blob, error);
+    t->config.settled(t->config.arg, blob, error);
 }
 
 static void broken(void *arg, const char *why)
 {
-    struct transfer_io *f = arg;
+    struct transfer_io *t = arg;
 
-    kernel_link_fail(f->config.kernel, why);
+    kernel_link_fail(t->config.kernel, why);
 }
 
 static uint64_t free_memory(void *arg, const char **why)
@@ -102,48 +101,48 @@ static uint64_t free_memory(void *arg, const char **why)
 
 /* Work may be due now: it is done after the messages of this turn. While blobs move, malloc keeps
  * freed memory, because each chunk needs it again. */
-static void stir(struct transfer_io *f)
+static void stir(struct transfer_io *t)
 {
-    loop_timer_again(f->work, 0);
-    if (f->busy || transfers_is_idle(f->transfers))
+    loop_timer_again(t->work, 0);
+    if (t->busy || transfers_is_idle(t->transfers))
         return;
-    f->busy = true;
+    t->busy = true;
     memory_keep();
-    loop_timer_again(f->check, CHECK_NS);
+    loop_timer_again(t->check, CHECK_NS);
 }
 
 static void work(struct loop *loop, void *arg)
 {
-    struct transfer_io *f = arg;
+    struct transfer_io *t = arg;
 
     (void)loop;
-    if (transfers_work(f->transfers))
-        loop_timer_again(f->work, 0); /* so that beats and other messages are not delayed */
+    if (transfers_work(t->transfers))
+        loop_timer_again(t->work, 0); /* so that beats and other messages are not delayed */
 }
 
 static void check(struct loop *loop, void *arg)
 {
-    struct transfer_io *f = arg;
+    struct transfer_io *t = arg;
 
     (void)loop;
-    transfers_check(f->transfers, SILENT_NS);
-    if (!transfers_is_idle(f->transfers)) {
-        loop_timer_again(f->check, CHECK_NS);
+    transfers_check(t->transfers, SILENT_NS);
+    if (!transfers_is_idle(t->transfers)) {
+        loop_timer_again(t->check, CHECK_NS);
         return;
     }
-    f->busy = false;
+    t->busy = false;
     memory_keep_no_more(AGENT_LARGE);
 }
 
 /* ---- messages ---- */
 
-void transfer_io_message(struct transfer_io *f, const struct span *m)
+void transfer_io_message(struct transfer_io *t, const struct span *m)
 {
-    transfers_message(f->transfers, TRANSFERS_KERNEL, m);
-    stir(f);
+    transfers_message(t->transfers, TRANSFERS_KERNEL, m);
+    stir(t);
 }
 
-void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg)
+void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg)
 {
     struct err err = { "" };
     struct span m;
@@ -152,38 +151,38 @@ void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg)
         log_warn("transfers", "from node %u: %s", node, err.text);
         return;
     }
-    transfers_message(f->transfers, node, &m);
+    transfers_message(t->transfers, node, &m);
     span_release(&m);
-    stir(f);
+    stir(t);
 }
 
-void transfer_io_unlinked(struct transfer_io *f, uint32_t node, const char *why)
+void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why)
 {
-    transfers_unlinked(f->transfers, node, why);
+    transfers_unlinked(t->transfers, node, why);
 }
 
-void transfer_io_drop(struct transfer_io *f, uint64_t blob)
+void transfer_io_drop(struct transfer_io *t, uint64_t blob)
 {
-    transfers_drop(f->transfers, blob);
-    blobs_drop(f->config.blobs, blob);
+    transfers_drop(t->transfers, blob);
+    blobs_drop(t->config.blobs, blob);
 }
 
-void transfer_io_unwanted(struct transfer_io *f, uint64_t blob)
+void transfer_io_unwanted(struct transfer_io *t, uint64_t blob)
 {
-    transfers_unwanted(f->transfers, blob);
+    transfers_unwanted(t->transfers, blob);
 }
 
-const char *transfer_io_why(const struct transfer_io *f, uint64_t blob)
+const char *transfer_io_why(const struct transfer_io *t, uint64_t blob)
 {
     for (unsigned i = 0; i < REFUSALS; i++)
-        if (f->refused[i].blob == blob)
-            return f->refused[i].why;
+        if (t->refused[i].blob == blob)
+            return t->refused[i].why;
     return "the node that had its bytes is gone";
 }
 
-bool transfer_io_expects(const struct transfer_io *f, uint64_t blob)
+bool transfer_io_expects(const struct transfer_io *t, uint64_t blob)
 {
-    return transfers_expects(f->transfers, blob);
+    return transfers_expects(t->transfers, blob);
 }
 
 /* ---- the whole ---- */
@@ -191,7 +190,7 @@ bool transfer_io_expects(const struct transfer_io *f, uint64_t blob)
 struct transfer_io *transfer_io_create(const struct transfer_io_config *config, struct err *err)
 {
     struct loop *loop = config->kernel->loop;
-    struct transfer_io *f = calloc(1, sizeof *f);
+    struct transfer_io *t = calloc(1, sizeof *t);
     const bool share = config->same_machine && descriptor_is_end(STDIN_FILENO);
     const struct transfers_ops ops = {
         .send = send_on,
@@ -201,28 +200,28 @@ struct transfer_io *transfer_io_create(const struct transfer_io_config *config, 
         .free_memory = free_memory,
         .clock = loop_clock(loop),
         .node = config->kernel->node,
-        .arg = f,
+        .arg = t,
     };
 
-    if (!f)
+    if (!t)
         return err_null(err, "out of memory");
-    f->config = *config;
-    if ((f->transfers = transfers_create(config->blobs, &ops, err)) &&
-        (f->work = loop_timer(loop, 0, 0, work, f, err)) &&
-        (f->check = loop_timer(loop, CHECK_NS, 0, check, f, err))) {
-        loop_timer_off(f->check);
-        return f;
+    t->config = *config;
+    if ((t->transfers = transfers_create(config->blobs, &ops, err)) &&
+        (t->work = loop_timer(loop, 0, 0, work, t, err)) &&
+        (t->check = loop_timer(loop, CHECK_NS, 0, check, t, err))) {
+        loop_timer_off(t->check);
+        return t;
     }
-    transfer_io_destroy(f);
+    transfer_io_destroy(t);
     return NULL;
 }
 
-void transfer_io_destroy(struct transfer_io *f)
+void transfer_io_destroy(struct transfer_io *t)
 {
-    if (!f)
+    if (!t)
         return;
-    watch_stop(f->work);
-    watch_stop(f->check);
-    transfers_destroy(f->transfers);
-    free(f);
+    watch_stop(t->work);
+    watch_stop(t->check);
+    transfers_destroy(t->transfers);
+    free(t);
 }

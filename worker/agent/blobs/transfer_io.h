@@ -25,19 +25,19 @@ struct transfer_io_config {
 
 /* config is copied. NULL: *err says why. */
 struct transfer_io *transfer_io_create(const struct transfer_io_config *config, struct err *err);
-void transfer_io_destroy(struct transfer_io *f); /* NULL is fine */
+void transfer_io_destroy(struct transfer_io *t); /* NULL is fine */
 
 /* EXPECT, SHIP, CHUNK, TAKEN from the kernel. */
-void transfer_io_message(struct transfer_io *f, const struct span *m);
-void transfer_io_drop(struct transfer_io *f, uint64_t blob); /* DROP, also of a complete blob */
+void transfer_io_message(struct transfer_io *t, const struct span *m);
+void transfer_io_drop(struct transfer_io *t, uint64_t blob); /* DROP, also of a complete blob */
 /* No worker waits for this blob any more: it need not be sent on. */
-void transfer_io_unwanted(struct transfer_io *f, uint64_t blob);
-bool transfer_io_expects(const struct transfer_io *f, uint64_t blob);
+void transfer_io_unwanted(struct transfer_io *t, uint64_t blob);
+bool transfer_io_expects(const struct transfer_io *t, uint64_t blob);
 /* Why the blob is not here, for the user. Valid until the next call of a function of this file. */
-const char *transfer_io_why(const struct transfer_io *f, uint64_t blob);
+const char *transfer_io_why(const struct transfer_io *t, uint64_t blob);
 
 /* A message on the connection for blobs with a node, and the end of that connection. */
-void transfer_io_peer(struct transfer_io *f, uint32_t node, struct slice msg);
-void transfer_io_unlinked(struct transfer_io *f, uint32_t node, const char *why);
+void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg);
+void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why);
 
 #endif
