@@ -78,7 +78,7 @@ static void write_line(const char *p, size_t n)
     while (k < 0 && errno == EINTR);
 }
 
-void log_at(enum log_level level, const char *room, const char *format, ...)
+void log_at(enum log_level level, const char *part, const char *format, ...)
 {
     const int saved = errno;
     char text[LINE_MAX_SIZE / 2];
@@ -95,7 +95,7 @@ void log_at(enum log_level level, const char *room, const char *format, ...)
     va_end(args);
     clock_iso8601(now);
     n = snprintf(line, 256, "%s %s[%ld] %s %s: ", now, sink.process, (long)getpid(),
-                 level_name[level], room);
+                 level_name[level], part);
     if (n > 255)
         n = 255;
     if (n > 0) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reads the #include lines: arrows between rooms point one way, and pure rooms have no sockets. And what Makefiles list. TAP.
+# Reads the #include lines: folders use each other in one direction only, and pure folders have no sockets. Also checks the lists in Makefiles. TAP.
 cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0
@@ -26,7 +26,7 @@ never() {
 pure="protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch"
 sockets='zmq\.h|sys/socket\.h|sys/un\.h|netinet/|poll\.h|sys/poll\.h|sys/epoll\.h'
 
-never "base" "(protocol|magics|kernel|worker|launchers|cli)/" "base uses no other room"
+never "base" "(protocol|magics|kernel|worker|launchers|cli)/" "base uses no other folder"
 never "protocol" "(magics|kernel|worker|launchers|cli)/" "protocol uses only base"
 never "magics" "(protocol|kernel|worker|launchers|cli)/" "magics uses only base"
 never "worker launchers" "(kernel|magics|cli)/" "workers and launchers include nothing of the kernel"
@@ -37,10 +37,10 @@ never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" 
 never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the line to the agents knows no engine and no cell"
 never "kernel/engines" "kernel/(jupyter|notebook|cell|ranks|dispatch|group|merge|status)/" "engines know no cell"
 never "$pure" "$sockets|base/loop/|base/process\.h" \
-    "pure rooms have no sockets, no loop and no processes"
+    "pure folders have no sockets, no loop and no processes"
 never "worker/agent/net worker/agent/blobs worker/agent/output worker/agent/processes worker/agent/gpu" "worker/agent/[a-z_]+\.h" \
     "the agent's folders don't know the agent"
-nowhere "$pure" "getenv *\\(|base/settings\.h" "pure rooms are given the values of settings"
+nowhere "$pure" "getenv *\\(|base/settings\.h" "pure folders are given the values of settings"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "kernel/notebook kernel/cell kernel/ranks" "kernel/dispatch/" "a cell does not know who calls it"
 never "kernel/notebook kernel/cell" "kernel/ranks/" "%ranks stands above the cell"
