@@ -38,29 +38,29 @@ struct agents_zap {
     struct watch *again;
 };
 
-void agents_zap_refused(struct agents_zap *g, const char *what)
+void agents_zap_refused(struct agents_zap *z, const char *what)
 {
     unsigned k = 0;
 
-    while (k < g->n_reasons && strcmp(g->reason[k].what, what) != 0)
+    while (k < z->n_reasons && strcmp(z->reason[k].what, what) != 0)
         k++;
-    if (k < g->n_reasons || k == REASONS_MAX) {
+    if (k < z->n_reasons || k == REASONS_MAX) {
         log_debug("agents", "refused again: a connection that %s", what);
     } else {
-        g->reason[g->n_reasons++] = (struct zap_refusal){ what, 0 };
+        z->reason[z->n_reasons++] = (struct zap_refusal){ what, 0 };
         log_warn("agents", "refused: a connection that %s (more of this kind are only counted)",
                  what);
     }
     if (k < REASONS_MAX)
-        g->reason[k].count++;
+        z->reason[k].count++;
 }
 
 /* Answers the question. false: it can't be answered yet. */
-static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_wait)
+static bool judge(struct agents_zap *z, const struct zap_question *q, bool may_wait)
 {
     const unsigned char *const key = slice_is(zap_domain(q), AGENTS_ZAP_DOMAIN) ? zap_key(q) : NULL;
     unsigned node = 0;
-    const enum key_verdict v = allowed_keys_ask(g->allowed, key, &node);
+    const enum key_verdict v = allowed_keys_ask(z->allowed, key, &node);
     char user[32] = "";
 
     if (v == KEY_UNKNOWN_YET && may_wait)
@@ -68,8 +68,8 @@ static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_w
     if (v == KEY_ALLOWED)
         (void)snprintf(user, sizeof user, "%u", node);
     else
-        agents_zap_refused(g, key_verdict_words(v));
-    zap_answer(g->zap, q,
+        agents_zap_refused(z, key_verdict_words(v));
+    zap_answer(z->zap, q,
                v == KEY_ALLOWED       ? ZAP_YES
                : v == KEY_UNKNOWN_YET ? ZAP_LATER
                                       : ZAP_NO,
@@ -77,81 +77,81 @@ static bool judge(struct agents_zap *g, const struct zap_question *q, bool may_w
     return true;
 }
 
-static bool keep(struct agents_zap *g, const struct zap_question *q, uint64_t now)
+static bool keep(struct agents_zap *z, const struct zap_question *q, uint64_t now)
 {
     struct kept_question *more;
 
-    if (g->n_kept == KEPT_MAX ||
-        !(more = rows_insert(g->kept, &g->n_kept, &g->room, sizeof *more, g->n_kept, 16)))
+    if (z->n_kept == KEPT_MAX ||
+        !(more = rows_insert(z->kept, &z->n_kept, &z->room, sizeof *more, z->n_kept, 16)))
         return false;
-    g->kept = more;
-    g->kept[g->n_kept - 1] = (struct kept_question){ *q, now };
+    z->kept = more;
+    z->kept[z->n_kept - 1] = (struct kept_question){ *q, now };
     return true;
 }
 
 static void judge_kept(struct loop *loop, void *arg)
 {
     const uint64_t now = clock_now(loop_clock(loop));
-    struct agents_zap *g = arg;
+    struct agents_zap *z = arg;
     size_t left = 0;
 
-    for (size_t i = 0; i < g->n_kept; i++)
-        if (!judge(g, &g->kept[i].q, now - g->kept[i].since_ns < KEPT_NS)) {
+    for (size_t i = 0; i < z->n_kept; i++)
+        if (!judge(z, &z->kept[i].q, now - z->kept[i].since_ns < KEPT_NS)) {
             if (left < i) /* they are large */
-                g->kept[left] = g->kept[i];
+                z->kept[left] = z->kept[i];
             left++;
         }
-    g->n_kept = left;
+    z->n_kept = left;
     if (left) {
-        loop_timer_again(g->again, AGAIN_NS);
+        loop_timer_again(z->again, AGAIN_NS);
         return;
     }
-    free(g->kept);
-    g->kept = NULL;
-    g->room = 0;
+    free(z->kept);
+    z->kept = NULL;
+    z->room = 0;
 }
 
 static void asked(struct zap *zap, const struct zap_question *q, void *arg)
 {
-    struct agents_zap *g = arg;
-    const bool first = g->n_kept == 0;
+    struct agents_zap *z = arg;
+    const bool first = z->n_kept == 0;
 
     (void)zap;
-    if (judge(g, q, true))
+    if (judge(z, q, true))
         return;
-    if (!keep(g, q, clock_now(loop_clock(g->loop))))
-        (void)judge(g, q, false);
+    if (!keep(z, q, clock_now(loop_clock(z->loop))))
+        (void)judge(z, q, false);
     else if (first)
-        loop_timer_again(g->again, AGAIN_NS);
+        loop_timer_again(z->again, AGAIN_NS);
 }
 
 struct agents_zap *agents_zap_create(struct loop *loop, void *context,
                                      const struct allowed_keys *allowed, struct err *err)
 {
-    struct agents_zap *g = calloc(1, sizeof *g);
+    struct agents_zap *z = calloc(1, sizeof *z);
 
-    if (!g)
+    if (!z)
         return err_null(err, "out of memory");
-    g->loop = loop;
-    g->allowed = allowed;
-    if (!(g->again = loop_timer(loop, KEPT_NS, 0, judge_kept, g, err)) ||
-        !(g->zap = zap_open(loop, context, asked, g, err))) {
-        agents_zap_destroy(g);
+    z->loop = loop;
+    z->allowed = allowed;
+    if (!(z->again = loop_timer(loop, KEPT_NS, 0, judge_kept, z, err)) ||
+        !(z->zap = zap_open(loop, context, asked, z, err))) {
+        agents_zap_destroy(z);
         return NULL;
     }
-    loop_timer_off(g->again);
-    return g;
+    loop_timer_off(z->again);
+    return z;
 }
 
-void agents_zap_destroy(struct agents_zap *g)
+void agents_zap_destroy(struct agents_zap *z)
 {
-    if (!g)
+    if (!z)
         return;
-    for (unsigned k = 0; k < g->n_reasons; k++)
-        log_info("agents", "refused in all: %lu connections that %s", g->reason[k].count,
-                 g->reason[k].what);
-    zap_close(g->zap);
-    watch_stop(g->again);
-    free(g->kept);
-    free(g);
+    for (unsigned k = 0; k < z->n_reasons; k++)
+        log_info("agents", "refused in all: %lu connections that %s", z->reason[k].count,
+                 z->reason[k].what);
+    zap_close(z->zap);
+    watch_stop(z->again);
+    free(z->kept);
+    free(z);
 }

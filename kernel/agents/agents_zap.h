@@ -14,9 +14,9 @@ struct agents_zap;
 /* For all CURVE sockets of the context; create it before they are bound. `allowed` is borrowed. */
 struct agents_zap *agents_zap_create(struct loop *loop, void *context,
                                      const struct allowed_keys *allowed, struct err *err);
-void agents_zap_destroy(struct agents_zap *g); /* logs the counts; NULL is fine */
+void agents_zap_destroy(struct agents_zap *z); /* logs the counts; NULL is fine */
 /* Counts a connection that was refused for another reason than its key. `what` is one of a few
  * constant texts. */
-void agents_zap_refused(struct agents_zap *g, const char *what);
+void agents_zap_refused(struct agents_zap *z, const char *what);
 
 #endif

@@ -24,7 +24,7 @@ static struct allowed_key *seek(struct allowed_key *key, size_t places, const un
 {
     size_t at = place_of(public, places);
 
-    while (key[at].run && memcmp(key[at].public, public, KEY_SIZE) != 0)
+    while (key[at].engine && memcmp(key[at].public, public, KEY_SIZE) != 0)
         at = (at + 1) & (places - 1);
     return &key[at];
 }
@@ -41,7 +41,7 @@ static int rebuild(struct allowed_keys *a, size_t n, unsigned without)
         return -1;
     a->n = 0;
     for (size_t i = 0; i < a->places; i++)
-        if (a->key[i].run && a->key[i].run != without) {
+        if (a->key[i].engine && a->key[i].engine != without) {
             *seek(key, places, a->key[i].public) = a->key[i];
             a->n++;
         }
@@ -56,23 +56,23 @@ int allowed_keys_reserve(struct allowed_keys *a, size_t n)
     return 2 * (a->n + n) <= a->places ? 0 : rebuild(a, n, 0);
 }
 
-void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned run,
+void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned engine,
                       unsigned node)
 {
     struct allowed_key *k = seek(a->key, a->places, public);
 
-    a->n += k->run == 0;
-    *k = (struct allowed_key){ .run = run, .node = node };
+    a->n += k->engine == 0;
+    *k = (struct allowed_key){ .engine = engine, .node = node };
     memcpy(k->public, public, KEY_SIZE);
 }
 
 /* If memory is out, the keys stay in the table, as used. */
-void allowed_keys_end(struct allowed_keys *a, unsigned run)
+void allowed_keys_end(struct allowed_keys *a, unsigned engine)
 {
-    if (!a->places || rebuild(a, 0, run) == 0)
+    if (!a->places || rebuild(a, 0, engine) == 0)
         return;
     for (size_t i = 0; i < a->places; i++)
-        if (a->key[i].run == run)
+        if (a->key[i].engine == engine)
             a->key[i].used = 1;
 }
 
@@ -84,7 +84,7 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
     if (!public)
         return KEY_MISSING;
     k = a->places ? seek(a->key, a->places, public) : NULL;
-    if (!k || !k->run)
+    if (!k || !k->engine)
         return a->pending ? KEY_UNKNOWN_YET : KEY_UNKNOWN;
     if (k->used)
         return KEY_USED;
@@ -96,7 +96,7 @@ void allowed_keys_use(struct allowed_keys *a, const unsigned char public[KEY_SIZ
 {
     struct allowed_key *k = a->places ? seek(a->key, a->places, public) : NULL;
 
-    if (k && k->run)
+    if (k && k->engine)
         k->used = 1;
 }
 

@@ -21,7 +21,7 @@ enum key_verdict {
 
 struct allowed_key {
     unsigned char public[KEY_SIZE];
-    unsigned run, node; /* run: the engine; 0: the place is empty */
+    unsigned engine, node; /* engine 0: the place is empty */
     uint8_t used;
 };
 
@@ -36,11 +36,11 @@ struct allowed_keys {
 void allowed_keys_release(struct allowed_keys *a);
 /* Makes room for n more keys. -1: memory is out. */
 MUST_USE int allowed_keys_reserve(struct allowed_keys *a, size_t n);
-/* Adds a key, for which there must be room. run is not 0. */
-void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned run,
+/* Adds a key, for which there must be room. engine is not 0. */
+void allowed_keys_add(struct allowed_keys *a, const unsigned char public[KEY_SIZE], unsigned engine,
                       unsigned node);
 /* No agent of that engine may connect any more. */
-void allowed_keys_end(struct allowed_keys *a, unsigned run);
+void allowed_keys_end(struct allowed_keys *a, unsigned engine);
 /* public: KEY_SIZE bytes; NULL: the connection has shown no CURVE key. KEY_ALLOWED: *node is the
  * node whose key it is. */
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,

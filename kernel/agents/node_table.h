@@ -1,5 +1,5 @@
 /* node_table.h - all nodes by number, and on which node each worker is. Nodes are freed only with
- * the table: whoever holds a pointer to one may go on reading it. Pure. */
+ * the table: a pointer to one stays valid. Pure. */
 #ifndef KERNEL_AGENTS_NODE_TABLE_H
 #define KERNEL_AGENTS_NODE_TABLE_H
 

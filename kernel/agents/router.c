@@ -108,7 +108,7 @@ void router_drain(struct router *r)
         ;
 }
 
-/* ---- the monitor: connections that end, and strangers ---- */
+/* ---- the monitor: connections that begin and end ---- */
 
 /* Reads one event. Its first frame is event:u16 value:u32, in the byte order of this machine.
  * false: there is none. */

@@ -1,6 +1,7 @@
 # The processes that the kernel starts: engines, and this machine's agent.
 noinst_LIBRARIES += kernel/engines/libengines.a
 kernel_engines_libengines_a_SOURCES = \
+	kernel/engines/engine_event.h \
 	kernel/engines/engine_find.h kernel/engines/engine_find.c \
 	kernel/engines/engine_nodes.h kernel/engines/engine_nodes.c \
 	kernel/engines/engine_output.h kernel/engines/engine_output.c \

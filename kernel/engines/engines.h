@@ -5,6 +5,7 @@
 
 #include "base/loop/loop.h"
 #include "kernel/agents/agents.h"
+#include "kernel/engines/engine_event.h"
 
 struct engines;
 

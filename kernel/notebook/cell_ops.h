@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "kernel/agents/node.h"
+#include "kernel/engines/engine_event.h"
 #include "protocol/span.h"
 
 struct request;

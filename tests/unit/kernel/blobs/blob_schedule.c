@@ -424,7 +424,7 @@ static void what_is_not_about_blobs(void)
     yard_release(&y);
 }
 
-static void lend(int socket, uint64_t blob, uint64_t size, int fd, size_t packet)
+static void share_fd(int socket, uint64_t blob, uint64_t size, int fd, size_t packet)
 {
     const uint64_t words[2] = { blob, size };
 
@@ -443,15 +443,15 @@ static void what_was_not_shared(void)
     ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob");
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not local"),
        "nothing was local: %s", err.text);
-    lend(socket[1], 5, 10, fd, 9);
+    share_fd(socket[1], 5, 10, fd, 9);
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
-    lend(socket[1], 5, 11, fd, 16);
+    share_fd(socket[1], 5, 11, fd, 16);
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0,
        "a blob that is shorter than its holder says");
     ok(blob_write(soft, "only these", 10, 0, NULL) == 0, "one that is not sealed");
-    lend(socket[1], 5, 10, soft, 16);
+    share_fd(socket[1], 5, 10, soft, 16);
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "could still be cut short");
-    lend(socket[1], 5, 10, fd, 16);
+    share_fd(socket[1], 5, 10, fd, 16);
     m.v[F_CHUNK_OFFSET].u64 = 10;
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 1, "an offset behind the end");
     m.blob_size--;
@@ -502,7 +502,7 @@ static void what_was_shared(void)
     fd = blob_of("test", bytes, size, NULL);
     free(bytes);
     ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob of two windows");
-    lend(socket[1], 5, size, fd, 16);
+    share_fd(socket[1], 5, size, fd, 16);
     ok(local_blobs_begin(&t, socket[0], &m, &err) == 0, "is given to one node");
     m.v[F_CHUNK_TO].u64 = 3;
     ok(local_blobs_begin(&t, socket[0], &m, &err) == 0, "and to another");
@@ -516,7 +516,7 @@ static void what_was_shared(void)
        "what somebody has from elsewhere is not sent");
     ok(!takes(&t, 4, mib), "others are not ours");
     ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_receivers == 1, "who has all gets no more");
-    lend(socket[1], 5, size, fd, 16);
+    share_fd(socket[1], 5, size, fd, 16);
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
     ok(local_blobs_begin(&t, socket[0], &m, &err) == 0 && t.n == 1 && next_is(&t, 3, 0),
        "shared once more it begins anew");

@@ -24,15 +24,13 @@ static bool arrive_and_need(long nth, bool *failed)
 {
     static const unsigned nodes[] = { 1, 2, 3, 4, 5, 6, 7 };
     unsigned sent = 0;
-    const struct blob_schedule_ops doors = { .send = count_messages,
-                                             .peer = no_peer,
-                                             .arg = &sent };
+    const struct blob_schedule_ops ops = { .send = count_messages, .peer = no_peer, .arg = &sent };
     struct err err = { "" };
     struct blob_schedule *c;
     bool arrived, good;
 
     alloc_fail_at(nth);
-    c = blob_schedule_create(&doors, &err);
+    c = blob_schedule_create(&ops, &err);
     arrived = c && blob_schedule_arrived(c, 3, 1000, 0, &err) == 0;
     if (arrived && blob_schedule_need(c, 3, 1000, nodes, 7, &err) == 0)
         good = sent == 2 && !err.text[0];

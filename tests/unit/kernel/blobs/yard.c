@@ -61,7 +61,7 @@ static void say(struct yard *y, unsigned from, unsigned to, const struct span *m
     buf_release(&msg);
 }
 
-/* ---- the kernel's doors ---- */
+/* ---- what the schedule calls ---- */
 
 static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span *m)
 {
@@ -97,7 +97,7 @@ static void k_busy(void *arg, bool on)
     y->busy = on;
 }
 
-/* ---- a node's doors ---- */
+/* ---- what the transfers of a node call ---- */
 
 static int a_send(void *arg, uint32_t link, struct buf *bytes)
 {
