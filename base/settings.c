@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -101,25 +102,24 @@ static int read_seconds(const struct setting_row *row, const char *text, uint64_
     return 0;
 }
 
-/* capture.py reads sizes alike: "4294967296", "512M", "4 GiB". */
+/* "4294967296", "512M", "4 GiB", "1.5g": as capture.py reads sizes too. */
 static int read_bytes(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
+    const char *at = text + strspn(text, "0123456789."), *unit;
     char *end;
     double number = strtod(text, &end);
-    const char *unit;
 
-    if (end == text)
+    if (end != at || !isdigit((unsigned char)text[0]) || !isdigit((unsigned char)at[-1]))
         return -1;
-    end += strspn(end, " ");
-    if (*end && (unit = strchr(units, toupper((unsigned char)*end)))) {
+    at += strspn(at, " ");
+    if (*at && (unit = strchr(units, toupper((unsigned char)*at)))) {
         number *= (double)(UINT64_C(1) << (10 * (unit - units + 1)));
-        end += 1 + (end[1] == 'i' && end[2] == 'B');
+        at++;
     }
-    end += *end == 'B';
-    if (*end || !(number >= 0 && number <= 1e18))
+    if (*at && strcasecmp(at, "B") != 0 && strcasecmp(at, "iB") != 0)
         return -1;
-    *bytes = (uint64_t)number;
+    *bytes = number < 1e18 ? (uint64_t)number : (uint64_t)1e18;
     return 0;
 }
 
@@ -162,10 +162,12 @@ static int describe(const struct setting_row *row, const char *text, struct buf 
     else if (rc == 0 && row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
     else if (rc == 0)
-        rc = buf_addf(out, "wanted is one of ");
+        rc = buf_add_text(out, "one of ");
     for (size_t i = 0; rc == 0 && row->words[i]; i++)
         rc = buf_addf(out, "%s%s", i ? ", " : "", row->words[i]);
-    return rc < 0 ? -1 : buf_addf(out, "; %s is used", row->standard);
+    return rc < 0 ? -1
+                  : buf_addf(out, "%s; %s is used", row->kind < SETTING_CHOICE ? "" : " is wanted",
+                             row->standard);
 }
 
 uint64_t setting_value(enum setting which)
@@ -213,9 +215,10 @@ int settings_mistakes(struct buf *out)
         const char *text = setting_text((enum setting)i);
         uint64_t value;
 
-        if (text && read_value(&setting_rows[i], text, &value) < 0 &&
-            (rc = describe(&setting_rows[i], text, out)) == 0)
-            rc = buf_add_text(out, "\n");
+        if (!text || read_value(&setting_rows[i], text, &value) == 0)
+            continue;
+        rc = describe(&setting_rows[i], text, out) < 0 ? -1 : buf_add_text(out, "\n");
+        (void)unsetenv(setting_rows[i].name);
     }
     for (char **at = environ; rc == 0 && at && *at; at++) {
         const char *name = *at + (sizeof PREFIX - 1), *near;

@@ -60,7 +60,8 @@ const char *setting_text(enum setting which);
  * and the default is returned. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);
 /* Appends a line for each value that can't be read, and for each variable whose name is nearly that
- * of a setting. -1: memory is out. */
+ * of a setting. Removes such a value from the environment, so that no child complains again. -1:
+ * memory is out. */
 MUST_USE int settings_mistakes(struct buf *out);
 /* Opens the process's log as CELLSPAN_LOG says; see log_open(). */
 void settings_open_log(const char *process);

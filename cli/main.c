@@ -75,7 +75,7 @@ static int help(int argc, char **argv)
 static int show_settings(void)
 {
     struct buf mistakes = BUF_INIT;
-    const int rc = settings_mistakes(&mistakes) < 0 || mistakes.n ? 1 : 0;
+    int rc;
 
     printf("%-26s  %-16s  %-21s  %s\n", "setting", "now", "default", "");
     for (size_t i = 0; i < N_SETTINGS; i++) {
@@ -84,6 +84,7 @@ static int show_settings(void)
         printf("%-26s  %-16s  %-21s  %s\n", setting_rows[i].name, now ? now : "-",
                setting_rows[i].standard, setting_rows[i].help);
     }
+    rc = settings_mistakes(&mistakes) < 0 || mistakes.n ? 1 : 0;
     fputs(mistakes.n ? mistakes.p : "", stderr);
     buf_release(&mistakes);
     return rc;

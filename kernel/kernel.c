@@ -359,16 +359,17 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
     const struct cell_ops ops = ops_of(k);
     char run_id[UUID_TEXT_SIZE];
     struct buf notice = BUF_INIT;
+    const bool mistaken = settings_mistakes(&notice) == 0 && notice.n; /* before any is read */
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
                                       .run_id = run_id,
                                       .page = has_page(),
                                       .status = setting_value(SETTING_STATUS),
-                                      .hang_notice_ns = setting_value(SETTING_HANG_NOTICE) };
+                                      .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
+                                      .notice = mistaken ? notice.p : "" };
 
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
-    config.notice = settings_mistakes(&notice) == 0 && notice.n ? notice.p : "";
     k->notebook = dispatch_create(&ops, &config, err);
     buf_release(&notice);
     return k->notebook ? 0 : -1;

@@ -175,8 +175,7 @@ static void note_why(struct job *j, const char *line)
         cut_short(j);
 }
 
-/* Records an agent's error text: "cellspan-agent on HOST: WHY", or "cellspan-agent on HOST can't …"
- */
+/* Records an agent's error text: "cellspan-agent on HOST: WHY", or "… on HOST can't …". */
 static void note_words(struct job *j, unsigned i, const char *line)
 {
     const size_t program = strlen(j->program);
@@ -195,8 +194,7 @@ static void note_words(struct job *j, unsigned i, const char *line)
     replace(&j->task[i].words, text);
 }
 
-/* Handles "NODE: WHY". Slurm does not say which task it is, so this fails any task that is not up.
- */
+/* Handles "NODE: WHY". Slurm does not say which task it is: fails any task that is not up. */
 static void not_started(struct job *j, const char *node)
 {
     const size_t n = strcspn(node, ":");
@@ -328,8 +326,7 @@ static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
     struct job *j = arg;
 
-    (void)loop;
-    (void)events;
+    (void)loop, (void)events;
     if (child_lines_read(&j->out_lines, fd, out_line, j))
         return;
     watch_stop(j->out_watch);
@@ -341,8 +338,7 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 {
     struct job *j = arg;
 
-    (void)loop;
-    (void)events;
+    (void)loop, (void)events;
     if (child_lines_read(&j->err_lines, fd, err_line, j))
         return;
     watch_stop(j->err_watch);
