@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
 #include <time.h>
@@ -215,10 +214,7 @@ static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
             "this process has no link to cellspan: it was forked from a worker, or is none");
         return NULL;
     }
-    memset(&head, 0, sizeof head);
-    head.cell = cell;
-    head.blob = blob;
-    head.blob_size = size;
+    head = (struct span){ .cell = cell, .blob = blob, .blob_size = size };
     rc = convert_encode(kind, &head, fields, &out);
     if (rc == 0)
         rc = send_bytes(s, &out, blob && size ? fd : -1);
@@ -242,11 +238,7 @@ static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell,
                                      &PyDict_Type, &fields, &worker, &blob, &size))
         return NULL;
-    memset(&head, 0, sizeof head);
-    head.cell = cell;
-    head.worker = worker;
-    head.blob = blob;
-    head.blob_size = size;
+    head = (struct span){ .worker = worker, .cell = cell, .blob = blob, .blob_size = size };
     bytes = convert_encode(kind, &head, fields, &out) < 0
                 ? NULL
                 : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
@@ -366,14 +358,13 @@ static PyObject *sync_(PyObject *module, PyObject *none)
 {
     struct state *s = state_of(module);
     struct buf out = BUF_INIT;
-    struct span head;
+    struct span head = { .cell = 0 };
     uint64_t nth;
     int rc;
 
     (void)none;
     if (s->link.fd < 0 || (!pipe_holds(1) && !pipe_holds(2)))
         Py_RETURN_NONE;
-    memset(&head, 0, sizeof head);
     rc = convert_encode("SYNC", &head, NULL, &out);
     if (rc == 0 && (rc = send_bytes(s, &out, -1)) == 0) {
         pthread_mutex_lock(&s->link.lock);

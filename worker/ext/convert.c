@@ -65,10 +65,8 @@ static int list_items(PyObject *v, PyObject **keep, struct slice **item, struct 
         PyObject *bytes = one ? as_bytes(one) : NULL;
 
         Py_XDECREF(one);
-        if (!bytes)
-            return -1;
-        if (borrow_bytes(bytes, &(*item)[i]) < 0) {
-            Py_DECREF(bytes);
+        if (!bytes || borrow_bytes(bytes, &(*item)[i]) < 0) {
+            Py_XDECREF(bytes);
             return -1;
         }
         PyList_SetItem(*keep, i, bytes); /* takes bytes */
@@ -140,11 +138,10 @@ static PyObject *list_to(const struct span_list *list)
     for (size_t i = 0; out && i < list->n; i++) {
         PyObject *one = PyBytes_FromStringAndSize(list->item[i].p, (Py_ssize_t)list->item[i].n);
 
-        if (!one) {
-            Py_DECREF(out);
-            return NULL;
-        }
-        PyList_SetItem(out, (Py_ssize_t)i, one); /* takes one */
+        if (one)
+            PyList_SetItem(out, (Py_ssize_t)i, one); /* takes one */
+        else
+            Py_CLEAR(out);
     }
     return out;
 }
