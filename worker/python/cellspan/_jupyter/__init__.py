@@ -1,1 +1,1 @@
-"""What notebooks and their clients expect of a kernel at home."""
+"""What notebooks and their clients expect from a kernel, at home."""

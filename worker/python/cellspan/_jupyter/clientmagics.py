@@ -1,4 +1,4 @@
-"""Magics of home that notebooks know from ipykernel, and what IPython's own would do wrong in a notebook."""
+"""Magics of home that ipykernel has, too, and replacements for magics of IPython that would not work in a notebook."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ClientMagics(Magics):
 
     @line_magic
     def connect_info(self, line):
-        """%connect_info: how another client reaches this kernel."""
+        """%connect_info: how another client can connect to this kernel."""
         path = os.environ.get(CONNECTION, "")
         try:
             with open(path, encoding="utf-8") as file:
@@ -70,7 +70,7 @@ class ClientMagics(Magics):
 
     @line_magic
     def edit(self, line, last_call=["", ""]):  # noqa: B006 - IPython keeps the last call there
-        """%edit [-p] [-r] [-n LINE] FILE, NAME or lines of the history: has the client open an editor, where it has one."""
+        """%edit [-p] [-r] [-n LINE] FILE, NAME or lines of the history: opens the client's editor, if it has one."""
         from IPython.core.magics.code import CodeMagics, MacroToEdit
 
         options, args = self.parse_options(line, "prn:")
@@ -94,14 +94,14 @@ class ClientMagics(Magics):
 
 
 def _without_overstrikes(text):
-    """A terminal's bold and underlined characters, as man writes them, are plain ones."""
+    """Removes the backspaces with which man writes bold and underlined characters."""
     import re
 
     return re.sub(".\b", "", text)
 
 
 def register(home):
-    """Makes them known to home's shell."""
+    """Registers the magics with home's shell."""
     shell = home.shell
     shell.register_magics(ClientMagics)
     debug = shell.find_line_magic("debug")

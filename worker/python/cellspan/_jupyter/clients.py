@@ -1,21 +1,21 @@
-"""What libraries and notebooks that were written for ipykernel ask of `get_ipython().kernel`, as far as it is cheap."""
+"""A `get_ipython().kernel` for libraries and notebooks that were written for ipykernel, as far as that is simple."""
 
 from __future__ import annotations
 
 
 class Session:
-    """Sends messages to the page, as jupyter_client's Session does; the agent and the kernel sign and number them."""
+    """Sends messages to clients, as jupyter_client's Session does. The kernel signs and numbers them."""
 
     def __init__(self, home):
         self._home = home
 
     @property
     def session(self):
-        """The session of the client whose request is in work."""
+        """The session of the client whose request is being served."""
         return self._home.parent()["header"].get("session", "")
 
     def msg(self, msg_type, content=None, parent=None, header=None, metadata=None):
-        """A message that send() takes."""
+        """A message for send()."""
         return {
             "header": {"msg_type": msg_type, **(header or {})},
             "msg_type": msg_type,
@@ -25,7 +25,7 @@ class Session:
         }
 
     def send(self, stream, msg_or_type, content=None, parent=None, ident=None, buffers=None, track=False, header=None, metadata=None):
-        """Publishes a message under the cell that `parent` names (the one in work without it); `stream` is the kernel's
+        """Publishes a message as output of the cell of `parent` (default: the running cell). `stream` must be the kernel's
         `iopub_socket`."""
         message = msg_or_type if isinstance(msg_or_type, dict) else self.msg(msg_or_type, content, parent, header, metadata)
         home = self._home
@@ -43,15 +43,15 @@ class Kernel:
         self.shell = home.shell
         self.comm_manager = home.comms.manager
         self.session = Session(home)
-        self.iopub_socket = object()  # what Session.send() is given
+        self.iopub_socket = object()  # an argument for Session.send()
 
     @property
     def _parent_header(self):
         return self._home.parent()
 
     def get_parent(self, channel="shell"):
-        """The request in work; its header is there."""
+        """The request that is being served; only its header is known."""
         return self._home.parent()
 
     def do_one_iteration(self):
-        """Messages are served by the loop; between cells there is nothing to do by hand."""
+        """Does nothing: the loop serves messages."""

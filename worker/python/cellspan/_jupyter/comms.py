@@ -1,10 +1,10 @@
-"""Comms: what ipywidgets and others exchange with the page, through the package `comm` where it is installed."""
+"""Comms, by which ipywidgets and others exchange messages with the page. Uses the package `comm`, if it is installed."""
 
 from __future__ import annotations
 
 
 class Comms:
-    """The manager that the package `comm` is given, and the requests about it. Without the package, every comm is refused."""
+    """The manager for the package `comm`, and the requests about comms. Without the package, every comm is refused."""
 
     def __init__(self, worker):
         self._worker = worker
@@ -20,7 +20,7 @@ class Comms:
         worker = self._worker
 
         class Comm(BaseComm):
-            """One that speaks through this worker."""
+            """A comm that publishes through this worker."""
 
             def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
                 content = {"data": {} if data is None else data, "comm_id": self.comm_id, **keys}
@@ -32,7 +32,7 @@ class Comms:
         return manager
 
     def handle(self, kind, content, metadata, buffers, header):
-        """comm_open, comm_msg or comm_close from a page. A comm that nobody knows is closed or ignored."""
+        """comm_open, comm_msg or comm_close from a page. An unknown comm is closed or ignored."""
         message = {
             "header": header,
             "msg_type": kind,

@@ -1,7 +1,6 @@
-"""IPython's history, written off the cell's path: same file, same tables.
+"""IPython's history, with the same file and tables, but written after the cell's reply.
 
-The file is opened when something asks for earlier sessions or when the first cell was answered; lines are written by a
-thread of its own, after the reply.
+The file is opened when something asks for earlier sessions, or after the reply to the first cell. A thread writes the lines.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import time
 
 from IPython.core.history import HistoryManager
 
-GATHER = 0.25  # seconds between a cell's reply and its line in the file
+GATHER = 0.25  # seconds between a cell's reply and the write of its line
 
 
 class History(HistoryManager):
-    """Lists of this session in memory, the file behind them."""
+    """The lists of this session in memory, and the file."""
 
     _i00 = _i = _ii = _iii = ""  # traits that nobody observes; assigned for each cell
 
@@ -29,10 +28,10 @@ class History(HistoryManager):
         self._writing = threading.RLock()
         self._flag = threading.Event()
         self._saver = None
-        self.db_cache_size = 1 << 30  # never ask the thread that IPython would have
+        self.db_cache_size = 1 << 30  # so that IPython never uses its own thread
 
     def open(self):
-        """The file, once. Where it can't be opened (read-only home, full disk), history stays in memory."""
+        """Opens the file, once. If that fails (read-only home, full disk), the history stays in memory."""
         if self._opened or not self._wanted:
             return
         with self._opening:
@@ -49,7 +48,7 @@ class History(HistoryManager):
             self._opened = True
 
     def store_inputs(self, line_num, source, source_raw=None):
-        """As IPython's, but that In[line_num] is this cell, whatever was not stored before."""
+        """As IPython's, but In[line_num] is always this cell, even if earlier cells were not stored."""
         raw = source if source_raw is None else source_raw
         for kept in (self.input_hist_parsed, self.input_hist_raw):
             del kept[line_num:]
@@ -60,7 +59,7 @@ class History(HistoryManager):
                 kept.append(text)
 
     def save(self):
-        """The cell was answered: write what came in, in the background."""
+        """Call it after a cell's reply: writes its line in the background."""
         if not self._wanted or not self.db_input_cache:
             return
         if self._saver is None:
@@ -73,21 +72,21 @@ class History(HistoryManager):
         pid = os.getpid()
         while os.getpid() == pid:
             self._flag.wait()
-            time.sleep(GATHER)  # cells that follow one another share a write, and the next one does not wait for the disk
+            time.sleep(GATHER)  # so that several cells share a write, and the next cell does not wait for the disk
             self._flag.clear()
             try:
                 self.writeout_cache()
-            except Exception:  # noqa: BLE001 - a full disk must not end the thread, and is not the cell's business
+            except Exception:  # noqa: BLE001 - a full disk must neither end the thread nor disturb the cell
                 pass
 
     def _last(self):
         try:
             self.writeout_cache()
-        except Exception:  # noqa: BLE001 - nobody is left to tell
+        except Exception:  # noqa: BLE001 - the process ends, so nobody can be told
             pass
 
     def writeout_cache(self, conn=None):
-        """Writes what is waiting; returns when it, and what a thread was writing, is in the file."""
+        """Writes the waiting lines. Returns when these, and those that a thread was writing, are in the file."""
         self.open()
         with self._writing:
             with self.db_input_cache_lock:
@@ -135,6 +134,6 @@ class History(HistoryManager):
             super().end_session()
 
     def forked(self):
-        """In a child: the file is the parent's."""
+        """In the child of a fork: the file belongs to the parent, so write nothing."""
         self._wanted = self.enabled = False
         self._opened = True

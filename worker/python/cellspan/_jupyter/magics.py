@@ -1,4 +1,4 @@
-"""cellspan's magics in the middle of a cell: the kernel does them, as it does those on top of one."""
+"""cellspan's magics in the middle of a cell. The kernel executes them, as it does those at the start of a cell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CELL = ("distribute",)
 
 
 def register(home):
-    """Makes the magics known to home's shell."""
+    """Registers the magics with home's shell."""
     for name in LINE:
         home.shell.register_magic_function(_line(home, name), "line", name)
     for name in CELL:
@@ -19,7 +19,7 @@ def register(home):
 
 
 def px(line, cell=None):
-    """ipyparallel's magic, unless ipyparallel is loaded and has put its own in this place."""
+    """Explains that %px is ipyparallel's. If ipyparallel is loaded, its own magic replaces this one."""
     from IPython.core.error import UsageError
 
     raise UsageError("%px is ipyparallel's: here a cell runs on the ranks with %%distribute on top of it")

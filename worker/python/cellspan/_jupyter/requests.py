@@ -1,18 +1,18 @@
-"""Jupyter's requests that look at the shell and run nothing of the user's: content in, content out."""
+"""Jupyter's requests that only inspect the shell and run no cell: content in, content out."""
 
 from __future__ import annotations
 
 import inspect as _inspect
 import re
 
-# Where one of home's names stands on a magic's line, up to the cursor: IPython offers the names of magics there.
+# The line of a magic up to the cursor, where one of home's names is typed. (IPython would offer names of magics there.)
 NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
-PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # where one of the ranks' does
+PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
 TYPES = "_jupyter_types_experimental"
 
 
 def complete(shell, content):
-    """complete_request. Positions are code points; types and signatures where jedi, or IPython, knows them."""
+    """complete_request. Positions are code points. Includes types and signatures that jedi or IPython knows."""
     from IPython.core.completer import provisionalcompleter, rectify_completions
 
     code, at = cursor(content)
@@ -22,7 +22,7 @@ def complete(shell, content):
     with provisionalcompleter():
         try:
             found = list(rectify_completions(code, shell.Completer.completions(code, at)))
-        except Exception:  # noqa: BLE001 - jedi fails on some code; names still complete
+        except Exception:  # noqa: BLE001 - jedi fails on some code; names can still be completed
             return _complete_plainly(shell, code, at)
     types = [
         {"start": c.start, "end": c.end, "text": c.text, "type": c.type, "signature": getattr(c, "signature", "")}
@@ -51,7 +51,7 @@ def own_names(shell, typed):
 
 
 def names_reply(names, typed, at):
-    """complete_reply that offers `names` in the place of what is typed."""
+    """A complete_reply that offers `names` in place of the typed text."""
     return {
         "status": "ok",
         "matches": names,
@@ -76,7 +76,7 @@ def _complete_plainly(shell, code, at):
 
 
 def inspect(shell, content):
-    """inspect_request: what the name at the cursor is; detail_level 1 shows its source."""
+    """inspect_request: describes the name at the cursor; detail_level 1 shows its source."""
     from IPython.utils.tokenutil import token_at_cursor
 
     code = content.get("code", "")
@@ -95,7 +95,7 @@ def inspect(shell, content):
 
 
 def is_complete(shell, content):
-    """is_complete_request: does the code end, and how far is its next line indented?"""
+    """is_complete_request: is the code complete, and how far must the next line be indented?"""
     state, indent = shell.input_transformer_manager.check_complete(content.get("code", ""))
     reply = {"status": state}
     if state == "incomplete":
@@ -113,7 +113,7 @@ def history(shell, content):
     elif how == "range":
         session, start = content.get("session") or 0, content.get("start")
         lines = manager.get_range(session, 1 if start is None else start, content.get("stop"), raw=raw, output=output)
-        lines = [(number or session, *rest) for number, *rest in lines]  # IPython calls the current one 0, also when asked by number
+        lines = [(number or session, *rest) for number, *rest in lines]  # IPython returns 0 for the current session, even if asked by number
     elif how == "search":
         lines = manager.search(
             content.get("pattern") or "*", raw=raw, output=output, n=content.get("n"), unique=content.get("unique", False)
@@ -128,13 +128,13 @@ def _number(value, otherwise):
 
 
 def expand(shell, content):
-    """cellspan_expand: `{name}` and `$name` of a magic's line, from the user's names; what they can't say stays."""
+    """cellspan_expand: expands `{name}` and `$name` in a magic's line from the user's names; unknown ones stay unchanged."""
     from IPython.utils.text import DollarFormatter
 
     text = content.get("text", "")
     try:
         text = DollarFormatter().vformat(text, args=[], kwargs=shell.user_ns)
-    except Exception:  # noqa: BLE001 - any expression may stand in the braces; IPython leaves such a line alone
+    except Exception:  # noqa: BLE001 - the braces may contain any expression; on an error IPython leaves the line unchanged
         pass
     return {"status": "ok", "text": text}
 

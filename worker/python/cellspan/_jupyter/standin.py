@@ -1,4 +1,4 @@
-"""What libraries look for to know a notebook: tqdm.auto and others ask whether ipykernel.zmqshell was imported."""
+"""A substitute for the module ipykernel.zmqshell: tqdm.auto and others check whether it is imported to recognise a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = "ipykernel.zmqshell"
 
 
 class _Module(types.ModuleType):
-    """Stands where the module would be, without ipykernel's imports; for other names than ours it gives way to it."""
+    """Replaces the module without importing ipykernel. When another name of it is used, the real module is imported."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -25,7 +25,7 @@ class _Module(types.ModuleType):
 
 
 def install(shell_class):
-    """Makes home a notebook for those who look so; isinstance(get_ipython(), ZMQInteractiveShell) holds as well."""
+    """Installs the substitute. isinstance(get_ipython(), ZMQInteractiveShell) is true, too."""
     module = _Module(NAME, __doc__)
     module.ZMQInteractiveShell = shell_class
     sys.modules.setdefault(NAME, module)

@@ -1,8 +1,7 @@
-"""jedi, with which IPython completes, takes seconds when it is first used, more than clients wait for a Tab. So the first Tab
-is answered without it, and a thread gets it ready meanwhile: a cell that comes then does not wait.
+"""IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So the first Tab is
+answered without jedi, while a thread prepares it; cells don't wait for that thread.
 
-That thread is not stopped while home lives: a jedi that is broken off in the midst can leave files in its cache that no jedi
-can read.
+The thread is not stopped while home lives: an interrupted jedi can leave files in its cache that jedi can't read.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import threading
 
 from . import requests
 
-PATIENCE = 5.0  # seconds that a fork waits for it: a child has no such thread, but the locks that it holds
+PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
 SAMPLE = "import os\nos.path.jo"
 
 
 class Jedi:
-    """Whether it is warm. The shell's own `use_jedi` says whether it is wanted at all."""
+    """Completion with jedi once it is ready (warm). The shell's `use_jedi` says whether the user wants it at all."""
 
     def __init__(self, shell):
         self._shell = shell
@@ -25,7 +24,7 @@ class Jedi:
         self.warm = False
 
     def complete(self, content):
-        """complete_request. Where jedi finds nothing, IPython itself is asked."""
+        """complete_request. If jedi finds nothing, asks IPython without jedi."""
         completer = self._shell.Completer
         wanted = completer.use_jedi
         if self.warm or not wanted:
@@ -39,12 +38,12 @@ class Jedi:
             completer.use_jedi = wanted
 
     def get_ready(self):
-        """Begins that, unless it has begun."""
+        """Starts the thread, unless it was started."""
         if self._thread is None and self._shell.Completer.use_jedi:
             self._thread = threading.Thread(target=self._get_ready, name="jedi gets ready", daemon=True)
             try:
                 self._thread.start()
-            except RuntimeError:  # the user's limit of threads: Tab stays without it
+            except RuntimeError:  # the user's limit of threads: Tab continues without jedi
                 return
             os.register_at_fork(before=self._wait)
 
@@ -57,6 +56,6 @@ class Jedi:
             import jedi
 
             jedi.Interpreter(SAMPLE, [{}]).complete()
-        except BaseException:  # noqa: BLE001 - what is wrong with it, IPython tells when it uses it
+        except BaseException:  # noqa: BLE001 - IPython reports the error when it uses jedi
             pass
         self.warm = True

@@ -1,4 +1,4 @@
-"""Widgets on a rank: no page holds their models, so they are shown as text, and the text follows them."""
+"""Widgets on a rank: no page has their models, so they are shown as text, which is updated when they change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import weakref
 from .._base.imports import when_imported
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-GAP = 0.1  # seconds between two looks at what changed
+GAP = 0.1  # seconds between two updates
 
 
 class Widgets:
-    """What a rank shows of them. publish(kind, content) shows text, format(widget) makes it."""
+    """The widgets that a rank shows as text. publish(kind, content) shows a text, format(widget) makes it."""
 
     def __init__(self, publish, format):
         self._publish = publish
@@ -25,14 +25,14 @@ class Widgets:
         when_imported("comm", self._hook)
 
     def _hook(self):
-        """Whatever a widget tells its model is a reason to look at its text again."""
+        """When a widget sends anything to its model, its text may have changed."""
         import comm
         from comm.base_comm import BaseComm
 
         moved = self.moved
 
         class Comm(BaseComm):
-            """One that nobody listens to."""
+            """A comm without a receiver."""
 
             def publish_msg(self, *args, **keys):
                 moved()
@@ -40,7 +40,7 @@ class Widgets:
         comm.create_comm = lambda *args, **keys: Comm(*args, **keys)
 
     def as_text(self, content):
-        """A display's content without the reference to a model; the widget's text is kept up to date from here on."""
+        """A display's content without the reference to a model. From now on the widget's text is updated."""
         data = dict(content["data"])
         widget = _widget(data.pop(VIEW).get("model_id"))
         transient = dict(content.get("transient") or {})
@@ -51,13 +51,13 @@ class Widgets:
         return {**content, "data": data, "transient": transient}
 
     def moved(self):
-        """A widget changed: its text is shown anew, at most every GAP."""
+        """A widget changed: updates the texts, at most once in GAP seconds."""
         self._changed = bool(self._shown)
         if self._changed and time.monotonic() - self._looked >= GAP:
             self.look()
 
     def look(self):
-        """Shows the texts that are not what they were. Called at a cell's end as well."""
+        """Updates the texts that have changed. Also called at a cell's end."""
         if not self._changed or self._looking:
             return
         self._looking, self._changed = True, False
@@ -80,7 +80,7 @@ class Widgets:
 
 
 def _widget(model):
-    """The widget of a model's number; None where there is no such."""
+    """The widget of a model id; None if there is none."""
     module = sys.modules.get("ipywidgets.widgets.widget")
     known = getattr(module, "_instances", None)
     if known is None:

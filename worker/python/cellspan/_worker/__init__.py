@@ -1,1 +1,1 @@
-"""The process of home, of the zygote and of each rank. `python -m cellspan._worker` starts one."""
+"""The processes of home, the zygote and the ranks. `python -m cellspan._worker` starts home or a zygote."""

@@ -1,4 +1,4 @@
-"""`python -m cellspan._worker home|zygote FD`: what agents start. FD is the socket to the agent."""
+"""`python -m cellspan._worker home|zygote FD`: started by agents. FD is the socket to the agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def folder():
-    """The current one; None where it was deleted."""
+    """The current folder; None if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -16,7 +16,7 @@ def folder():
 
 def main(argv):
     """Runs until the agent ends it."""
-    if sys.path and sys.path[0] in ("", folder()):  # comes back when everything of ours is imported
+    if sys.path and sys.path[0] in ("", folder()):  # it is added again when all our modules are imported
         del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")

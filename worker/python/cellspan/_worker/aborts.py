@@ -1,7 +1,7 @@
-"""When a rank has failed, the collectives of the others are to return. Gloo's do when their sockets are cut; NCCL's only
-when their communicator is aborted, which must happen beside the main thread, for that one sits in the collective.
+"""Makes the collectives of other ranks return when a rank has failed. Gloo's return when their sockets are cut. NCCL's return only
+when their communicator is aborted. Another thread must do that, since the main thread is in the collective.
 
-A daemon thread, started before the first cell, waits for the agent's word (CUT with `abort`); it costs nothing until then.
+A daemon thread, started before the first cell, waits for CUT with `abort` from the agent; until then it costs nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ LIMIT = 30.0  # seconds
 
 
 def watch():
-    """Starts the thread in this process, if its torch has NCCL. Harmless otherwise."""
+    """Starts the thread in this process if its torch has NCCL; else does nothing."""
     torch = sys.modules.get("torch")
     try:
         if torch is None or not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
             return None
-    except Exception:  # noqa: BLE001 - a torch that is half imported, or without distributed
+    except Exception:  # noqa: BLE001 - torch is only partly imported, or has no distributed
         return None
     thread = threading.Thread(target=_wait, args=(_link.abort_fd(),), name="cellspan-aborts", daemon=True)
     thread.start()
@@ -34,16 +34,16 @@ def _wait(fd):
     while os.read(fd, 4096):  # releases the interpreter's lock
         try:
             abort_all()
-        except Exception as error:  # noqa: BLE001 - nobody is there to catch it: torch is half imported
+        except Exception as error:  # noqa: BLE001 - nobody could catch it; torch may be only partly imported
             print(f"cellspan: NCCL could not be aborted: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def abort_all(distributed=None):
-    """Aborts the NCCL backend of every process group of torch.distributed; how many there were. Others are left alone, and
-    so are the groups themselves: the next cell destroys them (torchenv.enter_world).
+    """Aborts the NCCL backend of every process group of torch.distributed, and returns their number. Does not touch other
+    backends, nor the groups themselves: the next cell destroys them (torchenv.enter_world).
 
-    All at the same time, each in a thread of its own: an abort may wait for the device, which is not free before the hung
-    kernel of another communicator is aborted as well. Who is not done after LIMIT seconds goes on by itself.
+    Each abort runs in a thread of its own, at the same time: an abort may wait for the device, which is busy until the hung
+    kernel of another communicator is aborted, too. Does not wait longer than LIMIT seconds for them.
     """
     found = backends(distributed)
     threads = [threading.Thread(target=_abort, args=(backend,), name="cellspan-abort", daemon=True) for backend in found]
@@ -56,7 +56,7 @@ def abort_all(distributed=None):
 
 
 def backends(distributed=None):
-    """The NCCL backends of torch.distributed's process groups of all worlds, each once, the youngest group's first."""
+    """The NCCL backends of torch.distributed's process groups of all worlds, each once; that of the newest group first."""
     distributed = distributed or sys.modules.get("torch.distributed")
     kind = getattr(distributed, "ProcessGroupNCCL", None)
     if kind is None:
@@ -74,18 +74,18 @@ def _backend(group, kind):
         return group
     try:
         backend = group._get_backend(sys.modules["torch"].device("cuda"))
-    except Exception:  # noqa: BLE001 - a group without one for GPUs
+    except Exception:  # noqa: BLE001 - the group has no backend for GPUs
         return None
     return backend if isinstance(backend, kind) else None
 
 
 def _abort(backend):
-    """torch 2.6 calls it abort; before, it was shutdown with a reason, or only the watchdog's own."""
+    """Aborts one backend. The method has another name in versions before torch 2.6."""
     for name in ("abort", "_abort", "_shutdown", "shutdown"):
         call = getattr(backend, name, None)
         if call is not None:
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - the others are to be aborted all the same
+            except Exception as error:  # noqa: BLE001 - abort the others nevertheless
                 print(f"cellspan: NCCL could not be aborted: {type(error).__name__}: {error}", file=sys.stderr)
             return

@@ -1,4 +1,4 @@
-"""What cellspan.run() and call() have a rank do: call the function, and put back what it changed of the process."""
+"""The rank's side of cellspan.run() and call(): calls the function, and then restores what it changed in the process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from . import torchenv
 
 
 def call(fn, args, kwargs, _):
-    """fn's value. Its environment, folder, arguments, logging and torch's default dtype are as before; a process group that
-    it left is told of."""
+    """fn's value. Restores the environment, the current folder, sys.argv, logging and torch's default dtype. Warns about a process
+    group that fn has left."""
     __tracebackhide__ = True
     before = _Process()
     try:
@@ -21,7 +21,7 @@ def call(fn, args, kwargs, _):
 
 
 class _Process:
-    """What a function may change beside its own variables."""
+    """The state of the process that a function may change."""
 
     def __init__(self):
         self.environ = dict(os.environ)
@@ -41,7 +41,7 @@ class _Process:
         sys.argv[:] = self.argv
         root = logging.getLogger()
         root.level, root.handlers[:], root.manager.disable = self.logging
-        root.manager._clear_cache()  # of which levels are on
+        root.manager._clear_cache()  # the cache of enabled levels
         if self.dtype is not None and _dtype() != self.dtype:
             sys.modules["torch"].set_default_dtype(self.dtype)
         if torchenv.is_initialized() and not self.grouped:

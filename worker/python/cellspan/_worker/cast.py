@@ -1,9 +1,9 @@
-"""Variables from one rank to the others by ncclBroadcast: a parcel that only the root's node has reaches every GPU's host
-memory, and what lay on a GPU at home lands on each rank's own GPU, without a detour. On one node, where every rank maps
-the parcel anyway, only the latter travels.
+"""Sends variables from one rank to the others by ncclBroadcast. A parcel that only the root's node has is sent to the host memory
+of each rank; buffers that were on a GPU at home go directly to each rank's own GPU. On one node every rank maps the parcel
+anyway, so only the buffers for GPUs are sent.
 
-What all ranks do alike, in this order: the parcel's first 64 bytes, the rest up to its first buffer, then buffer after buffer.
-On one node: those buffers that lay on a GPU, in the order of storages.
+All ranks do the same, in this order: the parcel's first 64 bytes, the rest up to its first buffer, then each buffer. On one
+node: the buffers that were on a GPU, in the order of storages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .. import _link
 from .._capture import parcel
 from . import gpus, landing
 
-LIMIT = 60.0  # seconds, where the kernel names none
+LIMIT = 60.0  # seconds, if the kernel sets no limit
 
 
 class CastError(Exception):
@@ -23,10 +23,11 @@ class CastError(Exception):
 
 
 def receive(rank, text, fd, size, user_ns, keep):
-    """The value in the parcel of a BIND with `cast`: text is that field, fd and size the root's blob, or on one node
-    everybody's (-1 elsewhere).
+    """The value in the parcel of a BIND with `cast`. text: that field. fd, size: the blob, which the root has, and on one node every
+    rank; otherwise fd is -1.
 
-    rank: of this process; keep(fd, size) is called with the parcel when all of it is here in the end. CastError: NCCL failed, on this rank or another; ParcelError and others: as unpack().
+    rank: of this process. At the end, if the whole parcel is here, keep(fd, size) is called with it. CastError: NCCL failed, on
+    this rank or another. ParcelError and others: as unpack().
     """
     asked = json.loads(text)
     ranks = [int(r) for r in asked["ranks"]]
@@ -37,7 +38,7 @@ def receive(rank, text, fd, size, user_ns, keep):
         raise CastError(f"the parcel has {size} bytes, not {whole}")
     own = -1
     try:
-        if rank != root:  # sealed is what came; here is room for what NCCL brings
+        if rank != root:  # the blob is sealed, so make room for what NCCL brings
             own = parcel.create()
             os.ftruncate(own, whole)
         into = fd if rank == root else own
@@ -53,7 +54,7 @@ def receive(rank, text, fd, size, user_ns, keep):
 
 
 class _Cast:
-    """The communicator of one cast, as the C extension has it. OSErrors within become CastErrors."""
+    """The communicator of one cast, from the C extension. OSErrors in the block become CastErrors."""
 
     def __init__(self, asked, at, count, root):
         self._text, self._at, self._count, self._root = asked["id"], at, count, root
@@ -71,7 +72,7 @@ class _Cast:
         return self
 
     def send(self, fd, offset, size, place=None):
-        """size bytes at offset of the root's descriptor, to fd of the others; where they have a place (a tensor), into that."""
+        """Sends size bytes at offset of the root's descriptor to fd of the others, or into their `place` (a tensor) if given."""
         _link.cast_bytes(self._cast, fd, offset, size, 0 if place is None else place.data_ptr())
 
     def __exit__(self, kind, error, _):
@@ -81,7 +82,7 @@ class _Cast:
 
 
 def _all(cast, fd, whole):
-    """The whole parcel. {storage's number: its torch storage on the GPU} of those that are there."""
+    """Sends the whole parcel. Returns {number of a storage: its torch storage on the GPU}."""
     cast.send(fd, 0, parcel.HEADER.size)
     head = parcel.outline(fd, whole)
     cast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
@@ -94,7 +95,8 @@ def _all(cast, fd, whole):
 
 
 def _gpu_buffers(cast, fd, into, whole):
-    """What lay on a GPU at home, of a parcel that this rank has in fd; as _all(). A rank without a place for it takes part all the same."""
+    """Sends the buffers that were on a GPU at home, of a parcel that this rank has in fd; returns as _all(). A rank without memory
+    for them takes part, too."""
     table, meta = parcel.contents(fd, whole)
     rows = landing.wanted(table, meta)
     places = landing.empty(rows)

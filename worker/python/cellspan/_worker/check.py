@@ -1,7 +1,7 @@
-"""%ranks check, on a rank: what this rank is made of, and how fast and how well it reaches the others.
+"""%ranks check, on a rank: the rank's software and hardware, and the speed and errors of its connections to the others.
 
-The kernel asks in steps (PROBE), all ranks at the same time; worker/collective/README.md has each step's fields. Nothing in
-here is the user's, and every step ends by itself: within its `limit_s`, or with KeyboardInterrupt.
+The kernel asks in steps (PROBE), all ranks at the same time; worker/collective/README.md describes each step's fields. No code of
+the user's runs here, and every step ends by itself: within its `limit_s`, or with KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ import time
 from .. import _link
 from . import gpus, where
 
-OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits, as measure() of worker/collective/measure.h takes them
-LIMIT = 30.0  # seconds, where a step names none
+OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits for measure() of worker/collective/measure.h
+LIMIT = 30.0  # seconds, if a step sets no limit
 SIZES_TCP = (8, 64 << 10, 1 << 20, 8 << 20)  # bytes
-SIZES_NCCL = (8, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20)  # the last fills NVSwitch
+SIZES_NCCL = (8, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20)  # the last one uses NVSwitch's full bandwidth
 SIZES_PAIR = (8, 1 << 20)
 SIZES_PAIR_NCCL = (8, 16 << 20)
 
 
 class ProbeError(Exception):
-    """A step that can't be done as asked; the text is for the user."""
+    """A step can't be done; the text is for the user."""
 
 
 class Check:
-    """What one check has open between its steps."""
+    """The state of a check between its steps."""
 
     def __init__(self, rank):
         self.rank = rank
         self.mesh = None
-        self.closed = []  # [[from, to]]: connections that can't be made, as the kernel gathered them
+        self.closed = []  # [[from, to]]: connections that can't be made, from the kernel
 
     def close(self):
-        self.mesh = None  # its listener and connections go with it
+        self.mesh = None  # this closes its listener and connections
 
 
 _check = None
 
 
 def probe(worker, what, content, arrived=None):
-    """Answers one step: (status, JSON text). worker: the Rank; arrived: seconds since 1970 when the message was taken.
+    """Answers one step: (status, JSON text). worker: the Rank; arrived: seconds since 1970 when the message came.
 
-    KeyboardInterrupt passes through; whatever else happens is an answer of status "error".
+    Raises only KeyboardInterrupt; for any other exception the status is "error".
     """
     step = STEPS.get(what)
     try:
@@ -58,7 +58,7 @@ def probe(worker, what, content, arrived=None):
 
 
 def close():
-    """Ends what a check left open: at `close`, when the next cell begins, and after an interrupt."""
+    """Closes a check that is still open: at `close`, when the next cell begins, and after an interrupt."""
     global _check
     if _check is not None:
         _check.close()
@@ -70,7 +70,7 @@ def _facts(worker, asked):
 
 
 def _listen(worker, asked):
-    """Opens this rank's port at the address that the kernel names; rank 0 of a GPU world also makes NCCL's id."""
+    """Opens this rank's port at the address that the kernel gives; rank 0 of a GPU world also makes NCCL's id."""
     global _check
     close()
     check = Check(worker.rank)
@@ -90,7 +90,7 @@ def _opened():
 
 
 def _connect(worker, asked):
-    """Tries every peer's port, and waits for every peer's connection: ports both ways."""
+    """Connects to every peer's port and waits for every peer's connection, so that both directions are tested."""
     check = _opened()
     peers = [(int(rank), str(where)) for rank, where in asked["peers"]]
     found = _link.mesh_connect(check.mesh, check.rank, int(asked.get("attempt", 0)), peers, _limit(asked))
@@ -102,7 +102,7 @@ def _limit(asked):
 
 
 def _measure(worker, asked):
-    """The pair that this rank is in, if any, and the world, if it is asked for."""
+    """Measures the pair that this rank is in, if any, and the world, if requested."""
     check = _opened()
     check.closed = [(int(a), int(b)) for a, b in asked.get("closed", [])]
     end = time.monotonic() + _limit(asked)
@@ -132,7 +132,7 @@ def _pair(check, pair, asked, end):
     else:
         rows, error = _link.check_tcp(check.mesh, pair, pair.index(check.rank), OPS["send_recv"], sizes, left / 4, left, check.closed)
     if error:
-        _link.mesh_drop(check.mesh, b if check.rank == a else a)  # the other one need not wait its time out
+        _link.mesh_drop(check.mesh, b if check.rank == a else a)  # so that the other rank need not wait for its time-out
     result["error"] = error
     if rows:
         result["us"] = rows[0][2]
@@ -161,14 +161,14 @@ def _world(check, order, asked, end):
 
 
 def _close(worker, asked):
-    """The port was open to all until here: who came that was no rank of the check is counted."""
+    """Closes the check. Returns how many connections to the port did not come from a rank of the check."""
     strangers = _link.mesh_strangers(_check.mesh) if _check is not None else 0
     close()
     return {"strangers": strangers}
 
 
 def _cast_open(worker, asked):
-    """The id of the communicator over which variables are to come; asked of the rank that has them."""
+    """The id of the communicator for a cast; the kernel asks the rank that has the variables."""
     return {"nccl_id": gpus.unique_id().hex()}
 
 

@@ -1,4 +1,4 @@
-"""What a worker's process looks like before anything of the user's runs: environment, search path, crash reports."""
+"""Sets up a worker's process before the user's code runs: environment, search path, crash reports."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import tempfile
 
 from .. import _link
 
-PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # our own files begin with it
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
-traits = []  # the settings for IPython on the kernel's command line (--Class.trait=value), as they were given there
-_runtime = ""  # a folder that only this user may enter, as the agent has it; "": there is none
+traits = []  # IPython's settings on the kernel's command line (--Class.trait=value), unchanged
+_runtime = ""  # the agent's folder, which only this user may enter; "": there is none
 
 
 def tidy():
-    """Takes out of the environment what is there only for this process, and adds what a notebook's processes expect.
+    """Removes variables that are only for this process from the environment, and adds those that notebooks' processes expect.
 
     The agent may have put the folder of this package on PYTHONPATH: the user's processes must not see it, and the
-    user's own modules go first.
+    user's own modules must be found first.
     """
     global _runtime
     env = os.environ
@@ -45,7 +45,7 @@ def tidy():
 
 
 def raw():
-    """The environment as the operating system has it: what compares quickly with what it was before."""
+    """The environment as bytes, which is fast to compare with an earlier one."""
     return dict(getattr(os.environ, "_data", os.environ))
 
 
@@ -59,14 +59,14 @@ def own_folder():
 
 
 def colour():
-    """For home, whose text is shown by programs that understand colours."""
+    """Turns on colours at home: the clients that show its text support them."""
     for name, value in (("TERM", "xterm-color"), ("CLICOLOR", "1"), ("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "1")):
         os.environ[name] = value
 
 
 def coloured():
-    """For ranks whose text is shown in a notebook: they have no terminal, and libraries would print without colours. What the
-    user's environment says holds."""
+    """Turns on colours on ranks whose text is shown in a notebook: they have no terminal, so libraries would print without. The
+    user's own settings are kept."""
     env = os.environ
     if not env.get("NO_COLOR"):
         for name in ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
@@ -76,18 +76,18 @@ def coloured():
 
 
 def folder():
-    """The working directory, or "" where it was deleted."""
+    """The current folder, or "" if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
         return ""
 
 
-moved = ""  # where the ranks are instead of the notebook's folder, until they have said so
+moved = ""  # the folder of the ranks if the notebook's was deleted, until told_moved() has reported it
 
 
 def leave_deleted():
-    """Ranks of a notebook whose folder was deleted start in the user's home: IPython, oneMKL and others can't do without one."""
+    """If the notebook's folder was deleted, its ranks start in the user's home folder, since IPython, oneMKL and others need one."""
     global moved
     if folder():
         return
@@ -102,29 +102,29 @@ def expanded(folder):
 
 
 def told_moved():
-    """A line that says where the ranks are, once; "" where there is nothing to say."""
+    """A line that says, once, where the ranks are; "" if there is nothing to say."""
     global moved
     here, moved = moved, ""
     return f"cellspan: the notebook's folder was deleted: the ranks are in {here} (--cwd DIR names another)" if here else ""
 
 
 def search_path():
-    """As a notebook's: modules of the current directory, wherever %cd goes. Called when ours are all imported: a user's
-    logging.py must not be taken for Python's while a worker starts; see __main__.py."""
+    """Adds the current folder, as for a notebook, also after %cd. Call it when all our modules are imported: while a worker starts,
+    a user's logging.py must not replace Python's; see __main__.py."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, "")
 
 
 def stacks(fd):
-    """Stacks go to descriptor `fd`: on request (SIGRTMIN+3, needs no lock of Python's), and when the process crashes."""
+    """Writes stacks to descriptor `fd`: on request (by SIGRTMIN+3, without Python's lock), and when the process crashes."""
     os.set_inheritable(fd, False)
-    faulthandler.disable()  # a rank has the zygote's on; ours has to lie underneath, so that Python's stack comes first
+    faulthandler.disable()  # a rank has the zygote's; it must be enabled after ours, so that Python's stack comes first
     _link.stack(fd)
     faulthandler.enable(file=fd, all_threads=True)
     faulthandler.register(signal.SIGRTMIN + 3, file=fd, all_threads=True, chain=False)
 
 
 def stack_descriptor():
-    """The descriptor that the agent gave for stacks, or None."""
+    """The agent's descriptor for stacks, or None."""
     text = os.environ.pop("CELLSPAN_STACK_FD", "")
     return int(text) if text.isdigit() else None

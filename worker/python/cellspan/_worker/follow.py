@@ -1,5 +1,5 @@
-"""What ranks follow home in: the changes of its environment since it started, IPython's options and extensions, and modules
-that are loaded again. Home tells them with each distributed cell.
+"""Ranks follow home: changes of its environment since it started, IPython's options and extensions, and modules that are loaded
+again. Home sends these before a distributed cell.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import sys
 from .._base.errors import in_words
 from . import environment, reloads, torchenv
 
-LARGEST = 1 << 20  # bytes of what a FOLLOW can bring
-# What a machine, or its Slurm, sets for itself; on home's own machine the ranks take it all the same.
+LARGEST = 1 << 20  # bytes that a FOLLOW can have
+# Variables that each machine, or its Slurm, sets itself. Ranks on home's own machine follow home in these, too.
 MACHINES_OWN = ("PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
-# Settings that are about the process as a program, its history and its start.
+# Settings about home's process as a program, its history and its start.
 HOMES_OWN = ("Application", "App", "HistoryManager", "HistoryAccessor", "ProfileDir")
-TEXT = "%text"  # marks a setting that is text yet, to be read as its trait wants it
+TEXT = "%text"  # marks a setting that is still text and that its trait must parse
 
 
 class Lead:
-    """Home's side. Made when home's process looks as the user's first line finds it."""
+    """Home's side. Make it when the process is ready for the user's first line."""
 
     def __init__(self, shell):
         self._shell = shell
@@ -33,7 +33,7 @@ class Lead:
         self._untold = environment.raw()
 
     def text(self):
-        """(what FOLLOW brings, lines for the user)."""
+        """(FOLLOW's text, lines for the user)."""
         environ = environment.raw()
         seen = environ, self._options(), set(self._shell.extension_manager.loaded), dict(self._watch.reloaded), self._watch.autoreload()
         if seen == self._seen:
@@ -53,20 +53,20 @@ class Lead:
         return text, []
 
     def _changes(self):
-        """{name: value} of what was set since home started, with None for what was deleted."""
+        """{name: value} of the variables that were set since home started; None for those that were deleted."""
         now = dict(os.environ)
         names = {name for name in {*self._began, *now} if self._began.get(name) != now.get(name)}
         return {name: now.get(name) for name in names if not name.startswith("CELLSPAN_")}
 
     def _options(self):
-        """What IPython's files, the kernel's arguments and %config have set, {class: {trait: value}}; the same object
-        until that changes."""
+        """The settings of IPython's files, the kernel's arguments and %config, {class: {trait: value}}; the same object
+        until they change."""
         parts = self._shell.configurables
         configs = [part.config for part in parts]
         if len(configs) != len(self._configs) or any(a is not b for a, b in zip(configs, self._configs)):
             self._configs, self._settings = configs, {}
             self._add(self._shell.config)
-            for part, config in zip(parts, configs):  # %config tells the part that it is about, and no other
+            for part, config in zip(parts, configs):  # %config changes only the config of the part that it is about
                 self._add({kind.__name__: config[kind.__name__] for kind in type(part).__mro__ if kind.__name__ in config})
         return self._settings
 
@@ -77,7 +77,7 @@ class Lead:
 
 
 def _plain(traits):
-    """Those of a section's traits that JSON can hold."""
+    """The traits of a section that JSON can represent."""
     found = {}
     for name, value in traits.items():
         value = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
@@ -90,21 +90,21 @@ def _plain(traits):
 
 
 def _deferred(value):
-    """A setting that is read as its trait wants it: text, or a list of texts."""
+    """A setting that its trait will parse: text, or a list of texts."""
     from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 
     return DeferredConfigString(value) if isinstance(value, str) else DeferredConfigList(value)
 
 
 class Follower:
-    """A rank's side. What home does not say any more goes back to what it was here."""
+    """A rank's side. What home does not send any more returns to its old value here."""
 
     def __init__(self, fixed, shell):
-        """fixed: names of the environment that are this rank's own. shell: None where only the environment counts."""
+        """fixed: variables of the environment that are this rank's own. shell: None if only the environment matters."""
         self._fixed = {*fixed, "CUDA_VISIBLE_DEVICES"}
         self._shell = shell
-        self._followed = {}  # the environment that home said last
-        self._before = {}  # what stood there before home said anything
+        self._followed = {}  # the environment that home sent last
+        self._before = {}  # its values before home sent anything
         self._options = {}
         self._extensions = set()
         self._reloaded = {}
@@ -112,8 +112,9 @@ class Follower:
         self._failed = []  # lines for the user, with the next cell
 
     def take(self, text, near, world):
-        """Follows what home says. world: what the environment of the last cell's world goes back to, {name: text or None};
-        names in it change there, since the next cell puts them in place. Raises what modules that are loaded again raise."""
+        """Follows home. world: {name: text or None}, the values to which the variables of the last cell's world will be reset; for
+        names in it only that value changes, since the next cell sets the variable. Raises the exceptions of modules that are
+        loaded again."""
         said = json.loads(text) if text else {}
         self._autoreload = said.get("autoreload")
         self._take_environment({name: value for name, value in said.get("env", {}).items() if self._is_ours(name, near)}, world)
@@ -125,7 +126,7 @@ class Follower:
         reloads.imported.follow([name for name, times in self._reloaded.items() if before.get(name, 0) < times])
 
     def before_cell(self, leads):
-        """Modules whose files have changed are loaded again, or spoken of. leads: this rank speaks for its node."""
+        """Loads modules again whose files have changed, or prints a line about them. leads: this rank prints for its node."""
         if self._shell is None:
             return
         lines, self._failed = self._failed, []
@@ -192,5 +193,5 @@ class Follower:
             function(*args)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - the cell may not need it, and SystemExit ends no rank
+        except BaseException as error:  # noqa: BLE001 - the cell may not need it; SystemExit must not end the rank
             self._failed.append(f"{what} on ranks: {in_words(error)}")

@@ -1,5 +1,5 @@
-"""A glance at what ranks have, while they run nothing: home asks which of them have a name, and rank 0 for what completes or
-explains one. Nobody waits for long: the kernel takes what comes within a moment, and stops the rest when a cell comes.
+"""Questions to ranks that run nothing: home asks which of them have a name, and asks rank 0 to complete or explain one. Nobody
+waits for long: the kernel uses the answers of the first moment, and interrupts the others when a cell comes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .._jupyter import requests
 
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
-# ---- on a rank: what it answers --------------------------------------------------------------------------------------
+# ---- on a rank: answers ----------------------------------------------------------------------------------------------
 
 
 def _have(shell, asked):
@@ -23,7 +23,7 @@ def _names(shell, asked):
 
 
 def _complete(shell, asked):
-    shell.Completer.use_jedi = False  # it would take seconds; what is there is at hand
+    shell.Completer.use_jedi = False  # it would take seconds
     return requests.complete(shell, asked)
 
 
@@ -33,7 +33,7 @@ SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requ
 
 
 def hint(home, error):
-    """The line under a NameError at home for a name that ranks have: a list of it, or of nothing."""
+    """The line below a NameError at home for a name that ranks have, as a list; [] if there is none."""
     found = UNDEFINED.match(text_of(error)) if type(error) is NameError else None
     if found is None:
         return []
@@ -59,7 +59,7 @@ def ranges(numbers):
 
 
 def complete(home, content):
-    """complete_request at home, with rank 0's names where those are meant."""
+    """complete_request at home, with rank 0's names where these are meant."""
     code, at = requests.cursor(content)
     pulled = requests.PULLED.match(code[code.rfind("\n", 0, at) + 1 : at])
     if pulled:
@@ -76,7 +76,7 @@ def _complete_pulled(home, typed, at):
 
 
 def inspect(home, content):
-    """inspect_request at home: what rank 0 has goes first where the cell is the ranks'."""
+    """inspect_request at home: in a distributed cell, rank 0's answer comes first."""
     theirs = _asked(home, "inspect", content, *requests.cursor(content))
     for answer in map(_answer, theirs() if theirs else ()):
         if answer.get("found"):
@@ -89,17 +89,17 @@ def _answer(pair):
 
 
 def _asked(home, what, content, code, at):
-    """Asks rank 0; a function that waits for the answer. None: the cursor is not in a cell that ranks run."""
+    """Asks rank 0. Returns a function that waits for the answer; None: the cursor is not in a distributed cell."""
     head = _head(code)
     if head == 0 or at < head:
         return None
-    # A rank sees no magics of the kernel's: the lines above are comments of the same length to it.
+    # The rank must not see the kernel's magics: replaces the lines above by comments of the same length.
     hidden = "\n".join("#" * len(line) for line in code[:head].split("\n"))
     return home.ask_ranks(what, dict(content, code=hidden + code[head:], cursor_pos=at))
 
 
 def _head(code):
-    """Where the text below `%%distribute` begins; 0: the cell has none on top."""
+    """The offset of the text below `%%distribute`; 0: the cell does not start with it."""
     at = 0
     for line in code.splitlines(keepends=True):
         at += len(line)
@@ -112,7 +112,7 @@ def _head(code):
 
 
 def _merged(own, answer):
-    """Both sides' matches where they stand in the same place, else the rank's, where it has some."""
+    """Joins the matches of both if they are for the same range; otherwise returns the rank's, if it has some."""
     theirs = answer[1] if answer else {}
     if not theirs.get("matches"):
         return own

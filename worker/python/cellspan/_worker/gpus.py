@@ -1,4 +1,4 @@
-"""The GPU of this rank and its NCCL, as checks and casts use them. Nothing is loaded before somebody asks."""
+"""This rank's GPU and NCCL, for checks and casts. Loads nothing before it is needed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .._base import imports
 from . import aborts
 
 _settled = False
-_told = None  # the place that misplaced() last told
-_nccl_read = None  # NCCL's settings as they were when NCCL was first used; see nccl_used()
-_late = set()  # those that too_late() told
+_told = None  # the LOCAL_RANK that misplaced() last reported
+_nccl_read = None  # NCCL's settings when NCCL was first used; see nccl_used()
+_late = set()  # the settings that too_late() has reported
 
-# What the driver says when a kernel went wrong in a way that ends the context: nothing on the GPU works in this process then.
+# Texts of errors that end the CUDA context: after them nothing on the GPU works in this process.
 CONTEXT_ENDS = (
     "device-side assert triggered",
     "an illegal memory access was encountered",
@@ -36,11 +36,11 @@ CONTEXT_ENDS = (
 )
 
 class GpuError(Exception):
-    """There is no GPU, no driver or no NCCL to work with; the text is for the user."""
+    """There is no GPU, no driver or no NCCL; the text is for the user."""
 
 
 def places():
-    """Where NCCL may be, the wheel that torch brings along first: [bytes]."""
+    """Paths where NCCL may be, as [bytes]; that of the wheel that torch requires is first."""
     found = []
     for name in ("nvidia.nccl", "nvidia"):
         try:
@@ -56,7 +56,7 @@ def places():
 
 
 def nccl():
-    """(version as 22403, path) of NCCL, which is then loaded. GpuError: there is none."""
+    """Loads NCCL. Returns (version such as 22403, path). GpuError: there is none."""
     try:
         return _link.nccl_load(places())
     except OSError as error:
@@ -64,14 +64,14 @@ def nccl():
 
 
 def nccl_used():
-    """NCCL is used in this process from now on: what the environment says of it counts as it is, for NCCL reads it once."""
+    """Call it when NCCL is first used: NCCL reads its settings from the environment only once."""
     global _nccl_read
     if _nccl_read is None:
         _nccl_read = {name: value for name, value in os.environ.items() if name.startswith("NCCL_")}
 
 
 def too_late(given):
-    """A sentence for those of the user's settings of NCCL that no longer have an effect here, each told once; else ""."""
+    """A sentence about settings of NCCL that have no effect any more here, each reported once; else ""."""
     if _nccl_read is None:
         return ""
     late = {(name, value) for name, value in given.items() if name.startswith("NCCL_") and _nccl_read.get(name) != value} - _late
@@ -83,15 +83,15 @@ def too_late(given):
 
 
 def lost_context(text):
-    """Whether an error's text says that this process can't use its GPU any more."""
+    """Does an error's text mean that this process can't use its GPU any more?"""
     return any(words in text for words in CONTEXT_ENDS)
 
 
 def drain(seconds):
-    """Until this rank's GPU has done what torch gave it, if torch has communicators there: one whose peers never came keeps
-    the GPU busy, and memory could be neither taken nor freed. After half of the time torch's process groups are aborted.
+    """Waits until this rank's GPU has finished torch's work, if torch has communicators there: a collective whose peers never came
+    keeps the GPU busy, so that memory can neither be allocated nor freed. After half of the time, aborts torch's process groups.
 
-    GpuError: it is busy all the same.
+    GpuError: it is still busy.
     """
     torch = sys.modules.get("torch")
     if torch is None or not aborts.backends() or not torch.cuda.is_initialized():
@@ -114,14 +114,14 @@ def drain(seconds):
 def _synchronize(torch, mine, done):
     try:
         torch.cuda.synchronize(mine)
-    except Exception:  # noqa: BLE001 - an error of an earlier kernel: who uses the GPU next meets it as well
+    except Exception:  # noqa: BLE001 - an error of an earlier kernel, which the next use of the GPU will raise, too
         pass
     finally:
         done.set()
 
 
 def version_text(number):
-    """22403 -> "2.24.3"; before 2.9 the code was shorter, 2804 -> "2.8.4"."""
+    """22403 -> "2.24.3"; before 2.9 the number was shorter, 2804 -> "2.8.4"."""
     if number < 10000:
         return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
@@ -139,15 +139,15 @@ def devices():
 
 
 def own(environ=None):
-    """[int]: which of the GPUs that this rank sees are its own; the others are those of the ranks beside it. [] where nobody
-    gave it any. The agent says it in CELLSPAN_LOCAL_GPUS."""
+    """[int]: which of the visible GPUs are this rank's own; the others are those of other ranks on the node. [] if it has
+    none. The agent sets this in CELLSPAN_LOCAL_GPUS."""
     text = (os.environ if environ is None else environ).get("CELLSPAN_LOCAL_GPUS", "")
     return [int(part) for part in text.split(",") if part.isdigit()]
 
 
 def settle():
-    """Makes plain "cuda" mean this rank's own GPU in torch, also in one that is imported later. Once in a process: what the
-    user chooses then stays. CUDA is not touched before the user's code does."""
+    """Makes "cuda" without a number mean this rank's own GPU in torch, even if torch is imported later. Only once in a process, so
+    that a later choice of the user's is kept. Does not initialise CUDA before the user's code does."""
     global _settled
     if not _settled and own():
         imports.when_imported("torch", _prefer_own)
@@ -163,8 +163,8 @@ def _prefer_own():
 
 
 def misplaced(local_rank):
-    """A sentence, once, where LOCAL_RANK is not the number of this rank's GPU: ranks came to this machine, or left it, after
-    this process began. Else ""."""
+    """A sentence, once, if LOCAL_RANK is not the number of this rank's GPU, because ranks have started or ended on this machine
+    since this process began. Else ""."""
     global _told
     mine, seen = own(), os.environ.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
     if not mine or seen == len(mine) or mine[0] == local_rank * len(mine) or _told == local_rank:
@@ -177,7 +177,7 @@ def misplaced(local_rank):
 
 
 def device():
-    """The index of this rank's GPU: torch's current one, else its own, else the only one, else that of LOCAL_RANK."""
+    """The index of this rank's GPU: torch's current device, else its own GPU, else the only one, else that of LOCAL_RANK."""
     count = len(devices())
     torch = sys.modules.get("torch")
     try:
@@ -193,7 +193,7 @@ def device():
 
 
 def torch_device():
-    """This rank's GPU as torch names it, or None: it has none, or a torch without CUDA. Imports torch."""
+    """This rank's GPU as a torch.device; None: it has none, or torch has no CUDA. Imports torch."""
     try:
         torch = importlib.import_module("torch")
         return torch.device("cuda", device()) if torch.cuda.is_available() else None
@@ -202,7 +202,7 @@ def torch_device():
 
 
 def facts():
-    """{"driver", "nccl", "nccl_path", "gpus": [[uuid, name]], "gpu_error"}; None, "" and [] for what is not there."""
+    """{"driver", "nccl", "nccl_path", "gpus": [[uuid, name]], "gpu_error"}; None, "" or [] for missing ones."""
     found = {"driver": None, "nccl": None, "nccl_path": None, "gpus": [], "gpu_error": ""}
     try:
         number = _link.cuda_driver()
@@ -216,7 +216,7 @@ def facts():
 
 
 def unique_id():
-    """A new communicator's id, bytes; this rank is the one that the others will look for."""
+    """The id of a new communicator, as bytes; the other ranks will connect to this rank."""
     nccl()
     nccl_used()
     try:
@@ -233,7 +233,7 @@ def check_world(identity, rank, ranks, ops, sizes, budget, seconds):
 
 
 def check_pair(check, pair, ops, sizes, budget, seconds):
-    """(rows, error) of a communicator of two; its id goes from the first to the second over tcp."""
+    """(rows, error) of a communicator of two ranks; its id is sent from the first to the second over tcp."""
     other = pair[1] if check.rank == pair[0] else pair[0]
     try:
         gives = check.rank == pair[0]

@@ -1,21 +1,22 @@
-"""torch.distributed's process groups while cells run in another world than theirs: torch gets to see those of one world at a time.
+"""Keeps torch.distributed's process groups while cells run in another world than theirs: torch sees the groups of one world at a
+time.
 
-Which world that is says torchenv.py. A group whose members do not all run the cell would wait for those that are elsewhere, so
-torch's state is put aside, whole: the default group, subgroups, and the counter that names them, which must be equal on all ranks.
+torchenv.py chooses the world. If not all members of a group run the cell, a collective would wait for the others. So torch's whole
+state is put aside: the default group, subgroups, and the counter for their names, which must be equal on all ranks.
 """
 
 from __future__ import annotations
 
 import sys
 
-# What torch.distributed.distributed_c10d._world holds (torch 2.0 on); what an older torch lacks is passed over.
+# The tables of torch.distributed.distributed_c10d._world (since torch 2.0); those that an older torch lacks are skipped.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
 
 hidden = {}  # {world: Aside}
 
 
 class Aside:
-    """torch's groups of one world, which torch does not see; `note` is the owner's."""
+    """torch's groups of one world while torch does not see them; `note` belongs to the caller."""
 
     def __init__(self, c10d, note):
         state = c10d._world
@@ -27,7 +28,7 @@ class Aside:
         state.group_count = 0
 
     def back(self, c10d):
-        """torch sees them; what it had is to be put aside before, or gone."""
+        """Gives them back to torch, which must have no other groups now."""
         state = c10d._world
         for name, kept in self.tables.items():
             table = getattr(state, name)
@@ -37,17 +38,17 @@ class Aside:
         state.group_count = self.count
 
     def _each_name(self, c10d, call, arguments):
-        """torch 2.2 knows groups by name in C++ as well, each name once."""
+        """Since torch 2.2, C++ also has a table of groups by name, where each name must be unique."""
         call = getattr(c10d, call, None)
         for group, name in self.tables.get("pg_names", {}).items() if call else ():
             try:
                 call(*arguments(name, group))
-            except RuntimeError:  # the user's code has registered or removed it
+            except RuntimeError:  # the user's code has already registered or removed it
                 pass
 
 
 def hide(world, note):
-    """Puts aside what torch has, as that of this world. False: this torch keeps it elsewhere, and goes on seeing it."""
+    """Puts torch's groups aside, as those of this world. False: this version of torch stores them elsewhere and still sees them."""
     c10d = _c10d()
     if c10d is None:
         return False
@@ -56,7 +57,7 @@ def hide(world, note):
 
 
 def show(world):
-    """Torch sees that world's groups again; the note with which they were put aside, or None where there are none."""
+    """Gives that world's groups back to torch. Returns the note with which they were put aside; None: there are none."""
     aside = hidden.pop(world, None)
     if aside is None:
         return None
@@ -65,10 +66,10 @@ def show(world):
 
 
 def count_anew():
-    """Where torch has no group, it gives the next one the name that a new process would give it.
+    """If torch has no group, resets its counter, so that the next group gets the same name as in a new process.
 
-    Torch names a default group by the number of groups before it, and ranks meet in the store under that name. A call of
-    init_process_group() that failed is counted as well; so a rank that stayed and one that is new would wait for each other.
+    torch names a default group by the number of groups before it, and ranks find each other in the store by that name. A failed
+    init_process_group() counts, too; so an old rank and a new one would wait for each other for ever.
     """
     c10d = _c10d()
     if c10d is not None and c10d._world.default_pg is None and not getattr(c10d._world, "pg_names", None):
@@ -76,7 +77,7 @@ def count_anew():
 
 
 def maps(distributed):
-    """The group tables {group: …} of all worlds, that which torch (its module torch.distributed) sees first."""
+    """The group tables {group: …} of all worlds; first that of the world that torch sees. distributed: torch.distributed."""
     state = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
     return [getattr(state, "pg_map", {})] + [aside.tables.get("pg_map", {}) for aside in list(hidden.values())]
 
@@ -96,7 +97,7 @@ def _set_default(c10d, group):
 
 
 def _emptied(table):
-    """A copy of what was in it."""
+    """Empties the table and returns a copy of its content."""
     kept = table.copy()
     table.clear()
     return kept

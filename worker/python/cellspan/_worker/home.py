@@ -1,4 +1,4 @@
-"""Home: the notebook's own interpreter. Serves Jupyter's requests, and what distributed cells need of it."""
+"""Home: the notebook's own interpreter. It serves Jupyter's requests, and the requests of distributed cells."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
 from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
 
-_OWN = "_cellspan_cell"  # of a thread: the number of the cell that started it
-_POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # whose threads belong to no cell
+_OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
+_POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
-RECENT = 64  # requests that late output may still belong to: kernel/notebook/notebook.h
-SCRIPT_MAX = 2 << 20  # characters of a script that goes along with its cell
+RECENT = 64  # number of requests to which late output may still belong: kernel/notebook/notebook.h
+SCRIPT_MAX = 2 << 20  # characters of a script that is sent with its cell
 
 
 class Home(Worker):
-    """See HANDLERS for what is served."""
+    """HANDLERS lists the messages that it serves."""
 
     HANDLERS = {
         "REQUEST": "_request",
@@ -55,17 +55,17 @@ class Home(Worker):
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last
-        self._lists = {}  # the same, whole, for the call that asked
+        self._lists = {}  # the complete lists of these, for the call that waits
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)
-        self._stopped = 0  # the last cell on ranks that an interrupt stopped here
+        self._stopped = 0  # the last distributed cell of which a step here was interrupted
         self.streams.owners(self.number, self._tell_owner)
         self._tag_threads()
         self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
         self.after_ranks = False  # the last cell ran on ranks
-        self._capturer = None  # made when something first runs on ranks
+        self._capturer = None  # made for the first distributed cell
         self._torch = False
-        self._expecting = False  # what _expect_values() imports is there
+        self._expecting = False  # _expect_values() has been called
         self._hook_input()
         self._add_magics()
 
@@ -80,7 +80,7 @@ class Home(Worker):
         when_imported("getpass", lambda: setattr(sys.modules["getpass"], "getpass", self._getpass))
 
     def run(self):
-        """READY, then everything else, for good."""
+        """Sends READY, then serves messages until the process ends."""
         info = {
             "prefix": sys.prefix,
             "executable": sys.executable,
@@ -131,7 +131,7 @@ class Home(Worker):
             self._reply(number, failure("NotImplementedError", f"home serves no {kind}"))
 
     def _aside(self, number, fields, serve):
-        """Serves a request that is no cell; it may be interrupted, and its errors are its reply's."""
+        """Serves a request that is not a cell. It may be interrupted; errors go into its reply."""
         if fields["type"].startswith("comm_"):
             self.streams.expect_others()
         kept, token = self.header, _current.set(number)
@@ -152,19 +152,19 @@ class Home(Worker):
     def _reply(self, number, content, metadata=None):
         fields = {"status": content.get("status", "ok"), "content": to_json(content)}
         if fields["status"] not in ("ok", "error"):
-            fields["status"] = "ok"  # of is_complete: "incomplete", …
+            fields["status"] = "ok"  # is_complete has others: "incomplete", …
         fields["metadata"] = to_json(metadata) if metadata else "{}"
         self.send("REPLY", number, fields)
 
-    # ---- whose output it is ------------------------------------------------------------------------------------------
+    # ---- which cell output belongs to --------------------------------------------------------------------------------
 
     def number(self):
-        """Of the task's or thread's own cell, else of the one that runs, else of the last."""
+        """The number of the cell to which this task or thread belongs, else of the running cell, else of the last one."""
         own = _current.get() or getattr(threading.current_thread(), _OWN, None)
         return own or super().number()
 
     def _tag_threads(self):
-        """Threads belong to the cell that starts them; those of a pool, which work for all cells, to the one that runs."""
+        """Marks each new thread with the cell that starts it, except threads of pools, which work for the running cell."""
         start = threading.Thread.start
         self._started = set()
 
@@ -176,7 +176,7 @@ class Home(Worker):
                 setattr(thread, _OWN, self.number())
             start(thread)
             if getattr(thread, _OWN, None):
-                self._started.add(weakref.ref(thread, self._started.discard))  # a thread that ended is its cell's to keep
+                self._started.add(weakref.ref(thread, self._started.discard))  # weak, so that an ended thread can be freed
 
         threading.Thread.start = tagged
 
@@ -184,7 +184,7 @@ class Home(Worker):
         if self.loop.has_more():
             return True
         if not self._started:
-            return False  # as in nearly every cell
+            return False  # the usual case
         started = [(known, known()) for known in tuple(self._started)]
         for known, thread in started:
             if thread is None or not thread.is_alive():
@@ -198,20 +198,20 @@ class Home(Worker):
         self.send("AWAITS", cell.number, {})
 
     def parent(self):
-        """The request that output belongs to here: in a task or a thread that of its cell."""
+        """The request to which output belongs here: in a task or thread, that of its cell."""
         number = self.number()
         header = next((text for known, text in reversed(self._requests) if known == number), self.header)
         return parent_of(header)
 
     def number_of(self, parent):
-        """The number of a request that get_parent() gave, or of its header; that of the one in work where it is too old."""
+        """The number of a request from get_parent(), or of its header. If it is too old, that of the current request."""
         wanted = (parent.get("header") or parent).get("msg_id")
         numbers = (number for number, text in reversed(self._requests) if loads(text).get("msg_id") == wanted)
         return next(numbers, self.number()) if wanted else self.number()
 
     @contextlib.contextmanager
     def under(self, number):
-        """Output of this task or thread belongs to request `number` meanwhile."""
+        """Within the block, output of this task or thread belongs to request `number`."""
         token = _current.set(number)
         try:
             yield
@@ -219,11 +219,11 @@ class Home(Worker):
             _current.reset(token)
 
     def set_parent(self, parent):
-        """Output of this task or thread belongs to the cell of `parent`; what reset_parent() takes."""
+        """From now on output of this task or thread belongs to the cell of `parent`. Returns a token for reset_parent()."""
         return _current.set(self.number_of(parent))
 
     def reset_parent(self, token):
-        """The thread's output belongs to the cell that runs, then."""
+        """From now on the thread's output belongs to the running cell."""
         _current.reset(token)
         setattr(threading.current_thread(), _OWN, None)
 
@@ -246,7 +246,7 @@ class Home(Worker):
         self.execute(cell, self._executed)
 
     def _executed(self, cell):
-        """The cell is over: its reply. What takes time and concerns nobody comes after."""
+        """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
         shell = self.shell
         content = {"status": "ok", "execution_count": cell.count, "user_expressions": {}}
         if cell.error is not None:
@@ -279,12 +279,12 @@ class Home(Worker):
     # ---- input -------------------------------------------------------------------------------------------------------
 
     def _input(self, prompt=""):
-        """input(): asks the client that runs the cell."""
+        """input(): asks the client that sent the cell."""
         __tracebackhide__ = True
         return self._ask(prompt, False)
 
     def _getpass(self, prompt="Password: ", stream=None):
-        """getpass.getpass(): as input(), but the client hides what is typed."""
+        """getpass.getpass(): as input(), but the client hides the typed text."""
         __tracebackhide__ = True
         return self._ask(prompt, True)
 
@@ -296,7 +296,7 @@ class Home(Worker):
             raise StdinNotImplementedError("input was asked for, but this client takes no input requests")
         return self.ask(prompt, password)
 
-    # ---- what distributed cells need -----------------------------------------------------------------------------------
+    # ---- requests of distributed cells ---------------------------------------------------------------------------------
 
     def _capture(self, message):
         number, fields = message.cell, message.fields
@@ -309,7 +309,7 @@ class Home(Worker):
         self._expect_values()
 
     def _look_for(self, fields, found):
-        """Fills in what CAPTURED says of a cell; its warnings."""
+        """Fills `found`, the content of CAPTURED. Returns its warnings."""
         flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
         self.after_ranks = True
         if flags & _link.CAPTURE_RECORD:
@@ -331,23 +331,23 @@ class Home(Worker):
         return warnings + more
 
     def _newer(self, message):
-        """Ranks have bound names by themselves: what home has of these is older."""
+        """NEWER: ranks have bound names by themselves, so home's values of these are older."""
         number, fields = message.cell, message.fields
         self.attempt(number, self.captures().ranks_bound, fields["names"].split(","), self.shell.transform_cell)
 
     def _expect_values(self):
-        """Imports what taking a rank's value needs, once, while the first ranks start: home has nothing to do then."""
+        """Imports the modules for receiving a rank's value, once, while the first ranks start and home is idle."""
         if self._expecting:
             return
         self._expecting = True
         try:
             from .._capture import parcel  # noqa: F401
             import numpy  # noqa: F401
-        except BaseException:  # noqa: BLE001 - it is said where the value is taken
+        except BaseException:  # noqa: BLE001 - receiving a value will report it
             pass
 
     def captures(self):
-        """What is known of home's variables and of where they are."""
+        """The Capture, which knows home's variables and which of them were sent."""
         if self._capturer is None:
             from .._capture.capture import Capture
 
@@ -355,14 +355,14 @@ class Home(Worker):
         return self._capturer
 
     def _record(self, count, raw):
-        """A distributed cell stands in the history as any other."""
+        """Records a distributed cell in the history."""
         if count and raw:
             self.shell.history_manager.store_inputs(count, raw, raw)
             self.shell.execution_count = self.count = count
             self.shell.history_manager.save()
 
     def _step(self, message, function, *args):
-        """As attempt(), one of several steps for a cell on ranks: when one was interrupted, those that come after it fail."""
+        """As attempt(), for one of several steps for a distributed cell: after one was interrupted, later ones fail."""
         if message.cell == self._stopped:
             if message.fd >= 0:
                 os.close(message.fd)
@@ -395,11 +395,11 @@ class Home(Worker):
         self._reply(number, content)
 
     def _take(self, message):
-        """What a BIND brings; the reply's content."""
+        """Handles a BIND. Returns the reply's content."""
         number, blob, fd, fields = message.cell, message.blob, message.fd, message.fields
         try:
             has, value = self._unpack(message)
-            if blob and fd < 0:  # there should be one: the agent could not get it, and says why
+            if blob and fd < 0:  # the agent could not get the blob; names says why
                 raise OSError(fields["names"])
             content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
             self._note_pulled(fields, value, fd, message.size)
@@ -409,14 +409,14 @@ class Home(Worker):
                 os.close(fd)
 
     def _note_pulled(self, fields, value, fd, size):
-        """What ranks sent does not go back to them by itself."""
+        """Records values that came from ranks, so that they are not sent back automatically."""
         how = fields["how"]
         names = list(value) if how == _link.BIND_DICT and value else [n for n in fields["names"].split(",") if n]
         if names and how != _link.BIND_MORE:
             self.captures().pulled(names, *((fd, size) if how != _link.BIND_LAST else ()))
 
     def _unpack(self, message):
-        """(is there one?, the value in a message's blob); its descriptor stays the caller's."""
+        """(is there a blob?, the value in it); the caller keeps its descriptor."""
         from .._capture.parcel import unpack
 
         if message.fd < 0:
@@ -424,7 +424,7 @@ class Home(Worker):
         return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns)
 
     def _bind_value(self, number, names, how, count, value, has):
-        """Does what BIND says; the reply's content."""
+        """Binds the value as BIND says. Returns the reply's content."""
         ns = self.shell.user_ns
         if how == _link.BIND_DICT:
             ns.update(value or {})
@@ -437,7 +437,7 @@ class Home(Worker):
                 return {"status": "ok"}
             value = self._gathered.pop(number)
             if not count:
-                self._lists[number] = value  # for the call that asked; see _returned
+                self._lists[number] = value  # for the call that waits; see _returned
         self._bind_names(names, count, value)
         content = {"status": "ok"}
         if how == _link.BIND_LAST and count:
@@ -452,16 +452,17 @@ class Home(Worker):
             self.shell.displayhook.update_user_ns(value)
 
     def _handle_for(self, content):
-        """A result that stayed on its rank: Out[count] shows it, and can fetch it."""
+        """Binds a Handle for a result that stayed on its rank: as Out[count], which can fetch it."""
         from .._api import handle_from
 
         self._bind_names(content.get("into") or "", content.get("count") or 0, handle_from(content))
         return {"status": "ok"}
 
-    # ---- what idle ranks know --------------------------------------------------------------------------------------------
+    # ---- questions to idle ranks -----------------------------------------------------------------------------------------
 
     def ask_ranks(self, what, content, everybody=False):
-        """Asks rank 0, or all, those that run nothing; see glance.py. A function that waits and gives [[rank, answer], …]."""
+        """Asks rank 0, or all ranks, if they run nothing; see glance.py. Returns a function that waits and returns
+        [[rank, answer], …]."""
         if threading.current_thread() is not self.main_thread or not _link.alive():
             return list
         waiting = Waiting(self.number())
@@ -475,10 +476,10 @@ class Home(Worker):
     # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
 
     def call(self, text, flags):
-        """Has the kernel do what a cell of its own with `text` would do; (content, value or None).
+        """Lets the kernel execute `text` as if it were a cell; returns (content, value or None).
 
-        Raises RemoteError, under the remote exception's own name, when that failed. An interrupt is the kernel's
-        business meanwhile: it ends the call, and KeyboardInterrupt comes out of here then.
+        If that fails, raises RemoteError with the class of the remote exception. Meanwhile the kernel handles interrupts: it
+        ends the call, and then this raises KeyboardInterrupt.
         """
         __tracebackhide__ = True
         if not _link.alive():
@@ -520,12 +521,12 @@ class Home(Worker):
 
 
 def failure(ename, evalue):
-    """The content of a reply that says what went wrong."""
+    """The content of an error reply."""
     return {"status": "error", "ename": ename, "evalue": evalue, "traceback": []}
 
 
 def language_info():
-    """What notebooks say about their language."""
+    """The language_info of notebooks."""
     version = sys.version_info
     return {
         "name": "python",
@@ -539,7 +540,7 @@ def language_info():
 
 
 def script_text(path):
-    """The text of a script, for ranks that may not have the file; "" when it is no text, can't be read or is too long."""
+    """The text of a script, for ranks that may not have the file; "" if it is not text, can't be read or is too long."""
     try:
         with open(environment.expanded(os.path.dirname(path) or ".") + "/" + os.path.basename(path), encoding="utf-8") as file:
             text = file.read(SCRIPT_MAX + 1)

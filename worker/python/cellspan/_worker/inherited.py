@@ -1,5 +1,5 @@
-"""What a process that is forked off the zygote must not take over from it: what would be done once more when it ends, and
-what was found out for another environment."""
+"""Resets state that a process inherits from the zygote and must not keep: actions that would run again when it ends, and values
+that depend on the zygote's environment."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import weakref
 
 
 def forget():
-    """In the child, before anything of the user's runs."""
-    tempfile.tempdir = tempfile._name_sequence = None  # TMPDIR may be another one here
+    """Call it in the child, before the user's code runs."""
+    tempfile.tempdir = tempfile._name_sequence = None  # TMPDIR may be different here
     weakref.finalize._registry.clear()
     weakref.finalize._dirty = False
     multiprocessing.util._finalizer_registry.clear()
     multiprocessing.process._children.clear()
     _forget_tracker()
-    logging._handlerList.clear()  # those of the zygote's: what they hold is the zygote's to write
+    logging._handlerList.clear()  # the zygote's handlers: only the zygote may write what they have buffered
 
 
 def _forget_tracker():
-    """multiprocessing's tracker of shared memory would be the zygote's child, shared by all of its ranks."""
+    """Otherwise all ranks would share multiprocessing's tracker of shared memory, a child of the zygote."""
     tracker = getattr(sys.modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
     for name in ("_fd", "_pid"):
         if hasattr(tracker, name):

@@ -1,4 +1,4 @@
-"""SIGINT while a cell awaits: the loop must not die of a KeyboardInterrupt, the cell must."""
+"""SIGINT while a cell awaits: it must end the cell, but not the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _aimed = None
 
 
 def aim(loop, task, cell):
-    """From now on SIGINT is for this task: raised in it while it computes, a cancellation while it waits."""
+    """From now on SIGINT is for this task: KeyboardInterrupt while it computes, a cancellation while it waits."""
     global _aimed
     import asyncio
 
@@ -23,7 +23,7 @@ def aim(loop, task, cell):
 
 
 def _in_handler(frame):
-    """Is something of ours being served (a comm's callback), rather than the loop itself or another task?"""
+    """Is a message being served (such as a comm's callback), rather than the loop itself or another task running?"""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_handle" and code.co_filename.endswith("worker.py"):
@@ -33,7 +33,7 @@ def _in_handler(frame):
 
 
 def rest():
-    """SIGINT is for whatever the main thread runs, again."""
+    """From now on SIGINT is again for whatever the main thread runs."""
     global _aimed
     if _aimed is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -54,7 +54,7 @@ def cancelled_as_interrupt(shell):
 
 
 class _LeavesDebugger(BaseException):
-    """A KeyboardInterrupt that pdb does not catch: it would go on asking, or running, and the cell would not end."""
+    """A KeyboardInterrupt that pdb does not catch. Otherwise pdb would continue to prompt or to run, and the cell would not end."""
 
 
 _LeavesDebugger.__name__ = _LeavesDebugger.__qualname__ = "KeyboardInterrupt"
@@ -62,7 +62,7 @@ _LeavesDebugger.__module__ = "builtins"
 
 
 def at_a_prompt():
-    """An interrupt came while a line was waited for: one of a debugger's ends the debugger, and the cell."""
+    """An interrupt came during input(). At a debugger's prompt, it ends the debugger and the cell."""
     __tracebackhide__ = True
     frame = sys._getframe(1)
     while frame is not None and "bdb" in sys.modules:

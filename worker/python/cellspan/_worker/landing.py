@@ -1,6 +1,6 @@
-"""What lay on a GPU at home lands on this rank's own, however it came: from another rank's GPU (cast.py), or as bytes.
+"""Puts values that were on a GPU at home on this rank's own GPU, whether they came from another rank's GPU (cast.py) or as bytes.
 
-A rank without a GPU, or whose torch has no CUDA, gets it in host memory.
+A rank without a GPU, or whose torch has no CUDA, gets them in host memory.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ import importlib
 
 from . import gpus
 
-LIMIT = 60.0  # seconds that a busy GPU is waited for
+LIMIT = 60.0  # seconds to wait for a busy GPU
 
 
 def wanted(table, meta):
-    """[(number of the storage, its index in the parcel's table, bytes)] of those that lay on a GPU."""
+    """[(number of the storage, its index in the parcel's table, bytes)] of storages that were on a GPU."""
     found = enumerate(zip(meta["storages"], meta["devices"]))
     return [(n, index, table[index][1]) for n, ((index, _), kind) in found if kind == "cuda" and table[index][1]]
 
 
 def empty(rows):
-    """{index: a tensor of that many bytes on this rank's GPU} for rows of wanted(); {} where there is none."""
+    """{index: an uninitialised tensor of that many bytes on this rank's GPU} for rows of wanted(); {} without a GPU."""
     device = gpus.torch_device() if rows else None
     if device is None:
         return {}
     torch = importlib.import_module("torch")
     found = {index: torch.empty(size, dtype=torch.uint8, device=device) for _, index, size in rows}
-    torch.cuda.synchronize(device)  # the memory may have been somebody's a moment ago, on another stream
+    torch.cuda.synchronize(device)  # earlier work on another stream may still use this memory
     return found
 
 
 def copied(views, meta):
-    """{number of the storage: a storage on this rank's GPU with its bytes}, from the parcel's buffers; {} where there is no GPU."""
+    """{number of a storage: a storage on this rank's GPU with its bytes}, from the parcel's buffers; {} without a GPU."""
     device = gpus.torch_device()
     if device is None:
         return {}

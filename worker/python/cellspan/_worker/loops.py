@@ -1,8 +1,8 @@
-"""The main thread's loop. As long as nobody uses asyncio it just waits for messages, because asyncio is a quarter of the time
-that a worker takes to start; from the import of asyncio on it is asyncio's, and tasks go on between cells.
+"""The main thread's loop. Until somebody uses asyncio, it only waits for messages, because importing asyncio takes a quarter of a
+worker's start. After the import of asyncio, it is an asyncio loop, so that tasks run between cells.
 
-A cell that imports asyncio finds a loop running, as every later cell does: until that cell is over the loop only says so
-(its tasks start when the cell ends, as they would anyway).
+A cell that imports asyncio must find a running loop, as later cells do. Until that cell is over, the loop only pretends to run
+(tasks of a cell start when the cell ends, anyway).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .. import _link
 from .._base.errors import give_up
 from .._base.imports import when_imported
 
-FAILURES = 100  # in a row, until asyncio is not used, and as many more until the process ends
+FAILURES = 100  # failures in a row until the loop does without asyncio; after twice as many, the process ends
 
 
 class Loop:
-    """readable() is called when there are messages, born(loop) once, when asyncio's loop is made."""
+    """readable() is called when there are messages; born(loop) once, when asyncio's loop is created."""
 
     def __init__(self, readable, born):
         self.asyncio = None
@@ -27,10 +27,10 @@ class Loop:
         self._born = born
         self._pretending = False
         self._serving = False
-        self._failures = 0  # of the loop, since it last had messages
+        self._failures = 0  # failures of the loop since the last messages
 
     def need(self):
-        """asyncio's loop, which then exists."""
+        """asyncio's loop; creates it if necessary."""
         if self.asyncio is None:
             import asyncio  # noqa: F401 - our own hook makes the loop
 
@@ -39,7 +39,7 @@ class Loop:
         return self.asyncio
 
     def serve(self):
-        """For good."""
+        """Runs until the process ends."""
         when_imported("asyncio", self._imported)
         self._serving = True
         while True:
@@ -47,7 +47,7 @@ class Loop:
                 self._serve_some()
             except _link.LinkDead:
                 os._exit(1)
-            except BaseException as error:  # noqa: BLE001 - of a task of an earlier cell, or of a loop that was patched while it ran
+            except BaseException as error:  # noqa: BLE001 - from a task of an earlier cell, or from a loop that was patched while it ran
                 self._failures += 1
                 if self._failures > 2 * FAILURES:
                     give_up(error)
@@ -57,7 +57,7 @@ class Loop:
     def _serve_some(self):
         if self.asyncio is None and "asyncio" in sys.modules:
             self._make()
-        if self.asyncio is None or self._failures > FAILURES:  # asyncio needs what a cell has taken away: builtins.len = None
+        if self.asyncio is None or self._failures > FAILURES:  # a cell has broken what asyncio needs: builtins.len = None
             _link.wait()
             self._take()
         else:
@@ -69,7 +69,7 @@ class Loop:
         self._failures = 0
 
     def has_more(self):
-        """Do tasks or timers wait that cells have left behind?"""
+        """Are there waiting tasks or timers of earlier cells?"""
         loop = self.asyncio
         if loop is None or loop.is_closed():
             return False
@@ -77,7 +77,7 @@ class Loop:
         return bool(asyncio.all_tasks(loop) - {asyncio.current_task(loop)}) or bool(getattr(loop, "_scheduled", None))
 
     def later(self):
-        """Looks for messages again, soon."""
+        """Schedules another check for messages."""
         if self.asyncio is not None and not self._pretending:
             self.asyncio.call_soon(self._readable)
 
@@ -96,7 +96,7 @@ class Loop:
             self._pretend()
 
     def _pretend(self):
-        """In the middle of a cell: as run_forever() sets things up, without running."""
+        """In the middle of a cell: sets the state that run_forever() would set, without running."""
         from asyncio import events
 
         self._pretending = True

@@ -8,15 +8,15 @@ from .. import _link
 
 
 class Message(NamedTuple):
-    """What _link.recv() and _link.decode() give."""
+    """A message, from the tuple of _link.recv() or _link.decode()."""
 
     kind: str  # "RUN"
     cell: int  # the request that it belongs to; 0: none
     worker: int  # the only receiver
     blob: int  # number of the blob that goes with it; 0: none
-    fd: int  # the blob's, the receiver's to close; -1: none
+    fd: int  # the blob's descriptor, which the receiver must close; -1: none
     size: int  # of the blob, in bytes
-    fields: dict  # by their names; flags have theirs in _link
+    fields: dict  # by name; _link has the names of flags
 
 
 def received():

@@ -1,4 +1,4 @@
-"""Rich output: what display() and the last expression show, as messages."""
+"""Rich output: the messages of display() and of the last expression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from IPython.core.formatters import DisplayFormatter
 
 
 def _other(value):
-    """JSON for what the json module doesn't know."""
+    """JSON for types that the json module doesn't know."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (set, frozenset, tuple)) or hasattr(value, "__iter__"):
@@ -30,7 +30,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_other,
 
 
 def _plain(value):
-    """A copy that JSON can say: no NaN, no keys that are not text."""
+    """A copy that JSON can represent: without NaN, and with text as keys."""
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, dict):
@@ -43,7 +43,7 @@ def _plain(value):
 
 
 def to_json(value):
-    """`value` as JSON text; bytes become base64, numbers that JSON lacks their repr, the rest their repr."""
+    """`value` as JSON text. Bytes become base64; numbers that JSON lacks, and other objects, become their repr."""
     try:
         return _encoder.encode(value)
     except (TypeError, ValueError):
@@ -51,7 +51,7 @@ def to_json(value):
 
 
 def to_bundle(data):
-    """A mime bundle as Jupyter wants it: images as base64 text."""
+    """A mime bundle for Jupyter, with images as base64 text."""
     out = dict(data)
     for mime, value in data.items():
         if isinstance(value, (bytes, bytearray)):
@@ -72,28 +72,28 @@ class Publisher(DisplayPublisher):
         return self._local.hooks
 
     def register_hook(self, hook):
-        """`hook(message)` sees each message of this thread first; None from it ends the message's way."""
+        """`hook(message)` gets each message of this thread first; if it returns None, the message is not sent."""
         self._hooks.append(hook)
 
     def unregister_hook(self, hook):
-        """True if it was there."""
+        """True if it was registered."""
         if hook not in self._hooks:
             return False
         self._hooks.remove(hook)
         return True
 
     def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
-        """Shows a mime bundle. `transient` may hold display_id; `update`: change what that id shows."""
+        """Shows a mime bundle. `transient` may have a display_id; `update`: replaces the display with that id."""
         self._validate_data(data, metadata or {})
         content = {"data": to_bundle(data), "metadata": metadata or {}, "transient": transient or {}}
         self.send("update_display_data" if update else "display_data", content)
 
     def clear_output(self, wait=False):
-        """Takes away what the cell has shown; `wait`: when the next output comes."""
+        """Removes the cell's output; `wait`: only when the next output comes."""
         self.send("clear_output", {"wait": bool(wait)})
 
     def send(self, kind, content):
-        """One message through the hooks to the agent."""
+        """Sends a message through the hooks to the agent."""
         message = {"header": {"msg_type": kind}, "msg_type": kind, "content": content, "metadata": {}}
         for hook in list(self._hooks):
             message = hook(message)
@@ -106,7 +106,7 @@ _NO_CODE = (tokenize.ENDMARKER, tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT,
 
 
 def _ends_in_semicolon(code):
-    """Is a semicolon the last of the code, comments aside?"""
+    """Does the code end in a semicolon, apart from comments?"""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):  # a magic's line
@@ -157,7 +157,7 @@ _SIMPLE = (int, float, str, bool, bytes, complex, type(None))
 
 
 class Formatter(DisplayFormatter):
-    """IPython's formatters, asked only when there is more than one way to show the value."""
+    """IPython's formatters, which are called only if a value may have more than one representation."""
 
     def format(self, obj, include=None, exclude=None):
         kind = type(obj)
@@ -167,7 +167,7 @@ class Formatter(DisplayFormatter):
         return super().format(obj, include=include, exclude=exclude)
 
     def _special(self, kind):
-        """Has somebody registered a way to show values of this type?"""
+        """Has somebody registered a formatter for this type?"""
         if len(self._printers) != len(self.formatters) + 1:
             others = [f for mime, f in self.formatters.items() if mime != "text/plain"]
             others += [self.mimebundle_formatter, self.ipython_display_formatter]

@@ -1,4 +1,4 @@
-"""A rank: one of a world, forked from the zygote. Runs what RUN brings, and answers with DONE."""
+"""A rank: one process of a world, forked from the zygote. Executes the cells of RUN, and answers with DONE."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ LOST_CONTEXT = (
     "starts it anew, without its variables"
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
-SHOWN_MAX = 64 << 20  # bytes of what a result shows: DONE in protocol/README.md
+SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 current = None  # the Rank of this process; None elsewhere
-# Processors of the node that are ours. Counted in the zygote, which imports this: a rank may be kept to those near its GPU.
+# Processors of the node that we may use. Counted in the zygote, which imports this, before a rank is bound to those near its GPU.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Rank(Worker):
-    """See HANDLERS for what is served."""
+    """HANDLERS lists the messages that it serves."""
 
-    FOLLOWS_IPYTHON = True  # home's extensions, options and reloads, not its environment alone
+    FOLLOWS_IPYTHON = True  # follow home's extensions, options and reloads, not only its environment
     HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
 
     CELL = "RUN"
 
     def __init__(self, fd, rank, group, fixed=()):
-        """fixed: names of the environment that were set for this rank alone."""
+        """fixed: variables of the environment that were set only for this rank."""
         super().__init__()
         self.rank = rank
         self.group = group
@@ -57,26 +57,26 @@ class Rank(Worker):
         getpass.getpass = self._getpass
         self._origins = Origins(self.shell.user_ns)
         self._bind_error = None
-        self._unbound = 0  # DONE_UNBOUND until the DONE that says so
+        self._unbound = 0  # DONE_UNBOUND until it is reported in a DONE
         self._before_env = {}
         self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
         self.widgets = Widgets(self.publish, self._format)
         self._set_env = {}
-        self._stands = None  # the world that the environment is set up for, and that environment
+        self._stands = None  # the world for which the environment is set, and that environment
         self._threads = None
         self._folder = environment.own_folder()
         self._error_file = os.path.join(self._folder, "error.json")
         self.seed()
 
     def seed(self):
-        """Global random state: another one on each rank, and the same one each time this rank starts."""
+        """Seeds the global random state: different on each rank, the same each time this rank starts."""
         random.seed(f"cellspan rank {self.rank}")
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             numpy.random.seed((0x5EED + 1_000_003 * self.rank) % 2**32)
 
     def run(self):
-        """READY, then cells, for good."""
+        """Sends READY, then runs cells until the process ends."""
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
         self.search_path()
@@ -87,7 +87,7 @@ class Rank(Worker):
         self.serve()
 
     def search_path(self):
-        """Where the user's modules are found."""
+        """Sets where the user's modules are found."""
         environment.search_path()
 
     # ---- cells -------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Rank(Worker):
         flags = fields["flags"]
         check = sys.modules.get("cellspan._worker.check")
         if check is not None:
-            check.close()  # one that nobody closed: its port is open
+            check.close()  # otherwise the port of an unfinished check stays open
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & _link.RUN_STDIN))
         cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
         self.quiet = bool(flags & _link.RUN_NO_DISPLAY)
@@ -108,10 +108,10 @@ class Rank(Worker):
         self.execute(cell, self._done)
 
     def begin(self, cell, fields):
-        """Of a RUN, before its cell is executed. For subclasses."""
+        """Called for a RUN, before its cell is executed. For subclasses."""
 
     def _set_up(self, fields):
-        """What must be in place before the cell runs."""
+        """Sets up everything that the cell needs, before it runs."""
         __tracebackhide__ = True
         self._raise_bind_error()
         self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
@@ -131,7 +131,7 @@ class Rank(Worker):
             from IPython.core.error import UsageError
 
             told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
-            raise UsageError(told) from None  # one line: none of the lines that failed is the user's
+            raise UsageError(told) from None  # shown as one line, since no line of the user's failed
         self._origins.begin()
 
     def _raise_bind_error(self):
@@ -141,12 +141,12 @@ class Rank(Worker):
             raise error
 
     def _world(self, given, layout, script):
-        """The environment of this cell's world, and what follows from it.
+        """Sets the environment of this cell's world, and what depends on it.
 
-        layout: on which node each rank is, as RUN says it; empty: all are on one. script: the cell runs one.
+        layout: the node of each rank, as in RUN; empty: all are on one. script: the cell runs a script.
         """
         place = torchenv.place_of(self.rank, layout or f"0*{max(_size(given), self.rank + 1)}")
-        meets = {name: given[name] for name in torchenv.MEETS if name in given}  # another port for each cell
+        meets = {name: given[name] for name in torchenv.MEETS if name in given}  # the port differs for each cell
         rest = {name: value for name, value in given.items() if name not in meets}
         world = rest, list(meets), layout, script
         if self._stands != (world, environment.raw()):
@@ -167,10 +167,10 @@ class Rank(Worker):
         self._set_threads(self._set_env.get("OMP_NUM_THREADS", ""))
 
     def _leave_world(self):
-        """What the last world added goes back to what it was."""
+        """Resets the variables that the last world has set."""
         for name, value in self._before_env.items():
             if name in torchenv.KEPT and os.environ.get(name) != self._set_env[name]:
-                continue  # the user's code chose another
+                continue  # the user's code has changed it
             if value is None:
                 os.environ.pop(name, None)
             else:
@@ -197,13 +197,13 @@ class Rank(Worker):
         os.environ.update(values)
 
     def _world_of(self, asked):
-        """The world that a cast, or a step of a check, brings along: NCCL reads its settings when it is first used, which may be
+        """Sets the world that comes with a cast or a step of a check: NCCL reads its settings when it is first used, which may be
         before the first cell."""
         if asked.get("env"):
             self._world(asked["env"], asked.get("layout", ""), False)
 
     def _set_threads(self, text):
-        """torch was imported before the fork and read OMP_NUM_THREADS then; so it is told."""
+        """Tells torch the number of threads: it was imported before the fork and read OMP_NUM_THREADS then."""
         torch = sys.modules.get("torch")
         if torch is None or not text.isdigit() or text == self._threads or not hasattr(torch, "set_num_threads"):
             return
@@ -211,7 +211,7 @@ class Rank(Worker):
         torch.set_num_threads(max(1, int(text)))
 
     def _done(self, cell):
-        """The cell is over: its DONE."""
+        """The cell is over: sends its DONE."""
         fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
         fd, size = -1, 0
         self.attempt(cell.number, self.widgets.look)
@@ -226,11 +226,11 @@ class Rank(Worker):
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
-        elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # nobody sees that of others
+        elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
             fields["result"] = shown(*cell.bundle)
         if torchenv.look():
             fields["flags"] |= _link.DONE_DISTRIBUTED
-        reloads.imported.note()  # from now on their files may change
+        reloads.imported.note()  # records new modules, whose files may change from now on
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet = False
@@ -238,7 +238,8 @@ class Rank(Worker):
             self.attempt(cell.number, self._let_go, cell)
 
     def _explain(self, error):
-        """A name may be missing because home has deleted it, torch's process group because it is another world's."""
+        """Adds a reason to an error: a name is missing because home has deleted it, or torch's process group because it belongs to
+        another world."""
         missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
         if missing and missing.group(1) in self._origins.deleted:
             why = f"{missing.group(1)} was deleted at home, so it was deleted here, too; a variable sent by %push is kept"
@@ -259,7 +260,7 @@ class Rank(Worker):
                 os.close(fd)
 
     def _packed(self, cell):
-        """(descriptor, size, why there is none) of the last expression's value."""
+        """(descriptor, size, why there is none): a parcel of the last expression's value."""
         value = cell.result.result if cell.result is not None else None
         if value is None and not cell.flags & _link.RUN_RESULT_ALWAYS:
             return -1, 0, ""
@@ -268,7 +269,7 @@ class Rank(Worker):
         return self._pack(cell.number, value, cell.limit)
 
     def _pack(self, number, value, limit):
-        """As _packed(). KeyboardInterrupt comes out of here."""
+        """As _packed(), for a value. May raise KeyboardInterrupt."""
         if (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel"):
             return -1, 0, "a DistributedDataParallel can't be sent: use model.module.state_dict() instead"
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
@@ -281,7 +282,7 @@ class Rank(Worker):
         return -1, 0, f"it can't be pickled: {reason(error)}"
 
     def _let_go(self, cell):
-        """After an error nothing of ours keeps the failed frames' variables: GPU memory comes back."""
+        """After an error, drops all our references to the failed frames, so that the GPU memory of their variables is freed."""
         result = cell.result
         errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
         errors.append(getattr(sys, "last_value", None))
@@ -300,7 +301,7 @@ class Rank(Worker):
         for name in ("etype", "evalue"):
             if hasattr(self.shell.InteractiveTB, name):
                 setattr(self.shell.InteractiveTB, name, None)
-        gc.collect()  # what drew the traceback holds the frames in cycles
+        gc.collect()  # the code that renders tracebacks leaves reference cycles with the frames
 
     # ---- output and input ----------------------------------------------------------------------------------------------
 
@@ -311,7 +312,7 @@ class Rank(Worker):
             super().publish(kind, content, metadata, buffers)
 
     def show_result(self, data, metadata):
-        """The last is the cell's result; with IPython's `ast_node_interactivity` there may be several, which show before it."""
+        """The last value is the cell's result. With IPython's `ast_node_interactivity` there may be several; earlier ones are shown."""
         before = self.cell.bundle if self.cell is not None else None
         if before is not None and self.cell.flags & _link.RUN_RESULT:
             self.publish("display_data", {"data": before[0], "metadata": before[1], "transient": {}})
@@ -328,7 +329,7 @@ class Rank(Worker):
             print("\n".join(traceback), file=sys.stderr)
 
     def _input(self, prompt=""):
-        """input(): asks the client, which shows the prompts of ranks one after the other."""
+        """input(): asks the client, which gets the prompts of ranks one after the other."""
         __tracebackhide__ = True
         return self._ask(prompt, False)
 
@@ -347,12 +348,12 @@ class Rank(Worker):
             raise StdinNotImplementedError(why)
         return self.ask(prompt, password)
 
-    # ---- what home has set for all ----------------------------------------------------------------------------------
+    # ---- home's settings --------------------------------------------------------------------------------------------
 
     def _follow(self, message):
-        """Modules may be loaded, and fail: that is the next cell's failure."""
+        """FOLLOW. It may load modules; if that fails, the next cell fails."""
         number, fields = message.cell, message.fields
-        self._stands = None  # it may change what the world's names go back to
+        self._stands = None  # it may change the values to which the world's variables are reset
         _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
         if error is not None:
             self._bind_error = error
@@ -361,7 +362,7 @@ class Rank(Worker):
 
     def _bind(self, message):
         number, blob, fd, size, fields = message.cell, message.blob, message.fd, message.size, message.fields
-        if fd < 0 and blob:  # there should be one: the agent could not get it, and says why
+        if fd < 0 and blob:  # the agent could not get the blob; names says why
             self._bind_error = OSError(fields["names"])
             self._unbound = _link.DONE_UNBOUND
             return
@@ -370,12 +371,12 @@ class Rank(Worker):
         _, error = self.attempt(number, self._take, fields["cast"], fd, size)
         if fd >= 0:
             os.close(fd)
-        if error is not None:  # the RUN that follows says it
+        if error is not None:  # the next RUN reports it
             self._bind_error = error
             self._unbound = _link.DONE_UNBOUND
 
     def _take(self, cast, fd, size):
-        """Binds the names in the blob that came along, or that another rank sends from GPU to GPU."""
+        """Binds the names in the blob, or in the parcel that another rank sends from GPU to GPU (cast)."""
         kept = []
         if not cast:
             bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
@@ -407,7 +408,7 @@ class Rank(Worker):
             raise casts.CastError("interrupted while variables were on their way") from None
 
     def _fetch(self, message):
-        """No code of the user's runs here but pickling, so a failure is told in one line, without a traceback of ours."""
+        """FETCH. The user's code runs here only for pickling, so an error is one line, without our traceback."""
         number, blob, fields = message.cell, message.blob, message.fields
         answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
         fd, size = -1, 0
@@ -416,18 +417,18 @@ class Rank(Worker):
         try:
             if found:
                 fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
-                if keep and fd >= 0:  # home has the same from now on
+                if keep and fd >= 0:  # home has the same values from now on
                     grads, _ = self.attempt(number, self._origins.grads_of, found[0])
                     self._origins.came(found[0], fd, size, grads)
         except KeyboardInterrupt as interrupt:
             error = interrupt
-        if error is not None:  # what BIND met, or no such name
+        if error is not None:  # an error of BIND, or a missing name
             answer["status"] = "error"
             answer["content"] = to_json(told(error))
         self._send_done(number, answer, blob, fd, size)
 
     def _look_up(self, names, together):
-        """[the value of the name, or together: a dict of the names, which commas separate]; [] for no name."""
+        """[value of the first of the comma-separated names], or together: [a dict of them]; [] if names is empty."""
         self._raise_bind_error()
         names = [name for name in names.split(",") if name]
         for name in names:
@@ -436,10 +437,10 @@ class Rank(Worker):
         values = {name: self.shell.user_ns[name] for name in names}
         return [values] if together else list(values.values())
 
-    # ---- what is not the user's -----------------------------------------------------------------------------------------
+    # ---- questions of the kernel ----------------------------------------------------------------------------------------
 
     def _probe(self, message):
-        """A step of %ranks check, or of a cast. An interrupt of it is answered as an error, and ends the check."""
+        """PROBE: a step of %ranks check, or of a cast. If it is interrupted, the answer is an error, and the check ends."""
         arrived = time.time()
         number, fields = message.cell, message.fields
         if fields["what"] == "compare":
@@ -449,7 +450,7 @@ class Rank(Worker):
             answer, error = self.attempt(number, glance.SERVED[fields["what"]], self.shell, loads(fields["content"]))
             self._probed(number, "ok" if error is None else "error", to_json(answer if error is None else {"error": text_of(error)}))
             return
-        from . import check  # most ranks are never asked
+        from . import check  # imported here because most ranks never need it
 
         answer, error = self.attempt(number, self._step, fields["what"], fields["content"], arrived)
         if isinstance(error, KeyboardInterrupt):
@@ -467,7 +468,7 @@ class Rank(Worker):
         return check.probe(self, what, content, arrived)
 
     def _compare(self, number, content):
-        """Which of these names has this rank changed since they came?"""
+        """Answers which of these names this rank has changed since they came."""
         said, error = self.attempt(number, self._origins.compare, loads(content)["names"])
         if error is not None:
             self.failed("PROBE", number, error)
@@ -499,12 +500,12 @@ def _add(error, why):
 
 
 def told(error):
-    """An error in one line, without a traceback of ours."""
+    """An error as one line, without our traceback."""
     return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
 
 
 def shown(data, metadata):
-    """What the last expression shows, as JSON. Where that is too much to travel, the largest forms are left out, and named."""
+    """The representations of the last expression, as JSON. If they are too large, the largest ones are left out and named."""
     text = to_json({"data": data, "metadata": metadata})
     if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
         return text

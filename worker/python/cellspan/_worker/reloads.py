@@ -1,5 +1,5 @@
-"""Modules whose files change while ranks live: which of them ranks load again, because home did, or `%autoreload` is on there;
-and the line that says so of the others. Modules of the user's: those outside of Python's own folders and site-packages.
+"""The user's modules whose files change while ranks live. Ranks load them again if home did, or if `%autoreload` is on at home; for
+others they print a line. Modules in Python's own folders and in site-packages are not the user's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _reload = importlib.reload
 
 
 class Watch:
-    """What home has loaded again, and whether its `%autoreload` is on."""
+    """Records which modules home has loaded again, and whether its `%autoreload` is on."""
 
     def __init__(self, shell):
         self._shell = shell
@@ -30,14 +30,14 @@ class Watch:
         def reload(module):
             __tracebackhide__ = True
             again = _reload(module)
-            if sys._getframe(1).f_globals.get("__name__") != AUTORELOAD:  # what that loads again ranks find by themselves
+            if sys._getframe(1).f_globals.get("__name__") != AUTORELOAD:  # ranks run %autoreload themselves
                 reloaded[again.__name__] = reloaded.get(again.__name__, 0) + 1
             return again
 
         importlib.reload = reload
 
     def autoreload(self):
-        """None: it is off. Else what it is to look at, as `Imported.look` takes it."""
+        """None: it is off. Else which modules it must check, for `Imported.look`."""
         magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
         reloader = getattr(magics, "_reloader", None)
         if reloader is None or not reloader.enabled:
@@ -53,16 +53,16 @@ class Watch:
 
 
 class Imported:
-    """The user's modules of this process, and how new their files were when they were imported."""
+    """The user's modules of this process, and the modification times of their files when they were imported."""
 
     def __init__(self):
-        self._seen = set()  # names in sys.modules, of whatever module
-        self._own = {}  # name: (the spec that it was loaded by, its file, that file's time)
-        self._told = {}  # name: the file's time when that was last said
-        self._old_objects = {}  # what IPython's superreload() keeps
+        self._seen = set()  # all names in sys.modules
+        self._own = {}  # name: (the spec by which it was loaded, its file, the file's time)
+        self._told = {}  # name: the file's time that was last reported
+        self._old_objects = {}  # for IPython's superreload()
 
     def note(self):
-        """Takes in what was imported since the last time, by whomever."""
+        """Records the modules that were imported since the last call."""
         if len(sys.modules) != len(self._seen):
             now = set(sys.modules)
             new, self._seen = now - self._seen, now
@@ -80,7 +80,7 @@ class Imported:
             self._own[name] = spec, path, _time_of(path)
 
     def follow(self, names):
-        """Loads these again, where they are imported and the user's. Raises what that raises."""
+        """Loads these modules again if they are imported and the user's. Raises the exceptions of loading."""
         self.note()
         for name in names:
             if name in self._own:
@@ -88,23 +88,23 @@ class Imported:
         self.note()
 
     def newer(self):
-        """Names of modules whose files are newer than what was imported."""
+        """Names of modules whose files have changed since they were imported."""
         self.note()
         return [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
 
     def look(self, how, shell):
-        """What `%autoreload` does before a cell; lines for the user of what failed."""
+        """Does what `%autoreload` does before a cell. Returns lines for the user about failures."""
         told = []
         for name in self.newer():
             if (how["only"] is not None and name not in how["only"]) or name in how["skip"]:
                 continue
             spec, path, _ = self._own[name]
-            self._own[name] = spec, path, _time_of(path)  # once, also when it fails
+            self._own[name] = spec, path, _time_of(path)  # so that it is tried only once, even if it fails
             try:
                 self._reload(sys.modules[name], shell if how["objects"] else None)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001 - the user's module; what was imported before stays
+            except BaseException as error:  # noqa: BLE001 - from the user's module; the old one stays
                 told.append(f"%autoreload of {name} failed: {in_words(error)}")
         return told
 
@@ -117,7 +117,7 @@ class Imported:
             superreload(module, _reload, self._old_objects, shell)
 
     def unsaid(self):
-        """A line for each module whose file is newer than what was imported, once for each time that it changes."""
+        """A line for each module whose file has changed since it was imported, once for each change."""
         lines = []
         for name in self.newer():
             path = self._own[name][1]
@@ -129,13 +129,13 @@ class Imported:
 
 
 def _names_of(name):
-    """What a module holds, without asking the module itself: some import when they are asked."""
+    """A module's names, without calling the module: some import other modules on attribute access."""
     names = getattr(sys.modules.get(name), "__dict__", None)
     return names if isinstance(names, dict) else {}
 
 
 def _time_of(path):
-    """None: there is no such file."""
+    """A file's modification time; None: there is no such file."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -143,7 +143,7 @@ def _time_of(path):
 
 
 def _not_the_users():
-    """Folders of modules that nobody edits, as prefixes."""
+    """Prefixes of the paths of modules that users don't edit."""
     global _folders
     if _folders is None:
         names = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -154,4 +154,4 @@ def _not_the_users():
 
 
 _folders = None
-imported = Imported()  # of this process; what the zygote noted, its ranks know
+imported = Imported()  # of this process; ranks inherit the zygote's

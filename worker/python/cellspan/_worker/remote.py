@@ -1,8 +1,9 @@
-"""An exception of a rank's on its way home: what is told of it there, and what is raised at home in its place.
+"""Sends a rank's exception to home: the rank describes it, and home raises an exception in its place.
 
-Home has an instance of its own, of a class that is RemoteError and the exception's class as well, so that `except` takes it for
-what it is. The class is looked for where home has it already: who names one in an `except` has imported it. It is not called,
-for nobody knows with what; its text is that of the rank, and of arguments and attributes it has those that are plain values.
+Home's exception is an instance of a new class that derives from RemoteError and from the exception's own class, so that `except`
+works as usual. The own class is used only if home has imported it, which is the case if an `except` names it. Its __init__ is not
+called, since its arguments are not known. The exception has the rank's text, and those arguments and attributes that are plain
+values.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ import types
 
 from .._base.errors import text_of
 
-SIZE = 16 << 10  # bytes that arguments and attributes of one exception may take, pickled
-INSIDE = 64  # exceptions of a group that are told of
-_TEXT = "_cellspan_told"  # of a RemoteError: what was told of it
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code, or a module's, has made
+SIZE = 16 << 10  # bytes that the pickled arguments and attributes of one exception may have
+INSIDE = 64  # exceptions of a group that are described
+_TEXT = "_cellspan_told"  # attribute of a RemoteError: the description
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was created at run time
 _GROUP = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class RemoteError(RuntimeError):
-    """What failed on the ranks. It is of the remote exception's class as well, where home has that, or of those above it.
+    """An exception of the ranks. It is also an instance of the remote exception's class, or of its base classes, if home has these.
 
-    traceback: the lines of the rank's, with those that tell which ranks failed alike."""
+    traceback: the lines of the rank's traceback, and lines that say which other ranks failed in the same way."""
 
     __module__ = "cellspan"
     traceback = ()
 
     def __init_subclass__(cls, **given):
-        """The user's class is not to take it for one that somebody wrote."""
+        """Does not call __init_subclass__ of the user's class, which expects only written classes."""
 
     def __str__(self):
         told = self.__dict__.get(_TEXT)
@@ -42,7 +43,7 @@ class RemoteError(RuntimeError):
         return remote_error, (self.__dict__[_TEXT],)
 
     def _render_traceback_(self):
-        """IPython's way to show it: as it was highlighted where it happened."""
+        """Called by IPython: the traceback with the rank's highlighting."""
         return list(self.traceback) or [f"{type(self).__name__}: {self}"]
 
 
@@ -50,8 +51,8 @@ class RemoteError(RuntimeError):
 
 
 def described(error):
-    """What home needs to raise the like: {"classes": [[module, name], ...], "plain": its arguments and attributes, pickled}, of a
-    group also "message" and "inside". {} where its class does not allow to look."""
+    """The description of an exception for home: {"classes": [[module, name], ...], "plain": its pickled arguments and attributes};
+    for a group also "message" and "inside". {} if its class raises an error here."""
     try:
         said = {"classes": [[c.__module__, c.__qualname__] for c in type(error).__mro__ if issubclass(c, BaseException)]}
         said["plain"] = base64.b64encode(pickle.dumps(_plain_parts(error), protocol=4)).decode()
@@ -59,7 +60,7 @@ def described(error):
             said["message"] = str(error.message)
             said["inside"] = [_inside(one) for one in error.exceptions[:INSIDE]]
         return said
-    except BaseException:  # noqa: BLE001 - a class of the user's may do anything; the error itself is told of all the same
+    except BaseException:  # noqa: BLE001 - a user's class may do anything; the error's text is sent nevertheless
         return {}
 
 
@@ -68,7 +69,7 @@ def _inside(error):
 
 
 def _plain_parts(error):
-    """{name: a plain value's pickle} of what the exception holds, as much as there is room for."""
+    """{name: a plain value's pickle} of the exception's parts, up to SIZE bytes."""
     parts, room = {}, SIZE
     for name, value in _parts(error):
         pickled = _plain(value, room)
@@ -79,7 +80,7 @@ def _plain_parts(error):
 
 
 def _parts(error):
-    """(name, value) of the arguments, of what a class in C or with slots keeps, and of the attributes."""
+    """Yields (name, value) of the arguments, of members of classes in C or with slots, and of the attributes."""
     yield "args", error.args
     for kind in type(error).__mro__:
         for name, known in vars(kind).items():
@@ -97,7 +98,7 @@ def _is_theirs(name):
 
 
 class _Plain(pickle.Pickler):
-    """Takes numbers, text, bytes, and lists, tuples, dicts and sets of these: no object of a class."""
+    """Pickles only numbers, text, bytes, and lists, tuples, dicts and sets of these."""
 
     def reducer_override(self, value):
         raise pickle.PicklingError("it is no plain value")
@@ -109,13 +110,13 @@ class _Loads(pickle.Unpickler):
 
 
 def _plain(value, room):
-    """Its pickle; None: it is not plain, or longer than that."""
+    """The pickle of a plain value; None: it is not plain, or longer than `room`."""
     if isinstance(value, (str, bytes, list, tuple, dict, set)) and len(value) > room:
         return None
     file = io.BytesIO()
     try:
         _Plain(file, 4).dump(value)
-    except Exception:  # noqa: BLE001 - nested too deeply, for instance
+    except Exception:  # noqa: BLE001 - for example, nested too deeply
         return None
     return file.getvalue() if file.tell() <= room else None
 
@@ -131,7 +132,7 @@ def remote_error(content):
     raised = content.get("raised") or {"classes": [["builtins", ename]]}
     rows = [row for row in raised.get("classes", ()) if len(row) == 2]
     ours = [row for row in rows if row[0] == "builtins"]
-    for classes in (rows, ours):  # where a class of others allows no instance, what stands above it may
+    for classes in (rows, ours):  # if one of the classes allows no instance, try only the built-in ones
         try:
             return _built(_made(ename, rows, _known(classes)), content, raised)
         except Exception:  # noqa: BLE001 - see above
@@ -149,7 +150,7 @@ def _built(made, content, raised):
 
 
 def _known(rows):
-    """The classes that home has of these, without those that are above one of the others, or above RemoteError."""
+    """Those of the classes that home has, without base classes of the others or of RemoteError."""
     found = []
     for module, name in rows:
         known = _found(module, name)
@@ -159,7 +160,7 @@ def _known(rows):
 
 
 def _found(module, name):
-    """The class, where its module is there; None: it is not."""
+    """The class, if its module is imported; else None."""
     known = sys.modules.get(module)
     for part in name.split("."):
         known = getattr(known, part, None)
@@ -172,7 +173,7 @@ def _made(ename, rows, known):
 
 
 def _instance(made, raised):
-    """Made by what is built in of the class: an __init__ of the user's would want its arguments."""
+    """Creates an instance by __new__ of the built-in base class: a user's __init__ would need its arguments."""
     base = made
     while base.__flags__ & _HEAP:
         base = base.__base__
@@ -182,7 +183,7 @@ def _instance(made, raised):
 
 
 def _give_back(error, plain):
-    """Sets what came along of its arguments and attributes, as far as its class lets that be done."""
+    """Sets the arguments and attributes that were sent, if its class allows it."""
     if not plain:
         return
     for name, pickled in _load(base64.b64decode(plain)).items():
@@ -192,7 +193,7 @@ def _give_back(error, plain):
                 BaseException.args.__set__(error, value)
             else:
                 object.__setattr__(error, name, value)
-        except Exception:  # noqa: BLE001 - a property, for instance
+        except Exception:  # noqa: BLE001 - for example, a property
             continue
 
 

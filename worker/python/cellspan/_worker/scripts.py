@@ -1,7 +1,7 @@
-"""A rank that runs one script, as `python script.py` or `python -m module` would, and ends with it.
+"""A rank that runs one script, as `python script.py` or `python -m module` would, and then ends.
 
-It is forked for that, beside the ranks of the notebook: nothing that they hold is there, and nothing that the script leaves
-behind reaches them.
+It is forked for the script, in addition to the notebook's ranks: the script does not see their variables, and leaves nothing in
+them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .worker import loads
 
 
 class ScriptRank(Rank):
-    """Takes one RUN."""
+    """Executes one RUN."""
 
     FOLLOWS_IPYTHON = False
-    ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP are the script's, as Python leaves them
+    ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP have Python's default action, for the script
 
     def serve(self):
-        """Without a loop of ours: the script may want its own."""
+        """Waits for messages without an event loop, since the script may need its own."""
         while True:
             try:
                 _link.wait()
@@ -40,10 +40,10 @@ class ScriptRank(Rank):
             except _link.LinkDead:
                 os._exit(1)
             except KeyboardInterrupt:
-                pass  # of a cell that was over
+                pass  # for a cell that is over
 
     def seed(self):
-        """As in a new process: other numbers in each run, and not those of the process that this one was forked from."""
+        """As in a new process: random numbers differ in each run, and from those of the zygote."""
         random.seed()
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()
@@ -58,7 +58,7 @@ class ScriptRank(Rank):
         sys.stdin = _stdin(self, cell)
 
     def _script(self, argv, text):
-        """text: the file's, for where it is not."""
+        """Runs the script. text: the file's text, if there is no such file here."""
         __tracebackhide__ = True
         if text and argv[0] != "-m" and not os.path.exists(argv[0]):
             with tempfile.TemporaryDirectory(prefix="script-", dir=self._folder) as place:
@@ -83,7 +83,7 @@ class ScriptRank(Rank):
 
 
 def _find(argv):
-    """Puts first on the search path what Python would put there. UsageError in one line: there is no such script."""
+    """Puts the folder on the search path that Python would put there. Raises UsageError, one line, if there is no such script."""
     __tracebackhide__ = True
     from IPython.core.error import UsageError
 
@@ -105,7 +105,7 @@ def _find(argv):
 
 
 def _run(argv):
-    """In a __main__ of its own, which stays: what runs at the end looks for it, and so do pickles."""
+    """Runs it in a new __main__, which is kept: exit handlers and pickles may need it."""
     __tracebackhide__ = True
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = builtins
@@ -127,13 +127,13 @@ def _run(argv):
 
 
 def _end():
-    """As Python ends: it waits for threads, then handlers of atexit run."""
+    """Does what Python does at its end: waits for threads, then runs handlers of atexit."""
     threading._shutdown()
     atexit._run_exitfuncs()
 
 
 class _Asked(io.RawIOBase):
-    """Standard input of rank 0: lines that the client has."""
+    """Standard input of rank 0: asks the client for lines."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -154,7 +154,7 @@ class _Asked(io.RawIOBase):
 
 
 def _stdin(rank, cell):
-    """At its end at once where there is nothing to be read."""
+    """The script's standard input; empty unless it may ask the client."""
     if not (cell.allow_stdin and cell.flags & _link.RUN_PIPED):
         return open(os.devnull, encoding="utf-8")
     return io.TextIOWrapper(io.BufferedReader(_Asked(rank)), encoding="utf-8", errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""The InteractiveShell of home and ranks: IPython's, with output and input that travel as messages."""
+"""The InteractiveShell of home and ranks: IPython's, with output and input as messages."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from . import environment
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError
 
-FORMAT_LIMIT = 5.0  # seconds that IPython may take to put an exception into words
+FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
 
 class _Nothing:
-    """What IPython would use to copy output into its history, by replacing sys.stdout.write: too slow, and unbounded."""
+    """Replaces IPython's copying of output into its history by a patched sys.stdout.write, which is slow and has no limit."""
 
     def __enter__(self):
         return self
@@ -41,7 +41,7 @@ class _Nothing:
 
 
 class ZMQInteractiveShell(InteractiveShell):
-    """Home's shell. Named as ipykernel's, because libraries (rich, tqdm, pandas, …) look for this name to know a notebook."""
+    """Home's shell. It has the name of ipykernel's, by which libraries (rich, tqdm, pandas, …) recognise a notebook."""
 
     displayhook_class = Type(Hook)
     display_pub_class = Type(Publisher)
@@ -50,7 +50,7 @@ class ZMQInteractiveShell(InteractiveShell):
     kernel = Any()
     keepkernel_on_exit = True
     keep_history = True
-    # Traits that nobody observes, as plain attributes: each assignment to a trait costs as much as a small cell.
+    # Traits that nobody observes are plain attributes here: an assignment to a trait takes as long as a small cell.
     execution_count = 1
     last_execution_succeeded = True
     last_execution_result = None
@@ -61,9 +61,9 @@ class ZMQInteractiveShell(InteractiveShell):
         self._last_traceback = None
         self._shown = threading.local()
         self._last_text = ""
-        self._hints = []  # the filter that hides IPython's hint on how to exit, while there is one
+        self._hints = []  # the warnings filter that hides IPython's hint on how to exit, while it is installed
         super().__init__(**kwargs)
-        # A cell's line numbers are those of the notebook: leading empty lines stay.
+        # Keeps leading empty lines, so that line numbers are those of the notebook's cell.
         cleanup = self.input_transformer_manager.cleanup_transforms
         cleanup[:] = [f for f in cleanup if getattr(f, "__name__", "") != "leading_empty_lines"]
         self._remember_transforms()
@@ -96,7 +96,7 @@ class ZMQInteractiveShell(InteractiveShell):
         return _Nothing()
 
     def enable_gui(self, gui=None):
-        """Window systems would need the main thread, which serves messages; inline figures need none."""
+        """Refuses window systems, which would need the main thread; that serves messages. Inline figures work without."""
         if gui not in (None, "inline", "agg"):
             from IPython.core.error import UsageError
 
@@ -113,13 +113,13 @@ class ZMQInteractiveShell(InteractiveShell):
         return (list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers))
 
     def transform_cell(self, raw_cell):
-        """As IPython's; what is plain Python for certain is not taken apart to see that."""
+        """As IPython's, but skips the analysis if the cell is certainly plain Python."""
         if not self._plain_python(raw_cell):
             return super().transform_cell(raw_cell)
         return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
 
     def _plain_python(self, cell):
-        """No character in it starts IPython's syntax, and nobody added transforms."""
+        """Has the cell no character that may start IPython's syntax, and did nobody add transforms?"""
         text = cell.strip("\n")
         if "%" in text or "!" in text or "?" in text or ">>>" in text or "In [" in text or "..." in text:
             return False
@@ -134,7 +134,7 @@ class ZMQInteractiveShell(InteractiveShell):
         return self._transforms == self._transform_lists(self.input_transformer_manager)
 
     def _surely_statement(self, line):
-        """A single line may also be an automagic (`ls`), or an autocall (`exit`)."""
+        """Is a single line certainly a statement? It may also be an automagic (`ls`) or an autocall (`exit`)."""
         word = line.split(None, 1)[0]
         if word in ("pass", "import", "from", "del", "return", "raise", "assert", "global", "with", "for", "while", "if"):
             return True
@@ -148,7 +148,8 @@ class ZMQInteractiveShell(InteractiveShell):
         return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
 
     def run_line_magic(self, magic_name, line, _stack_depth=1):
-        """As IPython's; of a cell magic in the middle of a cell, which IPython takes for a line's, it says where that goes."""
+        """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, raises an error that says
+        where to put it."""
         name = magic_name[1:]
         if magic_name[:1] == "%" and name in CELL:
             from IPython.core.error import UsageError
@@ -159,8 +160,8 @@ class ZMQInteractiveShell(InteractiveShell):
     # ---- errors ----------------------------------------------------------------------------------------------------
 
     def showtraceback(self, *args, **kwargs):
-        """As IPython's. An interrupt meanwhile (another rank failed first) must not replace the error that ends the cell: it
-        is taken note of, and no more. Where a cell shows an error and goes on, it is raised when that is done."""
+        """As IPython's. An interrupt meanwhile (because another rank failed first) must not replace the error that ends the cell, so
+        it is only recorded. If the cell shows an error and continues, the interrupt is raised afterwards."""
         caller = sys._getframe(1)
         if threading.current_thread() is not threading.main_thread():
             return self._showing(False, *args, **kwargs)
@@ -176,7 +177,7 @@ class ZMQInteractiveShell(InteractiveShell):
                 self.worker.cell.interrupted = True
 
     def _showing(self, ends, *args, **kwargs):
-        """ends: the error is the cell's; else the user's code shows one that it has caught, and goes on."""
+        """ends: the error ends the cell; else the user's code shows an error that it has caught, and continues."""
         kept, self._shown.ends = getattr(self._shown, "ends", True), ends
         try:
             return self._show_one(*args, **kwargs)
@@ -184,8 +185,8 @@ class ZMQInteractiveShell(InteractiveShell):
             self._shown.ends = kept
 
     def _show_one(self, exc_tuple=None, *args, **kwargs):
-        """By IPython; plainly, where that takes too long, or what it calls of the exception's class raises something. The
-        kernel knows this function's name: a rank that is in here has taken its interrupt."""
+        """Shows one error by IPython; if that takes too long or the exception's class raises an error, by Python's traceback. The
+        kernel knows this function's name: a rank that is in here has received its interrupt."""
         raised = exc_tuple or sys.exc_info()
         if isinstance(raised[1], RemoteError):
             return self._show_remote(*self._get_exc_info(raised))
@@ -207,7 +208,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     @staticmethod
     def _of_call(raised):
-        """(the exception, is it of a function that cellspan.run() called?): its traceback begins in the function then."""
+        """(the exception, is it from a function called by cellspan.run()?). If so, its traceback starts in that function."""
         calls = sys.modules.get("cellspan._worker.calls")
         at = raised[2] if calls is not None else None
         while at is not None and at.tb_frame.f_code is not calls.call.__code__:
@@ -215,7 +216,7 @@ class ZMQInteractiveShell(InteractiveShell):
         return (raised, False) if at is None else ((*raised[:2], at.tb_next), True)
 
     def _show_short(self, etype, value, tb):
-        """Of a call, where no line of the user's is to be shown, or IPython shows the lines above it as well."""
+        """For a call, if there is no line of the user's to show, or if IPython would also show the lines above it."""
         if issubclass(etype, SyntaxError):
             lines = self.SyntaxTB.structured_traceback(etype, value, traceback.extract_tb(tb))
         else:
@@ -225,26 +226,26 @@ class ZMQInteractiveShell(InteractiveShell):
         self._showtraceback(etype, value, lines)
 
     def _show_remote(self, etype, value, tb):
-        """As it was shown on its rank, whatever its class."""
+        """Shows a RemoteError as it was shown on its rank."""
         if isinstance(value, SystemExit):
             self._hide_hint()
         self._showtraceback(etype, value, value._render_traceback_())
 
     def _hide_hint(self):
-        """IPython, which saw SystemExit, is about to say how one leaves it: not in this cell."""
+        """Suppresses the hint on how to exit, which IPython would print for a SystemExit, in this cell."""
         if not self._hints:
             warnings.filterwarnings("ignore", message="To exit: use", category=UserWarning)
             self._hints = warnings.filters[:1]
 
     def cell_over(self):
-        """What was for one cell alone ends."""
+        """Ends what was only for one cell."""
         for hint in self._hints:
             if hint in warnings.filters:
                 warnings.filters.remove(hint)
         self._hints = []
 
     def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
-        """Shows an exception group, of which IPython only prints Python's own traceback. False: it is none."""
+        """Shows an exception group, for which IPython would only print Python's own traceback. False: it is not a group."""
         etype, value, tb = exc_tuple or sys.exc_info()
         if exception_only or not _holds_group(value):
             return False
@@ -263,7 +264,7 @@ class ZMQInteractiveShell(InteractiveShell):
         self.worker.show_error(etype.__name__, text, stb, ends, evalue)
 
     def _format_exception_for_storage(self, exception, *args, **kwargs):
-        """What IPython keeps of a cell's error: as it was shown, instead of being formatted again."""
+        """The stored error of a cell: as it was shown, so that IPython need not format it again."""
         return {
             "ename": type(exception).__name__,
             "evalue": self._last_text if self._last_traceback else text_of(exception),
@@ -277,67 +278,66 @@ class ZMQInteractiveShell(InteractiveShell):
         self.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
 
     def ask_exit(self):
-        """`exit`: the client ends, the kernel stays for the others."""
+        """`exit`: the client ends; the kernel continues for other clients."""
         self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
 
     def set_next_input(self, text, replace=False):
-        """The client's next cell holds `text`."""
+        """Puts `text` into the client's next cell."""
         self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
 
     # ---- commands --------------------------------------------------------------------------------------------------
 
     def system_piped(self, cmd):
-        """`!cmd`: its output goes to descriptors 1 and 2 as it comes; an interrupt reaches it and all that it started."""
+        """`!cmd`: it writes to descriptors 1 and 2 directly. An interrupt reaches it and all its child processes."""
         self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
 
     system_raw = system_piped
     system = system_piped
 
-    # ---- for those who expect a kernel -------------------------------------------------------------------------------
+    # ---- for libraries that expect ipykernel -------------------------------------------------------------------------
 
     @property
     def parent_header(self):
         return self.worker.parent()
 
     def get_parent(self):
-        """The request that is being served, or to whose cell this task or thread belongs, as much of it as is known: its
-        header."""
+        """The request that is being served, or that of this task's or thread's cell. Only its header is known."""
         return self.worker.parent()
 
     def set_parent(self, parent):
-        """Output of this task or thread belongs to the cell of a request that get_parent() gave, from here on."""
+        """From now on output of this task or thread belongs to the cell of this request (from get_parent())."""
         self.worker.set_parent(parent)
 
     def set_thread_parent(self, parent):
-        """As set_parent(); reset_thread_parent() takes what this gives."""
+        """As set_parent(). Returns a token for reset_thread_parent()."""
         return self.worker.set_parent(parent)
 
     def reset_thread_parent(self, token):
-        """Output of this thread belongs to whatever cell runs, from here on."""
+        """From now on output of this thread belongs to the running cell."""
         self.worker.reset_parent(token)
 
 
 class RankShell(ZMQInteractiveShell):
-    """A rank's shell: no history, and not taken for a notebook, so that progress bars are text."""
+    """A rank's shell: it has no history, and libraries don't take it for a notebook, so that progress bars are text."""
 
     keep_history = False
 
     def init_prompts(self):
-        """No sys.ps1: libraries that see one take the process for a person's prompt, and refuse to start other ranks."""
+        """Sets no sys.ps1: with it, libraries believe that the process is interactive, and refuse to start other ranks."""
 
     def transform_cell(self, raw_cell):
-        """The lines of the magics above are empty ones here; a cell magic that follows them must be the first line."""
+        """The kernel replaces its magics by empty lines; a cell magic after them must be the first line."""
         body = raw_cell.lstrip("\n")
         return super().transform_cell(body if body.startswith("%%") else raw_cell)
 
     def show_usage_error(self, exc):
-        """It is the cell's error, once, instead of text that each rank prints besides."""
+        """Makes it the cell's error, shown once, instead of text that each rank prints."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
 
 
 def _is_inside(frame):
-    """Is it code of IPython's or ours, rather than a cell's or a library's? Where one of several ways to represent a value
-    failed, IPython goes on with the others, and so does the cell; without its text there is nothing to show."""
+    """Is it code of IPython's or ours, rather than a cell's or a library's? For formatters: if one representation of a value fails,
+    IPython continues with the others and so does the cell; but without its text there is nothing to show."""
     name = frame.f_globals.get("__name__", "")
     if name == "IPython.core.formatters":
         return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
@@ -345,7 +345,7 @@ def _is_inside(frame):
 
 
 def end_at_theirs(error):
-    """The tracebacks of an error, and of those that it followed, end where the user's code called ours, if ours is hidden."""
+    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -363,7 +363,7 @@ def _is_hidden(frame):
 
 
 def _holds_group(value):
-    """Whether an exception, or one that it followed, is a group of exceptions."""
+    """Is an exception, or one of its causes, an exception group?"""
     group = getattr(builtins, "BaseExceptionGroup", ())
     seen = set()
     while value is not None and id(value) not in seen:
@@ -375,7 +375,7 @@ def _holds_group(value):
 
 
 def left_by_interrupt(error):
-    """Whether somebody met an interrupt with sys.exit(), as Lightning's trainer does."""
+    """Did code react to an interrupt with sys.exit(), as Lightning's trainer does?"""
     if not isinstance(error, SystemExit):
         return False
     seen = set()
@@ -388,7 +388,7 @@ def left_by_interrupt(error):
 
 
 def run_command(command, streams):
-    """Runs a shell's command in a process group of its own; its exit code, negative for a signal's number."""
+    """Runs a shell command in a process group of its own. Returns its exit code; for a signal, minus its number."""
     streams.flush()
     streams.claim()
     shell = os.environ.get("SHELL") or "/bin/sh"
@@ -418,8 +418,8 @@ def _end(process):
 
 
 def shell_config(role):
-    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, where there are any. Ranks
-    follow home in them; see follow.py."""
+    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, if they exist. Ranks
+    get home's settings; see follow.py."""
     config = Config()
     config.InteractiveShell.colors = "neutral" if _modern() else "Neutral"
     if role != "home":
@@ -434,8 +434,8 @@ def shell_config(role):
 
 
 def _add_traits(config, given):
-    """What the kernel's command line says wins over the files: `--Class.trait=value`, or the value as the next argument;
-    a trait that is named several times is a list."""
+    """Adds the settings of the kernel's command line, which override the files: `--Class.trait=value`, or the value as the next
+    argument. A trait that is given several times is a list."""
     from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 
     rest, values = list(given), {}
@@ -456,7 +456,7 @@ def _add_traits(config, given):
 
 
 def profile_directory():
-    """Where IPython keeps the default profile."""
+    """The folder of IPython's default profile."""
     base = os.environ.get("IPYTHONDIR") or os.path.join(os.path.expanduser("~"), ".ipython")
     return os.path.join(base, "profile_default")
 
@@ -474,7 +474,7 @@ def _load(name, directory):
 
 
 def run_startup(shell):
-    """What the profile says is to run first, in IPython's order: extensions, the files of its startup folder, exec_lines,
+    """Runs the start-up of the profile, in IPython's order: extensions, the files of its startup folder, exec_lines,
     exec_files."""
     for extension in _startup_list(shell, "extensions"):
         attempt(f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
@@ -489,7 +489,7 @@ def run_startup(shell):
         attempt(line, lambda text=line: shell.run_cell(text, store_history=False))
     for name in _startup_list(shell, "exec_files"):
         path = os.path.expanduser(str(name))
-        places = (path, os.path.join(os.path.dirname(profile_directory()), path))  # as IPython looks for them
+        places = (path, os.path.join(os.path.dirname(profile_directory()), path))  # the same places as in IPython
         found = next((place for place in places if os.path.isfile(place)), None)
         if found:
             _run_file(shell, found)
@@ -505,7 +505,7 @@ def _run_file(shell, path):
 
 
 def _startup_list(shell, name):
-    """A list of the profile's application; the command line gives it as Python's text of one, or one line as it is."""
+    """A list setting of the application. On the command line it is the text of a Python list, or a single line."""
     value = {**shell.config.get("InteractiveShellApp", {}), **shell.config.get("IPKernelApp", {})}.get(name, [])
     if not isinstance(value, str):
         return attempt(f"c.InteractiveShellApp.{name} is a list", list, value) or []

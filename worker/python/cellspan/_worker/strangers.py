@@ -1,4 +1,4 @@
-"""Libraries that find out by themselves where they run, and need help with it on ranks."""
+"""Helps libraries that find out themselves where they run, and would be wrong on ranks."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from .._base.imports import when_imported
 
 
 def meet():
-    """In a rank, before anything of the user's runs."""
+    """Call it in a rank, before the user's code runs."""
     when_imported("jax._src.clusters.cluster", _join_jax)
     when_imported("mpi4py.MPI", _warn_of_mpi)
 
 
 def meet_in_notebook():
-    """The same for what is shown in a notebook."""
+    """The same for ranks whose output is shown in a notebook."""
     when_imported("rich.console", _widen_rich)
 
 
 def _widen_rich():
-    """As wide and high as rich takes a notebook to be. COLUMNS in the environment would do it too, but it cuts the lines of
-    ps and others that are run from here."""
+    """Sets rich's width and height to its own defaults for a notebook. COLUMNS in the environment would also work, but it would cut
+    the lines of ps and other commands that are run from here."""
     console = sys.modules["rich.console"]
     size = {
         "COLUMNS": os.environ.get("JUPYTER_COLUMNS") or str(getattr(console, "JUPYTER_DEFAULT_COLUMNS", 115)),
         "LINES": os.environ.get("JUPYTER_LINES") or str(getattr(console, "JUPYTER_DEFAULT_LINES", 100)),
     }
-    if getattr(console.Console, "_environ", None) is os.environ:  # else another rich: its lines are shorter
+    if getattr(console.Console, "_environ", None) is os.environ:  # another version of rich has shorter lines
         console.Console._environ = ChainMap(os.environ, size)
 
 
 def _join_jax():
-    """jax.distributed.initialize() asks each known cluster, in the order of their classes, whether it is there. This one comes
-    first, before Slurm's, which would take its own variables for those of the ranks."""
+    """Registers a cluster for jax.distributed.initialize(), which asks each known cluster in order whether it is present. This one
+    comes before Slurm's, which would use Slurm's variables instead of the ranks'."""
     cluster = sys.modules["jax._src.clusters.cluster"]
 
     class CellspanCluster(cluster.ClusterEnv):
@@ -65,7 +65,7 @@ def _join_jax():
 
 
 def _warn_of_mpi():
-    """MPI knows of the ranks only what its own launcher tells it."""
+    """Warns that MPI knows only ranks that its own launcher has started."""
     world = getattr(sys.modules["mpi4py.MPI"], "COMM_WORLD", None)
     size = os.environ.get("WORLD_SIZE", "1")
     if world is not None and world.Get_size() == 1 and size != "1":

@@ -1,10 +1,10 @@
 """sys.stdout and sys.stderr of a worker: descriptors 1 and 2, which the agent reads.
 
-While a cell runs, stdout is buffered by blocks and _link flushes it every 50 ms: printing stays quick. Between cells it is
-flushed at each line's end, for threads that print on.
+While a cell runs, stdout is block-buffered and _link flushes it every 50 ms, so that printing is fast. Between cells it is
+flushed after each line, for threads that still print.
 
-The two pipes tell no common order, and not who wrote: where that matters, a write waits until the agent has taken what was
-written before (`Watched`). stdout is watched only after a write to stderr, and while others than the cell may write.
+The agent can't see the order of text in the two pipes, nor who wrote it. If that matters, a write first waits until the agent
+has read all earlier text (`Watched`). stdout is watched only after a write to stderr, and while earlier cells may write, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import time
 from .. import _link
 
 _SIZE = 1 << 16
-_PAUSE = 0.002  # seconds between two owners: each change is a message to the client, and clients drop what comes too fast
+_PAUSE = 0.002  # seconds between two owners: each change is a message to clients, which drop messages that come too fast
 
 
 class Stream(io.TextIOWrapper):
-    """Text to descriptor `fd`, which is never closed by it."""
+    """A text stream to descriptor `fd`, which it never closes."""
 
     def __init__(self, fd, name, line_buffering):
         raw = io.FileIO(fd, "wb", closefd=False)
@@ -45,16 +45,16 @@ class Stream(io.TextIOWrapper):
         return "w"
 
     def close(self):
-        """As print to a closed stream would break every later cell, closing only flushes."""
+        """Only flushes: if it were closed, print() in later cells would fail."""
         self.flush()
 
 
 class Watched(Stream):
-    """One whose writes keep their place among all others."""
+    """A stream whose writes keep their order with those of the other stream."""
 
     def write(self, text):
         with self.streams.place(self):
-            return Stream.write(self, text)  # the class may have changed just now
+            return Stream.write(self, text)  # not super(): the object's class may have changed meanwhile
 
 
 class Streams:
@@ -65,23 +65,23 @@ class Streams:
         self.err = Watched(2, "<stderr>", True)
         self.out.streams = self.err.streams = self
         self._lock = threading.RLock()
-        self._last = self.out  # who was written last
+        self._last = self.out  # the stream that was written last
         self._number = self._tell = None  # see owners()
-        self._owner = 0  # whose text goes into the pipes
-        self._told = False  # the kernel knows it from us; else it takes the cell that it has sent last
+        self._owner = 0  # the cell to which the text in the pipes belongs
+        self._told = False  # we have told the kernel the owner; else it assumes the cell that it sent last
         self._others = False
         self._changed = 0.0
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
-        self._kept = {1: os.dup(1), 2: os.dup(2)}  # should a cell close its own
+        self._kept = {1: os.dup(1), 2: os.dup(2)}  # in case a cell closes descriptor 1 or 2
 
     def owners(self, number, tell):
-        """For a worker whose text may belong to several cells: number() says to which it belongs here, tell(number, keep)
-        tells it the kernel; keep: the cell that it sends next changes nothing."""
+        """For a worker whose text may belong to several cells. number() returns the cell to which text belongs here; tell(number,
+        keep) tells the kernel. keep: this stays so even when the kernel sends the next cell."""
         self._number, self._tell = number, tell
 
     def begin(self, number, others=False):
-        """A cell starts. others: what earlier cells have left behind may write as well."""
+        """A cell starts. others: tasks or threads of earlier cells may write, too."""
         self._mend()
         self.out.reconfigure(line_buffering=False)
         with self._lock:
@@ -91,7 +91,7 @@ class Streams:
             self._watch()
 
     def end(self, number, others=False):
-        """A cell is over: all of its text is in the pipes when this returns."""
+        """A cell is over. When this returns, all its text is in the pipes."""
         self._mend()
         self.out.reconfigure(line_buffering=True)
         self.flush()
@@ -103,13 +103,13 @@ class Streams:
                 self._watch()
 
     def expect_others(self):
-        """What follows may belong to another cell than what was written before."""
+        """From now on, text may belong to another cell than before."""
         with self._lock:
             self._others = True
             self._watch()
 
     def claim(self):
-        """What a command writes to the descriptors belongs to the cell that starts it."""
+        """Call it before a command starts: what it writes to the descriptors belongs to the cell that starts it."""
         if self._others and self._tell:
             with self._lock:
                 self._change_owner()
@@ -119,7 +119,7 @@ class Streams:
 
     @contextlib.contextmanager
     def place(self, stream):
-        """A write to `stream` comes after all that was written before it, and goes to its own cell."""
+        """Around a write to `stream`: orders it after all earlier writes, and assigns it to its own cell."""
         with self._lock:
             if stream is not self._last:
                 self.settle()
@@ -141,8 +141,8 @@ class Streams:
         self._owner, self._told, self._changed = number, keep, time.monotonic()
 
     def _mend(self):
-        """Opens descriptors 1 and 2 again where a cell closed them: whatever opens a file next would get their numbers, and
-        the text of later cells. Where they lead elsewhere, somebody meant that."""
+        """Opens descriptors 1 and 2 again if a cell has closed them. Otherwise the next opened file would get such a number, and the
+        text of later cells. If they lead to another file, that was intended."""
         closed = _link.closed()
         for fd in closed:
             os.dup2(self._kept[fd], fd)
@@ -150,7 +150,7 @@ class Streams:
             print(f"cellspan: descriptor {fd} was closed, and is open again", file=self.err)
 
     def flush(self):
-        """All text that was written, by Python or C, is in the pipes when this returns."""
+        """When this returns, all text written by Python or C is in the pipes."""
         _link.stdio()
         self.tick()
 
@@ -165,12 +165,12 @@ class Streams:
             sys.stdout.flush()
 
     def settle(self):
-        """The agent has taken all text that was written when this returns, so that a display can't overtake it."""
+        """When this returns, the agent has read all text, so that a display can't overtake it."""
         self.flush()
         _link.sync()
 
     def watch_forks(self):
-        """A child starts with empty buffers (else it would write the parent's text again), and flushes at each line."""
+        """Lets children of a fork start with empty buffers (else they would write the parent's text again), and flush each line."""
         os.register_at_fork(before=self._before, after_in_parent=_link.after_fork_parent, after_in_child=self._child)
 
     def _before(self):

@@ -1,4 +1,4 @@
-"""What a rank sees of its world: torchrun's environment (and JAX's), and torch.distributed initialised from it."""
+"""The environment of a rank's world, as torchrun and JAX set it, and torch.distributed initialised from it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from collections import namedtuple
 
 from . import aborts, gpus, groups
 
-# Which network interface to use among several. NCCL would take a plain name for the beginning of names, eth1 for eth10 as well.
+# The network interface to use. NCCL takes a name as a prefix, so that eth1 would also match eth10; "=" makes it exact.
 INTERFACES = {"NCCL_SOCKET_IFNAME": "={}", "GLOO_SOCKET_IFNAME": "{}"}
 JAX_GPUS = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
-# What keeps a rank that stays from one cell to the next alive when a collective fails: torch's watchdog and monitor would end
-# the process, and with it all its variables, where cellspan ends the collective (aborts.py) and says which rank it waits for.
+# Settings that keep a notebook's rank alive when a collective fails. Otherwise torch's watchdog and monitor would end the process,
+# and all its variables would be lost. cellspan itself ends the collective (aborts.py) and says for which rank it waits.
 RESIDENT = {
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING": 0,  # the watchdog throws nothing
-    "TORCH_NCCL_ENABLE_MONITORING": 0,  # nobody kills the process when the watchdog itself waits
-    "TORCH_NCCL_DUMP_ON_TIMEOUT": 0,  # nor after a dump that another rank has asked for
-    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": 1,  # no wait for dumps, during which aborts would have to wait as well
-    "TORCH_NCCL_RETHROW_CUDA_ERRORS": 0,  # the cell raises them; the watchdog does not end the process for them
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": 0,  # the watchdog throws no exceptions
+    "TORCH_NCCL_ENABLE_MONITORING": 0,  # the process is not killed when the watchdog itself hangs
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": 0,  # nor after a dump that another rank has requested
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": 1,  # don't wait for dumps, since aborts would wait, too
+    "TORCH_NCCL_RETHROW_CUDA_ERRORS": 0,  # the cell raises them, so the watchdog must not end the process for them
 }
-SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as torchrun has it
-OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads these where the others are not set
-KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # what stands there already stays
+SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as with torchrun
+OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads the old name if the new one is not set
+KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # these are not changed if they are already set
 MEETS = ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS")
-SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # what torchrun's agent handles; libraries read it to know who is in charge
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # the signals that torchrun's agent handles; libraries read this
 
-# Of the process groups that torch sees:
-_size = None  # WORLD_SIZE of the cells that made them, and that see them; see enter_world()
+# About the process groups that torch sees:
+_size = None  # WORLD_SIZE of the cells that made them and that see them; see enter_world()
 _restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see look()
 _world = None  # the world for which torch.distributed was initialised: world_of()
 
-UNINITIALISED = "Default process group has not been initialized"  # torch's words
+UNINITIALISED = "Default process group has not been initialized"  # torch's error text
 
 Place = namedtuple("Place", "node nodes local_rank local_world_size")
 
 
 def place_of(rank, layout):
-    """Where a rank stands in its world: Place(node, nodes, local_rank, local_world_size), nodes counted from 0 and local
-    ranks in the order of ranks.
+    """The position of a rank in its world: Place(node, nodes, local_rank, local_world_size). Nodes are counted from 0; local
+    ranks are in the order of ranks.
 
-    layout: the node of each rank, in order, as "0*4,1*4"; a node may come up again, and nodes may have unlike numbers of
+    layout: the node of each rank, in order, such as "0*4,1*4". A node may appear again, and nodes may have different numbers of
     ranks. ValueError: it is malformed, or has no such rank.
     """
     nodes = []
@@ -75,12 +75,12 @@ def rank_environment(
     given=None,
     script=False,
 ):
-    """{name: text}: the environment that torchrun would give this rank, and what JAX and Lightning read beside it.
+    """{name: text}: the environment that torchrun would set for this rank, and variables for JAX and Lightning.
 
-    cores: of this node. environ: what the process has already (default: os.environ); KEPT are left alone where they stand
-    there; CELLSPAN_IFNAME, by which this node reaches the others, becomes INTERFACES where the world has several nodes.
-    given: what the user set with --env; those win. script: a script runs, which may end as it would under torchrun; else
-    RESIDENT holds.
+    cores: of this node. environ: the process's environment (default: os.environ); KEPT are not changed if they are set there.
+    If the world has several nodes, CELLSPAN_IFNAME, the interface by which this node reaches the others, becomes INTERFACES.
+    given: the user's --env, which override all others. script: a script runs, which may end as under torchrun; else RESIDENT
+    are set.
     """
     environ = os.environ if environ is None else environ
     values = {
@@ -109,7 +109,7 @@ def rank_environment(
     }
     values.update(SCRIPT if script else RESIDENT)
     mine = ",".join(map(str, gpus.own(environ)))
-    if mine:  # JAX would take all that it sees
+    if mine:  # otherwise JAX would use all visible GPUs
         values.update({name: mine for name in JAX_GPUS})
     if ":" in str(master_addr):
         values["NCCL_SOCKET_FAMILY"] = environ.get("NCCL_SOCKET_FAMILY") or "AF_INET6"
@@ -121,7 +121,7 @@ def rank_environment(
             values[name] = environ[name]
     for name, old in OLD_NAMES.items():
         if not environ.get(name) and (environ.get(old) or (given or {}).get(old)):
-            del values[name]  # torch would prefer it to what the user set
+            del values[name]  # torch would prefer it to the old name, which the user has set
     values = {name: str(value) for name, value in values.items()}
     values.update(given or {})
     return values
@@ -131,17 +131,17 @@ def rank_environment(
 
 
 def is_initialized():
-    """Whether torch.distributed has a process group here. Does not import torch."""
+    """Has torch.distributed a process group here? Does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     check = getattr(distributed, "is_initialized", None)
     try:
         return bool(check and check())
-    except Exception:  # a torch without distributed, or one that is half imported
+    except Exception:  # torch has no distributed, or is only partly imported
         return False
 
 
 def look():
-    """At a cell's end: is_initialized(); when and where it first was is remembered for enter_world() and init_process_group()."""
+    """Call it at a cell's end. Returns is_initialized(), and records its world for enter_world() and init_process_group()."""
     global _restarts, _world
     if not is_initialized():
         _restarts = None
@@ -156,11 +156,11 @@ def look():
 
 
 def enter_world():
-    """Before a cell: torch.distributed has the process groups that cells of this world's size made, and no others: in one of
-    another world those ranks would be waited for that do not run the cell.
+    """Call it before a cell. Lets torch.distributed see only the process groups made by cells of this world's size: in a group of
+    another world, collectives would wait for ranks that do not run the cell.
 
-    Ends those whose connections broke since they were made (the kernel counts up TORCHELASTIC_RESTART_COUNT when a rank died or
-    its connections were cut). Nobody would answer in them, and while one is there init_process_group() refuses to make another.
+    Destroys groups whose connections broke after they were made (the kernel increments TORCHELASTIC_RESTART_COUNT when a rank died
+    or its connections were cut). Nobody would answer in them, and with such a group init_process_group() refuses to make another.
     """
     size, count = os.environ.get("WORLD_SIZE"), os.environ.get("TORCHELASTIC_RESTART_COUNT")
     _leave_broken(count)
@@ -168,7 +168,7 @@ def enter_world():
     if size != _size or broken:
         if is_initialized() and not groups.hide(_size, (_restarts, _world)):
             return  # torch 1
-        for other in broken:  # torch ends what it sees
+        for other in broken:  # torch can destroy only groups that it sees
             _take_back(other)
             _leave_broken(count)
         _take_back(size)
@@ -189,7 +189,7 @@ def _take_back(size):
 
 
 def explained(text):
-    """What there is to say of an error with this text: torch.distributed is initialised for another world; or ""."""
+    """An explanation of an error with this text: torch.distributed is initialised for another world; else ""."""
     if UNINITIALISED not in text or not groups.hidden:
         return ""
     sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
@@ -198,15 +198,15 @@ def explained(text):
 
 
 def world_of(environ=None):
-    """What makes two worlds the same one: their size, their run, where they meet, and which rank this is in it."""
+    """Identifies a world: its size, its run, the address where ranks meet, and this rank's number."""
     environ = os.environ if environ is None else environ
     names = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
     return tuple(environ.get(name) for name in names)
 
 
 def choose_backend(backend, torch):
-    """What init_process_group() is called with for "auto" (or an empty text): gloo; and NCCL beside it, for what lies on a GPU,
-    where every rank has a GPU of its own (the kernel says so in CELLSPAN_GPUS), or sees one for each rank of the node."""
+    """The backend for init_process_group() if it is "auto" or empty: gloo; and also NCCL, for tensors on a GPU, if every rank has its
+    own GPU (the kernel sets CELLSPAN_GPUS) or sees one for each rank of the node."""
     if backend not in ("", "auto", None):
         return backend
     local = 1 if os.environ.get("CELLSPAN_GPUS") else int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
@@ -217,10 +217,10 @@ def choose_backend(backend, torch):
 
 
 def init_process_group(backend="auto"):
-    """Initialises torch.distributed for the world in the environment, once; the backend that is then in use.
+    """Initialises torch.distributed for the world in the environment, once. Returns the backend.
 
-    A group of another world (another size, run or port) is destroyed first; one that the user's code made for this world
-    stays. TorchError: there is no torch, no such backend, or too few GPUs.
+    First destroys a group of another world (another size, run or port); keeps one that the user's code made for this world.
+    TorchError: there is no torch, no such backend, or too few GPUs.
     """
     global _world
     torch = _import_torch()
@@ -238,7 +238,7 @@ def init_process_group(backend="auto"):
     if "nccl" in backend:
         device = _take_device(torch, backend)
         if "device_id" in inspect.signature(distributed.init_process_group).parameters:  # torch 2.3
-            options["device_id"] = device  # else the first barrier() takes the GPU with the rank's number
+            options["device_id"] = device  # otherwise the first barrier() would use the GPU with the rank's number
     if "gloo" in backend:
         _meet_by_six()
     try:
@@ -251,9 +251,9 @@ def init_process_group(backend="auto"):
 
 
 def _meet_by_six():
-    """Where the world meets by IPv6, for machines that have nothing else: gloo would take its interface's first address, which
-    is of IPv4 wherever there is one. So groups of gloo are told this machine's address on the way to rank 0; torch gives them no
-    other way to say it."""
+    """For worlds that meet by IPv6, on machines that have nothing else. gloo would use its interface's first address, which is IPv4
+    if there is one. So this patches gloo's groups to use this machine's address on the route to rank 0; torch has no option for
+    that."""
     from torch.distributed import distributed_c10d as c10d
 
     real = getattr(c10d, "ProcessGroupGloo", None)
@@ -273,14 +273,14 @@ def _meet_by_six():
 
 
 def _own_address(other):
-    """This machine's, on the way to another one."""
+    """This machine's address on the route to another one."""
     with socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET, socket.SOCK_DGRAM) as way:
         way.connect((other, 1))
         return way.getsockname()[0]
 
 
 def destroy_process_group():
-    """Ends the process group, if there is one; what it raises on the way out is of no use to anybody."""
+    """Destroys the process group, if there is one. Ignores its exceptions."""
     global _world
     _world = None
     if not is_initialized():
@@ -307,7 +307,7 @@ def _import_torch():
 
 
 def _take_device(torch, backend):
-    """Makes this rank's GPU the current one: its own, or where nobody gave it one, that of LOCAL_RANK. It, as torch names it."""
+    """Makes this rank's GPU the current one: its own, or if it has none, that of LOCAL_RANK. Returns the torch.device."""
     local = int(os.environ.get("LOCAL_RANK") or 0)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:

@@ -1,4 +1,4 @@
-"""What a rank is made of and where it is: what %ranks check compares between ranks. Imports nothing that is not there."""
+"""Facts about a rank's software and host, which %ranks check compares between ranks. Imports no further packages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SHM = "/dev/shm"
 
 
 def facts(arrived):
-    """A dict of plain values; None for what is not there. arrived: this host's clock, seconds since 1970, when the question
-    came. shm_*: bytes of /dev/shm. addresses: [[interface, address]], the loopback's left out. speeds: {interface: Mb/s} of
-    those that tell. interface: the one that NCCL and gloo are told to use between machines. memlock: bytes, None for no limit."""
+    """A dict of plain values; None for missing ones. arrived: this host's clock, in seconds since 1970, when the question
+    came. shm_*: bytes of /dev/shm. addresses: [[interface, address]] without the loopback. speeds: {interface: Mb/s} if
+    known. interface: the one that NCCL and gloo must use between machines. memlock: bytes; None: no limit."""
     torch = sys.modules.get("torch")
     found = {
         "python": platform.python_version(),
@@ -39,19 +39,19 @@ def facts(arrived):
 
 
 def _version(name, module):
-    """Of a module that is imported, else of the installed distribution; None where there is none."""
+    """The version of an imported module, else of the installed package; None if there is none."""
     if module is not None and getattr(module, "__version__", None):
         return str(module.__version__)
     try:
         from importlib import metadata
 
         return metadata.version(name)
-    except Exception:  # noqa: BLE001 - not installed, or installed in a way that nobody can read
+    except Exception:  # noqa: BLE001 - not installed, or its metadata can't be read
         return None
 
 
 def shared_memory(path=SHM):
-    """{"shm_size", "shm_free"}: bytes; None where there is no such folder."""
+    """{"shm_size", "shm_free"} in bytes; None if there is no such folder."""
     try:
         fs = os.statvfs(path)
     except OSError:
@@ -60,7 +60,7 @@ def shared_memory(path=SHM):
 
 
 def _read(path):
-    """A line of a file of the system's, or ""."""
+    """The first line of a system file, or ""."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.readline().strip()
@@ -76,13 +76,13 @@ def _names(folder):
 
 
 def speeds(folder="/sys/class/net"):
-    """{interface: Mb/s} of this host; virtual ones mostly don't tell."""
+    """{interface: Mb/s} of this host; most virtual interfaces have no speed."""
     told = {name: _read(os.path.join(folder, name, "speed")) for name in _names(folder)}
     return {name: int(text) for name, text in told.items() if text.isdigit() and int(text) > 0}
 
 
 def infiniband(folder="/sys/class/infiniband"):
-    """["mlx5_0: 400 Gb/sec (4X NDR)"]: the ports of InfiniBand (and RoCE) devices, "down" for those that are not active."""
+    """["mlx5_0: 400 Gb/sec (4X NDR)"]: the ports of InfiniBand and RoCE devices, with "down" if not active."""
     found = []
     for name in _names(folder):
         for port in _names(os.path.join(folder, name, "ports")):
@@ -93,7 +93,7 @@ def infiniband(folder="/sys/class/infiniband"):
 
 
 def memlock():
-    """How much memory this process may pin, in bytes; None: as much as there is."""
+    """How much memory this process may pin, in bytes; None: no limit."""
     try:
         import resource
 
@@ -104,5 +104,5 @@ def memlock():
 
 
 def addresses():
-    """[[interface, address]] of this host, without the loopback's."""
+    """[[interface, address]] of this host, without the loopback."""
     return [[name, address] for name, address in _link.addresses() if not address.startswith("127.") and address != "::1"]

@@ -1,7 +1,7 @@
-"""What home and ranks have in common: a shell, the messages to and from the agent, and the execution of a cell.
+"""The common part of home and ranks: a shell, the messages to and from the agent, and the execution of a cell.
 
-Everything of the user's runs on the main thread, inside a loop that goes on between cells (loops.py). Messages are taken in
-the loop when nothing runs, while a cell awaits, and by waits in the middle of a cell: input and calls, see `wait_for`.
+The user's code runs on the main thread, inside a loop that continues between cells (loops.py). The loop serves messages when
+nothing runs, and while a cell awaits. Calls that wait in the middle of a cell (input and calls) serve messages, too: `wait_for`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _current = contextvars.ContextVar("cellspan_cell", default=None)
 
 
 class Waiting:
-    """Somebody who waits for an answer: the main thread by serving messages meanwhile, another thread by sleeping."""
+    """A wait for an answer: the main thread serves messages meanwhile, another thread sleeps."""
 
     def __init__(self, cell):
         self.cell = cell
@@ -41,7 +41,7 @@ class Waiting:
 
 
 class Cell:
-    """One execution: what was asked, and how it went."""
+    """One execution of a cell: the request, and the result."""
 
     def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=""):
         self.number = number
@@ -50,21 +50,21 @@ class Cell:
         self.silent = silent
         self.store_history = store_history and not silent
         self.allow_stdin = allow_stdin
-        self.header = header  # of the request, JSON
+        self.header = header  # the request's header, as JSON
         self.result = None  # IPython's ExecutionResult
         self.error = None  # {"ename", "evalue", "traceback"}
-        self.bundle = None  # what the last expression shows: (data, metadata)
-        self.before = None  # called first; what it raises is the cell's error
-        self.instead = None  # called instead of running code; raises the cell's error
+        self.bundle = None  # the representation of the last expression: (data, metadata)
+        self.before = None  # a function that is called first; its exception is the cell's error
+        self.instead = None  # a function that is called in place of the code; its exception is the cell's error
         self.interrupted = False
 
 
 class Worker:
-    """The process. Subclasses say which messages they serve: HANDLERS maps a kind to a method's name."""
+    """The worker process. Subclasses define which messages they serve: HANDLERS maps a kind to a method's name."""
 
     HANDLERS = {}
-    CELL = ""  # the kind among them that executes a cell
-    ENDS_BY_SIGNAL = False  # of SIGTERM at once; else handlers of atexit run first
+    CELL = ""  # the kind that executes a cell
+    ENDS_BY_SIGNAL = False  # SIGTERM ends it at once; else handlers of atexit run first
     DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
 
     def __init__(self):
@@ -74,21 +74,21 @@ class Worker:
         self.count = 0
         self.code = ""
         self.cell = None  # the Cell that the main thread runs
-        self.running = None  # the Cell whose task awaits, if it is one that does
-        self.last = 0  # number of the cell that output belongs to when nothing runs
-        self.header = ""  # of the request in work, JSON
+        self.running = None  # the Cell whose task awaits, or None
+        self.last = 0  # number of the cell to which output belongs when nothing runs
+        self.header = ""  # header of the current request, as JSON
         self._queue = collections.deque()
-        self._depth = 0  # >0: something of ours is running; messages wait
-        self._inputs = {}  # lines that are waited for, by the number of who asks
+        self._depth = 0  # >0: a message is being served, so others wait
+        self._inputs = {}  # id: the Waiting for a line of input
         self._input_ids = itertools.count(1)
         self._calls = {}
-        self._asked = {}  # questions about ranks, by the number of who asks
+        self._asked = {}  # number of the cell: the Waiting for answers of ranks
         self.main_thread = threading.main_thread()
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
     def start(self, fd):
-        """Takes the socket; from here on this process ends with its agent."""
+        """Takes ownership of the socket. From now on this process ends with its agent."""
         self.streams = Streams()
         self.pid = os.getpid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,26 +99,26 @@ class Worker:
         _link.start(fd, self.streams.tick)
 
     def serve(self):
-        """Runs the loop for good."""
+        """Runs the loop until the process ends."""
         self.loop.serve()
 
     def _loop_born(self, loop):
         interrupts.cancelled_as_interrupt(self.shell)
 
     def _terminated(self, signo, frame):
-        """The process is to end: as Python ends, and by the signal."""
+        """A signal ends the process: runs exit handlers, and then ends by the signal."""
         signal.signal(signo, signal.SIG_DFL)
         if os.getpid() == self.pid:
             self.exit_functions()
         os.kill(os.getpid(), signo)
 
     def leave(self, status=0):
-        """Ends the process politely: atexit handlers run, text is flushed."""
+        """Ends the process normally: runs atexit handlers and flushes text."""
         self.exit_functions()
         os._exit(status)
 
     def exit_functions(self):
-        """Handlers of atexit, and what they print."""
+        """Runs handlers of atexit, and flushes their output."""
         import atexit
 
         try:
@@ -130,7 +130,7 @@ class Worker:
     # ---- messages ----------------------------------------------------------------------------------------------------
 
     def _readable(self):
-        """The loop: there are messages. While something runs (a loop within a loop), they wait."""
+        """Called by the loop when there are messages. While a message is served (a nested loop), they wait."""
         self._collect()
         if self._depth == 0:
             self._drain()
@@ -144,7 +144,7 @@ class Worker:
                 self._queue.append(message)
 
     def _answer(self, message):
-        """Is it what somebody waits for?"""
+        """Is it an answer that somebody waits for? Then passes it on."""
         kind, cell, fields = message.kind, message.cell, message.fields
         if kind == "INPUT_REPLY":
             waiting = self._inputs.pop(fields["id"], None)
@@ -174,7 +174,7 @@ class Worker:
             self._handle(message)
 
     def exclusive(self, message):
-        """Must it wait while another cell awaits?"""
+        """Must the message wait while another cell awaits?"""
         return True
 
     def _handle(self, message):
@@ -188,35 +188,35 @@ class Worker:
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for an answer gets one
+        except BaseException as error:  # noqa: BLE001 - there must be an answer in any case
             self._unserved(message, error)
         finally:
             self._depth -= 1
 
     def _unserved(self, message, error):
-        """Our own code failed, or an interrupt came between two steps of it."""
+        """Our own code failed, or was interrupted: answers with an error."""
         try:
             if not isinstance(error, KeyboardInterrupt):
                 import traceback
 
                 traceback.print_exception(type(error), error, error.__traceback__)
                 self.streams.flush()
-        except BaseException:  # noqa: BLE001 - sys.stderr may be anything; the answer is not to depend on it
+        except BaseException:  # noqa: BLE001 - the user may have replaced sys.stderr; the answer must not depend on it
             pass
         try:
             self.failed(message.kind, message.cell, error)
         except KeyboardInterrupt:
             self.failed(message.kind, message.cell, error)
-        except BaseException as worse:  # noqa: BLE001 - what answers need is gone
+        except BaseException as worse:  # noqa: BLE001 - a cell has broken what answers need
             give_up(worse)
 
     def failed(self, kind, number, error):
-        """Serving a message of this kind, of cell `number`, failed: answer all the same."""
+        """Serving a message of this kind, for cell `number`, failed: sends an error as its answer."""
 
     def attempt(self, number, function, *args):
-        """Calls what may be, or may call, code of the user's; a cell's own text alone is run elsewhere, by execute().
+        """Calls a function that may run the user's code. (Only a cell's own text is run elsewhere, by execute().)
 
-        (its value, None), or (None, what it raised, whatever that is). An interrupt of cell `number` reaches it."""
+        Returns (its value, None), or (None, its exception of any kind). An interrupt of cell `number` reaches it."""
         __tracebackhide__ = True
         try:
             try:
@@ -226,12 +226,12 @@ class Worker:
                 self._end(number)
         except _link.LinkDead:
             os._exit(1)
-        except BaseException as error:  # noqa: BLE001 - SystemExit too: it ends nothing but this call
+        except BaseException as error:  # noqa: BLE001 - also SystemExit, which ends only this call
             return None, error
 
     @staticmethod
     def _end(number):
-        """No interrupt of the cell comes after this; True: one came meanwhile."""
+        """After this, no interrupt of the cell comes. True: one came meanwhile."""
         interrupted = False
         while True:
             try:
@@ -241,7 +241,7 @@ class Worker:
                 interrupted = True
 
     def wait_for(self, waiting, kinds=()):
-        """Serves messages of `kinds` until the answer is there. A signal's handler may raise out of it."""
+        """Serves messages of `kinds` until the answer comes. A signal handler may raise an exception in it."""
         __tracebackhide__ = True
         if threading.current_thread() is not self.main_thread:
             waiting.done.wait()
@@ -261,21 +261,21 @@ class Worker:
             self._handle(message)
 
     def send(self, kind, cell, fields, blob=0, fd=-1, size=0):
-        """One message to the agent; the descriptor stays the caller's."""
+        """Sends a message to the agent; the caller keeps the descriptor."""
         _link.send(kind, cell, fields, blob, fd, size)
 
     # ---- output ------------------------------------------------------------------------------------------------------
 
     def number(self):
-        """The cell that output belongs to: of the task or thread, else the one that runs, else the last."""
+        """The number of the cell to which output belongs: the task's or thread's, else the running one, else the last."""
         return _current.get() or (self.cell.number if self.cell is not None else self.last)
 
     def parent(self):
-        """The request in work, as libraries expect it of a kernel."""
+        """The current request, in the form that libraries expect from a kernel."""
         return parent_of(self.header)
 
     def publish(self, kind, content, metadata=None, buffers=()):
-        """A Jupyter message for everybody's screen, after all text that was written before it."""
+        """Publishes a Jupyter message to all clients, after all text that was written before it."""
         if not _link.alive():
             return
         self.streams.settle()
@@ -290,20 +290,20 @@ class Worker:
             self.cell.bundle = (data, metadata)
 
     def hints(self, error):
-        """Lines that follow an exception's traceback."""
+        """Lines to show after an exception's traceback."""
         return []
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
-        """An exception that reached the cell's end, or, not `ends`, that the user's code wants to be shown. error: itself."""
+        """Shows an exception that ended the cell or, if not `ends`, that the user's code shows. error: the exception."""
         if self.cell is not None and ends:
             self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
 
     def left_behind(self):
-        """May tasks or threads of earlier cells write? Only home tells their text from that of the cell."""
+        """May tasks or threads of earlier cells write? Only home distinguishes their text from the cell's."""
         return False
 
     def set_parent(self, parent):
-        """Home's threads may say whose cell their output belongs to; here there is but one."""
+        """For home, where threads can set the cell to which their output belongs; does nothing here."""
 
     def reset_parent(self, token):
         """See set_parent()."""
@@ -311,7 +311,7 @@ class Worker:
     # ---- input -------------------------------------------------------------------------------------------------------
 
     def ask(self, prompt, password):
-        """A line that the user types. EOFError for Ctrl-D; KeyboardInterrupt."""
+        """A line that the user types. Raises EOFError for Ctrl-D, and KeyboardInterrupt."""
         __tracebackhide__ = True
         self.streams.flush()
         waiting = Waiting(self.number())
@@ -334,7 +334,7 @@ class Worker:
     # ---- a cell ------------------------------------------------------------------------------------------------------
 
     def execute(self, cell, done):
-        """Runs the cell and calls done(cell), at once or, for a cell that awaits, later."""
+        """Runs the cell and then calls done(cell): before it returns, or later if the cell awaits."""
         shell = self.shell
         self.cell, self.code, self.count, self.last, self.header = cell, cell.code, cell.count, cell.number, cell.header
         _current.set(cell.number)
@@ -362,8 +362,8 @@ class Worker:
         self._finish(cell, done)
 
     def _around(self, call, script=False):
-        """Calls what belongs to a cell but is not its code. False: it raised, and that is the cell's error now. Of a
-        script's exit there is no more to show than its code."""
+        """Calls a function that belongs to a cell but is not its code. False: it raised an exception, which is now the cell's error.
+        For a script's exit, only the exit code is shown."""
         try:
             if call is not None:
                 call()
@@ -400,7 +400,7 @@ class Worker:
         return coroutine, awaits
 
     def _run(self, cell, coroutine):
-        """A cell without await: its coroutine ends at its first step."""
+        """Runs a cell without await: its coroutine ends at its first step."""
         try:
             coroutine.send(None)
         except StopIteration as end:
@@ -414,7 +414,7 @@ class Worker:
             self.shell.showtraceback()
 
     def _start_task(self, cell, coroutine, done):
-        """A cell with await: other messages are served while it waits, executions are not."""
+        """Starts a cell with await: while it waits, other messages are served, but no executions."""
         loop = self.loop.need()
         task = cell.task = loop.create_task(self._await(cell, coroutine, done))
         interrupts.aim(loop, task, cell)
@@ -431,7 +431,7 @@ class Worker:
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._broken(cell)
-        except BaseException:  # noqa: BLE001 - IPython, or something hooked into it, failed
+        except BaseException:  # noqa: BLE001 - IPython, or a hook in it, failed
             self._show_unshown(cell)
         finally:
             interrupts.rest()
@@ -451,14 +451,14 @@ class Worker:
         self.loop.later()
 
     def _after(self, cell):
-        """What IPython does when a cell is over: figures are shown by such an event's handler."""
+        """Triggers IPython's events at a cell's end; one of their handlers shows figures."""
         events = self.shell.events
         events.trigger("post_execute")
         if not cell.silent:
             events.trigger("post_run_cell", cell.result)
 
     def _broken(self, cell):
-        """An interrupt that IPython didn't catch, in its own code or ours."""
+        """Handles an interrupt that IPython did not catch, in its own code or ours."""
         cell.interrupted = True
         if cell.error is None:
             try:
@@ -483,7 +483,7 @@ class Worker:
             done(cell)
         except _link.LinkDead:
             os._exit(1)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the cell gets an answer
+        except BaseException as error:  # noqa: BLE001 - there must be an answer to the cell in any case
             self._unserved((self.CELL, cell.number), error)
         finally:
             self.cell = None
@@ -496,12 +496,12 @@ class Worker:
 
 
 def loads(text):
-    """JSON text that may be empty."""
+    """Parses JSON text; {} if it is empty."""
     return json.loads(text) if text else {}
 
 
 def parent_of(header):
-    """A request as libraries expect it of a kernel, from its header as JSON."""
+    """A request, in the form that libraries expect from a kernel, from its header as JSON."""
     header = loads(header)
     return {"header": header, "msg_id": header.get("msg_id", ""), "metadata": {}, "content": {}}
 
@@ -512,15 +512,14 @@ def _is_ours(tb):
 
 
 def _theirs(tb):
-    """A traceback without the frames of ours, and of runpy, that it begins with. None: it has
-    no others, as when the cell had not begun."""
+    """A traceback without the frames of cellspan and runpy at its start. None: it has no others, because the cell had not begun."""
     while tb is not None and _is_ours(tb):
         tb = tb.tb_next
     return tb
 
 
 def begin_process(role):
-    """The part of a worker's start that comes before its shell."""
+    """The first part of a worker's start, before its shell."""
     environment.tidy()
     if role == "home":
         environment.colour()

@@ -1,6 +1,7 @@
-"""The zygote: has imported what ranks need, and forks them. It runs one thread, and nothing of the user's.
+"""The zygote: it has imported the packages that ranks need, and forks ranks. It has one thread and runs no code of the user's.
 
-Ranks are children of a process in between, which ends at once; so they become the agent's, which can wait for them.
+It forks an intermediate process, which forks the ranks and ends at once. So the ranks become the agent's children, and the agent
+can wait for them.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ PACKET = 65536
 START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
 PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
-PORTION = 32  # ranks that one process in between forks: the first of many are ready while the others come
-COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() asks NVML, which leaves forks alone
+PORTION = 32  # ranks that one intermediate process forks, so that the first of many ranks are ready early
+COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() then asks NVML, which does not disturb forks
 GPU_FILES = "/dev/nvidia"
 
 
 class Order:
-    """One rank that is to be forked."""
+    """An order to fork one rank."""
 
     def __init__(self, message, fds):
         self.worker, fields = message.worker, message.fields
@@ -40,7 +41,7 @@ class Order:
         self.rank = int.from_bytes(fields["ranks"][:4], "little")
         self.group, self.cwd = fields["group"], fields["cwd"]
         self.env = json.loads(fields["env"] or "{}")
-        self.fds = fds  # its socket, stdout, stderr, and pipe for stacks
+        self.fds = fds  # the rank's socket, stdout, stderr, and pipe for stacks
 
     def close(self):
         for fd in self.fds:
@@ -48,7 +49,7 @@ class Order:
 
 
 def preload():
-    """Imports; a module that is missing or broken here fails where the user's code imports it."""
+    """Imports packages. If one is missing or broken, this is ignored: the user's import of it will fail."""
     wanted = PRELOAD + tuple(filter(None, os.environ.get("CELLSPAN_PRELOAD", "").split(",")))
     before = os.environ.get(COUNT_WITHOUT_CUDA)
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
@@ -72,7 +73,7 @@ def _import(name):
 
 
 def gpu_files(folder="/proc/self/fd"):
-    """{path} of the GPUs' device files that this process has open."""
+    """The set of paths of GPU device files that this process has open."""
     found = set()
     try:
         for number in os.listdir(folder):
@@ -82,13 +83,13 @@ def gpu_files(folder="/proc/self/fd"):
                 continue
             if path.startswith(GPU_FILES):
                 found.add(path)
-    except OSError:  # a system that does not tell
+    except OSError:  # the system does not tell
         pass
     return found
 
 
 def _tell_of_gpus(name, held):
-    """CUDA does not work in the child of a process that has used it. gpu_files(), anew."""
+    """Warns if a module's import uses the GPU: CUDA does not work in the child of a process that has used it. Returns gpu_files()."""
     now = gpu_files()
     if now - held:
         print(
@@ -100,8 +101,8 @@ def _tell_of_gpus(name, held):
 
 
 def _practise_failing():
-    """One traceback, thrown away: what rendering the first one imports and caches takes most of a second on a busy
-    machine, and ranks that fail alike are to say so at the same time."""
+    """Renders one traceback and discards it. The first one imports and caches much, which takes most of a second on a busy
+    machine. Ranks that fail in the same way should report it at the same time."""
     from IPython.core.ultratb import AutoFormattedTB
 
     try:
@@ -109,12 +110,12 @@ def _practise_failing():
     except ValueError:
         try:
             AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
-        except Exception:  # noqa: BLE001 - another IPython; the first traceback of each rank is slow then
+        except Exception:  # noqa: BLE001 - another version of IPython; then each rank's first traceback is slow
             pass
 
 
 def orders(sock):
-    """Yields lists of orders, each to be forked together; ends with the agent."""
+    """Yields lists of orders; those of a list are forked together. Ends with the agent."""
     waiting = []
     while True:
         packet, fds, _, _ = socket.recv_fds(sock, PACKET, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -153,7 +154,7 @@ def main(fd):
 
 
 def fork_some(sock, batch, agent):
-    """Forks a batch's ranks. None in the zygote, which has closed their descriptors; in a rank, its order."""
+    """Forks the ranks of a batch. Returns None in the zygote, which has closed their descriptors; in a rank, its order."""
     sys.stdout.flush()
     sys.stderr.flush()
     between = _link.fork()
@@ -177,7 +178,7 @@ def fork_some(sock, batch, agent):
 
 
 def become(order, sock, batch):
-    """In the child: a rank from here on. batch: the orders whose descriptors it has, its own among them."""
+    """In the child: becomes the rank. batch: the orders whose descriptors it has inherited, including its own."""
     from . import rank as ranks
     from . import scripts
 
@@ -204,8 +205,8 @@ def become(order, sock, batch):
 
 
 def wait_for_agent(order):
-    """Until the process in between is gone, however long it takes; from then on the rank dies with its agent, if that still
-    lives. Should the agent end before, so does its socket, and with that the rank."""
+    """Waits until the intermediate process has ended. From then on the rank dies with its agent. If the agent ends before, so does
+    its socket, and with it the rank."""
     begin = time.monotonic()
     while os.getppid() == order.between:
         time.sleep(min(0.0005 + (time.monotonic() - begin) / 20, 0.05))
