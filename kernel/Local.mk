@@ -1,4 +1,4 @@
-# kernel: what runs where and what becomes of it (group, cell: pure), and the process.
+# The kernel: the pure folders, which decide what runs where, and the process itself.
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/ledger.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \

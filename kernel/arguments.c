@@ -52,7 +52,7 @@ static int trait_size(char *const *v, int n)
     return !strchr(v[0], '=') && n > 1 && v[1][0] != '-' ? 2 : 1;
 }
 
-/* Moves a trait to the front of argv, where everything was read before. Ignores what is none. */
+/* Moves a trait to the front of argv, over arguments that were read before. Ignores all others. */
 static int take_other(void *into, char **v, int n, const char *why)
 {
     struct arguments *o = into;

@@ -11,8 +11,8 @@ struct arguments {
     const char *python;
     const char *python_version;
     bool help, version;
-    /* IPython's settings (--Class.trait=VALUE); borrowed from argv, where they are moved to the
-     * front */
+    /* IPython's settings (--Class.trait=VALUE): the front of argv, where they are moved; borrowed
+     */
     char **trait;
     int n_traits;
 };
