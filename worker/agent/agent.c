@@ -40,7 +40,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
 
     memset(a, 0, sizeof *a);
     a->args = *args;
-    a->loop = a->kernel.loop = loop;
+    a->kernel.loop = loop;
     a->kernel.node = args->node;
     a->probes.loop = loop;
     a->package = spawn_package();

@@ -28,7 +28,6 @@ struct agent_args {
 
 struct agent {
     struct agent_args args; /* borrowed */
-    struct loop *loop;
     struct kernel_link kernel;
     struct workers workers;
     struct blobs blobs;

@@ -268,8 +268,8 @@ static void ends_due(struct loop *loop, void *arg)
 
 int reap_start(struct agent *a, struct err *err)
 {
-    if (!loop_signal(a->loop, SIGCHLD, child_ended, a, err) ||
-        !(a->workers.end_timer = loop_timer(a->loop, 0, 0, ends_due, a, err)))
+    if (!loop_signal(a->kernel.loop, SIGCHLD, child_ended, a, err) ||
+        !(a->workers.end_timer = loop_timer(a->kernel.loop, 0, 0, ends_due, a, err)))
         return -1;
     loop_timer_off(a->workers.end_timer);
     return 0;
@@ -299,7 +299,7 @@ static bool has_ended(const struct worker *w)
  * or takes longer, is killed afterwards. */
 static void let_end(const struct agent *a)
 {
-    const struct clock *clock = loop_clock(a->loop);
+    const struct clock *clock = loop_clock(a->kernel.loop);
     const uint64_t until_ns = clock_now(clock) + POLITE_NS;
     bool waiting = true;
 
@@ -318,7 +318,7 @@ static void let_end(const struct agent *a)
 
 void reap_everybody(struct agent *a)
 {
-    const struct clock *clock = loop_clock(a->loop);
+    const struct clock *clock = loop_clock(a->kernel.loop);
     uint64_t until_ns;
 
     a->kernel.quitting = true;

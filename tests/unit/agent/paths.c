@@ -194,7 +194,7 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
-/* Which one place.h takes of what is there, as look.h finds it. NULL: none, and *err says so. */
+/* Which program python_paths.h takes, of those that path_probe.h finds. NULL: none; *err says so. */
 struct sought {
     struct loop *loop;
     int found;
