@@ -76,9 +76,9 @@ struct placement {
     struct place_node *node; /* owned, n of them: the group's machines that are not lost */
     size_t n;
 };
-int placement_open(const struct notebook *nb, struct placement *s); /* -1: memory is out */
-/* the node's index in s->node, or PLACE_NOWHERE */
-unsigned placement_find(const struct placement *s, unsigned node);
+int placement_open(const struct notebook *nb, struct placement *p); /* -1: memory is out */
+/* the node's index in p->node, or PLACE_NOWHERE */
+unsigned placement_find(const struct placement *p, unsigned node);
 void placement_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
 struct place_want placement_want(const struct cell *c); /* the GPUs that its ranks want */
 /* the world's size; 0: it depends on the machines */

@@ -198,20 +198,20 @@ static long cores_of(const struct node *info, unsigned node)
                                    : 0;
 }
 
-int placement_open(const struct notebook *nb, struct placement *s)
+int placement_open(const struct notebook *nb, struct placement *p)
 {
     struct machine *m;
     const size_t n = machines_of(nb, &m);
 
-    s->n = 0;
-    if (!(s->node = calloc(n + 1, sizeof *s->node)))
+    p->n = 0;
+    if (!(p->node = calloc(n + 1, sizeof *p->node)))
         return -1;
     for (size_t k = 0; k < n; k++) {
         const struct node *info = nb->ops.node(nb->ops.arg, m[k].node);
 
         if (m[k].lost)
             continue;
-        s->node[s->n++] = (struct place_node){
+        p->node[p->n++] = (struct place_node){
             .node = m[k].node,
             .name = notebook_node_name(nb, m[k].node),
             .slots = info ? info->slots : 0,
@@ -224,10 +224,10 @@ int placement_open(const struct notebook *nb, struct placement *s)
     return 0;
 }
 
-unsigned placement_find(const struct placement *s, unsigned node)
+unsigned placement_find(const struct placement *p, unsigned node)
 {
-    for (size_t k = 0; k < s->n; k++)
-        if (s->node[k].node == node)
+    for (size_t k = 0; k < p->n; k++)
+        if (p->node[k].node == node)
             return (unsigned)k;
     return PLACE_NOWHERE;
 }

@@ -10,19 +10,19 @@
 
 /* ---- how many ranks there are ---- */
 
-static int refuse_n_gpu(struct cell *c, const struct placement *s)
+static int refuse_n_gpu(struct cell *c, const struct placement *p)
 {
     struct buf where = BUF_INIT, whys = BUF_INIT;
     bool some = false;
 
-    for (size_t k = 0; k < s->n && k < 8; k++) {
-        some = some || s->node[k].gpus_all;
-        if (buf_addf(&where, "%s%s", k ? ", " : "", s->node[k].name) < 0 ||
-            (s->node[k].gpus_all && s->node[k].held[0] &&
-             buf_addf(&where, "; %s", s->node[k].held) < 0))
+    for (size_t k = 0; k < p->n && k < 8; k++) {
+        some = some || p->node[k].gpus_all;
+        if (buf_addf(&where, "%s%s", k ? ", " : "", p->node[k].name) < 0 ||
+            (p->node[k].gpus_all && p->node[k].held[0] &&
+             buf_addf(&where, "; %s", p->node[k].held) < 0))
             break;
     }
-    if (place_add_whys(s->node, s->n, &whys) < 0)
+    if (place_add_whys(p->node, p->n, &whys) < 0)
         buf_clear(&whys);
     cell_fail(c, "UsageError", "-n gpu: there is no %sGPU on %s (give a number, as in -n 4)%s",
               some ? "free " : "", where.p ? where.p : "", whys.n ? whys.p : "");
@@ -32,17 +32,17 @@ static int refuse_n_gpu(struct cell *c, const struct placement *s)
 }
 
 /* Sets the world's size and the ranks that take part. -1: the cell has failed. */
-static int choose(struct cell *c, const struct placement *s)
+static int choose(struct cell *c, const struct placement *p)
 {
     const struct place_want want = placement_want(c);
     struct group *g = c->group;
     struct err err = { "" };
 
     c->world = placement_world(c);
-    if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(s->node, s->n, &want)))
-        return refuse_n_gpu(c, s);
+    if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(p->node, p->n, &want)))
+        return refuse_n_gpu(c, p);
     if (c->plan.kind != PLAN_RANKS && !c->world)
-        c->world = place_world(s->node, s->n, &want);
+        c->world = place_world(p->node, p->n, &want);
     ranks_clear(&c->to);
     if (c->world > GROUP_MAX)
         err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
@@ -103,16 +103,16 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     return rc;
 }
 
-/* at: by rank: the index in s->node. */
-static int start_all(struct cell *c, const struct placement *s, const struct ranks *missing,
+/* at: by rank: the index in p->node. */
+static int start_all(struct cell *c, const struct placement *p, const struct ranks *missing,
                      const unsigned *at)
 {
     const struct place_want *want = &c->group->want;
-    const unsigned gpus = place_gpus(s->node, s->n, want);
+    const unsigned gpus = place_gpus(p->node, p->n, want);
     struct err err = { "" };
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < s->n; i++) {
+    for (size_t i = 0; rc == 0 && i < p->n; i++) {
         struct ranks there = RANKS_INIT;
 
         for (long k = ranks_next(missing, 0); rc == 0 && k >= 0;
@@ -120,7 +120,7 @@ static int start_all(struct cell *c, const struct placement *s, const struct ran
             if (at[k] == i && ranks_add(&there, (unsigned)k) < 0)
                 rc = err_set(&err, "out of memory while starting ranks");
         if (rc == 0 && ranks_count(&there))
-            rc = start_on(c, s->node[i].node, &there, gpus, want, &err);
+            rc = start_on(c, p->node[i].node, &there, gpus, want, &err);
         ranks_release(&there);
     }
     c->group->gpus = gpus;
@@ -143,9 +143,9 @@ static void note_afresh(struct cell *c, const struct err *why)
     c->engine.moves = true;
 }
 
-/* Names the ranks of a lost machine that start on s->node[to] now. */
+/* Names the ranks of a lost machine that start on p->node[to] now. */
 static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing,
-                      const struct placement *s, const unsigned *at, size_t to)
+                      const struct placement *p, const unsigned *at, size_t to)
 {
     const struct rank *rank = c->nb->group->rank;
     struct ranks who = RANKS_INIT;
@@ -160,20 +160,20 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
         output_note(c,
                     ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s"
                                           : "%s is lost: rank %s starts on %s",
-                    notebook_node_name(c->nb, from->node), text.p, s->node[to].name);
+                    notebook_node_name(c->nb, from->node), text.p, p->node[to].name);
     ranks_release(&who);
     buf_release(&text);
 }
 
-static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *s,
+static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *p,
                            const unsigned *at)
 {
     struct machine *m;
     const size_t n = machines_of(c->nb, &m);
 
     for (size_t k = 0; k < n; k++)
-        for (size_t to = 0; m[k].lost && to < s->n; to++)
-            note_move(c, &m[k], missing, s, at, to);
+        for (size_t to = 0; m[k].lost && to < p->n; to++)
+            note_move(c, &m[k], missing, p, at, to);
 }
 
 /* The user must know if ranks start without GPUs because a machine can't list them. */
@@ -191,7 +191,7 @@ static void note_unknown(struct cell *c)
 
 /* Makes the arrays for place_ranks(); the caller frees *at, which holds both. *size: the larger of
  * the notebook's group and the cell's world. -1: memory is out. */
-static int current_places(const struct cell *c, const struct placement *s, unsigned **at,
+static int current_places(const struct cell *c, const struct placement *p, unsigned **at,
                           unsigned **before, unsigned *size)
 {
     const struct group *g = c->nb->group;
@@ -204,7 +204,7 @@ static int current_places(const struct cell *c, const struct placement *s, unsig
     for (unsigned k = 0; k < *size; k++)
         (*at)[k] = (*before)[k] = PLACE_NOWHERE;
     for (unsigned k = 0; k < g->size; k++) {
-        const unsigned place = g->rank[k].lives ? placement_find(s, g->rank[k].node)
+        const unsigned place = g->rank[k].lives ? placement_find(p, g->rank[k].node)
                                                 : PLACE_NOWHERE;
 
         (*before)[k] = place;
@@ -214,7 +214,7 @@ static int current_places(const struct cell *c, const struct placement *s, unsig
 }
 
 /* -1: the cell has failed, or all ranks must end first. */
-static int place_missing(struct cell *c, const struct placement *s, const struct ranks *missing)
+static int place_missing(struct cell *c, const struct placement *p, const struct ranks *missing)
 {
     struct group *g = c->group;
     unsigned *at = NULL, *before = NULL, size = 0;
@@ -222,41 +222,41 @@ static int place_missing(struct cell *c, const struct placement *s, const struct
     int rc = -1;
 
     g->want = placement_want(c);
-    if (current_places(c, s, &at, &before, &size) < 0) {
+    if (current_places(c, p, &at, &before, &size) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
-    } else if (place_ranks(s->node, s->n, &g->want, at, before, c->world, size, &err) < 0) {
+    } else if (place_ranks(p->node, p->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
             note_afresh(c, &err);
         else
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
         if (!c->passing)
-            note_elsewhere(c, missing, s, at);
+            note_elsewhere(c, missing, p, at);
         if (!g->want.no_gpu)
             note_unknown(c);
         for (unsigned k = 0; c->passing && k < c->world; k++)
             /* the layout has all ranks of the world, also those that take no part */
-            g->rank[k].node = s->node[at[k]].node;
-        rc = start_all(c, s, missing, at);
+            g->rank[k].node = p->node[at[k]].node;
+        rc = start_all(c, p, missing, at);
     }
     free(at);
     return rc;
 }
 
 /* Starts the ranks that are missing. -1 as above. */
-static int start_missing(struct cell *c, const struct placement *s)
+static int start_missing(struct cell *c, const struct placement *p)
 {
     struct group *g = c->group;
     struct ranks missing = RANKS_INIT;
     int rc;
 
-    if (choose(c, s) < 0)
+    if (choose(c, p) < 0)
         return -1;
     rc = c->passing ? ranks_copy(&missing, &c->to) : group_missing(g, c->world, &missing);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (ranks_count(&missing))
-        rc = place_missing(c, s, &missing);
+        rc = place_missing(c, p, &missing);
     if (rc == 0 && !c->passing && g->asked < c->world)
         g->asked = c->world;
     ranks_release(&missing);
@@ -280,16 +280,16 @@ static int ask_port(struct cell *c)
 
 static void place_and_start(struct cell *c)
 {
-    struct placement s = { NULL, 0 };
+    struct placement p = { NULL, 0 };
     int rc;
 
-    if (placement_open(c->nb, &s) < 0) {
+    if (placement_open(c->nb, &p) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
     c->prep.wants_places = false;
-    rc = start_missing(c, &s);
-    free(s.node);
+    rc = start_missing(c, &p);
+    free(p.node);
     if (rc < 0)
         return;
     if (cell_members(c) < 0)

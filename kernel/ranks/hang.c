@@ -148,13 +148,14 @@ static const struct member *find_waiting(const struct cell *c)
     return found;
 }
 
-static int add_ranks(const struct cell *c, const struct member *with, bool there, struct buf *out)
+static int add_ranks(const struct cell *c, const struct member *waiting, bool there,
+                     struct buf *out)
 {
     struct ranks some = RANKS_INIT;
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < c->n; k++)
-        if (same_place(with, &c->member[k]) == there)
+        if (same_place(waiting, &c->member[k]) == there)
             rc = ranks_add(&some, c->member[k].rank);
     rc = rc < 0 ? rc : ranks_format_words(&some, out);
     ranks_release(&some);
@@ -162,10 +163,10 @@ static int add_ranks(const struct cell *c, const struct member *with, bool there
 }
 
 /* The first rank at another place; NULL: there is none. */
-static const struct member *find_elsewhere(const struct cell *c, const struct member *with)
+static const struct member *find_elsewhere(const struct cell *c, const struct member *waiting)
 {
     for (size_t k = 0; k < c->n; k++)
-        if (!same_place(with, &c->member[k]))
+        if (!same_place(waiting, &c->member[k]))
             return &c->member[k];
     return NULL;
 }
@@ -193,28 +194,29 @@ static int add_absent(const struct cell *c, struct buf *out)
     return rc < 0 ? rc : buf_add_text(out, "");
 }
 
-/* odd NULL: all ranks are at the same place. */
-static void tell(struct cell *c, const struct member *with, const struct member *odd)
+/* elsewhere NULL: all ranks are at the same place. */
+static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
 {
     const double s = (double)c->hang.limit_ns / 1e9;
     struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
 
-    if (add_ranks(c, with, true, &who) < 0 || add_ranks(c, with, false, &others) < 0 ||
+    if (add_ranks(c, waiting, true, &who) < 0 || add_ranks(c, waiting, false, &others) < 0 ||
         add_absent(c, &absent) < 0)
         log_warn("hang", "out of memory");
-    else if (!odd)
+    else if (!elsewhere)
         output_note(
             c,
             "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
-            s, who.p, with->place, absent.p ? absent.p : "");
+            s, who.p, waiting->place, absent.p ? absent.p : "");
     else
         output_note(c,
                     "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)",
-                    s, who.p, with->place, others.p,
+                    s, who.p, waiting->place, others.p,
                     strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first"
                                                                    : "is",
-                    odd->state == MEMBER_RUNNING ? "in " : "",
-                    odd->state == MEMBER_RUNNING ? odd->place : "at the end of the cell already",
+                    elsewhere->state == MEMBER_RUNNING ? "in " : "",
+                    elsewhere->state == MEMBER_RUNNING ? elsewhere->place
+                                                       : "at the end of the cell already",
                     absent.p ? absent.p : "");
     buf_release(&who);
     buf_release(&others);
@@ -223,20 +225,20 @@ static void tell(struct cell *c, const struct member *with, const struct member 
 
 static void look_at_all(struct cell *c)
 {
-    const struct member *with, *odd;
+    const struct member *waiting, *elsewhere;
 
     for (size_t k = 0; k < c->n; k++)
         if (!has_not_moved(c, &c->member[k]))
             return;
-    with = find_waiting(c);
-    odd = with ? find_elsewhere(c, with) : NULL;
-    if (with && !odd && with->waits != WAITS_IN_COLLECTIVE)
-        with = NULL; /* all wait for their GPUs: that is normal work */
-    if (!with && !c->hang.nccl[0])
+    waiting = find_waiting(c);
+    elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
+    if (waiting && !elsewhere && waiting->waits != WAITS_IN_COLLECTIVE)
+        waiting = NULL; /* all wait for their GPUs: that is normal work */
+    if (!waiting && !c->hang.nccl[0])
         return;
     c->hang.due_ns = NEVER;
-    if (odd || (with && !c->hang.nccl[0]))
-        tell(c, with, odd);
+    if (elsewhere || (waiting && !c->hang.nccl[0]))
+        tell(c, waiting, elsewhere);
     else
         output_note(
             c,
