@@ -1,11 +1,11 @@
-/* le.h - numbers as messages and files hold them: little-endian, at any address. */
+/* le.h - reads and writes little-endian numbers at any address, as in messages and files. */
 #ifndef BASE_LE_H
 #define BASE_LE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the `size` (at most 8) lower bytes of v. */
+/* Writes the lowest `size` (at most 8) bytes of v. */
 static inline void le_put(void *out, size_t size, uint64_t v)
 {
     uint8_t *p = out;

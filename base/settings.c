@@ -102,7 +102,7 @@ static int read_seconds(const struct setting_row *row, const char *text, uint64_
     return 0;
 }
 
-/* "4294967296", "512M", "4 GiB", "1.5g": as capture.py reads sizes too. */
+/* Reads "4294967296", "512M", "4 GiB" or "1.5g", as capture.py does. */
 static int read_bytes(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
@@ -123,7 +123,7 @@ static int read_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
-/* n bytes of text are one of the row's words. */
+/* Finds the row's word that equals the first n bytes of text. */
 static int read_word(const struct setting_row *row, const char *text, size_t n, uint64_t *word)
 {
     for (uint64_t i = 0; row->words[i]; i++)
@@ -151,7 +151,7 @@ static int read_value(const struct setting_row *row, const char *text, uint64_t 
     return 0;
 }
 
-/* What is wrong with the value, what may stand there, and what is used. */
+/* Appends what is wrong with the value, which values are valid, and which one is used. */
 static int describe(const struct setting_row *row, const char *text, struct buf *out)
 {
     int rc = buf_addf(out, "%s=%.80s: ", row->name, text);
@@ -189,7 +189,8 @@ uint64_t setting_value(enum setting which)
 
 /* ---- mistakes ---- */
 
-/* The setting whose name the n bytes were probably to be; NULL: they are one, or near to none. */
+/* The setting that the user probably meant by this name of n bytes; NULL: the name is right, or not
+ * near to any. */
 static const char *meant(const char *name, size_t n)
 {
     const char *near = NULL;

@@ -1,6 +1,6 @@
-/* settings.h - the settings that users make by environment variables, a row each. Programs read
- * them here and nowhere else; pure code is given the values. A value that can't be read is never
- * silent: it is named, and the default is used. docs/limits.md has the same rows (a test). */
+/* settings.h - the settings by environment variables, one row each. Programs read them only here;
+ * pure code gets the values as arguments. An invalid value is always reported, and the default is
+ * used. docs/limits.md has the same rows; a test compares them. */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
 
@@ -35,7 +35,7 @@ enum setting {
 };
 
 enum setting_kind {
-    SETTING_TEXT,    /* whoever uses it checks it */
+    SETTING_TEXT,    /* the code that uses it checks it */
     SETTING_SECONDS, /* least to most, or one of words, which stands for 0 */
     SETTING_BYTES,   /* "128M", "1.5 GiB" */
     SETTING_CHOICE,  /* one of words */
@@ -45,7 +45,7 @@ enum setting_kind {
 struct setting_row {
     const char *name;
     const char *help;     /* one line */
-    const char *standard; /* the default, as a user would write it; SETTING_TEXT: in words */
+    const char *standard; /* the default, as a user would write it; SETTING_TEXT: a description */
     enum setting_kind kind;
     double least, most;   /* seconds */
     const char *words[5]; /* NULL-terminated */
@@ -54,14 +54,14 @@ struct setting_row {
 
 extern const struct setting_row setting_rows[N_SETTINGS];
 
-/* What is set, borrowed from the environment; NULL: nothing, or "". */
+/* The value, borrowed from the environment; NULL: not set, or "". */
 const char *setting_text(enum setting which);
-/* Seconds in ns, bytes, or the index of the word. A value that can't be read is logged as an error,
- * and the default is returned. Not for SETTING_TEXT. */
+/* Seconds in ns, bytes, or the index of the word. If the value is invalid, logs an error and
+ * returns the default. Not for SETTING_TEXT. */
 uint64_t setting_value(enum setting which);
-/* Appends a line for each value that can't be read, and for each variable whose name is nearly that
- * of a setting. Removes such a value from the environment, so that no child complains again. -1:
- * memory is out. */
+/* Appends a line for each invalid value, and for each variable whose name is nearly that of a
+ * setting. Removes invalid values from the environment, so that child processes don't report them
+ * again. -1: memory is out. */
 MUST_USE int settings_mistakes(struct buf *out);
 /* Opens the process's log as CELLSPAN_LOG says; see log_open(). */
 void settings_open_log(const char *process);
