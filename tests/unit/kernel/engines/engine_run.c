@@ -125,6 +125,28 @@ static void nodes_that_never_come(struct stage *s)
        "%s", s->failure);
 }
 
+static void one_that_waits_in_a_queue(struct stage *s)
+{
+    const unsigned failed = s->failed, engine = stage_engine(s, "echo nodes 2; echo say queued"),
+                   first = stage_first(s, engine);
+    struct peer peer;
+
+    for (unsigned k = 0; strcmp(s->says, "queued") != 0 && k < 12000; k++)
+        stage_pass(s, 5);
+    stage_still(s);
+    stage_skip(s, 20000);
+    is_int(s->failed, failed, "while an engine waits in a queue, no node is late");
+    peer_open(s, &peer, 0, PEER_CURVE);
+    peer_hello(&peer);
+    ok(stage_until(s, &s->up[first], 1), "one of two nodes comes up");
+    stage_skip(s, 4500);
+    is_int(s->failed, failed, "from then on the other one has the usual time");
+    stage_skip(s, 1000);
+    ok(s->failed == failed + 1 && strstr(s->failure, "node 1 did not come up within 5 s"), "%s",
+       s->failure);
+    peer_close(&peer);
+}
+
 static void they_end(struct stage *s)
 {
     const unsigned engine = stage_engine(
@@ -269,6 +291,7 @@ int main(void)
     setenv("CELLSPAN_START_TIMEOUT", "5", 1);
     stage_open(&s);
     nodes_that_never_come(&s);
+    one_that_waits_in_a_queue(&s); /* last: its time stands still */
     stage_close(&s);
     unsetenv("CELLSPAN_START_TIMEOUT");
     interfaces_are_chosen();
