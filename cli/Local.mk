@@ -10,9 +10,9 @@ cli_libcli_a_SOURCES = \
 
 cellspan_SOURCES = \
 	cli/client.h cli/client.c \
-	cli/complete.h cli/complete.c \
+	cli/shell_complete.h cli/shell_complete.c \
 	cli/install.h cli/install.c \
-	cli/job.h cli/job.c \
+	cli/cli_job.h cli/cli_job.c \
 	cli/line.h cli/line.c \
 	cli/input.h cli/input.c \
 	cli/run.h cli/run.c \

@@ -5,7 +5,7 @@
 
 #include "base/suggest.h"
 #include "base/settings.h"
-#include "cli/complete.h"
+#include "cli/shell_complete.h"
 #include "cli/install.h"
 #include "cli/run.h"
 
@@ -98,7 +98,7 @@ static int complete(char **word)
     for (size_t i = 0; i < COUNT; i++)
         commands[i] = (struct complete_command){ subcommands[i].name, subcommands[i].help,
                                                  subcommands[i].rows };
-    complete_print(commands, COUNT, word);
+    shell_complete_print(commands, COUNT, word);
     return 0;
 }
 

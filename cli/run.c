@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/settings.h"
 #include "cli/interpreter.h"
-#include "cli/job.h"
+#include "cli/cli_job.h"
 #include "cli/line.h"
 #include "cli/torchrun.h"
 #include "magics/option.h"
@@ -198,7 +198,7 @@ static int run(const struct run *r, struct slice line, struct err *err)
     if (interpreter_find(&python, r->python, err) < 0)
         return 1;
     signal(SIGPIPE, SIG_IGN); /* seen where it is written: what was started is to be ended */
-    status = job_run(&python, line, err);
+    status = cli_job_run(&python, line, err);
     interpreter_release(&python);
     return status < 0 ? 1 : status;
 }

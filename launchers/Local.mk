@@ -5,7 +5,7 @@ cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $
 # What needs no process, for tests as well.
 noinst_LIBRARIES += launchers/liblaunch.a
 launchers_liblaunch_a_SOURCES = \
-	launchers/arguments.h launchers/arguments.c \
+	launchers/launch_arguments.h launchers/launch_arguments.c \
 	launchers/words.h launchers/words.c \
 	launchers/report.h launchers/report.c \
 	launchers/script.h launchers/script.c \
@@ -14,9 +14,9 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/slurm/options.h launchers/slurm/options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
 	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
-	launchers/slurm/gpus.h launchers/slurm/gpus.c
+	launchers/slurm/job_gpus.h launchers/slurm/job_gpus.c
 
-cellspan_launch_ssh_SOURCES = launchers/ssh/link.h launchers/ssh/link.c launchers/ssh/main.c
+cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 cellspan_launch_slurm_SOURCES = launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/runtime.h"
-#include "launchers/arguments.h"
+#include "launchers/launch_arguments.h"
 #include "launchers/report.h"
 
 int main(int argc, char **argv)

@@ -12,9 +12,9 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "launchers/arguments.h"
+#include "launchers/launch_arguments.h"
 #include "launchers/report.h"
-#include "launchers/slurm/gpus.h"
+#include "launchers/slurm/job_gpus.h"
 #include "launchers/slurm/job.h"
 #include "launchers/slurm/options.h"
 #include "launchers/slurm/step.h"
@@ -123,7 +123,7 @@ static unsigned ask_gpus(const char *job)
     fd_close(&out[0]);
     if (pid > 0)
         (void)waitpid(pid, NULL, 0);
-    gpus = text.p ? gpus_per_node(text.p, &most) : 0;
+    gpus = text.p ? job_gpus_per_node(text.p, &most) : 0;
     if (gpus < most && gpus)
         report_say(
             "the nodes of job %s have from %u to %u GPUs, of which a step of Slurm's takes as many on each: %u",

@@ -14,9 +14,9 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "launchers/arguments.h"
+#include "launchers/launch_arguments.h"
 #include "launchers/report.h"
-#include "launchers/ssh/link.h"
+#include "launchers/ssh/ssh_child.h"
 #include "launchers/script.h"
 
 #define CONNECTING_MAX 32u /* logins at once */
@@ -30,35 +30,35 @@ struct fleet {
     struct words ssh;
     struct buf line;
     char *secret; /* owned */
-    struct link_plan plan;
-    struct link *link; /* one for each host */
+    struct ssh_plan plan;
+    struct ssh_child *child; /* one for each host */
     size_t n;
-    size_t next; /* the first link that is not started yet */
+    size_t next; /* the first child that is not started yet */
     bool ending;
-    int signo; /* the last signal sent to links that don't end */
+    int signo; /* the last signal sent to children that don't end */
     struct watch *in, *timer;
 };
 
 /* ---- who connects, who is over ---- */
 
-static size_t count(const struct fleet *f, enum link_state state)
+static size_t count(const struct fleet *f, enum ssh_child_state state)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < f->n; i++)
-        n += f->link[i].state == state;
+        n += f->child[i].state == state;
     return n;
 }
 
-/* Starts the next links; stops the loop when all are over. It runs from loop_later, because links
- * call settled() within their own functions. */
+/* Starts the next children; stops the loop when all are over. It runs from loop_later, because
+ * children call settled() within their own functions. */
 static void step(struct loop *loop, void *arg)
 {
     struct fleet *f = arg;
 
-    while (!f->ending && f->next < f->n && count(f, LINK_CONNECTING) < CONNECTING_MAX)
-        link_start(&f->link[f->next++]);
-    if (count(f, LINK_OVER) == f->n)
+    while (!f->ending && f->next < f->n && count(f, SSH_CONNECTING) < CONNECTING_MAX)
+        ssh_child_start(&f->child[f->next++]);
+    if (count(f, SSH_OVER) == f->n)
         loop_stop(loop);
 }
 
@@ -70,15 +70,15 @@ static void settled(void *arg)
         loop_stop(f->loop); /* out of memory */
 }
 
-/* The first other link to the same machine. */
-static struct link *twin(void *arg, const struct link *l)
+/* The first other child to the same machine. */
+static struct ssh_child *twin(void *arg, const struct ssh_child *l)
 {
     struct fleet *f = arg;
 
     for (size_t i = 0; i < f->n; i++) {
-        struct link *other = &f->link[i];
+        struct ssh_child *other = &f->child[i];
 
-        if (other != l && !other->failed && other->state != LINK_OVER && other->machine &&
+        if (other != l && !other->failed && other->state != SSH_OVER && other->machine &&
             strcmp(other->machine, l->machine) == 0)
             return other;
     }
@@ -94,8 +94,8 @@ static void child_ended(struct loop *loop, void *arg)
     (void)loop;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (size_t i = 0; i < f->n; i++)
-            if (f->link[i].pid == pid)
-                link_ended(&f->link[i], status);
+            if (f->child[i].pid == pid)
+                ssh_child_ended(&f->child[i], status);
 }
 
 /* ---- the end ---- */
@@ -107,7 +107,7 @@ static void press(struct loop *loop, void *arg)
     (void)loop;
     f->signo = f->signo ? SIGKILL : SIGTERM;
     for (size_t i = 0; i < f->n; i++)
-        link_kill(&f->link[i], f->signo);
+        ssh_child_kill(&f->child[i], f->signo);
     loop_timer_again(f->timer, POLITE_NS / 4);
 }
 
@@ -121,7 +121,7 @@ static void end_all(struct fleet *f)
     watch_stop(f->in);
     f->in = NULL;
     for (size_t i = 0; i < f->n; i++)
-        link_end(&f->link[i]);
+        ssh_child_end(&f->child[i]);
     if (!(f->timer = loop_timer(f->loop, POLITE_NS, 0, press, f, &err)))
         loop_stop(f->loop);
 }
@@ -249,11 +249,11 @@ static int prepare(struct fleet *f, const struct launch_arguments *a, struct err
     f->plan.settled = settled;
     f->plan.twin = twin;
     f->plan.arg = f;
-    if (!(f->link = calloc(f->hosts.n, sizeof *f->link)))
+    if (!(f->child = calloc(f->hosts.n, sizeof *f->child)))
         return err_set(err, "out of memory");
     f->n = f->hosts.n;
     for (size_t i = 0; i < f->n; i++)
-        link_init(&f->link[i], &f->plan, &f->hosts.v[i], (unsigned)i);
+        ssh_child_init(&f->child[i], &f->plan, &f->hosts.v[i], (unsigned)i);
     return 0;
 }
 
@@ -290,11 +290,11 @@ static int release(struct fleet *f)
     int status = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        if (f->link[i].failed)
+        if (f->child[i].failed)
             status = LAUNCH_FAILED;
-        link_release(&f->link[i]);
+        ssh_child_release(&f->child[i]);
     }
-    free(f->link);
+    free(f->child);
     if (f->secret)
         memory_wipe(f->secret, strlen(f->secret));
     free(f->secret);

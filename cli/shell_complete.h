@@ -1,7 +1,7 @@
-/* complete.h - what Tab offers in a shell: from the tables that the commands themselves are parsed
- * by. */
-#ifndef CLI_COMPLETE_H
-#define CLI_COMPLETE_H
+/* shell_complete.h - what Tab offers in a shell: from the tables that the commands themselves are
+ * parsed by. */
+#ifndef CLI_SHELL_COMPLETE_H
+#define CLI_SHELL_COMPLETE_H
 
 #include "base/cmdline.h"
 
@@ -15,6 +15,6 @@ struct complete_command {
 /* word: those behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand
  * there, a line each: the word, a tab, and what it is; ":files" or ":folders" where that is the
  * shell's to know. */
-void complete_print(const struct complete_command *commands, size_t n, char *const *word);
+void shell_complete_print(const struct complete_command *commands, size_t n, char *const *word);
 
 #endif

@@ -1,5 +1,5 @@
-/* arguments.c - see arguments.h. */
-#include "launchers/arguments.h"
+/* launch_arguments.c - see launch_arguments.h. */
+#include "launchers/launch_arguments.h"
 
 #include <errno.h>
 #include <stddef.h>

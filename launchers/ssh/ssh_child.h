@@ -1,7 +1,7 @@
-/* link.h - one host: runs ssh as a child process, which logs in there, starts the agent, and keeps
- * its stdin open. */
-#ifndef LAUNCHERS_SSH_LINK_H
-#define LAUNCHERS_SSH_LINK_H
+/* ssh_child.h - one host: runs ssh as a child process, which logs in there, starts the agent, and
+ * keeps its stdin open. */
+#ifndef LAUNCHERS_SSH_SSH_CHILD_H
+#define LAUNCHERS_SSH_SSH_CHILD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,10 +14,10 @@
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"
 
-struct link;
+struct ssh_child;
 
-/* Settings that all links share and borrow. */
-struct link_plan {
+/* Settings that all children share and borrow. */
+struct ssh_plan {
     struct loop *loop;
     const struct words *ssh; /* the command, followed by our options */
     struct slice line;       /* from script_line() */
@@ -25,25 +25,25 @@ struct link_plan {
     const char *program;     /* the agent's name */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
-    /* called when a link is up or over, so that another may connect; maybe several times */
+    /* called when a child is up or over, so that another may connect; maybe several times */
     void (*settled)(void *arg);
-    /* finds another link to the same machine that is not over; or NULL */
-    struct link *(*twin)(void *arg, const struct link *l);
+    /* finds another child to the same machine that is not over; or NULL */
+    struct ssh_child *(*twin)(void *arg, const struct ssh_child *c);
     void *arg;
 };
 
-enum link_state {
-    LINK_WAITING,    /* ssh is not started yet */
-    LINK_CONNECTING, /* ssh runs */
-    LINK_UP,         /* the remote shell runs and was sent its line */
-    LINK_OVER,       /* ssh has ended and won't be started again */
+enum ssh_child_state {
+    SSH_WAITING,    /* ssh is not started yet */
+    SSH_CONNECTING, /* ssh runs */
+    SSH_UP,         /* the remote shell runs and was sent its line */
+    SSH_OVER,       /* ssh has ended and won't be started again */
 };
 
-struct link {
-    const struct link_plan *plan;
+struct ssh_child {
+    const struct ssh_plan *plan;
     const struct ssh_host *host;
     unsigned agent; /* its number */
-    enum link_state state;
+    enum ssh_child_state state;
     bool failed; /* it ended although it was not told to */
     bool told;   /* it was told to end */
     bool late;   /* we killed it because no shell answered in time */
@@ -60,17 +60,17 @@ struct link {
     struct watch *out_watch, *err_watch, *in_watch, *timer;
 };
 
-void link_init(struct link *l, const struct link_plan *plan, const struct ssh_host *host,
-               unsigned agent);
-void link_release(struct link *l);
-/* Starts ssh. A failure is reported to the kernel, and then the link is over. */
-void link_start(struct link *l);
-/* Ends the agent by closing its stdin. If ssh is not started yet, the link is over at once; if it
+void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
+                    unsigned agent);
+void ssh_child_release(struct ssh_child *c);
+/* Starts ssh. A failure is reported to the kernel, and then the child is over. */
+void ssh_child_start(struct ssh_child *c);
+/* Ends the agent by closing its stdin. If ssh is not started yet, the child is over at once; if it
  * is connecting, it gets SIGTERM. */
-void link_end(struct link *l);
+void ssh_child_end(struct ssh_child *c);
 /* Signals ssh's process group, if it runs. */
-void link_kill(struct link *l, int signo);
+void ssh_child_kill(struct ssh_child *c, int signo);
 /* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
-void link_ended(struct link *l, int status);
+void ssh_child_ended(struct ssh_child *c, int status);
 
 #endif

@@ -1,4 +1,4 @@
-/* job.c - the life of `cellspan run`:
+/* cli_job.c - the life of `cellspan run`:
  *
  *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->
  *   shutdown_request -> it ends
@@ -6,7 +6,7 @@
  * The kernel is told our pid: it ends when we do, however that happens. It has a session of its
  * own, so that Ctrl-C comes to us alone: the first two become interrupt_requests (the second makes
  * the kernel kill what hangs), the third ends all. */
-#include "cli/job.h"
+#include "cli/cli_job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -313,7 +313,8 @@ static int kernel_start(struct cli_job *j, const struct python_interpreter *pyth
     return -1;
 }
 
-static int job_start(struct cli_job *j, const struct python_interpreter *python, struct err *err)
+static int cli_job_start(struct cli_job *j, const struct python_interpreter *python,
+                         struct err *err)
 {
     static const struct {
         int signo;
@@ -338,7 +339,7 @@ static int job_start(struct cli_job *j, const struct python_interpreter *python,
     return (j->client = client_create(j->loop, &j->connection, message, j, err)) ? 0 : -1;
 }
 
-static void job_end(struct cli_job *j)
+static void cli_job_end(struct cli_job *j)
 {
     struct err err = { "" };
 
@@ -359,12 +360,12 @@ static void job_end(struct cli_job *j)
     free(j->file);
 }
 
-int job_run(const struct python_interpreter *python, struct slice code, struct err *err)
+int cli_job_run(const struct python_interpreter *python, struct slice code, struct err *err)
 {
     struct cli_job j = { .code = code, .status = -1, .lock = -1 };
     int status = -1;
 
-    if (job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {
+    if (cli_job_start(&j, python, err) == 0 && loop_run(j.loop, err) == 0) {
         status = j.status;
         if (j.err.text[0])
             err_set(err, "%s", j.err.text);
@@ -373,6 +374,6 @@ int job_run(const struct python_interpreter *python, struct slice code, struct e
     }
     if (j.err.text[0] && status <= 0)
         status = -1;
-    job_end(&j);
+    cli_job_end(&j);
     return status;
 }

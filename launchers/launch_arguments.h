@@ -1,7 +1,7 @@
-/* arguments.h - parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...].
- * See README.md. */
-#ifndef LAUNCHERS_ARGUMENTS_H
-#define LAUNCHERS_ARGUMENTS_H
+/* launch_arguments.h - parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND
+ * [ARG...]. See README.md. */
+#ifndef LAUNCHERS_LAUNCH_ARGUMENTS_H
+#define LAUNCHERS_LAUNCH_ARGUMENTS_H
 
 #include <stdint.h>
 

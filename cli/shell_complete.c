@@ -1,4 +1,4 @@
-#include "cli/complete.h"
+#include "cli/shell_complete.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void complete_run(char *const *word, size_t n)
     }
 }
 
-void complete_print(const struct complete_command *commands, size_t n, char *const *word)
+void shell_complete_print(const struct complete_command *commands, size_t n, char *const *word)
 {
     const size_t words = count(word);
 

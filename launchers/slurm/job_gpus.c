@@ -1,5 +1,5 @@
-/* gpus.c - see gpus.h. */
-#include "launchers/slurm/gpus.h"
+/* job_gpus.c - see job_gpus.h. */
+#include "launchers/slurm/job_gpus.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static unsigned count(const char *gres)
 
 /* The text has a line for each group of equal nodes: "Nodes=n[1-2] CPU_IDs=2-3 Mem=0
  * GRES=gpu:2(IDX:0-1)" */
-unsigned gpus_per_node(const char *text, unsigned *most)
+unsigned job_gpus_per_node(const char *text, unsigned *most)
 {
     static const char nodes[] = " Nodes=", gres[] = " GRES=";
     unsigned least = 0;

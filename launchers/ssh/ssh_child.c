@@ -1,0 +1,390 @@
+/* ssh_child.c - see ssh_child.h. */
+#include "launchers/ssh/ssh_child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/process.h"
+#include "launchers/report.h"
+#include "launchers/script.h"
+
+#define LAST_LINES 16u
+#define TRIES      5u
+#define AGAIN_NS   (300 * NS_PER_MS) /* doubled with each try */
+
+void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const struct ssh_host *host,
+                    unsigned agent)
+{
+    *c = (struct ssh_child){
+        .plan = plan, .host = host, .agent = agent, .in = -1, .out = -1, .errs = -1
+    };
+}
+
+static void close_in(struct ssh_child *c)
+{
+    watch_stop(c->in_watch);
+    c->in_watch = NULL;
+    fd_close(&c->in);
+    if (c->send.p)
+        memory_wipe(c->send.p, c->send.cap); /* the secret */
+    buf_release(&c->send);
+}
+
+static void close_out(struct watch **watch, int *fd)
+{
+    watch_stop(*watch);
+    *watch = NULL;
+    fd_close(fd);
+}
+
+void ssh_child_release(struct ssh_child *c)
+{
+    close_in(c);
+    close_out(&c->out_watch, &c->out);
+    close_out(&c->err_watch, &c->errs);
+    watch_stop(c->timer);
+    tail_release(&c->errors);
+    child_lines_release(&c->out_lines);
+    child_lines_release(&c->err_lines);
+    free(c->found);
+    free(c->version);
+    free(c->heard);
+    free(c->machine);
+}
+
+static void over(struct ssh_child *c)
+{
+    c->state = SSH_OVER;
+    watch_stop(c->timer);
+    c->timer = NULL;
+    c->plan->settled(c->plan->arg);
+}
+
+static void fail(struct ssh_child *c, const char *text)
+{
+    c->failed = true;
+    report_failed(c->agent, "%s", text);
+    over(c);
+}
+
+/* ---- output of ssh ---- */
+
+static void err_line(void *arg, const char *line)
+{
+    struct ssh_child *c = arg;
+
+    fprintf(stderr, "%s: %s\n", c->host->name, line);
+    if (tail_add(&c->errors, slice_text(line)) < 0 || tail_add(&c->errors, slice_text("\n")) < 0)
+        tail_clear(&c->errors);
+}
+
+static void keep(char **place, const char *text)
+{
+    free(*place);
+    *place = strdup(text);
+}
+
+static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct ssh_child *c = arg;
+    const ssize_t n = write(fd, c->send.p, c->send.n);
+
+    (void)loop;
+    (void)events;
+    if (n > 0)
+        buf_drop(&c->send, (size_t)n);
+    else if (errno != EAGAIN && errno != EINTR)
+        buf_clear(&c->send); /* ssh is gone; ssh_child_ended() reports why */
+    if (c->send.n)
+        return;
+    watch_stop(c->in_watch);
+    c->in_watch = NULL;
+    if (c->send.p)
+        memory_wipe(c->send.p, c->send.cap);
+    buf_release(&c->send);
+    if (c->told)
+        close_in(c);
+}
+
+/* The remote shell is ready: sends it the script, and the agent's number and secret. */
+static void send_lines(struct ssh_child *c)
+{
+    struct err err = { "" };
+    int rc = buf_add_slice(&c->send, c->plan->line) < 0 ||
+             buf_addf(&c->send, "CELLSPAN_AGENT=%u\n", c->agent) < 0;
+
+    if (rc == 0 && c->plan->secret)
+        rc = buf_addf(&c->send, "CELLSPAN_SECRET=%s\n", c->plan->secret) < 0;
+    if (rc == 0)
+        c->in_watch = loop_fd(c->plan->loop, c->in, LOOP_WRITE, in_ready, c, &err);
+    if (!c->in_watch)
+        close_in(c); /* out of memory: the shell ends */
+    c->state = SSH_UP;
+    watch_stop(c->timer);
+    c->timer = NULL;
+    c->plan->settled(c->plan->arg);
+}
+
+/* Refuses a second name of the same machine: it would be two nodes with the same LOCAL_RANKs and
+ * GPUs. */
+static void know_machine(struct ssh_child *c, const char *machine)
+{
+    const struct ssh_child *twin;
+    char text[CAUSE_TEXT_SIZE];
+
+    keep(&c->machine, machine);
+    if (!c->machine || c->told || !(twin = c->plan->twin(c->plan->arg, c)))
+        return;
+    snprintf(text, sizeof text,
+             "%.250s: it is the machine of %.250s, by another name; %.250s*2 runs two ranks there",
+             c->host->name, twin->host->name, twin->host->name);
+    c->failed = true;
+    report_failed(c->agent, "%s", text);
+    c->told = true; /* so that its end is not reported as another failure */
+    (void)process_kill_group(c->pid, SIGTERM);
+}
+
+/* Handles a line of the script. false: it is not one. */
+static bool mark_line(struct ssh_child *c, const char *line)
+{
+    const char *word = line + strlen(SCRIPT_MARK);
+
+    if (strncmp(line, SCRIPT_MARK, strlen(SCRIPT_MARK)) != 0 || c->found)
+        return false;
+    if (strcmp(word, SCRIPT_READY) == 0 && c->state == SSH_CONNECTING && c->in >= 0)
+        send_lines(c);
+    else if (strcmp(word, SCRIPT_MISSING) == 0)
+        c->missing = true;
+    else if (strncmp(word, SCRIPT_VERSION, strlen(SCRIPT_VERSION)) == 0)
+        keep(&c->version, word + strlen(SCRIPT_VERSION));
+    else if (strncmp(word, SCRIPT_MACHINE, strlen(SCRIPT_MACHINE)) == 0)
+        know_machine(c, word + strlen(SCRIPT_MACHINE));
+    else if (strncmp(word, SCRIPT_FOUND, strlen(SCRIPT_FOUND)) == 0)
+        keep(&c->found, word + strlen(SCRIPT_FOUND));
+    return true;
+}
+
+/* Start files may print lines before the script's. They are ignored, but the last one is kept in
+ * case nothing else comes. */
+static void out_line(void *arg, const char *line)
+{
+    struct ssh_child *c = arg;
+
+    if (mark_line(c, line))
+        return;
+    if (c->state == SSH_UP)
+        fprintf(stderr, "%s: %s\n", c->host->name, line);
+    else if (*line)
+        keep(&c->heard, line);
+}
+
+static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct ssh_child *c = arg;
+
+    (void)loop;
+    (void)events;
+    if (!child_lines_read(&c->out_lines, fd, out_line, c))
+        close_out(&c->out_watch, &c->out);
+}
+
+static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
+{
+    struct ssh_child *c = arg;
+
+    (void)loop;
+    (void)events;
+    if (!child_lines_read(&c->err_lines, fd, err_line, c))
+        close_out(&c->err_watch, &c->errs);
+}
+
+/* ---- start ---- */
+
+static void no_answer(struct loop *loop, void *arg)
+{
+    struct ssh_child *c = arg;
+
+    (void)loop;
+    c->late = true;
+    ssh_child_kill(c, SIGKILL);
+}
+
+/* Composes ssh's command line. After "--", a destination can't be taken as an option. */
+static int compose(const struct ssh_child *c, struct words *argv)
+{
+    for (size_t i = 0; i < c->plan->ssh->n; i++)
+        if (words_add(argv, c->plan->ssh->v[i]) < 0)
+            return -1;
+    if (words_add(argv, "--") < 0 || words_add(argv, c->host->destination) < 0 ||
+        words_add(argv, SCRIPT_COMMAND) < 0)
+        return -1;
+    return 0;
+}
+
+static int spawn(struct ssh_child *c, const struct words *argv, struct err *err)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
+
+    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0)
+        (void)err_set(err, "no pipe for ssh: %s", strerror(errno));
+    else {
+        spec.argv = (const char *const *)argv->v;
+        spec.out = out[1];
+        spec.errs = errs[1];
+        /* so that a terminal's Ctrl-C does not reach it, and ssh does not ask on /dev/tty */
+        spec.session = true;
+        spec.die_with_parent = true;
+        /* SIGTERM lets it end the ssh to a jump host; while it connects, it ignores stdin's end */
+        spec.last_words = SIGTERM;
+        c->pid = process_start_piped(&spec, &c->in, err);
+    }
+    fd_close(&out[1]);
+    fd_close(&errs[1]);
+    c->out = out[0];
+    c->errs = errs[0];
+    if (c->pid > 0)
+        return 0;
+    c->pid = 0;
+    return -1;
+}
+
+static int watch(struct ssh_child *c, struct err *err)
+{
+    struct loop *loop = c->plan->loop;
+
+    if (fd_nonblock(c->in, true) < 0 || fd_nonblock(c->out, true) < 0 ||
+        fd_nonblock(c->errs, true) < 0)
+        return err_set(err, "the pipes to ssh: %s", strerror(errno));
+    if (!(c->out_watch = loop_fd(loop, c->out, LOOP_READ, out_ready, c, err)) ||
+        !(c->err_watch = loop_fd(loop, c->errs, LOOP_READ, err_ready, c, err)) ||
+        !(c->timer = loop_timer(loop, c->plan->patience_ns, 0, no_answer, c, err)))
+        return -1;
+    return 0;
+}
+
+static void close_all(struct ssh_child *c)
+{
+    close_in(c);
+    close_out(&c->out_watch, &c->out);
+    close_out(&c->err_watch, &c->errs);
+    watch_stop(c->timer);
+    c->timer = NULL;
+}
+
+void ssh_child_start(struct ssh_child *c)
+{
+    struct words argv = WORDS_INIT;
+    struct err err = { "" };
+
+    c->state = SSH_CONNECTING;
+    c->tries++;
+    tail_clear(&c->errors);
+    if (compose(c, &argv) < 0)
+        (void)err_set(&err, "out of memory");
+    else if (spawn(c, &argv, &err) == 0 && watch(c, &err) < 0)
+        ssh_child_kill(c, SIGKILL);
+    words_release(&argv);
+    if (c->pid > 0)
+        return;
+    close_all(c);
+    fail(c, err.text);
+}
+
+static void again(struct loop *loop, void *arg)
+{
+    struct ssh_child *c = arg;
+
+    (void)loop;
+    watch_stop(c->timer);
+    c->timer = NULL;
+    ssh_child_start(c);
+}
+
+/* ---- end ---- */
+
+void ssh_child_end(struct ssh_child *c)
+{
+    c->told = true;
+    if (c->state == SSH_WAITING || (c->state == SSH_CONNECTING && c->pid == 0))
+        over(c);
+    else if (!c->send.n)
+        close_in(c);
+    if (c->state == SSH_CONNECTING)
+        ssh_child_kill(c, SIGTERM); /* there is no agent yet that would end by itself */
+}
+
+void ssh_child_kill(struct ssh_child *c, int signo)
+{
+    if (c->pid > 0)
+        /* the group, since CELLSPAN_SSH may be a script that waits for its ssh */
+        (void)process_kill_group(c->pid, signo);
+}
+
+/* The last lines of stderr, as one text; the caller frees it. */
+static char *last_words(const struct ssh_child *c)
+{
+    struct buf all = BUF_INIT;
+
+    if (tail_text(&c->errors, LAST_LINES, &all) == 0 && all.n)
+        all.p[--all.n] = '\0'; /* the newline of the last */
+    return buf_take(&all);
+}
+
+static void report_end(struct ssh_child *c, int status)
+{
+    char *said = last_words(c);
+    char text[CAUSE_TEXT_SIZE];
+    struct cause cause = {
+        .host = c->host->name,
+        .login = c->host->destination,
+        .heard = c->heard,
+        .program = c->plan->program,
+        .prefix = c->plan->prefix,
+        .found = c->found,
+        .version = c->version,
+        .said = said ? said : "",
+        .missing = c->missing,
+        .status = status,
+        .stage = c->found             ? CAUSE_RUNNING
+                 : c->state == SSH_UP ? CAUSE_SEARCHING
+                                      : CAUSE_CONNECTING,
+    };
+    struct err err = { "" };
+
+    if (c->state == SSH_CONNECTING && !c->late && c->tries < TRIES && cause_is_passing(&cause) &&
+        (c->timer = loop_timer(c->plan->loop, AGAIN_NS << (c->tries - 1), 0, again, c, &err)))
+        goto out;
+    if (c->late)
+        snprintf(text, sizeof text,
+                 "%s: no shell answered within %u s%s%s; is it on, and what do its start files do? "
+                 "CELLSPAN_SSH_TIMEOUT gives more seconds",
+                 c->host->name, (unsigned)(c->plan->patience_ns / NS_PER_S),
+                 cause.said[0] ? "; ssh said: " : "", cause.said);
+    else
+        cause_text(&cause, text);
+    fail(c, text);
+out:
+    free(said);
+}
+
+void ssh_child_ended(struct ssh_child *c, int status)
+{
+    c->pid = 0;
+    while (c->out >= 0 && fd_waiting(c->out))
+        out_ready(c->plan->loop, c->out, LOOP_READ, c);
+    while (c->errs >= 0 && fd_waiting(c->errs))
+        err_ready(c->plan->loop, c->errs, LOOP_READ, c);
+    child_lines_end(&c->out_lines, out_line, c);
+    child_lines_end(&c->err_lines, err_line, c);
+    close_all(c);
+    if (c->told || (c->found && status == 0))
+        over(c);
+    else
+        report_end(c, status);
+}
