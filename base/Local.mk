@@ -13,6 +13,7 @@ base_libbase_a_SOURCES = \
 	base/ranks.h base/ranks.c \
 	base/library.h base/library.c \
 	base/links.h base/links.c \
+	base/beat.h base/beat.c \
 	base/clock.h base/clock.c \
 	base/log.h base/log.c \
 	base/settings.h base/settings.c \
@@ -31,6 +32,7 @@ base_libbase_a_SOURCES = \
 CHAOS_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 check_PROGRAMS += \
+	tests/unit/base/beat.t \
 	tests/unit/base/buf.t \
 	tests/unit/base/child_lines.t \
 	tests/unit/base/cmdline.t \
@@ -39,6 +41,8 @@ check_PROGRAMS += \
 	tests/unit/base/rows.t \
 	tests/unit/base/utf8.t
 EXTRA_DIST += tests/unit/chaos.h tests/unit/descriptors.h
+tests_unit_base_beat_t_SOURCES = tests/unit/base/beat.c
+tests_unit_base_beat_t_LDADD = base/libbase.a
 tests_unit_base_buf_t_SOURCES = tests/unit/base/buf.c
 tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a

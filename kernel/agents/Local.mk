@@ -7,7 +7,6 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/agents_nodes.h kernel/agents/agents_nodes.c \
 	kernel/agents/agents_zap.h kernel/agents/agents_zap.c \
 	kernel/agents/allowed_keys.h kernel/agents/allowed_keys.c \
-	kernel/agents/beat.h kernel/agents/beat.c \
 	kernel/agents/credit.h kernel/agents/credit.c \
 	kernel/agents/fan.h kernel/agents/fan.c \
 	kernel/agents/from_agents.h kernel/agents/from_agents.c kernel/agents/node_failures.h kernel/agents/node_failures.c \
@@ -22,15 +21,13 @@ kernel_agents_libagents_a_SOURCES = \
 agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
-check_PROGRAMS += tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/beat.t \
-	tests/unit/kernel/agents/fan.t tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t
+check_PROGRAMS += tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
+	tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/tree.t
 tests_unit_kernel_agents_agents_t_SOURCES = tests/unit/kernel/agents/agents.c $(agents_stage)
 tests_unit_kernel_agents_agents_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_allowed_keys_t_SOURCES = tests/unit/kernel/agents/allowed_keys.c
 tests_unit_kernel_agents_allowed_keys_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_allowed_keys_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_kernel_agents_beat_t_SOURCES = tests/unit/kernel/agents/beat.c
-tests_unit_kernel_agents_beat_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_fan_t_SOURCES = tests/unit/kernel/agents/fan.c tests/unit/kernel/agents/words.h
 tests_unit_kernel_agents_fan_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_fan_t_LDFLAGS = $(CHAOS_LINK)
@@ -38,3 +35,5 @@ tests_unit_kernel_agents_node_failures_t_SOURCES = tests/unit/kernel/agents/node
 tests_unit_kernel_agents_node_failures_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_reparent_t_SOURCES = tests/unit/kernel/agents/reparent.c $(agents_stage)
 tests_unit_kernel_agents_reparent_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_tree_t_SOURCES = tests/unit/kernel/agents/tree.c
+tests_unit_kernel_agents_tree_t_LDADD = $(agents_test_libs)

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/meter.h"
-#include "kernel/agents/beat.h"
+#include "base/beat.h"
 #include "kernel/agents/node.h"
 #include "protocol/keys.h"
 #include "protocol/route.h"

@@ -1,7 +1,7 @@
 /* beat.h - who was silent for too long. The time is given. A host that slept, was frozen, or is too
  * busy, sees it by its own timers, which come late: for that time nobody is to blame. Pure. */
-#ifndef KERNEL_AGENTS_BEAT_H
-#define KERNEL_AGENTS_BEAT_H
+#ifndef BASE_BEAT_H
+#define BASE_BEAT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* Which node is silent for too long, with a clock that the test sets; and the parents in a tree. */
+/* Tests of base/beat.h, with a clock that the test sets. */
+#include "base/beat.h"
+
 #include "base/clock.h"
-#include "kernel/agents/beat.h"
-#include "kernel/agents/tree.h"
 #include "tests/unit/tap.h"
 
 static struct beat beat_of(uint64_t timeout_ns)
@@ -128,32 +128,6 @@ static void clocks_may_disagree(void)
        "what was heard after the look began is not ages ago");
 }
 
-static void trees_are_balanced(void)
-{
-    static unsigned children[40000];
-    unsigned most = 0, wrong = 0;
-
-    for (unsigned i = 0; i < 40000; i++) {
-        const unsigned parent = tree_parent(i);
-
-        if (i < TREE_FAN) {
-            wrong += parent != TREE_NONE;
-            continue;
-        }
-        wrong += parent >= i || tree_child(parent, children[parent]) != i;
-        if (++children[parent] > most)
-            most = children[parent];
-    }
-    is_int(
-        wrong, 0,
-        "the first 32 have none, every other one has a parent of lower index, who counts it in order");
-    is_int(most, TREE_FAN, "nobody has more than 32 children");
-    is_int(children[0], TREE_FAN, "node 0 has 32 in a large run");
-    is_int(tree_parent(33), 1, "33 is below 1");
-    is_int(tree_parent(32 + 1024), 32, "the third level begins below the second");
-    is_int(tree_child(5, TREE_FAN), TREE_NONE, "there is no 33rd child");
-}
-
 int main(void)
 {
     silence_is_loss();
@@ -161,6 +135,5 @@ int main(void)
     who_slept_blames_nobody();
     who_is_too_busy_blames_nobody();
     clocks_may_disagree();
-    trees_are_balanced();
     return plan_done();
 }

@@ -1,5 +1,5 @@
 /* beat.c - see beat.h. */
-#include "kernel/agents/beat.h"
+#include "base/beat.h"
 
 #include "base/clock.h"
 
