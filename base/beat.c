@@ -33,9 +33,24 @@ uint64_t beat_look(struct beat *b, uint64_t now)
     return late;
 }
 
+bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now)
+{
+    if (beat_look(b, now) >= BEAT_SLEPT_NS && !p->forgiven) {
+        p->heard = now;
+        p->forgiven = true;
+    }
+    return pulse_is_lost(b, p, now);
+}
+
 void pulse_start(struct pulse *p, uint64_t now)
 {
-    p->heard = p->sent = now;
+    *p = (struct pulse){ .heard = now, .sent = now };
+}
+
+void pulse_heard(struct pulse *p, uint64_t now)
+{
+    p->heard = now;
+    p->forgiven = false;
 }
 
 void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now)

@@ -1,5 +1,6 @@
-/* beat.h - who was silent for too long. The time is given. A host that slept, was frozen, or is too
- * busy, sees it by its own timers, which come late: for that time nobody is to blame. Pure. */
+/* beat.h - which peer has been silent for too long. The time is an argument. A host that slept, was
+ * frozen or is too busy notices that by its own timers, which come late. That time does not count
+ * as a peer's silence. */
 #ifndef BASE_BEAT_H
 #define BASE_BEAT_H
 
@@ -9,10 +10,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+/* One peer. */
 struct pulse {
-    uint64_t heard, sent; /* when the last message went either way */
+    uint64_t heard, sent; /* when the last message came from it, and went to it */
+    bool forgiven;        /* beat_is_over() forgave a sleep, and nothing was heard since */
 };
 
+/* The looks at all peers. */
 struct beat {
     uint64_t timeout_ns;
     uint64_t due_ns; /* when the next look should be */
@@ -23,18 +27,22 @@ void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now);
 void beat_start(struct beat *b, uint64_t now);
 /* How long to wait until the next look. */
 uint64_t beat_wait(const struct beat *b);
-/* To be called when the wait is over. How late that is, for pulse_forgive(); at least
- * BEAT_SLEPT_NS: so late that the host must have slept, and every pulse starts anew. */
+/* Call it when the wait is over. Returns how late the look is, for pulse_forgive(). A look that is
+ * BEAT_SLEPT_NS late or more means that the host slept: start every pulse again. */
 #define BEAT_SLEPT_NS NS_PER_S
 MUST_USE uint64_t beat_look(struct beat *b, uint64_t now);
+/* The look of an agent, whose only peer is the kernel. true: the kernel is lost. A sleep of this
+ * host is forgiven once: if nothing is heard after it either, the kernel has given up this node. */
+MUST_USE bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now);
 
 void pulse_start(struct pulse *p, uint64_t now);
-/* while we were late nobody was silent */
+void pulse_heard(struct pulse *p, uint64_t now);
+/* Does not count the time by which a look was late. */
 void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */
 bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now);
-/* Silent for too long, as far as is known at `known`: of one that is reached by way of others when
- * those were heard last, for what comes behind that may be with them. */
+/* Has the peer been silent for too long at the time `known`? For a peer behind other peers, that is
+ * when those were heard last: its messages may still be with them. */
 bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t known);
 
 #endif

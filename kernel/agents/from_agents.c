@@ -240,7 +240,7 @@ static void take_message(struct agents *a, const struct router_message *arrival,
         log_debug("agents", "a message from %s is refused: %s", link->node.name, err.text);
         return;
     }
-    link->pulse.heard = clock_now(a->out.clock);
+    pulse_heard(&link->pulse, clock_now(a->out.clock));
     if (m.kind == SPAN_CHUNK && link->node.number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
         agents_blobs_begin_local(&a->blobs, &m);
     else if (!take_own(a, link, e->worker, &m))

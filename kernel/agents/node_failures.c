@@ -155,7 +155,7 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
         if (late >= BEAT_SLEPT_NS)
             pulse_start(&link->pulse, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */
-            link->pulse.heard = now;
+            pulse_heard(&link->pulse, now);
         else
             pulse_forgive(&link->pulse, late, now);
     }

@@ -14,7 +14,6 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
 	worker/agent/net/port.h worker/agent/net/port.c \
 	worker/agent/net/secret.h worker/agent/net/secret.c \
-	worker/agent/net/silence.h worker/agent/net/silence.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \
 	worker/agent/net/tcp_probe.h worker/agent/net/tcp_probe.c \
 	worker/agent/net/uplink.h worker/agent/net/uplink.c

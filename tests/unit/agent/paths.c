@@ -1,5 +1,5 @@
-/* The pure parts of the agent's connections: silence, the tree, endpoints, addresses, the secret's
- * lines; and which Python is found. */
+/* The pure parts of the agent's connections: the tree, endpoints, addresses, the secret's lines;
+ * and which Python is found. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,45 +18,7 @@
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/python_paths.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/net/silence.h"
 #include "worker/agent/net/child_nodes.h"
-
-static void silence_is_counted(void)
-{
-    struct silence s;
-
-    silence_begin(&s, 10 * NS_PER_S, 0);
-    ok(!silence_is_over(&s, NS_PER_S / 2), "half a second is no silence");
-    silence_heard(&s, NS_PER_S);
-    for (uint64_t now = NS_PER_S; now < 11 * NS_PER_S - 1; now += NS_PER_S / 2)
-        if (silence_is_over(&s, now))
-            ok(false, "it is over at %llu", (unsigned long long)now);
-    ok(!silence_is_over(&s, 11 * NS_PER_S - 1), "nor is a little less than the limit");
-    ok(silence_is_over(&s, 11 * NS_PER_S), "the limit is");
-    silence_begin(&s, 0, 0);
-    ok(!silence_is_over(&s, NS_PER_S * 100000), "without a limit nothing is");
-}
-
-static void a_host_that_slept_counts_anew(void)
-{
-    const uint64_t hour = 3600 * NS_PER_S;
-    struct silence s;
-
-    silence_begin(&s, 10 * NS_PER_S, 0);
-    ok(!silence_is_over(&s, hour), "an hour asleep is not the kernel's silence");
-    for (uint64_t t = NS_PER_S / 2; t < 10 * NS_PER_S; t += NS_PER_S / 2)
-        (void)silence_is_over(&s, hour + t);
-    ok(silence_is_over(&s, hour + 10 * NS_PER_S), "the time from then on is");
-    silence_begin(&s, 10 * NS_PER_S, 0);
-    (void)silence_is_over(&s, hour);
-    ok(silence_is_over(&s, 2 * hour), "it is forgiven once");
-    silence_begin(&s, 10 * NS_PER_S, 0);
-    (void)silence_is_over(&s, hour);
-    silence_heard(&s, hour + 1);
-    ok(!silence_is_over(&s, 2 * hour), "and again after something was heard");
-    silence_begin(&s, NS_PER_S / 2, 0);
-    ok(silence_wait(&s) < NS_PER_S / 9, "a short limit is looked at often");
-}
 
 static void the_tree_knows_who_is_where(void)
 {
@@ -322,8 +284,6 @@ int main(void)
 
     if (random_open(&err) < 0)
         return 99;
-    silence_is_counted();
-    a_host_that_slept_counts_anew();
     the_tree_knows_who_is_where();
     endpoints_are_taken_apart();
     lists_begin_with_what_was_used();

@@ -128,6 +128,49 @@ static void clocks_may_disagree(void)
        "what was heard after the look began is not ages ago");
 }
 
+static void agent_start(struct beat *b, struct pulse *p, uint64_t timeout_ns)
+{
+    beat_init(b, timeout_ns, 0);
+    pulse_start(p, 0);
+}
+
+static void an_agent_counts_its_kernels_silence(void)
+{
+    struct beat b;
+    struct pulse p;
+
+    agent_start(&b, &p, 10 * NS_PER_S);
+    ok(!beat_is_over(&b, &p, NS_PER_S / 2), "half a second is no silence");
+    pulse_heard(&p, NS_PER_S);
+    for (uint64_t now = NS_PER_S; now < 11 * NS_PER_S - 1; now += NS_PER_S / 2)
+        if (beat_is_over(&b, &p, now))
+            ok(false, "it is over at %llu", (unsigned long long)now);
+    ok(!beat_is_over(&b, &p, 11 * NS_PER_S - 1), "nor is a little less than the limit");
+    ok(beat_is_over(&b, &p, 11 * NS_PER_S), "the limit is");
+}
+
+static void an_agent_that_slept_counts_anew(void)
+{
+    const uint64_t hour = 3600 * NS_PER_S;
+    struct beat b;
+    struct pulse p;
+
+    agent_start(&b, &p, 10 * NS_PER_S);
+    ok(!beat_is_over(&b, &p, hour), "an hour asleep is not the kernel's silence");
+    for (uint64_t t = NS_PER_S / 2; t < 10 * NS_PER_S; t += NS_PER_S / 2)
+        if (beat_is_over(&b, &p, hour + t))
+            ok(false, "it is over %llu after the sleep", (unsigned long long)t);
+    ok(beat_is_over(&b, &p, hour + 10 * NS_PER_S), "the time from then on is");
+    agent_start(&b, &p, 10 * NS_PER_S);
+    ok(!beat_is_over(&b, &p, hour) && beat_is_over(&b, &p, 2 * hour), "it is forgiven once");
+    agent_start(&b, &p, 10 * NS_PER_S);
+    ok(!beat_is_over(&b, &p, hour), "it is forgiven");
+    pulse_heard(&p, hour + 1);
+    ok(!beat_is_over(&b, &p, 2 * hour), "and again after something was heard");
+    agent_start(&b, &p, NS_PER_S / 2);
+    ok(beat_wait(&b) < NS_PER_S / 9, "a short limit is looked at often");
+}
+
 int main(void)
 {
     silence_is_loss();
@@ -135,5 +178,7 @@ int main(void)
     who_slept_blames_nobody();
     who_is_too_busy_blames_nobody();
     clocks_may_disagree();
+    an_agent_counts_its_kernels_silence();
+    an_agent_that_slept_counts_anew();
     return plan_done();
 }

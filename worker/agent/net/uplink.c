@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "base/beat.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "protocol/route.h"
@@ -14,7 +15,6 @@
 #include "worker/agent/net/frame_batch.h"
 #include "worker/agent/net/peer_accept.h"
 #include "worker/agent/net/peers.h"
-#include "worker/agent/net/silence.h"
 #include "worker/agent/net/socket.h"
 
 #define MESSAGES_PER_TURN 32
@@ -39,7 +39,8 @@ struct uplink {
         parent; /* the next one: messages to the kernel wait until something arrives on it */
     struct frame_batch *batch;
     struct peers *peers;
-    struct silence silence;
+    struct beat beat;
+    struct pulse kernel;
     struct meter meter; /* counts the bytes that arrive */
     uint64_t beat_ns;   /* when the last BEAT was sent */
     struct watch *look;
@@ -85,8 +86,8 @@ static void beat_unasked(struct uplink *u, uint64_t now)
     const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
 
     if (moving || comes)
-        silence_heard(&u->silence, now);
-    if (moving || (comes && now - u->beat_ns >= u->silence.timeout_ns / BEATS))
+        pulse_heard(&u->kernel, now);
+    if (moving || (comes && now - u->beat_ns >= u->beat.timeout_ns / BEATS))
         say_beat(u, &beat);
 }
 
@@ -97,12 +98,12 @@ static void look(struct loop *loop, void *arg)
     char why[96];
 
     beat_unasked(u, now);
-    if (!silence_is_over(&u->silence, now))
+    if (!beat_is_over(&u->beat, &u->kernel, now))
         return;
     watch_stop(u->look);
     u->look = NULL;
     snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
-             (double)u->silence.timeout_ns / (double)NS_PER_S);
+             (double)u->beat.timeout_ns / (double)NS_PER_S);
     if (u->handler.lost)
         u->handler.lost(u->handler.arg, why);
 }
@@ -110,14 +111,15 @@ static void look(struct loop *loop, void *arg)
 /* An agent on the kernel's machine notices the kernel's end by its stdin. */
 static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 {
+    const uint64_t now = clock_now(loop_clock(u->loop));
     struct err err = { "" };
 
     if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
         return;
-    silence_begin(&u->silence, timeout_ms * NS_PER_MS, clock_now(loop_clock(u->loop)));
+    beat_init(&u->beat, timeout_ms * NS_PER_MS, now);
+    pulse_start(&u->kernel, now);
     watch_stop(u->look);
-    if (!(u->look = loop_timer(u->loop, silence_wait(&u->silence), silence_wait(&u->silence), look,
-                               u, &err)))
+    if (!(u->look = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), look, u, &err)))
         log_error("uplink", "%s", err.text);
 }
 
@@ -233,7 +235,7 @@ static bool take_one(struct uplink *u, void *socket)
     zmq_msg_close(&route);
     zmq_msg_close(&msg);
     if (!empty)
-        silence_heard(&u->silence, clock_now(loop_clock(u->loop)));
+        pulse_heard(&u->kernel, clock_now(loop_clock(u->loop)));
     return !empty;
 }
 
