@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     if (read > 0)
         return 0;
     if (read == 0 && *a.spec)
-        (void)err_set(&err, "'%s': local is this machine, and takes nothing behind it", a.spec);
+        (void)err_set(&err, "'%s': local is this machine, and takes nothing after it", a.spec);
     if (err.text[0]) {
         fprintf(stderr, "cellspan-launch-local: %s\n", err.text);
         return LAUNCH_CANNOT;

@@ -46,10 +46,10 @@ static int left_out(void *arg, size_t lines, size_t displays)
     if (lines)
         output_note(
             c,
-            "%zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
+            "%zu line%s left out here, because Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
             lines, lines > 1 ? "s are" : " is", c->from.count, lines > 1 ? "them" : "it");
     if (displays)
-        output_note(c, "%zu display%s left out here, for Jupyter's server lets no more through",
+        output_note(c, "%zu display%s left out here, because Jupyter's server lets no more through",
                     displays, displays > 1 ? "s are" : " is");
     return 0;
 }

@@ -165,7 +165,7 @@ static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
         return -1;
     if (is_held(t) &&
         (buf_addf(out, ", after which ") < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
-         buf_addf(out, " %s to be made anew", strchr(t->why, ',') ? "have" : "has") < 0))
+         buf_addf(out, " %s to be made again", strchr(t->why, ',') ? "have" : "has") < 0))
         return -1;
     if ((in_place || !t->lacked) && add_pull(t, out) < 0)
         return -1;
@@ -176,7 +176,7 @@ static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
         return -1;
     if (!in_place)
         return buf_addf(out, " in a `%%%%distribute` cell keeps theirs");
-    return buf_addf(out, " %s to be made anew", strchr(made, ',') ? "have" : "has");
+    return buf_addf(out, " %s to be made again", strchr(made, ',') ? "have" : "has");
 }
 
 static void refuse(struct cell *c, const struct touched *t)

@@ -155,7 +155,7 @@ static void cut(struct cell *c)
         output_note(
             c,
             "there are more connections between the machines than can be cut: ranks that wait on one of the "
-            "others are killed, if they don't come back");
+            "others are killed if they don't stop");
     disconnect_release(c);
 }
 

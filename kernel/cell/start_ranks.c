@@ -351,7 +351,7 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
     ranks_release(&all);
     cell_fail(
         c, "RankNotStarted",
-        "rank %u: Python on %s is %.*s, the notebook's is %s: variables could not travel (set "
+        "rank %u: Python on %s is %.*s, the notebook's is %s: variables can't be sent between them (set "
         "CELLSPAN_REMOTE_PYTHON to a "
         "Python %.*s there)",
         r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);

@@ -335,12 +335,12 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
     if (lines)
         rc = buf_addf(
             &note,
-            "cellspan: %zu line%s left out here, for Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
+            "cellspan: %zu line%s left out here, because Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
             lines, lines > 1 ? "s are" : " is", nb->home.count, lines > 1 ? "them" : "it");
     if (rc == 0 && displays)
         rc = buf_addf(
             &note,
-            "cellspan: %zu display%s left out here, for Jupyter's server lets no more through\n",
+            "cellspan: %zu display%s left out here, because Jupyter's server lets no more through\n",
             displays, displays > 1 ? "s are" : " is");
     if (rc == 0)
         rc = pace_add(nb->home.pace, 2, buf_slice(&note), &err);

@@ -28,8 +28,8 @@ struct srun_option {
 static const char one_task[] =
     "cellspan itself starts one task on each node; use -n of the cell for the ranks";
 static const char streams[] = "cellspan itself uses srun's input and output";
-static const char no_run[] = "with it nothing runs";
-static const char endings[] = "agents end one by one";
+static const char no_run[] = "with this option srun starts nothing";
+static const char endings[] = "cellspan itself decides when its tasks end";
 
 static const struct srun_option rows[] = {
     { "ntasks", 'n', VALUE_NEEDED, MEANS_NOTHING, one_task },
@@ -51,13 +51,13 @@ static const struct srun_option rows[] = {
     { "wait", 'W', VALUE_NEEDED, MEANS_NOTHING, endings },
     { "kill-on-bad-exit", 'K', VALUE_MAYBE, MEANS_NOTHING, endings },
     { "disable-status", 'X', VALUE_NONE, MEANS_NOTHING, endings },
-    { "no-allocate", 'Z', VALUE_NONE, MEANS_NOTHING, "it needs a job" },
+    { "no-allocate", 'Z', VALUE_NONE, MEANS_NOTHING, "cellspan needs a job of Slurm's" },
     { "test-only", 0, VALUE_NONE, MEANS_NOTHING, no_run },
     { "help", 'h', VALUE_NONE, MEANS_NOTHING, no_run },
     { "usage", 0, VALUE_NONE, MEANS_NOTHING, no_run },
     { "version", 'V', VALUE_NONE, MEANS_NOTHING, no_run },
     { "bcast", 0, VALUE_MAYBE, MEANS_NOTHING,
-      "the agent finds its Python beside itself, where it is installed" },
+      "cellspan must run from the folder where it is installed" },
     { "export", 0, VALUE_NEEDED, MEANS_EXPORT, NULL },
     { "nodes", 'N', VALUE_NEEDED, MEANS_NODE_COUNT, NULL },
     { "nodelist", 'w', VALUE_NEEDED, MEANS_NODES, NULL },
@@ -154,8 +154,10 @@ static int note_value(struct slurm_options *o, const struct srun_option *row, co
         break;
     case MEANS_EXPORT:
         if (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0))
-            return err_set(err, "%s: agents need the environment; write --export=ALL,NAME=VALUE",
-                           word);
+            return err_set(
+                err,
+                "%s: cellspan needs the environment on the nodes; write --export=ALL,NAME=VALUE",
+                word);
         break;
     case MEANS_NOTHING:
         break;

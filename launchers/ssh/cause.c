@@ -26,7 +26,7 @@ static const struct pattern patterns[] = {
       "the jump host lets nothing through; is it the right one (ProxyJump), and does its sshd allow it "
       "(AllowTcpForwarding)?" },
     { "REMOTE HOST IDENTIFICATION HAS CHANGED",
-      "its host key is not the one in known_hosts; if it was installed anew, "
+      "its host key is not the one in known_hosts; if the host was installed again, "
       "`ssh-keygen -R HOST`, then log in once by hand" },
     { "host key is known for",
       "its host key is unknown; log in once by hand with ssh, which asks, or add it to known_hosts" },

@@ -61,8 +61,7 @@ static int check_new(const struct ssh_hosts *hosts, const char *name, struct err
 {
     for (size_t i = 0; i < hosts->n; i++)
         if (strcasecmp(hosts->v[i].name, name) == 0)
-            return err_set(err, "%s stands in the list twice; %s*2 runs two ranks there", name,
-                           name);
+            return err_set(err, "%s is in the list twice; %s*2 runs two ranks there", name, name);
     return 0;
 }
 
@@ -111,7 +110,8 @@ static char *word_at(const char *spec, size_t n)
 
 static int bad_range(const char *word, struct err *err)
 {
-    return err_set(err, "'%s': in brackets stand numbers, as in gpu[1-3,7] or gpu[01-12]", word);
+    return err_set(err, "'%s': write numbers in the brackets, as in gpu[1-3,7] or gpu[01-12]",
+                   word);
 }
 
 /* Finds the first brackets that are not an IPv6 address, from *open to *close. 1: found; 0: none;

@@ -81,7 +81,7 @@ def test_a_process_group_that_stays_is_told_to_who_asks_for_another(nb):
     pytest.importorskip("torch")
     nb.ok("%%distribute -n 2 --init gloo --fresh\npass", limit=100)
     cell = nb.ok("%%distribute --init nccl\nimport torch.distributed as dist\ndist.get_backend()")
-    told = "cellspan: --init nccl: the process group of this world is gloo's, and stays (--fresh makes another)"
+    told = "cellspan: --init nccl: the process group of this world exists already, and uses gloo (--fresh makes another)"
     assert cell.value == "'gloo'" and cell.stderr.count(told) == 1, cell.shown
     assert nb.ok("%%distribute --init\npass").stderr == nb.ok("%%distribute --init gloo\npass").stderr == ""
 

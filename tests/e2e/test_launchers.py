@@ -171,7 +171,7 @@ def test_ssh_takes_lists_with_blanks_and_brackets(launch, hosts):
     assert one.wait_out(4) == ["nodes 3", "node 0 h1", "node 1 h2", "node 2 h3 2"]
     assert one.end() == 0, one.said()
     one = launch("ssh", spec="h[3-1]", env=hosts.variables())
-    assert one.wait() == 2 and "'h[3-1]': in brackets stand numbers" in one.errors[-1], one.said()
+    assert one.wait() == 2 and "'h[3-1]': write numbers in the brackets" in one.errors[-1], one.said()
 
 
 def test_ssh_tells_a_login_that_works_from_one_that_does_not(launch, hosts):
@@ -279,7 +279,7 @@ def test_ssh_tells_that_a_connection_broke(launch, hosts):
 
 
 @pytest.mark.parametrize("spec, words", [
-    ("h1,h1", "h1 stands in the list twice"), ("", "ssh needs hosts"), ("h1*0", "'h1*0'"), ("h1*2", "-n 9: the hosts of this list"),
+    ("h1,h1", "h1 is in the list twice"), ("", "ssh needs hosts"), ("h1*0", "'h1*0'"), ("h1*2", "-n 9: the hosts of this list"),
 ])
 def test_ssh_refuses_bad_lists_before_anything_starts(launch, spec, words):
     one = launch("ssh", spec=spec, ranks=9)

@@ -160,7 +160,7 @@ def test_what_was_changed_at_home_and_by_ranks_beside_a_name_that_is_new(lab):
     cell = nb.run("%%distribute\n" + ONE).assert_error(CONFLICT)
     text = cell.error["evalue"]
     assert "were changed in place at home and by ranks 0-1" in text and "`%pull model -r 0`" in text, text
-    assert text.endswith("of which opt has to be made anew"), text
+    assert text.endswith("of which opt has to be made again"), text
     nb.ok("%pull model -r 0")
     nb.ok(OPT)
     nb.ok("%push model opt")
@@ -201,7 +201,7 @@ def test_an_optimizer_that_was_made_on_ranks_keeps_the_model_that_it_steps(lab):
     nb.ok("model.eval(); None")
     text = nb.run("%%distribute\n" + ONE).assert_error(CONFLICT).error["evalue"]
     assert text == (
-        "model was changed in place at home, and opt on ranks 0-1 uses theirs: `%push model` sends home's, after which opt has to be made anew,"
+        "model was changed in place at home, and opt on ranks 0-1 uses theirs: `%push model` sends home's, after which opt has to be made again,"
         " `%pull model -r 0` fetches rank 0's"
     )
     assert rank_values(nb, ONE, 2, "--no-capture") == [True, True]

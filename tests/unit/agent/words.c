@@ -81,7 +81,7 @@ static void causes_are_named(void)
             .node = "h2",
             .said = slice_text("ImportError: /x/_link.abi3.so: undefined symbol: y") },
         "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
-        "there anew",
+        "there again",
         "or was built elsewhere");
     cause_is((struct death_cause){ .ready = true, .broke = "it lied" },
              "ended by the agent: it lied", "what we ended ourselves");

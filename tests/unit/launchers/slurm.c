@@ -44,7 +44,7 @@ static const struct options_case options_cases[] = {
     { "-o file", NULL, "-o" },
     { "-K1", NULL, "-K1" },
     { "-W 5", NULL, "-W" },
-    { "--test-only", NULL, "nothing runs" },
+    { "--test-only", NULL, "starts nothing" },
     { "gpu", NULL, "'gpu' is no option" },
     { "--overlap hostname", NULL, "'hostname' is no option" },
     { "--nodes=2 -- hostname", NULL, "'--' is no option" },

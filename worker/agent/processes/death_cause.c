@@ -68,7 +68,7 @@ static int add_remedy(const struct death_cause *c, struct buf *out)
     if (is_foreign(c->said))
         return buf_addf(
             out,
-            ": cellspan%s%s was built for another system (see the last lines); install it there anew",
+            ": cellspan%s%s was built for another system (see the last lines); install it there again",
             on, node);
     if (says(c->said, "No module named '"))
         return buf_addf(

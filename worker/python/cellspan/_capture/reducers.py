@@ -193,7 +193,7 @@ class Pickler(cloudpickle.Pickler):
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
         if self._shell and isinstance(obj, self._shell):
-            raise pickle.PicklingError("IPython's shell stays in its process")
+            raise pickle.PicklingError("IPython's shell can't be sent")
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.shipped.add(obj)

@@ -26,8 +26,8 @@ from .shell import RankShell, shell_config
 from .worker import Cell, Worker, loads
 
 LOST_CONTEXT = (
-    "rank {0} can't use its GPU any more: after this error CUDA refuses all that follows in the same process. %ranks restart -r {0} "
-    "starts it anew, without its variables"
+    "rank {0} can't use its GPU any more: after such an error, CUDA does not work again in the same process. %ranks restart -r {0} "
+    "starts a new one, without its variables"
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
@@ -124,7 +124,7 @@ class Rank(Worker):
             if fields["init"]:
                 used = torchenv.init_process_group(fields["init"])
                 if {fields["init"], used} == {"nccl", "gloo"}:
-                    print(f"cellspan: --init {fields['init']}: the process group of this world is {used}'s, and stays "
+                    print(f"cellspan: --init {fields['init']}: the process group of this world exists already, and uses {used} "
                           "(--fresh makes another)", file=sys.stderr)
             self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")
         except (OSError, torchenv.TorchError) as error:
