@@ -28,8 +28,7 @@
 #endif
 
 #ifdef HAVE_SEALS
-/* Linux 6.3 and later expect MFD_NOEXEC_SEAL: nothing in it will be executed. Earlier ones don't
- * know that flag. */
+/* Linux 6.3 and later expect MFD_NOEXEC_SEAL (no execution); earlier ones don't know it. */
 static int memory_file(const char *name)
 {
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);

@@ -27,8 +27,7 @@ static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
-/* The local time for users to read: "2026-11-21 11:00:00", NUL-terminated; empty if it is not
- * known. */
+/* The local time for users: "2026-11-21 11:00:00", NUL-terminated; empty if it is not known. */
 void clock_local(char out[static 32]);
 
 #endif

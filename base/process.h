@@ -17,11 +17,10 @@ void fd_close(int *fd);
 MUST_USE int fd_pipe(int fd[2]); /* a pipe, both ends close-on-exec; -1 and errno */
 /* How many bytes can be read now (FIONREAD); 0 if that is not known. */
 size_t fd_waiting(int fd);
-/* Reads the first bytes of a file, at most `size`, into `to`; empty if it can't be read. For files
- * of /proc and /sys. */
+/* Reads at most `size` bytes of a file of /proc or /sys into `to`; empty if it can't be read. */
 struct slice file_start(const char *path, char *to, size_t size);
-/* Reads and discards some bytes; true: it was the end, or an error. For an input of which only the
- * end matters. */
+/* Reads and discards bytes. true: the end, or an error. For an input of which only the end matters.
+ */
 MUST_USE bool fd_is_over(int fd);
 /* Moves fd to a number of at least `least`, close-on-exec, so that 0-2 stay free. Returns the new
  * number or -1; fd is closed if it was moved. */
@@ -57,8 +56,8 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);
-/* From now on we get `signo` when our parent ends. `parent` is its pid: -1/ESRCH if it has already
- * ended. */
+/* From now on we get `signo` when our parent ends. -1/ESRCH: `parent`, its pid, has already ended.
+ */
 MUST_USE int process_die_with_parent(int signo, pid_t parent);
 /* A descriptor, close-on-exec, that becomes readable when the process ends. -1/ENOSYS where there
  * is no pidfd: use SIGCHLD instead. */

@@ -189,8 +189,7 @@ uint64_t setting_value(enum setting which)
 
 /* ---- mistakes ---- */
 
-/* The setting that the user probably meant by this name of n bytes; NULL: the name is right, or not
- * near to any. */
+/* The setting probably meant by this name of n bytes; NULL: the name is right, or near to none. */
 static const char *meant(const char *name, size_t n)
 {
     const char *near = NULL;

@@ -11,8 +11,7 @@ static bool continues(char c)
     return ((uint8_t)c & 0xc0) == 0x80;
 }
 
-/* The length of a sequence that starts with `lead` (0: none does), and the range of its second
- * byte. */
+/* The length of a sequence that starts with `lead` (0: none), and the range of its second byte. */
 static unsigned sequence(uint8_t lead, uint8_t *low, uint8_t *high)
 {
     *low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
@@ -42,8 +41,7 @@ static size_t character(const uint8_t *p, size_t n, bool *whole)
     return got;
 }
 
-/* The length of the valid text at the start. Checks eight bytes at a time while they are ASCII, as
- * most text is. */
+/* The length of the valid text at the start. Most text is ASCII: checks eight bytes at a time. */
 static size_t valid_prefix(const uint8_t *p, size_t n)
 {
     size_t at = 0;

@@ -17,8 +17,7 @@ struct head {
 
 /* 1: the cell is ours (see plan_peek); 0: it is not. */
 int head_find(struct slice cell, struct head *h);
-/* 1: the line at this offset belongs to a cellspan magic. A line magic may be anywhere in the
- * cell. */
+/* 1: the line at this offset is a cellspan magic's. A line magic may be anywhere in the cell. */
 int head_at(struct slice cell, size_t at, struct head *h);
 
 #endif

@@ -1,5 +1,5 @@
-/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses them by the magic's
- * table. */
+/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses these by its table.
+ */
 #include "magics/plan.h"
 
 #include <stdlib.h>

@@ -26,8 +26,7 @@ struct history {
 void history_init(struct history *h, size_t limit);
 void history_release(struct history *h);
 
-/* 1: seen before; 0: new, and remembered now; -1: memory is out. signature: 64 hexadecimal
- * digits. */
+/* 1: seen before; 0: new, now remembered; -1: memory is out. signature: 64 hexadecimal digits. */
 int history_seen(struct history *h, struct slice signature);
 
 #endif

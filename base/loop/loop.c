@@ -5,8 +5,7 @@
  * timers, earliest first, then the functions of loop_later. Finally it frees stopped watches. A
  * watch that a callback adds is served from the next turn on.
  *
- * All watches are in one array, which each turn scans a few times. poll(2) scans its own array,
- * too. */
+ * All watches are in one array, which each turn scans a few times, as poll(2) scans its own. */
 #include "base/loop/loop.h"
 
 #include <errno.h>

@@ -51,8 +51,7 @@ void loop_timer_off(struct watch *w);
 /* f runs in the loop, not in the signal handler. One watch per signal number. */
 struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, struct err *err);
 
-/* Calls f once, after this turn's callbacks. Use it to free what callers up the stack may still
- * use. */
+/* Calls f once, after this turn's callbacks: to free what callers up the stack may still use. */
 MUST_USE int loop_later(struct loop *loop, loop_f f, void *arg);
 /* The same with free(p). If memory is out, p is leaked. */
 void loop_free(struct loop *loop, void *p);

@@ -7,8 +7,7 @@
 
 #include "base/err.h"
 
-/* Catches signo from now on. Returns the descriptor (borrowed) that becomes readable when a caught
- * signal comes. */
+/* Catches signo. Returns the descriptor (borrowed) that becomes readable when a signal comes. */
 int wake_catch(int signo, struct err *err);
 /* restores the signal's action; the last release closes the descriptor */
 void wake_release(int signo);

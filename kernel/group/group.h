@@ -96,8 +96,7 @@ bool rank_alive(const struct rank *r); /* starting, idle, busy */
 /* A rank is gone, or connections were cut: process groups of torch.distributed on the other ranks
  * can't be used any more. */
 void group_break(struct group *g);
-/* torch.distributed is initialised on a rank of the current world. -1: memory is out, and this is
- * not recorded. */
+/* Records that torch.distributed is initialised on a rank of the current world. -1: no memory. */
 MUST_USE int group_meet(struct group *g);
 /* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?
  * Then the world keeps its port. */

@@ -31,8 +31,7 @@ struct connection {
 /* The name of a port in the file: "shell_port", … */
 const char *connection_port_name(enum port port);
 
-/* On failure nothing needs to be released. *err names the file, the value and the fix, but never a
- * key. */
+/* On failure release nothing. *err names the file, the value and the fix, but never a key. */
 MUST_USE int connection_read(struct connection *c, const char *file, struct err *err);
 /* The same from the file's text; file is its name in error texts. */
 MUST_USE int connection_parse(struct connection *c, const char *file, struct slice text,

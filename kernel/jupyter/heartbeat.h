@@ -10,8 +10,7 @@ struct heartbeat;
 /* Takes ownership of the bound ROUTER, which from now on only the thread uses. On failure the
  * socket is closed. */
 struct heartbeat *heartbeat_start(void *socket, struct err *err);
-/* Waits for the thread. It closes its socket and ends when the socket's context is shut down. NULL
- * is fine. */
+/* Waits for the thread, which ends when the socket's context is shut down. NULL is fine. */
 void heartbeat_join(struct heartbeat *h);
 
 #endif

@@ -35,8 +35,7 @@ void inbox_release(struct inbox *in)
     memset(in, 0, sizeof *in);
 }
 
-/* Logs the first of a kind, the tenth, the hundredth and so on, so that a flood does not fill the
- * disk. */
+/* Logs the first of a kind, the tenth, the hundredth …, so that a flood does not fill the disk. */
 static void refuse(struct inbox *in, enum jupyter_fault fault)
 {
     unsigned long long n = ++in->refusals->count[fault];

@@ -145,8 +145,7 @@ static void flush_some(struct iopub *p, struct subscriber *s)
     }
 }
 
-/* Checks whether the subscriber reads. If it reads nothing for STUCK_NS, it no longer slows down
- * the others. */
+/* Checks whether it reads. After STUCK_NS without reading, it no longer slows down the others. */
 static void watch_progress(struct iopub *p, struct subscriber *s)
 {
     const uint64_t now = clock_now(loop_clock(p->loop));
@@ -239,8 +238,7 @@ static void unsubscribe(struct iopub *p, struct slice topic)
             (void)zmq_setsockopt(p->socket, ZMQ_UNSUBSCRIBE, s->topic, s->own_n);
 }
 
-/* Handles one frame of a client: 1 and a topic subscribes, 0 and a topic unsubscribes. Anything
- * else is dropped. */
+/* Handles a client's frame: 1 and a topic subscribes, 0 and a topic unsubscribes; drops others. */
 static void took(struct iopub *p, struct slice m)
 {
     const struct slice topic = slice_of(m.p + 1, m.n - (m.n > 0));

@@ -23,8 +23,7 @@ static int file_read(const char *path, char *out, size_t size)
     return n == 0 ? -1 : 0;
 }
 
-/* The process's name, in brackets, may contain brackets and blanks. So what follows starts after
- * the last bracket. */
+/* The name, in brackets, may contain brackets: the next fields start after the last bracket. */
 static int process_read(long pid, struct proc_process *p)
 {
     char path[64], text[1024];

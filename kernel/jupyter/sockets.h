@@ -21,8 +21,7 @@ struct sockets {
  * the port, the file and the fix. */
 MUST_USE int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c,
                           struct err *err);
-/* Closes what is open. Waits up to linger_ms until sent messages have left. Safe on a zeroed
- * struct. */
+/* Closes all; waits up to linger_ms until sent messages have left. Safe on a zeroed struct. */
 void sockets_close(struct sockets *s, int linger_ms);
 
 #endif

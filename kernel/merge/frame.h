@@ -23,8 +23,7 @@ static inline bool frame_is_text(struct slice line)
     return line.n && *line.p > '+' && *line.p < '|';
 }
 
-/* Decides by the line's first visible character, after colour codes and blanks. within: a frame has
- * begun. */
+/* Decides by the first visible character, after colours and blanks. within: a frame has begun. */
 enum frame_row frame_row(struct slice line, bool within);
 
 #endif

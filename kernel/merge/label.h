@@ -6,8 +6,7 @@
 
 #define LABEL_SLOTS 16u
 
-/* A cache of labels, since the same ranks print many lines. All sets have the same number of
- * words. */
+/* A cache: the same ranks print many lines. All sets have the same number of words. */
 struct labels {
     unsigned words;
     struct label {

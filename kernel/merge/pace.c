@@ -103,8 +103,7 @@ static unsigned written_size(unsigned char c)
     return c >= 0x20 && c != '"' && c != '\\' ? 1 : 6;
 }
 
-/* How many bytes of the text fit into one message. Counts bytes as JSON, and prefers to end at a
- * line's end. */
+/* How many bytes fit into one message, counted as JSON. Prefers to end at a line's end. */
 static size_t piece_size(struct slice text)
 {
     size_t written = AROUND_MAX;
@@ -175,8 +174,7 @@ static int send_all(struct pace *p, bool whatever, uint64_t now)
     return 0;
 }
 
-/* Records n more waiting bytes of a stream: in its last run, or in a new one after the other
- * stream's. */
+/* Records n more waiting bytes of a stream: in its last run, or in a new one at the end. */
 static void note(struct pace *p, unsigned which, size_t n)
 {
     const bool other_is_last = p->n_runs > 0 && p->runs[p->n_runs - 1].which != which;

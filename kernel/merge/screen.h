@@ -1,5 +1,4 @@
-/* screen.h - removes escape sequences that only a terminal understands, such as hiding the cursor.
- * Pure. */
+/* screen.h - removes escape sequences that only terminals understand (hide the cursor …). Pure. */
 #ifndef KERNEL_MERGE_SCREEN_H
 #define KERNEL_MERGE_SCREEN_H
 

@@ -1,5 +1,4 @@
-/* sole.h - if only one rank is shown, its text is passed on as it comes; only invalid UTF-8 is
- * repaired. */
+/* sole.h - passes on the text of a rank that is shown alone; only repairs invalid UTF-8. */
 #ifndef KERNEL_MERGE_SOLE_H
 #define KERNEL_MERGE_SOLE_H
 

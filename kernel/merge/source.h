@@ -40,8 +40,7 @@ struct source {
 
 struct source *source_create(unsigned rank, unsigned stream);
 void source_destroy(struct source *s);
-/* Draws text that may contain carriage returns and cursor movements up (ESC [ n A), but no newline.
- * -1: memory is out. */
+/* Draws text with carriage returns and moves up (ESC [ n A), but no newline. -1: memory is out. */
 MUST_USE int source_overwrite(struct source *s, struct slice text);
 /* Moves the cursor to the start of the next row. There must be fewer than SOURCE_ROWS rows. If the
  * finished row is a bar that was drawn further down before, as tqdm does with bars that have a

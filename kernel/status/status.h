@@ -27,8 +27,7 @@ struct status_rank {
     uint64_t gpu_other_memory; /* bytes of that process; 0: unknown */
 };
 
-/* Appends the table of a group with this name and n ranks. Without ranks it is one line. -1: memory
- * is out. */
+/* Appends the table of a group of n ranks; without ranks, one line. -1: memory is out. */
 MUST_USE int status_text(const struct status_rank *rows, size_t n, const char *group,
                          struct buf *out);
 MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *group,

@@ -452,8 +452,7 @@ static void conclude(struct job *j, const char *state)
 
 static void ask_fate(struct loop *loop, void *arg);
 
-/* Handles squeue's answer "STATE|REASON". While the state is COMPLETING, the reason is not known
- * yet. */
+/* Handles squeue's answer "STATE|REASON". While COMPLETING, the reason is not known yet. */
 static void fate_answered(void *arg, const char *line)
 {
     struct job *j = arg;

@@ -41,8 +41,7 @@ static unsigned long find_job(const char *line)
     return 0;
 }
 
-/* Reads task numbers "0,2-3" up to the colon, and sets *end to it. No tasks if it is not such a
- * list. */
+/* Reads task numbers "0,2-3" up to the colon, *end. No tasks if it is not such a list. */
 static int read_tasks(struct ranks *tasks, const char *list, const char **end)
 {
     char *spec = strndup(list, strcspn(list, ":"));
@@ -121,8 +120,7 @@ bool slurm_reason_hopeless(const char *reason)
     return false;
 }
 
-/* Slurm keeps jobs with these reasons, since a partition may be changed or opened. So don't give
- * up. */
+/* Slurm keeps jobs with these reasons, since a partition may change: so they may still start. */
 const char *slurm_reason_meaning(const char *reason)
 {
     static const struct {

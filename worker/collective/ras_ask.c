@@ -115,8 +115,7 @@ static int connect_one(struct door *d, const struct addrinfo *at, struct err *er
     return err_set(err, "no NCCL RAS at %s: %s", d->where, strerror(error));
 }
 
-/* Connects. On failure reports the error of the last address: localhost may be ::1 first, where
- * nobody listens. */
+/* Connects. Reports the last address's error: the first may be ::1, where nobody listens. */
 static int reach(struct door *d, struct err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };

@@ -45,8 +45,7 @@ static int get(const struct stream_end *from, char *p, size_t n, size_t *done, s
     return 0;
 }
 
-/* Sleeps until one of the ends is ready, or until the limit must be checked. Both ends may be the
- * same descriptor. */
+/* Sleeps until an end is ready or the limit must be checked. Both may be the same descriptor. */
 static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes,
                 const struct limit *l, struct err *err)
 {

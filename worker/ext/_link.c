@@ -175,8 +175,7 @@ static PyObject *wait_(PyObject *module, PyObject *args)
     return rc < 0 ? NULL : PyBool_FromLong(rc);
 }
 
-/* A packet is sent as a whole or not at all. So threads need no lock, and an interrupted call has
- * sent nothing. */
+/* A packet is sent whole or not at all: threads need no lock; an interrupted call sent nothing. */
 static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
 {
     for (;;) {

@@ -48,8 +48,7 @@ static int borrow_bytes(PyObject *bytes, struct slice *out)
     return 0;
 }
 
-/* Converts a sequence of bytes-like objects. *keep: a list of bytes objects, from which the slices
- * borrow. */
+/* Converts a sequence of bytes-likes. *keep: a list of bytes objects; the slices borrow from it. */
 static int list_items(PyObject *v, PyObject **keep, struct slice **item, struct span_list *out)
 {
     const Py_ssize_t n = PySequence_Size(v);

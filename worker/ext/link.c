@@ -88,8 +88,7 @@ static void interrupt(struct worker_link *l, uint64_t cell)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Does the message start or prepare a cell? Home's other requests are short and are not
- * interrupted. */
+/* Does it start or prepare a cell? Home's other requests are short and are not interrupted. */
 static bool is_cell(const struct packet *p, const struct span *head)
 {
     struct err err = { "" };

@@ -52,8 +52,7 @@ MUST_USE int link_init(struct worker_link *l, struct err *err);
 MUST_USE int link_start(struct worker_link *l, int fd, struct err *err);
 /* Ends the I/O thread and closes the socket. */
 void link_stop(struct worker_link *l);
-/* Call it in the child of a fork: forgets threads and locks, closes the socket. From then on, sends
- * fail. */
+/* For the child of a fork: forgets threads and locks, closes the socket. Later sends fail. */
 void link_forked(struct worker_link *l);
 
 /* Gives the oldest message to the caller. false: none. */

@@ -5,8 +5,7 @@
 
 #include "base/err.h"
 
-/* On a fatal signal, writes the C stack to fd (borrowed, must stay open) and then ends by that
- * signal. */
+/* On a fatal signal, writes the C stack to fd (borrowed, must stay open) and ends by the signal. */
 MUST_USE int stack_install(int fd, struct err *err);
 
 #endif

@@ -1,5 +1,4 @@
-/* packet.c - see packet.h. The tag has an iovec of its own, so that the message need not be
- * copied. */
+/* packet.c - see packet.h. The tag has its own iovec, so that the message need not be copied. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

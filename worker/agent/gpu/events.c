@@ -11,8 +11,7 @@
 #define WAIT_MS   1u
 #define PER_DRAIN 1024 /* a limit, in case a GPU raises errors without end */
 
-/* Registers for events of all whole GPUs. Leaves out types that a GPU does not support, such as ECC
- * on many cards. */
+/* Registers for events of all whole GPUs, without types that a GPU does not support (often ECC). */
 static void register_all(struct gpu_driver *d)
 {
     const uint64_t wanted = NVML_EVENT_SINGLE_BIT | NVML_EVENT_DOUBLE_BIT | NVML_EVENT_XID;

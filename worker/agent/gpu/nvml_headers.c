@@ -1,5 +1,4 @@
-/* headers.c - compares nvml.h of this folder with NVIDIA's, if configure found that. It has no
- * code. */
+/* nvml_headers.c - compares nvml.h with NVIDIA's, if configure found that. It has no code. */
 #include "config.h"
 
 #include <stddef.h>

@@ -166,8 +166,7 @@ static int fill_shared(struct gpu_allocator *d, struct allocation *s, unsigned e
     return 0;
 }
 
-/* *at: the first GPU that was not tried yet. A GPU that an earlier worker could not get is not
- * tried again. */
+/* *at: the first GPU that was not tried yet; one that an earlier worker didn't get is skipped. */
 static int fill_alone(struct gpu_allocator *d, struct allocation *s, unsigned each, size_t *at,
                       struct err *err)
 {
