@@ -1,6 +1,6 @@
 /* ledger.h - records which versions of home's variables ranks have, and where their own values are
- * newer, as cells are sent, run and end. ship.h reads these records. Pure. captured: `names` of
- * CAPTURED, see ship.h. */
+ * newer, as cells are sent, run and end. vars_bundle.h reads these records. Pure. captured: `names`
+ * of CAPTURED, see vars_bundle.h. */
 #ifndef KERNEL_GROUP_LEDGER_H
 #define KERNEL_GROUP_LEDGER_H
 
@@ -9,11 +9,11 @@
 /* For names that home pulled from a rank: ranks with a value of their own keep it, and are not
  * asked about it again until home's value changes. */
 MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);
-/* These ranks were sent the captured versions of the shipment's names. */
+/* These ranks were sent the captured versions of the vars_bundle's names. */
 MUST_USE int ledger_bundle_sent(struct group *g, const struct vars_bundle *s,
                                 const json_t *captured);
 /* Records the names that the cell assigns on the ranks and that are not sent: the ranks' values
- * will be newer than home's captured versions. Call it when all shipments are sent. */
+ * will be newer than home's captured versions. Call it when all vars_bundles are sent. */
 MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
 
 /* The rank's cell has bound these names (comma-separated). For names in `captured` the rank's value

@@ -1,4 +1,4 @@
-/* ship.c - see ship.h. */
+/* vars_bundle.c - see vars_bundle.h. */
 #include "kernel/group/vars_bundle.h"
 
 #include <stdlib.h>

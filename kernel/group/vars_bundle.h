@@ -1,6 +1,6 @@
 /* vars_bundle.h - decides which of home's variables go to which ranks for a cell, and which may not
- * because ranks have changed their own values. Ranks that lack the same names get one shipment, so
- * that it is pickled once. Pure.
+ * because ranks have changed their own values. Ranks that lack the same names get one vars_bundle,
+ * so that it is pickled once. Pure.
  *
  * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how], …], "assigned":
  * [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}; protocol/README.md explains

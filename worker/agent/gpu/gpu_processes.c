@@ -1,4 +1,4 @@
-/* processes.c - see processes.h. */
+/* gpu_processes.c - see gpu_processes.h. */
 #include "worker/agent/gpu/gpu_processes.h"
 
 #include <ctype.h>

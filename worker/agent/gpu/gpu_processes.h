@@ -1,4 +1,4 @@
-/* processes.h - all processes of the workers: their main processes, and those that these have
+/* gpu_processes.h - all processes of the workers: their main processes, and those that these have
  * started, such as data loaders. */
 #ifndef WORKER_AGENT_GPU_PROCESSES_H
 #define WORKER_AGENT_GPU_PROCESSES_H
