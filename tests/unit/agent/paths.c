@@ -156,7 +156,8 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
-/* Which program python_paths.h takes, of those that path_probe.h finds. NULL: none; *err says so. */
+/* Which program python_paths.h takes, of those that path_probe.h finds. NULL: none; *err says so.
+ */
 struct sought {
     struct loop *loop;
     int found;
