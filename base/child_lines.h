@@ -23,8 +23,7 @@ struct child_lines {
 #define CHILD_LINES_MESSAGES { BUF_INIT, true }
 
 void child_lines_release(struct child_lines *l);
-/* Calls f for every line that the bytes complete. -1: memory was out, and one line lost its start.
- */
+/* Calls f for every line that the bytes complete. -1: memory was out; a line lost its start. */
 MUST_USE int child_lines_add(struct child_lines *l, struct slice bytes, child_lines_f f, void *arg);
 /* No more bytes will come: calls f for the last line, if it had no newline. */
 void child_lines_end(struct child_lines *l, child_lines_f f, void *arg);

@@ -1,6 +1,5 @@
 /* meter.h - does any data arrive on a tcp connection? Parts of a message count too: a large message
- * over a slow link is not silence. So do retransmissions: they show that the other side is alive.
- */
+ * over a slow link is not silence. So do retransmissions: the other side is alive. */
 #ifndef BASE_METER_H
 #define BASE_METER_H
 

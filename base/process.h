@@ -19,7 +19,7 @@ MUST_USE int fd_pipe(int fd[2]); /* a pipe, both ends close-on-exec; -1 and errn
 size_t fd_waiting(int fd);
 /* Reads at most `size` bytes of a file of /proc or /sys into `to`; empty if it can't be read. */
 struct slice file_start(const char *path, char *to, size_t size);
-/* Reads and discards bytes. true: the end, or an error. For an input of which only the end matters.
+/* Reads and discards bytes. true: the end, or an error. For inputs of which only the end matters.
  */
 MUST_USE bool fd_is_over(int fd);
 /* Moves fd to a number of at least `least`, close-on-exec, so that 0-2 stay free. Returns the new
@@ -56,7 +56,7 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);
-/* From now on we get `signo` when our parent ends. -1/ESRCH: `parent`, its pid, has already ended.
+/* From now on we get `signo` when our parent (pid `parent`) ends. -1/ESRCH: it has already ended.
  */
 MUST_USE int process_die_with_parent(int signo, pid_t parent);
 /* A descriptor, close-on-exec, that becomes readable when the process ends. -1/ENOSYS where there

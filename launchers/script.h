@@ -1,4 +1,4 @@
-/* script.h - the shell script that finds and starts the agent on a node. It reports what it found.
+/* script.h - the shell script that finds and starts the agent on a node, and reports what it found.
  */
 #ifndef LAUNCHERS_SCRIPT_H
 #define LAUNCHERS_SCRIPT_H
@@ -35,8 +35,7 @@ struct script_spec {
 /* Appends one line of shell code, with its newline, that finds the agent and executes it in place
  * of the shell. */
 MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
-/* Writes one line: why there is no agent, and what to do. prefix: CELLSPAN_REMOTE_PREFIX, or NULL.
- */
+/* Writes one line: why there is no agent, and the fix. prefix: CELLSPAN_REMOTE_PREFIX, or NULL. */
 void script_missing(char *text, size_t size, const char *program, const char *prefix);
 
 #endif

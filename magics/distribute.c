@@ -183,8 +183,7 @@ static bool blank(struct slice s)
     return true;
 }
 
-/* Puts a newline for each line above the body, so that line numbers in tracebacks are the cell's.
- */
+/* Puts a newline for each line above the body: line numbers in tracebacks are the cell's. */
 static int body_set(const struct call *call, struct plan *plan, struct err *err)
 {
     const size_t above = call->lines_above;

@@ -77,8 +77,7 @@ struct call {
     bool cell; /* %%, not % */
     struct tokens tokens;
     const char
-        /* by row: the option as the user wrote it ("-n"), or NULL; borrowed from `as` or the table
-         */
+        /* by row: the option as the user wrote it ("-n"), or NULL; borrowed from `as` or table */
         *given[OPTIONS_MAX];
     char as[OPTIONS_MAX][40];
     size_t *words; /* indices of the tokens that are not options; owned */

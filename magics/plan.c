@@ -1,4 +1,4 @@
-/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses these by its table.
+/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses them by its table.
  */
 #include "magics/plan.h"
 

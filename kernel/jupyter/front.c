@@ -182,8 +182,7 @@ static bool is_occupied(const struct front *f)
     return f->occupied && f->occupied(f->occupied_arg);
 }
 
-/* After an idle, publishes another busy if a cell runs: servers use the last state that they got.
- */
+/* After an idle, publishes a busy if a cell runs: servers use the last state that they got. */
 int front_status(struct front *f, struct request *r, const char *state, struct err *err)
 {
     if (publish_status(f, r, state, err) < 0)

@@ -15,8 +15,7 @@ struct heartbeat {
     pthread_t thread;
 };
 
-/* Sends one frame back to the client. A ROUTER drops what it can't deliver, so this never blocks.
- */
+/* Sends one frame back to the client. Never blocks: a ROUTER drops what it can't deliver. */
 static int echo(void *socket)
 {
     zmq_msg_t frame;

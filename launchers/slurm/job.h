@@ -1,5 +1,4 @@
-/* job.h - runs srun as a child process: its agents (tasks), its output, and the state of its job.
- */
+/* job.h - runs srun as a child process: its agents (tasks), its output, the state of its job. */
 #ifndef LAUNCHERS_SLURM_JOB_H
 #define LAUNCHERS_SLURM_JOB_H
 

@@ -1,7 +1,6 @@
 /* main.c - the program cellspan-launch-slurm, the engine "slurm". One srun starts an agent on each
  * node, in the job that we run in or in a new one. docs/launchers.md says what every engine is told
- * and must do. If this process is killed, srun gets a SIGTERM and cancels, so no process is left.
- */
+ * and must do. If this process is killed, srun gets a SIGTERM and cancels: no process is left. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

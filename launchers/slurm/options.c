@@ -97,8 +97,7 @@ static const struct srun_option rows[] = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* srun accepts abbreviated names. An abbreviation that may mean a refused option is refused, too.
- */
+/* srun accepts abbreviated names. One that may mean a refused option is refused, too. */
 static const struct srun_option *find_long(const char *name, size_t n)
 {
     const struct srun_option *begun = NULL;

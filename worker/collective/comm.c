@@ -166,8 +166,7 @@ static void rest(unsigned looks)
         nanosleep(&ts, NULL);
 }
 
-/* Asks NCCL for the communicator's state. *busy: an operation is still in progress. -1: an error.
- */
+/* Asks NCCL for the communicator's state. *busy: an operation is in progress. -1: an error. */
 static int look(struct comm *c, const char *what, bool *busy, struct err *err)
 {
     nccl_result state = NCCL_SUCCESS, rc;

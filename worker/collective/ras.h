@@ -25,8 +25,7 @@ struct ras_count {
     char operation[32]; /* "AllReduce"; empty if NCCL counts all operations together */
     unsigned ranks;     /* number of these ranks */
     uint64_t launched;  /* operations */
-    /* their ranks in that communicator, "0,2,5"; empty for the majority, which NCCL does not list
-     */
+    /* their ranks in that communicator, "0,2,5"; empty for the majority, not listed by NCCL */
     struct buf who;
 };
 

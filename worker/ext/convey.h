@@ -1,5 +1,4 @@
-/* convey.h - converts lists of numbers and rows of figures between Python and worker/collective/.
- */
+/* convey.h - converts lists and rows of figures between Python and worker/collective/. */
 #ifndef WORKER_EXT_CONVEY_H
 #define WORKER_EXT_CONVEY_H
 

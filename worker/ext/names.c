@@ -27,7 +27,7 @@ static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
     return 0;
 }
 
-/* Is it a name of IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh?
+/* Is it IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh?
  */
 static bool is_own(PyObject *name)
 {

@@ -1,4 +1,4 @@
-/* lan.h - a kernel with several agents over tcp with CURVE, for tests: real agents on this machine.
+/* lan.h - a kernel with several agents over tcp with CURVE, for tests: real agents on one machine.
  */
 #ifndef TESTS_UNIT_AGENT_LAN_H
 #define TESTS_UNIT_AGENT_LAN_H

@@ -1,5 +1,4 @@
-/* Memory runs out while a message is passed on: it arrives, or its receiver learns that it won't.
- */
+/* Memory runs out while a message is passed on: it arrives, or its receiver is told so. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>

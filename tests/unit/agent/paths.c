@@ -156,8 +156,7 @@ static void secrets_are_waited_for(void)
     close(fd[0]);
 }
 
-/* Which program python_paths.h takes, of those that path_probe.h finds. NULL: none; *err says so.
- */
+/* Which program python_paths.h takes of those that path_probe.h finds. NULL: none; see *err. */
 struct sought {
     struct loop *loop;
     int found;

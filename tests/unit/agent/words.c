@@ -1,5 +1,4 @@
-/* The pure parts that parse and write texts: causes of death, counters, connections, environments.
- */
+/* Pure parts that parse and write texts: causes of death, counters, connections, environments. */
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
-/* Any allocation may fail: the call returns an error, and nothing leaks, crashes or is half done.
- */
+/* Any allocation may fail: the call returns an error; nothing leaks, crashes or is half done. */
 #include "tests/unit/chaos.h"
 #include "tests/unit/merge/fixture.h"
 

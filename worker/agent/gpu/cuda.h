@@ -33,8 +33,7 @@ struct cuda {
     CUresult (*pci)(char *bus_id, int size, CUdevice device); /* NULL where the driver lacks it */
 };
 
-/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit. *absent: no library or device.
- */
+/* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1; calls cuInit. *absent: no library or device. */
 MUST_USE int cuda_open(struct cuda *c, bool *absent, struct err *err);
 void cuda_close(struct cuda *c); /* does nothing if it is not open */
 const char *cuda_words(const struct cuda *c, CUresult result);

@@ -10,7 +10,7 @@
 
 #define LEASE_HOLDER 160u /* bytes of the text about a holder */
 
-/* Opens the folder, and makes it if it does not exist: $CELLSPAN_GPU_LEASES, else
+/* Opens the folder, or makes it: $CELLSPAN_GPU_LEASES, else
  * /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu. -1: *err says what is wrong with it, and the fix.
  */
 int lease_folder(struct err *err);

@@ -48,8 +48,7 @@ static int read_memory(const struct nvml *n, struct nvml_device *device, int64_t
 
 /* ---- processes ---- */
 
-/* Asks an older driver, whose entries are shorter. Expands them in place, starting with the last.
- */
+/* Asks an older driver, whose entries are shorter. Expands them in place, from the last. */
 static int ask_old(const struct nvml *n, struct nvml_device *device, unsigned *count,
                    struct nvml_process *p)
 {
