@@ -161,8 +161,8 @@ bool cell_runs(const struct cell *c)
 
 bool cell_lingers(const struct cell *c)
 {
-    for (unsigned k = 0; c->passing && k < c->passing->size; k++)
-        if (c->passing->rank[k].worker)
+    for (unsigned k = 0; c->script_group && k < c->script_group->size; k++)
+        if (c->script_group->rank[k].worker)
             return true;
     return false;
 }

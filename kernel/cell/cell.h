@@ -227,9 +227,9 @@ struct cell {
      * run_end() if a rank has failed. */
     bool bad;
     struct cell_fault fault;
-    struct group *group; /* its ranks run the cell: the notebook's group, or `passing` */
+    struct group *group; /* its ranks run the cell: the notebook's group, or `script_group` */
     /* owned: a script's own group, which ends with the cell. NULL: the cell is no script */
-    struct group *passing;
+    struct group *script_group;
     struct ranks to; /* ranks that take part */
     /* the world size, set by start_ranks.c; for %ranks, prepare.c sets it to the group's */
     unsigned world;

@@ -97,8 +97,8 @@ static void kill_script(struct cell *c)
 {
     struct ranks left = RANKS_INIT;
 
-    if (cell_lingers(c) && ranks_add_range(&left, 0, c->passing->size - 1) == 0)
-        stop_kill(c->nb, c->passing, &left, 9, 0);
+    if (cell_lingers(c) && ranks_add_range(&left, 0, c->script_group->size - 1) == 0)
+        stop_kill(c->nb, c->script_group, &left, 9, 0);
     ranks_release(&left);
 }
 
@@ -115,6 +115,7 @@ void finish_begin(struct cell *c)
     record(c);
     kill_script(c);
     nb->cell = NULL;
+    nb->script_group = NULL;
     request_unref(nb->rank_parent);
     nb->rank_parent = c->from.request ? request_ref(c->from.request) : NULL;
     if (!c->from.is_call)

@@ -101,7 +101,7 @@ static bool depends_on_gpus(const struct cell *c)
     if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
     /* a script's ranks use the group's GPUs, but the group has none */
-    if (!world || (c->passing && !c->nb->group->gpus))
+    if (!world || (c->script_group && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -147,7 +147,7 @@ static int refuse_change(struct cell *c)
     struct buf who = BUF_INIT;
     char have[80] = "", asked[40] = "";
 
-    if (c->passing && (c->plan.no_gpu || !g->gpus))
+    if (c->script_group && (c->plan.no_gpu || !g->gpus))
         return 0;
     if (c->plan.no_gpu && g->gpus) {
         snprintf(asked, sizeof asked, "--no-gpu");

@@ -173,13 +173,12 @@ static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node
 void rank_ends_lost(struct notebook *nb, unsigned node, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
-    struct group *passing;
     char cause[1100];
 
     snprintf(cause, sizeof cause, "is gone: %s", why);
     text_trim(cause);
     gone.v[F_EXITED_CAUSE].s = slice_text(cause);
     ranks_lost(nb, nb->group, node, &gone);
-    if ((passing = nb->cell ? nb->cell->passing : NULL))
-        ranks_lost(nb, passing, node, &gone);
+    if (nb->script_group)
+        ranks_lost(nb, nb->script_group, node, &gone);
 }

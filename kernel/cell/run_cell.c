@@ -325,8 +325,8 @@ static bool script_lingers(struct cell *c)
         return false;
     if (!c->stop.ending) {
         c->stop.ending = true;
-        if (ranks_add_range(&left, 0, c->passing->size - 1) == 0)
-            stop_kill(c->nb, c->passing, &left, SIGTERM, STOP_GRACE_MS);
+        if (ranks_add_range(&left, 0, c->script_group->size - 1) == 0)
+            stop_kill(c->nb, c->script_group, &left, SIGTERM, STOP_GRACE_MS);
         ranks_release(&left);
         stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
     }

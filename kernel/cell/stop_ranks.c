@@ -193,7 +193,7 @@ void stop_by_signal(struct cell *c, unsigned signal)
                             .v[F_KILL_SIGNAL].u64 = signal,
                             .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
-    if (c->state != CELL_RUNNING || !c->passing) {
+    if (c->state != CELL_RUNNING || !c->script_group) {
         stop_by_interrupt(c);
         return;
     }

@@ -116,8 +116,8 @@ json_t *world_env(const struct cell *c)
     if (g->gpus && all_own_gpus(c)) /* no rank shares a GPU, so NCCL can be used */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
-        c->passing ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
-                   : json_sprintf("%s-%u", c->nb->config.run_id, g->number));
+        c->script_group ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
+                        : json_sprintf("%s-%u", c->nb->config.run_id, g->number));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {

@@ -49,7 +49,7 @@ void cell_destroy(struct cell *c)
     buf_release(&c->out.bars.text);
     buf_release(&c->out.kept.content);
     rank_logs_free(c->magic.logs);
-    group_destroy(c->passing);
+    group_destroy(c->script_group);
     json_decref(c->prep.captured);
     json_decref(c->magic.table);
     check_free(c->magic.check);

@@ -1,5 +1,4 @@
 /* Small look-ups: the time, a rank by its worker, a node's name, a flag of a request. */
-#include "kernel/cell/cell.h"
 #include "kernel/notebook/notebook.h"
 
 uint64_t notebook_now(const struct notebook *nb)
@@ -9,17 +8,16 @@ uint64_t notebook_now(const struct notebook *nb)
 
 const struct group *notebook_shown(const struct notebook *nb)
 {
-    return nb->cell && nb->cell->passing && nb->cell->passing->size ? nb->cell->passing : nb->group;
+    return nb->script_group && nb->script_group->size ? nb->script_group : nb->group;
 }
 
 struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g)
 {
-    struct group *const passing = nb->cell ? nb->cell->passing : NULL;
     struct rank *r = group_worker(nb->group, worker);
-    const bool its = !r && passing && (r = group_worker(passing, worker));
+    const bool its = !r && nb->script_group && (r = group_worker(nb->script_group, worker));
 
     if (g)
-        *g = its ? passing : nb->group;
+        *g = its ? nb->script_group : nb->group;
     return r;
 }
 

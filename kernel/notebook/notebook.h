@@ -142,7 +142,8 @@ struct notebook {
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
-    struct machine *machine; /* owned: this machine, then those of the group's engine */
+    struct group *script_group; /* borrowed from the cell that runs a script, else NULL */
+    struct machine *machine;    /* owned: this machine, then those of the group's engine */
     size_t machines;
     /* this machine's agent is gone; set by dispatch.c, cleared by send.c when it starts another */
     bool away;

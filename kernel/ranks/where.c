@@ -16,7 +16,7 @@
 struct where_rank {
     unsigned rank;
     uint32_t worker;
-    bool passing; /* a rank of a script */
+    bool of_script;
     bool waiting;
     char *text; /* owned: its stack, or NULL */
 };
@@ -122,7 +122,7 @@ static const struct rank *rank_of(const struct notebook *nb, const struct where_
 
     if (r)
         return r;
-    return !s->passing && s->rank < nb->group->size ? &nb->group->rank[s->rank] : NULL;
+    return !s->of_script && s->rank < nb->group->size ? &nb->group->rank[s->rank] : NULL;
 }
 
 static int describe(const struct notebook *nb, const struct where_rank *s, struct buf *out)
@@ -312,7 +312,7 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
         rc = err_set(err, "out of memory");
     for (long k = ranks_next(&which, 0); rc == 0 && k >= 0; k = ranks_next(&which, (unsigned)k + 1))
         w->rank[w->n++] = (struct where_rank){ .rank = (unsigned)k,
-                                               .passing = g != nb->group,
+                                               .of_script = g != nb->group,
                                                .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {

@@ -43,6 +43,7 @@ never "worker/agent/net worker/agent/blobs worker/agent/output worker/agent/proc
 nowhere "$pure" "getenv *\\(|base/settings\.h" "pure folders are given the values of settings"
 never "base protocol magics kernel worker/agent worker/link launchers cli" "Python\.h" "only the extension knows Python"
 never "kernel/notebook kernel/cell kernel/ranks" "kernel/dispatch/" "a cell does not know who calls it"
+never "kernel/notebook" "kernel/cell/" "the notebook does not know how a cell runs"
 never "kernel/notebook kernel/cell" "kernel/ranks/" "%ranks stands above the cell"
 never "worker/ext worker/link" "zmq\.h" "there is no ZeroMQ in users' processes"
 
