@@ -189,11 +189,11 @@ class Worker:
         except _link.LinkDead:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - there must be an answer in any case
-            self._unserved(message, error)
+            self._unserved(message.kind, message.cell, error)
         finally:
             self._depth -= 1
 
-    def _unserved(self, message, error):
+    def _unserved(self, kind, number, error):
         """Our own code failed, or was interrupted: answers with an error."""
         try:
             if not isinstance(error, KeyboardInterrupt):
@@ -204,9 +204,9 @@ class Worker:
         except BaseException:  # noqa: BLE001 - the user may have replaced sys.stderr; the answer must not depend on it
             pass
         try:
-            self.failed(message.kind, message.cell, error)
+            self.failed(kind, number, error)
         except KeyboardInterrupt:
-            self.failed(message.kind, message.cell, error)
+            self.failed(kind, number, error)
         except BaseException as worse:  # noqa: BLE001 - a cell has broken what answers need
             give_up(worse)
 
@@ -484,7 +484,7 @@ class Worker:
         except _link.LinkDead:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - there must be an answer to the cell in any case
-            self._unserved((self.CELL, cell.number), error)
+            self._unserved(self.CELL, cell.number, error)
         finally:
             self.cell = None
 
