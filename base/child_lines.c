@@ -2,7 +2,6 @@
 #include "base/child_lines.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 void child_lines_release(struct child_lines *l)

@@ -9,7 +9,6 @@
 #include "cli/cli_job.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "kernel/kernel.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

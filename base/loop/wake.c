@@ -3,7 +3,6 @@
 #include "base/loop/wake.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include "kernel/agents/agents_blobs.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "base/memory.h"

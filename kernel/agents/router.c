@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)

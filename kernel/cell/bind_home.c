@@ -1,7 +1,6 @@
 /* Sends home the result of a cell that succeeded: a value, a handle or pulled values. Shows clients
  * the result. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"

@@ -2,7 +2,6 @@
  * which limits them, then pace, which collects them into few messages for the client. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static const char here[] = "local";
 

@@ -1,8 +1,6 @@
 /* The end of a cell on ranks: its error, and the reply to the client or to home. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/log.h"
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 

@@ -2,12 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
 #define AFTER_NS  (2 * NS_PER_S) /* shorter cells show no status */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "kernel/cell/parts.h"
 #include "kernel/notebook/json_text.h"
 

@@ -1,5 +1,4 @@
 /* Decides how many ranks a cell has and on which machines, and starts those that are missing. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

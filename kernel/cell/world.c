@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 bool world_is_near(const struct cell *c, const struct ranks *to)
 {

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/json_text.h"
 

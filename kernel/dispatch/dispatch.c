@@ -2,13 +2,11 @@
  * loss of agents. */
 #include "kernel/dispatch/dispatch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
-#include "kernel/notebook/json_text.h"
 
 /* ---- cells, one after the other ---- */
 

@@ -1,7 +1,6 @@
 /* Handles messages from home: replies, output, questions, calls that run cells on ranks; and home's
  * death. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "kernel/dispatch/private.h"

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
-#include "kernel/notebook/json_text.h"
 
 /* ---- output ---- */
 

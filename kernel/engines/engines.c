@@ -1,14 +1,12 @@
 /* engines.c - see engines.h. */
 #include "kernel/engines/engines.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/orphans.h"
 #include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"

@@ -2,11 +2,9 @@
 #include "kernel/jupyter/proc.h"
 
 #include <dirent.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/process.h"
 

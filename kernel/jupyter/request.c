@@ -2,7 +2,6 @@
 #include "kernel/jupyter/request.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 

@@ -1,7 +1,6 @@
 /* Home's questions to idle ranks: which names they have, and what completes a name. Home gets the
  * answers that come within WAIT_NS, or before the next cell begins. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"

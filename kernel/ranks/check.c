@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "kernel/notebook/json_text.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "kernel/ranks/check.h"
 #include "kernel/notebook/json_text.h"
 #include "kernel/status/grid.h"

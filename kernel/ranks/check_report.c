@@ -1,7 +1,6 @@
 /* The results of %ranks check as tables and notes: which links are slow or dead. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "kernel/ranks/check.h"

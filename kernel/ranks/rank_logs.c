@@ -1,9 +1,7 @@
 /* %ranks logs: shows what a cell has printed, from the copies that agents keep. It asks for one
  * piece after the other, and not faster than Jupyter's server lets them through. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/log.h"
 #include "kernel/ranks/ranks.h"
 #include "protocol/reader.h"
 

@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "kernel/ranks/ranks.h"
-#include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
 #define TABLE_WAIT_NS (1 * NS_PER_S) /* time limit for the nodes' answers about memory and GPUs */

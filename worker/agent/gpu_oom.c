@@ -9,7 +9,6 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/node_usage.h"
 #include "worker/agent/gpu/gpu_errors.h"
-#include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/worker.h"
 
 struct held_done {

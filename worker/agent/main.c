@@ -1,7 +1,6 @@
 /* cellspan-agent - one on each node: starts home and ranks, and passes messages between them and
  * the kernel. See README.md. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* death_report.c - see gpu.h: finds out what went wrong on a dead worker's GPUs. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/utf8.h"
 #include "worker/agent/gpu/allocator.h"

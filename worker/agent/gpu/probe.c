@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 
 /* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
  * replace one that has died. */

@@ -5,7 +5,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 
 #define HOST_MAX 256u

@@ -5,7 +5,6 @@
 #endif
 #include "worker/agent/net/join.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

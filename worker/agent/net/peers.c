@@ -1,11 +1,8 @@
 /* peers.c - see peers.h. */
 #include "worker/agent/net/peers.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "protocol/route.h"

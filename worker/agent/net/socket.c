@@ -2,7 +2,6 @@
 #include "worker/agent/net/socket.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>

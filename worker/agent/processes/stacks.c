@@ -2,7 +2,6 @@
  * for a moment. */
 #include "worker/agent/processes/stacks.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
