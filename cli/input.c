@@ -38,12 +38,6 @@ void input_destroy(struct input *in)
     free(in);
 }
 
-static void rest(struct input *in)
-{
-    watch_stop(in->watch);
-    in->watch = NULL;
-}
-
 /* False: there is no whole line yet. */
 static bool answer(struct input *in)
 {
@@ -53,7 +47,7 @@ static bool answer(struct input *in)
     if (!end && !in->over && n < LINE_MAX_BYTES)
         return false;
     in->wanted = false;
-    rest(in);
+    watch_clear(&in->watch);
     in->f(in->arg, slice_of(in->text.p, n), !end && n == 0);
     n += end != NULL;
     if (n)

@@ -194,6 +194,12 @@ void watch_stop(struct watch *w)
         wake_release(w->signo);
 }
 
+void watch_clear(struct watch **w)
+{
+    watch_stop(*w);
+    *w = NULL;
+}
+
 struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, void *arg,
                       struct err *err)
 {

@@ -56,6 +56,7 @@ MUST_USE int loop_later(struct loop *loop, loop_f f, void *arg);
 /* The same with free(p). If memory is out, p is leaked. */
 void loop_free(struct loop *loop, void *p);
 
-void watch_stop(struct watch *w); /* NULL is fine */
+void watch_stop(struct watch *w);   /* NULL is fine */
+void watch_clear(struct watch **w); /* stops *w and sets it to NULL */
 
 #endif

@@ -53,8 +53,7 @@ static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
     (void)events;
     if (!fd_is_over(fd))
         return;
-    watch_stop(in->watch);
-    in->watch = NULL;
+    watch_clear(&in->watch);
     job_end(in->job);
 }
 

@@ -11,9 +11,8 @@
 
 static void close_all(struct slurm_command *c)
 {
-    watch_stop(c->watch);
-    watch_stop(c->timer);
-    c->watch = c->timer = NULL;
+    watch_clear(&c->watch);
+    watch_clear(&c->timer);
     fd_close(&c->out);
     child_lines_release(&c->lines);
     c->pid = 0;

@@ -118,8 +118,7 @@ static void end_all(struct fleet *f)
     if (f->ending)
         return;
     f->ending = true;
-    watch_stop(f->in);
-    f->in = NULL;
+    watch_clear(&f->in);
     for (size_t i = 0; i < f->n; i++)
         ssh_child_end(&f->child[i]);
     if (!(f->timer = loop_timer(f->loop, POLITE_NS, 0, press, f, &err)))

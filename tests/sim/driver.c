@@ -319,8 +319,7 @@ void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsi
     d->replied = d->idle = false;
     if (run_cell(d, code, interrupt_ms, limit_s, &err) < 0)
         fprintf(stderr, "cellspan-sim: %s\n", err.text);
-    watch_stop(d->interrupt);
-    d->interrupt = NULL;
+    watch_clear(&d->interrupt);
     d->outcome = NULL;
     o->answered = d->replied && d->idle;
     o->seconds = (double)(clock_now(&clock_system) - began) / (double)NS_PER_S;

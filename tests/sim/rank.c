@@ -44,8 +44,7 @@ void rank_done(struct rank *r, uint64_t cell, const char *ename, struct slice ev
 
 static void over(struct rank *r)
 {
-    watch_stop(r->timer);
-    r->timer = NULL;
+    watch_clear(&r->timer);
     free(r->code);
     r->code = NULL;
     r->cell = 0;
@@ -114,8 +113,7 @@ static void woken(struct loop *loop, void *arg)
     struct rank *r = arg;
 
     (void)loop;
-    watch_stop(r->timer);
-    r->timer = NULL;
+    watch_clear(&r->timer);
     r->step.kind = STEP_END;
     go(r);
 }

@@ -30,8 +30,7 @@ static void keep(struct loop *loop, void *arg)
             keep_one(d, s, &s->hold[i]);
     if (d->allocations)
         return;
-    watch_stop(d->keeper);
-    d->keeper = NULL;
+    watch_clear(&d->keeper);
 }
 
 void lease_watch(struct gpu_allocator *d)

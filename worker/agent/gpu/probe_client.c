@@ -77,8 +77,7 @@ static struct probe_question *pop(struct probe_client *c)
 
 static void hang_up(struct probe_client *c)
 {
-    watch_stop(c->watch);
-    c->watch = NULL;
+    watch_clear(&c->watch);
     fd_close(&c->fd); /* the process ends with its socket */
     buf_release(&c->in);
 }

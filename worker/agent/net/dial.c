@@ -85,8 +85,7 @@ const char *dial_words(int error)
 
 static void try_close(struct try *t)
 {
-    watch_stop(t->watch);
-    t->watch = NULL;
+    watch_clear(&t->watch);
     if (t->monitor) {
         (void)zmq_socket_monitor(t->socket, NULL, 0);
         zmq_close(t->monitor);
@@ -132,8 +131,7 @@ static void succeed(struct try *t)
         if (d->try[i].fd < 0)
             try_close(&d->try[i]);
     d->told = true;
-    watch_stop(d->timer);
-    d->timer = NULL;
+    watch_clear(&d->timer);
     d->f(d->arg, &found, NULL);
 }
 

@@ -99,8 +99,7 @@ static void look(struct loop *loop, void *arg)
     beat_unasked(u, now);
     if (!beat_is_over(&u->beat, &u->kernel, now))
         return;
-    watch_stop(u->look);
-    u->look = NULL;
+    watch_clear(&u->look);
     snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
              (double)u->beat.timeout_ns / (double)NS_PER_S);
     if (u->handler.lost)

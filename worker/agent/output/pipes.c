@@ -54,8 +54,7 @@ void pipes_init(struct pipes *p, const struct pipes_io *io, enum pipes_how how, 
 
 void pipes_end(struct stream *s)
 {
-    watch_stop(s->watch);
-    s->watch = NULL;
+    watch_clear(&s->watch);
     fd_close(&s->fd);
 }
 
@@ -63,8 +62,7 @@ void pipes_close(struct pipes *p)
 {
     pipes_end(&p->stream[0]);
     pipes_end(&p->stream[1]);
-    watch_stop(p->timer);
-    p->timer = NULL;
+    watch_clear(&p->timer);
 }
 
 void pipes_release(struct pipes *p)

@@ -40,8 +40,7 @@ const char *nccl_status_address(struct nccl_port *p)
 
 static void over(struct nccl_status *n)
 {
-    watch_stop(n->watch);
-    n->watch = NULL;
+    watch_clear(&n->watch);
     fd_close(&n->fd);
     n->f(n->worker);
 }

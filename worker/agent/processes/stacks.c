@@ -29,16 +29,14 @@
 
 static void close_pipe(struct stacks *s)
 {
-    watch_stop(s->watch);
-    s->watch = NULL;
+    watch_clear(&s->watch);
     fd_close(&s->fd);
 }
 
 void stacks_close(struct stacks *s)
 {
     close_pipe(s);
-    watch_stop(s->timer);
-    s->timer = NULL;
+    watch_clear(&s->timer);
 }
 
 void stacks_release(struct stacks *s)

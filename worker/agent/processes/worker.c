@@ -75,16 +75,14 @@ int worker_python(struct worker *w, const char *python)
 
 static void close_link(struct worker *w)
 {
-    watch_stop(w->link);
-    w->link = NULL;
+    watch_clear(&w->link);
     fd_close(&w->link_fd);
 }
 
 static void close_all(struct worker *w)
 {
     close_link(w);
-    watch_stop(w->kill_timer);
-    w->kill_timer = NULL;
+    watch_clear(&w->kill_timer);
     pipes_close(&w->pipes);
     stacks_close(&w->stacks);
     orders_drop(&w->orders);
