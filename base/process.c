@@ -303,6 +303,33 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
     return pid;
 }
 
+pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, int *errs,
+                            struct err *err)
+{
+    struct process_spec piped = *spec;
+    int from_out[2] = { -1, -1 }, from_errs[2] = { -1, -1 };
+    pid_t pid = -1;
+
+    *in = -1;
+    if (fd_pipe(from_out) < 0 || fd_pipe(from_errs) < 0 || fd_nonblock(from_out[0], true) < 0 ||
+        fd_nonblock(from_errs[0], true) < 0)
+        (void)err_set(err, "can't start %s: pipe: %s", spec->argv[0], strerror(errno));
+    else {
+        piped.out = from_out[1];
+        piped.errs = from_errs[1];
+        pid = process_start_piped(&piped, in, err);
+    }
+    fd_close(&from_out[1]);
+    fd_close(&from_errs[1]);
+    if (pid < 0) {
+        fd_close(&from_out[0]);
+        fd_close(&from_errs[0]);
+    }
+    *out = from_out[0];
+    *errs = from_errs[0];
+    return pid;
+}
+
 /* ---- life and death ---- */
 
 int process_adopt_orphans(void)

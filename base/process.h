@@ -53,6 +53,9 @@ pid_t process_start(const struct process_spec *spec, struct err *err);
 /* The same with a pipe to the child's stdin. The caller must close *in, its write end
  * (close-on-exec). */
 pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *err);
+/* The same with pipes for the three streams; nothing waits at our ends of out and errs. */
+pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, int *errs,
+                            struct err *err);
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);

@@ -3,8 +3,6 @@
 #ifndef LAUNCHERS_LAUNCH_ARGUMENTS_H
 #define LAUNCHERS_LAUNCH_ARGUMENTS_H
 
-#include <stdint.h>
-
 #include "base/err.h"
 
 #define LAUNCH_CANNOT 2 /* exit status: the engine can't do what was requested */

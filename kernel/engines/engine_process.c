@@ -74,8 +74,7 @@ static bool read_some(struct engine_process *e, int *fd, struct watch **watch)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        watch_stop(*watch);
-        *watch = NULL;
+        watch_clear(watch);
         fd_close(fd);
         return false;
     }
@@ -133,8 +132,6 @@ static void environment_free(char **env)
 {
     size_t last = 0;
 
-    if (!env)
-        return;
     while (env[last + 1])
         last++;
     sodium_memzero(env[last], strlen(env[last]));
@@ -146,12 +143,10 @@ static int start_process(struct engine_process *e, const struct engine_process_s
                          const char *launcher, const char *agent, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
-    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
     char **env = environment(s->secret, err);
     const char *argv[12];
     char ranks[16];
     unsigned n = 0;
-    int rc = -1;
 
     snprintf(ranks, sizeof ranks, "%u", s->ranks);
     argv[n++] = launcher;
@@ -169,30 +164,13 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     argv[n++] = s->endpoints;
     argv[n] = NULL;
     if (!env)
-        goto out;
-    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0 || fd_nonblock(out[0], true) < 0 ||
-        fd_nonblock(errs[0], true) < 0) {
-        err_set(err, "can't start %s: %s", launcher, strerror(errno));
-        goto out;
-    }
+        return -1;
     spec.argv = argv;
     spec.env = (const char *const *)env;
-    spec.out = out[1];
-    spec.errs = errs[1];
     spec.session = true;
-    if ((e->pid = process_start_piped(&spec, &e->in, err)) < 0)
-        goto out;
-    e->out = out[0];
-    e->errs = errs[0];
-    out[0] = errs[0] = -1;
-    rc = 0;
-out:
+    e->pid = process_start_streams(&spec, &e->in, &e->out, &e->errs, err);
     environment_free(env);
-    for (int k = 0; k < 2; k++) {
-        fd_close(&out[k]);
-        fd_close(&errs[k]);
-    }
-    return rc;
+    return e->pid < 0 ? -1 : 0;
 }
 
 /* ---- its end ---- */
@@ -229,9 +207,8 @@ void engine_process_end(struct engine_process *e)
 
 static void streams_close(struct engine_process *e)
 {
-    watch_stop(e->out_watch);
-    watch_stop(e->errs_watch);
-    e->out_watch = e->errs_watch = NULL;
+    watch_clear(&e->out_watch);
+    watch_clear(&e->errs_watch);
     fd_close(&e->in);
     fd_close(&e->out);
     fd_close(&e->errs);

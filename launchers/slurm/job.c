@@ -2,7 +2,6 @@
 #include "launchers/slurm/job.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,14 +297,12 @@ static void task_up(struct job *j, const char *words)
         i >= j->n || j->task[i].up)
         return;
     job_known(j, id);
-    watch_stop(j->look);
-    j->look = NULL;
+    watch_clear(&j->look);
     j->task[i].up = true;
     replace(&j->task[i].node, node);
     report_node(i, node, 0);
     if (count_up(j) == j->n) {
-        watch_stop(j->late);
-        j->late = NULL;
+        watch_clear(&j->late);
     } else if (count_up(j) == 1)
         set_timer(j, &j->late, j->patience_ns, too_late);
 }
@@ -329,8 +326,7 @@ static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
     (void)loop, (void)events;
     if (child_lines_read(&j->out_lines, fd, out_line, j))
         return;
-    watch_stop(j->out_watch);
-    j->out_watch = NULL;
+    watch_clear(&j->out_watch);
     fd_close(&j->out);
 }
 
@@ -341,8 +337,7 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
     (void)loop, (void)events;
     if (child_lines_read(&j->err_lines, fd, err_line, j))
         return;
-    watch_stop(j->err_watch);
-    j->err_watch = NULL;
+    watch_clear(&j->err_watch);
     fd_close(&j->errs);
 }
 
@@ -487,10 +482,9 @@ void job_ended(struct job *j, int status)
         err_ready(j->loop, j->errs, LOOP_READ, j);
     child_lines_end(&j->out_lines, out_line, j);
     child_lines_end(&j->err_lines, err_line, j);
-    watch_stop(j->look);
-    watch_stop(j->late);
-    watch_stop(j->flush);
-    j->look = j->late = j->flush = NULL;
+    watch_clear(&j->look);
+    watch_clear(&j->late);
+    watch_clear(&j->flush);
     if (j->told && j->signo != SIGKILL)
         finish(j);
     else if (j->own && j->id && !j->told)
@@ -522,10 +516,9 @@ void job_end(struct job *j)
         return;
     j->told = true;
     fd_close(&j->in);
-    watch_stop(j->look);
-    watch_stop(j->late);
-    watch_stop(j->flush);
-    j->look = j->late = j->flush = NULL;
+    watch_clear(&j->look);
+    watch_clear(&j->late);
+    watch_clear(&j->flush);
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
         finish(j);
     else if (j->n && count_up(j) == j->n)
@@ -548,30 +541,16 @@ void job_hurry(struct job *j)
 int job_start(struct job *j, const struct words *argv, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
-    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
 
-    j->in = j->out = j->errs = -1;
-    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0)
-        (void)err_set(err, "no pipe for srun: %s", strerror(errno));
-    else {
-        spec.argv = (const char *const *)argv->v;
-        spec.out = out[1];
-        spec.errs = errs[1];
-        spec.session = true;
-        spec.die_with_parent = true;
-        spec.last_words = SIGTERM; /* then srun cancels its job, even a waiting one */
-        j->pid = process_start_piped(&spec, &j->in, err);
-    }
-    fd_close(&out[1]);
-    fd_close(&errs[1]);
-    j->out = out[0];
-    j->errs = errs[0];
+    spec.argv = (const char *const *)argv->v;
+    spec.session = true;
+    spec.die_with_parent = true;
+    spec.last_words = SIGTERM; /* then srun cancels its job, even a waiting one */
+    j->pid = process_start_streams(&spec, &j->in, &j->out, &j->errs, err);
     if (j->pid <= 0) {
         j->pid = 0;
         return -1;
     }
-    if (fd_nonblock(j->out, true) < 0 || fd_nonblock(j->errs, true) < 0)
-        return err_set(err, "the pipes to srun: %s", strerror(errno));
     if (!(j->out_watch = loop_fd(j->loop, j->out, LOOP_READ, out_ready, j, err)) ||
         !(j->err_watch = loop_fd(j->loop, j->errs, LOOP_READ, err_ready, j, err)))
         return -1;

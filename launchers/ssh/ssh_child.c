@@ -27,8 +27,7 @@ void ssh_child_init(struct ssh_child *c, const struct ssh_plan *plan, const stru
 
 static void close_in(struct ssh_child *c)
 {
-    watch_stop(c->in_watch);
-    c->in_watch = NULL;
+    watch_clear(&c->in_watch);
     fd_close(&c->in);
     if (c->send.p)
         memory_wipe(c->send.p, c->send.cap); /* the secret */
@@ -37,8 +36,7 @@ static void close_in(struct ssh_child *c)
 
 static void close_out(struct watch **watch, int *fd)
 {
-    watch_stop(*watch);
-    *watch = NULL;
+    watch_clear(watch);
     fd_close(fd);
 }
 
@@ -60,8 +58,7 @@ void ssh_child_release(struct ssh_child *c)
 static void over(struct ssh_child *c)
 {
     c->state = SSH_OVER;
-    watch_stop(c->timer);
-    c->timer = NULL;
+    watch_clear(&c->timer);
     c->plan->settled(c->plan->arg);
 }
 
@@ -102,8 +99,7 @@ static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
         buf_clear(&c->send); /* ssh is gone; ssh_child_ended() reports why */
     if (c->send.n)
         return;
-    watch_stop(c->in_watch);
-    c->in_watch = NULL;
+    watch_clear(&c->in_watch);
     if (c->send.p)
         memory_wipe(c->send.p, c->send.cap);
     buf_release(&c->send);
@@ -125,8 +121,7 @@ static void send_lines(struct ssh_child *c)
     if (!c->in_watch)
         close_in(c); /* out of memory: the shell ends */
     c->state = SSH_UP;
-    watch_stop(c->timer);
-    c->timer = NULL;
+    watch_clear(&c->timer);
     c->plan->settled(c->plan->arg);
 }
 
@@ -229,25 +224,14 @@ static int compose(const struct ssh_child *c, struct words *argv)
 static int spawn(struct ssh_child *c, const struct words *argv, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
-    int out[2] = { -1, -1 }, errs[2] = { -1, -1 };
 
-    if (fd_pipe(out) < 0 || fd_pipe(errs) < 0)
-        (void)err_set(err, "no pipe for ssh: %s", strerror(errno));
-    else {
-        spec.argv = (const char *const *)argv->v;
-        spec.out = out[1];
-        spec.errs = errs[1];
-        /* so that a terminal's Ctrl-C does not reach it, and ssh does not ask on /dev/tty */
-        spec.session = true;
-        spec.die_with_parent = true;
-        /* SIGTERM lets it end the ssh to a jump host; while it connects, it ignores stdin's end */
-        spec.last_words = SIGTERM;
-        c->pid = process_start_piped(&spec, &c->in, err);
-    }
-    fd_close(&out[1]);
-    fd_close(&errs[1]);
-    c->out = out[0];
-    c->errs = errs[0];
+    spec.argv = (const char *const *)argv->v;
+    /* so that a terminal's Ctrl-C does not reach it, and ssh does not ask on /dev/tty */
+    spec.session = true;
+    spec.die_with_parent = true;
+    /* SIGTERM lets it end the ssh to a jump host; while it connects, it ignores stdin's end */
+    spec.last_words = SIGTERM;
+    c->pid = process_start_streams(&spec, &c->in, &c->out, &c->errs, err);
     if (c->pid > 0)
         return 0;
     c->pid = 0;
@@ -258,8 +242,7 @@ static int watch(struct ssh_child *c, struct err *err)
 {
     struct loop *loop = c->plan->loop;
 
-    if (fd_nonblock(c->in, true) < 0 || fd_nonblock(c->out, true) < 0 ||
-        fd_nonblock(c->errs, true) < 0)
+    if (fd_nonblock(c->in, true) < 0)
         return err_set(err, "the pipes to ssh: %s", strerror(errno));
     if (!(c->out_watch = loop_fd(loop, c->out, LOOP_READ, out_ready, c, err)) ||
         !(c->err_watch = loop_fd(loop, c->errs, LOOP_READ, err_ready, c, err)) ||
@@ -273,8 +256,7 @@ static void close_all(struct ssh_child *c)
     close_in(c);
     close_out(&c->out_watch, &c->out);
     close_out(&c->err_watch, &c->errs);
-    watch_stop(c->timer);
-    c->timer = NULL;
+    watch_clear(&c->timer);
 }
 
 void ssh_child_start(struct ssh_child *c)
@@ -301,8 +283,7 @@ static void again(struct loop *loop, void *arg)
     struct ssh_child *c = arg;
 
     (void)loop;
-    watch_stop(c->timer);
-    c->timer = NULL;
+    watch_clear(&c->timer);
     ssh_child_start(c);
 }
 
