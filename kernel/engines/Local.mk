@@ -3,7 +3,7 @@ noinst_LIBRARIES += kernel/engines/libengines.a
 kernel_engines_libengines_a_SOURCES = \
 	kernel/engines/engine_event.h \
 	kernel/engines/engine_find.h kernel/engines/engine_find.c \
-	kernel/engines/engine_nodes.h kernel/engines/engine_nodes.c \
+	kernel/engines/engine_nodes.c \
 	kernel/engines/engine_output.h kernel/engines/engine_output.c \
 	kernel/engines/engine_process.h kernel/engines/engine_process.c \
 	kernel/engines/engine_run.h kernel/engines/engine_run.c \

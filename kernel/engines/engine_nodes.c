@@ -1,12 +1,11 @@
-/* engine_nodes.c - see engine_nodes.h. */
-#include "kernel/engines/engine_nodes.h"
+/* engine_nodes.c - what an engine says about its nodes: their number, names and failures. */
+#include "kernel/engines/engine_run.h"
 
 #include <stdio.h>
 
 #include "base/child_lines.h"
 #include "base/log.h"
 #include "kernel/agents/agents_nodes.h"
-#include "kernel/engines/engine_run.h"
 
 static void on_nodes(struct engine_run *run, unsigned n)
 {

@@ -3,8 +3,6 @@
 #ifndef KERNEL_ENGINES_ENGINE_OUTPUT_H
 #define KERNEL_ENGINES_ENGINE_OUTPUT_H
 
-#include <stdbool.h>
-
 #include "base/buf.h"
 #include "base/slice.h"
 #include "base/tail.h"

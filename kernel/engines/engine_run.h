@@ -30,6 +30,9 @@ struct engine_run {
 struct engine_run *engines_run(const struct engines *e, unsigned number);
 void engine_run_free(struct engine_run *run); /* NULL is fine */
 
+/* In engine_nodes.c. Handler of the engine's process; run is its struct engine_run. */
+void engine_nodes_said(void *run, const struct engine_line *said);
+
 /* Its nodes have the start time again from now on; no deadline if all are up. */
 void engine_run_restart_clock(struct engine_run *run);
 /* The engine waits in a queue: there is no deadline until something happens. */

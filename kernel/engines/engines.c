@@ -10,7 +10,6 @@
 #include "base/orphans.h"
 #include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"
-#include "kernel/engines/engine_nodes.h"
 #include "kernel/engines/engine_run.h"
 #include "kernel/engines/local_agent.h"
 

@@ -4,7 +4,6 @@
 #ifndef KERNEL_ENGINES_LOCAL_AGENT_H
 #define KERNEL_ENGINES_LOCAL_AGENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
